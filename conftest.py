@@ -1,0 +1,3 @@
+"""Settings of this project's own test runs."""
+
+pytest_plugins = ["pytester"]

@@ -1,0 +1,78 @@
+"""Cloud performance promises as pytest cases.
+
+    from pytest_cloudbench import io2
+
+    @pytest.mark.ebs_volume(io2(size_gib=80, iops=80_000))
+    def test_io2_reaches_its_provisioned_iops(ec2_instance, ebs_volume, fio): ...
+
+The public names are loaded when they are first asked for, so that a project which merely has the
+plugin installed does not pay for them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.promises.ceilings import Ceiling
+    from pytest_cloudbench.promises.envelope import Envelope
+    from pytest_cloudbench.promises.quantities import Iops, Size, Throughput, parse_rate
+    from pytest_cloudbench.promises.volumes import InvalidSpec, VolumeSpec, gp2, gp3, io1, io2, sc1, st1
+    from pytest_cloudbench.verdicts.verdict import Inconclusive, Outcome, Verdict
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Ceiling",
+    "Envelope",
+    "Inconclusive",
+    "InvalidSpec",
+    "Iops",
+    "Outcome",
+    "Size",
+    "Throughput",
+    "Verdict",
+    "VolumeSpec",
+    "__version__",
+    "gp2",
+    "gp3",
+    "io1",
+    "io2",
+    "parse_rate",
+    "sc1",
+    "st1",
+]
+
+_HOMES = {
+    "Ceiling": "promises.ceilings",
+    "Envelope": "promises.envelope",
+    "Inconclusive": "verdicts.verdict",
+    "InvalidSpec": "promises.volumes",
+    "Iops": "promises.quantities",
+    "Outcome": "verdicts.verdict",
+    "Size": "promises.quantities",
+    "Throughput": "promises.quantities",
+    "Verdict": "verdicts.verdict",
+    "VolumeSpec": "promises.volumes",
+    "gp2": "promises.volumes",
+    "gp3": "promises.volumes",
+    "io1": "promises.volumes",
+    "io2": "promises.volumes",
+    "parse_rate": "promises.quantities",
+    "sc1": "promises.volumes",
+    "st1": "promises.volumes",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,187 @@
+"""boto3 clients, made when first needed and shared by all threads, and one way to call them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from .access import CloudAccess, resolve_region
+from .answers import Answers
+from .errors import no_credentials, translate
+
+CONNECT_TIMEOUT_S = 10
+READ_TIMEOUT_S = 60
+MAX_ATTEMPTS = 4
+# Thirty volumes are created and attached side by side.
+MAX_CONNECTIONS = 32
+
+_secret_call = threading.local()
+
+
+class _HideSecretCalls(logging.Filter):
+    """Drops botocore's debug records of calls that carry a private key, in the thread that makes the call."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not getattr(_secret_call, "active", False) or record.levelno >= logging.WARNING
+
+
+_hide_secret_calls = _HideSecretCalls()
+
+
+def _guard_logs() -> None:
+    for name in list(logging.root.manager.loggerDict):
+        if name.split(".")[0] in ("boto3", "botocore", "urllib3"):
+            logging.getLogger(name).addFilter(_hide_secret_calls)
+
+
+@contextmanager
+def _secrets_unlogged() -> Iterator[None]:
+    _guard_logs()
+    _secret_call.active = True
+    try:
+        yield
+    finally:
+        _secret_call.active = False
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who we are, as STS says."""
+
+    account: str
+    arn: str
+
+
+class Clients:
+    """The clients of one access. `call` translates every failure into a CloudError."""
+
+    def __init__(self, access: CloudAccess) -> None:
+        self.access = access
+        self.answers = Answers()
+        self._lock = threading.RLock()
+        self._session: Any = None
+        self._region: str | None = None
+        self._clients: dict[str, Any] = {}
+        self._identity: Identity | None = None
+
+    @property
+    def region(self) -> str:
+        """The region in use. Raises NoRegion when none is given or configured."""
+        self._open_session()
+        assert self._region is not None
+        return self._region
+
+    def client(self, service: str) -> Any:
+        """The boto3 client of `service` ("ec2", "ssm", "sts"), made once."""
+        with self._lock:
+            if service not in self._clients:
+                self._clients[service] = self._make(service)
+            return self._clients[service]
+
+    @property
+    def endpoint(self) -> str:
+        """The EC2 endpoint in use, wherever it was configured."""
+        return str(self.client("ec2").meta.endpoint_url)
+
+    def call(
+        self, asked: str, service: str, operation: str, *, secret: bool = False, **parameters: Any
+    ) -> dict[str, Any]:
+        """Make one call and keep its answer.
+
+        `asked` completes "could not ..." in the error: "launch c5.18xlarge". `secret` keeps botocore's own
+        debug log of this call silent.
+        """
+        import botocore.exceptions
+
+        method = getattr(self.client(service), operation)
+        try:
+            if secret:
+                with _secrets_unlogged():
+                    answer: dict[str, Any] = method(**parameters)
+            else:
+                answer = method(**parameters)
+        except (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError) as error:
+            raise translate(error, asked) from error
+        self.answers.keep(service, operation, parameters, answer)
+        return answer
+
+    def pages(
+        self, asked: str, service: str, operation: str, key: str, **parameters: Any
+    ) -> list[dict[str, Any]]:
+        """All items under `key` over all pages of a Describe call."""
+        items: list[dict[str, Any]] = []
+        token: str | None = None
+        while True:
+            more: dict[str, Any] = {"NextToken": token} if token else {}
+            answer = self.call(asked, service, operation, **parameters, **more)
+            items.extend(answer.get(key, []))
+            token = answer.get("NextToken")
+            if not token:
+                return items
+
+    def identity(self) -> Identity:
+        """Who the credentials belong to; asked once. Raises NoCredentials before any request where there are none."""
+        with self._lock:
+            if self._identity is None:
+                self._check_credentials()
+                answer = self.call("find out whose the credentials are", "sts", "get_caller_identity")
+                self._identity = Identity(account=answer["Account"], arn=answer["Arn"])
+            return self._identity
+
+    def _check_credentials(self) -> None:
+        import botocore.exceptions
+
+        session = self._open_session()
+        try:
+            found = session.get_credentials()
+        except botocore.exceptions.BotoCoreError as error:
+            raise translate(error, "read the AWS credentials") from error
+        if found is None:
+            raise no_credentials("none were found")
+
+    def _open_session(self) -> Any:
+        import boto3
+        import botocore.exceptions
+
+        with self._lock:
+            if self._session is None:
+                access = self.access
+                try:
+                    session = boto3.session.Session(
+                        aws_access_key_id=access.access_key,
+                        aws_secret_access_key=access.secret_key,
+                        aws_session_token=access.session_token,
+                        region_name=access.region,
+                    )
+                    self._region = resolve_region(access.region, session.region_name)
+                except botocore.exceptions.BotoCoreError as error:
+                    raise translate(error, "read the AWS configuration") from error
+                self._session = session
+            return self._session
+
+    def _make(self, service: str) -> Any:
+        import botocore.exceptions
+        from botocore.config import Config
+
+        session = self._open_session()
+        config = Config(
+            retries={"mode": "standard", "total_max_attempts": MAX_ATTEMPTS},
+            connect_timeout=CONNECT_TIMEOUT_S,
+            read_timeout=READ_TIMEOUT_S,
+            max_pool_connections=MAX_CONNECTIONS,
+        )
+        if self.access.is_loopback:
+            # A proxy from the environment cannot reach this machine's own loopback address.
+            config = config.merge(Config(proxies={}))
+        try:
+            made = session.client(
+                service, region_name=self._region, endpoint_url=self.access.endpoint_url, config=config
+            )
+        except (botocore.exceptions.BotoCoreError, ValueError) as error:
+            raise translate(error, f"make a client for {service}") from error
+        _guard_logs()
+        return made

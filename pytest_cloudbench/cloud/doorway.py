@@ -1,0 +1,158 @@
+"""The way in to the run's instances: one key pair and one security group per VPC, made when first needed."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+from .access import own_public_cidr
+from .clients import Clients
+from .errors import CloudError
+from .journal import Journal
+from .tags import only_ours, run_filter, run_tags, specification
+from .waits import Bounds, retry_while
+
+SSH_PORT = 22
+
+
+@dataclass(frozen=True)
+class KeyPair:
+    """The run's key pair; the private half (OpenSSH format) stays in memory."""
+
+    name: str
+    private_key: str = field(repr=False)
+
+
+class Doorway:
+    """Makes the key pair and the security groups of one run, each once. Thread-safe."""
+
+    def __init__(self, clients: Clients, run_id: str, journal: Journal, bounds: Bounds) -> None:
+        self._clients = clients
+        self._run_id = run_id
+        self._journal = journal
+        self._bounds = bounds
+        self._key_lock = threading.Lock()
+        self._group_lock = threading.Lock()
+        self._cidr_lock = threading.Lock()
+        self._key_pair: KeyPair | None = None
+        self._groups: dict[str, str] = {}
+        self._cidr: str | None = clients.access.ssh_from_cidr
+
+    @property
+    def name(self) -> str:
+        """The name of the key pair and of the security groups."""
+        return f"cloudbench-{self._run_id}"
+
+    def ssh_from(self) -> str:
+        """The network that may reach port 22: the one given, else this machine's public address, asked once."""
+        with self._cidr_lock:
+            if self._cidr is None:
+                self._cidr = own_public_cidr()
+            return self._cidr
+
+    def key_pair(self) -> KeyPair:
+        """The run's key pair, created on the first call."""
+        with self._key_lock:
+            if self._key_pair is None:
+                self._key_pair = self._create_key_pair()
+            return self._key_pair
+
+    def group(self, vpc_id: str) -> str:
+        """The id of the run's security group in `vpc_id`: SSH from `ssh_from()` and nothing else gets in."""
+        cidr = self.ssh_from()
+        with self._group_lock:
+            if vpc_id not in self._groups:
+                self._groups[vpc_id] = self._create_group(vpc_id, cidr)
+            return self._groups[vpc_id]
+
+    def _create_key_pair(self) -> KeyPair:
+        try:
+            answer = self._ask_for_key_pair()
+        except CloudError as error:
+            if error.code != "InvalidKeyPair.Duplicate" or not self._delete_own_key_pair():
+                raise
+            # Made by a call of ours whose answer was lost, and the private key with it.
+            answer = self._ask_for_key_pair()
+        return KeyPair(name=answer["KeyName"], private_key=answer["KeyMaterial"])
+
+    def _ask_for_key_pair(self) -> dict[str, Any]:
+        with self._journal.creating("create_key_pair", self.name) as intention:
+            answer = self._clients.call(
+                f"create key pair {self.name}",
+                "ec2",
+                "create_key_pair",
+                secret=True,
+                KeyName=self.name,
+                KeyType="ed25519",
+                TagSpecifications=specification(run_tags(self._run_id, "key pair"), "key-pair"),
+            )
+            intention.done([answer["KeyPairId"]])
+        return answer
+
+    def _delete_own_key_pair(self) -> bool:
+        pairs = self._clients.call(
+            f"look for key pair {self.name}", "ec2", "describe_key_pairs", Filters=run_filter(self._run_id)
+        )["KeyPairs"]
+        if self.name not in {pair["KeyName"] for pair in only_ours(pairs, self._run_id)}:
+            return False
+        self._clients.call(f"delete key pair {self.name}", "ec2", "delete_key_pair", KeyName=self.name)
+        return True
+
+    def _create_group(self, vpc_id: str, cidr: str) -> str:
+        asked = f"create security group {self.name} in {vpc_id}"
+        try:
+            with self._journal.creating("create_security_group", f"{self.name} in {vpc_id}") as intention:
+                group_id = str(
+                    self._clients.call(
+                        asked,
+                        "ec2",
+                        "create_security_group",
+                        GroupName=self.name,
+                        Description=f"cloudbench run {self._run_id}: SSH from {cidr}",
+                        VpcId=vpc_id,
+                        TagSpecifications=specification(run_tags(self._run_id, "SSH"), "security-group"),
+                    )["GroupId"]
+                )
+                intention.done([group_id])
+        except CloudError as error:
+            found = self._own_group(vpc_id) if error.code == "InvalidGroup.Duplicate" else None
+            if found is None:
+                raise
+            group_id = found
+        self._allow_ssh(group_id, cidr)
+        return group_id
+
+    def _own_group(self, vpc_id: str) -> str | None:
+        """The group that a call of ours made whose answer was lost."""
+        groups = self._clients.call(
+            f"look for security group {self.name}",
+            "ec2",
+            "describe_security_groups",
+            Filters=[*run_filter(self._run_id), {"Name": "vpc-id", "Values": [vpc_id]}],
+        )["SecurityGroups"]
+        ours = only_ours(groups, self._run_id)
+        return str(ours[0]["GroupId"]) if ours else None
+
+    def _allow_ssh(self, group_id: str, cidr: str) -> None:
+        source: dict[str, Any]
+        if ":" in cidr:
+            source = {"Ipv6Ranges": [{"CidrIpv6": cidr, "Description": "cloudbench"}]}
+        else:
+            source = {"IpRanges": [{"CidrIp": cidr, "Description": "cloudbench"}]}
+        permission = {"IpProtocol": "tcp", "FromPort": SSH_PORT, "ToPort": SSH_PORT, **source}
+
+        def allow() -> None:
+            self._clients.call(
+                f"allow SSH from {cidr} in {group_id}",
+                "ec2",
+                "authorize_security_group_ingress",
+                GroupId=group_id,
+                IpPermissions=[permission],
+            )
+
+        try:
+            retry_while(("InvalidGroup.NotFound",), allow, self._bounds.settle_s)
+        except CloudError as error:
+            if error.code != "InvalidPermission.Duplicate":
+                raise

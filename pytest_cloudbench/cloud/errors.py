@@ -1,0 +1,191 @@
+"""Everything the control plane can refuse, as one clear sentence each.
+
+A `CloudError` says what was asked, what the service answered (with its code) and what to do about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+class CloudError(RuntimeError):
+    """A request to the cloud failed or was refused.
+
+    `code` is the service's own error code ("" where the failure is ours or the network's),
+    `asked` what was being done ("to launch c5.18xlarge in us-east-1a").
+    """
+
+    def __init__(self, message: str, *, code: str = "", asked: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.asked = asked
+
+
+class NoCredentials(CloudError):
+    """There are no credentials, or only half of them."""
+
+
+class NoRegion(CloudError):
+    """No region was given and none is configured."""
+
+
+class UnknownInstanceType(CloudError):
+    """The region knows no instance type of this name; `nearest` holds names that look like it."""
+
+    def __init__(self, message: str, *, nearest: Sequence[str] = ()) -> None:
+        super().__init__(message, code="InvalidInstanceType")
+        self.nearest = tuple(nearest)
+
+
+class NotOffered(CloudError):
+    """The instance type exists but is not offered in the zone asked for."""
+
+
+class NoNetwork(CloudError):
+    """There is no default VPC or subnet to launch into, or the subnet asked for does not exist."""
+
+
+class ZoneMismatch(CloudError):
+    """A volume and an instance, or a subnet and a zone, lie in different availability zones."""
+
+
+class UnusableImage(CloudError):
+    """The image does not exist, is not Linux, has the wrong architecture or an unknown login user."""
+
+
+class AttachmentLimit(CloudError):
+    """More volumes than the instance type or its device names can take."""
+
+
+class Unreachable(CloudError):
+    """The endpoint did not answer: refused, not resolved, timed out."""
+
+
+class WaitTimeout(CloudError):
+    """A resource did not reach the wanted state in time."""
+
+
+class ResourceFailed(CloudError):
+    """A resource reached a state from which the wanted one cannot come any more."""
+
+
+class JournalError(CloudError):
+    """The journal of the run cannot be opened or written."""
+
+
+class TeardownFailed(CloudError):
+    """Some steps of a teardown failed or something tagged with the run remains.
+
+    `problems` holds one sentence for each.
+    """
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        lines = "\n".join(f"- {problem}" for problem in problems)
+        super().__init__(f"the teardown did not remove everything:\n{lines}")
+        self.problems = tuple(problems)
+
+
+_EXPIRED = "the credentials have expired; get new ones (e.g. `aws sso login`, or a fresh session token) and start again"
+_INVALID = "the endpoint does not know these credentials; check the access key, its secret and the endpoint"
+_QUOTA = "ask for a higher quota in Service Quotas, use a smaller type, or end other instances"
+
+# The service's error code -> what to do about it.
+_REMEDIES: dict[str, str] = {
+    "ExpiredToken": _EXPIRED,
+    "ExpiredTokenException": _EXPIRED,
+    "RequestExpired": "the request's time is off or the credentials have expired; check the clock and the credentials",
+    "AuthFailure": _INVALID,
+    "InvalidClientTokenId": _INVALID,
+    "UnrecognizedClientException": _INVALID,
+    "SignatureDoesNotMatch": _INVALID,
+    "UnauthorizedOperation": "the credentials lack the permission for this action; have it added to their policy",
+    "AccessDenied": "the credentials lack the permission for this action; have it added to their policy",
+    "AccessDeniedException": "the credentials lack the permission for this action; have it added to their policy",
+    "OptInRequired": "the account is not subscribed to this service or region; enable it in the account's settings",
+    "VcpuLimitExceeded": _QUOTA,
+    "InstanceLimitExceeded": _QUOTA,
+    "MaxSpotInstanceCountExceeded": _QUOTA,
+    "InsufficientInstanceCapacity": (
+        "the zone has no free machine of this type just now; try another zone, or again later"
+    ),
+    "InsufficientVolumeCapacity": "the zone has no room for such a volume just now; try another zone, or later",
+    "Unsupported": "choose another zone, type or image: this combination is not offered",
+    "VolumeLimitExceeded": "ask for a higher quota of volume storage in Service Quotas, or delete volumes",
+    "MaxIOPSLimitExceeded": (
+        "the account's provisioned IOPS of this volume type are used up in this region; "
+        "ask for a higher quota in Service Quotas, or delete volumes"
+    ),
+    "AttachmentLimitExceeded": "attach fewer volumes, or use an instance type that takes more",
+    "RequestLimitExceeded": "the account's request rate is used up, also after retries; try again in a minute",
+    "Throttling": "the account's request rate is used up, also after retries; try again in a minute",
+    "KeyPairLimitExceeded": "delete key pairs that are no longer used",
+    "SecurityGroupLimitExceeded": "delete security groups that are no longer used",
+    "VolumeInUse": "detach it first",
+    "IncorrectState": "wait until the resource is in the state that the request needs",
+}
+
+CREDENTIAL_WAYS = (
+    "give them in one of the usual ways: the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY), "
+    "a profile (`aws configure`, then AWS_PROFILE), or a role (`aws sso login`, an instance or container role)"
+)
+
+
+def error_code(error: BaseException) -> str:
+    """The service's error code in a botocore ClientError or a CloudError, else ""."""
+    if isinstance(error, CloudError):
+        return error.code
+    response = getattr(error, "response", None)
+    if isinstance(response, dict):
+        return str(response.get("Error", {}).get("Code", ""))
+    return ""
+
+
+def no_credentials(detail: str) -> NoCredentials:
+    """The sentence for missing or partial credentials."""
+    return NoCredentials(f"no AWS credentials: {detail}; {CREDENTIAL_WAYS}")
+
+
+def translate(error: Exception, asked: str) -> CloudError:
+    """Turn what botocore raised while we tried `asked` ("create volume io2 80 GiB") into one sentence."""
+    from botocore import exceptions
+
+    if isinstance(error, CloudError):
+        return error
+    if isinstance(error, exceptions.ClientError):
+        return _from_service(error.response.get("Error", {}), asked)
+    return _from_client(error, asked)
+
+
+def _from_service(said: Mapping[str, Any], asked: str) -> CloudError:
+    code = str(said.get("Code", ""))
+    message = str(said.get("Message", "")).strip().rstrip(".") or "no message"
+    remedy = _REMEDIES.get(code)
+    sentence = f"could not {asked}: the service said {code}: {message}"
+    return CloudError(f"{sentence}; {remedy}" if remedy else sentence, code=code, asked=asked)
+
+
+def _from_client(error: Exception, asked: str) -> CloudError:
+    from botocore import exceptions
+
+    if isinstance(error, exceptions.PartialCredentialsError):
+        return no_credentials(f"only a part of them was found ({error})")
+    if isinstance(error, exceptions.NoCredentialsError):
+        return no_credentials("none were found")
+    no_longer_valid = (
+        exceptions.TokenRetrievalError,
+        exceptions.SSOTokenLoadError,
+        exceptions.UnauthorizedSSOTokenError,
+        exceptions.CredentialRetrievalError,
+    )
+    if isinstance(error, no_longer_valid):
+        return NoCredentials(f"could not {asked}: {error}; {_EXPIRED}", asked=asked)
+    if isinstance(error, exceptions.ProfileNotFound):
+        return NoCredentials(f"could not {asked}: {error}; {CREDENTIAL_WAYS}", asked=asked)
+    if isinstance(error, exceptions.HTTPClientError):
+        return Unreachable(
+            f"could not {asked}: the endpoint did not answer ({error}); "
+            "check the endpoint, the network and the proxy settings",
+            asked=asked,
+        )
+    return CloudError(f"could not {asked}: {type(error).__name__}: {error}", asked=asked)

@@ -1,0 +1,149 @@
+"""Removes what killed runs left behind. Called at the next start, before anything is created."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import logging
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import IO
+from urllib.parse import urlsplit
+
+from .access import CloudAccess, is_loopback_url
+from .clients import Clients
+from .errors import CloudError
+from .journal import SUFFIX, JournalContent, boot_id, journal_directory, read_journal
+from .removal import RunResources
+from .resources import Leftover
+from .teardown import Teardown
+from .waits import Bounds
+
+log = logging.getLogger(__name__)
+
+_PROBE_TIMEOUT_S = 1.0
+
+
+@dataclass(frozen=True)
+class Reaped:
+    """What became of one dead run: what was found and removed, or why it could not be."""
+
+    run_id: str
+    removed: tuple[Leftover, ...]
+    problems: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        what = ", ".join(str(leftover) for leftover in self.removed) or "nothing"
+        failed = f"; not everything went well: {'; '.join(self.problems)}" if self.problems else ""
+        return f"removed what run {self.run_id} had left: {what}{failed}"
+
+
+def reap(
+    access: CloudAccess, *, directory: Path | None = None, bounds: Bounds | None = None
+) -> tuple[Reaped, ...]:
+    """Remove what dead runs with our endpoint, account and region left, found by their run tag.
+
+    A journal whose lock is held belongs to a living run and is not touched, nor is one of another endpoint,
+    account or region. Journals of endpoints on this machine that no longer exist are removed without a word.
+    Without any journal no request is made. Raises CloudError (no credentials, no region) when there is one
+    that might be ours and the account cannot be asked.
+    """
+    folder = directory or journal_directory()
+    clients: Clients | None = None
+    reaped: list[Reaped] = []
+    for path in sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else ():
+        with _locked(path) as stream:
+            if stream is None:
+                continue
+            content = read_journal(path)
+            if not content.intentions or _endpoint_is_gone(content):
+                path.unlink(missing_ok=True)
+                continue
+            clients = clients or Clients(access)
+            if not _is_ours(content, clients):
+                continue
+            result = _reap_run(content, clients, bounds or Bounds())
+            if not result.problems:
+                path.unlink(missing_ok=True)
+            if result.removed or result.problems:
+                reaped.append(result)
+    return tuple(reaped)
+
+
+def _reap_run(content: JournalContent, clients: Clients, bounds: Bounds) -> Reaped:
+    resources = RunResources(clients, content.run_id, bounds)
+    found: list[Leftover] = []
+
+    def look() -> None:
+        _let_settle(content, bounds.settle_s)
+        found.extend(resources.remaining())
+
+    def verify() -> None:
+        left = resources.remaining()
+        if left:
+            raise CloudError(", ".join(str(leftover) for leftover in left))
+
+    teardown = Teardown()
+    teardown.push("verify that nothing remains", verify)
+    teardown.push_all(resources.removal_steps())
+    teardown.push("list what the run left", look)
+    problems = teardown.run()
+    return Reaped(content.run_id, tuple(found), problems)
+
+
+def _let_settle(content: JournalContent, settle_s: float) -> None:
+    """A call made just before the end may not be visible by its tag yet."""
+    if not content.unresolved:
+        return
+    with suppress(ValueError):
+        age_s = (
+            datetime.now(timezone.utc) - datetime.fromisoformat(content.unresolved[-1].time)
+        ).total_seconds()
+        time.sleep(min(max(settle_s - age_s, 0.0), settle_s))
+
+
+def _is_ours(content: JournalContent, clients: Clients) -> bool:
+    if content.region != clients.region or content.endpoint != clients.endpoint:
+        return False
+    return content.account == clients.identity().account
+
+
+def _endpoint_is_gone(content: JournalContent) -> bool:
+    if not is_loopback_url(content.endpoint):
+        return False
+    if content.boot_id and content.boot_id != boot_id():
+        return True
+    parts = urlsplit(content.endpoint)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        socket.create_connection((parts.hostname, port), timeout=_PROBE_TIMEOUT_S).close()
+    except OSError as error:
+        return error.errno == errno.ECONNREFUSED
+    return False
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[IO[str] | None]:
+    """The journal, locked by us; None when its run lives, another reaper has it, or it is gone."""
+    try:
+        stream = path.open("r+", encoding="utf-8")
+    except OSError:
+        yield None
+        return
+    with stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield None
+            return
+        try:
+            same = path.stat().st_ino == os.fstat(stream.fileno()).st_ino
+        except OSError:
+            same = False
+        yield stream if same else None

@@ -1,0 +1,233 @@
+"""Finds and removes everything that carries the tag of one run, and nothing else."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from .clients import Clients
+from .errors import CloudError, WaitTimeout
+from .parallel import gather
+from .resources import Leftover
+from .tags import only_ours, run_filter
+from .waits import Bounds, poll, retry_while
+
+log = logging.getLogger(__name__)
+
+_GONE_INSTANCE = frozenset({"terminated"})
+_GONE_VOLUME = frozenset({"deleted"})
+_BATCH = 100
+
+
+class RunResources:
+    """What the API says belongs to the run `run_id`: the tag decides, not our memory."""
+
+    def __init__(self, clients: Clients, run_id: str, bounds: Bounds | None = None) -> None:
+        self._clients = clients
+        self._run_id = run_id
+        self._bounds = bounds or Bounds()
+
+    def instances(self) -> Sequence[dict[str, Any]]:
+        """The instances of the run that are not terminated."""
+        reservations = self._pages("instances", "describe_instances", "Reservations")
+        found = [instance for reservation in reservations for instance in reservation.get("Instances", [])]
+        return [i for i in only_ours(found, self._run_id) if i["State"]["Name"] not in _GONE_INSTANCE]
+
+    def volumes(self) -> Sequence[dict[str, Any]]:
+        """The volumes of the run."""
+        found = only_ours(self._pages("volumes", "describe_volumes", "Volumes"), self._run_id)
+        return [volume for volume in found if volume["State"] not in _GONE_VOLUME]
+
+    def groups(self) -> Sequence[dict[str, Any]]:
+        """The security groups of the run."""
+        return only_ours(
+            self._pages("security groups", "describe_security_groups", "SecurityGroups"), self._run_id
+        )
+
+    def key_pairs(self) -> Sequence[dict[str, Any]]:
+        """The key pairs of the run."""
+        answer = self._clients.call(
+            f"list the key pairs of run {self._run_id}",
+            "ec2",
+            "describe_key_pairs",
+            Filters=run_filter(self._run_id),
+        )
+        return only_ours(answer["KeyPairs"], self._run_id)
+
+    def remaining(self) -> tuple[Leftover, ...]:
+        """Everything of the run that still exists, asked now."""
+        return (
+            *(Leftover("instance", i["InstanceId"], i["State"]["Name"]) for i in self.instances()),
+            *(Leftover("volume", v["VolumeId"], v["State"]) for v in self.volumes()),
+            *(Leftover("security group", g["GroupId"], "") for g in self.groups()),
+            *(Leftover("key pair", k["KeyPairId"], "") for k in self.key_pairs()),
+        )
+
+    def removal_steps(self) -> list[tuple[str, Callable[[], None]]]:
+        """The steps of a teardown that remove all of the run; what depends on the others' end comes first."""
+        return [
+            ("remove the key pair", self.remove_key_pairs),
+            ("remove the security group", self.remove_groups),
+            ("remove the volumes", self.remove_volumes),
+            ("terminate the instances", self.remove_instances),
+        ]
+
+    def remove_instances(self) -> None:
+        """Terminate all instances of the run at once and wait for all together."""
+        found = self.instances()
+        if not found:
+            return
+        problems = self.terminate([i["InstanceId"] for i in found if i["State"]["Name"] != "shutting-down"])
+        refused = set(problems)
+        left: list[str] = []
+
+        def all_gone() -> bool | None:
+            left[:] = [i["InstanceId"] for i in self.instances() if i["InstanceId"] not in refused]
+            return None if left else True
+
+        if poll(all_gone, self._bounds.terminated_s) is None:
+            raise WaitTimeout(
+                f"{', '.join(left)} did not reach 'terminated' in {self._bounds.terminated_s:.0f} s"
+                + "".join(f"; {problem}" for problem in problems.values())
+            )
+        if problems:
+            raise CloudError("; ".join(problems.values()))
+
+    def terminate(self, ids: Iterable[str]) -> dict[str, str]:
+        """Ask for the end of these instances, without waiting. Returns id -> why not, for those refused."""
+        wanted = list(ids)
+        problems: dict[str, str] = {}
+        for start in range(0, len(wanted), _BATCH):
+            batch = wanted[start : start + _BATCH]
+            try:
+                self._terminate(batch)
+            except CloudError as error:
+                if len(batch) == 1:
+                    self._note_refusal(batch[0], error, problems)
+                    continue
+                # One that cannot be ended (or is gone) makes the whole call fail: one by one then.
+                for instance_id in batch:
+                    try:
+                        self._terminate([instance_id])
+                    except CloudError as single:
+                        self._note_refusal(instance_id, single, problems)
+        return problems
+
+    def _terminate(self, ids: list[str]) -> None:
+        self._clients.call(f"terminate {', '.join(ids)}", "ec2", "terminate_instances", InstanceIds=ids)
+
+    @staticmethod
+    def _note_refusal(instance_id: str, error: CloudError, problems: dict[str, str]) -> None:
+        if error.code != "InvalidInstanceID.NotFound":
+            problems[instance_id] = str(error)
+
+    def remove_volumes(self) -> None:
+        """Detach and delete all volumes of the run, side by side."""
+        self.drop_volumes([volume["VolumeId"] for volume in self.volumes()])
+
+    def drop_volumes(self, ids: Sequence[str], *, ending: Collection[str] = ()) -> None:
+        """Detach and delete these volumes, side by side; raises one CloudError naming every failure.
+
+        Volumes on instances in `ending` are not detached by hand: they come free when the instance is gone.
+        """
+        tasks = [partial(self._drop, volume_id, ending) for volume_id in ids]
+        problems = [str(result) for result in gather(tasks) if isinstance(result, Exception)]
+        if problems:
+            raise CloudError("; ".join(problems))
+
+    def _drop(self, volume_id: str, ending: Collection[str]) -> None:
+        detaching: set[str] = set()
+        state = "unknown"
+
+        def settled() -> str | None:
+            nonlocal state
+            volume = self._volume(volume_id)
+            if volume is None:
+                return "gone"
+            state = str(volume["State"])
+            if state in ("available", "error"):
+                return state
+            for attachment in volume.get("Attachments", []):
+                instance_id = attachment["InstanceId"]
+                if instance_id in detaching or self._comes_free_by_itself(instance_id, ending):
+                    continue
+                self._detach(volume_id, instance_id)
+                detaching.add(instance_id)
+            return None
+
+        bound = self._bounds.terminated_s if ending else self._bounds.volume_s
+        end = poll(settled, bound)
+        if end is None:
+            raise WaitTimeout(f"volume {volume_id} did not come free in {bound:.0f} s; it is {state!r}")
+        if end != "gone":
+            self._delete_volume(volume_id)
+
+    def _comes_free_by_itself(self, instance_id: str, ending: Collection[str]) -> bool:
+        if instance_id not in ending:
+            return False
+        answer = self._clients.call(
+            f"describe {instance_id}", "ec2", "describe_instances",
+            Filters=[{"Name": "instance-id", "Values": [instance_id]}],
+        )  # fmt: skip
+        states = [i["State"]["Name"] for r in answer["Reservations"] for i in r["Instances"]]
+        return any(state not in _GONE_INSTANCE for state in states)
+
+    def _volume(self, volume_id: str) -> dict[str, Any] | None:
+        answer = self._clients.call(
+            f"describe {volume_id}", "ec2", "describe_volumes",
+            Filters=[*run_filter(self._run_id), {"Name": "volume-id", "Values": [volume_id]}],
+        )  # fmt: skip
+        found = only_ours(answer["Volumes"], self._run_id)
+        return found[0] if found and found[0]["State"] not in _GONE_VOLUME else None
+
+    def _detach(self, volume_id: str, instance_id: str) -> None:
+        try:
+            self._clients.call(
+                f"detach {volume_id} from {instance_id}", "ec2", "detach_volume",
+                VolumeId=volume_id, InstanceId=instance_id,
+            )  # fmt: skip
+        except CloudError as error:
+            # It is being detached already, or came free since we looked.
+            if error.code not in ("IncorrectState", "InvalidAttachment.NotFound", "InvalidVolume.NotFound"):
+                raise
+
+    def _delete_volume(self, volume_id: str) -> None:
+        def delete() -> None:
+            self._clients.call(f"delete volume {volume_id}", "ec2", "delete_volume", VolumeId=volume_id)
+
+        try:
+            retry_while(("VolumeInUse", "IncorrectState"), delete, self._bounds.settle_s)
+        except CloudError as error:
+            if error.code != "InvalidVolume.NotFound":
+                raise
+
+    def remove_groups(self) -> None:
+        """Delete the security groups of the run, again and again while ending instances still hold them."""
+        for group in self.groups():
+            group_id = group["GroupId"]
+
+            def delete(group_id: str = group_id) -> None:
+                self._clients.call(
+                    f"delete security group {group_id}", "ec2", "delete_security_group", GroupId=group_id
+                )
+
+            try:
+                retry_while(("DependencyViolation", "InvalidGroup.InUse"), delete, self._bounds.group_s)
+            except CloudError as error:
+                if error.code != "InvalidGroup.NotFound":
+                    raise
+
+    def remove_key_pairs(self) -> None:
+        """Delete the key pairs of the run."""
+        for pair in self.key_pairs():
+            # By name where there is one: not every EC2-compatible endpoint takes the id.
+            self._clients.call(
+                f"delete key pair {pair['KeyName']}", "ec2", "delete_key_pair", KeyName=pair["KeyName"]
+            )
+
+    def _pages(self, what: str, operation: str, key: str) -> list[dict[str, Any]]:
+        return self._clients.pages(
+            f"list the {what} of run {self._run_id}", "ec2", operation, key, Filters=run_filter(self._run_id)
+        )

@@ -1,0 +1,101 @@
+"""Steps that undo what was done: last in, first out, all of them, whatever happens."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from .errors import TeardownFailed
+from .resources import Leftover
+
+log = logging.getLogger(__name__)
+
+Step = Callable[[], None]
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    label: str
+    run: Step
+
+
+@dataclass(frozen=True)
+class TeardownReport:
+    """How a teardown went: one sentence per failed step, and what still exists in the cloud."""
+
+    problems: tuple[str, ...] = ()
+    remaining: tuple[Leftover, ...] = ()
+
+    @property
+    def clean(self) -> bool:
+        """Whether every step succeeded and nothing remains."""
+        return not self.problems and not self.remaining
+
+    def sentences(self) -> tuple[str, ...]:
+        """The problems, and one sentence for each thing that remains."""
+        return (*self.problems, *(f"{leftover} still exists" for leftover in self.remaining))
+
+    def raise_unless_clean(self) -> None:
+        """Raise TeardownFailed with all sentences when there are any."""
+        if not self.clean:
+            raise TeardownFailed(self.sentences())
+
+
+class Teardown:
+    """A stack of steps. `run` takes them from the top; a second `run` finds nothing left to do.
+
+    A failing step is noted and the next one goes on. KeyboardInterrupt during a step runs that step once
+    more, goes on with the rest, and is raised again at the end.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._steps: list[_Step] = []
+        self.problems: list[str] = []
+
+    def push(self, label: str, step: Step) -> None:
+        """Add a step on top. `label` completes "could not ..."."""
+        self.push_all([(label, step)])
+
+    def push_all(self, steps: Sequence[tuple[str, Step]]) -> None:
+        """Add several steps at once, the last one on top. A running step may add more: they run next."""
+        with self._lock:
+            self._steps.extend(_Step(label, step) for label, step in steps)
+
+    def run(self) -> tuple[str, ...]:
+        """Run all steps; one sentence for each that failed."""
+        interrupted: KeyboardInterrupt | None = None
+        while True:
+            try:
+                with self._lock:
+                    top = self._steps[-1] if self._steps else None
+                if top is None:
+                    break
+                interrupted = self._run_step(top.label, top.run) or interrupted
+                with self._lock:
+                    self._steps.remove(top)
+            except KeyboardInterrupt as interrupt:
+                # Between two steps: the one on top runs (again); every step bears that.
+                interrupted = interrupt
+        if interrupted is not None:
+            raise interrupted
+        return tuple(self.problems)
+
+    def _run_step(self, label: str, step: Step) -> KeyboardInterrupt | None:
+        interrupted: KeyboardInterrupt | None = None
+        for last_try in (False, True):
+            try:
+                step()
+            except KeyboardInterrupt as interrupt:
+                interrupted = interrupt
+                if last_try:
+                    self.problems.append(f"could not {label}: interrupted twice")
+            except Exception as error:
+                log.debug("teardown step failed: %s", label, exc_info=True)
+                self.problems.append(f"could not {label}: {error}")
+                return interrupted
+            else:
+                return interrupted
+        return interrupted

@@ -1,0 +1,43 @@
+"""The cloud-config that an instance boots with: its host key and the caller's commands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from .errors import CloudError
+from .keys import HostKey
+
+# EC2 refuses more (before base64).
+LARGEST_BYTES = 16 * 1024
+
+Command = str | Sequence[str]
+
+
+def cloud_config(host_key: HostKey, commands: Sequence[Command] = ()) -> str:
+    """The user data that gives an instance `host_key` as its only host key and runs `commands` at first boot.
+
+    A command is a shell line, or a list of words that no shell sees. Raises CloudError when the whole is
+    larger than the 16 KiB that EC2 takes. JSON is used because it is YAML too and quotes everything exactly.
+    """
+    config: dict[str, Any] = {
+        "ssh_deletekeys": True,
+        "ssh_genkeytypes": ["ed25519"],
+        "ssh_keys": {
+            "ed25519_private": host_key.private_openssh,
+            "ed25519_public": host_key.public_line,
+        },
+    }
+    if isinstance(commands, str):
+        raise CloudError("commands must be a list of commands, not one string")
+    if commands:
+        config["runcmd"] = [command if isinstance(command, str) else list(command) for command in commands]
+    text = "#cloud-config\n" + json.dumps(config, indent=1) + "\n"
+    size = len(text.encode())
+    if size > LARGEST_BYTES:
+        raise CloudError(
+            f"the user data is {size:,} bytes, EC2 takes {LARGEST_BYTES:,}: "
+            "shorten the commands, or let one of them fetch the rest"
+        )
+    return text

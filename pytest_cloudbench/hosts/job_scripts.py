@@ -1,0 +1,179 @@
+"""The shell scripts behind detached jobs. They need sh, coreutils and util-linux, nothing else.
+
+A job is a directory. It appears complete or not at all: everything is written into a directory of
+another name, which is then renamed; renaming onto a directory that is not empty fails, so of two starts
+of one job exactly one wins, and only the winner launches.
+"""
+
+from __future__ import annotations
+
+import base64
+import shlex
+from collections.abc import Mapping, Sequence
+
+from pytest_cloudbench.hosts.command import command_line
+
+BASE_DIRECTORY = "/var/tmp/cloudbench-{user}"  # noqa: S108 - made with mode 700 and its owner checked
+
+RUNNER = """\
+#!/bin/sh
+# Runs one command in this directory and leaves its exit code behind, whatever happens to the connection.
+cd "$(dirname "$0")" || exit 1
+trap '' HUP
+trap : INT TERM
+read -r line < /proc/$$/stat
+rest=${line##*) }
+set -- $rest
+echo "$$ ${20}" > pid.new && mv pid.new pid
+sh ./command > stdout 2> stderr < /dev/null
+code=$?
+echo "$code" > exit_code.new && mv exit_code.new exit_code
+"""
+"""$20 after the command's name is field 22 of /proc/PID/stat: the start time, which tells a process from a
+later one of the same number."""
+
+WATCH = """\
+#!/bin/sh
+# Usage: watch OFFSET LIMIT. One line "STATE EXIT_CODE BYTES", then the output from OFFSET on.
+cd "$(dirname "$0")" || exit 1
+alive() {
+    read -r pid start 2>/dev/null < pid || return 1
+    read -r line 2>/dev/null < "/proc/$pid/stat" || return 1
+    rest=${line##*) }
+    set -- $rest
+    [ "$1" != Z ] && [ "${20}" = "$start" ]
+}
+state=gone code=-
+if [ -f exit_code ]; then state=ended
+elif [ ! -f pid ]; then state=starting
+elif alive; then state=running
+elif [ -f exit_code ]; then state=ended
+fi
+[ $state = ended ] && read -r code < exit_code
+size=0
+[ -f stdout ] && size=$(stat -c %s stdout)
+more=$((size - $1))
+[ $more -gt $2 ] && more=$2
+[ $more -lt 0 ] && more=0
+echo "$state $code $more"
+[ $more -gt 0 ] && tail -c +$(($1 + 1)) stdout | head -c $more
+exit 0
+"""
+
+_START = """\
+start() {{
+    umask 077
+    base={base}
+    mkdir -p "$base" || return 1
+    if [ ! -O "$base" ] || [ -L "$base" ]; then
+        echo "$base is not a directory of this user" >&2
+        return 1
+    fi
+    job="$base"/{job_id}
+    if [ -d "$job" ]; then echo attached; return 0; fi
+    new=$(mktemp -d "$base/.new-XXXXXX") || return 1
+    {files}
+    if mv -T "$new" "$job" 2>/dev/null; then
+        {launch}
+        echo started
+    else
+        rm -rf "$new"
+        [ -d "$job" ] && echo attached
+    fi
+}}
+start
+"""
+
+_FETCH = """\
+cd {directory} || exit 1
+for name in {patterns}; do
+    [ -f "$name" ] || continue
+    size=$(stat -c %s "$name")
+    echo "$size $name"
+    head -c "$size" "$name"
+done
+"""
+
+_KILL = """\
+cd {directory} 2>/dev/null || exit 0
+read -r pid start < pid || exit 0
+same() {{
+    for each in /proc/[0-9]*/stat; do
+        read -r line 2>/dev/null < "$each" || continue
+        rest=${{line##*) }}
+        set -- $rest
+        [ "$3" = "$pid" ] && [ "$1" != Z ] && return 0
+    done
+    return 1
+}}
+for step in INT:{patience} TERM:20 KILL:50; do
+    same || exit 0
+    kill -s "${{step%%:*}}" -- "-$pid" 2>/dev/null
+    left=${{step##*:}}
+    while [ "$left" -gt 0 ] && same; do
+        sleep 0.1
+        left=$((left - 1))
+    done
+done
+! same
+"""
+
+
+def base_directory(user: str) -> str:
+    """Where a user's jobs live. /var/tmp survives a restart of the host, so that one can still be looked at."""
+    return BASE_DIRECTORY.format(user=user)
+
+
+def start_script(
+    user: str, job_id: str, argv: Sequence[str], files: Mapping[str, bytes], *, sudo: bool
+) -> bytes:
+    """A script for `sh -s` that makes the job's directory and launches it, or says that it is there already.
+
+    It is one function called in its last line: cut off on the way, it does nothing.
+    """
+    contents = {
+        **files,
+        "runner": RUNNER.encode(),
+        "watch": WATCH.encode(),
+        "command": f"{command_line(argv, sudo=False)}\n".encode(),
+    }
+    writes = []
+    for name, data in contents.items():
+        text = base64.encodebytes(data).decode()
+        writes.append(f'base64 -d > "$new"/{shlex.quote(name)} <<\'END\' || return 1\n{text}END')
+    prefix = "sudo -n " if sudo else ""
+    away = "> /dev/null 2>&1 < /dev/null"
+    # An sh without --fork at hand would start the job with interrupts ignored; kill then goes on to TERM.
+    launch = (
+        "if setsid --help 2>&1 | grep -q -e --fork; "
+        f'then {prefix}setsid --fork sh "$job/runner" {away}; '
+        f'else {prefix}setsid sh "$job/runner" {away} & fi'
+    )
+    script = _START.format(
+        base=shlex.quote(base_directory(user)),
+        job_id=shlex.quote(job_id),
+        files="\n".join(writes),
+        launch=launch,
+    )
+    return script.encode()
+
+
+def fetch_script(directory: str, patterns: Sequence[str]) -> str:
+    """A script that writes "SIZE NAME", then SIZE bytes, for each file of the job that matches."""
+    safe = " ".join(_pattern(each) for each in patterns)
+    return _FETCH.format(directory=shlex.quote(directory), patterns=safe)
+
+
+def kill_script(directory: str, *, patience_s: float) -> str:
+    """A script that ends the job's whole process group: INT, after `patience_s` TERM, then KILL.
+
+    The group lives as long as any process in it, so that a killed runner does not hide its children.
+    """
+    return _KILL.format(directory=shlex.quote(directory), patience=max(1, int(patience_s * 10)))
+
+
+def _pattern(text: str) -> str:
+    """A shell pattern of plain names, `*` and `?`: everything else in it is quoted."""
+    if "/" in text or not text:
+        raise ValueError(f"{text!r} is no name of a file in a job's directory")
+    return "".join(each if each in "*?" else shlex.quote(each) for each in text)

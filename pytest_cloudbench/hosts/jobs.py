@@ -1,0 +1,245 @@
+"""Detached jobs: started once, watched from any connection, fetched when done."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_cloudbench.hosts.command import checked_argv
+from pytest_cloudbench.hosts.errors import (
+    CommandTimedOut,
+    ConnectionDropped,
+    HostError,
+    HostLost,
+    HostUnreachable,
+    JobTimedOut,
+    JobVanished,
+)
+from pytest_cloudbench.hosts.job_scripts import base_directory, fetch_script, kill_script, start_script
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.hosts.connection import HostConnection
+
+_JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,100}\Z")
+_RESERVED = frozenset({"runner", "watch", "command", "pid", "exit_code", "stdout", "stderr"})
+_FIRST_LOOK_S = 0.05
+_LONGEST_LOOK_S = 1.0
+_CLOSE_LOOK_S = 0.1
+_CLOSE_TO_END_S = 0.2
+_LATE_S = 10.0
+_START_GRACE_S = 10.0
+_OUTPUT_AT_ONCE = 1 << 20
+_FETCH_S = 300.0
+_INTERRUPT_PATIENCE_S = 5.0
+
+
+@dataclass(frozen=True)
+class JobState:
+    """One look at a job: whether it runs, its exit code once it has one, what it has newly written."""
+
+    running: bool
+    exit_code: int | None
+    new_output: str
+
+
+def start_job(
+    host: HostConnection,
+    argv: Sequence[str],
+    *,
+    sudo: bool = False,
+    files: Mapping[str, bytes] | None = None,
+    name: str = "job",
+    job_id: str | None = None,
+) -> DetachedJob:
+    """Start `argv` in a directory of its own on the host, with `files` in it; it goes on by itself.
+
+    sudo: as root. name: how its directory begins. job_id: of a job that may have been started before:
+    it is attached to, never started a second time. A connection that drops meanwhile is taken up again
+    the same way. Raises HostError when the job could not be started.
+    """
+    words = checked_argv(argv)
+    job_id = job_id or f"{name}-{uuid.uuid4().hex[:12]}"
+    if not _JOB_ID.match(job_id):
+        raise ValueError(f"{job_id!r} is no job id: letters, digits, '-', '_' and '.', not over 100")
+    for file_name in files or {}:
+        if "/" in file_name or file_name in _RESERVED or file_name.startswith("."):
+            raise ValueError(f"{file_name!r} cannot be the name of a job's file")
+    sudo = sudo and host.user != "root"
+    script = start_script(host.user, job_id, words, files or {}, sudo=sudo)
+    # The script attaches where the job is there already: running it again repeats nothing.
+    said = host.run(["sh", "-s"], stdin=script, idempotent=True)
+    if said.stdout.strip() not in ("started", "attached"):
+        reason = said.stderr.strip() or "its directory could not be made"
+        raise HostError(f"on {host.label}, job {job_id} could not be started: {reason}")
+    return DetachedJob(host, job_id, words, sudo=sudo)
+
+
+class DetachedJob:
+    """A job on a host. The object holds no connection and may be used from any thread, one at a time."""
+
+    def __init__(self, host: HostConnection, job_id: str, argv: Sequence[str], *, sudo: bool) -> None:
+        self._host = host
+        self._sudo = sudo
+        self._offset = 0
+        self._undecoded = b""
+        self._began = time.monotonic()
+        self.job_id = job_id
+        self.argv = tuple(argv)
+        self.directory = f"{base_directory(host.user)}/{job_id}"
+
+    @property
+    def describe(self) -> str:
+        """The host's label."""
+        return self._host.label
+
+    def __repr__(self) -> str:
+        return f"<job {self.job_id} on {self._host.label}>"
+
+    def poll(self) -> JobState:
+        """Look once: one command, however much was written.
+
+        Raises JobVanished when its processes are gone and left no exit code.
+        """
+        said = self._host.run(
+            ["sh", f"{self.directory}/watch", str(self._offset), str(_OUTPUT_AT_ONCE)],
+            check=False,
+            idempotent=True,
+        )
+        head, _, output = said.stdout_bytes.partition(b"\n")
+        words = head.decode("ascii", "replace").split()
+        if said.exit_code != 0 or len(words) != 3:
+            raise JobVanished(
+                f"{self._name()} is gone with its directory {self.directory}: {said.stderr.strip()}"
+            )
+        state, code, size = words
+        self._offset += min(int(size), len(output))
+        if state == "gone" or (state == "starting" and self._age_s() > _START_GRACE_S):
+            raise JobVanished(
+                f"{self._name()} ended without an exit code: it was killed, or the host was restarted; "
+                f"what it wrote is in {self.directory} there"
+            )
+        return JobState(
+            running=state != "ended",
+            exit_code=int(code) if state == "ended" else None,
+            new_output=self._decoded(output, last=state == "ended"),
+        )
+
+    def wait(
+        self,
+        timeout_s: float,
+        *,
+        remaining_s: Callable[[], float | None] | None = None,
+        on_output: Callable[[str], None] | None = None,
+    ) -> JobState:
+        """Return the final state once the job has ended.
+
+        remaining_s: asked before each pause how long the job will probably still run (None: not known);
+        it is looked at closely around its end.
+        on_output: called with each new piece of its output.
+        A dropped connection is made anew and the job looked at again; it is never started again.
+        Raises JobTimedOut (the job goes on), JobVanished, HostLost.
+        """
+        began = time.monotonic()
+        pause_s = _FIRST_LOOK_S
+        while True:
+            state = self._look()
+            if state.new_output and on_output is not None:
+                on_output(state.new_output)
+            if not state.running:
+                while len(state.new_output) >= _OUTPUT_AT_ONCE // 4:
+                    state = self._look()
+                    if state.new_output and on_output is not None:
+                        on_output(state.new_output)
+                return state
+            elapsed_s = time.monotonic() - began
+            if elapsed_s >= timeout_s:
+                raise JobTimedOut(f"{self._name()} still ran after {timeout_s:g} s")
+            left_s = remaining_s() if remaining_s is not None else None
+            time.sleep(min(_pause(pause_s, left_s), max(0.01, timeout_s - elapsed_s)))
+            pause_s = min(_LONGEST_LOOK_S, pause_s * 1.5)
+
+    def fetch(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Contents of the job's files that match (patterns with * and ?), all in one command."""
+        said = self._host.run(
+            ["sh", "-c", fetch_script(self.directory, names)],
+            timeout_s=_FETCH_S,
+            sudo=self._sudo,
+            idempotent=True,
+        )
+        return _unpacked(said.stdout_bytes)
+
+    def kill(self) -> None:
+        """End the job and everything it started: interrupted first, killed when that does not help.
+
+        Returns when nothing of it runs; raises HostError when it cannot be ended.
+        """
+        said = self._host.run(
+            ["sh", "-c", kill_script(self.directory, patience_s=_INTERRUPT_PATIENCE_S)],
+            sudo=self._sudo,
+            check=False,
+            idempotent=True,
+        )
+        if said.exit_code != 0:
+            raise HostError(f"{self._name()} cannot be ended: {said.stderr.strip() or 'it outlives SIGKILL'}")
+
+    def cleanup(self) -> None:
+        """Remove the job's directory from the host."""
+        self._host.run(["rm", "-rf", "--", self.directory], sudo=self._sudo, idempotent=True)
+
+    def _look(self) -> JobState:
+        try:
+            return self.poll()
+        except (ConnectionDropped, CommandTimedOut) as error:
+            # poll has tried once more on a new connection: give the host its full time to come back.
+            first = error
+        self._host.drop()
+        try:
+            self._host.connect(self._host.reconnect_timeout_s)
+            return self.poll()
+        except (HostUnreachable, ConnectionDropped, CommandTimedOut) as error:
+            raise HostLost(
+                f"{self._name()}, running for {self._age_s():.0f} s, is out of reach: {error}; before that "
+                f"{first}. The job was not started again; if the host lives, its results are in {self.directory}"
+            ) from error
+
+    def _name(self) -> str:
+        return f"job {self.job_id} on {self._host.label} (`{shlex.join(self.argv)[:200]}`)"
+
+    def _age_s(self) -> float:
+        return time.monotonic() - self._began
+
+    def _decoded(self, output: bytes, *, last: bool) -> str:
+        """Text of the output; a character cut in two waits for its other half."""
+        data = self._undecoded + output
+        self._undecoded = b""
+        if not last:
+            for cut in range(1, min(4, len(data)) + 1):
+                if data[-cut] & 0xC0 == 0xC0:
+                    self._undecoded = data[-cut:]
+                    data = data[:-cut]
+                    break
+                if data[-cut] & 0x80 == 0:
+                    break
+        return data.decode("utf-8", "replace")
+
+
+def _pause(pause_s: float, left_s: float | None) -> float:
+    if left_s is None or left_s < -_LATE_S:
+        return pause_s
+    return max(_CLOSE_LOOK_S, min(pause_s, left_s - _CLOSE_TO_END_S))
+
+
+def _unpacked(data: bytes) -> dict[str, bytes]:
+    files = {}
+    position = 0
+    while position < len(data):
+        end = data.index(b"\n", position)
+        size, _, name = data[position:end].decode().partition(" ")
+        files[name] = data[end + 1 : end + 1 + int(size)]
+        position = end + 1 + int(size)
+    return files

@@ -1,0 +1,222 @@
+"""Start and end the embedded region, a separate process that needs root.
+
+The region is reached like any other: through its EC2 endpoint and through SSH. This module only runs
+``python -m pytest_cloudbench.twin``; it never imports it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+STATE_DIR = Path("/run/cloudbench")
+START_LIMIT_S = 180.0
+"""An emulated machine needs most of a minute to import the region's API."""
+END_LIMIT_S = 60.0
+
+
+class RegionUnavailable(RuntimeError):
+    """The embedded region could not be started; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class RegionRecord:
+    """What a running embedded region says of itself: how to reach it, and which process it is."""
+
+    endpoint_url: str
+    region: str
+    access_key: str
+    secret_key: str
+    ssh_from_cidr: str
+    pid: int
+    slot: int
+
+    @classmethod
+    def from_json(cls, answer: dict[str, Any]) -> RegionRecord:
+        """Take the fields of the region's ready line; others are ignored."""
+        return cls(**{name: answer[name] for name in cls.__dataclass_fields__})
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables with which any AWS client talks to this region."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint_url,
+            "AWS_DEFAULT_REGION": self.region,
+            "AWS_REGION": self.region,
+            "AWS_ACCESS_KEY_ID": self.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.secret_key,
+        }
+
+
+class LeasedRegion:
+    """An embedded region that lives as long as this process holds its lease.
+
+    The lease is the write end of the region's standard input: however this process ends, kill -9
+    included, the kernel closes it and the region takes itself down.
+    """
+
+    def __init__(self, record: RegionRecord, process: subprocess.Popen[bytes]) -> None:
+        self.record = record
+        self._process = process
+
+    def close(self) -> None:
+        """Give the lease back and wait until the region has removed all it made.
+
+        Raises RegionUnavailable if it has not ended within 60 s or ended with an error.
+        """
+        if self._process.stdin is None or self._process.stdin.closed:
+            return
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        try:
+            code = self._process.wait(END_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            raise RegionUnavailable(
+                f"the embedded region (process {self.record.pid}) has not ended within {END_LIMIT_S:.0f} s; "
+                "the next start, or `cloudbench twin down`, sweeps what it left"
+            ) from None
+        finally:
+            if self._process.stdout is not None:
+                self._process.stdout.close()
+        if code != 0:
+            raise RegionUnavailable(
+                f"the embedded region ended with exit code {code}; its log is "
+                f"{STATE_DIR / str(self.record.slot)}/log if it is still there"
+            )
+
+
+def twin_command(*arguments: str) -> list[str]:
+    """Return the command line that runs the region's program as root.
+
+    Raises RegionUnavailable when this user is not root and there is no sudo.
+    """
+    package_parent = Path(__file__).resolve().parent.parent
+    command = ["env", f"PYTHONPATH={package_parent}", "PYTHONDONTWRITEBYTECODE=1"]
+    command += [sys.executable, "-m", "pytest_cloudbench.twin", *arguments]
+    if os.geteuid() == 0:
+        return command
+    sudo = _which_sudo()
+    if sudo is None:
+        raise RegionUnavailable(
+            "the embedded region needs root (namespaces, loop devices, throttles); this user is not root and "
+            "sudo is not installed: run as root, or use --cloudbench-cloud=aws"
+        )
+    return [sudo, "-n", *command]
+
+
+def start_leased_region(arguments: Sequence[str] = ()) -> LeasedRegion:
+    """Start an embedded region that ends with this process.
+
+    Raises RegionUnavailable with the reason and the remedy.
+    """
+    record, process = _start(["serve", *arguments], lease=True)
+    return LeasedRegion(record, process)
+
+
+def start_kept_region(arguments: Sequence[str] = ()) -> RegionRecord:
+    """Start an embedded region that stays until ``cloudbench twin down``."""
+    record, process = _start(["serve", "--keep", *arguments], lease=False)
+    if process.stdout is not None:
+        process.stdout.close()
+    return record
+
+
+def kept_region() -> RegionRecord | None:
+    """Return the region this user keeps with ``cloudbench twin up``, if one runs."""
+    for path in sorted(STATE_DIR.glob("[0-9]*/access.json")):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            if path.stat().st_uid != os.geteuid():
+                continue
+            record = RegionRecord.from_json(json.loads(path.read_text()))
+            if Path(f"/proc/{record.pid}").exists():
+                return record
+    return None
+
+
+def _which_sudo() -> str | None:
+    import shutil
+
+    return shutil.which("sudo") or shutil.which("sudo", path="/usr/bin:/usr/local/bin:/bin")
+
+
+def _start(arguments: list[str], *, lease: bool) -> tuple[RegionRecord, subprocess.Popen[bytes]]:
+    command = twin_command(*arguments, "--owner", str(os.getuid()))
+    with tempfile.TemporaryFile() as complaints:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE if lease else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+            cwd="/",
+            # Ctrl-C at the terminal must reach the test run only, which still needs the region to tidy up;
+            # a new session would also lose the terminal for which sudo remembers its permission.
+            preexec_fn=os.setpgrp,  # noqa: PLW1509  (process_group= needs Python 3.11)
+        )
+        try:
+            return RegionRecord.from_json(_ready_line(process, complaints, command)), process
+        except BaseException:
+            _abandon(process)
+            raise
+
+
+def _ready_line(
+    process: subprocess.Popen[bytes], complaints: IO[bytes], command: list[str]
+) -> dict[str, Any]:
+    assert process.stdout is not None
+    for line in _lines_until(process.stdout.fileno(), time.monotonic() + START_LIMIT_S):
+        with contextlib.suppress(ValueError):
+            answer = json.loads(line)
+            if "error" in answer:
+                why = f"{answer['error']} {answer.get('remedy', '')}".strip()
+                raise RegionUnavailable(f"the embedded region cannot start: {why}")
+            return dict(answer)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(1)
+    code = process.poll()
+    complaints.seek(0)
+    said = complaints.read().decode(errors="replace").strip()[-2000:]
+    if command[0].endswith("sudo") and "password is required" in said:
+        raise RegionUnavailable(
+            "the embedded region needs root (namespaces, loop devices, throttles) and sudo asks for a password: "
+            "run `sudo -v` first, run as root, or use --cloudbench-cloud=aws"
+        )
+    ended = (
+        f"ended with exit code {code}" if code is not None else f"was not ready within {START_LIMIT_S:.0f} s"
+    )
+    raise RegionUnavailable(f"the embedded region {ended}; it said: {said or 'nothing'}")
+
+
+def _lines_until(fd: int, deadline: float) -> Iterator[bytes]:
+    """Yield whole lines from ``fd`` until its end or the deadline."""
+    pending = b""
+    while (left := deadline - time.monotonic()) > 0:
+        if not select.select([fd], [], [], left)[0]:
+            return
+        chunk = os.read(fd, 65536)
+        if not chunk:
+            return
+        *lines, pending = (pending + chunk).split(b"\n")
+        yield from lines
+
+
+def _abandon(process: subprocess.Popen[bytes]) -> None:
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+    try:
+        process.wait(5)
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(30)
+    if process.stdout is not None:
+        process.stdout.close()

@@ -1,0 +1,352 @@
+"""Rates and sizes that carry their unit, so that MB/s and MiB/s never meet as bare numbers.
+
+Every quantity is an immutable value. Like meets like: two throughputs add, subtract, compare and
+divide (to a plain ratio); a throughput and an IOPS figure do not. Times are plain floats whose name
+ends in ``_s``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import overload
+
+KIB = 1024
+MIB = 1024**2
+GIB = 1024**3
+TIB = 1024**4
+
+_NUMBER = r"[0-9][0-9,_]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+"
+_QUANTITY = re.compile(rf"\s*([+-]?(?:{_NUMBER}))\s*(.*?)\s*\Z", re.DOTALL)
+
+_BYTES_PER_SECOND = {
+    "b/s": 1.0,
+    "kb/s": 1e3,
+    "mb/s": 1e6,
+    "gb/s": 1e9,
+    "kib/s": float(KIB),
+    "mib/s": float(MIB),
+    "gib/s": float(GIB),
+    "bit/s": 1 / 8,
+    "kbit/s": 1e3 / 8,
+    "mbit/s": 1e6 / 8,
+    "gbit/s": 1e9 / 8,
+}
+_SPELLINGS = {
+    "bps": "bit/s",
+    "kbps": "kbit/s",
+    "mbps": "mbit/s",
+    "gbps": "gbit/s",
+    "mibps": "mib/s",
+    "gibps": "gib/s",
+    "megabit": "mbit/s",
+    "gigabit": "gbit/s",
+    "mbits/s": "mbit/s",
+    "gbits/s": "gbit/s",
+}
+_IOPS_WORDS = frozenset({"iops", "io/s", "ios/s", "i/o/s"})
+RATE_UNITS = "IOPS, MiB/s, MB/s, GiB/s, GB/s, KiB/s, kB/s, Mbps, Mbit/s or Gbit/s"
+
+_SIZE_UNITS = {
+    "": 1,
+    "b": 1,
+    "k": KIB,
+    "kib": KIB,
+    "m": MIB,
+    "mib": MIB,
+    "g": GIB,
+    "gib": GIB,
+    "t": TIB,
+    "tib": TIB,
+    "kb": 1000,
+    "mb": 1000**2,
+    "gb": 1000**3,
+    "tb": 1000**4,
+}
+
+
+def _checked_number(value: object, owner: str, unit: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{owner} takes a number of {unit}, not {value!r} ({type(value).__name__})")
+    return float(value)
+
+
+def figure(value: float, decimals: int = 2) -> str:
+    """A number as people read it: thousands separated, no trailing zeros. ``2264.980`` is "2,264.98".
+
+    Small figures keep three significant digits, so that nothing that is not zero reads as zero.
+    """
+    if not math.isfinite(value):
+        return str(value)
+    if 0 < abs(value) < 10**-decimals:
+        return f"{value:.3g}"
+    text = f"{value:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+@dataclass(frozen=True, order=True)
+class Iops:
+    """I/O operations per second."""
+
+    per_second: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "per_second", _checked_number(self.per_second, "Iops", "I/Os per second"))
+
+    def __str__(self) -> str:
+        return f"{self.number} IOPS"
+
+    @property
+    def number(self) -> str:
+        """The figure without its unit, whole from 100 on: "80,000"."""
+        return figure(self.per_second, 0 if abs(self.per_second) >= 100 else 1)
+
+    def at(self, block_size: Size) -> Throughput:
+        """The throughput of this many I/Os of ``block_size`` a second."""
+        return Throughput(self.per_second * block_size.bytes)
+
+    def __add__(self, other: Iops) -> Iops:
+        return Iops(self.per_second + other.per_second) if isinstance(other, Iops) else NotImplemented
+
+    def __sub__(self, other: Iops) -> Iops:
+        return Iops(self.per_second - other.per_second) if isinstance(other, Iops) else NotImplemented
+
+    def __mul__(self, factor: float) -> Iops:
+        return Iops(self.per_second * factor) if _is_number(factor) else NotImplemented
+
+    __rmul__ = __mul__
+
+    @overload
+    def __truediv__(self, other: Iops) -> float: ...
+    @overload
+    def __truediv__(self, other: float) -> Iops: ...
+    def __truediv__(self, other: Iops | float) -> Iops | float:
+        if isinstance(other, Iops):
+            return self.per_second / other.per_second
+        return Iops(self.per_second / other) if _is_number(other) else NotImplemented
+
+
+@dataclass(frozen=True, order=True)
+class Throughput:
+    """Bytes per second. Shown in MiB/s; made from and read in any unit by name."""
+
+    bytes_per_second: float
+
+    def __post_init__(self) -> None:
+        value = _checked_number(self.bytes_per_second, "Throughput", "bytes per second")
+        object.__setattr__(self, "bytes_per_second", value)
+
+    @classmethod
+    def from_mib(cls, mib_per_second: float) -> Throughput:
+        """From MiB/s (1,048,576 bytes): the unit of EBS volumes."""
+        return cls(mib_per_second * MIB)
+
+    @classmethod
+    def from_mb(cls, mb_per_second: float) -> Throughput:
+        """From MB/s (1,000,000 bytes): the unit of an instance's EBS limits."""
+        return cls(mb_per_second * 1e6)
+
+    @classmethod
+    def from_mbit(cls, mbit_per_second: float) -> Throughput:
+        """From Mbit/s ("Mbps")."""
+        return cls(mbit_per_second * 1e6 / 8)
+
+    @classmethod
+    def from_gbit(cls, gbit_per_second: float) -> Throughput:
+        """From Gbit/s: the unit of networks."""
+        return cls(gbit_per_second * 1e9 / 8)
+
+    @property
+    def mib(self) -> float:
+        """In MiB/s."""
+        return self.bytes_per_second / MIB
+
+    @property
+    def mb(self) -> float:
+        """In MB/s."""
+        return self.bytes_per_second / 1e6
+
+    @property
+    def mbit(self) -> float:
+        """In Mbit/s."""
+        return self.bytes_per_second * 8 / 1e6
+
+    @property
+    def gbit(self) -> float:
+        """In Gbit/s."""
+        return self.bytes_per_second * 8 / 1e9
+
+    def __str__(self) -> str:
+        return f"{self.number} MiB/s"
+
+    @property
+    def number(self) -> str:
+        """The figure in MiB/s without its unit: "2,264.98"."""
+        return figure(self.mib)
+
+    def in_ios_of(self, block_size: Size) -> Iops:
+        """How many I/Os of ``block_size`` a second this throughput amounts to."""
+        return Iops(self.bytes_per_second / block_size.bytes)
+
+    def __add__(self, other: Throughput) -> Throughput:
+        if not isinstance(other, Throughput):
+            return NotImplemented
+        return Throughput(self.bytes_per_second + other.bytes_per_second)
+
+    def __sub__(self, other: Throughput) -> Throughput:
+        if not isinstance(other, Throughput):
+            return NotImplemented
+        return Throughput(self.bytes_per_second - other.bytes_per_second)
+
+    def __mul__(self, factor: float) -> Throughput:
+        return Throughput(self.bytes_per_second * factor) if _is_number(factor) else NotImplemented
+
+    __rmul__ = __mul__
+
+    @overload
+    def __truediv__(self, other: Throughput) -> float: ...
+    @overload
+    def __truediv__(self, other: float) -> Throughput: ...
+    def __truediv__(self, other: Throughput | float) -> Throughput | float:
+        if isinstance(other, Throughput):
+            return self.bytes_per_second / other.bytes_per_second
+        return Throughput(self.bytes_per_second / other) if _is_number(other) else NotImplemented
+
+
+Rate = Iops | Throughput
+
+
+@dataclass(frozen=True, order=True)
+class Size:
+    """A number of bytes: of a block, a file, a volume."""
+
+    bytes: int
+
+    def __post_init__(self) -> None:
+        if isinstance(self.bytes, bool) or not isinstance(self.bytes, int):
+            raise TypeError(f"Size takes a whole number of bytes, not {self.bytes!r}; write Size.parse('4k')")
+
+    @classmethod
+    def from_kib(cls, kib: float) -> Size:
+        """From KiB."""
+        return cls(round(kib * KIB))
+
+    @classmethod
+    def from_mib(cls, mib: float) -> Size:
+        """From MiB."""
+        return cls(round(mib * MIB))
+
+    @classmethod
+    def from_gib(cls, gib: float) -> Size:
+        """From GiB."""
+        return cls(round(gib * GIB))
+
+    @classmethod
+    def from_gb(cls, gb: float) -> Size:
+        """From GB (1,000,000,000 bytes): the unit of instance stores."""
+        return cls(round(gb * 1e9))
+
+    @classmethod
+    def parse(cls, text: str | int | Size) -> Size:
+        """Read a size as fio does: "4k" is 4 KiB, "500m" 500 MiB, "20g" 20 GiB, a bare number bytes.
+
+        "4 KiB", "4 kB" (4,000 bytes) and "1.5g" are understood as well.
+
+        Raises ValueError for anything else and TypeError for what is neither text nor a whole number.
+        """
+        if isinstance(text, Size):
+            return text
+        if isinstance(text, int) and not isinstance(text, bool):
+            return cls(text)
+        if not isinstance(text, str):
+            raise TypeError(f"a size is a text such as '4k' or a whole number of bytes, not {text!r}")
+        found = _QUANTITY.match(text)
+        factor = _SIZE_UNITS.get(found.group(2).lower()) if found else None
+        if not found or factor is None:
+            raise ValueError(
+                f"{text!r} is not a size: write '4k', '256k', '500m' or '20g' (KiB, MiB, GiB), or bytes"
+            )
+        number = float(found.group(1).replace(",", "").replace("_", ""))
+        size = number * factor
+        if size < 0 or not math.isfinite(size):
+            raise ValueError(f"{text!r} is not a size: it must be a finite number of bytes, not below zero")
+        if abs(size - round(size)) > 0.5 / factor + 1e-6:
+            raise ValueError(f"{text!r} is {figure(size)} bytes: a size is a whole number of bytes")
+        return cls(round(size))
+
+    @property
+    def kib(self) -> float:
+        """In KiB."""
+        return self.bytes / KIB
+
+    @property
+    def mib(self) -> float:
+        """In MiB."""
+        return self.bytes / MIB
+
+    @property
+    def gib(self) -> float:
+        """In GiB."""
+        return self.bytes / GIB
+
+    @property
+    def gb(self) -> float:
+        """In GB (1,000,000,000 bytes)."""
+        return self.bytes / 1e9
+
+    def __str__(self) -> str:
+        for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+            if abs(self.bytes) >= unit and (self.bytes % unit == 0 or abs(self.bytes) >= 100 * unit):
+                return f"{figure(self.bytes / unit)} {name}"
+        return f"{self.bytes:,} B"
+
+    def __add__(self, other: Size) -> Size:
+        return Size(self.bytes + other.bytes) if isinstance(other, Size) else NotImplemented
+
+    def __sub__(self, other: Size) -> Size:
+        return Size(self.bytes - other.bytes) if isinstance(other, Size) else NotImplemented
+
+    def __mul__(self, factor: float) -> Size:
+        return Size(round(self.bytes * factor)) if _is_number(factor) else NotImplemented
+
+    __rmul__ = __mul__
+
+    @overload
+    def __truediv__(self, other: Size) -> float: ...
+    @overload
+    def __truediv__(self, other: float) -> Size: ...
+    def __truediv__(self, other: Size | float) -> Size | float:
+        if isinstance(other, Size):
+            return self.bytes / other.bytes
+        return Size(round(self.bytes / other)) if _is_number(other) else NotImplemented
+
+
+def parse_rate(text: str) -> Rate:
+    """Read a rate with its unit: "80,000 IOPS", "2,375 MB/s", "2 GiB/s", "19,000 Mbps", "5 Gbit/s".
+
+    "Mbps" and "Gbps" are bits, as AWS writes them; "MiBps" is MiB/s. Case does not matter.
+
+    Raises ValueError for a bare number and for units it does not know; TypeError for what is not text.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"a rate is a text with a unit such as '3,000 IOPS' or '125 MiB/s', not {text!r}")
+    found = _QUANTITY.match(text)
+    if not found:
+        raise ValueError(f"{text!r} is not a rate: write a number and its unit ({RATE_UNITS})")
+    value = float(found.group(1).replace(",", "").replace("_", ""))
+    unit = found.group(2).lower()
+    if value < 0 or not math.isfinite(value):
+        raise ValueError(f"{text!r} is not a rate: it must be a finite number, not below zero")
+    if not unit:
+        raise ValueError(f"{text!r} has no unit: add one of {RATE_UNITS}")
+    if unit in _IOPS_WORDS:
+        return Iops(value)
+    factor = _BYTES_PER_SECOND.get(_SPELLINGS.get(unit, unit))
+    if factor is None:
+        raise ValueError(f"{text!r} has an unknown unit {found.group(2)!r}: use one of {RATE_UNITS}")
+    return Throughput(value * factor)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

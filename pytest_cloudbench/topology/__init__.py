@@ -1,0 +1,1 @@
+"""What the fixtures hand out: instances that are hosts, volumes that are targets of a workload."""

@@ -1,0 +1,1 @@
+"""The region's API: EC2, SSM parameters, STS and CloudWatch over HTTP on loopback."""

@@ -1,0 +1,308 @@
+"""moto's EC2 state, made into this region's: its zones, addresses, images and volume states.
+
+Import only after `moto_loading.load_moto`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from moto.core.utils import utcnow
+from moto.ec2.models import EC2Backend, ec2_backends
+from moto.ec2.models.amis import Ami
+from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
+from moto.ec2.models.elastic_block_store import Volume
+from moto.ec2.models.instance_types import (
+    INSTANCE_TYPE_OFFERINGS,
+    INSTANCE_TYPES,
+    InstanceType,
+    InstanceTypeBackend,
+)
+from moto.ec2.models.subnets import Subnet
+from moto.ec2.utils import random_subnet_id, random_volume_id
+
+from pytest_cloudbench.promises.instances import OVERRIDES
+from pytest_cloudbench.promises.volumes import VolumeSpec
+
+from .images import Image
+from .moto_loading import ACCOUNT, REGION
+
+EBS_KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/0c10dbe0-0000-4000-8000-00000000eb50"
+
+
+class RegionVolume(Volume):
+    """A volume whose state follows its disk; moto's is available or in use only.
+
+    ``state`` is creating, available, deleting or error; a volume with an attachment is in use. A volume that
+    ``backs_root`` belongs to its instance and has no disk of its own.
+    """
+
+    def __init__(self, *args: Any, spec: VolumeSpec, backs_root: bool = False, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.state = "creating"
+        self.spec = spec
+        self.backs_root = backs_root
+        self.being_modified = False
+
+    @property
+    def status(self) -> str:
+        return "in-use" if self.attachment else self.state
+
+    @property
+    def attachment_status(self) -> str | None:
+        """attaching, attached, detaching or busy; None without attachment."""
+        return self.attachment.status if self.attachment else None
+
+    def take_spec(self, spec: VolumeSpec) -> None:
+        """Describe the volume by ``spec`` from now on."""
+        self.spec = spec
+        self.volume_type = spec.type
+        self.size = spec.size_gib
+        self.iops = spec.iops if spec.type in ("gp2", "gp3", "io1", "io2") else None
+        self.throughput = int(spec.throughput_mib or 0) if spec.type == "gp3" else None
+
+
+class RegionSubnet(Subnet):
+    """A zone's default subnet; the data plane decides the addresses in it."""
+
+    def __init__(self, *args: Any, free_address: Callable[[], str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._free_address = free_address
+
+    def get_available_subnet_ip(self, instance: Any) -> str:
+        address = self._free_address()
+        self._subnet_ips[address] = instance
+        return address
+
+
+class RegionImage(Ami):
+    """An image with the root volume that its instances get."""
+
+    def __init__(self, backend: Any, image: Image) -> None:
+        self.root_size_gib = image.root_size_gib
+        super().__init__(
+            backend,
+            image.id,
+            name=image.name,
+            description=image.description,
+            owner_id=image.owner_id,
+            owner_alias=image.owner_alias,
+            public=True,
+            virtualization_type="hvm",
+            architecture=image.architecture,
+            image_location=f"{image.owner_alias or image.owner_id}/{image.name}",
+            hypervisor="xen",
+            root_device_type="ebs",
+            root_device_name=image.root_device_name,
+            region_name=backend.zone_names[0],
+            boot_mode=image.boot_mode,
+        )
+        self.creation_date = image.creation_date
+        self.image_owner_alias = image.owner_alias
+        self.ena_support = True
+        self.sriov_net_support = "simple"
+        self.platform_details = "Linux/UNIX"
+        self.usage_operation = "RunInstances"
+        self.imds_support = "v2.0" if image.owner_alias == "amazon" else None
+
+    @property
+    def block_device_mappings(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "DeviceName": self.root_device_name,
+                "Ebs": {
+                    "SnapshotId": self.ebs_snapshot.id,
+                    "VolumeSize": self.root_size_gib,
+                    "DeleteOnTermination": True,
+                    "VolumeType": "gp3",
+                    "Iops": 3000,
+                    "Throughput": 125,
+                    "Encrypted": False,
+                },
+            }
+        ]
+
+
+class RegionBackend(EC2Backend):
+    """The EC2 state of one region: one VPC over the slot's addresses, a subnet a zone, the region's images."""
+
+    def __init__(
+        self,
+        network: ipaddress.IPv4Network,
+        zone_networks: Sequence[ipaddress.IPv4Network],
+        free_address: Callable[[int], str],
+        images: Mapping[str, Image],
+    ) -> None:
+        self._network = network
+        self._zone_networks = dict(zip(_trim_zones(len(zone_networks)), zone_networks, strict=True))
+        self._plane_address = free_address
+        super().__init__(REGION, ACCOUNT)
+        # A key that is there from the start keeps moto from loading its key service for an encrypted volume.
+        self.default_kms_key_id = EBS_KEY
+        for image in images.values():
+            self.amis[image.id] = RegionImage(self, image)
+
+    @property
+    def zone_names(self) -> list[str]:
+        """The names of the zones, in the order of their networks."""
+        return list(self._zone_networks)
+
+    def create_default_vpc(self) -> Any:
+        vpc = self.create_vpc(cidr_block=str(self._network), is_default=True)
+        for index, (zone, network) in enumerate(self._zone_networks.items()):
+            subnet = RegionSubnet(
+                self,
+                random_subnet_id(),
+                vpc.id,
+                str(network),
+                None,
+                self.get_zone_by_name(zone),
+                True,
+                False,
+                free_address=lambda index=index: self._plane_address(index),
+            )
+            self.associate_default_network_acl_with_subnet(subnet.id, vpc.id)
+            self.subnets[zone][subnet.id] = subnet
+        return vpc
+
+    def create_volume(
+        self,
+        size: int | None = None,
+        zone_name: str = "",
+        snapshot_id: str | None = None,
+        encrypted: bool = False,
+        kms_key_id: str | None = None,
+        volume_type: str | None = None,
+        iops: int | None = None,
+        throughput: int | None = None,
+        *,
+        backs_root: bool = False,
+        **_unused: Any,
+    ) -> RegionVolume:
+        """A volume in the state creating. Its rules were checked before; this only writes it down."""
+        volume = RegionVolume(
+            self,
+            volume_id=random_volume_id(),
+            size=size,
+            zone=self.get_zone_by_name(zone_name),
+            snapshot_id=snapshot_id,
+            encrypted=encrypted,
+            kms_key_id=(kms_key_id or self.default_kms_key_id) if encrypted else None,
+            volume_type=volume_type,
+            spec=VolumeSpec.of(volume_type or "gp2", int(size or 1), iops, throughput),
+            backs_root=backs_root,
+        )
+        volume.take_spec(volume.spec)
+        self.volumes[volume.id] = volume
+        return volume
+
+    def fasten(
+        self, volume: RegionVolume, instance: Any, device: str, status: str, *, delete_too: bool
+    ) -> Any:
+        """Write an attachment down on both sides. ``delete_too``: the volume goes with its instance."""
+        attachment = self.attach_volume(volume.id, instance.id, device, delete_too)
+        attachment.delete_on_termination = delete_too
+        self.set_attachment_status(volume, status)
+        return attachment
+
+    def set_attachment_status(self, volume: RegionVolume, status: str) -> None:
+        """The state of an attachment, as the volume and its instance both show it."""
+        attachment = volume.attachment
+        attachment.status = status
+        mapping = attachment.instance.block_device_mapping.get(attachment.device)
+        if mapping is not None:
+            mapping.status = status
+
+    def unfasten(self, volume: RegionVolume) -> None:
+        """Forget the attachment on both sides; the volume is available again."""
+        attachment = volume.attachment
+        if attachment is None:
+            return
+        attachment.instance.block_device_mapping.pop(attachment.device, None)
+        attachment.status = "detached"
+        volume.attachment = None
+        volume.state = "available"
+
+    def forget_volume(self, volume: RegionVolume) -> None:
+        """The volume is gone, with its tags."""
+        self.volumes.pop(volume.id, None)
+        self.tags.pop(volume.id, None)
+
+    def attached_volumes(self, instance_id: str) -> list[RegionVolume]:
+        """All volumes of an instance, its root among them."""
+        return [
+            volume
+            for volume in self.volumes.values()
+            if volume.attachment and volume.attachment.instance.id == instance_id
+        ]
+
+    def zones_offering(self, instance_type: str) -> set[str]:
+        """The zones of the catalogue that offer a type; empty when the catalogue does not know."""
+        offerings = INSTANCE_TYPE_OFFERINGS["availability-zone"].get(REGION, [])
+        return {entry["Location"] for entry in offerings if entry["InstanceType"] == instance_type}
+
+    def default_group(self, vpc_id: str) -> Any:
+        """The security group that instances get when the request names none."""
+        return self.get_security_group_from_name("default", vpc_id)
+
+
+def build_backend(
+    network: ipaddress.IPv4Network,
+    zone_networks: Sequence[ipaddress.IPv4Network],
+    free_address: Callable[[int], str],
+    images: Mapping[str, Image],
+) -> RegionBackend:
+    """The region's EC2 state, put in moto's own place for it, with the public SSM parameters of its images."""
+    _complete_the_catalogue()
+    backend = RegionBackend(network, zone_networks, free_address, images)
+    ec2_backends[ACCOUNT][REGION] = backend
+    _publish_images(images)
+    return backend
+
+
+def instance_catalogue() -> Mapping[str, dict[str, Any]]:
+    """Every instance type the region knows, in the shape of DescribeInstanceTypes."""
+    catalogue: dict[str, dict[str, Any]] = INSTANCE_TYPES
+    return catalogue
+
+
+def _trim_zones(count: int) -> list[str]:
+    RegionsAndZonesBackend.zones[REGION] = RegionsAndZonesBackend.zones[REGION][:count]
+    return [zone.name for zone in RegionsAndZonesBackend.zones[REGION]]
+
+
+def _complete_the_catalogue() -> None:
+    for name, entry in OVERRIDES.items():
+        if name in INSTANCE_TYPES:
+            continue
+        INSTANCE_TYPES[name] = entry
+        InstanceTypeBackend.instance_types.append(InstanceType(name))
+        INSTANCE_TYPE_OFFERINGS["region"][REGION].append(
+            {"InstanceType": name, "Location": REGION, "LocationType": "region"}
+        )
+
+
+def _publish_images(images: Mapping[str, Image]) -> None:
+    from moto.ssm.models import Parameter, ssm_backends  # noqa: PLC0415
+
+    parameters = ssm_backends[ACCOUNT][REGION]._parameters
+    # moto would add parameters of its own, which name images that this region does not have.
+    parameters.latest_amis_loaded = parameters.latest_ecs_amis_loaded = True
+    for image in images.values():
+        for name in image.ssm_parameters:
+            parameters[name] = [
+                Parameter(
+                    account_id=ACCOUNT,
+                    name=name,
+                    value=image.id,
+                    parameter_type="String",
+                    description=image.description,
+                    allowed_pattern=None,
+                    keyid=None,
+                    last_modified_date=utcnow(),
+                    version=1,
+                    data_type="aws:ec2:image" if "canonical" in name else "text",
+                )
+            ]

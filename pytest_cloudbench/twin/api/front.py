@@ -1,0 +1,244 @@
+"""The region's endpoint: an HTTP server on loopback that knows who calls and hands the call to its service.
+
+The server listens at once and loads its services in a thread; a call that comes before they are there waits for
+them.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from ipaddress import IPv4Network
+from typing import TYPE_CHECKING, Any
+
+from .authentication import AccessKey, Credential, holds, new_access_key, read_credential
+from .error_answers import error_answer
+from .images import known_images
+from .moto_loading import REGION, load_moto
+from .refusal import Refusal
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.twin.plane import Plane
+
+    from .region import Region
+
+log = logging.getLogger(__name__)
+
+_HOSTS = {"ec2": "ec2", "ssm": "ssm", "sts": "sts", "monitoring": "monitoring"}
+_LOADING_LIMIT_S = 60.0
+_MAX_BODY_BYTES = 4 * 1024 * 1024
+
+StartResponse = Callable[[str, list[tuple[str, str]]], Any]
+Environ = dict[str, Any]
+
+
+class Front:
+    """The endpoint of one region. ``start`` returns once it listens; ``url`` is where."""
+
+    def __init__(self, plane: Plane, network: IPv4Network, zone_networks: Sequence[IPv4Network]) -> None:
+        self.access_key: AccessKey = new_access_key()
+        self.region_name = REGION
+        self._plane = plane
+        self._network, self._zone_networks = network, zone_networks
+        self._loaded = threading.Event()
+        self._failure: BaseException | None = None
+        self._region: Region | None = None
+        self._server: Any = None
+
+    @property
+    def url(self) -> str:
+        """The endpoint, as clients take it."""
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def start(self) -> None:
+        """Listen on a free port of loopback and load the services meanwhile."""
+        from werkzeug.serving import WSGIRequestHandler, make_server  # noqa: PLC0415
+
+        class Handler(WSGIRequestHandler):
+            disable_nagle_algorithm = True  # else every answer waits for the client's delayed acknowledgement
+            protocol_version = "HTTP/1.1"
+
+            def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+                log.debug("%s %s", self.requestline, code)
+
+            def log(self, type: str, message: str, *args: Any) -> None:
+                log.debug(message, *args)
+
+        self._server = make_server("127.0.0.1", 0, self, threaded=True, request_handler=Handler)
+        self._server.daemon_threads = True
+        threading.Thread(target=self._load, name="load services", daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, name="front", daemon=True).start()
+
+    def region(self) -> Region:
+        """The region behind the endpoint; waits until it is loaded.
+
+        Raises RuntimeError when loading failed or takes too long.
+        """
+        if not self._loaded.wait(_LOADING_LIMIT_S):
+            raise RuntimeError(f"the region's services did not load within {_LOADING_LIMIT_S:.0f} s")
+        if self._failure is not None or self._region is None:
+            raise RuntimeError(f"the region's services did not load: {self._failure}") from self._failure
+        return self._region
+
+    def close(self) -> None:
+        """Accept nothing more. Answers under way may be lost."""
+        if self._region is not None:
+            self._region.close()
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        status, headers, body = self._answer(environ)
+        headers.setdefault("Content-Length", str(len(body)))
+        start_response(f"{status} {'OK' if status < 400 else 'Error'}", list(headers.items()))
+        return [body]
+
+    def _load(self) -> None:
+        try:
+            load_moto()
+            from .backend import build_backend  # noqa: PLC0415
+            from .region import Region  # noqa: PLC0415
+
+            backend = build_backend(
+                self._network, self._zone_networks, self._plane.free_address, known_images()
+            )
+            region = Region(backend, self._plane)
+            _warm_up(region)
+            self._region = region
+        except BaseException as error:  # whoever calls next is told, instead of waiting for ever
+            log.exception("loading the services")
+            self._failure = error
+        finally:
+            self._loaded.set()
+
+    def _answer(self, environ: Environ) -> tuple[int, dict[str, str], bytes]:
+        service = "ec2"
+        try:
+            credential = self._authenticated(environ)
+            service = credential.service
+            return self._dispatch(service, environ)
+        except Refusal as refusal:
+            return _refused(service, environ, refusal)
+        except NotImplementedError as error:
+            message = f"This region does not have this operation: {error}"
+            return _refused(service, environ, Refusal("UnsupportedOperation", message))
+        except Exception as error:
+            log.exception("answering a call to %s", service)
+            message = (
+                f"The region failed on this request ({type(error).__name__}: {error}); its log says more."
+            )
+            return _refused(service, environ, Refusal("InternalError", message, status=500))
+
+    def _authenticated(self, environ: Environ) -> Credential:
+        credential = read_credential(environ.get("HTTP_AUTHORIZATION", ""), environ.get("QUERY_STRING", ""))
+        if credential is None:
+            raise Refusal(
+                "MissingAuthenticationToken",
+                "The request is not signed. Sign it (Signature Version 4) with the key that the region printed.",
+                status=403,
+            )
+        if not holds(self.access_key, credential):
+            if credential.service == "ec2":
+                message = "AWS was not able to validate the provided access credentials"
+                raise Refusal("AuthFailure", message, status=401)
+            raise Refusal(
+                "UnrecognizedClientException"
+                if "json" in environ.get("CONTENT_TYPE", "")
+                else "InvalidClientTokenId",
+                "The security token included in the request is invalid.",
+                status=403,
+            )
+        if credential.region != REGION:
+            raise Refusal(
+                "AuthFailure",
+                f"Credential should be scoped to a valid region: this endpoint serves {REGION}, the request is for "
+                f"{credential.region}.",
+                status=403,
+            )
+        return credential
+
+    def _dispatch(self, service: str, environ: Environ) -> tuple[int, dict[str, str], bytes]:
+        if service not in _HOSTS:
+            raise Refusal(
+                "UnsupportedOperation",
+                f"The embedded region has no '{service}' service; it has {', '.join(sorted(_HOSTS))}.",
+            )
+        region = self.region()
+        _refuse_large_body(environ)
+        from moto.core.request import Request  # noqa: PLC0415
+
+        class FrontRequest(Request):
+            from_wsgi_server = True
+
+        request = FrontRequest(environ)
+        request.get_data(parse_form_data=True, cache=True)
+        return call_service(region, service, request)
+
+
+def call_service(region: Region, service: str, request: Any) -> tuple[int, dict[str, str], bytes]:
+    """Let a service answer a request; EC2 is the region's own, the others are moto's as they are."""
+    from botocore.model import OperationNotFoundError  # noqa: PLC0415
+
+    url = f"http://{_HOSTS[service]}.{REGION}.amazonaws.com{request.raw_path}"
+    if request.query_string:
+        url += f"?{request.query_string.decode()}"
+    with region.lock:
+        try:
+            status, headers, body = _actions(region, service)._dispatch(request, url, dict(request.headers))
+        except OperationNotFoundError as error:
+            raise Refusal("InvalidAction", f"The action is not valid for this web service: {error}") from None
+    headers = {str(key): str(value) for key, value in headers.items() if key.lower() != "status"}
+    headers.setdefault("Content-Type", "text/xml;charset=UTF-8")
+    return int(status), headers, body.encode() if isinstance(body, str) else body
+
+
+def _actions(region: Region, service: str) -> Any:
+    if service == "ec2":
+        from .other_actions import Ec2Actions  # noqa: PLC0415
+
+        return Ec2Actions(region)
+    if service == "ssm":
+        from moto.ssm.responses import SimpleSystemManagerResponse  # noqa: PLC0415
+
+        return SimpleSystemManagerResponse()
+    if service == "sts":
+        from moto.sts.responses import TokenResponse  # noqa: PLC0415
+
+        return TokenResponse()
+    from moto.cloudwatch.responses import CloudWatchResponse  # noqa: PLC0415
+
+    return CloudWatchResponse()
+
+
+def _warm_up(region: Region) -> None:
+    """Answer one call a service before the first client asks: reading the service models takes a while."""
+    from moto.core.request import Request  # noqa: PLC0415
+
+    form = {"Content-Type": "application/x-www-form-urlencoded; charset=utf-8"}
+    json_call = {
+        "Content-Type": "application/x-amz-json-1.1",
+        "X-Amz-Target": "AmazonSSM.GetParameter",
+    }
+    name = known_images()[next(iter(known_images()))].ssm_parameters[0]
+    for service, headers, body in (
+        ("ec2", form, "Action=DescribeInstances&Version=2016-11-15"),
+        ("ssm", json_call, f'{{"Name": "{name}"}}'),
+        ("sts", form, "Action=GetCallerIdentity&Version=2011-06-15"),
+    ):
+        call_service(region, service, Request.from_primitives("POST", "http://127.0.0.1/", headers, body))
+
+
+def _refuse_large_body(environ: Environ) -> None:
+    length = environ.get("CONTENT_LENGTH") or "0"
+    if not length.isdigit() or int(length) > _MAX_BODY_BYTES:
+        raise Refusal(
+            "RequestEntityTooLarge", f"The request is larger than {_MAX_BODY_BYTES} bytes.", status=413
+        )
+
+
+def _refused(service: str, environ: Environ, refusal: Refusal) -> tuple[int, dict[str, str], bytes]:
+    status, content_type, body = error_answer(service, environ.get("CONTENT_TYPE", ""), refusal)
+    # An unread body would be taken for the next request of a kept connection.
+    return status, {"Content-Type": content_type, "Connection": "close"}, body

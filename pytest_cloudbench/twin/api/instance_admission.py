@@ -1,0 +1,152 @@
+"""What the real service refuses about instances, before anything is launched or changed.
+
+Pure functions over plain values. Each returns what was admitted or raises `Refusal`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from pytest_cloudbench.promises.instances import nearest_names
+
+from .images import Image
+from .refusal import Refusal
+
+MAX_USER_DATA_BYTES = 16 * 1024  # Amazon EC2 User Guide, "Run commands when you launch", 2026-11
+
+_IMAGE_ID = re.compile(r"ami-(?:[0-9a-f]{8}|[0-9a-f]{17})")
+_INSTANCE_ID = re.compile(r"i-(?:[0-9a-f]{8}|[0-9a-f]{17})")
+_GROUP_ID = re.compile(r"sg-(?:[0-9a-f]{8}|[0-9a-f]{17})")
+
+RESERVED_TAG_PREFIX = "aws:"
+
+
+def admitted_image(image_id: str | None, images: Mapping[str, Image]) -> Image:
+    """The image of this id."""
+    if not image_id:
+        raise Refusal("MissingParameter", "The request must contain the parameter ImageId.")
+    if not _IMAGE_ID.fullmatch(image_id):
+        raise Refusal("InvalidAMIID.Malformed", f'Invalid id: "{image_id}" (expecting "ami-...").')
+    if image_id not in images:
+        raise Refusal("InvalidAMIID.NotFound", f"The image id '[{image_id}]' does not exist.")
+    return images[image_id]
+
+
+def admitted_type(name: str, catalogue: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """The catalogue's entry of an instance type, in the shape of DescribeInstanceTypes."""
+    if name not in catalogue:
+        raise Refusal(
+            "InvalidParameterValue",
+            f"Invalid value '{name}' for InstanceType.{_did_you_mean(name, catalogue)}",
+        )
+    return catalogue[name]
+
+
+def refuse_unknown_types(names: Iterable[str], catalogue: Mapping[str, dict[str, Any]]) -> None:
+    """DescribeInstanceTypes refuses the whole request when one of its names is unknown."""
+    unknown = [name for name in names if name not in catalogue]
+    if unknown:
+        hints = "".join(_did_you_mean(name, catalogue) for name in unknown)
+        raise Refusal(
+            "InvalidInstanceType",
+            f"The following supplied instance types do not exist: [{', '.join(unknown)}].{hints}",
+        )
+
+
+def _did_you_mean(name: str, catalogue: Collection[str]) -> str:
+    near = nearest_names(name, catalogue)
+    return f" Nearest names: {', '.join(near)}." if near else ""
+
+
+def refuse_other_architecture(image: Image, type_name: str, architectures: Collection[str]) -> None:
+    """An image starts only on a type of its own architecture."""
+    if image.architecture not in architectures:
+        raise Refusal(
+            "InvalidParameterValue",
+            f"The architecture '{image.architecture}' of the specified image {image.id} ({image.name}) does not "
+            f"match the architecture '{', '.join(architectures)}' of the specified instance type {type_name}. "
+            "Specify an instance type and an image that have the same architecture.",
+        )
+
+
+def admitted_count(min_count: int | None, max_count: int | None) -> int:
+    """How many instances a request launches: its maximum, as capacity is never short here."""
+    least = 1 if min_count is None else min_count
+    most = least if max_count is None else max_count
+    if least < 1 or most < 1:
+        raise Refusal("InvalidParameterValue", "MinCount and MaxCount must each be at least 1.")
+    if least > most:
+        raise Refusal(
+            "InvalidParameterCombination", f"MinCount ({least}) must not be greater than MaxCount ({most})."
+        )
+    return most
+
+
+def admitted_zone(type_name: str, asked: str | None, offered: Collection[str], zones: Collection[str]) -> str:
+    """The zone for a launch: the one asked for, or the first that offers the type.
+
+    ``offered`` are the zones that offer the type (empty: the catalogue does not say, so all do).
+    """
+    if asked and asked not in zones:
+        raise Refusal(
+            "InvalidParameterValue",
+            f"Invalid availability zone: [{asked}]. This region has {', '.join(zones)}.",
+        )
+    possible = [zone for zone in zones if not offered or zone in offered]
+    if asked and asked not in possible:
+        raise Refusal(
+            "Unsupported",
+            f"Your requested instance type ({type_name}) is not supported in your requested Availability Zone "
+            f"({asked}). Please retry your request by not specifying an Availability Zone or choosing "
+            f"{', '.join(possible)}.",
+        )
+    return asked or (possible or list(zones))[0]
+
+
+def admitted_user_data(encoded: Any) -> bytes:
+    """The decoded user data (empty when there is none)."""
+    if encoded is None or encoded == "":
+        return b""
+    raw = encoded if isinstance(encoded, bytes) else str(encoded).encode()
+    try:
+        user_data = base64.b64decode(raw, validate=True)
+    except binascii.Error:
+        raise Refusal("InvalidUserData.Malformed", "Invalid BASE64 encoding of user data.") from None
+    if len(user_data) > MAX_USER_DATA_BYTES:
+        raise Refusal(
+            "InvalidParameterValue",
+            f"User data is limited to {MAX_USER_DATA_BYTES} bytes before encoding; this has {len(user_data)}.",
+        )
+    return user_data
+
+
+def admitted_instance_ids(ids: Collection[str] | None) -> list[str]:
+    """Well-formed instance ids; whether they exist is asked of the region."""
+    if not ids:
+        raise Refusal("MissingParameter", "The request must contain the parameter InstanceId.")
+    for instance_id in ids:
+        if not _INSTANCE_ID.fullmatch(instance_id):
+            raise Refusal("InvalidInstanceID.Malformed", f'Invalid id: "{instance_id}" (expecting "i-...").')
+    return list(dict.fromkeys(ids))
+
+
+def refuse_malformed_groups(group_ids: Iterable[str]) -> None:
+    """Security group ids must at least look like some."""
+    for group_id in group_ids:
+        if not _GROUP_ID.fullmatch(group_id):
+            raise Refusal("InvalidGroupId.Malformed", f'Invalid id: "{group_id}" (expecting "sg-...").')
+
+
+def refuse_reserved_tags(keys: Iterable[str | None]) -> None:
+    """Tags that start with aws: are the service's own."""
+    for key in keys:
+        if key and key.lower().startswith(RESERVED_TAG_PREFIX):
+            raise Refusal(
+                "InvalidParameterValue",
+                f"Value ({key}) for parameter key is invalid. Tag keys starting with 'aws:' are reserved for "
+                "internal use.",
+            )

@@ -1,0 +1,249 @@
+"""A RunInstances request, read and admitted: everything that a launch needs, or a refusal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_cloudbench.promises.instances import InstanceLimits
+from pytest_cloudbench.promises.volumes import VolumeSpec
+
+from . import instance_admission, volume_admission
+from .backend import RegionBackend, instance_catalogue
+from .images import Image, known_images
+from .refusal import Refusal
+
+DEFAULT_TYPE = "m1.small"  # what the service takes when a request names none
+
+_SUBNET_ID = re.compile(r"subnet-(?:[0-9a-f]{8}|[0-9a-f]{17})")
+
+
+@dataclass(frozen=True)
+class BlockDevice:
+    """One EBS volume to be made with an instance."""
+
+    device: str
+    spec: VolumeSpec
+    encrypted: bool
+    delete_on_termination: bool
+
+
+@dataclass(frozen=True)
+class LaunchRequest:
+    """What was asked for and admitted. ``key_line`` is the public key, as in an authorized_keys file."""
+
+    image: Image
+    limits: InstanceLimits
+    count: int
+    subnet: Any
+    zone: str
+    group_ids: tuple[str, ...]
+    key_name: str | None
+    key_line: str | None
+    user_data: bytes
+    root: BlockDevice
+    data_volumes: tuple[BlockDevice, ...]
+
+
+def admitted_launch(params: Mapping[str, Any], backend: RegionBackend) -> LaunchRequest:
+    """Read a request (launch template already merged in). Raises Refusal for the first thing against the rules."""
+    image = instance_admission.admitted_image(params.get("ImageId"), known_images())
+    entry = instance_admission.admitted_type(params.get("InstanceType") or DEFAULT_TYPE, instance_catalogue())
+    limits = InstanceLimits.from_describe(entry)
+    instance_admission.refuse_other_architecture(image, limits.name, limits.architectures)
+    count = instance_admission.admitted_count(params.get("MinCount"), params.get("MaxCount"))
+    key_name, key_line = _admitted_key(params.get("KeyName"), backend)
+    interface = _admitted_interface(params)
+    subnet = _admitted_subnet({**params, **interface}, limits.name, backend)
+    _refuse_what_this_region_lacks(params)
+    root, data_volumes = _admitted_block_devices(params.get("BlockDeviceMappings") or [], image, limits)
+    return LaunchRequest(
+        image=image,
+        limits=limits,
+        count=count,
+        subnet=subnet,
+        zone=subnet.availability_zone,
+        group_ids=_admitted_groups({**params, **interface}, subnet, backend),
+        key_name=key_name,
+        key_line=key_line,
+        user_data=instance_admission.admitted_user_data(params.get("UserData")),
+        root=root,
+        data_volumes=data_volumes,
+    )
+
+
+def with_launch_template(params: dict[str, Any], backend: RegionBackend) -> dict[str, Any]:
+    """The request with what its launch template adds; the request's own parameters win."""
+    asked = params.get("LaunchTemplate")
+    if not asked:
+        return params
+    template = backend._get_template_from_args(asked)
+    merged = {**template.data, **{key: value for key, value in params.items() if key != "LaunchTemplate"}}
+    own = {
+        "aws:ec2launchtemplate:id": template.template.id,
+        "aws:ec2launchtemplate:version": str(template.number),
+    }
+    merged["LaunchTemplateTags"] = own
+    return merged
+
+
+def _admitted_key(name: str | None, backend: RegionBackend) -> tuple[str | None, str | None]:
+    if not name:
+        return None, None
+    pair = backend.key_pairs.get(name)
+    if pair is None:
+        raise Refusal("InvalidKeyPair.NotFound", f"The key pair '{name}' does not exist")
+    return name, pair.material_public.decode().strip()
+
+
+def _admitted_interface(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The first network interface's subnet and groups, which mean the same as the instance's own."""
+    interfaces = params.get("NetworkInterfaces") or []
+    if len(interfaces) > 1 or any(interface.get("NetworkInterfaceId") for interface in interfaces):
+        raise Refusal(
+            "UnsupportedOperation", "An instance of this region has one network interface, made with it."
+        )
+    if interfaces and (params.get("SubnetId") or params.get("SecurityGroupIds")):
+        raise Refusal(
+            "InvalidParameterCombination",
+            "Network interfaces and an instance-level subnet ID or security groups may not be specified on the "
+            "same request",
+        )
+    found: dict[str, Any] = {}
+    for interface in interfaces:
+        if interface.get("SubnetId"):
+            found["SubnetId"] = interface["SubnetId"]
+        if interface.get("Groups"):
+            found["SecurityGroupIds"] = interface["Groups"]
+        if interface.get("PrivateIpAddress"):
+            found["PrivateIpAddress"] = interface["PrivateIpAddress"]
+    if found.get("PrivateIpAddress") or params.get("PrivateIpAddress"):
+        raise Refusal(
+            "UnsupportedOperation", "This region chooses the private address of an instance itself."
+        )
+    return found
+
+
+def _admitted_subnet(params: Mapping[str, Any], type_name: str, backend: RegionBackend) -> Any:
+    asked_zone = (params.get("Placement") or {}).get("AvailabilityZone")
+    offered = backend.zones_offering(type_name)
+    subnet_id = params.get("SubnetId")
+    if not subnet_id:
+        zone = instance_admission.admitted_zone(type_name, asked_zone, offered, backend.zone_names)
+        return next(
+            subnet for subnet in backend.describe_subnets() if subnet.id == _default_subnet(backend, zone)
+        )
+    if not _SUBNET_ID.fullmatch(subnet_id):
+        raise Refusal("InvalidSubnetID.Malformed", f'Invalid id: "{subnet_id}" (expecting "subnet-...").')
+    subnet = next((one for one in backend.describe_subnets() if one.id == subnet_id), None)
+    if subnet is None:
+        raise Refusal("InvalidSubnetID.NotFound", f"The subnet ID '{subnet_id}' does not exist")
+    if not subnet.default_for_az:
+        raise Refusal(
+            "UnsupportedOperation",
+            f"The hosts of this region are reached through its default subnets only; {subnet_id} "
+            f"({subnet.cidr_block}) is described, but no instance can live in it.",
+        )
+    if asked_zone and asked_zone != subnet.availability_zone:
+        raise Refusal(
+            "InvalidParameterValue",
+            f"The availability zone '{asked_zone}' does not match that of subnet '{subnet_id}', "
+            f"'{subnet.availability_zone}'.",
+        )
+    instance_admission.admitted_zone(type_name, subnet.availability_zone, offered, backend.zone_names)
+    return subnet
+
+
+def _default_subnet(backend: RegionBackend, zone: str) -> str:
+    found = backend.get_default_subnets().get(zone)
+    if found is None:
+        raise Refusal("MissingInput", f"No default subnet for availability zone: '{zone}'.")
+    subnet_id: str = found.id
+    return subnet_id
+
+
+def _admitted_groups(params: Mapping[str, Any], subnet: Any, backend: RegionBackend) -> tuple[str, ...]:
+    ids = list(params.get("SecurityGroupIds") or [])
+    instance_admission.refuse_malformed_groups(ids)
+    groups = []
+    for group_id in ids:
+        group = backend.get_security_group_from_id(group_id)
+        if group is None:
+            raise Refusal("InvalidGroup.NotFound", f"The security group '{group_id}' does not exist")
+        groups.append(group)
+    for name in params.get("SecurityGroups") or []:
+        group = backend.get_security_group_from_name(name, subnet.vpc_id)
+        if group is None:
+            raise Refusal(
+                "InvalidGroup.NotFound",
+                f"The security group '{name}' does not exist in default VPC '{subnet.vpc_id}'",
+            )
+        groups.append(group)
+    for group in groups:
+        if group.vpc_id != subnet.vpc_id:
+            raise Refusal(
+                "InvalidParameter",
+                f"Security group {group.id} and subnet {subnet.id} belong to different networks.",
+            )
+    return tuple(group.id for group in groups) or (backend.default_group(subnet.vpc_id).id,)
+
+
+def _refuse_what_this_region_lacks(params: Mapping[str, Any]) -> None:
+    placement = params.get("Placement") or {}
+    if placement.get("GroupName"):
+        raise Refusal(
+            "InvalidPlacementGroup.Unknown", f"The Placement Group '{placement['GroupName']}' is unknown."
+        )
+    if placement.get("HostId") or placement.get("Tenancy") in ("dedicated", "host"):
+        raise Refusal("UnsupportedOperation", "This region has no dedicated hosts.")
+
+
+def _admitted_block_devices(
+    mappings: list[Mapping[str, Any]], image: Image, limits: InstanceLimits
+) -> tuple[BlockDevice, tuple[BlockDevice, ...]]:
+    root = BlockDevice(image.root_device_name, VolumeSpec.of("gp3", image.root_size_gib), False, True)
+    data: list[BlockDevice] = []
+    for mapping in mappings:
+        ebs = mapping.get("Ebs")
+        if ebs is None or "NoDevice" in mapping:  # an instance store's or an emptied place
+            continue
+        device = volume_admission.admitted_device_name(mapping.get("DeviceName"))
+        is_root = volume_admission.same_attachment_point(device, image.root_device_name)
+        if ebs.get("SnapshotId") and not is_root:
+            raise Refusal(
+                "UnsupportedOperation", "This region keeps no snapshots: add the volume empty, by size."
+            )
+        size = ebs.get("VolumeSize") or (image.root_size_gib if is_root else None)
+        spec = volume_admission.admitted_spec(
+            ebs.get("VolumeType") or ("gp3" if is_root else "gp2"),
+            size,
+            ebs.get("Iops"),
+            ebs.get("Throughput"),
+        )
+        encrypted, goes_too = bool(ebs.get("Encrypted")), ebs.get("DeleteOnTermination", True)
+        if is_root:
+            _refuse_small_root(spec, image)
+            root = BlockDevice(image.root_device_name, spec, encrypted, goes_too)
+            continue
+        if any(volume_admission.same_attachment_point(device, one.device) for one in data):
+            raise Refusal(
+                "InvalidBlockDeviceMapping", f"The device '{device}' is used in more than one mapping."
+            )
+        data.append(BlockDevice(device, spec, encrypted, goes_too))
+    if limits.max_ebs_attachments is not None and 1 + len(data) > limits.max_ebs_attachments:
+        raise Refusal(
+            "AttachmentLimitExceeded",
+            f"{1 + len(data)} volumes exceed the limit of {limits.max_ebs_attachments} for {limits.name}.",
+        )
+    return root, tuple(data)
+
+
+def _refuse_small_root(spec: VolumeSpec, image: Image) -> None:
+    if spec.size_gib < image.root_size_gib:
+        raise Refusal(
+            "InvalidBlockDeviceMapping",
+            f"Volume of size {spec.size_gib}GB is smaller than the image's root volume, expect size >= "
+            f"{image.root_size_gib}GB",
+        )

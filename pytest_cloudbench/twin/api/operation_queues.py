@@ -1,0 +1,65 @@
+"""Work on hosts that must run one step after another for each instance, and side by side across instances."""
+
+from __future__ import annotations
+
+import collections
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+
+class OperationQueues:
+    """A first-in, first-out queue for every key; each queue has a thread only while it has work."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: dict[str, collections.deque[Callable[[], None]]] = {}
+        self._closed = False
+
+    def submit(self, key: str, operation: Callable[[], T]) -> Future[T]:
+        """Run ``operation`` after everything submitted before under ``key``. Raises RuntimeError once closed."""
+        future: Future[T] = Future()
+
+        def step() -> None:
+            try:
+                future.set_result(operation())
+            except (
+                BaseException
+            ) as error:  # a thread's end is no place to lose an error: it belongs to the future
+                future.set_exception(error)
+
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("the region is shutting down")
+            if key in self._waiting:
+                self._waiting[key].append(step)
+                return future
+            self._waiting[key] = collections.deque([step])
+        threading.Thread(target=self._work, args=(key,), name=f"work {key}", daemon=True).start()
+        return future
+
+    def run(self, key: str, operation: Callable[[], T]) -> T:
+        """Like ``submit``, but wait for the result and raise the operation's own error."""
+        return self.submit(key, operation).result()
+
+    def close(self) -> None:
+        """Drop what waits and accept nothing more; steps that run already are left to end by themselves."""
+        with self._lock:
+            self._closed = True
+            for waiting in self._waiting.values():
+                waiting.clear()
+
+    def _work(self, key: str) -> None:
+        while True:
+            with self._lock:
+                waiting = self._waiting[key]
+                if not waiting:
+                    del self._waiting[key]
+                    return
+                step = waiting.popleft()
+            step()

@@ -1,0 +1,78 @@
+"""The region: moto's state, the plane that makes it real, and the rule by which both are touched.
+
+One plain lock guards moto's state. Every request holds it; work on hosts and disks, which takes time, is done
+beside it, either within `Region.aside` or in an instance's queue.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from .client_tokens import ClientTokens
+from .operation_queues import OperationQueues
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.twin.plane import Plane
+
+    from .backend import RegionBackend
+
+log = logging.getLogger(__name__)
+
+MACHINE_IOPS_TAG = "aws:cloudbench:machine-iops"
+MACHINE_THROUGHPUT_TAG = "aws:cloudbench:machine-bytes-per-second"
+
+
+class Region:
+    """What every action of the API works on."""
+
+    def __init__(self, backend: RegionBackend, plane: Plane) -> None:
+        self.backend = backend
+        self.plane = plane
+        self.lock = threading.Lock()
+        self.tokens = ClientTokens()
+        self.queues = OperationQueues()
+        self.last_words: dict[str, str] = {}  # console output of instances that are gone
+        self.started_at = time.monotonic()
+        self.closing = threading.Event()
+
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """Let go of the lock for work that takes time; the caller must hold it, and holds it again afterwards.
+
+        Others may have changed anything meanwhile: look again before writing.
+        """
+        self.lock.release()
+        try:
+            yield
+        finally:
+            self.lock.acquire()
+
+    def tag_machine_limits(self) -> None:
+        """Publish what this machine's disks serve on every instance. The caller holds the lock."""
+        limits = self.plane.machine_limits()
+        if limits is None:
+            return
+        told = {
+            MACHINE_IOPS_TAG: f"{limits.iops.per_second:.0f}",
+            MACHINE_THROUGHPUT_TAG: f"{limits.throughput.bytes_per_second:.0f}",
+        }
+        for instance in self.instances():
+            self.backend.tags[instance.id].update(told)
+
+    def instances(self) -> list[Any]:
+        """All instances, terminated ones too. The caller holds the lock."""
+        return [
+            instance
+            for reservation in self.backend.reservations.values()
+            for instance in reservation.instances
+        ]
+
+    def close(self) -> None:
+        """Start nothing more on hosts; the plane is closed by its owner."""
+        self.closing.set()
+        self.queues.close()

@@ -1,0 +1,180 @@
+"""The control law of the governor: from what was served to what may be served next. Pure.
+
+The kernel limits reads and writes apart and every device apart; EBS limits their sum, and an instance the
+sum over its volumes. So each tick the law shares every budget over those who want it:
+
+* A flow (the reads or the writes of one volume) that uses all it may is *pressed*: it wants more than it
+  gets, nobody knows how much. Any other flow wants what it uses.
+* A budget is shared max-min fair: there is one level that nobody may pass, and it lies where all demands,
+  cut off at the level, add up to the budget. Whoever uses less may rise to the level at once, so idle
+  volumes cost nothing and find their full limit when they start.
+* A share is only an aim; the kernel, the split into four knobs and shifting demand all miss it a little.
+  So each budget keeps its *surplus*: how much more than allowed was served while it was pressed. The
+  budget shared out is the limit less a correction from the surplus, so that the error stays bounded and
+  any 10 s hold the limit.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+_SMOOTHING_S = 0.35  # of rates; the kernel's own slices of 0.1 s would else look like changes of demand
+_PRESSED = 0.93  # a flow that gets this much of what it may is taken to want more
+_BINDING = 0.97  # a budget of which this much is used is at its limit
+_CORRECTION_PER_S = 0.9  # how fast a surplus is worked off
+_DRIFT_PER_S = 0.25  # how fast a lasting need for correction is learnt
+_MOST_CORRECTION = 0.12  # of the limit
+_MOST_SURPLUS_S = 0.15  # of service at the limit; a start from rest may overshoot by more, that is forgiven
+_MOST_DEFICIT_S = 0.06
+
+
+def fair_level(demands: list[float], budget: float) -> float:
+    """The level at which ``demands``, cut off there, add up to ``budget``; infinity when they all fit."""
+    left = budget
+    waiting = len(demands)
+    for demand in sorted(demands):
+        if demand * waiting >= left:
+            return left / waiting
+        left -= demand
+        waiting -= 1
+    return math.inf
+
+
+@dataclass
+class Budget:
+    """One limit, per second, that several flows share, with the memory of how well it was held."""
+
+    limit: float
+    surplus: float = 0.0
+    drift: float = 0.0
+    served: float = 0.0
+    binding: bool = False
+
+    def account(self, served: float, pressed: bool, elapsed_s: float, weight: float) -> None:
+        """Take in what was served, per second, over the last ``elapsed_s``."""
+        if math.isinf(self.limit):
+            return
+        self.served += weight * (served - self.served)
+        self.binding = pressed and self.served >= _BINDING * self.limit
+        error = served - self.limit
+        if pressed:
+            self.surplus += error * elapsed_s
+            self.surplus = min(max(self.surplus, -_MOST_DEFICIT_S * self.limit), _MOST_SURPLUS_S * self.limit)
+            self.drift += _DRIFT_PER_S * self.surplus * elapsed_s
+        else:
+            # Unused service is not saved up for later, and a surplus is forgotten as unused service makes it up.
+            self.surplus = max(0.0, self.surplus + min(error, 0.0) * elapsed_s)
+            self.drift -= self.drift * min(1.0, _DRIFT_PER_S * elapsed_s)
+        most = _MOST_CORRECTION * self.limit
+        self.drift = min(max(self.drift, -most), most)
+
+    @property
+    def to_share(self) -> float:
+        """What to hand out next, per second."""
+        most = _MOST_CORRECTION * self.limit
+        correction = _CORRECTION_PER_S * self.surplus + self.drift
+        return self.limit - min(max(correction, -most), most)
+
+
+@dataclass
+class Flow:
+    """The reads or the writes of a volume, in one resource: what they may have and what they got."""
+
+    granted: float
+    served: float = 0.0
+    allowed: float = 0.0
+
+    def account(self, served: float, weight: float) -> None:
+        """Take in what was served, per second."""
+        self.served += weight * (served - self.served)
+        self.allowed += weight * (self.granted - self.allowed)
+
+    @property
+    def pressed(self) -> bool:
+        """Whether it used all that it was allowed."""
+        return self.served > 0 and self.served >= _PRESSED * self.allowed
+
+    @property
+    def demand(self) -> float:
+        """What it wants, as far as that is known."""
+        return math.inf if self.pressed else self.served
+
+
+@dataclass
+class VolumeState:
+    """One resource (IOPS or bytes) of one volume: its own budget and its two flows."""
+
+    budget: Budget
+    reads: Flow = field(init=False)
+    writes: Flow = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.reads = Flow(self.budget.limit, allowed=self.budget.limit)
+        self.writes = Flow(self.budget.limit, allowed=self.budget.limit)
+
+    @property
+    def pressed(self) -> bool:
+        """Whether one of its flows wants more than it gets."""
+        return self.reads.pressed or self.writes.pressed
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is being done with it."""
+        return self.reads.served == 0 and self.writes.served == 0
+
+
+class Shares:
+    """One resource (IOPS or bytes) of one instance and of the volumes attached to it."""
+
+    def __init__(self, limit: float) -> None:
+        self.budget = Budget(limit)
+        self.volumes: dict[str, VolumeState] = {}
+
+    def add(self, volume_id: str, limit: float) -> None:
+        """Take a volume with its own limit in."""
+        state = VolumeState(Budget(limit))
+        self.volumes[volume_id] = state
+        self._at_rest(state)
+
+    def remove(self, volume_id: str) -> None:
+        """Let a volume go."""
+        self.volumes.pop(volume_id, None)
+
+    def _at_rest(self, state: VolumeState) -> None:
+        state.reads.granted = state.writes.granted = min(state.budget.limit, self.budget.limit)
+
+    def tick(self, served: dict[str, tuple[float, float]], elapsed_s: float) -> None:
+        """Take in (reads, writes) per second of every volume that is not idle, and grant anew.
+
+        The grants are in ``volumes[...].reads.granted`` and ``.writes.granted`` afterwards.
+        """
+        weight = 1.0 - math.exp(-elapsed_s / _SMOOTHING_S)
+        busy: list[VolumeState] = []
+        total = 0.0
+        for volume_id, state in self.volumes.items():
+            reads, writes = served.get(volume_id, (0.0, 0.0))
+            if reads == 0 and writes == 0 and state.idle:
+                continue
+            for flow, rate in ((state.reads, reads), (state.writes, writes)):
+                flow.account(rate, weight)
+                if flow.served < 0.5:
+                    flow.served = 0.0
+            state.budget.account(reads + writes, state.pressed, elapsed_s, weight)
+            total += reads + writes
+            if state.idle:
+                self._at_rest(state)
+            else:
+                busy.append(state)
+        self.budget.account(total, any(state.pressed for state in busy), elapsed_s, weight)
+        self._grant(busy)
+
+    def _grant(self, busy: list[VolumeState]) -> None:
+        wanted = [
+            min(state.budget.to_share, state.reads.demand + state.writes.demand) for state in busy
+        ]
+        level = fair_level(wanted, self.budget.to_share)
+        for state in busy:
+            may = min(state.budget.to_share, level)
+            flow_level = min(fair_level([state.reads.demand, state.writes.demand], may), may)
+            state.reads.granted = state.writes.granted = flow_level

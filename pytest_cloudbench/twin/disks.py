@@ -1,0 +1,153 @@
+"""Volumes' data: sparse files without a name, and the loop devices through which instances see them."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pytest_cloudbench.twin import linux
+from pytest_cloudbench.twin.hosts import Node
+from pytest_cloudbench.twin.loop_devices import LoopDevice, bind_loop_device
+from pytest_cloudbench.twin.workshop import Workshop
+
+GIB = 1024**3
+MIB = 1024**2
+KIB = 1024
+HDD_TYPES = frozenset(["st1", "sc1"])
+_SSD_UNIT_KIB = 256  # one I/O of an SSD volume counts up to this size, one of an HDD volume up to the other
+_HDD_UNIT_KIB = 1024
+_LEAST_ROOM = 64 * MIB  # a file system on a volume takes about that much before the first file
+_VOLUMES_SHARE = 0.8
+_ROOTS_SHARE = 0.15
+
+
+class NoRoom(RuntimeError):
+    """There is no room for a volume's data on this machine."""
+
+
+def memory_available() -> int:
+    """Bytes of memory this machine can still give, by its own estimate."""
+    found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    return int(found.group(1)) * KIB if found else 0
+
+
+class Store:
+    """Where the region keeps its bytes: two private tmpfs, or a directory of the user for volumes.
+
+    ``data`` holds the volumes, ``roots`` the instances' root disks. Memory for volumes is bounded by a
+    share of what was available at the start, so that a test that writes too much gets an I/O error, as
+    from a full disk, and the machine stays alive. A backing directory is slower and roomier.
+    """
+
+    def __init__(self, directory: Path, workshop: Workshop, backing: Path | None) -> None:
+        self.in_memory = backing is None
+        self.roots = directory / "roots"
+        self.data = directory / "data" if backing is None else backing
+        self._workshop = workshop
+        available = memory_available()
+        workshop.run(lambda: self._mount(available))
+        self._data_descriptor = workshop.run(lambda: os.open(self.data, os.O_RDONLY | os.O_DIRECTORY))
+
+    def _mount(self, available: int) -> None:
+        self.roots.mkdir(exist_ok=True)
+        linux.mount("cloudbench", str(self.roots), "tmpfs", options=f"mode=700,size={int(available * _ROOTS_SHARE)}")
+        if self.in_memory:
+            self.data.mkdir(exist_ok=True)
+            size = int(available * _VOLUMES_SHARE)
+            linux.mount("cloudbench", str(self.data), "tmpfs", options=f"mode=700,size={size}")
+        elif not self.data.is_dir():
+            raise NoRoom(f"the backing directory {self.data} does not exist or is no directory")
+
+    def room(self) -> int:
+        """Bytes that volumes can still take."""
+        facts = os.fstatvfs(self._data_descriptor)
+        free = facts.f_bavail * facts.f_frsize
+        return min(free, memory_available()) if self.in_memory else free
+
+    def new_file(self, size: int) -> int:
+        """A descriptor of a sparse file that has no name, so it goes with its last holder."""
+
+        def make() -> int:
+            descriptor = os.open(self.data, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
+            try:
+                os.ftruncate(descriptor, size)
+            except BaseException:
+                os.close(descriptor)
+                raise
+            return descriptor
+
+        return self._workshop.run(make)
+
+    def close(self) -> None:
+        """Let the directory go; the mounts go with the workshop."""
+        if self._data_descriptor >= 0:
+            os.close(self._data_descriptor)
+            self._data_descriptor = -1
+
+
+@dataclass
+class Disk:
+    """The data of one volume and, while it is attached, its loop device."""
+
+    volume_id: str
+    volume_type: str
+    size: int
+    descriptor: int
+    store: Store
+    workshop: Workshop
+    label: str
+    loop: LoopDevice | None = field(default=None)
+
+    def plug_in(self) -> LoopDevice:
+        """Bind the loop device, with a queue that counts every request as the volume type does."""
+        if self.loop is None:
+            loop = self.workshop.run(lambda: bind_loop_device(self.descriptor, self.label, self.store.roots))
+            unit = _HDD_UNIT_KIB if self.volume_type in HDD_TYPES else _SSD_UNIT_KIB
+            loop.set_queue("scheduler", "none")
+            loop.set_queue("nomerges", "2")
+            loop.set_queue("max_sectors_kb", str(unit))
+            self.loop = loop
+        return self.loop
+
+    def unplug(self) -> None:
+        """Unbind the loop device; the data stay."""
+        if self.loop is not None:
+            self.loop.release()
+            self.loop = None
+
+    def close(self) -> None:
+        """Give up loop device and data."""
+        self.unplug()
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+
+def create_disk(volume_id: str, volume_type: str, size_gib: int, store: Store, workshop: Workshop, label: str) -> Disk:
+    """Make the data of a volume. Raises `NoRoom` when nothing could ever be written to it."""
+    room = store.room()
+    if room < _LEAST_ROOM:
+        where = "memory" if store.in_memory else str(store.data)
+        raise NoRoom(
+            f"no room for {volume_id} ({size_gib} GiB): {room // MIB} MiB of {where} are left for volumes' data, "
+            f"at least {_LEAST_ROOM // MIB} MiB are needed; delete volumes or start the region with --backing DIR"
+        )
+    try:
+        descriptor = store.new_file(size_gib * GIB)
+    except OSError as error:
+        raise NoRoom(f"no file of {size_gib} GiB can be made for {volume_id}: {error.strerror}") from error
+    return Disk(volume_id, volume_type, size_gib * GIB, descriptor, store, workshop, label)
+
+
+def nitro_node(number: int, volume_id: str, loop: LoopDevice) -> Node:
+    """The node of the ``number``-th NVMe device of an instance; number 0 would be its root disk."""
+    link = f"disk/by-id/nvme-Amazon_Elastic_Block_Store_{volume_id.replace('-', '')}"
+    return Node(f"nvme{number}n1", loop.major, loop.minor, (link, f"{link}_1", f"{link}-ns-1"))
+
+
+def xen_node(device_name: str, loop: LoopDevice) -> Node:
+    """The node on a Xen type: the attachment's device name, as /dev/xvdX."""
+    letters = re.sub(r"^(?:/dev/)?(?:xvd|sd|hd)", "", device_name)
+    return Node(f"xvd{letters}", loop.major, loop.minor)

@@ -1,0 +1,129 @@
+"""The few system calls that Python 3.10 has no function for. Imported by the twin and by an instance's init.
+
+Every function raises `OSError` with the call's own words when the kernel refuses.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import signal
+import socket
+import struct
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+
+MS_RDONLY = 0x1
+MS_NOSUID = 0x2
+MS_NODEV = 0x4
+MS_NOEXEC = 0x8
+MS_REMOUNT = 0x20
+MS_BIND = 0x1000
+MS_REC = 0x4000
+MS_PRIVATE = 1 << 18
+MNT_DETACH = 2
+
+CAP_SYS_MODULE = 16
+CAP_SYS_RAWIO = 17
+CAP_SYS_BOOT = 22
+CAP_SYS_TIME = 25
+CAP_MKNOD = 27
+
+_PR_SET_PDEATHSIG = 1
+_PR_CAPBSET_DROP = 24
+
+_SIOCGIFFLAGS = 0x8913
+_SIOCSIFFLAGS = 0x8914
+_SIOCSIFADDR = 0x8916
+_SIOCSIFNETMASK = 0x891C
+_IFF_UP = 0x1
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p)
+_libc.umount2.argtypes = (ctypes.c_char_p, ctypes.c_int)
+_libc.sethostname.argtypes = (ctypes.c_char_p, ctypes.c_size_t)
+_libc.prctl.argtypes = (ctypes.c_int, *([ctypes.c_ulong] * 4))
+_libc.pivot_root.argtypes = (ctypes.c_char_p, ctypes.c_char_p)
+
+
+def _check(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def unshare(flags: int) -> None:
+    """Give the calling thread (for PID: its next children) namespaces of its own."""
+    _check(_libc.unshare(flags), f"unshare({flags:#x})")
+
+
+def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
+    """mount(2)."""
+    result = _libc.mount(source.encode(), target.encode(), kind.encode() or None, flags, options.encode() or None)
+    _check(result, f"mount {kind or 'bind'} on {target}")
+
+
+def bind(source: str, target: str, *, read_only: bool = False) -> None:
+    """Show ``source`` at ``target`` too, optionally read-only there."""
+    mount(source, target, flags=MS_BIND)
+    if read_only:
+        mount("none", target, flags=MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NOEXEC)
+
+
+def unmount(target: str, *, lazily: bool = False) -> None:
+    """umount2(2)."""
+    _check(_libc.umount2(target.encode(), MNT_DETACH if lazily else 0), f"umount {target}")
+
+
+def make_mounts_private() -> None:
+    """Keep the mounts of this namespace to itself."""
+    mount("none", "/", flags=MS_REC | MS_PRIVATE)
+
+
+def change_root(new_root: str) -> None:
+    """Make ``new_root``, a mount point, the root of this mount namespace and let go of the old one."""
+    os.chdir(new_root)
+    _check(_libc.pivot_root(b".", b"."), "pivot_root")  # the old root now lies on top of the new one
+    unmount(".", lazily=True)
+    os.chdir("/")
+
+
+def set_hostname(name: str) -> None:
+    """sethostname(2)."""
+    data = name.encode()
+    _check(_libc.sethostname(data, len(data)), "sethostname")
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when the thread that made it ends."""
+    _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl(PR_SET_PDEATHSIG)")
+
+
+def drop_from_bounding_set(*capabilities: int) -> None:
+    """Take capabilities away from every program that this process will execute."""
+    for capability in capabilities:
+        _check(_libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0), f"prctl(PR_CAPBSET_DROP, {capability})")
+
+
+def _ifreq_address(interface: str, address: str) -> bytes:
+    return struct.pack("16sHH4s16x", interface.encode(), socket.AF_INET, 0, socket.inet_aton(address))
+
+
+def set_interface_up(interface: str) -> None:
+    """Bring an interface of this network namespace up."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        request = struct.pack("16sh22x", interface.encode(), 0)
+        flags = struct.unpack("16sh22x", fcntl.ioctl(control, _SIOCGIFFLAGS, request))[1]
+        fcntl.ioctl(control, _SIOCSIFFLAGS, struct.pack("16sh22x", interface.encode(), flags | _IFF_UP))
+
+
+def set_interface_address(interface: str, address: str, netmask: str) -> None:
+    """Give an interface of this network namespace its IPv4 address."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        fcntl.ioctl(control, _SIOCSIFADDR, _ifreq_address(interface, address))
+        fcntl.ioctl(control, _SIOCSIFNETMASK, _ifreq_address(interface, netmask))

@@ -1,0 +1,126 @@
+"""Loop devices: binding one to an open file, and letting it go again."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+_LOOP_CLR_FD = 0x4C01
+_LOOP_SET_DIRECT_IO = 0x4C08
+_LOOP_CONFIGURE = 0x4C0A
+_LOOP_CTL_GET_FREE = 0x4C82
+_LO_FLAGS_AUTOCLEAR = 4
+_LO_FLAGS_DIRECT_IO = 16
+_SYS = Path("/sys/block")
+_TRIES = 64  # another process may take the device that we were told is free
+
+
+@dataclass
+class LoopDevice:
+    """A bound loop device. It unbinds by itself when the last holder of it closes or dies."""
+
+    number: int
+    major: int
+    minor: int
+    direct_io: bool
+    descriptor: int
+
+    @property
+    def sysfs(self) -> Path:
+        """Its directory in /sys/block."""
+        return _SYS / f"loop{self.number}"
+
+    @property
+    def device_number(self) -> str:
+        """ "MAJOR:MINOR" as the cgroup files want it."""
+        return f"{self.major}:{self.minor}"
+
+    def busy(self) -> bool:
+        """Whether somebody has mounted it or holds it for himself."""
+        path = f"/proc/self/fd/{self.descriptor}"
+        try:
+            probe = os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
+        except OSError as error:
+            if error.errno == errno.EBUSY:
+                return True
+            raise
+        os.close(probe)
+        return False
+
+    def set_queue(self, name: str, value: str) -> None:
+        """Write one queue setting; kernels that lack it are left as they are."""
+        with contextlib.suppress(OSError):
+            (self.sysfs / "queue" / name).write_text(value)
+
+    def release(self) -> None:
+        """Unbind it. While somebody else has it open it unbinds when he closes it."""
+        if self.descriptor < 0:
+            return
+        with contextlib.suppress(OSError):
+            fcntl.ioctl(self.descriptor, _LOOP_CLR_FD)
+        os.close(self.descriptor)
+        self.descriptor = -1
+
+
+def _configuration(backing: int, flags: int, label: str) -> bytes:
+    info = struct.pack("=5Q4I64s64s32s2Q", 0, 0, 0, 0, 0, 0, 0, 0, flags, label.encode()[:63], b"", b"", 0, 0)
+    return struct.pack("=II", backing, 0) + info + bytes(64)
+
+
+def _open_node(number: int, nodes: Path) -> int:
+    """The loop device's node in /dev, or, where /dev lacks it (containers), one made in ``nodes``."""
+    try:
+        return os.open(f"/dev/loop{number}", os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        major, minor = (_SYS / f"loop{number}" / "dev").read_text().split(":")
+        node = nodes / f"loop{number}"
+        if not node.exists():
+            os.mknod(node, stat.S_IFBLK | 0o600, os.makedev(int(major), int(minor)))
+        return os.open(node, os.O_RDWR | os.O_CLOEXEC)
+
+
+def bind_loop_device(backing: int, label: str, nodes: Path) -> LoopDevice:
+    """Bind a free loop device to the open file ``backing``, with direct I/O where the file can do it.
+
+    ``nodes`` is a directory on a file system that allows device nodes. Raises `OSError`.
+    """
+    control = os.open("/dev/loop-control", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        for _ in range(_TRIES):
+            number = fcntl.ioctl(control, _LOOP_CTL_GET_FREE)
+            descriptor = _open_node(number, nodes)
+            try:
+                _configure(descriptor, backing, label)
+            except OSError as error:
+                os.close(descriptor)
+                if error.errno == errno.EBUSY:
+                    continue
+                raise
+            device = os.fstat(descriptor).st_rdev
+            with contextlib.suppress(OSError):
+                fcntl.ioctl(descriptor, _LOOP_SET_DIRECT_IO, 1)
+            direct = (_SYS / f"loop{number}" / "loop" / "dio").read_text().strip() == "1"
+            return LoopDevice(number, os.major(device), os.minor(device), direct, descriptor)
+    finally:
+        os.close(control)
+    raise OSError(errno.EBUSY, f"no loop device could be had in {_TRIES} tries")
+
+
+def _configure(descriptor: int, backing: int, label: str) -> None:
+    try:
+        fcntl.ioctl(
+            descriptor,
+            _LOOP_CONFIGURE,
+            _configuration(backing, _LO_FLAGS_AUTOCLEAR | _LO_FLAGS_DIRECT_IO, label),
+        )
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        # Some kernels refuse direct I/O on this file here instead of doing without.
+        fcntl.ioctl(descriptor, _LOOP_CONFIGURE, _configuration(backing, _LO_FLAGS_AUTOCLEAR, label))

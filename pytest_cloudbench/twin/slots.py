@@ -1,0 +1,122 @@
+"""Slots: which of the 32 embedded regions of this machine a process owns, and its addresses.
+
+A slot is a number N. Its owner holds a lock on ``/run/cloudbench/N.lock`` for as long as it lives; the
+kernel drops the lock with the process, so a slot that can be locked is free, whatever happened to its
+last owner. The directory ``/run/cloudbench/N`` holds what that owner wrote down, so that the next start
+can sweep what a killed one left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import ipaddress
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+BASE = Path("/run/cloudbench")
+SLOTS = 32
+ZONES = 4
+_REGION = ipaddress.IPv4Address("198.18.0.0")  # 198.18.0.0/15 is reserved for benchmarks (RFC 2544)
+
+
+class NoFreeSlot(RuntimeError):
+    """All slots of this machine are taken by embedded regions that run."""
+
+
+@dataclass
+class Slot:
+    """A number owned by this process, with the directory and the addresses that go with it."""
+
+    number: int
+    base: Path = BASE
+    _lock: int = field(default=-1, repr=False)
+
+    @property
+    def directory(self) -> Path:
+        """Where the owner keeps its records; removed when the slot is given back."""
+        return self.base / str(self.number)
+
+    @property
+    def name(self) -> str:
+        """The name that everything made for this slot carries."""
+        return f"cloudbench-{self.number}"
+
+    @property
+    def interface(self) -> str:
+        """The interface through which this machine reaches the region's instances."""
+        return f"cb{self.number}"
+
+    @property
+    def network(self) -> ipaddress.IPv4Network:
+        """The region's addresses: a /22 of 198.18.0.0/15."""
+        return ipaddress.IPv4Network((int(_REGION) + self.number * 1024, 22))
+
+    def zone_network(self, zone_index: int) -> ipaddress.IPv4Network:
+        """The /24 of one availability zone (0 to 3)."""
+        if not 0 <= zone_index < ZONES:
+            raise ValueError(f"zone index {zone_index} is not between 0 and {ZONES - 1}")
+        return list(self.network.subnets(new_prefix=24))[zone_index]
+
+    @property
+    def caller_address(self) -> str:
+        """The address from which this machine talks to the instances."""
+        return str(self.network.network_address + 1)
+
+    def give_back(self) -> None:
+        """Remove the directory and drop the lock. A second call does nothing."""
+        if self._lock < 0:
+            return
+        shutil.rmtree(self.directory, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):
+            (self.base / f"{self.number}.lock").unlink()
+        os.close(self._lock)
+        self._lock = -1
+
+
+def try_lock(number: int, base: Path = BASE) -> int | None:
+    """The descriptor of the slot's lock file, locked, or None while somebody else holds it."""
+    path = base / f"{number}.lock"
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        # Its last owner may have removed the file between our open and our lock.
+        with contextlib.suppress(FileNotFoundError):
+            if os.stat(path).st_ino == os.fstat(descriptor).st_ino:
+                return descriptor
+        os.close(descriptor)
+
+
+def take_slot(sweep: Callable[[int], None] | None = None, base: Path = BASE) -> Slot:
+    """Take the first free slot; ``sweep(number)`` is called for it once it is locked.
+
+    Raises `NoFreeSlot` when all are taken.
+    """
+    base.mkdir(mode=0o755, parents=True, exist_ok=True)
+    for number in range(SLOTS):
+        lock = try_lock(number, base)
+        if lock is None:
+            continue
+        slot = Slot(number, base, lock)
+        if sweep is not None:
+            sweep(number)
+        slot.directory.mkdir(mode=0o700, exist_ok=True)
+        return slot
+    raise NoFreeSlot(
+        f"all {SLOTS} embedded regions of this machine are in use; end one with `cloudbench twin down`"
+    )
+
+
+def numbers_with_records(base: Path = BASE) -> list[int]:
+    """The slots that have a directory or a lock file, whether their owner lives or not."""
+    if not base.is_dir():
+        return []
+    stems = {entry.name.removesuffix(".lock") for entry in base.iterdir()}
+    return sorted(int(stem) for stem in stems if stem.isdigit() and int(stem) < SLOTS)

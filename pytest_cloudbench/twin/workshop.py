@@ -1,0 +1,41 @@
+"""The one thread that mounts, makes namespaces and starts instances.
+
+It has a mount namespace of its own, so that nothing it mounts is seen by this machine and all of it goes
+when the process dies, however it dies. Doing all of it in one long-lived thread keeps the rest of the
+process (and the user's own threads) in the machine's namespace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from pytest_cloudbench.twin import linux
+
+T = TypeVar("T")
+
+
+class Workshop:
+    """Runs functions, one after another, in the private mount namespace."""
+
+    def __init__(self) -> None:
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="cloudbench-workshop")
+        try:
+            self.run(self._enter)
+        except BaseException:
+            self._executor.shutdown()
+            raise
+
+    @staticmethod
+    def _enter() -> None:
+        linux.unshare(linux.CLONE_NEWNS)
+        linux.make_mounts_private()
+
+    def run(self, work: Callable[[], T]) -> T:
+        """Run ``work`` there and hand back what it returns or raises."""
+        return self._executor.submit(work).result()
+
+    def close(self) -> None:
+        """End the thread, and with it the mount namespace and all that was mounted in it."""
+        self._executor.shutdown()

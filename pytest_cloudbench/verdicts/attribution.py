@@ -1,0 +1,245 @@
+"""Why a rate fell short: a promised ceiling, the machine underneath, the load itself, or nothing known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pytest_cloudbench.promises.ceilings import Ceiling
+from pytest_cloudbench.promises.envelope import Envelope, Level
+from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput, figure
+from pytest_cloudbench.verdicts.observation import GeneratorLoad, Observation, generator_load, rate_asked
+from pytest_cloudbench.verdicts.steadiness import full_samples, steadiness
+from pytest_cloudbench.verdicts.targets import ratio
+from pytest_cloudbench.verdicts.throttling import ThrottleDelta, acted
+from pytest_cloudbench.verdicts.verdict import Outcome
+from pytest_cloudbench.verdicts.wording import ceiling_at, duration, listed, percent
+
+NEAR = 0.05
+# The machine's own figure is a probe's, not a limit that anything enforces: it is only about right.
+MACHINE_NEAR = 0.10
+SATURATED_PERCENT = 95.0
+DRIFT = 0.10
+# AWS advises one outstanding I/O per 1,000 IOPS, which is what a latency of 1 ms needs.
+ADVISED_LATENCY_S = 0.001
+MACHINE = "the machine under the embedded region"
+
+
+@dataclass(frozen=True)
+class Rates:
+    """A rate seen both ways, I/Os and bytes per second."""
+
+    iops: Iops
+    throughput: Throughput
+
+    def like(self, rate: Rate) -> Rate:
+        """In the quantity of ``rate``."""
+        return self.iops if isinstance(rate, Iops) else self.throughput
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A ceiling that explains a rate: at which level (None: by its counters alone), and what these said."""
+
+    ceiling: Ceiling
+    level: Level | None
+    acted: bool | None
+
+
+@dataclass(frozen=True)
+class Reason:
+    """What a shortfall comes from, in words, and what follows for the verdict."""
+
+    outcome: Outcome
+    text: str
+    bound_by: tuple[Ceiling, ...] = ()
+    machine_limited: bool = False
+
+
+def mean_rates(obs: Observation) -> Rates:
+    """The means of the whole run."""
+    return Rates(Iops(obs.iops), Throughput.from_mib(obs.throughput_mib))
+
+
+def nearest_level(envelope: Envelope, ceiling: Ceiling, rates: Rates) -> tuple[Level, float]:
+    """The level of a ceiling that lies nearest to a rate, and their distance as a share of the level.
+
+    Each ceiling is compared in its own quantity, so that mixed block sizes do not blur it.
+    """
+    seen = rates.like(ceiling.limit)
+
+    def distance(level: Level) -> float:
+        return abs(ratio(seen, level.like(ceiling.limit)) - 1)
+
+    level = min(envelope.levels_of(ceiling), key=distance)
+    return level, distance(level)
+
+
+def bounds(
+    envelope: Envelope,
+    rates: Rates,
+    counters: ThrottleDelta | None,
+    *,
+    but: Sequence[Ceiling] = (),
+    near: float = NEAR,
+) -> tuple[Bound, ...]:
+    """The promised ceilings that explain a rate.
+
+    Those at whose level (within ``near``) it lies, unless their counters deny it; where counters confirm
+    some of them, only these. Failing that, those whose counters alone say that they acted.
+    """
+    at_level, by_counters = [], []
+    for ceiling in envelope.promised.ordered:
+        if any(ceiling.same_as(other) for other in but):
+            continue
+        said = acted(counters, ceiling)
+        level, distance = nearest_level(envelope, ceiling, rates)
+        if distance <= near and said is not False:
+            at_level.append(Bound(ceiling, level, said))
+        elif said:
+            by_counters.append(Bound(ceiling, None, said))
+    confirmed = [bound for bound in at_level if bound.acted]
+    return tuple(confirmed or at_level or by_counters)
+
+
+def machine_level(envelope: Envelope | None, like: Rate) -> Rate | None:
+    """What the machine under an embedded region serves of this load; None where there is none."""
+    if envelope is None or not envelope.machine:
+        return None
+    lowest = envelope.machine[0]
+    return envelope.iops_of(lowest) if isinstance(like, Iops) else envelope.throughput_of(lowest)
+
+
+def machine_is_near(obs: Observation, measured: Rate) -> bool:
+    """Whether the machine's own limit is so close to the rate that it may be what was measured."""
+    level = machine_level(obs.envelope, measured)
+    return level is not None and ratio(level, measured) <= 1 + MACHINE_NEAR
+
+
+def as_quantity(rate: Rate, like: Rate, obs: Observation) -> Rate:
+    """A rate in the quantity of another, through the block size of the run."""
+    if isinstance(rate, Iops) and isinstance(like, Throughput):
+        return rate.at(obs.block_size)
+    if isinstance(rate, Throughput) and isinstance(like, Iops):
+        return rate.in_ios_of(obs.block_size)
+    return rate
+
+
+def outstanding_needed(rate: Rate, obs: Observation) -> int:
+    """How many I/Os must be outstanding before a load can be said to ask for this rate."""
+    iops = as_quantity(rate, Iops(0), obs)
+    assert isinstance(iops, Iops)
+    return max(1, math.ceil(iops.per_second * ADVISED_LATENCY_S))
+
+
+def few_outstanding(obs: Observation, rate: Rate) -> str | None:
+    """A sentence when the load keeps too few I/Os outstanding to ask for this rate."""
+    needed = outstanding_needed(rate, obs)
+    if obs.outstanding_asked >= needed:
+        return None
+    kept = "1 I/O" if obs.outstanding_asked == 1 else f"{obs.outstanding_asked:,} I/Os"
+    latency = obs.latency_mean_s
+    known = isinstance(latency, (int, float)) and math.isfinite(latency) and latency > 0
+    at_latency = f" (mean latency {duration(latency)})" if known else ""
+    return (
+        f"the load kept only {kept} outstanding{at_latency}, at least {needed:,} are needed to ask for "
+        f"{rate}: raise iodepth or numjobs"
+    )
+
+
+def saturated(load: GeneratorLoad | None) -> str | None:
+    """A sentence when the load generator itself had no CPU left."""
+    if load is None:
+        return None
+    if load.cpu_percent_busiest >= SATURATED_PERCENT:
+        return f"its busiest job used {figure(load.cpu_percent_busiest, 0)} % of a CPU"
+    total, cpus = load.cpu_percent_total, load.cpus
+    if total is not None and cpus and total >= SATURATED_PERCENT * cpus:
+        return f"its jobs used {figure(total / cpus, 0)} % of all {cpus} CPUs"
+    return None
+
+
+def drift(obs: Observation, like: Rate, within: float) -> str | None:
+    """A sentence when the rate moved during the run."""
+    found = steadiness(full_samples(obs.series, like), within)
+    if found.steady is not False:
+        return None
+    first, second = type(like)(found.first_half), type(like)(found.second_half)
+    return f"the rate was not steady: {first} in the first half, {second} in the second"
+
+
+def bound_text(found: Sequence[Bound], obs: Observation) -> str:
+    """ "bound by ..." with the figure of each ceiling, and the counters' word where only they say so."""
+    words = []
+    for bound in found:
+        text = ceiling_at(bound.ceiling, obs.block_size, bound.level)
+        if bound.level is None and obs.counters is not None:
+            seconds = obs.counters.seconds_of(bound.ceiling) or 0.0
+            text += f" (exceeded for {seconds_of(seconds, obs.counters)} by its throttle counter)"
+        words.append(text)
+    return f"bound by {listed(words)}"
+
+
+def seconds_of(seconds: float, counters: ThrottleDelta) -> str:
+    """A counter's time against the run's: "285 of 300 s"."""
+    return f"{figure(seconds, 1)} of {figure(counters.elapsed_s, 1)} s"
+
+
+def why_short(
+    obs: Observation, rates: Rates, asked: Rate, *, but: Sequence[Ceiling] = ()
+) -> Reason:
+    """Why ``rates`` stayed below ``asked``. ``but`` are ceilings that are out of the question."""
+    measured = rates.like(asked)
+    found = bounds(obs.envelope, rates, obs.counters, but=but) if obs.envelope else ()
+    confirmed = any(bound.acted for bound in found)
+    if not confirmed and (text := _self_limited(obs, measured, asked)):
+        return Reason(Outcome.INCONCLUSIVE, text)
+    if found and (confirmed or not machine_is_near(obs, measured)):
+        ceilings = tuple(bound.ceiling for bound in found)
+        return Reason(Outcome.VIOLATED, bound_text(found, obs), ceilings)
+    if text := few_outstanding(obs, asked):
+        return Reason(Outcome.INCONCLUSIVE, text)
+    if found:
+        text = f"{listed(bound.ceiling.label for bound in found)} or {MACHINE} held it back"
+        return Reason(Outcome.INCONCLUSIVE, f"{text}: {_machine_serves(obs, asked)}", (), True)
+    if machine_level(obs.envelope, asked) is not None:
+        return Reason(Outcome.INCONCLUSIVE, _machine_text(obs, measured), (), True)
+    if busy := saturated(generator_load(obs)):
+        return Reason(Outcome.INCONCLUSIVE, f"the load generator was the limit: {busy}")
+    if text := drift(obs, asked, DRIFT):
+        return Reason(Outcome.INCONCLUSIVE, text)
+    return Reason(Outcome.VIOLATED, _unexplained(obs))
+
+
+def _self_limited(obs: Observation, measured: Rate, asked: Rate) -> str | None:
+    own = rate_asked(obs)
+    if own is None:
+        return None
+    limit = as_quantity(own, asked, obs)
+    if ratio(limit, asked) >= 1 and ratio(measured, limit) < 1 - NEAR:
+        return None
+    return f"the job limited its own load to {own} ({percent(ratio(limit, asked))} of what was asked)"
+
+
+def _machine_serves(obs: Observation, like: Rate) -> str:
+    return f"its disks serve about {machine_level(obs.envelope, like)} without any throttle"
+
+
+def _machine_text(obs: Observation, measured: Rate) -> str:
+    level = machine_level(obs.envelope, measured)
+    assert level is not None
+    if ratio(measured, level) >= 0.5:
+        return f"no promised ceiling held it back: {MACHINE} was the limit ({_machine_serves(obs, measured)})"
+    return (
+        f"no promised ceiling held it back: {MACHINE} was the limit, busy with other work or with the load "
+        f"itself ({_machine_serves(obs, measured)})"
+    )
+
+
+def _unexplained(obs: Observation) -> str:
+    if obs.envelope is None or not obs.envelope.promised.ceilings:
+        return "its ceilings are not known, so none explains it"
+    if obs.counters is None:
+        return "no known ceiling explains it, and there were no throttle counters to ask"
+    return "no known ceiling explains it, and the throttle counters name none"

@@ -1,0 +1,106 @@
+"""What a measurement must show to be judged. Structural: any object with these attributes will do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pytest_cloudbench.promises.envelope import Envelope
+from pytest_cloudbench.promises.quantities import Iops, Rate, Size, Throughput
+from pytest_cloudbench.verdicts.throttling import ThrottleDelta
+
+
+@dataclass(frozen=True)
+class GeneratorLoad:
+    """How busy the load generator was: its busiest job and, where known, all jobs on all CPUs.
+
+    Percentages of one CPU: a job at 100 kept one CPU busy all the time.
+    """
+
+    cpu_percent_busiest: float
+    cpu_percent_total: float | None = None
+    cpus: int | None = None
+
+
+class SeriesView(Protocol):
+    """A time series of rates, reads and writes together; about one sample a second."""
+
+    @property
+    def seconds(self) -> Sequence[float]:
+        """When each interval ended, in seconds from the start."""
+
+    @property
+    def iops(self) -> Sequence[Iops]:
+        """The IOPS of each interval."""
+
+    @property
+    def throughput(self) -> Sequence[Throughput]:
+        """The throughput of each interval."""
+
+
+class Observation(Protocol):
+    """One measurement as the judges see it.
+
+    Two attributes are looked for besides and may be missing or None: ``generator`` (a
+    `GeneratorLoad`) and ``rate_asked`` (an Iops or Throughput to which the job itself limited its
+    load, jobs and directions summed).
+    """
+
+    @property
+    def iops(self) -> float:
+        """Mean I/Os per second, reads and writes together."""
+
+    @property
+    def throughput_mib(self) -> float:
+        """Mean MiB/s, reads and writes together."""
+
+    @property
+    def block_size(self) -> Size:
+        """The size of one I/O."""
+
+    @property
+    def sequential(self) -> bool:
+        """Whether the pattern is sequential."""
+
+    @property
+    def series(self) -> SeriesView | None:
+        """The one-second series."""
+
+    @property
+    def envelope(self) -> Envelope | None:
+        """The ceilings that apply."""
+
+    @property
+    def counters(self) -> ThrottleDelta | None:
+        """The throttle counters over the run."""
+
+    @property
+    def outstanding_asked(self) -> int:
+        """I/Os that the load tries to keep outstanding: iodepth x numjobs."""
+
+    @property
+    def latency_mean_s(self) -> float:
+        """Mean completion latency in seconds."""
+
+    @property
+    def runtime_s(self) -> float:
+        """Measured time in seconds, ramp excluded."""
+
+
+def measured_rate(obs: Observation, like: Rate) -> Rate:
+    """The mean of the run in the quantity of ``like``."""
+    if isinstance(like, Iops):
+        return Iops(obs.iops)
+    return Throughput.from_mib(obs.throughput_mib)
+
+
+def rate_asked(obs: Observation) -> Rate | None:
+    """The limit that the job set on itself, if it did."""
+    value = getattr(obs, "rate_asked", None)
+    return value if isinstance(value, (Iops, Throughput)) else None
+
+
+def generator_load(obs: Observation) -> GeneratorLoad | None:
+    """How busy the generator was, where it is known."""
+    return getattr(obs, "generator", None)

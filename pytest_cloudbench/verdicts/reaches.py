@@ -1,0 +1,151 @@
+"""`reaches`: did the load get at least what was promised, on the mean or for a share of the time?"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from statistics import NormalDist, fmean
+from typing import Any
+
+from pytest_cloudbench.promises.ceilings import Ceiling
+from pytest_cloudbench.promises.envelope import Envelope
+from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput
+from pytest_cloudbench.verdicts.attribution import NEAR, Rates, mean_rates, why_short
+from pytest_cloudbench.verdicts.details import details_of, not_measured
+from pytest_cloudbench.verdicts.observation import Observation
+from pytest_cloudbench.verdicts.steadiness import full_samples
+from pytest_cloudbench.verdicts.targets import as_rate_or_ceiling, checked_share, checked_within, plain, ratio
+from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
+from pytest_cloudbench.verdicts.wording import at_least, percent, tolerance
+
+FEWEST_SAMPLES = 5
+CONFIDENCE = 0.95
+# Binary fractions: 0.9 x 80,000 must not miss 72,000 by a rounding error.
+_ROUNDING = 1e-9
+
+
+def reaches(
+    obs: Observation,
+    target: Ceiling | Iops | Throughput | str,
+    *,
+    within: float = 0.10,
+    share: float | None = None,
+) -> Verdict:
+    """Judge whether a run reached ``target``.
+
+    ``target`` is a ceiling, a rate, or a text such as "3,000 IOPS". Held when the mean is at least
+    ``1 - within`` of it. With ``share`` (such as 0.999) the one-second series is judged instead: held
+    when the share of samples at or above ``1 - within`` of the target, with its 95 % Wilson interval,
+    is consistent with that share of the time.
+
+    A shortfall is violated when a promised ceiling explains it or nothing does, and inconclusive when
+    the load, its generator or the machine under an embedded region was the limit.
+
+    Raises TypeError for a target without a unit, ValueError for a tolerance or share outside 0 to 1.
+    """
+    tolerated = checked_within(within)
+    wanted_share = None if share is None else checked_share(share)
+    found = as_rate_or_ceiling(target, "reaches")
+    asked = _asked_rate(found, obs)
+    rates = mean_rates(obs)
+    measured = rates.like(asked)
+    goal = found.label + f", {asked}," if isinstance(found, Ceiling) else f"{asked}"
+    promise = f"reaches {goal} within {tolerance(tolerated)}"
+    if wanted_share is not None:
+        promise += f" for {tolerance(wanted_share)} of the time"
+    details = details_of(obs, within=tolerated, asked=asked, measured=measured)
+    if sentence := not_measured(measured):
+        return Verdict(Outcome.INCONCLUSIVE, sentence, promise, asked, measured, details=details)
+    if wanted_share is not None:
+        return _judge_share(obs, asked, tolerated, wanted_share, _draft(promise, asked, measured, details))
+    figures = at_least(measured, asked, tolerated)
+    if ratio(measured, asked) >= (1 - tolerated) * (1 - _ROUNDING):
+        sentence = f"held: {figures}{_suspicion(obs, rates)}"
+        return Verdict(Outcome.HELD, sentence, promise, asked, measured, details=details)
+    reason = why_short(obs, rates, asked)
+    sentence = f"{reason.outcome.value}: {figures}; {reason.text}"
+    return Verdict(
+        reason.outcome, sentence, promise, asked, measured, reason.bound_by, reason.machine_limited, details
+    )
+
+
+def wilson_interval(good: int, samples: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """The Wilson score interval of a share of ``good`` among ``samples`` (at least 1), as shares of 1."""
+    z = NormalDist().inv_cdf(0.5 + confidence / 2)
+    share, spread = good / samples, z * z / samples
+    centre = (share + spread / 2) / (1 + spread)
+    half = z * math.sqrt(share * (1 - share) / samples + spread / (4 * samples)) / (1 + spread)
+    return (0.0 if good == 0 else max(0.0, centre - half)), (1.0 if good == samples else min(1.0, centre + half))
+
+
+def _draft(promise: str, asked: Rate, measured: Rate, details: dict[str, Any]) -> Verdict:
+    return Verdict(Outcome.INCONCLUSIVE, "inconclusive", promise, asked, measured, details=details)
+
+
+def _judge_share(obs: Observation, asked: Rate, within: float, share: float, draft: Verdict) -> Verdict:
+    samples = full_samples(obs.series, asked)
+    floor = asked * (1 - within)
+    if len(samples) < FEWEST_SAMPLES:
+        sentence = (
+            f"inconclusive: {len(samples)} one-second samples are too few to judge a share of "
+            f"{tolerance(share)} of the time, at least {FEWEST_SAMPLES} are needed: lengthen runtime"
+        )
+        return replace(draft, sentence=sentence)
+    short = [value for value in samples if value < plain(floor) * (1 - _ROUNDING)]
+    good = len(samples) - len(short)
+    low, high = wilson_interval(good, len(samples))
+    details = {**draft.details, "share": good / len(samples), "share_wanted": share}
+    details |= {"share_interval": [low, high], "samples": len(samples)}
+    figures = (
+        f"{percent(good / len(samples), share, 1.0)} of {len(samples):,} one-second samples at or above "
+        f"{floor} (95 % interval {percent(low, share)} to {percent(high, share)})"
+    )
+    if high >= share:
+        sentence = f"held: {figures}, consistent with {tolerance(share)}"
+        return replace(draft, outcome=Outcome.HELD, sentence=sentence, details=details)
+    reason = why_short(obs, _rates_of(fmean(short), asked, obs), asked)
+    sentence = (
+        f"{reason.outcome.value}: {figures}, not consistent with {tolerance(share)}; "
+        f"the samples below it: {reason.text}"
+    )
+    return replace(
+        draft,
+        outcome=reason.outcome,
+        sentence=sentence,
+        bound_by=reason.bound_by,
+        machine_limited=reason.machine_limited,
+        details=details,
+    )
+
+
+def _rates_of(value: float, asked: Rate, obs: Observation) -> Rates:
+    if isinstance(asked, Iops):
+        return Rates(Iops(value), Iops(value).at(obs.block_size))
+    throughput = Throughput(value)
+    return Rates(throughput.in_ios_of(obs.block_size), throughput)
+
+
+def _asked_rate(target: Ceiling | Rate, obs: Observation) -> Rate:
+    """The target in I/Os of this run's size: a large I/O counts as several against an IOPS ceiling."""
+    if not isinstance(target, Ceiling):
+        return target
+    shape = obs.envelope or Envelope((), obs.block_size, obs.sequential)
+    known = shape.find(target) or target
+    if known.of_iops and known.promised and obs.block_size > shape.io_unit:
+        return shape.unmerged_iops_of(known)
+    return known.limit
+
+
+def _suspicion(obs: Observation, rates: Rates) -> str:
+    """A remark when the run was faster than anything promised allows."""
+    if obs.envelope is None or not obs.envelope.promised.ceilings:
+        return ""
+    lowest = obs.envelope.promised.ordered[0]
+    limit = obs.envelope.levels_of(lowest)[0].like(lowest.limit)
+    above = ratio(rates.like(lowest.limit), limit) - 1
+    if above <= NEAR:
+        return ""
+    return (
+        f"; but {percent(above)} above {lowest.label}, {limit}: "
+        "look for a cache, burst credits or the wrong device"
+    )

@@ -1,0 +1,64 @@
+"""Whether a rate was steady: the two halves of its one-second series, and the series made fit to judge."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import fmean, median, pvariance
+
+from pytest_cloudbench.promises.quantities import Iops, Rate
+from pytest_cloudbench.verdicts.observation import SeriesView
+from pytest_cloudbench.verdicts.targets import plain
+
+FEWEST_SAMPLES = 4
+SHORT_INTERVAL = 0.9
+
+
+@dataclass(frozen=True)
+class Steadiness:
+    """The means of both halves (I/Os or bytes per second) and whether they agree.
+
+    ``steady`` is None when the series is too short to say.
+    """
+
+    samples: int
+    first_half: float
+    second_half: float
+    steady: bool | None
+
+
+def full_samples(series: SeriesView | None, like: Rate) -> list[float]:
+    """The samples of full intervals in the quantity of ``like``, as plain figures.
+
+    A last interval that is shorter than the others is left out, and so are samples without a figure.
+    """
+    if series is None:
+        return []
+    rates = series.iops if isinstance(like, Iops) else series.throughput
+    values = [plain(rate) for rate in rates]
+    seconds = list(series.seconds)[: len(values)]
+    gaps = [after - before for before, after in zip(seconds, seconds[1:], strict=False)]
+    if len(gaps) >= 2 and gaps[-1] < SHORT_INTERVAL * median(gaps[:-1]):
+        values = values[: len(seconds) - 1]
+    return [value for value in values if math.isfinite(value)]
+
+
+def steadiness(samples: list[float], within: float) -> Steadiness:
+    """Compare the two halves of a series.
+
+    They disagree when their means differ by more than ``within`` of the whole mean and by more than
+    the scatter of the samples explains, so that noise alone is not called a drift.
+    """
+    count = len(samples)
+    if count < FEWEST_SAMPLES:
+        mean = fmean(samples) if samples else 0.0
+        return Steadiness(count, mean, mean, None)
+    half = count // 2
+    first, second = samples[:half], samples[count - half :]
+    means = fmean(first), fmean(second)
+    error = math.sqrt(pvariance(first) / (half - 1) + pvariance(second) / (half - 1))
+    # Two standard errors for long series, more for short ones, where the scatter itself is guessed.
+    noise = (2 + 6 / count) * error
+    difference = abs(means[0] - means[1])
+    drifted = difference > within * fmean(samples) and difference > noise
+    return Steadiness(count, means[0], means[1], not drifted)

@@ -1,0 +1,106 @@
+"""What a judge is asked about: a target or ceiling as people give it, and its tolerance."""
+
+from __future__ import annotations
+
+import math
+
+from pytest_cloudbench.promises.ceilings import GIVEN, Ceiling
+from pytest_cloudbench.promises.envelope import TIE, Envelope
+from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput, figure, parse_rate
+
+EXAMPLES = (
+    "a ceiling such as ebs_volume.iops or ec2_instance.ebs_throughput, "
+    "or a rate with its unit such as '3,000 IOPS' or '125 MiB/s'"
+)
+
+
+def as_rate_or_ceiling(target: object, call: str) -> Ceiling | Rate:
+    """A ceiling or a typed rate from what the caller gave.
+
+    Raises TypeError for a bare number or anything else without a unit, ValueError for a text that is
+    no rate and for a rate that is not above zero.
+    """
+    if isinstance(target, str):
+        target = parse_rate(target)
+    if isinstance(target, bool) or not isinstance(target, (int, float, Ceiling, Iops, Throughput)):
+        if target is None:
+            raise TypeError(
+                f"{call}(None): there is no such ceiling here (this instance type or volume has no such "
+                f"figure); pass {EXAMPLES}"
+            )
+        raise TypeError(f"{call}({target!r}) is no rate: pass {EXAMPLES}")
+    if isinstance(target, (int, float)):
+        number = figure(float(target))
+        raise TypeError(
+            f"{call}({target!r}) has no unit: write {call}('{number} IOPS') or {call}('{number} MiB/s'), "
+            f"or pass a ceiling such as ebs_volume.iops"
+        )
+    rate = target.limit if isinstance(target, Ceiling) else target
+    if not plain(rate) > 0 or not math.isfinite(plain(rate)):
+        raise ValueError(f"{call}({rate}): the rate must be a finite figure above zero")
+    return target
+
+
+def as_ceilings(target: Ceiling | Rate, envelope: Envelope | None) -> tuple[Ceiling, ...]:
+    """The ceilings a claim is about.
+
+    A ceiling stands for itself, with the envelope's own figures where it has them. A plain rate stands
+    for every promised ceiling of that figure (within 0.5 %), or for itself when there is none.
+    """
+    if isinstance(target, Ceiling):
+        return ((envelope.find(target) if envelope else None) or target,)
+    promised = envelope.promised.ordered if envelope else ()
+    same = tuple(
+        ceiling
+        for ceiling in promised
+        if ceiling.of_iops == isinstance(target, Iops) and abs(ratio(ceiling.limit, target) - 1) <= TIE
+    )
+    return same or (Ceiling("the given limit", "", GIVEN, target, "given in the test"),)
+
+
+def checked_within(within: object) -> float:
+    """A tolerance as a share of 1. Raises TypeError for no number, ValueError outside 0 to 1."""
+    value = _checked_number("within", within)
+    if 1 <= value <= 100:
+        raise ValueError(
+            f"within={within} means {figure(value * 100)} %: a tolerance is a share of 1; "
+            f"write within={value / 100:.4g} for {figure(value)} %"
+        )
+    if not 0 <= value < 1:
+        raise ValueError(f"within={within}: a tolerance is a share of 1, from 0 to below 1, such as 0.10")
+    return value
+
+
+def checked_share(share: object) -> float:
+    """A share of time as a share of 1. Raises TypeError for no number, ValueError outside 0 to 1."""
+    value = _checked_number("share", share)
+    if 1 < value <= 100:
+        raise ValueError(
+            f"share={share}: a share of time is a share of 1; "
+            f"write share={value / 100:.6g} for {figure(value)} %"
+        )
+    if not 0 < value <= 1:
+        raise ValueError(f"share={share}: a share of time is above 0 and at most 1, such as 0.999")
+    return value
+
+
+def plain(rate: Rate) -> float:
+    """The bare figure of a rate, in I/Os or bytes per second."""
+    return rate.per_second if isinstance(rate, Iops) else rate.bytes_per_second
+
+
+def ratio(rate: Rate, other: Rate) -> float:
+    """How many times ``other`` a rate is. Raises TypeError when one is IOPS and the other bytes."""
+    if isinstance(rate, Iops) and isinstance(other, Iops):
+        return rate / other
+    if isinstance(rate, Throughput) and isinstance(other, Throughput):
+        return rate / other
+    raise TypeError(f"{rate} and {other} are different quantities: IOPS and throughput have no ratio")
+
+
+def _checked_number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name}={value!r} is no number: write a share of 1, such as {name}=0.10")
+    if not math.isfinite(value):
+        raise ValueError(f"{name}={value!r} is no share of 1: write a finite number, such as {name}=0.10")
+    return float(value)

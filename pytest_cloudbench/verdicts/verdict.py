@@ -1,0 +1,63 @@
+"""The verdict: what a judgement says, in one of three words and one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from pytest_cloudbench.promises.ceilings import Ceiling
+from pytest_cloudbench.promises.quantities import Rate
+
+
+class Outcome(Enum):
+    """Held, violated, or inconclusive: the measurement cannot decide it."""
+
+    HELD = "held"
+    VIOLATED = "violated"
+    INCONCLUSIVE = "inconclusive"
+
+
+class Inconclusive(AssertionError):
+    """A verdict that is neither yes nor no was asked for its truth. ``verdict`` carries it."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        self.verdict = verdict
+        super().__init__(verdict.sentence)
+
+    def __reduce__(self) -> tuple[type[Inconclusive], tuple[Verdict]]:
+        return type(self), (self.verdict,)
+
+
+@dataclass(frozen=True, repr=False)
+class Verdict:
+    """The answer to one promise.
+
+    ``sentence`` is one line that begins with the outcome's word. ``promise`` says what was judged;
+    ``asked`` and ``measured`` are the figures; ``bound_by`` the ceilings that held the load back;
+    ``machine_limited`` whether the machine under an embedded region did. ``details`` holds the plain
+    values behind it for a report (text, numbers, lists).
+
+    Its truth is the outcome: ``assert verdict`` passes when held and fails with the sentence when
+    violated. An inconclusive one raises `Inconclusive`.
+    """
+
+    outcome: Outcome
+    sentence: str
+    promise: str
+    asked: Rate | None = None
+    measured: Rate | None = None
+    bound_by: tuple[Ceiling, ...] = ()
+    machine_limited: bool = False
+    details: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def __bool__(self) -> bool:
+        if self.outcome is Outcome.INCONCLUSIVE:
+            raise Inconclusive(self)
+        return self.outcome is Outcome.HELD
+
+    def __repr__(self) -> str:
+        return self.sentence
+
+    __str__ = __repr__

@@ -1,0 +1,89 @@
+"""The words of verdicts: figures, shares and ceilings as they stand in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pytest_cloudbench.promises.ceilings import VOLUME, Ceiling
+from pytest_cloudbench.promises.envelope import Envelope, Level
+from pytest_cloudbench.promises.quantities import Iops, Rate, Size, Throughput, figure
+from pytest_cloudbench.verdicts.targets import ratio
+
+
+def percent(share: float, *bounds: float) -> str:
+    """A share of 1 as per cent, with as many decimals as it takes not to round across a bound.
+
+    Near the whole one decimal is always shown: "11 %", "100.0 %", "89.99 %" against a bound of 90.
+    """
+    start = 1 if abs(share - 1) <= 0.1 else 0
+    for decimals in range(start, 7):
+        text = f"{share * 100:,.{decimals}f}"
+        shown = float(text.replace(",", "")) / 100
+        if all((shown < bound) == (share < bound) and (shown > bound) == (share > bound) for bound in bounds):
+            return f"{text} %"
+    return f"{share * 100:,.{start}f} %"
+
+
+def tolerance(share: float) -> str:
+    """A share of 1 that somebody wrote, as per cent without rounding noise: 0.9 is "90 %"."""
+    return f"{figure(round(share * 100, 6), 4)} %"
+
+
+def of(measured: Rate, asked: Rate) -> str:
+    """Both figures with one unit: "9,061 of 80,000 IOPS"."""
+    return f"{measured.number} of {asked}"
+
+
+def at_least(measured: Rate, asked: Rate, within: float) -> str:
+    """A rate against its floor: "9,061 of 80,000 IOPS (11 %, at least 90 % wanted)"."""
+    share = percent(ratio(measured, asked), 1 - within)
+    return f"{of(measured, asked)} ({share}, at least {tolerance(1 - within)} wanted)"
+
+
+def around(measured: Rate, asked: Rate, within: float) -> str:
+    """A rate against a band: "45,120 of 80,000 IOPS (56 %, 95 to 105 % wanted)"."""
+    share = percent(ratio(measured, asked), 1 - within, 1 + within)
+    low, high = tolerance(1 - within).removesuffix(" %"), tolerance(1 + within)
+    return f"{of(measured, asked)} ({share}, {low} to {high} wanted)"
+
+
+def ceiling_at(ceiling: Ceiling, block_size: Size, level: Level | None = None) -> str:
+    """A ceiling with its figure: "c5.18xlarge EBS throughput, 2,264.98 MiB/s at 256 KiB".
+
+    With the level at which it acted, where that is not the plain limit: "gp2 vol-0abc IOPS, 300 IOPS
+    (burst spent)".
+    """
+    limit = ceiling.limit
+    if level is not None and level.how:
+        rate = level.like(limit)
+    elif level is not None and isinstance(limit, Iops) and level.iops != limit:
+        return f"{ceiling.label}, {limit} = {level.iops} at {block_size}"
+    else:
+        rate = limit
+    where = f" at {block_size}" if isinstance(rate, Throughput) else ""
+    how = f" ({level.how})" if level is not None and level.how else ""
+    return f"{ceiling.label}, {rate}{where}{how}"
+
+
+def could_give(ceiling: Ceiling, envelope: Envelope, like: Rate) -> str:
+    """What another ceiling would have allowed: "the volume (io2 80 GiB/80,000 IOPS) could give 4,000 MiB/s"."""
+    allowed = envelope.iops_of(ceiling) if isinstance(like, Iops) else envelope.throughput_of(ceiling)
+    if ceiling.scope == VOLUME:
+        noun = "the volumes" if " x " in ceiling.detail or " + " in ceiling.detail else "the volume"
+        return f"{noun} ({ceiling.detail or ceiling.owner}) could give {allowed}"
+    return f"{ceiling.label} would allow {allowed}"
+
+
+def listed(words: Iterable[str], last: str = "and") -> str:
+    """Words as a list in a sentence: "a", "a and b", "a, b and c"."""
+    items = list(words)
+    if len(items) < 2:
+        return "".join(items)
+    return f"{', '.join(items[:-1])} {last} {items[-1]}"
+
+
+def duration(seconds: float) -> str:
+    """A time in a sentence: "0.42 ms", "12 ms", "300 s"."""
+    if seconds < 1:
+        return f"{figure(seconds * 1000, 2 if seconds < 0.01 else 0)} ms"
+    return f"{figure(seconds, 1 if seconds < 100 else 0)} s"

@@ -1,0 +1,1 @@
+"""fio: a typed job, run on a host, read into a measurement."""

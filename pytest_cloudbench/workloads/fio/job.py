@@ -1,0 +1,303 @@
+"""A fio job: typed fields for what a promise is measured with, every other fio option passed through."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal
+
+from pytest_cloudbench.promises.quantities import Iops, Size, Throughput
+from pytest_cloudbench.workloads.fio.errors import BadFioJob
+from pytest_cloudbench.workloads.fio.options import check_passed_through, option_text
+from pytest_cloudbench.workloads.fio.rates import RateShare, share_rates
+
+PATTERNS = ("read", "write", "randread", "randwrite", "rw", "randrw")
+RESULT_FILE = "result.json"
+LOG_PREFIX = "series"
+
+_READS = frozenset({"read", "randread", "rw", "randrw"})
+_WRITES = frozenset({"write", "randwrite", "rw", "randrw"})
+_SAME_PATTERN = {"readwrite": "rw"}
+_RATE_PROCESSES = ("linear", "poisson")
+
+
+@dataclass(frozen=True)
+class FioJob:
+    """One fio workload.
+
+    rw: read, write, randread, randwrite, rw or randrw.
+    bs: the one block size. iodepth: I/Os in flight per job. numjobs: jobs per device.
+    runtime, ramp_time: seconds; the ramp comes first and is not measured.
+    size: per job; needed on a file system, the whole device where it is left out on a device.
+    rwmixread: per cent of reads in a mixed pattern (fio's default is 50).
+    rate_iops, rate: TOTAL arrival rate over all jobs, devices and both directions. (fio's own options
+    of these names are per job and per direction; the division is done here.)
+    rate_process: "linear" or "poisson". fsync: after how many writes.
+    options: any further fio option, checked against the fio on the host before the job starts.
+
+    `FioJob.of(...)` takes what people write (bs="4k", rate="100m", further options as keywords).
+    """
+
+    rw: str
+    bs: Size
+    iodepth: int = 1
+    numjobs: int = 1
+    runtime: float = 60
+    ramp_time: float = 0
+    size: Size | None = None
+    ioengine: str = "libaio"
+    direct: bool = True
+    rwmixread: int | None = None
+    rate_iops: Iops | None = None
+    rate: Throughput | None = None
+    rate_process: str | None = None
+    fsync: int | None = None
+    name: str = "cloudbench"
+    options: Mapping[str, Any] = MappingProxyType({})
+
+    @classmethod
+    def of(
+        cls,
+        rw: str,
+        bs: str | int | Size = "4k",
+        *,
+        size: str | int | Size | None = None,
+        rate_iops: float | Iops | None = None,
+        rate: str | int | Throughput | None = None,
+        **fields_and_options: Any,
+    ) -> FioJob:
+        """The job in the words of fio's command line; keywords that are no field here go to fio.
+
+        Raises BadFioJob naming the field, the value and what would be possible.
+        """
+        known = {each.name for each in dataclasses.fields(cls)} - {"options"}
+        fields = {key: value for key, value in fields_and_options.items() if key in known}
+        options = {key: value for key, value in fields_and_options.items() if key not in known}
+        return cls(
+            rw=_SAME_PATTERN.get(rw, rw),
+            bs=_size("bs", bs),
+            size=None if size is None else _size("size", size),
+            rate_iops=_iops(rate_iops),
+            rate=_throughput(rate),
+            options=MappingProxyType(options),
+            **fields,
+        )
+
+    def __post_init__(self) -> None:
+        if self.rw in ("trim", "randtrim", "trimwrite", "randtrimwrite"):
+            raise BadFioJob(f"rw={self.rw!r} discards data instead of moving it and is not measured here")
+        if self.rw not in PATTERNS:
+            raise BadFioJob(f"rw={self.rw!r} is not a pattern: one of {', '.join(PATTERNS)}")
+        for field_name in ("iodepth", "numjobs"):
+            _whole(field_name, getattr(self, field_name), least=1)
+        if self.fsync is not None:
+            _whole("fsync", self.fsync, least=0)
+        _seconds("runtime", self.runtime, above_zero=True)
+        _seconds("ramp_time", self.ramp_time, above_zero=False)
+        if self.bs.bytes < 1:
+            raise BadFioJob(f"bs={self.bs} is no block size")
+        if self.size is not None and self.size.bytes < self.bs.bytes:
+            raise BadFioJob(f"size={self.size} is smaller than one block of {self.bs}")
+        if self.rwmixread is not None:
+            _whole("rwmixread", self.rwmixread, least=0)
+            if self.rwmixread > 100:
+                raise BadFioJob(f"rwmixread={self.rwmixread} is more than 100 per cent")
+            if not self.mixed:
+                raise BadFioJob(f"rwmixread={self.rwmixread} needs rw='rw' or 'randrw', not {self.rw!r}")
+        if self.rate_process is not None and self.rate_process not in _RATE_PROCESSES:
+            raise BadFioJob(f"rate_process={self.rate_process!r} is not one of {', '.join(_RATE_PROCESSES)}")
+        if self.rate_process == "poisson" and self.rate_iops is None and self.rate is None:
+            raise BadFioJob("rate_process='poisson' says when I/Os arrive at a rate: rate_iops= is missing")
+        if not self.name or not all(char.isalnum() or char in "-_." for char in self.name):
+            raise BadFioJob(f"name={self.name!r}: letters, digits, '-', '_' and '.' only")
+        if not self.ioengine:
+            raise BadFioJob("ioengine is empty")
+        check_passed_through(self.options, fields=[each.name for each in dataclasses.fields(self)])
+        self.sections(devices=1)
+
+    @property
+    def reads(self) -> bool:
+        """Does the job read?"""
+        return self.rw in _READS and self.rwmixread != 0
+
+    @property
+    def writes(self) -> bool:
+        """Does the job write?"""
+        return self.rw in _WRITES and self.rwmixread != 100
+
+    @property
+    def mixed(self) -> bool:
+        """Is it a pattern of reads and writes?"""
+        return self.rw in _READS and self.rw in _WRITES
+
+    @property
+    def sequential(self) -> bool:
+        """Does every job go through its file or device in order?"""
+        return not self.rw.startswith("rand")
+
+    def outstanding(self, devices: int = 1) -> int:
+        """I/Os that the job keeps in flight on that many devices together."""
+        return self.iodepth * self.numjobs * devices
+
+    def sections(self, devices: int) -> list[RateShare]:
+        """Jobs of equal rates, as fio must be told them, so that the rates add up to what was asked."""
+        return share_rates(
+            jobs=self.numjobs * devices,
+            rate_iops=None if self.rate_iops is None else self.rate_iops.per_second,
+            rate_bytes_s=None if self.rate is None else self.rate.bytes_per_second,
+            read_percent=self._read_percent,
+        )
+
+    @property
+    def _read_percent(self) -> int:
+        if self.mixed:
+            return 50 if self.rwmixread is None else self.rwmixread
+        return 100 if self.reads else 0
+
+    def to_argv(
+        self, kind: Literal["block", "directory"], paths: Sequence[str], *, fio: str = "fio"
+    ) -> tuple[str, ...]:
+        """The command line, to be run in an empty directory that receives the result and the logs.
+
+        On block devices every device gets `numjobs` jobs of its own, so that a slow device does not hold
+        back the others; rates are divided over all of them. The totals add up in fio's group report.
+        """
+        argv = [fio, f"--output={RESULT_FILE}", "--output-format=json+", "--eta=always", "--eta-newline=1"]
+        argv += [f"--{name}={value}" for name, value in self._global_options(kind, paths).items()]
+        devices = len(paths) if kind == "block" else 1
+        shares = self.sections(devices)
+        if kind == "directory" or devices == 1:
+            for number, share in enumerate(shares):
+                argv += self._section(self._section_name(number), share, share.jobs, None)
+            return tuple(argv)
+        number = 0
+        for path in paths:
+            wanted = self.numjobs
+            while wanted:
+                share = shares[0]
+                taken = min(wanted, share.jobs)
+                argv += self._section(self._section_name(number), share, taken, path)
+                number += 1
+                wanted -= taken
+                if taken == share.jobs:
+                    shares.pop(0)
+                else:
+                    shares[0] = dataclasses.replace(share, jobs=share.jobs - taken)
+        return tuple(argv)
+
+    def command_text(self, kind: Literal["block", "directory"], paths: Sequence[str]) -> str:
+        """The command as it would be typed."""
+        return shlex.join(self.to_argv(kind, paths))
+
+    def asked(self) -> dict[str, Any]:
+        """The job as plain values, for reports; the keys carry the unit."""
+        return {
+            "rw": self.rw,
+            "bs_bytes": self.bs.bytes,
+            "iodepth": self.iodepth,
+            "numjobs": self.numjobs,
+            "runtime_s": self.runtime,
+            "ramp_time_s": self.ramp_time,
+            "size_bytes": self.size.bytes if self.size else None,
+            "ioengine": self.ioengine,
+            "direct": self.direct,
+            "rwmixread_percent": self.rwmixread,
+            "rate_iops_total": self.rate_iops.per_second if self.rate_iops else None,
+            "rate_bytes_per_s_total": self.rate.bytes_per_second if self.rate else None,
+            "rate_process": self.rate_process,
+            "fsync": self.fsync,
+            "options": {key: option_text(key, value) for key, value in self.options.items()},
+        }
+
+    def _section_name(self, number: int) -> str:
+        return self.name if number == 0 else f"{self.name}-{number + 1}"
+
+    def _global_options(self, kind: str, paths: Sequence[str]) -> dict[str, str]:
+        chosen: dict[str, str] = {
+            "rw": self.rw,
+            "bs": str(self.bs.bytes),
+            "ioengine": self.ioengine,
+            "iodepth": str(self.iodepth),
+            "direct": "1" if self.direct else "0",
+            "runtime": f"{self.runtime:g}",
+            "time_based": "1",
+        }
+        if self.ramp_time:
+            chosen["ramp_time"] = f"{self.ramp_time:g}"
+        if self.size is not None:
+            chosen["size"] = str(self.size.bytes)
+        if self.rwmixread is not None:
+            chosen["rwmixread"] = str(self.rwmixread)
+        if self.rate_process is not None:
+            chosen["rate_process"] = self.rate_process
+        if self.fsync is not None:
+            chosen["fsync"] = str(self.fsync)
+        chosen.update((key, option_text(key, value)) for key, value in self.options.items())
+        if kind == "directory":
+            chosen["directory"] = _escaped(paths[0])
+        else:
+            chosen["allow_file_create"] = "0"
+            if len(paths) == 1:
+                chosen["filename"] = _escaped(paths[0])
+        chosen |= {
+            "group_reporting": "1",
+            "lat_percentiles": "1",
+            "log_avg_msec": "1000",
+            "per_job_logs": "0",
+            "write_iops_log": LOG_PREFIX,
+            "write_bw_log": LOG_PREFIX,
+            "write_lat_log": LOG_PREFIX,
+        }
+        return chosen
+
+    def _section(self, name: str, share: RateShare, jobs: int, path: str | None) -> list[str]:
+        section = [f"--name={name}", f"--numjobs={jobs}"]
+        if path is not None:
+            section.append(f"--filename={_escaped(path)}")
+        if self.rate_iops is not None:
+            section.append(f"--rate_iops={share.iops_text}")
+        if self.rate is not None:
+            section.append(f"--rate={share.bytes_text}")
+        return section
+
+
+def _escaped(path: str) -> str:
+    return path.replace("\\", "\\\\").replace(":", "\\:")
+
+
+def _size(field_name: str, value: str | int | Size) -> Size:
+    if isinstance(value, Size):
+        return value
+    try:
+        return Size.parse(value)
+    except (ValueError, TypeError) as error:
+        raise BadFioJob(f"{field_name}={value!r} is no size: {error}") from None
+
+
+def _iops(value: float | Iops | None) -> Iops | None:
+    if value is None or isinstance(value, Iops):
+        return value
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise BadFioJob(f"rate_iops={value!r} is no number of I/Os a second")
+    return Iops(float(value))
+
+
+def _throughput(value: str | int | Throughput | None) -> Throughput | None:
+    if value is None or isinstance(value, Throughput):
+        return value
+    return Throughput(float(_size("rate", value).bytes))
+
+
+def _whole(field_name: str, value: Any, *, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise BadFioJob(f"{field_name}={value!r} is not a whole number of at least {least}")
+
+
+def _seconds(field_name: str, value: Any, *, above_zero: bool) -> None:
+    fits = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not fits or value < 0 or (above_zero and value == 0) or value != int(value):
+        least = 1 if above_zero else 0
+        raise BadFioJob(f"{field_name}={value!r} is not a whole number of seconds of at least {least}")

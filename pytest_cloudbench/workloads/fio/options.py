@@ -1,0 +1,192 @@
+"""Which fio options may be passed through: never those that would break the reading of the result,
+and only those that the fio on the host knows."""
+
+from __future__ import annotations
+
+import difflib
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.workloads.fio.errors import BadFioJob, FioRefused, UnknownFioOption
+from pytest_cloudbench.workloads.runner import Runner
+
+_OUTPUT = "the result is read from fio's JSON, which this would move or change"
+_LOGS = "the one-second series is read from fio's logs, which this would move or change"
+_TARGET = "what is read and written is the target's to say"
+_ONE_BS = "a promise is judged at one block size: use bs="
+_GROUPS = "all jobs are reported together, which this would split"
+_UNITS = "this changes the units of fio's output"
+_HOST = "fio runs on the target's host, in the background, and is watched there"
+_DATA = "this destroys or bypasses the target's protection"
+
+REFUSED: dict[str, str] = {
+    **dict.fromkeys(
+        ("output", "output_format", "append_terse", "minimal", "terse_version", "bandwidth_log"), _OUTPUT
+    ),
+    **dict.fromkeys(("status_interval", "eta", "eta_newline", "eta_interval", "showcmd", "parse_only"), _OUTPUT),
+    **dict.fromkeys(("unified_rw_reporting", "percentile_list", "clat_percentiles", "lat_percentiles"), _OUTPUT),
+    **dict.fromkeys(("slat_percentiles", "significant_figures", "stats", "profile", "cmdhelp"), _OUTPUT),
+    **dict.fromkeys(("per_job_logs", "log_avg_msec", "log_hist_msec", "log_max_value", "log_offset"), _LOGS),
+    **dict.fromkeys(("write_iops_log", "write_bw_log", "write_lat_log", "write_hist_log", "log_prio"), _LOGS),
+    **dict.fromkeys(("log_compression", "log_store_compressed", "log_unix_epoch", "bwavgtime"), _LOGS),
+    **dict.fromkeys(("log_alternate_epoch", "log_entries", "iopsavgtime", "disable_bw_measurement"), _LOGS),
+    **dict.fromkeys(("log_window_value", "write_iolog"), _LOGS),
+    **dict.fromkeys(("filename", "directory", "filename_format", "opendir", "unique_filename"), _TARGET),
+    **dict.fromkeys(("read_iolog", "replay_redirect", "merge_blktrace_file", "fill_device"), _TARGET),
+    **dict.fromkeys(("bsrange", "bssplit", "bs_unaligned", "bs_is_seq_rand"), _ONE_BS),
+    **dict.fromkeys(("group_reporting", "new_group", "stonewall", "wait_for", "section"), _GROUPS),
+    **dict.fromkeys(("kb_base", "unit_base"), _UNITS),
+    **dict.fromkeys(("client", "server", "remote_config", "daemonize", "idle_prof"), _HOST),
+    **dict.fromkeys(("allow_file_create", "allow_mounted_write", "unlink", "unlink_each_loop"), _DATA),
+    **dict.fromkeys(("trim_percentage", "exec_prerun", "exec_postrun"), _DATA),
+}
+"""Options that are not passed through, and why."""
+
+_NEAREST = 3
+
+
+def check_passed_through(options: Mapping[str, Any], *, fields: Iterable[str]) -> None:
+    """Raise BadFioJob for an option that must not reach fio, whatever its version."""
+    del fields
+    for name, value in options.items():
+        plain = name.replace("-", "_")
+        if plain in REFUSED:
+            raise BadFioJob(f"fio option {name}= is not passed through: {REFUSED[plain]}")
+        if not name or not all(char.isalnum() or char in "-_" for char in name) or name[0] == "-":
+            raise BadFioJob(f"{name!r} is no name of a fio option")
+        option_text(name, value)
+
+
+def option_text(name: str, value: Any) -> str:
+    """A value as fio reads it: True and False are 1 and 0, sizes are bytes."""
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    if isinstance(value, Size):
+        return str(value.bytes)
+    if isinstance(value, (int, float)):
+        return str(value)
+    if isinstance(value, str) and "\n" not in value and "\0" not in value:
+        return value
+    raise BadFioJob(f"fio option {name}={value!r}: the value must be a string, a number, a size or a bool")
+
+
+class HostFio:
+    """The fio of one host: its version, and what it accepts. Asked once per host, not once per run."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self.path = runner.ensure_tool("fio")
+        self.version = runner.run([self.path, "--version"], idempotent=True).stdout.strip()
+        listed = runner.run([self.path, "--cmdhelp=all"], idempotent=True).stdout
+        self._known = parse_option_names(listed)
+        self._engines: dict[str, frozenset[str]] = {}
+
+    def check(self, argv: Sequence[str], *, options: Iterable[str], ioengine: str, sudo: bool = False) -> None:
+        """Raise UnknownFioOption for an option it does not know, FioRefused for a value it does not take.
+
+        Nothing is read, written or started on the target.
+        """
+        for name in options:
+            if name not in self._known and name not in self._of_engine(ioengine):
+                self._check_other_name(name, ioengine)
+        self._check_values(argv, sudo=sudo)
+
+    def _of_engine(self, ioengine: str) -> frozenset[str]:
+        if ioengine not in self._engines:
+            asked = self._runner.run([self.path, f"--enghelp={ioengine}"], check=False, idempotent=True)
+            self._engines[ioengine] = parse_option_names(asked.stdout)
+        return self._engines[ioengine]
+
+    def _check_other_name(self, name: str, ioengine: str) -> None:
+        asked = self._runner.run([self.path, f"--cmdhelp={name}"], check=False, idempotent=True)
+        canonical = parse_other_name(asked.stdout, asked.stderr, name)
+        if canonical is None:
+            known = self._known | self._of_engine(ioengine)
+            raise UnknownFioOption(name, self.version, nearest_options(name, known))
+        if canonical in REFUSED:
+            raise BadFioJob(f"fio option {name}= is another name of {canonical}=: {REFUSED[canonical]}")
+        if canonical in _FIELDS:
+            raise BadFioJob(f"fio option {name}= is another name of {canonical}=: use that one")
+
+    def _check_values(self, argv: Sequence[str], *, sudo: bool) -> None:
+        asked = self._runner.run(
+            [self.path, "--parse-only", *[word for word in argv[1:] if not word.startswith("--output")]],
+            check=False,
+            sudo=sudo,
+            idempotent=True,
+        )
+        if asked.exit_code != 0:
+            words = fio_words(asked.stderr or asked.stdout)
+            raise FioRefused(f"{self.version} refuses the job: {words}; it was {shlex.join(argv)}")
+
+
+_FIELDS = frozenset(
+    {
+        "rw",
+        "bs",
+        "iodepth",
+        "numjobs",
+        "runtime",
+        "ramp_time",
+        "size",
+        "ioengine",
+        "direct",
+        "rwmixread",
+        "rwmixwrite",
+        "rate_iops",
+        "rate",
+        "rate_process",
+        "fsync",
+        "name",
+    }
+)
+
+_hosts: WeakKeyDictionary[Runner, HostFio] = WeakKeyDictionary()
+
+
+def fio_of(runner: Runner) -> HostFio:
+    """The fio of that host; installed when missing, looked at only the first time."""
+    known = _hosts.get(runner)
+    if known is None:
+        known = _hosts[runner] = HostFio(runner)
+    return known
+
+
+def parse_option_names(help_text: str) -> frozenset[str]:
+    """Names in the listing of `fio --cmdhelp=all` or `fio --enghelp=ENGINE`."""
+    names = set()
+    for line in help_text.splitlines():
+        words = line.split()
+        if words and (":" in words[0] or (len(words) > 1 and words[1].startswith(":"))):
+            names.add(words[0].rstrip(":"))
+    return frozenset(names)
+
+
+def parse_other_name(stdout: str, stderr: str, name: str) -> str | None:
+    """The option that `fio --cmdhelp=NAME` describes, when NAME is another name of it; None when unknown.
+
+    For an unknown name fio describes the closest match instead, and exits with 0.
+    """
+    if "No such command" in stdout + stderr or "showing closest match" in stdout + stderr:
+        return None
+    described = stdout.split(":", 1)[0].strip()
+    aliases = [line.split(":", 1)[1].strip() for line in stdout.splitlines() if line.strip().startswith("alias:")]
+    return described if described == name or name in aliases else None
+
+
+def nearest_options(name: str, known: Iterable[str]) -> list[str]:
+    """Up to three known names that look most like `name`."""
+    return difflib.get_close_matches(name, sorted(known), n=_NEAREST, cutoff=0.5)
+
+
+def fio_words(text: str) -> str:
+    """fio's error lines in one line, without its prefixes and without repetition."""
+    lines = []
+    for line in text.splitlines():
+        plain = line.strip().removeprefix("fio: ")
+        if plain and plain not in lines:
+            lines.append(plain)
+    return "; ".join(lines[-4:]) or "it gave no reason"

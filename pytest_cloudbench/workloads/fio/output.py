@@ -1,0 +1,189 @@
+"""fio's JSON output, read with its traps: text before the JSON, errors inside it, histograms to merge."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused
+from pytest_cloudbench.workloads.fio.options import fio_words
+from pytest_cloudbench.workloads.measurement import Direction, Latency
+
+_MIB = 2.0**20
+_NS = 1e-9
+_JSON_START = re.compile(r"^\{", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class FioResult:
+    """What fio says about a whole run: all jobs together, means over its run time.
+
+    `cpu_percent_user` and `cpu_percent_system` are per cent of one core, mean over the jobs.
+    `notes` is what fio wrote before its JSON.
+    """
+
+    version: str
+    read: Direction | None
+    write: Direction | None
+    latency: Latency | None
+    runtime_s: float
+    cpu_percent_user: float
+    cpu_percent_system: float
+    notes: str
+
+    @property
+    def iops(self) -> float:
+        """Reads and writes together."""
+        return sum(each.iops for each in (self.read, self.write) if each is not None)
+
+    @property
+    def throughput_mib(self) -> float:
+        """Reads and writes together, in MiB/s."""
+        return sum(each.throughput_mib for each in (self.read, self.write) if each is not None)
+
+
+def parse_output(output: bytes | None, *, exit_code: int = 0, stderr: str = "") -> FioResult:
+    """Read the file that fio wrote with --output-format=json or json+.
+
+    Raises FioRefused with fio's own words when fio reports an error or ended with one, FioOutputError
+    when there is no readable JSON or no I/O in it.
+    """
+    text = (output or b"").decode("utf-8", "replace")
+    notes, document = _split(text, exit_code=exit_code, stderr=stderr)
+    said = f"{notes}\n{stderr}"
+    jobs = document.get("jobs")
+    if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
+        raise FioOutputError(f"fio's JSON has no list of jobs: its keys are {', '.join(document)}")
+    for job in jobs:
+        if number := int(_number(job, "error")):
+            raise FioRefused(
+                f"fio's job {job.get('jobname', '?')!r} failed with {os.strerror(number)} (errno {number}): "
+                f"{fio_words(said)}"
+            )
+    if exit_code != 0:
+        raise FioRefused(f"fio ended with exit code {exit_code}: {fio_words(said)}")
+    if not jobs:
+        raise FioOutputError("fio's JSON lists no job")
+    read, read_stats = _direction(jobs, "read")
+    write, write_stats = _direction(jobs, "write")
+    if read is None and write is None:
+        raise FioOutputError(f"fio did no I/O: {fio_words(said)}")
+    return FioResult(
+        version=str(document.get("fio version", "fio of unknown version")),
+        read=read,
+        write=write,
+        latency=_latency([*read_stats, *write_stats]),
+        runtime_s=max(_number(job.get(way), "runtime") for job in jobs for way in ("read", "write")) / 1000.0,
+        cpu_percent_user=sum(_number(job, "usr_cpu") for job in jobs) / len(jobs),
+        cpu_percent_system=sum(_number(job, "sys_cpu") for job in jobs) / len(jobs),
+        notes=notes.strip(),
+    )
+
+
+def _split(text: str, *, exit_code: int, stderr: str) -> tuple[str, dict[str, Any]]:
+    found = _JSON_START.search(text)
+    if found is None:
+        said = f"{text}\n{stderr}".strip()
+        if exit_code != 0 or said:
+            raise FioRefused(f"fio ended with exit code {exit_code} and no result: {fio_words(said)}")
+        raise FioOutputError("fio left no output at all")
+    notes = text[: found.start()]
+    try:
+        document, _ = json.JSONDecoder().raw_decode(text, found.start())
+    except ValueError as error:
+        if exit_code != 0:
+            said = fio_words(f"{notes}\n{stderr}")
+            raise FioRefused(f"fio ended with exit code {exit_code}: {said}") from None
+        raise FioOutputError(f"fio's JSON is damaged or cut off after {len(text):,} characters: {error}") from None
+    return notes, document
+
+
+def _direction(jobs: Sequence[Mapping[str, Any]], way: str) -> tuple[Direction | None, list[Mapping[str, Any]]]:
+    """A direction summed over jobs, and its latency statistics; None when nothing went that way."""
+    parts = [part for job in jobs if isinstance(part := job.get(way), dict) and _number(part, "total_ios") > 0]
+    if not parts:
+        return None, []
+    stats = [_latency_stats(part) for part in parts]
+    bytes_per_s = sum(_bytes_per_second(part) for part in parts)
+    direction = Direction(
+        iops=sum(_number(part, "iops") for part in parts),
+        throughput_mib=bytes_per_s / _MIB,
+        ios=sum(int(_number(part, "total_ios")) for part in parts),
+        bytes=sum(int(_number(part, "io_bytes")) for part in parts),
+        latency=_latency(stats),
+    )
+    return direction, stats
+
+
+def _bytes_per_second(part: Mapping[str, Any]) -> float:
+    """bw_bytes is B/s; "bw" beside it is KiB/s and only there for fio versions without the former."""
+    return _number(part, "bw_bytes") if "bw_bytes" in part else _number(part, "bw") * 1024.0
+
+
+def _latency_stats(part: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Whole latency, submission included; completion latency only where fio did not time the whole."""
+    for key in ("lat_ns", "clat_ns"):
+        stats = part.get(key)
+        if isinstance(stats, dict) and _number(stats, "N") > 0:
+            return stats
+    return {}
+
+
+def _latency(stats: Sequence[Mapping[str, Any]]) -> Latency | None:
+    counted = [(each, _number(each, "N")) for each in stats if _number(each, "N") > 0]
+    total = sum(count for _, count in counted)
+    if not total:
+        return None
+    percentile_ns = _percentiles_ns([each for each, _ in counted])
+    return Latency(
+        mean_s=sum(_number(each, "mean") * count for each, count in counted) / total * _NS,
+        min_s=min(_number(each, "min") for each, _ in counted) * _NS,
+        max_s=max(_number(each, "max") for each, _ in counted) * _NS,
+        p50_s=_seconds(percentile_ns, 50.0),
+        p95_s=_seconds(percentile_ns, 95.0),
+        p99_s=_seconds(percentile_ns, 99.0),
+        p999_s=_seconds(percentile_ns, 99.9),
+    )
+
+
+def _percentiles_ns(stats: Sequence[Mapping[str, Any]]) -> dict[float, float]:
+    """fio's own percentiles where there is one set of them; of several, from the merged histograms."""
+    if len(stats) == 1:
+        return {float(key): float(value) for key, value in (stats[0].get("percentile") or {}).items()}
+    merged: Counter[int] = Counter()
+    for each in stats:
+        bins = each.get("bins")
+        if not bins:
+            return {}
+        merged.update({int(value_ns): int(count) for value_ns, count in bins.items()})
+    return {percent: percentile_of_bins(merged, percent) for percent in (50.0, 95.0, 99.0, 99.9)}
+
+
+def percentile_of_bins(bins: Mapping[int, int], percent: float) -> float:
+    """The value of the first bin at which `percent` of all counts are reached, as fio itself takes it."""
+    wanted = sum(bins.values()) * percent / 100.0
+    reached = 0
+    value = 0
+    for value in sorted(bins):
+        reached += bins[value]
+        if reached >= wanted:
+            break
+    return float(value)
+
+
+def _seconds(percentile_ns: Mapping[float, float], percent: float) -> float | None:
+    for known, value_ns in percentile_ns.items():
+        if abs(known - percent) < 1e-6:
+            return value_ns * _NS
+    return None
+
+
+def _number(values: Any, key: str) -> float:
+    """A number from fio's JSON; 0 where it is missing or of another kind."""
+    value = values.get(key) if isinstance(values, dict) else None
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else 0.0

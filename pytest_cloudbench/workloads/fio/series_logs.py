@@ -1,0 +1,164 @@
+"""fio's per-second logs (log_avg_msec=1000, per_job_logs=0), summed over jobs into one-second samples.
+
+A line is "ms, value, direction, block size, offset"; values are IOPS, KiB/s and ns, and the clock starts
+when the ramp ends. With per_job_logs=0 the jobs' lines follow each other in one file, so a clock that goes
+back begins the next job. A job's intervals drift by some milliseconds; each value is therefore spread over
+the seconds that its interval really covers.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from pytest_cloudbench.promises.quantities import Iops, Throughput
+from pytest_cloudbench.workloads.fio.job import LOG_PREFIX
+from pytest_cloudbench.workloads.measurement import DirectionSeries, Series
+
+IOPS_LOG = f"{LOG_PREFIX}_iops.log"
+BANDWIDTH_LOG = f"{LOG_PREFIX}_bw.log"
+LATENCY_LOG = f"{LOG_PREFIX}_lat.log"
+LOGS = (IOPS_LOG, BANDWIDTH_LOG, LATENCY_LOG)
+
+_READ, _WRITE = 0, 1
+_INTERVAL_MS = 1000
+_PARTIAL_MS = 500
+
+_Rates = dict[int, list[float]]
+"""Per direction, the value of each second."""
+
+
+def series_from_logs(logs: dict[str, bytes], *, runtime_s: float) -> Series:
+    """The one-second series of a run from its three logs; empty when fio wrote none (runs under 2 s).
+
+    The last second is left out when the run, or the jobs' last intervals, do not cover it.
+    """
+    iops_lines = list(_jobs(logs.get(IOPS_LOG, b"")))
+    seconds = min(_covered_seconds(iops_lines), int(runtime_s + 0.05))
+    if seconds < 1:
+        return Series()
+    iops = _summed(iops_lines, seconds)
+    bandwidth = _summed(list(_jobs(logs.get(BANDWIDTH_LOG, b""))), seconds)
+    latency = _mean_latency(iops_lines, list(_jobs(logs.get(LATENCY_LOG, b""))), seconds)
+    ways = [way for way in (_READ, _WRITE) if any(iops.get(way, ()))]
+    apart = {way: _direction(iops, bandwidth, latency, way, seconds) for way in ways}
+    total_iops = [sum(iops[way][index] for way in ways) for index in range(seconds)]
+    return Series(
+        seconds=tuple(float(index + 1) for index in range(seconds)),
+        iops=tuple(Iops(value) for value in total_iops),
+        throughput=tuple(
+            Throughput(sum(apart[way].throughput[index].bytes_per_second for way in ways))
+            for index in range(seconds)
+        ),
+        latency_s=tuple(
+            _weighted([(apart[way].latency_s[index], iops[way][index]) for way in ways])
+            for index in range(seconds)
+        ),
+        read=apart.get(_READ),
+        write=apart.get(_WRITE),
+    )
+
+
+_Interval = tuple[float, float, float]
+"""Begin and end in ms, value."""
+
+
+def _jobs(log: bytes) -> Iterator[dict[int, list[_Interval]]]:
+    """The intervals of each job by direction. Lines that are no log lines (a torn last one) are left out."""
+    job: dict[int, list[_Interval]] = defaultdict(list)
+    for line in log.decode("ascii", "replace").splitlines():
+        fields = line.split(",")
+        try:
+            end, value, way = float(fields[0]), float(fields[1]), int(fields[2])
+        except (ValueError, IndexError):
+            continue
+        begin = job[way][-1][1] if job[way] else 0.0
+        if end <= begin:
+            yield dict(job)
+            job = defaultdict(list)
+            begin = 0.0
+        # A gap means a job that did nothing for a while: its value is of the interval just ended.
+        begin = max(begin, end - 1.5 * _INTERVAL_MS)
+        job[way].append((0.0 if begin < _PARTIAL_MS and not job[way] else begin, end, value))
+    if any(job.values()):
+        yield dict(job)
+
+
+def _covered_seconds(jobs: list[dict[int, list[_Interval]]]) -> int:
+    """Whole seconds up to where the first job's log ends: beyond it the sum lacks somebody.
+
+    Jobs that ended long before the others (an error, an own size) do not cut the series.
+    """
+    ends = [max(intervals[-1][1] for intervals in job.values() if intervals) for job in jobs]
+    if not ends:
+        return 0
+    longest = max(ends)
+    last = min(end for end in ends if end > longest - 2 * _INTERVAL_MS)
+    return int((last + _INTERVAL_MS * 0.05) // _INTERVAL_MS)
+
+
+def _summed(jobs: list[dict[int, list[_Interval]]], seconds: int) -> _Rates:
+    total: _Rates = {}
+    for job in jobs:
+        for way, intervals in job.items():
+            values = total.setdefault(way, [0.0] * seconds)
+            for index, share, value in _spread(intervals, seconds):
+                values[index] += value * share
+    return total
+
+
+def _mean_latency(
+    iops_jobs: list[dict[int, list[_Interval]]],
+    latency_jobs: list[dict[int, list[_Interval]]],
+    seconds: int,
+) -> dict[int, list[float | None]]:
+    """Mean latency in ns of each second by direction, each job weighted by its IOPS in that second."""
+    sums: dict[int, list[float]] = {}
+    weights: dict[int, list[float]] = {}
+    for iops_job, latency_job in zip(iops_jobs, latency_jobs, strict=False):
+        rates = _summed([iops_job], seconds)
+        for way, intervals in latency_job.items():
+            totals = sums.setdefault(way, [0.0] * seconds)
+            counts = weights.setdefault(way, [0.0] * seconds)
+            for index, share, value in _spread(intervals, seconds):
+                weight = share * rates.get(way, [0.0] * seconds)[index]
+                totals[index] += value * weight
+                counts[index] += weight
+    return {
+        way: [total / count if count else None for total, count in zip(totals, weights[way], strict=True)]
+        for way, totals in sums.items()
+    }
+
+
+def _spread(intervals: list[_Interval], seconds: int) -> Iterator[tuple[int, float, float]]:
+    """(second, share of that second, value) for everything the intervals cover.
+
+    The last interval's missing milliseconds are taken as alike, so that its second is whole.
+    """
+    for number, (begin, interval_end, value) in enumerate(intervals):
+        end = interval_end
+        if number == len(intervals) - 1 and (-end) % _INTERVAL_MS < _INTERVAL_MS * 0.05:
+            end += (-end) % _INTERVAL_MS
+        for index in range(int(begin // _INTERVAL_MS), min(seconds, int(-(-end // _INTERVAL_MS)))):
+            low, high = index * _INTERVAL_MS, (index + 1) * _INTERVAL_MS
+            overlap = min(end, high) - max(begin, low)
+            if overlap > 0:
+                yield index, overlap / _INTERVAL_MS, value
+
+
+def _direction(
+    iops: _Rates, bandwidth: _Rates, latency: dict[int, list[float | None]], way: int, seconds: int
+) -> DirectionSeries:
+    kib = bandwidth.get(way, [0.0] * seconds)
+    latency_ns = latency.get(way, [None] * seconds)
+    return DirectionSeries(
+        iops=tuple(Iops(value) for value in iops[way]),
+        throughput=tuple(Throughput(value * 1024.0) for value in kib),
+        latency_s=tuple(None if value is None else value * 1e-9 for value in latency_ns),
+    )
+
+
+def _weighted(pairs: list[tuple[float | None, float]]) -> float | None:
+    known = [(value, weight) for value, weight in pairs if value is not None and weight > 0]
+    total = sum(weight for _, weight in known)
+    return sum(value * weight for value, weight in known) / total if total else None

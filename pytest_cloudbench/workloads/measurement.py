@@ -1,0 +1,231 @@
+"""A measurement: the result of one workload, its time series, and where it came from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytest_cloudbench.promises.envelope import Ceiling, Envelope
+from pytest_cloudbench.promises.quantities import Iops, Rate, Size, Throughput
+from pytest_cloudbench.verdicts.observation import GeneratorLoad
+from pytest_cloudbench.verdicts.throttling import ThrottleDelta
+from pytest_cloudbench.verdicts.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Latency of single I/Os, in seconds. A percentile the tool did not give is None."""
+
+    mean_s: float
+    min_s: float
+    max_s: float
+    p50_s: float | None = None
+    p95_s: float | None = None
+    p99_s: float | None = None
+    p999_s: float | None = None
+
+    def to_dict(self) -> dict[str, float | None]:
+        """Plain values; the keys carry the unit."""
+        return {
+            "mean_s": self.mean_s,
+            "min_s": self.min_s,
+            "max_s": self.max_s,
+            "p50_s": self.p50_s,
+            "p95_s": self.p95_s,
+            "p99_s": self.p99_s,
+            "p999_s": self.p999_s,
+        }
+
+
+@dataclass(frozen=True)
+class Direction:
+    """Reads or writes alone: means over the run time, and totals. `latency` is None when nothing was timed."""
+
+    iops: float
+    throughput_mib: float
+    ios: int
+    bytes: int
+    latency: Latency | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; the keys carry the unit."""
+        return {
+            "iops": self.iops,
+            "throughput_mib_per_s": self.throughput_mib,
+            "ios": self.ios,
+            "bytes": self.bytes,
+            "latency": self.latency.to_dict() if self.latency else None,
+        }
+
+
+@dataclass(frozen=True)
+class DirectionSeries:
+    """Reads or writes alone, second by second; same length as the series it belongs to."""
+
+    iops: tuple[Iops, ...] = ()
+    throughput: tuple[Throughput, ...] = ()
+    latency_s: tuple[float | None, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; the keys carry the unit."""
+        return {
+            "iops": [value.per_second for value in self.iops],
+            "throughput_bytes_per_s": [value.bytes_per_second for value in self.throughput],
+            "latency_s": list(self.latency_s),
+        }
+
+
+@dataclass(frozen=True)
+class Series:
+    """One-second samples, all jobs together; the ramp is not in it, nor an unfinished last second.
+
+    `seconds` holds the end of each sample, counted from the end of the ramp: 1.0, 2.0, ...
+    `latency_s` is the mean over the I/Os of that second; None where there was none.
+    """
+
+    seconds: tuple[float, ...] = ()
+    iops: tuple[Iops, ...] = ()
+    throughput: tuple[Throughput, ...] = ()
+    latency_s: tuple[float | None, ...] = ()
+    read: DirectionSeries | None = None
+    write: DirectionSeries | None = None
+
+    def __len__(self) -> int:
+        return len(self.seconds)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; the keys carry the unit."""
+        return {
+            "seconds": list(self.seconds),
+            "iops": [value.per_second for value in self.iops],
+            "throughput_bytes_per_s": [value.bytes_per_second for value in self.throughput],
+            "latency_s": list(self.latency_s),
+            "read": self.read.to_dict() if self.read else None,
+            "write": self.write.to_dict() if self.write else None,
+        }
+
+
+@dataclass(frozen=True, repr=False)
+class Measurement:
+    """What one run of a workload gave.
+
+    `iops` and `throughput_mib` (MiB/s) are means over the run time, reads and writes together, as the
+    tool itself reports them. `outstanding_asked` is the I/O the workload keeps in flight (depth times
+    jobs), `outstanding_mean` what was really in flight by Little's law: far apart, the run is suspect.
+    `rate_asked` is the limit that the workload set on itself, if any. `asked` holds the workload's own
+    parameters, `raw` the tool's own output files by name.
+    """
+
+    workload: str
+    iops: float
+    throughput_mib: float
+    read: Direction | None
+    write: Direction | None
+    latency: Latency | None
+    series: Series
+    block_size: Size
+    sequential: bool
+    outstanding_asked: int
+    runtime_s: float
+    command: str
+    tool_version: str
+    host: str
+    target: str
+    started_at: str
+    envelope: Envelope | None = None
+    counters: ThrottleDelta | None = None
+    generator: GeneratorLoad | None = None
+    rate_asked: Rate | None = None
+    conditions: tuple[str, ...] = ()
+    asked: dict[str, Any] = field(default_factory=dict)
+    raw: dict[str, bytes] = field(default_factory=dict)
+
+    @property
+    def latency_mean_s(self) -> float:
+        """Mean latency of one I/O in seconds, reads and writes together; NaN when none was timed."""
+        return self.latency.mean_s if self.latency else math.nan
+
+    @property
+    def outstanding_mean(self) -> float | None:
+        """I/Os in flight on average, by Little's law: IOPS times mean latency."""
+        return self.iops * self.latency.mean_s if self.latency else None
+
+    def reaches(
+        self,
+        target: Ceiling | Iops | Throughput | str,
+        *,
+        within: float = 0.10,
+        share: float | None = None,
+    ) -> Verdict:
+        """Was `target` reached, but for the fraction `within`? With `share`, in that share of the seconds."""
+        from pytest_cloudbench.verdicts.reaches import reaches
+
+        return reaches(self, target, within=within, share=share)
+
+    def capped_by(self, ceiling: Ceiling, *, within: float = 0.05) -> Verdict:
+        """Does the measurement sit at `ceiling`, neither below nor above, for no other reason?"""
+        from pytest_cloudbench.verdicts.capped_by import capped_by
+
+        return capped_by(self, ceiling, within=within)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for reports and JSON; the keys carry the unit. Raw files are named, not held."""
+        counters = self.counters
+        return {
+            "workload": self.workload,
+            "iops": self.iops,
+            "throughput_mib_per_s": self.throughput_mib,
+            "read": self.read.to_dict() if self.read else None,
+            "write": self.write.to_dict() if self.write else None,
+            "latency": self.latency.to_dict() if self.latency else None,
+            "series": self.series.to_dict(),
+            "block_size_bytes": self.block_size.bytes,
+            "sequential": self.sequential,
+            "outstanding_asked": self.outstanding_asked,
+            "outstanding_mean": self.outstanding_mean,
+            "runtime_s": self.runtime_s,
+            "command": self.command,
+            "tool_version": self.tool_version,
+            "host": self.host,
+            "target": self.target,
+            "started_at": self.started_at,
+            "envelope": list(self.envelope.explain()) if self.envelope else None,
+            "throttle_counters": _counters_dict(counters) if counters else None,
+            "generator": _generator_dict(self.generator) if self.generator else None,
+            "conditions": list(self.conditions),
+            "asked": dict(self.asked),
+            "raw_files": sorted(self.raw),
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"{self.workload} on {self.target}: {self.iops:,.0f} IOPS, {self.throughput_mib:,.1f} MiB/s"
+            + _condition_note(self.conditions)
+        )
+
+
+def _condition_note(conditions: Sequence[str]) -> str:
+    return f" ({'; '.join(conditions)})" if conditions else ""
+
+
+def _counters_dict(counters: ThrottleDelta) -> dict[str, float]:
+    return {
+        name: getattr(counters, name)
+        for name in (
+            "elapsed_s",
+            "volume_iops_exceeded_s",
+            "volume_throughput_exceeded_s",
+            "instance_iops_exceeded_s",
+            "instance_throughput_exceeded_s",
+        )
+    }
+
+
+def _generator_dict(load: GeneratorLoad) -> dict[str, float | None]:
+    return {
+        "cpu_percent_busiest": load.cpu_percent_busiest,
+        "cpu_percent_total": load.cpu_percent_total,
+        "cpus": load.cpus,
+    }
