@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import signal
 import threading
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from pytest_cloudbench.workloads.fio.progress import Progress
     from pytest_cloudbench.workloads.measurement import Measurement
     from pytest_cloudbench.workloads.target import Target
+
+_WANTED: pytest.StashKey[Wanted] = pytest.StashKey()
 
 
 @pytest.fixture(scope="session")
@@ -64,21 +67,33 @@ def _cloudbench_access(pytestconfig: pytest.Config) -> Iterator[CloudAccess]:
 @pytest.fixture(scope="session")
 def _cloudbench_cloud(_cloudbench_access: CloudAccess) -> Iterator[Cloud]:
     """The control plane of this run; everything it made is removed at the end."""
-    from pytest_cloudbench.cloud.cloud import open_cloud
+    from pytest_cloudbench.cloud.cloud import Cloud
+    from pytest_cloudbench.cloud.journal import Journal, new_run_id
+    from pytest_cloudbench.cloud.reap import reap
 
-    with _terminated_like_interrupted(), contextlib.closing(open_cloud(_cloudbench_access)) as cloud:
+    for reaped in reap(_cloudbench_access):
+        warnings.warn(f"cloudbench: {reaped}", stacklevel=1)
+    run_id = new_run_id()
+    with (
+        _terminated_like_interrupted(),
+        Cloud(_cloudbench_access, run_id, Journal.open(run_id, _cloudbench_access)) as cloud,
+    ):
         yield cloud
+
+
+def read_wanted(item: pytest.Item) -> None:
+    """Read and check what a test's markers ask for; its fixtures find it in the item's stash."""
+    from pytest_cloudbench.topology.markers import read_markers
+
+    names = ("ec2_instance", "ebs_volume", "ebs_volumes")
+    asked = read_markers({name: item.get_closest_marker(name) for name in names})
+    asked.check()
+    item.stash[_WANTED] = asked
 
 
 @pytest.fixture
 def _cloudbench_wanted(request: pytest.FixtureRequest) -> Wanted:
-    """What this test's markers ask for, checked."""
-    from pytest_cloudbench.topology.markers import read_markers
-
-    names = ("ec2_instance", "ebs_volume", "ebs_volumes")
-    asked = read_markers({name: request.node.get_closest_marker(name) for name in names})
-    asked.check()
-    return asked
+    return request.node.stash[_WANTED]
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ Nothing heavy is imported here: a test session that uses no cloudbench fixture m
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import contextlib
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -42,6 +43,24 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(fixtures, "cloudbench-fixtures")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Read what the test's markers ask for before any fixture is set up, so that nothing is opened in vain."""
+    if "ec2" in getattr(item, "fixturenames", ()):
+        from pytest_cloudbench import fixtures
+
+        with _said_in_one_sentence():
+            fixtures.read_wanted(item)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Generator[None, Any, Any]:
+    if not fixturedef.func.__module__.startswith("pytest_cloudbench."):
+        return (yield)
+    with _said_in_one_sentence():
+        return (yield)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
     """Let an inconclusive verdict skip its test where that is wanted; it fails it otherwise."""
@@ -59,6 +78,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     from pytest_cloudbench.evidence.summary import write_verdicts
 
     write_verdicts(terminalreporter)
+
+
+@contextlib.contextmanager
+def _said_in_one_sentence() -> Iterator[None]:
+    """Show our own errors as the sentences they are, without the traceback through the plugin."""
+    try:
+        yield
+    except Exception as error:
+        if type(error).__module__.startswith("pytest_cloudbench."):
+            raise pytest.fail.Exception(f"{type(error).__name__}: {error}", pytrace=False) from None
+        raise
 
 
 def _skips(config: pytest.Config, machine_limited: bool) -> bool:

@@ -48,6 +48,15 @@ def _secrets_unlogged() -> Iterator[None]:
         _secret_call.active = False
 
 
+class Secret(str):
+    """A text that shows itself to nobody who prints it, as tracebacks print arguments."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'(secret)'"
+
+
 @dataclass(frozen=True)
 class Identity:
     """Who we are, as STS says."""
@@ -105,7 +114,8 @@ class Clients:
             else:
                 answer = method(**parameters)
         except (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError) as error:
-            raise translate(error, asked) from error
+            # The frames of a call that carries a secret must not appear in anybody's traceback.
+            raise translate(error, asked) from (None if secret else error)
         self.answers.keep(service, operation, parameters, answer)
         return answer
 

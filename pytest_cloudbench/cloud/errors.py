@@ -182,7 +182,7 @@ def _from_client(error: Exception, asked: str) -> CloudError:
         return NoCredentials(f"could not {asked}: {error}; {_EXPIRED}", asked=asked)
     if isinstance(error, exceptions.ProfileNotFound):
         return NoCredentials(f"could not {asked}: {error}; {CREDENTIAL_WAYS}", asked=asked)
-    if isinstance(error, exceptions.HTTPClientError):
+    if isinstance(error, exceptions.HTTPClientError | exceptions.ConnectionError):
         return Unreachable(
             f"could not {asked}: the endpoint did not answer ({error}); "
             "check the endpoint, the network and the proxy settings",

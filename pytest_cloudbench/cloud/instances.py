@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_cloudbench.promises.instances import InstanceLimits
 
 from .access import CloudAccess
-from .clients import Clients
+from .clients import Clients, Secret
 from .doorway import KeyPair
 from .errors import CloudError, ResourceFailed, WaitTimeout
 from .journal import Journal
@@ -36,7 +36,7 @@ class LaunchPlan:
     place: Placement
     name: str
     host_key: HostKey
-    user_data: str
+    user_data: str = field(repr=False)
 
     @property
     def what(self) -> str:
@@ -76,7 +76,7 @@ class Instances:
                 "KeyName": key.name,
                 "SubnetId": plan.place.subnet_id,
                 "SecurityGroupIds": [group_id],
-                "UserData": plan.user_data,
+                "UserData": Secret(plan.user_data),
                 "ClientToken": intention.token,
                 "MetadataOptions": {"HttpTokens": "required", "HttpEndpoint": "enabled"},
                 "InstanceInitiatedShutdownBehavior": "terminate",
@@ -159,9 +159,10 @@ class Instances:
 
         found = poll(look, self._bounds.settle_s)
         if found is None:
+            wanted = "" if self._access.address == "auto" else f"{self._access.address} "
             raise ResourceFailed(
-                f"{instance} runs but has no {self._access.address if self._access.address != 'auto' else ''} "
-                "address to reach it at; use a subnet that assigns public addresses, "
+                f"{instance} runs but has no {wanted}address "
+                "to reach it at; use a subnet that assigns public addresses, "
                 "or --cloudbench-address=private from inside its network"
             )
         return found

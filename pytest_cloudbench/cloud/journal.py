@@ -174,10 +174,10 @@ class Journal:
         except CloudError as error:
             if _says_nothing_was_created(error):
                 intention.refused = error.code
-                self._write({"record": "refused", "token": intention.token, "code": error.code})
+                self._note_outcome({"record": "refused", "token": intention.token, "code": error.code})
             raise
         else:
-            self._write({"record": "done", "token": intention.token, "ids": list(intention.ids)})
+            self._note_outcome({"record": "done", "token": intention.token, "ids": list(intention.ids)})
 
     @property
     def intentions(self) -> tuple[Intention, ...]:
@@ -199,6 +199,11 @@ class Journal:
                 with suppress(OSError):
                     self.path.unlink()
             self._stream.close()
+
+    def _note_outcome(self, record: Mapping[str, Any]) -> None:
+        """An outcome that cannot be written only makes a later reaping slower: the tag still finds everything."""
+        with suppress(JournalError):
+            self._write(record)
 
     def _write(self, record: Mapping[str, Any]) -> None:
         line = json.dumps({"time": utc_now(), **record}) + "\n"

@@ -19,6 +19,10 @@ log = logging.getLogger(__name__)
 _GONE_INSTANCE = frozenset({"terminated"})
 _GONE_VOLUME = frozenset({"deleted"})
 _BATCH = 100
+# It is being detached already, came free since we looked, or is the root volume of an instance just ended.
+_DETACHES_ANYWAY = frozenset(
+    {"IncorrectState", "InvalidAttachment.NotFound", "InvalidVolume.NotFound", "OperationNotPermitted"}
+)
 
 
 class RunResources:
@@ -189,8 +193,7 @@ class RunResources:
                 VolumeId=volume_id, InstanceId=instance_id,
             )  # fmt: skip
         except CloudError as error:
-            # It is being detached already, or came free since we looked.
-            if error.code not in ("IncorrectState", "InvalidAttachment.NotFound", "InvalidVolume.NotFound"):
+            if error.code not in _DETACHES_ANYWAY:
                 raise
 
     def _delete_volume(self, volume_id: str) -> None:

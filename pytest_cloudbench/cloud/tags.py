@@ -18,7 +18,7 @@ def run_tags(run_id: str, name: str, extra: Mapping[str, str] | None = None) -> 
         **(extra or {}),
         RUN_TAG: run_id,
         CREATED_TAG: now,
-        "Name": f"cloudbench {name}".strip()[:_LONGEST_VALUE],
+        "Name": f"cloudbench {name.removeprefix('cloudbench ')}".strip()[:_LONGEST_VALUE],
     }
 
 

@@ -15,7 +15,7 @@ from .clients import Clients
 from .device_names import next_device_name, same_slot
 from .errors import AttachmentLimit, CloudError, ResourceFailed, WaitTimeout, ZoneMismatch
 from .journal import Journal
-from .resources import Attachment, CreatedVolume, LaunchedInstance, attachment_of, tags_of
+from .resources import CreatedVolume, LaunchedInstance, attachment_of, tags_of
 from .tags import run_tags, specification
 from .waits import Bounds, poll
 
@@ -109,7 +109,15 @@ class Volumes:
         current = self.refresh(volume)
         if current.attachment is None:
             return current
-        self._clients.call(f"detach {volume}", "ec2", "detach_volume", VolumeId=volume.id, Force=force)
+        instance_id = current.attachment.instance_id
+        self._clients.call(
+            f"detach {volume} from {instance_id}",
+            "ec2",
+            "detach_volume",
+            VolumeId=volume.id,
+            InstanceId=instance_id,
+            Force=force,
+        )
         free = self.wait_for(volume, "available")
         self._free_names(volume.id)
         return free
@@ -123,17 +131,7 @@ class Volumes:
         description = self._describe(volume.id)
         if description is None:
             raise ResourceFailed(f"volume {volume} is gone: the service does not know it any more")
-        attachments = [
-            attachment_of(entry, volume_id=volume.id)
-            for entry in description.get("Attachments", [])
-            if entry.get("State") != "detached"
-        ]
-        return replace(
-            volume,
-            state=description["State"],
-            attachment=attachments[0] if attachments else None,
-            tags=tags_of(description),
-        )
+        return _updated(volume, description)
 
     def wait_for(self, volume: CreatedVolume, state: str) -> CreatedVolume:
         """Wait until the volume is in `state`."""
@@ -141,9 +139,11 @@ class Volumes:
 
         def look() -> CreatedVolume | None:
             nonlocal last
-            if self._describe(volume.id) is None:
+            description = self._describe(volume.id)
+            if description is None:
+                # Not visible yet, right after its creation.
                 return None
-            last = self.refresh(volume)
+            last = _updated(volume, description)
             if last.state == "error":
                 raise ResourceFailed(
                     f"volume {volume} failed: its state is 'error' (often its encryption key cannot be used)"
@@ -226,4 +226,15 @@ class Volumes:
         return found[0] if found else None
 
 
-__all__ = ["Attachment", "Volumes", "check_attachments", "check_zone"]
+def _updated(volume: CreatedVolume, description: Mapping[str, Any]) -> CreatedVolume:
+    attachments = [
+        attachment_of(entry, volume_id=volume.id)
+        for entry in description.get("Attachments", [])
+        if entry.get("State") != "detached"
+    ]
+    return replace(
+        volume,
+        state=description["State"],
+        attachment=attachments[0] if attachments else None,
+        tags=tags_of(description),
+    )

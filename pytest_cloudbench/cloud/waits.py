@@ -23,7 +23,7 @@ class Bounds:
 
     running_s: float = 300.0
     stopped_s: float = 300.0
-    terminated_s: float = 600.0
+    terminated_s: float = 900.0
     bare_metal_s: float = 1800.0
     volume_s: float = 180.0
     group_s: float = 180.0

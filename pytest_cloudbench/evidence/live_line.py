@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,10 @@ def live_line(config: pytest.Config, *, shown: bool) -> Iterator[Callable[[str],
 
     def write(text: str) -> None:
         with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
-            writer.write(text, flush=True)
+            # Not by the writer itself, which would count these columns as its own.
+            writer.flush()
+            sys.stdout.write(text)
+            sys.stdout.flush()
 
     def show(text: str) -> None:
         if not writer.hasmarkup:

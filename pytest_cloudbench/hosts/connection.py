@@ -19,13 +19,15 @@ from pytest_cloudbench.hosts.errors import (
     HostUnreachable,
     LoginRefused,
 )
-from pytest_cloudbench.hosts.login_keys import fingerprint, host_public_key, private_key
+from pytest_cloudbench.hosts.login_keys import fingerprint, read_host_key, read_private_key
 
 if TYPE_CHECKING:
     from fabric import Connection
     from paramiko import Channel
 
     from pytest_cloudbench.hosts.jobs import DetachedJob
+
+__all__ = ["CommandResult", "HostConnection"]
 
 _FIRST_RETRY_S = 0.03
 _LONGEST_RETRY_S = 2.0
@@ -40,8 +42,8 @@ _KILLED_BY_SIGNAL = 128
 class HostConnection:
     """One host. Safe to use from several threads: each has a connection of its own.
 
-    address, port, user: where and as whom. private_key_pem: the key's text; it stays in memory.
-    host_key: the host's public key line ("ssh-ed25519 AAAA..."); any other key is refused.
+    address, port, user: where and as whom. private_key: the key's PEM text; it stays in memory.
+    host_public_key: the host's public key line ("ssh-ed25519 AAAA..."); any other key is refused.
     label: how messages name the host, e.g. "instance i-0abc".
     connect_timeout_s: how long a host that was just launched may take to answer.
     login_grace_s: how long a refused login is retried, because a booting host installs keys late.
@@ -56,19 +58,19 @@ class HostConnection:
         address: str,
         user: str,
         *,
-        private_key_pem: str | None = None,
+        private_key: str | None = None,
         private_key_file: str | Path | None = None,
-        host_key: str,
+        host_public_key: str,
         port: int = 22,
         label: str | None = None,
         connect_timeout_s: float = 180.0,
         login_grace_s: float = 60.0,
         reconnect_timeout_s: float = 60.0,
     ) -> None:
-        if (private_key_pem is None) == (private_key_file is None):
-            raise ValueError("give either private_key_pem or private_key_file")
-        if private_key_pem is None:
-            private_key_pem = Path(str(private_key_file)).expanduser().read_text()
+        if (private_key is None) == (private_key_file is None):
+            raise ValueError("give either private_key or private_key_file")
+        if private_key is None:
+            private_key = Path(str(private_key_file)).expanduser().read_text()
         self.address = address
         self.port = port
         self.user = user
@@ -76,8 +78,8 @@ class HostConnection:
         self.connect_timeout_s = connect_timeout_s
         self.login_grace_s = login_grace_s
         self.reconnect_timeout_s = reconnect_timeout_s
-        self._private_key = private_key(private_key_pem)
-        self._host_key = host_public_key(host_key)
+        self._private_key = read_private_key(private_key)
+        self._host_key = read_host_key(host_public_key)
         self._lock = threading.Lock()
         self._open: dict[int, tuple[threading.Thread, Connection]] = {}
         self._answered_before = False

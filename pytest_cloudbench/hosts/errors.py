@@ -62,11 +62,11 @@ class DeviceNotFound(HostError):
     """The host shows no such block device."""
 
 
-class DeviceNotOurs(HostError):
+class NotOurs(HostError):
     """A device is not proven to be the one that was meant: nothing is written to it."""
 
 
-class FileSystemError(HostError):
+class FilesystemError(HostError):
     """A file system could not be made or mounted."""
 
 

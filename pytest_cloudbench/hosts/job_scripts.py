@@ -71,9 +71,11 @@ start() {{
     fi
     job="$base"/{job_id}
     if [ -d "$job" ]; then echo attached; return 0; fi
-    new=$(mktemp -d "$base/.new-XXXXXX") || return 1
+    # The end of another job may just have removed the empty base.
+    new=$(mktemp -d "$base/.new-XXXXXX" 2>/dev/null || {{ mkdir -p "$base"; mktemp -d "$base/.new-XXXXXX"; }}) ||
+        return 1
     {files}
-    if mv -T "$new" "$job" 2>/dev/null; then
+    if mv -T "$new" "$job" 2> /dev/null; then
         {launch}
         echo started
     else
@@ -140,7 +142,7 @@ def start_script(
     writes = []
     for name, data in contents.items():
         text = base64.encodebytes(data).decode()
-        writes.append(f'base64 -d > "$new"/{shlex.quote(name)} <<\'END\' || return 1\n{text}END')
+        writes.append(f"base64 -d > \"$new\"/{shlex.quote(name)} <<'END' || return 1\n{text}END")
     prefix = "sudo -n " if sudo else ""
     away = "> /dev/null 2>&1 < /dev/null"
     # An sh without --fork at hand would start the job with interrupts ignored; kill then goes on to TERM.

@@ -72,7 +72,7 @@ def start_job(
     sudo = sudo and host.user != "root"
     script = start_script(host.user, job_id, words, files or {}, sudo=sudo)
     # The script attaches where the job is there already: running it again repeats nothing.
-    said = host.run(["sh", "-s"], stdin=script, idempotent=True)
+    said = host.run(["sh", "-s"], stdin=script, check=False, idempotent=True)
     if said.stdout.strip() not in ("started", "attached"):
         reason = said.stderr.strip() or "its directory could not be made"
         raise HostError(f"on {host.label}, job {job_id} could not be started: {reason}")
@@ -188,23 +188,23 @@ class DetachedJob:
             raise HostError(f"{self._name()} cannot be ended: {said.stderr.strip() or 'it outlives SIGKILL'}")
 
     def cleanup(self) -> None:
-        """Remove the job's directory from the host."""
-        self._host.run(["rm", "-rf", "--", self.directory], sudo=self._sudo, idempotent=True)
+        """Remove the job's directory from the host, and the one above it when no other job is there."""
+        script = 'rm -rf -- "$1"; rmdir -- "${1%/*}" 2> /dev/null; [ ! -e "$1" ]'
+        self._host.run(["sh", "-c", script, "sh", self.directory], sudo=self._sudo, idempotent=True)
 
     def _look(self) -> JobState:
         try:
-            return self.poll()
-        except (ConnectionDropped, CommandTimedOut) as error:
-            # poll has tried once more on a new connection: give the host its full time to come back.
-            first = error
-        self._host.drop()
-        try:
-            self._host.connect(self._host.reconnect_timeout_s)
-            return self.poll()
+            try:
+                return self.poll()
+            except (ConnectionDropped, CommandTimedOut):
+                # poll has tried once more already: give the host its full time to come back.
+                self._host.drop()
+                self._host.connect(self._host.reconnect_timeout_s)
+                return self.poll()
         except (HostUnreachable, ConnectionDropped, CommandTimedOut) as error:
             raise HostLost(
-                f"{self._name()}, running for {self._age_s():.0f} s, is out of reach: {error}; before that "
-                f"{first}. The job was not started again; if the host lives, its results are in {self.directory}"
+                f"{self._name()}, running for {self._age_s():.0f} s, is out of reach: {error}. The job was "
+                f"not started again; if the host lives, its results are in {self.directory}"
             ) from error
 
     def _name(self) -> str:

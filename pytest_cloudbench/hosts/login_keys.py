@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from paramiko import PKey
 
 
-def private_key(pem: str) -> PKey:
+def read_private_key(pem: str) -> PKey:
     """The private key in any form that EC2 hands out: PKCS#1, PKCS#8 or OpenSSH, RSA, Ed25519 or ECDSA.
 
     Raises ValueError when the text is none of these or is encrypted; the text is never in the message.
@@ -22,10 +22,9 @@ def private_key(pem: str) -> PKey:
 
     data = pem.strip().encode() + b"\n"
     try:
-        if b"OPENSSH PRIVATE KEY" in data:
-            key = serialization.load_ssh_private_key(data, password=None)
-        else:
-            key = serialization.load_pem_private_key(data, password=None)
+        openssh = b"OPENSSH PRIVATE KEY" in data
+        load = serialization.load_ssh_private_key if openssh else serialization.load_pem_private_key
+        key = load(data, password=None)
         text = key.private_bytes(
             serialization.Encoding.PEM,
             serialization.PrivateFormat.OpenSSH,
@@ -41,7 +40,7 @@ def private_key(pem: str) -> PKey:
     raise ValueError("the private key is of a kind that SSH does not use")
 
 
-def host_public_key(line: str) -> PKey:
+def read_host_key(line: str) -> PKey:
     """The host key in a line as of ssh_host_ed25519_key.pub: "ssh-ed25519 AAAA... comment".
 
     Raises ValueError for anything but an Ed25519 key: that is the kind instances are given.

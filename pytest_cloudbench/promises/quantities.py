@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import overload
 
 KIB = 1024
@@ -267,12 +268,12 @@ class Size:
             raise ValueError(
                 f"{text!r} is not a size: write '4k', '256k', '500m' or '20g' (KiB, MiB, GiB), or bytes"
             )
-        number = float(found.group(1).replace(",", "").replace("_", ""))
-        size = number * factor
-        if size < 0 or not math.isfinite(size):
+        # Exact, where a float would lose the last bytes of a large size.
+        size = Decimal(found.group(1).replace(",", "").replace("_", "")) * factor
+        if size < 0 or not size.is_finite():
             raise ValueError(f"{text!r} is not a size: it must be a finite number of bytes, not below zero")
-        if abs(size - round(size)) > 0.5 / factor + 1e-6:
-            raise ValueError(f"{text!r} is {figure(size)} bytes: a size is a whole number of bytes")
+        if factor == 1 and size != round(size):
+            raise ValueError(f"{text!r} is not a size: bytes are whole; write '4k' for 4 KiB")
         return cls(round(size))
 
     @property

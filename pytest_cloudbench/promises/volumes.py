@@ -329,6 +329,7 @@ def _required(iops: int, name: str) -> int:
 
 
 def _whole(value: object, name: str, field: str, unit: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not whole and not (isinstance(value, float) and value.is_integer()):
         raise TypeError(f"{field} of a {name} volume is a whole number of {unit}, not {value!r}")
-    return int(value)
+    return int(value)  # type: ignore[call-overload,no-any-return]  # a number, as just seen

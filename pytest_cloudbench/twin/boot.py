@@ -21,6 +21,7 @@ import grp
 import json
 import os
 import pwd
+import re
 import select
 import shutil
 import signal
@@ -51,6 +52,7 @@ _CHARACTER_DEVICES = {
     "null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0),
     "kmsg": None, "btrfs-control": None, "fuse": None,
 }  # fmt: skip
+_DISK_GROUP = 6
 _GRACE_S = 0.5
 _UNMOUNT_S = 10.0
 
@@ -230,6 +232,7 @@ def _build_dev(dev: str, nodes: list[dict[str, Any]]) -> None:
             linux.mount(kind, f"{dev}/{name}", kind, linux.MS_NOSUID | linux.MS_NOEXEC, options)
     for node in nodes:
         os.mknod(f"{dev}/{node['name']}", stat.S_IFBLK | 0o660, os.makedev(node["major"], node["minor"]))
+        os.chown(f"{dev}/{node['name']}", 0, _DISK_GROUP)
         for link in node["links"]:
             os.makedirs(f"{dev}/{os.path.dirname(link)}", mode=0o755, exist_ok=True)
             os.symlink(f"/dev/{node['name']}", f"{dev}/{link}")
@@ -364,7 +367,7 @@ def _unmount_disks() -> None:
     for fields in reversed(lines):
         on_a_device = not fields[2].startswith("0:") or fields[fields.index("-") + 1] == "btrfs"
         if on_a_device:
-            point = fields[4].encode().decode("unicode_escape")
+            point = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), fields[4])
             with contextlib.suppress(OSError):
                 linux.unmount(point)
 

@@ -22,11 +22,14 @@ from dataclasses import dataclass, field
 _SMOOTHING_S = 0.35  # of rates; the kernel's own slices of 0.1 s would else look like changes of demand
 _PRESSED = 0.93  # a flow that gets this much of what it may is taken to want more
 _BINDING = 0.97  # a budget of which this much is used is at its limit
+_HANDED_OUT = 0.99  # a budget of which this much is granted is one that holds somebody back
 _CORRECTION_PER_S = 0.9  # how fast a surplus is worked off
 _DRIFT_PER_S = 0.25  # how fast a lasting need for correction is learnt
+_NOTHING = 0.5  # per second; less is rest
 _MOST_CORRECTION = 0.12  # of the limit
 _MOST_SURPLUS_S = 0.15  # of service at the limit; a start from rest may overshoot by more, that is forgiven
-_MOST_DEFICIT_S = 0.06
+_MOST_DEFICIT_S = 0.12
+_STALL_S = 0.5  # a machine that stands still for a moment is not a load that has ended
 
 
 def fair_level(demands: list[float], budget: float) -> float:
@@ -50,6 +53,8 @@ class Budget:
     drift: float = 0.0
     served: float = 0.0
     binding: bool = False
+    handed_out: bool = True
+    pressed_for_s: float = 0.0
 
     def account(self, served: float, pressed: bool, elapsed_s: float, weight: float) -> None:
         """Take in what was served, per second, over the last ``elapsed_s``."""
@@ -57,8 +62,9 @@ class Budget:
             return
         self.served += weight * (served - self.served)
         self.binding = pressed and self.served >= _BINDING * self.limit
+        self.pressed_for_s = _STALL_S if pressed else self.pressed_for_s - elapsed_s
         error = served - self.limit
-        if pressed:
+        if self.pressed_for_s > 0:
             self.surplus += error * elapsed_s
             self.surplus = min(max(self.surplus, -_MOST_DEFICIT_S * self.limit), _MOST_SURPLUS_S * self.limit)
             self.drift += _DRIFT_PER_S * self.surplus * elapsed_s
@@ -87,7 +93,12 @@ class Flow:
 
     def account(self, served: float, weight: float) -> None:
         """Take in what was served, per second."""
+        if self.served == 0:
+            self.served, self.allowed = served, self.granted
+            return
         self.served += weight * (served - self.served)
+        if served == 0 and self.served < _NOTHING:
+            self.served = 0.0
         self.allowed += weight * (self.granted - self.allowed)
 
     @property
@@ -156,25 +167,26 @@ class Shares:
             reads, writes = served.get(volume_id, (0.0, 0.0))
             if reads == 0 and writes == 0 and state.idle:
                 continue
-            for flow, rate in ((state.reads, reads), (state.writes, writes)):
-                flow.account(rate, weight)
-                if flow.served < 0.5:
-                    flow.served = 0.0
-            state.budget.account(reads + writes, state.pressed, elapsed_s, weight)
+            state.reads.account(reads, weight)
+            state.writes.account(writes, weight)
+            state.budget.account(reads + writes, state.pressed and state.budget.handed_out, elapsed_s, weight)
             total += reads + writes
             if state.idle:
                 self._at_rest(state)
             else:
                 busy.append(state)
-        self.budget.account(total, any(state.pressed for state in busy), elapsed_s, weight)
+        pressed = self.budget.handed_out and any(state.pressed for state in busy)
+        self.budget.account(total, pressed, elapsed_s, weight)
         self._grant(busy)
 
     def _grant(self, busy: list[VolumeState]) -> None:
-        wanted = [
-            min(state.budget.to_share, state.reads.demand + state.writes.demand) for state in busy
-        ]
-        level = fair_level(wanted, self.budget.to_share)
+        wanted = [min(state.budget.to_share, state.reads.demand + state.writes.demand) for state in busy]
+        budget = self.budget.to_share
+        level = fair_level(wanted, budget)
+        self.budget.handed_out = sum(wanted) >= _HANDED_OUT * budget
         for state in busy:
-            may = min(state.budget.to_share, level)
+            own = state.budget.to_share
+            may = min(own, level)
+            state.budget.handed_out = may >= _HANDED_OUT * own
             flow_level = min(fair_level([state.reads.demand, state.writes.demand], may), may)
             state.reads.granted = state.writes.granted = flow_level

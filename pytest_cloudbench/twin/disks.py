@@ -111,6 +111,14 @@ class Disk:
             self.loop = loop
         return self.loop
 
+    def grow(self, size_gib: int) -> None:
+        """Make the volume larger; a size that it has already changes nothing."""
+        if size_gib * GIB > self.size:
+            os.ftruncate(self.descriptor, size_gib * GIB)
+            self.size = size_gib * GIB
+            if self.loop is not None:
+                self.loop.take_new_size()
+
     def unplug(self) -> None:
         """Unbind the loop device; the data stay."""
         if self.loop is not None:

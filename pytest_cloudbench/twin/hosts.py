@@ -23,6 +23,7 @@ from pytest_cloudbench.twin.slots import Slot
 from pytest_cloudbench.twin.user_data import parse_user_data
 from pytest_cloudbench.twin.workshop import Workshop
 
+DISK_GROUP = 6  # of every distribution
 _BOOT_S = 30.0
 _STOP_S = 20.0
 _CONSOLE_BYTES = 64 * 1024
@@ -205,6 +206,7 @@ class Host:
         if process.poll() is None:
             process.kill()  # the inner process dies with it, and the instance with that
         process.wait()
+        self.network.unplug(self.plan.private_ip)
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 pipe.close()
@@ -215,7 +217,8 @@ class Host:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(node.name, dir_fd=dev)
             os.mknod(node.name, 0o060660, os.makedev(node.major, node.minor), dir_fd=dev)
-            os.chmod(node.name, 0o660, dir_fd=dev, follow_symlinks=True)
+            os.chmod(node.name, 0o660, dir_fd=dev)
+            os.chown(node.name, 0, DISK_GROUP, dir_fd=dev)
             for link in node.links:
                 with _open_directory(dev, os.path.dirname(link), create=True) as directory:
                     name = os.path.basename(link)

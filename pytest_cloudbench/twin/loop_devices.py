@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _LOOP_CLR_FD = 0x4C01
+_LOOP_SET_CAPACITY = 0x4C07
 _LOOP_SET_DIRECT_IO = 0x4C08
 _LOOP_CONFIGURE = 0x4C0A
 _LOOP_CTL_GET_FREE = 0x4C82
@@ -58,6 +59,10 @@ class LoopDevice:
         with contextlib.suppress(OSError):
             (self.sysfs / "queue" / name).write_text(value)
 
+    def take_new_size(self) -> None:
+        """Take the size that the backing file has by now."""
+        fcntl.ioctl(self.descriptor, _LOOP_SET_CAPACITY)
+
     def release(self) -> None:
         """Unbind it. While somebody else has it open it unbinds when he closes it."""
         if self.descriptor < 0:
@@ -103,13 +108,19 @@ def bind_loop_device(backing: int, label: str, nodes: Path) -> LoopDevice:
                     continue
                 raise
             device = os.fstat(descriptor).st_rdev
-            with contextlib.suppress(OSError):
-                fcntl.ioctl(descriptor, _LOOP_SET_DIRECT_IO, 1)
-            direct = (_SYS / f"loop{number}" / "loop" / "dio").read_text().strip() == "1"
+            direct = _direct_io(number)
+            if not direct:
+                with contextlib.suppress(OSError):
+                    fcntl.ioctl(descriptor, _LOOP_SET_DIRECT_IO, 1)
+                    direct = _direct_io(number)
             return LoopDevice(number, os.major(device), os.minor(device), direct, descriptor)
     finally:
         os.close(control)
     raise OSError(errno.EBUSY, f"no loop device could be had in {_TRIES} tries")
+
+
+def _direct_io(number: int) -> bool:
+    return (_SYS / f"loop{number}" / "loop" / "dio").read_text().strip() == "1"
 
 
 def _configure(descriptor: int, backing: int, label: str) -> None:

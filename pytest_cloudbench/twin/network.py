@@ -6,6 +6,7 @@ when the region's end of its pipe closes. The kernel then removes namespace, bri
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 
@@ -29,6 +30,11 @@ def _ip(commands: list[str], namespace_of: int | None = None) -> None:
     )
     if done.returncode != 0:
         raise NetworkFailed(f"`{' '.join(argv)}` refused {commands!r}: {done.stderr.strip()}")
+
+
+def _cable(address: str) -> str:
+    """The name of an instance's cable at the switch."""
+    return "p" + "".join(f"{int(part):02x}" for part in address.split("."))
 
 
 class Network:
@@ -103,16 +109,26 @@ class Network:
         self._taken.discard(address)
 
     def plug_in(self, pid: int, address: str) -> None:
-        """Lead a cable from the switch to the network namespace of process ``pid``, as its eth0."""
-        cable = "p" + "".join(f"{int(part):02x}" for part in address.split(".")[1:])
+        """Lead a cable from the switch to the network namespace of process ``pid``, as its eth0.
+
+        The hardware address follows from the IP address, so that neighbours find an instance again at
+        once after it was stopped and started.
+        """
+        cable = _cable(address)
+        hardware = "06:cb:" + ":".join(f"{int(part):02x}" for part in address.split("."))
         _ip(
             [
-                f"link add {cable} mtu {MTU} type veth peer name eth0 mtu {MTU} netns {pid}",
+                f"link add {cable} mtu {MTU} type veth peer name eth0 address {hardware} mtu {MTU} netns {pid}",
                 f"link set {cable} addrgenmode none",
                 f"link set {cable} master switch up",
             ],
             self._holder.pid,
         )
+
+    def unplug(self, address: str) -> None:
+        """Remove an instance's cable now, not when the kernel gets to its namespace."""
+        with contextlib.suppress(NetworkFailed):
+            _ip([f"link delete {_cable(address)}"], self._holder.pid)
 
     def close(self) -> None:
         """Remove the switch and every cable. A second call does nothing."""

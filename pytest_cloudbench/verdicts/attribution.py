@@ -14,7 +14,7 @@ from pytest_cloudbench.verdicts.steadiness import full_samples, steadiness
 from pytest_cloudbench.verdicts.targets import ratio
 from pytest_cloudbench.verdicts.throttling import ThrottleDelta, acted
 from pytest_cloudbench.verdicts.verdict import Outcome
-from pytest_cloudbench.verdicts.wording import ceiling_at, duration, listed, percent
+from pytest_cloudbench.verdicts.wording import Named, duration, listed, named, percent
 
 NEAR = 0.05
 # The machine's own figure is a probe's, not a limit that anything enforces: it is only about right.
@@ -171,14 +171,14 @@ def drift(obs: Observation, like: Rate, within: float) -> str | None:
 
 def bound_text(found: Sequence[Bound], obs: Observation) -> str:
     """ "bound by ..." with the figure of each ceiling, and the counters' word where only they say so."""
-    words = []
+    names = []
     for bound in found:
-        text = ceiling_at(bound.ceiling, obs.block_size, bound.level)
+        remark = ""
         if bound.level is None and obs.counters is not None:
             seconds = obs.counters.seconds_of(bound.ceiling) or 0.0
-            text += f" (exceeded for {seconds_of(seconds, obs.counters)} by its throttle counter)"
-        words.append(text)
-    return f"bound by {listed(words)}"
+            remark = f"exceeded for {seconds_of(seconds, obs.counters)} by its throttle counter"
+        names.append(Named(bound.ceiling, bound.level, remark))
+    return f"bound by {named(names, obs.block_size)}"
 
 
 def seconds_of(seconds: float, counters: ThrottleDelta) -> str:
@@ -186,9 +186,7 @@ def seconds_of(seconds: float, counters: ThrottleDelta) -> str:
     return f"{figure(seconds, 1)} of {figure(counters.elapsed_s, 1)} s"
 
 
-def why_short(
-    obs: Observation, rates: Rates, asked: Rate, *, but: Sequence[Ceiling] = ()
-) -> Reason:
+def why_short(obs: Observation, rates: Rates, asked: Rate, *, but: Sequence[Ceiling] = ()) -> Reason:
     """Why ``rates`` stayed below ``asked``. ``but`` are ceilings that are out of the question."""
     measured = rates.like(asked)
     found = bounds(obs.envelope, rates, obs.counters, but=but) if obs.envelope else ()
@@ -198,13 +196,19 @@ def why_short(
     if found and (confirmed or not machine_is_near(obs, measured)):
         ceilings = tuple(bound.ceiling for bound in found)
         return Reason(Outcome.VIOLATED, bound_text(found, obs), ceilings)
+    return _why_unbound(obs, measured, asked, found)
+
+
+def _why_unbound(obs: Observation, measured: Rate, asked: Rate, suspects: Sequence[Bound]) -> Reason:
+    """Why a rate stayed low that no promised ceiling is shown to have held; suspects only lie near it."""
     if text := few_outstanding(obs, asked):
         return Reason(Outcome.INCONCLUSIVE, text)
-    if found:
-        text = f"{listed(bound.ceiling.label for bound in found)} or {MACHINE} held it back"
-        return Reason(Outcome.INCONCLUSIVE, f"{text}: {_machine_serves(obs, asked)}", (), True)
     if machine_level(obs.envelope, asked) is not None:
-        return Reason(Outcome.INCONCLUSIVE, _machine_text(obs, measured), (), True)
+        text = _machine_text(obs, measured)
+        if suspects:
+            text = f"{listed(bound.ceiling.label for bound in suspects)} or {MACHINE} held it back"
+            text += f" ({_machine_serves(obs, asked)})"
+        return Reason(Outcome.INCONCLUSIVE, text, (), True)
     if busy := saturated(generator_load(obs)):
         return Reason(Outcome.INCONCLUSIVE, f"the load generator was the limit: {busy}")
     if text := drift(obs, asked, DRIFT):

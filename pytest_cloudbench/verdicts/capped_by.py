@@ -15,8 +15,8 @@ from pytest_cloudbench.promises.envelope import Envelope, Level
 from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput
 from pytest_cloudbench.verdicts.attribution import (
     MACHINE,
+    Bound,
     as_quantity,
-    bounds,
     drift,
     few_outstanding,
     machine_is_near,
@@ -30,10 +30,19 @@ from pytest_cloudbench.verdicts.attribution import (
 from pytest_cloudbench.verdicts.details import details_of, not_measured
 from pytest_cloudbench.verdicts.observation import Observation, generator_load, rate_asked
 from pytest_cloudbench.verdicts.steadiness import FEWEST_SAMPLES, full_samples
-from pytest_cloudbench.verdicts.targets import as_ceilings, as_rate_or_ceiling, checked_within, ratio
+from pytest_cloudbench.verdicts.targets import as_ceilings, as_rate_or_ceiling, checked_within, plain, ratio
 from pytest_cloudbench.verdicts.throttling import acted
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
-from pytest_cloudbench.verdicts.wording import around, ceiling_at, could_give, listed, of, percent, tolerance
+from pytest_cloudbench.verdicts.wording import (
+    Named,
+    around,
+    could_give,
+    listed,
+    named,
+    of,
+    percent,
+    tolerance,
+)
 
 _ROUNDING = 1e-9
 
@@ -66,7 +75,9 @@ class _Doubt:
     machine_limited: bool = False
 
 
-def capped_by(obs: Observation, ceiling: Ceiling | Iops | Throughput | str, *, within: float = 0.05) -> Verdict:
+def capped_by(
+    obs: Observation, ceiling: Ceiling | Iops | Throughput | str, *, within: float = 0.05
+) -> Verdict:
     """Judge whether ``ceiling`` is what held a run back.
 
     ``ceiling`` is one of the instance's, a volume's or the envelope's, or a plain figure with its unit
@@ -80,11 +91,13 @@ def capped_by(obs: Observation, ceiling: Ceiling | Iops | Throughput | str, *, w
     envelope = obs.envelope or Envelope((), obs.block_size, obs.sequential)
     ceilings = as_ceilings(target, envelope)
     claim = _claim(obs, envelope, ceilings, tolerated)
-    highest = max(_levels(envelope, ceilings[0]), key=lambda rate: rate / _one(rate))
+    highest = max((level.like(claim.asked) for level in envelope.levels_of(ceilings[0])), key=plain)
     promise = f"capped by {claim.label}, {ceilings[0].limit}, within {tolerance(tolerated)}"
     details = details_of(obs, within=tolerated, asked=claim.asked, measured=claim.measured)
 
-    def verdict(outcome: Outcome, text: str, bound_by: Sequence[Ceiling] = (), machine: bool = False) -> Verdict:
+    def verdict(
+        outcome: Outcome, text: str, bound_by: Sequence[Ceiling] = (), machine: bool = False
+    ) -> Verdict:
         sentence = f"{outcome.value}: {text}"
         found = tuple(bound_by)
         return Verdict(outcome, sentence, promise, claim.asked, claim.measured, found, machine, details)
@@ -96,10 +109,16 @@ def capped_by(obs: Observation, ceiling: Ceiling | Iops | Throughput | str, *, w
     figures = around(claim.measured, claim.asked, tolerated)
     if abs(ratio(claim.measured, claim.asked) - 1) > tolerated * (1 + _ROUNDING):
         reason = why_short(obs, mean_rates(obs), claim.asked, but=ceilings)
+        if claim.acted and obs.counters is not None and not reason.bound_by:
+            seconds = max(obs.counters.seconds_of(one) or 0.0 for one in ceilings)
+            counted = f"its throttle counter says that it acted for {seconds_of(seconds, obs.counters)}"
+            return verdict(Outcome.VIOLATED, f"{figures}, not at {claim.label}, although {counted}", ceilings)
         text = f"{figures}, so not at {claim.label}; {reason.text}"
         return verdict(reason.outcome, text, reason.bound_by, reason.machine_limited)
     if doubt := _doubt(obs, envelope, claim):
-        return verdict(Outcome.INCONCLUSIVE, f"{figures}; {doubt.text}", doubt.bound_by, doubt.machine_limited)
+        return verdict(
+            Outcome.INCONCLUSIVE, f"{figures}; {doubt.text}", doubt.bound_by, doubt.machine_limited
+        )
     how = f" ({claim.level.how})" if claim.level.how else ""
     share = percent(ratio(claim.measured, claim.asked))
     text = f"{of(claim.measured, claim.asked)} ({share}), capped by {claim.label}{how}"
@@ -116,14 +135,6 @@ def _claim(obs: Observation, envelope: Envelope, ceilings: tuple[Ceiling, ...], 
         all_said = None if None in said else False
     limit = ceilings[0].limit
     return _Claim(ceilings, level, level.like(limit), rates.like(limit), within, all_said)
-
-
-def _levels(envelope: Envelope, ceiling: Ceiling) -> list[Rate]:
-    return [level.like(ceiling.limit) for level in envelope.levels_of(ceiling)]
-
-
-def _one(rate: Rate) -> Rate:
-    return type(rate)(1)
 
 
 def _above(claim: _Claim, highest: Rate) -> str:
@@ -195,26 +206,33 @@ def _counters_disagree(obs: Observation, envelope: Envelope, claim: _Claim) -> _
 
 def _rivals(obs: Observation, envelope: Envelope, claim: _Claim) -> _Doubt | None:
     rivals = [
-        bound
-        for bound in bounds(
-            envelope,
-            mean_rates(obs),
-            obs.counters if claim.acted else None,
-            but=claim.ceilings,
-            near=claim.within,
-        )
-        if bound.level is not None
+        Bound(ceiling, level, acted(obs.counters, ceiling))
+        for ceiling in envelope.promised.ordered
+        if not claim.holds(ceiling) and (level := _near_level(obs, envelope, claim, ceiling))
     ]
+    if claim.acted:
+        rivals = [rival for rival in rivals if rival.acted is not False]
     if not rivals:
         return None
-    names = [ceiling_at(ceiling, obs.block_size) for ceiling in claim.ceilings]
-    names += [ceiling_at(rival.ceiling, obs.block_size, rival.level) for rival in rivals]
-    text = f"{listed(names, 'and')} lie too close to tell apart"
+    names = [Named(ceiling, claim.level) for ceiling in claim.ceilings]
+    names += [Named(rival.ceiling, rival.level) for rival in rivals]
+    text = f"{named(names, obs.block_size)} lie too close to tell apart"
     if claim.acted and all(rival.acted for rival in rivals):
         text += ", and the throttle counters saw each of them act"
     elif obs.counters is None:
         text += " without throttle counters"
     return _Doubt(text, (*claim.ceilings, *(rival.ceiling for rival in rivals)))
+
+
+def _near_level(obs: Observation, envelope: Envelope, claim: _Claim, rival: Ceiling) -> Level | None:
+    """The level of another ceiling that lies within the tolerance of the rate or of the claim's level."""
+    level, distance = nearest_level(envelope, rival, mean_rates(obs))
+    if distance <= claim.within:
+        return level
+    for other in envelope.levels_of(rival):
+        if abs(other.iops / claim.level.iops - 1) <= claim.within:
+            return other
+    return None
 
 
 def _machine_or_generator(obs: Observation, claim: _Claim) -> _Doubt | None:
@@ -239,7 +257,9 @@ def _other_side(envelope: Envelope, claim: _Claim) -> str:
     if not across:
         return ""
     other = across[0]
-    allowed = next(iter(envelope.levels_of(other))).like(claim.asked)
+    allowed = envelope.levels_of(other)[0].like(claim.asked)
+    if abs(ratio(allowed, claim.asked) - 1) <= claim.within:
+        return f"; {other.label} lies at {allowed} too, but by its throttle counter it hardly acted"
     if ratio(allowed, claim.asked) < 1:
-        return f"; though {ceiling_at(other, envelope.block_size)}, is lower and did not hold it back"
+        return f"; though {other.label} is lower, {allowed}, and did not hold it back"
     return f"; {could_give(other, envelope, claim.asked)}"

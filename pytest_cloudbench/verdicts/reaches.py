@@ -75,7 +75,9 @@ def wilson_interval(good: int, samples: int, confidence: float = CONFIDENCE) -> 
     share, spread = good / samples, z * z / samples
     centre = (share + spread / 2) / (1 + spread)
     half = z * math.sqrt(share * (1 - share) / samples + spread / (4 * samples)) / (1 + spread)
-    return (0.0 if good == 0 else max(0.0, centre - half)), (1.0 if good == samples else min(1.0, centre + half))
+    return (0.0 if good == 0 else max(0.0, centre - half)), (
+        1.0 if good == samples else min(1.0, centre + half)
+    )
 
 
 def _draft(promise: str, asked: Rate, measured: Rate, details: dict[str, Any]) -> Verdict:
@@ -106,7 +108,7 @@ def _judge_share(obs: Observation, asked: Rate, within: float, share: float, dra
     reason = why_short(obs, _rates_of(fmean(short), asked, obs), asked)
     sentence = (
         f"{reason.outcome.value}: {figures}, not consistent with {tolerance(share)}; "
-        f"the samples below it: {reason.text}"
+        f"those below: {reason.text}"
     )
     return replace(
         draft,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import fmean, median, pvariance
 
 from pytest_cloudbench.promises.quantities import Iops, Rate
@@ -37,7 +38,7 @@ def full_samples(series: SeriesView | None, like: Rate) -> list[float]:
     rates = series.iops if isinstance(like, Iops) else series.throughput
     values = [plain(rate) for rate in rates]
     seconds = list(series.seconds)[: len(values)]
-    gaps = [after - before for before, after in zip(seconds, seconds[1:], strict=False)]
+    gaps = [after - before for before, after in pairwise(seconds)]
     if len(gaps) >= 2 and gaps[-1] < SHORT_INTERVAL * median(gaps[:-1]):
         values = values[: len(seconds) - 1]
     return [value for value in values if math.isfinite(value)]
@@ -57,8 +58,8 @@ def steadiness(samples: list[float], within: float) -> Steadiness:
     first, second = samples[:half], samples[count - half :]
     means = fmean(first), fmean(second)
     error = math.sqrt(pvariance(first) / (half - 1) + pvariance(second) / (half - 1))
-    # Two standard errors for long series, more for short ones, where the scatter itself is guessed.
-    noise = (2 + 6 / count) * error
+    # Three standard errors for long series, more for short ones, where the scatter itself is guessed.
+    noise = (3 + 6 / count) * error
     difference = abs(means[0] - means[1])
     drifted = difference > within * fmean(samples) and difference > noise
     return Steadiness(count, means[0], means[1], not drifted)

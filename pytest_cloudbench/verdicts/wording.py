@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from pytest_cloudbench.promises.ceilings import VOLUME, Ceiling
 from pytest_cloudbench.promises.envelope import Envelope, Level
@@ -47,22 +48,39 @@ def around(measured: Rate, asked: Rate, within: float) -> str:
     return f"{of(measured, asked)} ({share}, {low} to {high} wanted)"
 
 
-def ceiling_at(ceiling: Ceiling, block_size: Size, level: Level | None = None) -> str:
-    """A ceiling with its figure: "c5.18xlarge EBS throughput, 2,264.98 MiB/s at 256 KiB".
+@dataclass(frozen=True)
+class Named:
+    """A ceiling to be named in a sentence: with the level at which it acted, and a remark."""
 
-    With the level at which it acted, where that is not the plain limit: "gp2 vol-0abc IOPS, 300 IOPS
-    (burst spent)".
+    ceiling: Ceiling
+    level: Level | None = None
+    remark: str = ""
+
+    def figure_at(self, block_size: Size) -> tuple[str, str]:
+        """Its figure, such as "2,264.98 MiB/s at 256 KiB", and what there is to remark about it."""
+        limit, level = self.ceiling.limit, self.level
+        rate = level.like(limit) if level is not None and level.how else limit
+        text = f"{rate} at {block_size}" if isinstance(rate, Throughput) else f"{rate}"
+        if level is not None and not level.how and isinstance(limit, Iops) and level.iops != limit:
+            text = f"{limit} = {level.iops} at {block_size}"
+        remarks = [level.how if level is not None else "", self.remark]
+        return text, ", ".join(remark for remark in remarks if remark)
+
+
+def named(found: Sequence[Named], block_size: Size) -> str:
+    """Ceilings with their figures.
+
+    One reads "c5.18xlarge EBS throughput, 2,264.98 MiB/s at 256 KiB" or "gp2 vol-0abc IOPS, 300 IOPS
+    (burst spent)"; several have the figure in brackets.
     """
-    limit = ceiling.limit
-    if level is not None and level.how:
-        rate = level.like(limit)
-    elif level is not None and isinstance(limit, Iops) and level.iops != limit:
-        return f"{ceiling.label}, {limit} = {level.iops} at {block_size}"
-    else:
-        rate = limit
-    where = f" at {block_size}" if isinstance(rate, Throughput) else ""
-    how = f" ({level.how})" if level is not None and level.how else ""
-    return f"{ceiling.label}, {rate}{where}{how}"
+    if len(found) == 1:
+        text, remark = found[0].figure_at(block_size)
+        return f"{found[0].ceiling.label}, {text}" + (f" ({remark})" if remark else "")
+    words = []
+    for one in found:
+        text, remark = one.figure_at(block_size)
+        words.append(f"{one.ceiling.label} ({text}{', ' if remark else ''}{remark})")
+    return listed(words)
 
 
 def could_give(ceiling: Ceiling, envelope: Envelope, like: Rate) -> str:

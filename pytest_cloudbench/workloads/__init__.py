@@ -1,0 +1,1 @@
+"""What load is put on a target, and what it measured."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -115,7 +115,7 @@ class Measurement:
     tool itself reports them. `outstanding_asked` is the I/O the workload keeps in flight (depth times
     jobs), `outstanding_mean` what was really in flight by Little's law: far apart, the run is suspect.
     `rate_asked` is the limit that the workload set on itself, if any. `asked` holds the workload's own
-    parameters, `raw` the tool's own output files by name.
+    parameters, `raw` the tool's own output files by name. `on_verdict` is told of every verdict.
     """
 
     workload: str
@@ -141,6 +141,7 @@ class Measurement:
     conditions: tuple[str, ...] = ()
     asked: dict[str, Any] = field(default_factory=dict)
     raw: dict[str, bytes] = field(default_factory=dict)
+    on_verdict: Callable[[Verdict], None] | None = field(default=None, compare=False)
 
     @property
     def latency_mean_s(self) -> float:
@@ -162,13 +163,18 @@ class Measurement:
         """Was `target` reached, but for the fraction `within`? With `share`, in that share of the seconds."""
         from pytest_cloudbench.verdicts.reaches import reaches
 
-        return reaches(self, target, within=within, share=share)
+        return self._told(reaches(self, target, within=within, share=share))
 
     def capped_by(self, ceiling: Ceiling, *, within: float = 0.05) -> Verdict:
         """Does the measurement sit at `ceiling`, neither below nor above, for no other reason?"""
         from pytest_cloudbench.verdicts.capped_by import capped_by
 
-        return capped_by(self, ceiling, within=within)
+        return self._told(capped_by(self, ceiling, within=within))
+
+    def _told(self, verdict: Verdict) -> Verdict:
+        if self.on_verdict is not None:
+            self.on_verdict(verdict)
+        return verdict
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for reports and JSON; the keys carry the unit. Raw files are named, not held."""

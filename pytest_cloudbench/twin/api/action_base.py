@@ -18,12 +18,12 @@ class RegionActions(EC2Response):
 
     def __init__(self, region: Region) -> None:
         super().__init__()
-        self.region = region
+        self.home = region  # moto keeps the name of the region in `region`
         self.params = {}
 
     @property
     def ec2_backend(self) -> Any:
-        return self.region.backend
+        return self.home.backend
 
     def instance(self, instance_id: str | None) -> Any:
         """The instance of this id."""
@@ -32,7 +32,7 @@ class RegionActions(EC2Response):
     def found_instances(self, ids: list[str] | None) -> list[Any]:
         """The instances of these ids, all or none."""
         wanted = instance_admission.admitted_instance_ids(ids)
-        known = {instance.id: instance for instance in self.region.instances()}
+        known = {instance.id: instance for instance in self.home.instances()}
         missing = [instance_id for instance_id in wanted if instance_id not in known]
         if missing:
             some = "IDs" if len(missing) > 1 else "ID"

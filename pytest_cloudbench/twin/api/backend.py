@@ -35,20 +35,20 @@ EBS_KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/0c10dbe0-0000-4000-8000-00000000e
 class RegionVolume(Volume):
     """A volume whose state follows its disk; moto's is available or in use only.
 
-    ``state`` is creating, available, deleting or error; a volume with an attachment is in use. A volume that
+    ``disk_state`` is creating, available, deleting or error; a volume with an attachment is in use. A volume that
     ``backs_root`` belongs to its instance and has no disk of its own.
     """
 
     def __init__(self, *args: Any, spec: VolumeSpec, backs_root: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.state = "creating"
+        self.disk_state = "creating"
         self.spec = spec
         self.backs_root = backs_root
         self.being_modified = False
 
     @property
     def status(self) -> str:
-        return "in-use" if self.attachment else self.state
+        return "in-use" if self.attachment else self.disk_state
 
     @property
     def attachment_status(self) -> str | None:
@@ -169,6 +169,7 @@ class RegionBackend(EC2Backend):
 
     def create_volume(
         self,
+        *,
         size: int | None = None,
         zone_name: str = "",
         snapshot_id: str | None = None,
@@ -177,7 +178,6 @@ class RegionBackend(EC2Backend):
         volume_type: str | None = None,
         iops: int | None = None,
         throughput: int | None = None,
-        *,
         backs_root: bool = False,
         **_unused: Any,
     ) -> RegionVolume:
@@ -223,7 +223,7 @@ class RegionBackend(EC2Backend):
         attachment.instance.block_device_mapping.pop(attachment.device, None)
         attachment.status = "detached"
         volume.attachment = None
-        volume.state = "available"
+        volume.disk_state = "available"
 
     def forget_volume(self, volume: RegionVolume) -> None:
         """The volume is gone, with its tags."""
@@ -285,7 +285,7 @@ def _complete_the_catalogue() -> None:
 
 
 def _publish_images(images: Mapping[str, Image]) -> None:
-    from moto.ssm.models import Parameter, ssm_backends  # noqa: PLC0415
+    from moto.ssm.models import Parameter, ssm_backends
 
     parameters = ssm_backends[ACCOUNT][REGION]._parameters
     # moto would add parameters of its own, which name images that this region does not have.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Any
 
@@ -27,20 +28,34 @@ log = logging.getLogger(__name__)
 
 _HOSTS = {"ec2": "ec2", "ssm": "ssm", "sts": "sts", "monitoring": "monitoring"}
 _LOADING_LIMIT_S = 60.0
+_POLL_S = 0.1  # how soon the server sees that it is to end
 _MAX_BODY_BYTES = 4 * 1024 * 1024
 
 StartResponse = Callable[[str, list[tuple[str, str]]], Any]
 Environ = dict[str, Any]
 
 
-class Front:
-    """The endpoint of one region. ``start`` returns once it listens; ``url`` is where."""
+@dataclass(frozen=True)
+class Ground:
+    """What a region stands on: its plane, and the addresses of its network and of each of its zones."""
 
-    def __init__(self, plane: Plane, network: IPv4Network, zone_networks: Sequence[IPv4Network]) -> None:
+    plane: Plane
+    network: IPv4Network
+    zone_networks: Sequence[IPv4Network]
+
+
+class Front:
+    """The endpoint of one region.
+
+    ``start`` returns once it listens, on ``url``; ``open`` gives it the ground to serve. Between the two the
+    services load, which needs no plane yet, and calls wait.
+    """
+
+    def __init__(self) -> None:
         self.access_key: AccessKey = new_access_key()
         self.region_name = REGION
-        self._plane = plane
-        self._network, self._zone_networks = network, zone_networks
+        self._ground: Ground | None = None
+        self._opened = threading.Event()
         self._loaded = threading.Event()
         self._failure: BaseException | None = None
         self._region: Region | None = None
@@ -53,7 +68,7 @@ class Front:
 
     def start(self) -> None:
         """Listen on a free port of loopback and load the services meanwhile."""
-        from werkzeug.serving import WSGIRequestHandler, make_server  # noqa: PLC0415
+        from werkzeug.serving import WSGIRequestHandler, make_server
 
         class Handler(WSGIRequestHandler):
             disable_nagle_algorithm = True  # else every answer waits for the client's delayed acknowledgement
@@ -68,7 +83,12 @@ class Front:
         self._server = make_server("127.0.0.1", 0, self, threaded=True, request_handler=Handler)
         self._server.daemon_threads = True
         threading.Thread(target=self._load, name="load services", daemon=True).start()
-        threading.Thread(target=self._server.serve_forever, name="front", daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(_POLL_S,), name="front", daemon=True).start()
+
+    def open(self, ground: Ground) -> None:
+        """Serve the region on this ground."""
+        self._ground = ground
+        self._opened.set()
 
     def region(self) -> Region:
         """The region behind the endpoint; waits until it is loaded.
@@ -83,6 +103,7 @@ class Front:
 
     def close(self) -> None:
         """Accept nothing more. Answers under way may be lost."""
+        self._opened.set()
         if self._region is not None:
             self._region.close()
         if self._server is not None:
@@ -98,14 +119,19 @@ class Front:
     def _load(self) -> None:
         try:
             load_moto()
-            from .backend import build_backend  # noqa: PLC0415
-            from .region import Region  # noqa: PLC0415
+            from .backend import build_backend
+            from .region import Region
 
+            self._opened.wait()
+            ground = self._ground
+            if ground is None:  # closed before it was opened
+                return
             backend = build_backend(
-                self._network, self._zone_networks, self._plane.free_address, known_images()
+                ground.network, ground.zone_networks, ground.plane.free_address, known_images()
             )
-            region = Region(backend, self._plane)
+            region = Region(backend, ground.plane)
             _warm_up(region)
+            region.measure_machine()
             self._region = region
         except BaseException as error:  # whoever calls next is told, instead of waiting for ever
             log.exception("loading the services")
@@ -167,7 +193,7 @@ class Front:
             )
         region = self.region()
         _refuse_large_body(environ)
-        from moto.core.request import Request  # noqa: PLC0415
+        from moto.core.request import Request
 
         class FrontRequest(Request):
             from_wsgi_server = True
@@ -179,7 +205,7 @@ class Front:
 
 def call_service(region: Region, service: str, request: Any) -> tuple[int, dict[str, str], bytes]:
     """Let a service answer a request; EC2 is the region's own, the others are moto's as they are."""
-    from botocore.model import OperationNotFoundError  # noqa: PLC0415
+    from botocore.model import OperationNotFoundError
 
     url = f"http://{_HOSTS[service]}.{REGION}.amazonaws.com{request.raw_path}"
     if request.query_string:
@@ -196,25 +222,25 @@ def call_service(region: Region, service: str, request: Any) -> tuple[int, dict[
 
 def _actions(region: Region, service: str) -> Any:
     if service == "ec2":
-        from .other_actions import Ec2Actions  # noqa: PLC0415
+        from .other_actions import Ec2Actions
 
         return Ec2Actions(region)
     if service == "ssm":
-        from moto.ssm.responses import SimpleSystemManagerResponse  # noqa: PLC0415
+        from moto.ssm.responses import SimpleSystemManagerResponse
 
         return SimpleSystemManagerResponse()
     if service == "sts":
-        from moto.sts.responses import TokenResponse  # noqa: PLC0415
+        from moto.sts.responses import TokenResponse
 
         return TokenResponse()
-    from moto.cloudwatch.responses import CloudWatchResponse  # noqa: PLC0415
+    from moto.cloudwatch.responses import CloudWatchResponse
 
     return CloudWatchResponse()
 
 
 def _warm_up(region: Region) -> None:
     """Answer one call a service before the first client asks: reading the service models takes a while."""
-    from moto.core.request import Request  # noqa: PLC0415
+    from moto.core.request import Request
 
     form = {"Content-Type": "application/x-www-form-urlencoded; charset=utf-8"}
     json_call = {

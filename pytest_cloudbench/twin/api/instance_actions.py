@@ -27,7 +27,7 @@ class InstanceActions(RegionActions):
     """RunInstances, Start-, Stop-, Reboot- and TerminateInstances, DescribeInstanceTypes, GetConsoleOutput."""
 
     def run_instances(self) -> Any:
-        region = self.region
+        region = self.home
         asked = self.params
         self.params = with_launch_template(asked, region.backend)
         self.refuse_reserved_tags()
@@ -53,7 +53,7 @@ class InstanceActions(RegionActions):
             before = _state(instance)
             if instance.state == "stopped":
                 instance.launch_time = utcnow()
-                InstanceLifecycle(self.region).start(instance)
+                InstanceLifecycle(self.home).start(instance)
             changes.append(_change(instance, before))
         return ActionResult({"StartingInstances": changes})
 
@@ -72,7 +72,7 @@ class InstanceActions(RegionActions):
         for instance in instances:
             before = _state(instance)
             if instance.state == "running":
-                InstanceLifecycle(self.region).stop(instance, _by_the_user())
+                InstanceLifecycle(self.home).stop(instance, _by_the_user())
             changes.append(_change(instance, before))
         return ActionResult({"StoppingInstances": changes})
 
@@ -83,7 +83,7 @@ class InstanceActions(RegionActions):
         )
         self.error_on_dryrun()
         for instance in instances:
-            InstanceLifecycle(self.region).reboot(instance)
+            InstanceLifecycle(self.home).reboot(instance)
         return EmptyResult()
 
     def terminate_instances(self) -> Any:
@@ -100,7 +100,7 @@ class InstanceActions(RegionActions):
         for instance in instances:
             before = _state(instance)
             if instance.state not in ("shutting-down", "terminated"):
-                InstanceLifecycle(self.region).terminate(instance, _by_the_user())
+                InstanceLifecycle(self.home).terminate(instance, _by_the_user())
             changes.append(_change(instance, before))
         return ActionResult({"TerminatingInstances": changes})
 
@@ -117,17 +117,17 @@ class InstanceActions(RegionActions):
     def describe_instances(self) -> Any:
         if ids := self.params.get("InstanceIds"):
             self.found_instances(ids)
-        self.region.tag_machine_limits()
+        self.home.tag_machine_limits()
         return super().describe_instances()
 
     def describe_tags(self) -> Any:
-        self.region.tag_machine_limits()
+        self.home.tag_machine_limits()
         return super().describe_tags()
 
     def describe_instance_types(self) -> Any:
         names = self.params.get("InstanceTypes") or []
         instance_admission.refuse_unknown_types(names, instance_catalogue())
-        found = self.region.backend.describe_instance_types(names, self._filters_from_querystring())
+        found = self.home.backend.describe_instance_types(names, self._filters_from_querystring())
         start = _page_start(self.params.get("NextToken"))
         size = self.params.get("MaxResults") or _TYPES_A_PAGE
         more = start + size < len(found)
@@ -140,9 +140,9 @@ class InstanceActions(RegionActions):
 
     def get_console_output(self) -> Any:
         instance = self.instance(self.params.get("InstanceId"))
-        text = self.region.last_words.get(instance.id)
+        text = self.home.last_words.get(instance.id)
         if text is None:
-            with self.region.aside():
+            with self.home.aside():
                 text = self._console(instance)
         return ActionResult(
             {
@@ -154,13 +154,13 @@ class InstanceActions(RegionActions):
 
     def _console(self, instance: Any) -> str:
         try:
-            return self.region.plane.console_output(instance.id)
+            return self.home.plane.console_output(instance.id)
         except Exception:  # an instance that has not begun to boot has said nothing yet
             log.debug("no console output of %s", instance.id, exc_info=True)
             return ""
 
     def _write_down(self, request: LaunchRequest) -> Any:
-        params, backend = self.params, self.region.backend
+        params, backend = self.params, self.home.backend
         root = request.root
         reservation = backend.run_instances(
             request.image.id,
@@ -196,6 +196,8 @@ class InstanceActions(RegionActions):
             ],
         )
         for instance in reservation.instances:
+            for card in instance.nics.values():
+                card.delete_on_termination = True
             instance.add_tags(params.get("LaunchTemplateTags") or {})
             for volume in backend.attached_volumes(instance.id):
                 volume.backs_root = True
@@ -205,7 +207,7 @@ class InstanceActions(RegionActions):
         return reservation
 
     def _data_volume(self, instance: Any, device: BlockDevice) -> RegionVolume:
-        backend = self.region.backend
+        backend = self.home.backend
         volume = backend.create_volume(
             size=device.spec.size_gib,
             zone_name=instance.availability_zone,
@@ -220,7 +222,7 @@ class InstanceActions(RegionActions):
 
     @property
     def region_name(self) -> str:
-        name: str = self.region.backend.region_name
+        name: str = self.home.backend.region_name
         return name
 
 

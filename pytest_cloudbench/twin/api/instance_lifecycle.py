@@ -10,6 +10,8 @@ import logging
 from dataclasses import dataclass, field
 from typing import Any
 
+from moto.ec2.models.instances import StateReason
+
 from pytest_cloudbench.twin.plane import HostPlan
 
 from .backend import RegionVolume
@@ -31,10 +33,10 @@ class Launch:
     volumes: list[RegionVolume] = field(default_factory=list)
 
 
-def set_state(instance: Any, name: str, *, reason: tuple[str, str] = ("", ""), transition: str = "") -> None:
+def set_state(instance: Any, name: str, *, reason: tuple[str, str] | None = None, transition: str = "") -> None:
     """Describe an instance as being in a state. ``reason`` is (code, message). The caller holds the lock."""
     instance._state.name, instance._state.code = name, _CODES[name]
-    instance.state_reason.code, instance.state_reason.message = reason
+    instance.state_reason = StateReason(reason[1], reason[0]) if reason else None
     instance._reason = transition
 
 
@@ -76,10 +78,12 @@ class InstanceLifecycle:
             for volume in launch.volumes:
                 region.plane.create_disk(volume.id, volume.size, volume.spec)
             region.plane.boot(launch.plan)
+            region.on_plane.add(instance.id)
             for volume in launch.volumes:
                 region.plane.attach(volume.id, instance.id, volume.attachment.device)
         except Exception as error:
             log.exception("%s did not start", instance.id)
+            region.last_words[instance.id] = str(error)
             self._fail(instance, str(error))
             return
         with region.lock:
@@ -128,7 +132,7 @@ class InstanceLifecycle:
                 self._arrive(instance, "running", "stopped", reason=reason, transition="Server.InternalError")
 
     def _terminate(self, instance: Any) -> None:
-        self._end(instance, ("", ""), "")
+        self._end(instance, USER_SHUTDOWN, instance.state_transition_reason)
 
     def _fail(self, instance: Any, sentence: str) -> None:
         self._end(
@@ -139,14 +143,8 @@ class InstanceLifecycle:
 
     def _end(self, instance: Any, reason: tuple[str, str], transition: str) -> None:
         region = self._region
-        for what, act in (
-            ("console output", lambda: region.last_words.update({instance.id: self._console(instance)})),
-            ("termination", lambda: region.plane.terminate(instance.id)),
-        ):
-            try:
-                act()
-            except Exception:
-                log.exception("%s of %s", what, instance.id)
+        if instance.id in region.on_plane:
+            self._end_host(instance)
         with region.lock:
             volumes = region.backend.attached_volumes(instance.id)
         for volume in volumes:
@@ -157,12 +155,21 @@ class InstanceLifecycle:
             set_state(
                 instance,
                 "terminated",
-                reason=reason if reason[0] else (instance.state_reason.code, instance.state_reason.message),
-                transition=transition or instance.state_transition_reason,
+                reason=reason,
+                transition=transition,
             )
 
-    def _console(self, instance: Any) -> str:
-        return self._region.plane.console_output(instance.id)
+    def _end_host(self, instance: Any) -> None:
+        region = self._region
+        try:
+            region.last_words[instance.id] = region.plane.console_output(instance.id)
+        except Exception:
+            log.exception("console output of %s", instance.id)
+        try:
+            region.plane.terminate(instance.id)
+        except Exception:
+            log.exception("termination of %s", instance.id)
+        region.on_plane.discard(instance.id)
 
     def _let_go(self, volume: RegionVolume) -> None:
         region = self._region
@@ -181,7 +188,7 @@ class InstanceLifecycle:
 
     @staticmethod
     def _arrive(
-        instance: Any, expected: str, name: str, *, reason: tuple[str, str] = ("", ""), transition: str = ""
+        instance: Any, expected: str, name: str, *, reason: tuple[str, str] | None = None, transition: str = ""
     ) -> None:
         """Write the new state down, unless a termination was asked for meanwhile."""
         if instance.state == expected:

@@ -7,6 +7,7 @@ left out here, which is also the truth: this endpoint serves one region.
 
 from __future__ import annotations
 
+import importlib
 import os
 from typing import Any
 
@@ -20,12 +21,12 @@ def load_moto() -> None:
     os.environ["MOTO_ACCOUNT_ID"] = ACCOUNT
     _know_one_region_only()
     _skip_offerings_of_other_regions()
-    import moto.ec2.models  # noqa: PLC0415
-    import moto.ec2.responses  # noqa: PLC0415
+    for module in ("moto.ec2.models", "moto.ec2.responses"):
+        importlib.import_module(module)
 
 
 def _know_one_region_only() -> None:
-    import boto3  # noqa: PLC0415
+    import boto3
 
     def regions(_session: Any, _service: str, partition_name: str = "aws", **_options: Any) -> list[str]:
         return [REGION] if partition_name == "aws" else []
@@ -35,7 +36,7 @@ def _know_one_region_only() -> None:
 
 
 def _skip_offerings_of_other_regions() -> None:
-    from moto.utilities import utils  # noqa: PLC0415
+    from moto.utilities import utils
 
     if getattr(utils.load_resource, "serves_one_region", False):
         return

@@ -55,7 +55,7 @@ class OtherActions(RegionActions):
         return super().delete_security_group()
 
     def _group(self) -> Any | None:
-        backend = self.region.backend
+        backend = self.home.backend
         if group_id := self.params.get("GroupId"):
             return backend.get_security_group_from_id(group_id)
         if name := self.params.get("GroupName"):
@@ -63,13 +63,13 @@ class OtherActions(RegionActions):
         return None
 
     def _refuse_while_used(self, group: Any) -> None:
-        for instance in self.region.instances():
+        for instance in self.home.instances():
             if instance.state != "terminated" and any(one.id == group.id for one in instance.security_groups):
                 raise Refusal(
                     "DependencyViolation",
                     f"resource {group.id} has a dependent object: instance {instance.id} ({instance.state}) uses it",
                 )
-        for other in self.region.backend.describe_security_groups():
+        for other in self.home.backend.describe_security_groups():
             rules = list(other.ingress_rules) + list(other.egress_rules)
             if other.id != group.id and any(
                 source.get("GroupId") == group.id for rule in rules for source in rule.source_groups

@@ -36,9 +36,22 @@ class Region:
         self.lock = threading.Lock()
         self.tokens = ClientTokens()
         self.queues = OperationQueues()
+        self.on_plane: set[str] = set()  # instances that have a host, running or stopped
         self.last_words: dict[str, str] = {}  # console output of instances that are gone
         self.started_at = time.monotonic()
         self.closing = threading.Event()
+        self._machine_is_measured = False
+
+    def measure_machine(self) -> None:
+        """Have the plane find out, beside everything else, what this machine's disks serve."""
+
+        def measure() -> None:
+            try:
+                self._machine_is_measured = self.plane.machine_limits() is not None
+            except Exception:
+                log.exception("measuring what this machine's disks serve")
+
+        threading.Thread(target=measure, name="measure the machine", daemon=True).start()
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
@@ -54,7 +67,8 @@ class Region:
 
     def tag_machine_limits(self) -> None:
         """Publish what this machine's disks serve on every instance. The caller holds the lock."""
-        limits = self.plane.machine_limits()
+        # Asked anew each time: the plane raises the figures when it sees more being served.
+        limits = self.plane.machine_limits() if self._machine_is_measured else None
         if limits is None:
             return
         told = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import threading
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,7 @@ class VolumeActions(RegionActions):
     """CreateVolume, AttachVolume, DetachVolume, ModifyVolume, DeleteVolume."""
 
     def create_volume(self) -> Any:
-        params, region = self.params, self.region
+        params, region = self.params, self.home
         self.refuse_reserved_tags()
         if params.get("SnapshotId"):
             raise Refusal(
@@ -48,7 +49,7 @@ class VolumeActions(RegionActions):
         zone = self._admitted_zone()
         self.error_on_dryrun()
         if known := region.tokens.recall("CreateVolume", params):
-            return ActionResult(known)
+            return ActionResult(_as_created(known))
         volume = region.backend.create_volume(
             size=spec.size_gib,
             zone_name=zone,
@@ -68,11 +69,11 @@ class VolumeActions(RegionActions):
             region.backend.forget_volume(volume)
             region.tokens.forget("CreateVolume", params)
             raise Refusal("InsufficientVolumeCapacity", str(error)) from error
-        volume.state = "available"
-        return ActionResult(volume)
+        volume.disk_state = "available"
+        return ActionResult(_as_created(volume))
 
     def attach_volume(self) -> Any:
-        params, region = self.params, self.region
+        params, region = self.params, self.home
         volume = self._volume(params.get("VolumeId"))
         instance = self.instance(params.get("InstanceId"))
         device = volume_admission.admitted_device_name(params.get("Device"))
@@ -94,7 +95,7 @@ class VolumeActions(RegionActions):
         return ActionResult(_described(attachment, "attaching"))
 
     def detach_volume(self) -> Any:
-        params, region = self.params, self.region
+        params, region = self.params, self.home
         volume = self._volume(params.get("VolumeId"))
         attachment = self._admitted_detachment(volume)
         self.error_on_dryrun()
@@ -111,22 +112,22 @@ class VolumeActions(RegionActions):
         return ActionResult(_described(attachment, "detaching"))
 
     def delete_volume(self) -> Any:
-        region = self.region
+        region = self.home
         volume = self._volume(self.params.get("VolumeId"))
         if volume.attachment:
             raise Refusal(
                 "VolumeInUse", f"Volume {volume.id} is currently attached to {volume.attachment.instance.id}."
             )
-        if volume.state in ("creating", "deleting"):
-            raise Refusal("IncorrectState", f"The volume '{volume.id}' is in the '{volume.state}' state.")
+        if volume.disk_state in ("creating", "deleting"):
+            raise Refusal("IncorrectState", f"The volume '{volume.id}' is in the '{volume.disk_state}' state.")
         self.error_on_dryrun()
-        volume.state = "deleting"
+        volume.disk_state = "deleting"
         try:
             with region.aside():
                 region.plane.delete_disk(volume.id)
         except Exception as error:
             log.exception("deleting %s", volume.id)
-            volume.state = "error"
+            volume.disk_state = "error"
             raise Refusal(
                 "InternalError", f"Volume {volume.id} could not be deleted: {error}", status=400
             ) from error
@@ -134,7 +135,7 @@ class VolumeActions(RegionActions):
         return EmptyResult()
 
     def modify_volume(self) -> Any:
-        params, region = self.params, self.region
+        params, region = self.params, self.home
         volume = self._volume(params.get("VolumeId"))
         if params.get("MultiAttachEnabled"):
             raise Refusal("UnsupportedOperation", "This region attaches a volume to one instance at a time.")
@@ -164,7 +165,7 @@ class VolumeActions(RegionActions):
     def describe_volume_status(self) -> Any:
         wanted = self.params.get("VolumeIds") or []
         volumes = [self._volume(volume_id) for volume_id in wanted] or list(
-            self.region.backend.volumes.values()
+            self.home.backend.volumes.values()
         )
         fine = {"Status": "ok", "Details": [{"Name": "io-enabled", "Status": "passed"}]}
         return ActionResult(
@@ -186,14 +187,14 @@ class VolumeActions(RegionActions):
         return super().describe_volumes()
 
     def _volume(self, volume_id: str | None) -> RegionVolume:
-        volume = self.region.backend.volumes.get(volume_admission.admitted_volume_id(volume_id))
+        volume = self.home.backend.volumes.get(volume_admission.admitted_volume_id(volume_id))
         if volume is None:
             raise Refusal("InvalidVolume.NotFound", f"The volume '{volume_id}' does not exist.")
         found: RegionVolume = volume
         return found
 
     def _admitted_zone(self) -> str:
-        zones = {zone.zone_id: zone.name for zone in self.region.backend.describe_availability_zones()}
+        zones = {zone.zone_id: zone.name for zone in self.home.backend.describe_availability_zones()}
         asked = self.params.get("AvailabilityZone") or self.params.get("AvailabilityZoneId")
         if not asked:
             raise Refusal("MissingParameter", "The request must contain the parameter AvailabilityZone.")
@@ -269,6 +270,13 @@ class VolumeActions(RegionActions):
         if attachment.status == "attaching":
             raise Refusal("IncorrectState", f"Volume '{volume.id}' is in the 'attaching' state.")
         return attachment
+
+
+def _as_created(volume: RegionVolume) -> RegionVolume:
+    """The volume as CreateVolume answers: clients wait for it to become available, as it is by then."""
+    answer = copy.copy(volume)
+    answer.attachment, answer.disk_state = None, "creating"
+    return answer
 
 
 def _described(attachment: Any, state: str) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import dataclasses
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Literal
 
 from pytest_cloudbench.promises.quantities import Iops, Size, Throughput
@@ -56,7 +55,7 @@ class FioJob:
     rate_process: str | None = None
     fsync: int | None = None
     name: str = "cloudbench"
-    options: Mapping[str, Any] = MappingProxyType({})
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict, hash=False)
 
     @classmethod
     def of(
@@ -82,41 +81,48 @@ class FioJob:
             size=None if size is None else _size("size", size),
             rate_iops=_iops(rate_iops),
             rate=_throughput(rate),
-            options=MappingProxyType(options),
+            options=options,
             **fields,
         )
 
     def __post_init__(self) -> None:
-        if self.rw in ("trim", "randtrim", "trimwrite", "randtrimwrite"):
-            raise BadFioJob(f"rw={self.rw!r} discards data instead of moving it and is not measured here")
-        if self.rw not in PATTERNS:
-            raise BadFioJob(f"rw={self.rw!r} is not a pattern: one of {', '.join(PATTERNS)}")
-        for field_name in ("iodepth", "numjobs"):
-            _whole(field_name, getattr(self, field_name), least=1)
-        if self.fsync is not None:
-            _whole("fsync", self.fsync, least=0)
-        _seconds("runtime", self.runtime, above_zero=True)
-        _seconds("ramp_time", self.ramp_time, above_zero=False)
-        if self.bs.bytes < 1:
-            raise BadFioJob(f"bs={self.bs} is no block size")
-        if self.size is not None and self.size.bytes < self.bs.bytes:
-            raise BadFioJob(f"size={self.size} is smaller than one block of {self.bs}")
-        if self.rwmixread is not None:
-            _whole("rwmixread", self.rwmixread, least=0)
-            if self.rwmixread > 100:
-                raise BadFioJob(f"rwmixread={self.rwmixread} is more than 100 per cent")
-            if not self.mixed:
-                raise BadFioJob(f"rwmixread={self.rwmixread} needs rw='rw' or 'randrw', not {self.rw!r}")
-        if self.rate_process is not None and self.rate_process not in _RATE_PROCESSES:
-            raise BadFioJob(f"rate_process={self.rate_process!r} is not one of {', '.join(_RATE_PROCESSES)}")
-        if self.rate_process == "poisson" and self.rate_iops is None and self.rate is None:
-            raise BadFioJob("rate_process='poisson' says when I/Os arrive at a rate: rate_iops= is missing")
+        self._check_pattern()
+        self._check_shape()
         if not self.name or not all(char.isalnum() or char in "-_." for char in self.name):
             raise BadFioJob(f"name={self.name!r}: letters, digits, '-', '_' and '.' only")
         if not self.ioengine:
             raise BadFioJob("ioengine is empty")
-        check_passed_through(self.options, fields=[each.name for each in dataclasses.fields(self)])
+        check_passed_through(self.options)
         self.sections(devices=1)
+
+    def _check_pattern(self) -> None:
+        if self.rw in ("trim", "randtrim", "trimwrite", "randtrimwrite"):
+            raise BadFioJob(f"rw={self.rw!r} discards data instead of moving it and is not measured here")
+        if self.rw not in PATTERNS:
+            raise BadFioJob(f"rw={self.rw!r} is not a pattern: one of {', '.join(PATTERNS)}")
+        if self.rwmixread is None:
+            return
+        if not self.mixed:
+            raise BadFioJob(f"rwmixread={self.rwmixread} needs rw='rw' or 'randrw', not {self.rw!r}")
+        _whole("rwmixread", self.rwmixread, least=0)
+        if self.rwmixread > 100:
+            raise BadFioJob(f"rwmixread={self.rwmixread} is more than 100 per cent")
+
+    def _check_shape(self) -> None:
+        for field_name in ("iodepth", "numjobs"):
+            _whole(field_name, getattr(self, field_name), least=1)
+        if self.fsync is not None:
+            _whole("fsync", self.fsync, least=0)
+        _seconds("runtime", self.runtime, least=1)
+        _seconds("ramp_time", self.ramp_time, least=0)
+        if self.bs.bytes < 1:
+            raise BadFioJob(f"bs={self.bs} is no block size")
+        if self.size is not None and self.size.bytes < self.bs.bytes:
+            raise BadFioJob(f"size={self.size} is smaller than one block of {self.bs}")
+        if self.rate_process is not None and self.rate_process not in _RATE_PROCESSES:
+            raise BadFioJob(f"rate_process={self.rate_process!r} is not one of {', '.join(_RATE_PROCESSES)}")
+        if self.rate_process == "poisson" and self.rate_iops is None and self.rate is None:
+            raise BadFioJob("rate_process='poisson' says when I/Os arrive at a rate: rate_iops= is missing")
 
     @property
     def reads(self) -> bool:
@@ -296,8 +302,6 @@ def _whole(field_name: str, value: Any, *, least: int) -> None:
         raise BadFioJob(f"{field_name}={value!r} is not a whole number of at least {least}")
 
 
-def _seconds(field_name: str, value: Any, *, above_zero: bool) -> None:
-    fits = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not fits or value < 0 or (above_zero and value == 0) or value != int(value):
-        least = 1 if above_zero else 0
+def _seconds(field_name: str, value: Any, *, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < least or value % 1:
         raise BadFioJob(f"{field_name}={value!r} is not a whole number of seconds of at least {least}")

@@ -26,8 +26,12 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(
         ("output", "output_format", "append_terse", "minimal", "terse_version", "bandwidth_log"), _OUTPUT
     ),
-    **dict.fromkeys(("status_interval", "eta", "eta_newline", "eta_interval", "showcmd", "parse_only"), _OUTPUT),
-    **dict.fromkeys(("unified_rw_reporting", "percentile_list", "clat_percentiles", "lat_percentiles"), _OUTPUT),
+    **dict.fromkeys(
+        ("status_interval", "eta", "eta_newline", "eta_interval", "showcmd", "parse_only"), _OUTPUT
+    ),
+    **dict.fromkeys(
+        ("unified_rw_reporting", "percentile_list", "clat_percentiles", "lat_percentiles"), _OUTPUT
+    ),
     **dict.fromkeys(("slat_percentiles", "significant_figures", "stats", "profile", "cmdhelp"), _OUTPUT),
     **dict.fromkeys(("per_job_logs", "log_avg_msec", "log_hist_msec", "log_max_value", "log_offset"), _LOGS),
     **dict.fromkeys(("write_iops_log", "write_bw_log", "write_lat_log", "write_hist_log", "log_prio"), _LOGS),
@@ -48,9 +52,8 @@ REFUSED: dict[str, str] = {
 _NEAREST = 3
 
 
-def check_passed_through(options: Mapping[str, Any], *, fields: Iterable[str]) -> None:
+def check_passed_through(options: Mapping[str, Any]) -> None:
     """Raise BadFioJob for an option that must not reach fio, whatever its version."""
-    del fields
     for name, value in options.items():
         plain = name.replace("-", "_")
         if plain in REFUSED:
@@ -82,9 +85,12 @@ class HostFio:
         self.version = runner.run([self.path, "--version"], idempotent=True).stdout.strip()
         listed = runner.run([self.path, "--cmdhelp=all"], idempotent=True).stdout
         self._known = parse_option_names(listed)
+        self.host_cpus = int(runner.run(["nproc"], idempotent=True).stdout)
         self._engines: dict[str, frozenset[str]] = {}
 
-    def check(self, argv: Sequence[str], *, options: Iterable[str], ioengine: str, sudo: bool = False) -> None:
+    def check(
+        self, argv: Sequence[str], *, options: Iterable[str], ioengine: str, sudo: bool = False
+    ) -> None:
         """Raise UnknownFioOption for an option it does not know, FioRefused for a value it does not take.
 
         Nothing is read, written or started on the target.
@@ -173,7 +179,9 @@ def parse_other_name(stdout: str, stderr: str, name: str) -> str | None:
     if "No such command" in stdout + stderr or "showing closest match" in stdout + stderr:
         return None
     described = stdout.split(":", 1)[0].strip()
-    aliases = [line.split(":", 1)[1].strip() for line in stdout.splitlines() if line.strip().startswith("alias:")]
+    aliases = [
+        line.split(":", 1)[1].strip() for line in stdout.splitlines() if line.strip().startswith("alias:")
+    ]
     return described if described == name or name in aliases else None
 
 

@@ -99,13 +99,19 @@ def _split(text: str, *, exit_code: int, stderr: str) -> tuple[str, dict[str, An
         if exit_code != 0:
             said = fio_words(f"{notes}\n{stderr}")
             raise FioRefused(f"fio ended with exit code {exit_code}: {said}") from None
-        raise FioOutputError(f"fio's JSON is damaged or cut off after {len(text):,} characters: {error}") from None
+        raise FioOutputError(
+            f"fio's JSON is damaged or cut off after {len(text):,} characters: {error}"
+        ) from None
     return notes, document
 
 
-def _direction(jobs: Sequence[Mapping[str, Any]], way: str) -> tuple[Direction | None, list[Mapping[str, Any]]]:
+def _direction(
+    jobs: Sequence[Mapping[str, Any]], way: str
+) -> tuple[Direction | None, list[Mapping[str, Any]]]:
     """A direction summed over jobs, and its latency statistics; None when nothing went that way."""
-    parts = [part for job in jobs if isinstance(part := job.get(way), dict) and _number(part, "total_ios") > 0]
+    parts = [
+        part for job in jobs if isinstance(part := job.get(way), dict) and _number(part, "total_ios") > 0
+    ]
     if not parts:
         return None, []
     stats = [_latency_stats(part) for part in parts]

@@ -7,6 +7,7 @@ into whole numbers, and the remainder goes to the first jobs, so that the sum is
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from pytest_cloudbench.workloads.fio.errors import BadFioJob
 
@@ -47,7 +48,7 @@ def share_rates(
     # A job's share only changes where some remainder ends: between those points the jobs are alike.
     borders = sorted({0, jobs, *(total % jobs for total in totals if total is not None)})
     shares = []
-    for first, end in zip(borders, borders[1:], strict=False):
+    for first, end in pairwise(borders):
         parts = [None if total is None else total // jobs + (first < total % jobs) for total in totals]
         shares.append(RateShare(end - first, *parts))
     return shares

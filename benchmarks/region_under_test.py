@@ -1,0 +1,144 @@
+"""A small region for the governor's benchmarks: instances, volumes, fio inside an instance."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from pytest_cloudbench.promises.instances import EbsLimit
+from pytest_cloudbench.promises.quantities import Iops, Throughput
+from pytest_cloudbench.promises.volumes import VolumeSpec
+from pytest_cloudbench.twin.plane import HostPlan, Plane
+from pytest_cloudbench.twin.slots import take_slot
+from pytest_cloudbench.twin.sweep import sweep_slot
+
+SETTLING_S = 2.0
+
+
+class Region:
+    """A plane with the few calls that a benchmark needs."""
+
+    def __init__(self, plane: Plane, key: Path) -> None:
+        self.plane = plane
+        self._key = key
+        self._addresses: dict[str, str] = {}
+        self._volumes = 0
+
+    def launch(self, instance_id: str, *, iops: float, mbit: float) -> None:
+        """Boot an instance with these EBS limits."""
+        address = self.plane.free_address(0)
+        self._addresses[instance_id] = address
+        limit = EbsLimit(Iops(iops), Throughput.from_mbit(mbit))
+        key = self._key.with_suffix(".pub").read_text()
+        self.plane.boot(
+            HostPlan(instance_id, "benchmark", address, instance_id, "ec2-user", (key,), ebs_limit=limit)
+        )
+
+    def volume(self, instance_id: str, spec: VolumeSpec) -> str:
+        """Make and attach a volume; its device in the instance."""
+        self._volumes += 1
+        volume_id = f"vol-{self._volumes:017x}"
+        self.plane.create_disk(volume_id, spec.size_gib, spec)
+        return "/dev/" + self.plane.attach(volume_id, instance_id, "/dev/sdf")
+
+    def ssh(self, instance_id: str, command: str, timeout_s: float = 120) -> str:
+        """Run a command there by OpenSSH's own client."""
+        done = subprocess.run(
+            [
+                "ssh", "-i", str(self._key), "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
+                "-o", "LogLevel=ERROR", f"ec2-user@{self._addresses[instance_id]}", command,
+            ],
+            capture_output=True, text=True, timeout=timeout_s, check=False,
+        )  # fmt: skip
+        if done.returncode != 0:
+            raise RuntimeError(f"{command!r} failed on {instance_id}: {done.stderr.strip()}")
+        return done.stdout
+
+    def fio(
+        self, instance_id: str, devices: list[str], options: str, other: tuple[list[str], str] | None = None
+    ) -> dict[str, float]:
+        """Run fio there, ``other`` being a second job; IOPS and bytes/s over all, reads and writes apart."""
+        every = (
+            "--ioengine=libaio --direct=1 --group_reporting --time_based --randrepeat=0 --norandommap "
+            "--allow_file_create=0"
+        )
+        command = f"sudo fio --output-format=json --name=b --filename={':'.join(devices)} {every} {options}"
+        if other is not None:
+            command += f" {other[1]} --new_group --filename={':'.join(other[0])} {every}"
+        with self._watching():
+            text = self.ssh(instance_id, command)
+        jobs = json.loads(text[text.index("{") :])["jobs"]
+        total = {"iops": 0.0, "bytes_per_s": 0.0, "read_iops": 0.0, "write_iops": 0.0}
+        for job in jobs:
+            for way in ("read", "write"):
+                total["iops"] += job[way]["iops"]
+                total["bytes_per_s"] += job[way]["bw_bytes"]
+                total[f"{way}_iops"] += job[way]["iops"]
+        return total
+
+    @contextlib.contextmanager
+    def _watching(self) -> Iterator[None]:
+        """Read the devices' counters twenty times a second, from outside, while a load runs."""
+        files = [
+            Path(f"/sys/dev/block/{volume.node.major}:{volume.node.minor}/stat")
+            for volume in self.plane._volumes.values()
+            if volume.node is not None
+        ]
+        self._samples: list[tuple[float, int, int]] = []
+        end = threading.Event()
+
+        def watch() -> None:
+            while not end.wait(0.05):
+                ios = size = 0
+                for file in files:
+                    fields = file.read_text().split()
+                    ios += int(fields[0]) + int(fields[4])
+                    size += (int(fields[2]) + int(fields[6])) * 512
+                self._samples.append((time.monotonic(), ios, size))
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        try:
+            yield
+        finally:
+            end.set()
+            thread.join()
+
+    def served_by_kernel(self, seconds: float, *, size: bool) -> tuple[float, float]:
+        """The lowest and highest rate (IOPS, or MiB/s) of any window of that length at steady load."""
+        which = 2 if size else 1
+        moving = [
+            now for before, now in zip(self._samples, self._samples[1:], strict=False) if now[1] > before[1]
+        ]
+        start, end = moving[0][0] + SETTLING_S, moving[-1][0] - SETTLING_S / 10
+        steady = [sample for sample in self._samples if start <= sample[0] <= end]
+        rates = []
+        for first in steady:
+            last = next((sample for sample in steady if sample[0] >= first[0] + seconds), None)
+            if last is None:
+                break
+            rates.append((last[which] - first[which]) / (last[0] - first[0]) / (1024**2 if size else 1))
+        return (min(rates), max(rates)) if rates else (float("nan"), float("nan"))
+
+
+@contextlib.contextmanager
+def region() -> Iterator[Region]:
+    """A region that is gone when the block ends."""
+    with tempfile.TemporaryDirectory() as directory:
+        key = Path(directory) / "key"
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+        slot = take_slot(sweep_slot)
+        try:
+            plane = Plane(slot)
+            try:
+                yield Region(plane, key)
+            finally:
+                plane.close()
+        finally:
+            slot.give_back()

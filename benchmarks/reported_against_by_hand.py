@@ -1,0 +1,68 @@
+"""The figure the plugin reports against the same fio command typed by hand into the same host."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+TEST = '''
+import json
+import statistics
+import subprocess
+
+import pytest
+from pytest_cloudbench import io2
+
+ROUNDS = {rounds}
+
+
+def by_hand(instance, key_file, device):
+    """What a person types: ssh, and fio's own words."""
+    command = (
+        f"sudo fio --name=hand --filename={{device}} --rw={{RW}} --bs={{BS}} --iodepth=16 --numjobs=16 "
+        "--ioengine=libaio --direct=1 --time_based --runtime=6 --ramp_time=1 --group_reporting --output-format=json"
+    )
+    launched = instance.launched
+    options = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"]
+    ssh = ["ssh", "-i", str(key_file), *options, f"{{launched.login_user}}@{{launched.address}}", command]
+    text = subprocess.run(ssh, check=True, capture_output=True, text=True).stdout
+    job = json.loads(text[text.index("{{") :])["jobs"][0]
+    return job["read"]["iops"] + job["write"]["iops"]
+
+
+RW, BS = "randread", "4k"
+
+
+@pytest.mark.ec2_instance("c5.18xlarge")
+@pytest.mark.ebs_volume(io2(size_gib=80, iops={iops}))
+def test_it(ec2_instance, ebs_volume, fio, tmp_path):
+    key_file = tmp_path / "key"
+    key_file.touch(mode=0o600)
+    key_file.write_text(ec2_instance.launched.private_key)
+    ratios = []
+    for _ in range(ROUNDS):
+        reported = fio(ebs_volume, rw=RW, bs=BS, iodepth=16, numjobs=16, runtime=6, ramp_time=1).iops
+        typed = by_hand(ec2_instance, key_file, ebs_volume.path)
+        ratios.append(reported / typed)
+        print(f"reported {{reported:,.0f}} IOPS, by hand {{typed:,.0f}} IOPS, ratio {{ratios[-1]:.4f}}")
+    print(f"median ratio {{statistics.median(ratios):.4f}}; wanted: within 0.5 % of 1")
+'''
+
+
+def main() -> None:
+    """Run both in turn on one volume."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--iops", type=int, default=80_000)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        Path(name, "test_it.py").write_text(TEST.format(rounds=options.rounds, iops=options.iops))
+        command = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider"]
+        sys.exit(subprocess.run(command, cwd=name, check=False).returncode)
+
+
+if __name__ == "__main__":
+    main()

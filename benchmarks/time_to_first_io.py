@@ -1,0 +1,60 @@
+"""From the start of pytest to fio's first I/O on the embedded region."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+TEST = """
+import json
+import pathlib
+
+import pytest
+from pytest_cloudbench import io2
+
+
+@pytest.mark.ec2_instance("c5.18xlarge")
+@pytest.mark.ebs_volume(io2(size_gib=80, iops=80_000))
+def test_it(ebs_volume, fio):
+    run = fio(ebs_volume, rw="randread", bs="4k", iodepth=16, numjobs=4, runtime=2)
+    pathlib.Path("result.json").write_bytes(run.raw["result.json"])
+"""
+
+
+def first_io_s(folder: Path) -> tuple[float, float]:
+    """Seconds from starting pytest to fio's first I/O, and to the end of pytest."""
+    began = time.time()
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    ended = time.time()
+    text = (folder / "result.json").read_text()
+    result = json.loads(text[text.index("{") :])
+    # fio's clock when it printed, less what its jobs ran: both of this machine.
+    return result["timestamp_ms"] / 1000 - max(
+        job["job_runtime"] for job in result["jobs"]
+    ) / 1000 - began, ended - began
+
+
+def main() -> None:
+    """Run the same small test several times and print the times."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    rounds = parser.parse_args().rounds
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "test_it.py").write_text(TEST)
+        times = [first_io_s(folder) for _ in range(rounds)]
+    for first, whole in times:
+        print(f"first I/O after {first:.2f} s, all over after {whole:.2f} s")
+    median = statistics.median(first for first, _ in times)
+    print(f"median {median:.2f} s to the first I/O; wanted: at most 4 s; ratio {median / 4:.2f}")
+
+
+if __name__ == "__main__":
+    main()

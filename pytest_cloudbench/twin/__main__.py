@@ -1,0 +1,121 @@
+"""``python -m pytest_cloudbench.twin``: serve an embedded region, and look after those that there are."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit status of the process."""
+    asked = _parser().parse_args(argv)
+    status: int = asked.run(asked)
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m pytest_cloudbench.twin", description="An EC2 region embedded in this machine."
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    serve = commands.add_parser("serve", help="serve a region until its standard input ends")
+    serve.add_argument("--keep", action="store_true", help="keep it until `down`, whatever its standard input does")
+    serve.add_argument(
+        "--backing", type=Path, metavar="DIR", help="keep the volumes' data in this directory instead of in memory"
+    )
+    serve.add_argument("--owner", type=int, metavar="UID", help="the user who may read a kept region's key")
+    serve.set_defaults(run=_serve)
+
+    down = commands.add_parser("down", help="end the kept regions")
+    down.add_argument("slots", nargs="*", type=int, metavar="SLOT", help="these slots only, leased ones too")
+    down.set_defaults(run=_down)
+
+    status = commands.add_parser("status", help="list the regions of this machine")
+    status.add_argument("--json", action="store_true", help="for programs")
+    status.set_defaults(run=_status)
+
+    doctor = commands.add_parser("doctor", help="say what this machine can do and what it lacks")
+    doctor.add_argument("--json", action="store_true", help="for programs")
+    doctor.set_defaults(run=_doctor)
+
+    sweep = commands.add_parser("sweep", help="remove what killed regions left")
+    sweep.set_defaults(run=_sweep)
+    return parser
+
+
+def _serve(asked: argparse.Namespace) -> int:
+    from pytest_cloudbench.twin.serve import serve
+
+    return serve(keep=asked.keep, backing=asked.backing, owner=asked.owner)
+
+
+def _down(asked: argparse.Namespace) -> int:
+    from pytest_cloudbench.twin.regions import END_LIMIT_S, end_kept_regions
+    from pytest_cloudbench.twin.sweep import sweep
+
+    if not _is_root("down"):
+        return 1
+    ended, stuck = end_kept_regions(asked.slots or None)
+    sweep()
+    for slot in ended:
+        print(f"slot {slot}: ended")
+    for slot in stuck:
+        print(f"slot {slot}: still there {END_LIMIT_S:.0f} s after being asked to end", file=sys.stderr)
+    if not ended and not stuck:
+        print("no kept region is up")
+    return 1 if stuck else 0
+
+
+def _status(asked: argparse.Namespace) -> int:
+    from pytest_cloudbench.twin.regions import region_statuses
+
+    statuses = region_statuses()
+    if asked.json:
+        print(json.dumps([status.to_json() for status in statuses]))
+        return 0
+    for status in statuses:
+        print(status)
+    if not statuses:
+        print("no region is up")
+    return 0
+
+
+def _doctor(asked: argparse.Namespace) -> int:
+    from pytest_cloudbench.twin import doctor
+
+    findings = doctor.examine()
+    if asked.json:
+        print(json.dumps([finding.to_json() for finding in findings]))
+    else:
+        for finding in findings:
+            print(finding)
+    return 0 if all(finding.ok for finding in findings) else 1
+
+
+def _sweep(_asked: argparse.Namespace) -> int:
+    from pytest_cloudbench.twin.sweep import sweep
+
+    if not _is_root("sweep"):
+        return 1
+    swept = sweep()
+    for slot in swept:
+        print(f"slot {slot}: swept")
+    if not swept:
+        print("nothing was left behind")
+    return 0
+
+
+def _is_root(command: str) -> bool:
+    if os.geteuid() == 0:
+        return True
+    print(f"`{command}` needs root: the regions run as root.", file=sys.stderr)
+    return False
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,207 @@
+"""What this machine can and cannot do for an embedded region, each with the remedy. Changes nothing."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pytest_cloudbench.twin.disks import GIB, memory_available
+from pytest_cloudbench.twin.throttle import blkio_root, cgroup_version, needs_delegated_scope
+
+State = Literal["ok", "missing", "limited"]
+_APT = "apt-get install -y {}"
+_TOOLS = {
+    # program: (package of Debian and Ubuntu, whether a region cannot do without, what it is for)
+    "fio": ("fio", True, "the load on volumes, and what this machine's disks serve"),
+    "sshd": ("openssh-server", True, "logging in to instances"),
+    "ssh-keygen": ("openssh-client", True, "host keys of instances"),
+    "sudo": ("sudo", True, "the login user's root rights in instances"),
+    "ip": ("iproute2", True, "the region's network"),
+    "unshare": ("util-linux", True, "the region's network namespace"),
+    "mount": ("mount", True, "file systems in instances"),
+    "mkfs.ext4": ("e2fsprogs", True, "file systems in instances"),
+    "mkfs.xfs": ("xfsprogs", False, "XFS in instances"),
+    "tc": ("iproute2", False, "shaping the network"),
+    "iperf3": ("iperf3", False, "network loads"),
+    "nvme": ("nvme-cli", False, "NVMe commands beyond the EBS throttle counters"),
+}
+_SBIN = "/usr/sbin:/sbin:/usr/local/sbin"
+_LITTLE_MEMORY = 4 * GIB
+_TOO_LITTLE_MEMORY = GIB
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing looked at. "missing" means that a region cannot run, "limited" that it can do less."""
+
+    name: str
+    state: State
+    finding: str
+    remedy: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        remedy = f"\n{'':12}remedy: {self.remedy}" if self.remedy else ""
+        return f"{self.state:8}{self.name}: {self.finding}{remedy}"
+
+
+def examine() -> list[Check]:
+    """Look at everything a region needs."""
+    return [look() for look in _LOOKS] + [_tool(program) for program in _TOOLS]
+
+
+def what_is_missing(checks: list[Check]) -> list[Check]:
+    """Those without which no region can run."""
+    return [check for check in checks if check.state == "missing"]
+
+
+def find_tool(program: str) -> str | None:
+    """Where a program is, /sbin included, which a login user's PATH may leave out."""
+    return shutil.which(program, path=f"{os.environ.get('PATH', os.defpath)}:{_SBIN}")
+
+
+def _tool(program: str) -> Check:
+    package, needed, purpose = _TOOLS[program]
+    place = find_tool(program)
+    if place is not None:
+        return Check(program, "ok", place)
+    return Check(program, "missing" if needed else "limited", f"not found; {purpose}", _APT.format(package))
+
+
+def _root() -> Check:
+    if os.geteuid() == 0:
+        return Check("root", "ok", "running as root")
+    sudo = find_tool("sudo")
+    if sudo is not None:
+        done = subprocess.run([sudo, "-n", "true"], capture_output=True, timeout=10, check=False)
+        if done.returncode == 0:
+            return Check("root", "ok", "sudo -n works")
+    return Check(
+        "root", "missing", "neither root nor sudo without a password",
+        "run as root, or allow this user sudo without a password (NOPASSWD in sudoers)",
+    )  # fmt: skip
+
+
+def _python() -> Check:
+    version = platform.python_version()
+    if sys.version_info < (3, 10):
+        return Check("python", "missing", version, "use Python 3.10 or later")
+    try:
+        import ctypes  # noqa: F401, PLC0415 - some builds of Python lack it
+    except ImportError:
+        return Check("python", "missing", f"{version} without ctypes", _APT.format("libffi-dev, build Python again"))
+    return Check("python", "ok", f"{version} at {sys.executable}")
+
+
+def _loop_devices() -> Check:
+    if Path("/dev/loop-control").exists():
+        return Check("loop devices", "ok", "/dev/loop-control is there")
+    return Check("loop devices", "missing", "no /dev/loop-control", "modprobe loop")
+
+
+def _loop_direct_io() -> Check:
+    release = tuple(int(part) for part in platform.release().split("-")[0].split(".")[:2] if part.isdigit())
+    if release >= (6, 6):
+        return Check("loop direct I/O", "ok", f"kernel {platform.release()} does direct I/O on tmpfs")
+    return Check(
+        "loop direct I/O", "limited", f"kernel {platform.release()} has no direct I/O on tmpfs (6.6 has)",
+        "nothing to do: rates are somewhat lower",
+    )  # fmt: skip
+
+
+def _io_control() -> Check:
+    version = cgroup_version()
+    if version == 1:
+        return Check("cgroup io control", "ok", f"version 1, {blkio_root()}")
+    if version == 2:
+        scope = ", in a delegated scope" if needs_delegated_scope() else ""
+        if scope and find_tool("systemd-run") is None:
+            return Check("cgroup io control", "missing", "systemd without systemd-run", _APT.format("systemd"))
+        return Check("cgroup io control", "ok", f"version 2{scope}")
+    return Check(
+        "cgroup io control", "missing", "neither blkio.throttle (version 1) nor io (version 2)",
+        "boot a kernel with CONFIG_BLK_DEV_THROTTLING; in a container, run it with --privileged",
+    )  # fmt: skip
+
+
+def _namespaces() -> Check:
+    missing = [name for name in ("mnt", "net", "pid", "uts", "ipc") if not Path(f"/proc/self/ns/{name}").exists()]
+    if missing:
+        return Check(
+            "namespaces", "missing", f"the kernel has no {', '.join(missing)} namespaces", "boot a stock kernel"
+        )
+    if os.geteuid() != 0:
+        return Check("namespaces", "ok", "mnt, net, pid, uts, ipc")
+    done = subprocess.run(
+        ["unshare", "--mount", "--net", "--pid", "--uts", "--ipc", "--fork", "true"],
+        capture_output=True, text=True, timeout=10, check=False,
+    )  # fmt: skip
+    if done.returncode != 0:
+        return Check(
+            "namespaces", "missing", f"they cannot be made: {done.stderr.strip()}",
+            "in a container, run it with --privileged",
+        )  # fmt: skip
+    return Check("namespaces", "ok", "mnt, net, pid, uts, ipc")
+
+
+def _overlay() -> Check:
+    if "\toverlay\n" in Path("/proc/filesystems").read_text():
+        return Check("overlay", "ok", "the kernel has overlayfs")
+    done = subprocess.run(["modinfo", "overlay"], capture_output=True, timeout=10, check=False) if find_tool(
+        "modinfo"
+    ) else None  # fmt: skip
+    if done is not None and done.returncode == 0:
+        return Check("overlay", "ok", "overlayfs is a module, loaded when needed")
+    return Check("overlay", "missing", "the kernel has no overlayfs", "modprobe overlay")
+
+
+def _bridge() -> Check:
+    if Path("/sys/module/bridge").exists() or os.geteuid() != 0 or find_tool("ip") is None:
+        return Check("bridge and veth", "ok", "assumed: nothing says otherwise")
+    done = subprocess.run(
+        ["unshare", "--net", "sh", "-c", "ip link add b type bridge && ip link add v type veth peer name w"],
+        capture_output=True, text=True, timeout=10, check=False,
+    )  # fmt: skip
+    if done.returncode == 0:
+        return Check("bridge and veth", "ok", "made and removed")
+    return Check("bridge and veth", "missing", done.stderr.strip(), "modprobe bridge veth")
+
+
+def _traffic_control() -> Check:
+    if find_tool("tc") is None:
+        return Check("traffic control", "limited", "no tc: the network is not shaped", _APT.format("iproute2"))
+    if os.geteuid() != 0:
+        return Check("traffic control", "ok", "tc is there; htb can be tried by root only")
+    done = subprocess.run(
+        ["unshare", "--net", "tc", "qdisc", "add", "dev", "lo", "root", "htb"],
+        capture_output=True, text=True, timeout=10, check=False,
+    )  # fmt: skip
+    if done.returncode == 0:
+        return Check("traffic control", "ok", "tc with htb")
+    return Check("traffic control", "limited", f"no htb: {done.stderr.strip()}", "modprobe sch_htb")
+
+
+def _memory() -> Check:
+    available = memory_available()
+    text = f"{available / GIB:.1f} GiB available, most of it for volumes' data"
+    if available < _TOO_LITTLE_MEMORY:
+        return Check("memory for volumes", "missing", text, "free memory, or keep volumes in a directory: --backing DIR")
+    if available < _LITTLE_MEMORY:
+        return Check("memory for volumes", "limited", text, "keep volumes in a directory: --backing DIR")
+    return Check("memory for volumes", "ok", text)
+
+
+_LOOKS: tuple[Callable[[], Check], ...] = (
+    _root, _python, _loop_devices, _loop_direct_io, _io_control, _namespaces, _overlay, _bridge,
+    _traffic_control, _memory,
+)  # fmt: skip

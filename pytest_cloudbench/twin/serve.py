@@ -1,0 +1,216 @@
+"""One region, from the start of its process to its end.
+
+The process prints one line of JSON on its standard output once clients may come, or one with "error" and "remedy"
+when it cannot serve. It ends when its standard input does (the lease of whoever started it), or on SIGTERM or
+SIGINT; a kept region has no lease.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_cloudbench.twin.access import Access, RegionRecord, say, write_access, write_record
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.twin.slots import Slot
+
+CANNOT_SERVE = 3  # the exit status beside an "error" line
+_IN_SCOPE = "CLOUDBENCH_TWIN_IN_SCOPE"
+
+log = logging.getLogger(__name__)
+
+
+class CannotServe(RuntimeError):
+    """The region cannot come up. ``remedy`` says what to do about it."""
+
+    def __init__(self, sentence: str, remedy: str) -> None:
+        super().__init__(sentence)
+        self.remedy = remedy
+
+
+def serve(*, keep: bool = False, backing: Path | None = None, owner: int | None = None) -> int:
+    """Serve one region until it is asked to end; the exit status of the process.
+
+    ``backing`` is a directory for the volumes' data (memory when None), ``owner`` the user id that a kept
+    region's key is left to.
+    """
+    try:
+        _refuse_without_root()
+        _refuse_without_moto()
+        _enter_delegated_scope()
+        return _serve(keep=keep, backing=backing, owner=owner)
+    except CannotServe as error:
+        say(sys.stdout, {"error": str(error), "remedy": error.remedy})
+        return CANNOT_SERVE
+
+
+def _serve(*, keep: bool, backing: Path | None, owner: int | None) -> int:
+    from pytest_cloudbench.twin.api.front import Front, Ground
+
+    end = _ended_by_signals(keep=keep)
+    front = Front()
+    closers: list[tuple[str, Callable[[], None]]] = []
+    try:
+        front.start()  # its services load while the plane is being prepared
+        closers.append(("the endpoint", front.close))
+        slot = _take_slot()
+        closers.append(("the slot", slot.give_back))
+        _log_to(slot.directory / "log")
+        plane = _make_plane(slot, backing)
+        closers.append(("the plane", plane.close))
+        front.open(Ground(plane, slot.network, _zone_networks(slot)))
+        access = Access(
+            endpoint_url=front.url,
+            region=front.region_name,
+            access_key=front.access_key.key_id,
+            secret_key=front.access_key.secret,
+            ssh_from_cidr=f"{plane.caller_address}/32",
+            pid=os.getpid(),
+            slot=slot.number,
+            version=_version(),
+        )
+        write_record(slot.directory, RegionRecord(slot.number, access.pid, access.endpoint_url, keep, time.time()))
+        if keep:
+            write_access(slot.directory, access, _owner(owner))
+        say(sys.stdout, asdict(access))
+        if not keep:
+            threading.Thread(target=_watch_lease, args=(end,), name="lease", daemon=True).start()
+        end.wait()
+        return 0
+    finally:
+        _close(closers)
+
+
+def _refuse_without_root() -> None:
+    if os.geteuid() != 0:
+        raise CannotServe(
+            "The embedded region needs root: it makes network namespaces, loop devices and I/O limits.",
+            "Run it as root, or allow this user `sudo -n` (password-less sudo) for it.",
+        )
+
+
+def _refuse_without_moto() -> None:
+    for module in ("moto", "werkzeug"):
+        if importlib.util.find_spec(module) is None:
+            raise CannotServe(
+                f"The embedded region needs the Python package {module}, which is not installed for {sys.executable}.",
+                "Install the extra: pip install 'pytest-cloudbench[twin]'",
+            )
+
+
+def _enter_delegated_scope() -> None:
+    """Start this process over in a scope whose io controller systemd leaves alone, where that is needed."""
+    from pytest_cloudbench.twin import throttle
+
+    if os.environ.get(_IN_SCOPE) or not throttle.needs_delegated_scope():
+        return
+    command = ["systemd-run", "--scope", "--quiet", "--collect", "-p", "Delegate=yes", "--"]
+    # Not sys.argv: it has lost the `-m`.
+    again = [sys.executable, *sys.orig_argv[1:]]
+    try:
+        os.execvpe(command[0], [*command, *again], {**os.environ, _IN_SCOPE: "1"})
+    except OSError as error:
+        raise CannotServe(
+            f"systemd-run could not be started ({error.strerror}), so the limits on volumes would not last.",
+            "Install systemd's systemd-run, or start the region in a scope with Delegate=yes.",
+        ) from error
+
+
+def _take_slot() -> Slot:
+    from pytest_cloudbench.twin.slots import NoFreeSlot, take_slot
+    from pytest_cloudbench.twin.sweep import sweep, sweep_slot
+
+    try:
+        sweep()
+        return take_slot(sweep_slot)
+    except NoFreeSlot as error:
+        raise CannotServe(str(error), "See `cloudbench twin status`.") from error
+    except OSError as error:
+        raise CannotServe(
+            f"No slot could be taken: {error}.", "See `cloudbench twin doctor` for what this machine lacks."
+        ) from error
+
+
+def _make_plane(slot: Slot, backing: Path | None) -> Any:
+    from pytest_cloudbench.twin.plane import Plane
+
+    try:
+        return Plane(slot, backing=backing)
+    except (RuntimeError, OSError) as error:
+        log.exception("the plane")
+        raise CannotServe(
+            f"The embedded region did not come up: {error}", "See `cloudbench twin doctor` for what this machine lacks."
+        ) from error
+
+
+def _zone_networks(slot: Slot) -> list[Any]:
+    from pytest_cloudbench.twin.slots import ZONES
+
+    return [slot.zone_network(index) for index in range(ZONES)]
+
+
+def _ended_by_signals(*, keep: bool) -> threading.Event:
+    """An event that SIGTERM and SIGINT set, however often they come."""
+    end = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: end.set())
+    if keep:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        with contextlib.suppress(OSError):
+            os.setsid()
+    else:
+        signal.signal(signal.SIGHUP, lambda _number, _frame: end.set())
+    return end
+
+
+def _watch_lease(end: threading.Event) -> None:
+    with contextlib.suppress(OSError):
+        while os.read(0, 4096):
+            pass
+    end.set()
+
+
+def _close(closers: list[tuple[str, Callable[[], None]]]) -> None:
+    """Undo in reverse order, but stop answering first; go on whatever fails."""
+    order = [*closers[:1], *reversed(closers[1:])]
+    for what, close in order:
+        try:
+            close()
+        except Exception as error:
+            log.exception("closing %s", what)
+            print(f"closing {what}: {error}", file=sys.stderr)
+
+
+def _log_to(path: Path) -> None:
+    logging.basicConfig(
+        filename=path, level=logging.INFO, format="%(asctime)s %(levelname)s %(threadName)s %(name)s: %(message)s"
+    )
+    os.chmod(path, 0o600)
+
+
+def _owner(asked: int | None) -> int:
+    if asked is not None:
+        return asked
+    told = os.environ.get("SUDO_UID", "")
+    return int(told) if told.isdigit() else os.getuid()
+
+
+def _version() -> str:
+    from importlib import metadata
+
+    try:
+        return metadata.version("pytest-cloudbench")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+

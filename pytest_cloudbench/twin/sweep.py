@@ -1,0 +1,57 @@
+"""Removing what regions left that were killed. The kernel has removed most of it already."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from pytest_cloudbench.twin.slots import BASE, Slot, numbers_with_records, try_lock
+from pytest_cloudbench.twin.throttle import Journal, lift_leftovers
+
+
+def sweep_slot(number: int, base: Path = BASE) -> bool:
+    """Remove what is left of a slot whose lock the caller holds. Whether there was anything.
+
+    Devices that a living region uses by now keep their limits: they are that region's.
+    """
+    slot = Slot(number, base)
+    entries = Journal.read(slot.directory)
+    in_use: set[str] = set()
+    for other in numbers_with_records(base):
+        if other != number and _alive(other, base):
+            in_use |= Journal.read(Slot(other, base).directory)
+    lift_leftovers(entries, in_use)
+    link = Path("/sys/class/net") / slot.interface
+    was_there = slot.directory.exists() or link.exists()
+    if link.exists():
+        subprocess.run(["ip", "link", "delete", slot.interface], capture_output=True, timeout=20, check=False)
+    shutil.rmtree(slot.directory, ignore_errors=True)
+    return was_there
+
+
+def _alive(number: int, base: Path) -> bool:
+    lock = try_lock(number, base)
+    if lock is None:
+        return True
+    os.close(lock)
+    return False
+
+
+def sweep(base: Path = BASE) -> list[int]:
+    """Sweep every slot that nobody owns. The numbers of those that had something left."""
+    swept = []
+    for number in numbers_with_records(base):
+        lock = try_lock(number, base)
+        if lock is None:
+            continue
+        try:
+            if sweep_slot(number, base):
+                swept.append(number)
+            with contextlib.suppress(FileNotFoundError):
+                (base / f"{number}.lock").unlink()
+        finally:
+            os.close(lock)
+    return swept

@@ -1,0 +1,199 @@
+"""Running a fio job on a target: checked first, started exactly once, watched, read into a measurement."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import time
+from collections.abc import Callable
+from datetime import datetime, timezone
+
+from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.verdicts.observation import GeneratorLoad
+from pytest_cloudbench.verdicts.throttling import ThrottleDelta
+from pytest_cloudbench.workloads.fio.errors import FioError, FioTimedOut
+from pytest_cloudbench.workloads.fio.job import RESULT_FILE, FioJob
+from pytest_cloudbench.workloads.fio.options import HostFio, fio_of
+from pytest_cloudbench.workloads.fio.output import FioResult, parse_output
+from pytest_cloudbench.workloads.fio.progress import Progress, ProgressReader
+from pytest_cloudbench.workloads.fio.series_logs import LOGS, series_from_logs
+from pytest_cloudbench.workloads.fio.space import check_target
+from pytest_cloudbench.workloads.measurement import Measurement
+from pytest_cloudbench.workloads.pace import Pace, paced
+from pytest_cloudbench.workloads.runner import Job
+from pytest_cloudbench.workloads.target import CountersSnapshot, Target
+
+_SLOWEST_LAYOUT = 10 * 1024 * 1024
+"""Bytes a second below which laying out files counts as hanging."""
+_SPARE_S = 120.0
+_LAYOUT_SEEN_S = 2.0
+_SHORT_RUN = 0.95
+
+
+def run_fio(
+    target: Target,
+    job: FioJob,
+    *,
+    pace: Pace = Pace.FULL,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Measurement:
+    """Run `job` on `target` once and return what it measured.
+
+    on_progress: called about once a second while it runs. Nothing is printed here.
+
+    Raises, before anything is started: BadFioJob, UnknownFioOption, TargetError, FioRefused (a value fio
+    does not take), and what target.prove_writable() raises. After: FioRefused, FioOutputError,
+    FioTimedOut, and the runner's errors for a lost host or a vanished job.
+    Interrupted (Ctrl-C), it ends fio on the host and raises the interrupt again.
+    """
+    conditions: tuple[str, ...]
+    job, conditions = paced(job, pace, lays_out_files=target.kind == "directory")
+    check_target(target, job)
+    fio = fio_of(target.runner)
+    argv = job.to_argv(target.kind, target.paths, fio=fio.path)
+    # Raw devices belong to root; a mounted directory was handed to the login user.
+    as_root = target.kind == "block"
+    fio.check(argv, options=job.options, ioengine=job.ioengine, sudo=as_root)
+    run = _Run(target, job, on_progress)
+    started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    running = target.runner.start_job(argv, sudo=as_root, name="fio")
+    try:
+        exit_code = run.watch(running)
+        counters = run.counters_gained()
+        files = running.fetch([RESULT_FILE, "stderr", *LOGS])
+    except BaseException as error:
+        _end(running, error)
+        raise
+    with contextlib.suppress(Exception):
+        running.cleanup()
+    result = parse_output(
+        files.get(RESULT_FILE),
+        exit_code=exit_code,
+        stderr=files.get("stderr", b"").decode("utf-8", "replace"),
+    )
+    return _measurement(
+        target,
+        job,
+        fio,
+        result,
+        files=files,
+        counters=counters,
+        conditions=(*conditions, *_short(job, result)),
+        argv=argv,
+        started_at=started_at,
+    )
+
+
+class _Run:
+    """One run while it is being watched: its progress, its expected end, its counters."""
+
+    def __init__(self, target: Target, job: FioJob, on_progress: Callable[[Progress], None] | None) -> None:
+        self._target = target
+        self._length_s = job.runtime + job.ramp_time
+        laid_out = job.size.bytes * job.numjobs if job.size and target.kind == "directory" else 0
+        self._limit_s = self._length_s * 1.2 + laid_out / _SLOWEST_LAYOUT + _SPARE_S
+        self._on_progress = on_progress
+        self._reader = ProgressReader()
+        self._before: CountersSnapshot | None = target.counters()
+        self._began = time.monotonic()
+        self._load_began: float | None = None
+
+    def watch(self, running: Job) -> int:
+        """Wait for the end; the exit code. A run far beyond its time is ended: FioTimedOut."""
+        deadline = self._began + self._limit_s
+        try:
+            state = running.wait(self._limit_s, remaining_s=self._remaining_s, on_output=self._take)
+        except Exception as error:
+            if time.monotonic() < deadline or isinstance(error, FioError):
+                raise
+            raise FioTimedOut(
+                f"fio on {running.describe} still ran after {self._limit_s:.0f} s, "
+                f"with a run time of {self._length_s:g} s: it was ended"
+            ) from error
+        return state.exit_code if state.exit_code is not None else 0
+
+    def counters_gained(self) -> ThrottleDelta | None:
+        """What the throttle counters gained since the load began."""
+        before = self._before
+        after = self._target.counters() if before is not None else None
+        return after.since(before) if before is not None and after is not None else None
+
+    def _remaining_s(self) -> float | None:
+        return None if self._load_began is None else self._load_began + self._length_s - time.monotonic()
+
+    def _take(self, output: str) -> None:
+        for progress in self._reader.feed(output):
+            if self._load_began is None:
+                # The first line comes up to a second into the load: eta says how far.
+                left_s = progress.eta_s if progress.eta_s is not None else self._length_s
+                self._load_began = time.monotonic() - max(0.0, min(2.0, self._length_s - left_s))
+                if self._before is not None and time.monotonic() - self._began > _LAYOUT_SEEN_S:
+                    # Files were laid out before: that throttling is not this measurement's.
+                    self._before = self._target.counters()
+            if self._on_progress is not None:
+                self._on_progress(progress)
+
+
+def _end(running: Job, error: BaseException) -> None:
+    """Leave nothing running on the host, whatever went wrong. The first error is the one to be seen."""
+    with contextlib.suppress(Exception):
+        running.kill()
+    if isinstance(error, (KeyboardInterrupt, FioTimedOut)):
+        with contextlib.suppress(Exception):
+            running.cleanup()
+
+
+def _short(job: FioJob, result: FioResult) -> tuple[str, ...]:
+    if result.runtime_s >= job.runtime * _SHORT_RUN:
+        return ()
+    return (f"fio ran {result.runtime_s:.1f} s of {job.runtime:g} s",)
+
+
+def _measurement(
+    target: Target,
+    job: FioJob,
+    fio: HostFio,
+    result: FioResult,
+    *,
+    files: dict[str, bytes],
+    counters: ThrottleDelta | None,
+    conditions: tuple[str, ...],
+    argv: tuple[str, ...],
+    started_at: str,
+) -> Measurement:
+    devices = len(target.paths) if target.kind == "block" else 1
+    busy = result.cpu_percent_user + result.cpu_percent_system
+    return Measurement(
+        workload=f"fio {job.rw} {_short_size(job.bs)}",
+        iops=result.iops,
+        throughput_mib=result.throughput_mib,
+        read=result.read,
+        write=result.write,
+        latency=result.latency,
+        series=series_from_logs(files, runtime_s=result.runtime_s),
+        block_size=job.bs,
+        sequential=job.sequential,
+        outstanding_asked=job.outstanding(devices),
+        runtime_s=result.runtime_s,
+        command=shlex.join(argv),
+        tool_version=result.version,
+        host=target.runner.label,
+        target=target.label,
+        started_at=started_at,
+        envelope=target.envelope(job.bs, sequential=job.sequential),
+        counters=counters,
+        generator=GeneratorLoad(
+            cpu_percent_busiest=busy, cpu_percent_total=busy * job.numjobs * devices, cpus=fio.host_cpus
+        ),
+        rate_asked=job.rate_iops or job.rate,
+        conditions=conditions,
+        asked=job.asked(),
+        raw=files,
+    )
+
+
+def _short_size(size: Size) -> str:
+    for unit, letter in ((1 << 20, "m"), (1 << 10, "k")):
+        if size.bytes % unit == 0:
+            return f"{size.bytes // unit}{letter}"
+    return str(size.bytes)

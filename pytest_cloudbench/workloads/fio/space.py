@@ -1,0 +1,64 @@
+"""Is the target fit for the job? Asked on the host before fio starts, answered in sentences."""
+
+from __future__ import annotations
+
+from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.workloads.fio.errors import BadFioJob, TargetError
+from pytest_cloudbench.workloads.fio.job import FioJob
+from pytest_cloudbench.workloads.runner import Runner
+from pytest_cloudbench.workloads.target import Target
+
+_LOOK = """\
+for each; do
+    if [ -b "$each" ]; then echo "block device"
+    elif [ -d "$each" ]; then echo "directory"
+    elif [ -e "$each" ]; then stat -L -c %F -- "$each"
+    else echo missing
+    fi
+done
+"""
+
+_SPACE = """\
+df -B1 --output=avail -- "$1" | tail -n 1
+find "$1" -maxdepth 1 -type f -name "$2.*" -printf '%b\\n'
+find "$1" -maxdepth 1 -type f -name "$2-*.*" -printf '%b\\n'
+"""
+
+_KEPT_FREE = 0.02
+"""Share of the free space that file systems need for themselves."""
+
+
+def check_target(target: Target, job: FioJob) -> None:
+    """Raise unless the target is what it says it is and can take the job.
+
+    BadFioJob: the job does not fit the kind of target. TargetError: a path is missing, of another kind
+    (fio run as root would make a plain file in place of a mistyped device), or has too little room.
+    Whatever the target itself raises when a device is not proven to be ours to write.
+    """
+    if target.kind == "directory" and job.size is None:
+        raise BadFioJob(
+            f"size= is needed on a file system: {target.label} has no size of its own (size is per job)"
+        )
+    wanted = "block device" if target.kind == "block" else "directory"
+    said = target.runner.run(["sh", "-c", _LOOK, "sh", *target.paths], idempotent=True).stdout.splitlines()
+    for path, found in zip(target.paths, said, strict=True):
+        if found == "missing":
+            raise TargetError(f"{path} does not exist on {target.runner.label}: a {wanted} is needed")
+        if found != wanted:
+            raise TargetError(f"{path} on {target.runner.label} is a {found}, not a {wanted}")
+    if target.kind == "block" and job.writes:
+        target.prove_writable()
+    if target.kind == "directory" and job.size is not None:
+        _check_space(target.runner, target.path, job, job.size)
+
+
+def _check_space(runner: Runner, directory: str, job: FioJob, size: Size) -> None:
+    said = runner.run(["sh", "-c", _SPACE, "sh", directory, job.name], idempotent=True, sudo=True)
+    free, *blocks = (int(line) for line in said.stdout.split())
+    there = sum(blocks) * 512  # laid out by an earlier run of the same name, and used again
+    needed = size.bytes * job.numjobs - there
+    if needed > free * (1 - _KEPT_FREE):
+        raise TargetError(
+            f"{job.numjobs} jobs of {size} need {Size(size.bytes * job.numjobs)}, but {directory} on "
+            f"{runner.label} has {Size(free)} free: lower size= or numjobs="
+        )

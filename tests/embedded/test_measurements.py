@@ -1,0 +1,143 @@
+"""The fixtures end to end on the embedded region: real hosts, real fio, rates that any machine holds."""
+
+import json
+
+import pytest
+
+from pytest_cloudbench import Inconclusive, Outcome, gp3, io1
+
+pytestmark = pytest.mark.embedded
+
+
+def conclusive(verdict):
+    """Skip where this machine was too busy to tell; anything else must be the verdict that is expected."""
+    if verdict.outcome is Outcome.INCONCLUSIVE and verdict.machine_limited:
+        pytest.skip(str(verdict))
+    return verdict
+
+
+@pytest.mark.ec2_instance("m5.xlarge")
+@pytest.mark.ebs_volume(gp3(size_gib=2))
+def test_a_volume_reaches_its_iops_and_is_capped_by_them(ec2_instance, ebs_volume, fio):
+    run = fio(ebs_volume, rw="randread", bs="4k", iodepth=16, numjobs=2, runtime=5, ramp_time=1)
+    assert conclusive(run.reaches(ebs_volume.iops))
+    assert run.reaches("3,000 IOPS", within=0.02)
+    assert conclusive(run.capped_by(ebs_volume.iops))
+    assert len(run.series.seconds) >= 4
+    assert run.counters is not None
+    assert run.counters.volume_iops_exceeded_s > 2
+    assert run.counters.instance_iops_exceeded_s < 0.5
+    assert [ceiling.label for ceiling in run.envelope.binding] == [ebs_volume.iops.label]
+    assert json.loads(json.dumps(run.to_dict()))["iops"] == run.iops
+    assert run.asked["numjobs"] == 2
+
+
+@pytest.mark.ec2_instance("m4.large")
+@pytest.mark.ebs_volume(io1(size_gib=100, iops=5_000))
+def test_a_violated_promise_names_the_instance_that_held_it_back(ec2_instance, ebs_volume, fio):
+    """A Xen type too: the device appears under the name of its attachment."""
+    run = fio(ebs_volume, rw="randread", bs="4k", iodepth=16, numjobs=2, runtime=4, ramp_time=1)
+    verdict = conclusive(run.reaches(ebs_volume.iops))
+    assert verdict.outcome is Outcome.VIOLATED
+    assert str(verdict).startswith("violated: 3,")
+    assert "of 5,000 IOPS" in str(verdict)
+    assert "m4.large EBS IOPS, 3,600 IOPS" in str(verdict)
+    assert ebs_volume.path.startswith("/dev/xvd")
+    assert run.counters is None or run.counters.instance_iops_exceeded_s > 1
+
+
+@pytest.mark.ec2_instance("m5.xlarge")
+@pytest.mark.ebs_volume(gp3(size_gib=4))
+@pytest.mark.parametrize("filesystem", ["xfs", "ext4"])
+def test_a_mounted_volume_is_a_directory_of_its_owner(ec2_instance, ebs_volume, fio, filesystem):
+    data = ebs_volume.mounted(filesystem, at="/data")
+    found = ec2_instance.run(["findmnt", "-n", "-o", "FSTYPE,SOURCE", "/data"]).stdout.split()
+    assert found == [filesystem, ebs_volume.path]
+    owner = ec2_instance.run(["stat", "-c", "%U", "/data"]).stdout.strip()
+    assert owner == ec2_instance.launched.login_user
+    assert ebs_volume.mounted(filesystem, at="/data") is data
+    run = fio(data, rw="read", bs="256k", iodepth=8, numjobs=2, size="64m", runtime=4, ramp_time=1)
+    assert conclusive(run.capped_by(ebs_volume.throughput))
+    data.unmount()
+    assert ec2_instance.run(["findmnt", "/data"], check=False).exit_code != 0
+
+
+@pytest.mark.ec2_instance("m5.2xlarge")
+@pytest.mark.ebs_volumes(gp3(size_gib=1), count=3)
+def test_volumes_side_by_side_add_up(ebs_volumes, fio):
+    assert len({volume.path for volume in ebs_volumes}) == 3
+    run = fio(ebs_volumes, rw="randread", bs="4k", iodepth=16, runtime=4, ramp_time=1)
+    assert str(ebs_volumes.iops.limit) == "9,000 IOPS"
+    assert conclusive(run.reaches(ebs_volumes.iops))
+    assert run.iops < 9_000 * 1.05
+
+
+@pytest.mark.ec2_instance("m5.xlarge")
+@pytest.mark.ebs_volume(gp3(size_gib=2))
+def test_a_mix_keeps_its_shares_and_its_total(ebs_volume, fio):
+    run = fio(ebs_volume, rw="randrw", rwmixread=70, bs="4k", iodepth=16, numjobs=2, runtime=6, ramp_time=2)
+    assert conclusive(run.reaches(ebs_volume.iops))
+    assert run.iops < 3_000 * 1.03
+    assert 0.66 < run.read.iops / run.iops < 0.74
+
+
+@pytest.mark.ec2_instance("m5.xlarge")
+@pytest.mark.ebs_volume(gp3(size_gib=2))
+def test_a_rate_is_the_total_over_all_jobs(ebs_volume, fio):
+    run = fio(ebs_volume, rw="randread", bs="4k", iodepth=4, numjobs=7, rate_iops=1_000, runtime=4)
+    assert conclusive(run.reaches("1,000 IOPS", within=0.05))
+    assert run.iops < 1_050
+    with pytest.raises(Inconclusive):
+        bool(run.capped_by(ebs_volume.iops))
+
+
+@pytest.mark.ec2_instance("m5.large")
+@pytest.mark.ebs_volume(gp3(size_gib=1))
+def test_bad_jobs_are_refused_before_they_start(ec2_instance, ebs_volume, fio):
+    from pytest_cloudbench.hosts.errors import NotOurs
+    from pytest_cloudbench.workloads.fio.errors import BadFioJob, FioRefused, UnknownFioOption
+
+    with pytest.raises(UnknownFioOption, match="rw_sequencer"):
+        fio(ebs_volume, rw="randread", rw_sequencr="identical")
+    with pytest.raises(BadFioJob, match="iodepth"):
+        fio(ebs_volume, rw="randread", iodepth=0)
+    with pytest.raises(FioRefused, match="nosuchengine"):
+        fio(ebs_volume, rw="randread", ioengine="nosuchengine", runtime=1)
+    data = ebs_volume.mounted("ext4")
+    with pytest.raises(BadFioJob, match="size= is needed"):
+        fio(data, rw="read", runtime=1)
+    with pytest.raises(NotOurs, match="mounted"):
+        fio(ebs_volume, rw="randwrite", runtime=1)
+    assert ec2_instance.run(["pgrep", "-x", "fio"], check=False).exit_code == 1
+
+
+@pytest.mark.ec2_instance("m5.large", commands=["echo ready > /etc/marked"])
+def test_the_instance_is_a_host_of_its_own(ec2_instance):
+    assert ec2_instance.run(["cat", "/etc/marked"]).stdout == "ready\n"
+    assert ec2_instance.run(["id", "-un"]).stdout.strip() == "ec2-user"
+    assert ec2_instance.run(["id", "-u"], sudo=True).stdout.strip() == "0"
+    address = ec2_instance.launched.private_ip
+    assert ec2_instance.run(["uname", "-n"]).stdout.strip().startswith("ip-" + address.replace(".", "-"))
+    odd = 'it\'s $HOME; "quoted" `here`\n'
+    assert ec2_instance.run(["printf", "%s", odd]).stdout == odd
+
+
+def test_the_factory_makes_other_topologies(ec2, fio):
+    first, second = ec2.launch("m5.large"), ec2.launch("c5.large")
+    assert first.id != second.id
+    assert first.launched.private_ip != second.launched.private_ip
+    volume = ec2.create_volume(gp3(size_gib=1, iops=3_100), second)
+    assert volume.spec.iops == 3_100
+    assert first.run(["ls", "/dev/nvme1n1"], check=False).exit_code != 0
+    assert second.run(["test", "-b", volume.path]).exit_code == 0
+    second.run(["dd", "if=/dev/urandom", f"of={volume.path}", "bs=4k", "count=1", "conv=fsync"], sudo=True)
+
+
+def test_unknown_types_and_other_zones_are_refused_with_a_way_out(ec2):
+    from pytest_cloudbench.cloud.errors import UnknownInstanceType, ZoneMismatch
+
+    with pytest.raises(UnknownInstanceType, match=r"m5\.large"):
+        ec2.launch("m5.larg")
+    instance = ec2.launch("m5.large", zone="us-east-1a")
+    with pytest.raises(ZoneMismatch, match="us-east-1b"):
+        ec2.create_volume(gp3(size_gib=1), instance, zone="us-east-1b")

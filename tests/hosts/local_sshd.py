@@ -1,0 +1,129 @@
+"""A real OpenSSH server on loopback, with its own configuration, host key and one authorised key."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pytest_cloudbench.hosts.connection import HostConnection
+
+_CONFIG = """\
+ListenAddress 127.0.0.1
+Port {port}
+HostKey {directory}/host_key
+PidFile {directory}/sshd.pid
+AuthorizedKeysFile {directory}/authorized_keys
+StrictModes no
+UsePAM no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin prohibit-password
+PermitUserEnvironment no
+MaxStartups 100
+# bash run by sshd reads the user's start-up files only at the first level; this user's may be slow.
+SetEnv SHLVL=2
+Subsystem sftp internal-sftp
+"""
+
+
+def find_sshd() -> str:
+    """Path of sshd; skips the test where there is none."""
+    path = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin")
+    if path is None:
+        pytest.skip("OpenSSH's sshd is not installed on this machine")
+    return path
+
+
+@dataclass
+class LocalSshd:
+    """One sshd; `connect()` gives connections that reach it."""
+
+    directory: Path
+    port: int
+    process: subprocess.Popen[bytes] | None = None
+
+    @classmethod
+    def prepare(cls, directory: Path) -> LocalSshd:
+        """Keys and configuration in `directory`; not started yet."""
+        for name in ("host_key", "other_host_key", "login_key", "stranger_key"):
+            subprocess.run(
+                ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(directory / name)],
+                check=True,
+            )
+        shutil.copy(directory / "login_key.pub", directory / "authorized_keys")
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        (directory / "config").write_text(_CONFIG.format(port=port, directory=directory))
+        return cls(directory, port)
+
+    def start(self) -> None:
+        """Start it; it may take a moment until it answers, which is the connection's business."""
+        if os.geteuid() == 0:
+            Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+        self.process = subprocess.Popen(
+            [find_sshd(), "-D", "-e", "-f", str(self.directory / "config")],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=(self.directory / "log").open("ab"),
+        )
+
+    def stop(self) -> None:
+        """Stop the server and the sessions it serves."""
+        if self.process is None:
+            return
+        sessions = self.sessions()
+        self.process.kill()
+        self.process.wait()
+        for pid in sessions:
+            _kill(pid)
+        self.process = None
+
+    def sessions(self) -> list[int]:
+        """Process ids of the sshd children that serve connections."""
+        assert self.process is not None
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
+        return [int(pid) for pid in children.split()]
+
+    def drop_connections(self) -> int:
+        """Kill the children that serve the connections, so that these break; how many there were."""
+        found = self.sessions()
+        for pid in found:
+            _kill(pid)
+        deadline = time.monotonic() + 5
+        while set(found) & set(self.sessions()) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return len(found)
+
+    def key(self, name: str) -> str:
+        """Text of one of the prepared keys."""
+        return (self.directory / name).read_text()
+
+    def connect(self, **changes: object) -> HostConnection:
+        """A connection to it as the current user; keywords replace those of HostConnection."""
+        wanted: dict[str, object] = {
+            "user": getpass.getuser(),
+            "private_key": self.key("login_key"),
+            "host_public_key": self.key("host_key.pub"),
+            "port": self.port,
+            "label": "instance i-0test",
+            "connect_timeout_s": 20.0,
+            "reconnect_timeout_s": 10.0,
+        }
+        return HostConnection("127.0.0.1", **(wanted | changes))  # type: ignore[arg-type]
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return

@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from local_sshd import LocalSshd
+
+from pytest_cloudbench.hosts.connection import HostConnection
+from pytest_cloudbench.hosts.errors import (
+    CommandFailed,
+    CommandTimedOut,
+    ConnectionDropped,
+    HostKeyMismatch,
+    HostUnreachable,
+    LoginRefused,
+)
+
+
+def test_a_command_gives_output_and_exit_code(host: HostConnection) -> None:
+    result = host.run(["sh", "-c", "echo out; echo err >&2; exit 3"], check=False)
+    assert (result.stdout, result.stderr, result.exit_code) == ("out\n", "err\n", 3)
+    assert result.argv[0] == "sh"
+    assert 0 < result.seconds < 5
+
+
+@pytest.mark.parametrize("word", ["a b", "$HOME", "it's", '"', "*", "; reboot", "-n", "ü", "a\nb", "\\"])
+def test_words_arrive_as_they_were_given(host: HostConnection, word: str) -> None:
+    assert host.run(["printf", "%s", word]).stdout == word
+
+
+def test_a_string_is_refused_as_a_command(host: HostConnection) -> None:
+    with pytest.raises(TypeError, match="a list of words"):
+        host.run("uname -a")
+
+
+def test_commands_speak_english_and_find_sbin(host: HostConnection) -> None:
+    said = host.run(["sh", "-c", "echo $LC_ALL; echo $PATH"]).stdout.splitlines()
+    assert said[0] == "C"
+    assert {"/usr/sbin", "/sbin", "/usr/local/sbin"} <= set(said[1].split(":"))
+
+
+def test_a_failed_command_says_what_failed_where(host: HostConnection) -> None:
+    with pytest.raises(CommandFailed) as caught:
+        host.run(["ls", "/does/not/exist"])
+    assert "on instance i-0test, `ls /does/not/exist` ended with exit code 2" in str(caught.value)
+    assert "No such file or directory" in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+def test_large_input_and_output_flow_at_once(host: HostConnection) -> None:
+    data = bytes(range(256)) * 20_000
+    assert host.run(["cat"], stdin=data).stdout_bytes == data
+
+
+def test_a_command_killed_by_a_signal_is_a_failure_not_a_dropped_connection(host: HostConnection) -> None:
+    with pytest.raises(CommandFailed):
+        host.run(["sh", "-c", "kill -9 $$"])
+
+
+def test_a_command_over_its_time_is_given_up(host: HostConnection) -> None:
+    began = time.monotonic()
+    with pytest.raises(CommandTimedOut, match=r"did not end within 0.3 s"):
+        host.run(["sleep", "3"], timeout_s=0.3)
+    assert time.monotonic() - began < 2
+
+
+def test_a_host_that_never_answers_is_given_up_in_time() -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    host = HostConnection(
+        "127.0.0.1",
+        "nobody",
+        private_key=_PRIVATE_KEY,
+        host_public_key=_PUBLIC_KEY,
+        port=port,
+        label="instance i-0dead",
+        connect_timeout_s=0.6,
+    )
+    began = time.monotonic()
+    with pytest.raises(HostUnreachable) as caught:
+        host.connect()
+    assert time.monotonic() - began < 2
+    assert f"instance i-0dead at 127.0.0.1:{port} did not answer within 0.6 s: last error" in str(caught.value)
+    assert "refused" in str(caught.value)
+
+
+def test_a_host_that_accepts_but_says_nothing_is_given_up_in_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        host = HostConnection(
+            "127.0.0.1",
+            "nobody",
+            private_key=_PRIVATE_KEY,
+            host_public_key=_PUBLIC_KEY,
+            port=silent.getsockname()[1],
+            connect_timeout_s=1.0,
+        )
+        began = time.monotonic()
+        with pytest.raises(HostUnreachable, match="did not answer within 1 s"):
+            host.connect()
+        assert time.monotonic() - began < 5
+
+
+@pytest.fixture
+def booting(tmp_path: Path) -> Iterator[LocalSshd]:
+    server = LocalSshd.prepare(tmp_path)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def test_a_host_that_is_still_booting_is_waited_for(booting: LocalSshd) -> None:
+    later = threading.Timer(0.4, booting.start)
+    later.start()
+    with booting.connect() as host:
+        assert host.run(["echo", "up"]).stdout == "up\n"
+    later.join()
+
+
+def test_a_key_that_is_installed_late_is_waited_for(booting: LocalSshd) -> None:
+    authorised = booting.directory / "authorized_keys"
+    kept = authorised.read_text()
+    authorised.write_text("")
+    booting.start()
+    later = threading.Timer(0.5, authorised.write_text, [kept])
+    later.start()
+    with booting.connect(login_grace_s=10.0) as host:
+        assert host.run(["echo", "in"]).stdout == "in\n"
+    later.join()
+
+
+def test_a_key_that_is_never_accepted_is_an_error_of_its_own(sshd: LocalSshd) -> None:
+    with (
+        sshd.connect(private_key=sshd.key("stranger_key"), login_grace_s=0.3) as host,
+        pytest.raises(LoginRefused, match="does not accept our key for user"),
+    ):
+        host.connect()
+
+
+def test_another_host_key_is_refused_at_once(sshd: LocalSshd) -> None:
+    began = time.monotonic()
+    with sshd.connect(host_public_key=sshd.key("other_host_key.pub")) as host:
+        with pytest.raises(HostKeyMismatch) as caught:
+            host.run(["true"])
+    assert time.monotonic() - began < 3
+    assert "SHA256:" in str(caught.value)
+    assert "another machine" in str(caught.value)
+
+
+def test_a_command_is_not_repeated_when_the_connection_drops(
+    host: HostConnection, sshd: LocalSshd, tmp_path: Path
+) -> None:
+    started = tmp_path / "started"
+    dropper = threading.Thread(target=_drop_once_there, args=(sshd, started))
+    dropper.start()
+    with pytest.raises(ConnectionDropped, match="it was not run again"):
+        host.run(["sh", "-c", 'echo once >> "$1"; sleep 5', "sh", str(started)])
+    dropper.join()
+    assert host.run(["cat", str(started)]).stdout == "once\n"
+
+
+def test_an_idempotent_command_is_repeated_once(
+    host: HostConnection, sshd: LocalSshd, tmp_path: Path
+) -> None:
+    started = tmp_path / "started"
+    dropper = threading.Thread(target=_drop_once_there, args=(sshd, started))
+    dropper.start()
+    script = '[ -e "$1" ] && exec echo again; echo once > "$1"; sleep 5'
+    assert host.run(["sh", "-c", script, "sh", str(started)], idempotent=True).stdout == "again\n"
+    dropper.join()
+
+
+def test_a_connection_that_died_unused_is_made_anew(host: HostConnection, sshd: LocalSshd) -> None:
+    host.run(["true"])
+    assert sshd.drop_connections() >= 1
+    assert host.run(["echo", "back"]).stdout == "back\n"
+
+
+def test_every_thread_has_a_connection_of_its_own(host: HostConnection) -> None:
+    parents: list[str] = []
+
+    def ask() -> None:
+        parents.append(host.run(["sh", "-c", "ps -o ppid= -p $$"]).stdout.strip())
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert len(set(parents)) == 3
+
+
+def test_a_closed_connection_says_so(sshd: LocalSshd) -> None:
+    host = sshd.connect()
+    host.run(["true"])
+    host.close()
+    with pytest.raises(HostUnreachable, match="it was closed"):
+        host.run(["true"])
+
+
+def _drop_once_there(sshd: LocalSshd, started: Path) -> None:
+    deadline = time.monotonic() + 10
+    while not started.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    sshd.drop_connections()
+
+
+_PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGKRH2Gg7Ml9U5ROtSPsKlb0fbjpiX8dqP0KxYyCQq0J test"
+_PRIVATE_KEY = ""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _throwaway_key() -> None:
+    """A private key that opens nothing, made for hosts that never come to ask for it."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    global _PRIVATE_KEY  # noqa: PLW0603
+    _PRIVATE_KEY = (
+        Ed25519PrivateKey.generate()
+        .private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+        )
+        .decode()
+    )

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import pytest
+
+from pytest_cloudbench.hosts import devices
+from pytest_cloudbench.hosts.connection import HostConnection
+from pytest_cloudbench.hosts.devices import BlockDevice, DeviceFacts, find_device, inspect_device, prove_ours
+from pytest_cloudbench.hosts.errors import DeviceNotFound, NotOurs
+from pytest_cloudbench.promises.quantities import Size
+
+_VOLUME = "vol-0123456789abcdef0"
+_SERIAL = "vol0123456789abcdef0"
+_SIZE = Size(1 << 30)
+
+
+def _facts(**changes: object) -> DeviceFacts:
+    known: dict[str, object] = {"path": "/dev/nvme1n1", "number": "259:3", "size_bytes": _SIZE.bytes}
+    return DeviceFacts(**(known | {"serial": _SERIAL} | changes))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def prove(host: HostConnection, monkeypatch: pytest.MonkeyPatch):
+    """Proves a device whose facts the test makes up."""
+
+    def prove_facts(facts: DeviceFacts, device: BlockDevice, **options: str) -> DeviceFacts:
+        monkeypatch.setattr(devices, "inspect_device", lambda *_: facts)
+        return prove_ours(host, device, **options)
+
+    return prove_facts
+
+
+_OURS = BlockDevice("/dev/nvme1n1", _SIZE, _VOLUME, "/dev/sdf")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"serial": None, "links": (f"nvme-Amazon_Elastic_Block_Store_{_SERIAL}",)},
+        {"serial": None, "links": (f"nvme-Amazon_Elastic_Block_Store_{_SERIAL}_1",)},
+        {"serial": None, "links": (f"nvme-Amazon_Elastic_Block_Store_{_SERIAL}-ns-1",)},
+    ],
+)
+def test_a_device_that_says_it_is_the_volume_is_ours(prove, changes) -> None:
+    assert prove(_facts(**changes), _OURS).size_bytes == _SIZE.bytes
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"serial": "vol0fedcba9876543210"}, "says it is vol0fedcba9876543210"),
+        ({"serial": None}, "no serial and no by-id link"),
+        (
+            {"serial": None, "links": (f"nvme-Amazon_Elastic_Block_Store_{_SERIAL}0",)},
+            "says it is nvme-Amazon_Elastic",
+        ),
+        ({"size_bytes": 1 << 29}, "has 536,870,912 bytes, not 1,073,741,824"),
+        ({"mounts": ("/",)}, "holds the root file system"),
+        ({"mounts": ("/mnt/x", "/data")}, "is mounted on /mnt/x, /data"),
+        ({"used_by": ("dm-0",)}, "is in use by dm-0"),
+        ({"used_by": ("swap",)}, "is in use by swap"),
+        ({"is_partition": True}, "is a partition"),
+        ({"has_partitions": True}, "has partitions"),
+        ({"read_only": True}, "is read-only"),
+        ({"path": "/dev/nvme0n1"}, "leads to /dev/nvme0n1"),
+    ],
+)
+def test_what_does_not_fit_is_named(prove, changes, reason) -> None:
+    with pytest.raises(NotOurs) as caught:
+        prove(_facts(**changes), _OURS)
+    assert reason in str(caught.value)
+    assert f"not proven to be volume {_VOLUME}, nothing is written to it" in str(caught.value)
+
+
+def test_all_that_does_not_fit_is_named_at_once(prove) -> None:
+    with pytest.raises(NotOurs, match=r"mounted on /data, and it is read-only"):
+        prove(_facts(mounts=("/data",), read_only=True), _OURS)
+
+
+def test_our_own_mount_is_allowed_and_no_other(prove) -> None:
+    assert prove(_facts(mounts=("/mnt/a",)), _OURS, mounted_at="/mnt/a")
+    with pytest.raises(NotOurs, match=r"is mounted on /mnt/b"):
+        prove(_facts(mounts=("/mnt/a", "/mnt/b")), _OURS, mounted_at="/mnt/a")
+
+
+def test_a_xen_device_is_known_by_the_attachments_name_alone(prove) -> None:
+    device = BlockDevice("/dev/xvdf", _SIZE, _VOLUME, "/dev/sdf")
+    assert prove(_facts(path="/dev/xvdf", serial=None), device)
+    with pytest.raises(NotOurs, match="no serial"):
+        prove(_facts(path="/dev/xvdg", serial=None), BlockDevice("/dev/xvdg", _SIZE, _VOLUME, "/dev/sdf"))
+
+
+def test_an_instance_store_is_known_by_its_model(prove) -> None:
+    local = BlockDevice("/dev/nvme1n1", _SIZE)
+    assert prove(_facts(serial="AWS123", model="Amazon EC2 NVMe Instance Storage"), local)
+    with pytest.raises(NotOurs, match="an instance store"):
+        prove(_facts(model="Amazon Elastic Block Store"), local)
+
+
+def test_a_mistyped_path_is_no_device(host: HostConnection, tmp_path) -> None:
+    with pytest.raises(DeviceNotFound, match="/dev/nvme77n1 does not exist on instance i-0test"):
+        inspect_device(host, "/dev/nvme77n1")
+    plain = tmp_path / "nvme1n1"
+    plain.write_text("x")
+    with pytest.raises(DeviceNotFound, match="is a regular file, not a block device"):
+        inspect_device(host, str(plain))
+
+
+def test_a_volume_that_is_not_attached_is_not_found(host: HostConnection) -> None:
+    with pytest.raises(DeviceNotFound, match=rf"{_VOLUME} does not show up .* within 0.1 s"):
+        find_device(host, _VOLUME, size=_SIZE, timeout_s=0.1)
+
+
+@pytest.mark.parametrize("odd", ["vol-", "vol-xyz", "i-0123456789abcdef0", "vol-0123; reboot", ""])
+def test_odd_volume_ids_are_refused(host: HostConnection, odd: str) -> None:
+    with pytest.raises(ValueError, match="no volume id"):
+        find_device(host, odd, size=_SIZE)

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from local_sshd import LocalSshd
+
+from pytest_cloudbench.hosts.connection import HostConnection
+from pytest_cloudbench.hosts.errors import HostError, HostLost, JobTimedOut, JobVanished
+from pytest_cloudbench.hosts.jobs import DetachedJob
+
+StartJob = Callable[..., DetachedJob]
+
+
+@pytest.fixture
+def start(host: HostConnection) -> Iterator[StartJob]:
+    """Starts jobs that are ended and removed after the test, whatever became of it."""
+    jobs: list[DetachedJob] = []
+
+    def start_one(argv: list[str], **options: object) -> DetachedJob:
+        job = host.start_job(argv, **options)  # type: ignore[arg-type]
+        jobs.append(job)
+        return job
+
+    yield start_one
+    for job in jobs:
+        job.kill()
+        job.cleanup()
+        assert host.run(["ls", job.directory], check=False).exit_code != 0
+
+
+def test_a_job_runs_to_its_end_and_its_files_are_fetched(start: StartJob) -> None:
+    data = bytes(range(256)) * 5000
+    job = start(["sh", "-c", "cat input > output; echo done; exit 7"], files={"input": data})
+    pieces: list[str] = []
+    state = job.wait(10, on_output=pieces.append)
+    assert (state.running, state.exit_code) == (False, 7)
+    assert "".join(pieces) == "done\n"
+    assert job.fetch(["out*", "missing", "inp?t"]) == {"output": data, "input": data}
+
+
+def test_output_comes_in_pieces_and_only_once(start: StartJob) -> None:
+    job = start(["sh", "-c", "echo one; until [ -e go ]; do sleep 0.02; done; printf 'zwei ü'"])
+    seen = _poll_until(job, lambda text: text == "one\n")
+    job._host.run(["touch", f"{job.directory}/go"])
+    seen += _poll_until(job, lambda text: text.endswith("ü"))
+    assert seen == "one\nzwei ü"
+
+
+def test_the_same_job_id_never_starts_twice(start: StartJob, tmp_path: Path) -> None:
+    count = tmp_path / "count"
+    job_id = f"once-{uuid.uuid4().hex[:8]}"
+    argv = ["sh", "-c", f"echo run >> {count}; sleep 0.3; echo ended"]
+    jobs = [start(argv, job_id=job_id) for _ in range(3)]
+    for job in jobs:
+        assert job.wait(10).exit_code == 0
+    assert count.read_text() == "run\n"
+    assert start(argv, job_id=job_id).wait(10).exit_code == 0
+    assert count.read_text() == "run\n"
+
+
+def test_starts_at_the_same_moment_start_once(sshd: LocalSshd, start: StartJob, tmp_path: Path) -> None:
+    count = tmp_path / "count"
+    job_id = f"race-{uuid.uuid4().hex[:8]}"
+    argv = ["sh", "-c", f"echo run >> {count}"]
+    threads = [threading.Thread(target=start, args=(argv,), kwargs={"job_id": job_id}) for _ in range(6)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    start(argv, job_id=job_id).wait(10)
+    assert count.read_text() == "run\n"
+
+
+def test_a_job_survives_a_dropped_connection_and_is_not_started_again(
+    host: HostConnection, sshd: LocalSshd, start: StartJob, tmp_path: Path
+) -> None:
+    count = tmp_path / "count"
+    job = start(["sh", "-c", f"echo run >> {count}; sleep 1; echo survived"])
+    pieces: list[str] = []
+    stop = threading.Event()
+    dropped: list[int] = []
+
+    def drop_often() -> None:
+        while not stop.wait(0.2):
+            dropped.append(sshd.drop_connections())
+
+    dropper = threading.Thread(target=drop_often)
+    dropper.start()
+    try:
+        state = job.wait(15, on_output=pieces.append)
+    finally:
+        stop.set()
+        dropper.join()
+    assert sum(dropped) >= 1
+    assert state.exit_code == 0
+    assert "".join(pieces) == "survived\n"
+    assert count.read_text() == "run\n"
+
+
+def test_a_lost_host_is_said_with_what_is_known(tmp_path: Path) -> None:
+    server = LocalSshd.prepare(tmp_path)
+    server.start()
+    with server.connect(reconnect_timeout_s=0.5) as host:
+        job = host.start_job(["sleep", "30"], name="lost")
+        server.stop()
+        try:
+            with pytest.raises(HostLost) as caught:
+                job.wait(20)
+        finally:
+            server.start()
+            job.kill()
+            job.cleanup()
+            server.stop()
+    assert "was not started again" in str(caught.value)
+    assert job.directory in str(caught.value)
+
+
+def test_a_job_that_was_killed_has_vanished(host: HostConnection, start: StartJob) -> None:
+    job = start(["sleep", "30"])
+    _poll_until(job, lambda _: (Path(job.directory) / "pid").exists())
+    pid = (Path(job.directory) / "pid").read_text().split()[0]
+    host.run(["kill", "-KILL", "--", f"-{pid}"])
+    with pytest.raises(JobVanished, match="without an exit code"):
+        job.wait(10)
+
+
+def test_a_number_taken_over_by_another_process_is_not_the_job(
+    host: HostConnection, start: StartJob
+) -> None:
+    job = start(["sleep", "30"])
+    _poll_until(job, lambda _: (Path(job.directory) / "pid").exists())
+    pid = Path(job.directory) / "pid"
+    number = pid.read_text().split()[0]
+    pid.write_text(f"{number} 1\n")
+    with pytest.raises(JobVanished):
+        job.poll()
+
+
+def test_a_job_over_its_time_goes_on(start: StartJob) -> None:
+    job = start(["sleep", "30"])
+    with pytest.raises(JobTimedOut, match=r"still ran after 0.3 s"):
+        job.wait(0.3)
+    assert job.poll().running
+
+
+def test_kill_interrupts_first_so_that_results_are_written(start: StartJob) -> None:
+    script = "trap 'echo saved > result; exit 5' INT; echo ready; while :; do sleep 0.05; done"
+    job = start(["sh", "-c", script])
+    _poll_until(job, lambda text: "ready" in text)
+    job.kill()
+    assert job.wait(5).exit_code == 5
+    assert job.fetch(["result"]) == {"result": b"saved\n"}
+
+
+def test_kill_ends_what_does_not_listen_and_what_it_started(
+    start: StartJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pytest_cloudbench.hosts.jobs._INTERRUPT_PATIENCE_S", 0.2)
+    script = "trap '' INT TERM; sleep 60 & echo $!; wait; sleep 60"
+    job = start(["sh", "-c", script])
+    child = _poll_until(job, lambda text: text.endswith("\n")).strip()
+    job.kill()
+    deadline = time.monotonic() + 5
+    while Path(f"/proc/{child}").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not Path(f"/proc/{child}").exists()
+
+
+def test_a_job_is_not_started_where_it_has_no_directory(
+    host: HostConnection, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr("pytest_cloudbench.hosts.job_scripts.BASE_DIRECTORY", f"{tmp_path}/file/x")
+    with pytest.raises(HostError, match="could not be started"):
+        host.start_job(["true"])
+
+
+@pytest.mark.parametrize("bad", ["../x", "a b", ".hidden", "x" * 200])
+def test_odd_job_ids_are_refused(host: HostConnection, bad: str) -> None:
+    with pytest.raises(ValueError, match="no job id"):
+        host.start_job(["true"], job_id=bad)
+
+
+def test_files_cannot_take_the_names_of_the_machinery(host: HostConnection) -> None:
+    with pytest.raises(ValueError, match="cannot be the name"):
+        host.start_job(["true"], files={"exit_code": b"0"})
+
+
+def _poll_until(job: DetachedJob, enough: Callable[[str], bool]) -> str:
+    seen = ""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        seen += job.poll().new_output
+        if enough(seen):
+            return seen
+        time.sleep(0.02)
+    raise AssertionError(f"not within 10 s; the output so far: {seen!r}")

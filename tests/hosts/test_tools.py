@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_cloudbench.hosts import tools
+from pytest_cloudbench.hosts.connection import HostConnection
+from pytest_cloudbench.hosts.errors import ToolMissing
+
+
+def test_a_tool_that_is_there_is_found(host: HostConnection) -> None:
+    assert host.ensure_tool("sh").endswith("/sh")
+    assert tools.find_tool(host, "no-such-tool-at-all") is None
+
+
+@pytest.fixture
+def manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package manager that notes its arguments and installs what the test put in `package`."""
+    script = tmp_path / "manager"
+    script.write_text('#!/bin/sh\necho "$*" >> "${0%/*}/calls"\n. "${0%/*}/package"\n')
+    script.chmod(0o755)
+    monkeypatch.setattr(
+        tools, "_managers", lambda package: [(str(script), [[str(script), "install", package]])]
+    )
+    return tmp_path
+
+
+def test_a_missing_tool_is_installed(host: HostConnection, manager: Path) -> None:
+    tool = manager / "new-tool"
+    (manager / "package").write_text(f"echo > {tool}; chmod +x {tool}\n")
+    assert host.ensure_tool(str(tool)) == str(tool)
+    assert (manager / "calls").read_text() == f"install {tool}\n"
+    host.ensure_tool(str(tool))
+    assert (manager / "calls").read_text().count("\n") == 1
+
+
+def test_a_failed_installation_is_told_in_the_managers_words(host: HostConnection, manager: Path) -> None:
+    (manager / "package").write_text("echo 'no package rare-tool' >&2; exit 1\n")
+    with pytest.raises(ToolMissing, match=r"rare-tool is not on instance i-0test.*no package rare-tool"):
+        host.ensure_tool("rare-tool")
+
+
+def test_a_host_without_a_package_manager_says_so(
+    host: HostConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tools, "_managers", lambda _: [("no-such-manager", [])])
+    with pytest.raises(ToolMissing, match="neither dnf, yum nor apt-get"):
+        host.ensure_tool("rare-tool")

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# The local sshd lives with the tests of the hosts room.
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "hosts")]
+
+from host_targets import HostTarget
+from local_sshd import LocalSshd, find_sshd
+
+from pytest_cloudbench.hosts.connection import HostConnection
+
+
+@pytest.fixture(scope="session")
+def fio_path() -> str:
+    path = shutil.which("fio")
+    if path is None:
+        pytest.skip("fio is not installed on this machine")
+    return path
+
+
+@pytest.fixture(scope="module")
+def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSshd]:
+    find_sshd()
+    server = LocalSshd.prepare(tmp_path_factory.mktemp("sshd"))
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def host(sshd: LocalSshd, fio_path: str) -> Iterator[HostConnection]:
+    with sshd.connect() as connection:
+        yield connection
+
+
+@pytest.fixture
+def directory(host: HostConnection, tmp_path: Path) -> HostTarget:
+    """A directory of the test as a target; its files go with it."""
+    return HostTarget(host, "directory", (str(tmp_path),))

@@ -1,0 +1,36 @@
+"""Targets on the local host for tests: a directory, and block devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from pytest_cloudbench.hosts.connection import HostConnection
+from pytest_cloudbench.promises.envelope import Envelope
+from pytest_cloudbench.promises.quantities import Size
+
+
+@dataclass
+class HostTarget:
+    """What the topology gives workloads, without a cloud behind it."""
+
+    runner: HostConnection
+    kind: Literal["block", "directory"]
+    paths: tuple[str, ...]
+    size: Size = Size(1 << 30)
+    prove: Callable[[], None] = lambda: None
+    label: str = "test target"
+
+    @property
+    def path(self) -> str:
+        return self.paths[0]
+
+    def prove_writable(self) -> None:
+        self.prove()
+
+    def envelope(self, block_size: Size, *, sequential: bool) -> Envelope | None:
+        return None
+
+    def counters(self) -> None:
+        return None

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_cloudbench.workloads.fio.series_logs import (
+    BANDWIDTH_LOG,
+    IOPS_LOG,
+    LATENCY_LOG,
+    series_from_logs,
+)
+from pytest_cloudbench.workloads.measurement import Series
+
+
+def _log(jobs: list[list[tuple[int, float, int]]]) -> bytes:
+    return "".join(f"{ms}, {value:.0f}, {way}, 0, 0\n" for job in jobs for ms, value, way in job).encode()
+
+
+def _logs(
+    iops: list[list[tuple[int, float, int]]],
+    latency: list[list[tuple[int, float, int]]] | None = None,
+) -> dict[str, bytes]:
+    bandwidth = [[(ms, value * 4, way) for ms, value, way in job] for job in iops]
+    return {IOPS_LOG: _log(iops), BANDWIDTH_LOG: _log(bandwidth), LATENCY_LOG: _log(latency or [])}
+
+
+def _iops(series: Series) -> list[float]:
+    return [value.per_second for value in series.iops]
+
+
+def test_jobs_and_directions_are_added_up() -> None:
+    job = [(1000, 100, 0), (1000, 50, 1), (2000, 200, 0), (2000, 60, 1)]
+    series = series_from_logs(_logs([job, job]), runtime_s=2.0)
+    assert series.seconds == (1.0, 2.0)
+    assert _iops(series) == [300, 520]
+    assert series.read is not None
+    assert series.write is not None
+    assert [value.per_second for value in series.write.iops] == [100, 120]
+    assert series.throughput[0].bytes_per_second == 300 * 4 * 1024
+
+
+def test_latency_is_weighted_by_the_jobs_iops() -> None:
+    iops = [[(1000, 300, 0)], [(1000, 100, 0)]]
+    latency = [[(1000, 1000, 0)], [(1000, 5000, 0)]]
+    series = series_from_logs(_logs(iops, latency), runtime_s=1.0)
+    assert series.latency_s == (pytest.approx(2000e-9),)
+
+
+def test_intervals_that_drift_keep_their_sum() -> None:
+    job = [(1003, 100, 0), (2006, 100, 0), (3009, 100, 0), (4012, 100, 0)]
+    assert _iops(series_from_logs(_logs([job]), runtime_s=4.0)) == pytest.approx([100] * 4)
+
+
+def test_a_clock_a_little_early_is_a_whole_second() -> None:
+    job = [(999, 100, 0), (1999, 90, 0)]
+    assert _iops(series_from_logs(_logs([job, job]), runtime_s=2.0)) == pytest.approx([200, 180], rel=0.002)
+
+
+def test_an_unfinished_last_second_is_left_out() -> None:
+    job = [(1000, 100, 0), (2000, 100, 0), (2400, 300, 0)]
+    assert _iops(series_from_logs(_logs([job]), runtime_s=2.4)) == [100, 100]
+
+
+def test_where_one_job_ends_earlier_the_sum_ends() -> None:
+    long, short = [(1000, 10, 0), (2000, 10, 0), (3000, 10, 0)], [(1000, 10, 0), (2000, 10, 0)]
+    assert _iops(series_from_logs(_logs([long, short]), runtime_s=3.0)) == [20, 20]
+
+
+def test_torn_lines_are_left_out() -> None:
+    logs = _logs([[(1000, 100, 0), (2000, 100, 0)]])
+    logs[IOPS_LOG] += b"3000, 1"
+    assert _iops(series_from_logs(logs, runtime_s=2.0)) == [100, 100]
+
+
+@pytest.mark.parametrize("logs", [{}, {IOPS_LOG: b""}, {IOPS_LOG: b"no, log\n\n,,\n"}])
+def test_no_log_is_an_empty_series(logs: dict[str, bytes]) -> None:
+    assert len(series_from_logs(logs, runtime_s=1.0)) == 0
+
+
+@given(
+    jobs=st.integers(1, 8),
+    rates=st.lists(st.integers(0, 100_000), min_size=1, max_size=20),
+    ways=st.sampled_from([(0,), (1,), (0, 1)]),
+    early=st.integers(0, 3),
+)
+def test_what_the_logs_say_is_what_the_series_sums_to(
+    jobs: int, rates: list[int], ways: tuple[int, ...], early: int
+) -> None:
+    one = [
+        (1000 * (index + 1) - (early if index == len(rates) - 1 else 0), rate, way)
+        for index, rate in enumerate(rates)
+        for way in ways
+    ]
+    series = series_from_logs(_logs([one] * jobs), runtime_s=float(len(rates)))
+    assert len(series) == len(rates)
+    assert _iops(series) == pytest.approx([rate * jobs * len(ways) for rate in rates])
+    bandwidth = [value.bytes_per_second for value in series.throughput]
+    assert bandwidth == pytest.approx([value * 4096 for value in _iops(series)])
+
+
+@given(st.binary(max_size=300), st.binary(max_size=300), st.floats(0, 10))
+def test_no_log_makes_it_raise(first: bytes, second: bytes, runtime_s: float) -> None:
+    series_from_logs({IOPS_LOG: first, BANDWIDTH_LOG: second, LATENCY_LOG: first}, runtime_s=runtime_s)
+
+
+@given(st.text(alphabet="0123456789,. -\ninfae", max_size=300))
+def test_no_log_of_numbers_makes_it_raise(text: str) -> None:
+    data = text.encode()
+    series_from_logs({IOPS_LOG: data, BANDWIDTH_LOG: data, LATENCY_LOG: data}, runtime_s=5.0)
