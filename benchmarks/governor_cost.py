@@ -32,7 +32,9 @@ def main() -> None:
     with region() as under_test:
         under_test.launch("i-1", iops=80_000, mbit=19_000)
         devices = [under_test.volume("i-1", gp3(size_gib=10)) for _ in range(VOLUMES)]
-        print(f"{VOLUMES} volumes, idle:      {share_of_a_core(under_test, seconds):.2%} of a core", flush=True)
+        print(
+            f"{VOLUMES} volumes, idle:      {share_of_a_core(under_test, seconds):.2%} of a core", flush=True
+        )
         load = f"--rw=randrw --rwmixread=70 --bs=4k --size=64m --numjobs=4 --iodepth=16 --runtime={seconds}"
         for name, some in (("one busy", devices[:1]), ("all busy", devices)):
             cpu, wall = under_test.plane.governor_cpu_s, time.monotonic()

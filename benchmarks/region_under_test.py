@@ -18,7 +18,7 @@ from pytest_cloudbench.twin.plane import HostPlan, Plane
 from pytest_cloudbench.twin.slots import take_slot
 from pytest_cloudbench.twin.sweep import sweep_slot
 
-SETTLING_S = 2.0
+SETTLING_S = 3.0
 
 
 class Region:
@@ -116,7 +116,7 @@ class Region:
         moving = [
             now for before, now in zip(self._samples, self._samples[1:], strict=False) if now[1] > before[1]
         ]
-        start, end = moving[0][0] + SETTLING_S, moving[-1][0] - SETTLING_S / 10
+        start, end = moving[0][0] + SETTLING_S, moving[-1][0] - 0.2
         steady = [sample for sample in self._samples if start <= sample[0] <= end]
         rates = []
         for first in steady:

@@ -411,7 +411,9 @@ class Cloud:
     def _await_releases(self) -> None:
         deadline = time.monotonic() + self._bounds.terminated_s
         for thread in self._releases:
-            thread.join(max(0.0, deadline - time.monotonic()))
+            # In slices, so that an interruption is seen soon.
+            while thread.is_alive() and time.monotonic() < deadline:
+                thread.join(0.5)
 
     def _verify(self) -> None:
         self._remaining = self.remaining()

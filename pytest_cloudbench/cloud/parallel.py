@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
 from .waits import cancel_waits_on, cancelling_event
@@ -12,6 +12,7 @@ from .waits import cancel_waits_on, cancelling_event
 T = TypeVar("T")
 
 MAX_WORKERS = 16
+_SLICE_S = 0.5
 
 
 def gather(tasks: Sequence[Callable[[], T]], max_workers: int = MAX_WORKERS) -> list[T | Exception]:
@@ -34,7 +35,11 @@ def gather(tasks: Sequence[Callable[[], T]], max_workers: int = MAX_WORKERS) -> 
 
     pool = ThreadPoolExecutor(max_workers=min(max_workers, len(tasks)), thread_name_prefix="cloudbench")
     try:
-        return [future.result() for future in [pool.submit(guarded, task) for task in tasks]]
+        futures = [pool.submit(guarded, task) for task in tasks]
+        # In slices: a signal that another thread caught is seen only when this one runs again.
+        while wait(futures, timeout=_SLICE_S).not_done:
+            pass
+        return [future.result() for future in futures]
     except BaseException:
         cancel.set()
         raise

@@ -19,8 +19,12 @@ RUNNER = """\
 #!/bin/sh
 # Runs one command in this directory and leaves its exit code behind, whatever happens to the connection.
 cd "$(dirname "$0")" || exit 1
+# The folder is the login user's alone; inside, what a root job writes must be readable to that user.
+umask 022
+umask 022  # a job of root is still read by the login user; the directory lets nobody else in
 trap '' HUP
 trap : INT TERM
+export CLOUDBENCH_JOB="${PWD##*/}"
 read -r line < /proc/$$/stat
 rest=${line##*) }
 set -- $rest
@@ -97,27 +101,24 @@ done
 """
 
 _KILL = """\
-cd {directory} 2>/dev/null || exit 0
-read -r pid start < pid || exit 0
-same() {{
-    for each in /proc/[0-9]*/stat; do
-        read -r line 2>/dev/null < "$each" || continue
-        rest=${{line##*) }}
-        set -- $rest
-        [ "$3" = "$pid" ] && [ "$1" != Z ] && return 0
-    done
-    return 1
+read -r pid start 2> /dev/null < {directory}/pid || pid=
+ours() {{
+    grep -lszx -e {marker} /proc/[0-9]*/environ | cut -d / -f 3
 }}
 for step in INT:{patience} TERM:20 KILL:50; do
-    same || exit 0
-    kill -s "${{step%%:*}}" -- "-$pid" 2>/dev/null
+    found=$(ours)
+    [ -n "$found" ] || exit 0
+    case $step in
+    INT:*) {{ [ -n "$pid" ] && kill -s INT -- "-$pid" 2> /dev/null; }} || continue ;;
+    *) kill -s "${{step%%:*}}" $found 2> /dev/null ;;
+    esac
     left=${{step##*:}}
-    while [ "$left" -gt 0 ] && same; do
+    while [ "$left" -gt 0 ] && [ -n "$(ours)" ]; do
         sleep 0.1
         left=$((left - 1))
     done
 done
-! same
+[ -z "$(ours)" ]
 """
 
 
@@ -167,11 +168,16 @@ def fetch_script(directory: str, patterns: Sequence[str]) -> str:
 
 
 def kill_script(directory: str, *, patience_s: float) -> str:
-    """A script that ends the job's whole process group: INT, after `patience_s` TERM, then KILL.
+    """A script that ends everything the job started: INT to its process group as Ctrl-C does, after
+    `patience_s` TERM, then KILL.
 
-    The group lives as long as any process in it, so that a killed runner does not hide its children.
+    The processes are known by a variable in their environment: fio puts its workers into sessions of
+    their own, which would outlive the group.
     """
-    return _KILL.format(directory=shlex.quote(directory), patience=max(1, int(patience_s * 10)))
+    marker = f"CLOUDBENCH_JOB={directory.rpartition('/')[2]}".replace(".", r"\.")
+    return _KILL.format(
+        directory=shlex.quote(directory), marker=shlex.quote(marker), patience=max(1, int(patience_s * 10))
+    )
 
 
 def _pattern(text: str) -> str:

@@ -24,9 +24,14 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     serve = commands.add_parser("serve", help="serve a region until its standard input ends")
-    serve.add_argument("--keep", action="store_true", help="keep it until `down`, whatever its standard input does")
     serve.add_argument(
-        "--backing", type=Path, metavar="DIR", help="keep the volumes' data in this directory instead of in memory"
+        "--keep", action="store_true", help="keep it until `down`, whatever its standard input does"
+    )
+    serve.add_argument(
+        "--backing",
+        type=Path,
+        metavar="DIR",
+        help="keep the volumes' data in this directory instead of in memory",
     )
     serve.add_argument("--owner", type=int, metavar="UID", help="the user who may read a kept region's key")
     serve.set_defaults(run=_serve)
@@ -86,15 +91,11 @@ def _status(asked: argparse.Namespace) -> int:
 
 
 def _doctor(asked: argparse.Namespace) -> int:
-    from pytest_cloudbench.twin import doctor
+    from pytest_cloudbench.twin.doctor import examine, report, what_is_missing
 
-    findings = doctor.examine()
-    if asked.json:
-        print(json.dumps([finding.to_json() for finding in findings]))
-    else:
-        for finding in findings:
-            print(finding)
-    return 0 if all(finding.ok for finding in findings) else 1
+    checks = examine()
+    print(json.dumps([check.to_json() for check in checks]) if asked.json else report(checks))
+    return 1 if what_is_missing(checks) else 0
 
 
 def _sweep(_asked: argparse.Namespace) -> int:

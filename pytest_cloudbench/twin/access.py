@@ -62,7 +62,9 @@ class RegionRecord:
         except ProcessLookupError:
             return True
         try:
-            if not _serves_a_region(self.pid):  # looked at after the descriptor holds the pid: no mistaken identity
+            if not _serves_a_region(
+                self.pid
+            ):  # looked at after the descriptor holds the pid: no mistaken identity
                 return True
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(process, signal.SIGTERM)

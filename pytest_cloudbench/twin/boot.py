@@ -309,9 +309,7 @@ def _make_host_key() -> None:
                 ["ssh-keygen", "-y", "-f", _HOST_KEY], check=True, stdin=subprocess.DEVNULL, stdout=public
             )
     key = Path(f"{_HOST_KEY}.pub").read_text().strip()
-    os.write(
-        2, f"-----BEGIN SSH HOST KEY KEYS-----\n{key}\n-----END SSH HOST KEY KEYS-----\n".encode()
-    )
+    os.write(2, f"-----BEGIN SSH HOST KEY KEYS-----\n{key}\n-----END SSH HOST KEY KEYS-----\n".encode())
 
 
 def _in_a_child(first_boot: dict[str, Any]) -> None:

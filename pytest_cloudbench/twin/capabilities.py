@@ -46,6 +46,11 @@ class Check:
     finding: str
     remedy: str = ""
 
+    @property
+    def ok(self) -> bool:
+        """Whether a region can run as far as this goes."""
+        return self.state != "missing"
+
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
         return asdict(self)
@@ -62,7 +67,7 @@ def examine() -> list[Check]:
 
 def what_is_missing(checks: list[Check]) -> list[Check]:
     """Those without which no region can run."""
-    return [check for check in checks if check.state == "missing"]
+    return [check for check in checks if not check.ok]
 
 
 def find_tool(program: str) -> str | None:
@@ -99,7 +104,9 @@ def _python() -> Check:
     try:
         import ctypes  # noqa: F401, PLC0415 - some builds of Python lack it
     except ImportError:
-        return Check("python", "missing", f"{version} without ctypes", _APT.format("libffi-dev, build Python again"))
+        return Check(
+            "python", "missing", f"{version} without ctypes", _APT.format("libffi-dev, build Python again")
+        )
     return Check("python", "ok", f"{version} at {sys.executable}")
 
 
@@ -126,7 +133,9 @@ def _io_control() -> Check:
     if version == 2:
         scope = ", in a delegated scope" if needs_delegated_scope() else ""
         if scope and find_tool("systemd-run") is None:
-            return Check("cgroup io control", "missing", "systemd without systemd-run", _APT.format("systemd"))
+            return Check(
+                "cgroup io control", "missing", "systemd without systemd-run", _APT.format("systemd")
+            )
         return Check("cgroup io control", "ok", f"version 2{scope}")
     return Check(
         "cgroup io control", "missing", "neither blkio.throttle (version 1) nor io (version 2)",
@@ -135,10 +144,15 @@ def _io_control() -> Check:
 
 
 def _namespaces() -> Check:
-    missing = [name for name in ("mnt", "net", "pid", "uts", "ipc") if not Path(f"/proc/self/ns/{name}").exists()]
+    missing = [
+        name for name in ("mnt", "net", "pid", "uts", "ipc") if not Path(f"/proc/self/ns/{name}").exists()
+    ]
     if missing:
         return Check(
-            "namespaces", "missing", f"the kernel has no {', '.join(missing)} namespaces", "boot a stock kernel"
+            "namespaces",
+            "missing",
+            f"the kernel has no {', '.join(missing)} namespaces",
+            "boot a stock kernel",
         )
     if os.geteuid() != 0:
         return Check("namespaces", "ok", "mnt, net, pid, uts, ipc")
@@ -179,7 +193,9 @@ def _bridge() -> Check:
 
 def _traffic_control() -> Check:
     if find_tool("tc") is None:
-        return Check("traffic control", "limited", "no tc: the network is not shaped", _APT.format("iproute2"))
+        return Check(
+            "traffic control", "limited", "no tc: the network is not shaped", _APT.format("iproute2")
+        )
     if os.geteuid() != 0:
         return Check("traffic control", "ok", "tc is there; htb can be tried by root only")
     done = subprocess.run(
@@ -195,7 +211,12 @@ def _memory() -> Check:
     available = memory_available()
     text = f"{available / GIB:.1f} GiB available, most of it for volumes' data"
     if available < _TOO_LITTLE_MEMORY:
-        return Check("memory for volumes", "missing", text, "free memory, or keep volumes in a directory: --backing DIR")
+        return Check(
+            "memory for volumes",
+            "missing",
+            text,
+            "free memory, or keep volumes in a directory: --backing DIR",
+        )
     if available < _LITTLE_MEMORY:
         return Check("memory for volumes", "limited", text, "keep volumes in a directory: --backing DIR")
     return Check("memory for volumes", "ok", text)

@@ -52,7 +52,9 @@ class Store:
 
     def _mount(self, available: int) -> None:
         self.roots.mkdir(exist_ok=True)
-        linux.mount("cloudbench", str(self.roots), "tmpfs", options=f"mode=700,size={int(available * _ROOTS_SHARE)}")
+        linux.mount(
+            "cloudbench", str(self.roots), "tmpfs", options=f"mode=700,size={int(available * _ROOTS_SHARE)}"
+        )
         if self.in_memory:
             self.data.mkdir(exist_ok=True)
             size = int(available * _VOLUMES_SHARE)
@@ -133,7 +135,9 @@ class Disk:
             self.descriptor = -1
 
 
-def create_disk(volume_id: str, volume_type: str, size_gib: int, store: Store, workshop: Workshop, label: str) -> Disk:
+def create_disk(
+    volume_id: str, volume_type: str, size_gib: int, store: Store, workshop: Workshop, label: str
+) -> Disk:
     """Make the data of a volume. Raises `NoRoom` when nothing could ever be written to it."""
     room = store.room()
     if room < _LEAST_ROOM:

@@ -1,11 +1,10 @@
-"""``doctor``: what this machine can do for an embedded region, for people or as JSON."""
+"""``doctor``: what this machine can do for an embedded region, and what to do about the rest."""
 
 from __future__ import annotations
 
-import json
-from typing import TextIO
-
 from pytest_cloudbench.twin.capabilities import Check, examine, what_is_missing
+
+__all__ = ["Check", "examine", "report", "what_is_missing"]
 
 
 def report(checks: list[Check]) -> str:
@@ -19,15 +18,3 @@ def report(checks: list[Check]) -> str:
     else:
         end = "An embedded region can run here."
     return "\n".join([*(str(check) for check in checks), "", end])
-
-
-def run(out: TextIO, *, as_json: bool = False) -> int:
-    """Examine the machine and write the findings to ``out``. 0 when a region can run, else 1."""
-    checks = examine()
-    missing = what_is_missing(checks)
-    if as_json:
-        facts = {"can_run": not missing, "checks": [check.to_json() for check in checks]}
-        out.write(json.dumps(facts, indent=2) + "\n")
-    else:
-        out.write(report(checks) + "\n")
-    return 1 if missing else 0

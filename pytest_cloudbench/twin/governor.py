@@ -98,7 +98,9 @@ class Governor:
     def add_instance(self, instance_id: str, limit: RateLimit) -> None:
         """Begin to govern an instance."""
         with self._lock:
-            self._instances[instance_id] = _Instance(instance_id, Shares(limit.iops), Shares(limit.bytes_per_s))
+            self._instances[instance_id] = _Instance(
+                instance_id, Shares(limit.iops), Shares(limit.bytes_per_s)
+            )
 
     def remove_instance(self, instance_id: str) -> None:
         """Stop governing an instance; its volumes must have been removed."""

@@ -54,7 +54,9 @@ class Host:
     process: subprocess.Popen[bytes] | None = None
     init_pid: int = 0
     _disk: RootDisk | None = field(default=None, repr=False)
+    _hostname: str = ""
     _booted_once: bool = False
+    _plugged_in: bool = False
 
     @property
     def running(self) -> bool:
@@ -118,6 +120,7 @@ class Host:
         self._send(json.dumps(boot_plan).encode())
         self.init_pid = self._expect("unshared", deadline)["pid"]
         self.network.plug_in(self.init_pid, plan.private_ip)
+        self._plugged_in = True
         self._send(b"plugged")
         self._expect("up", deadline)
         self._wait_for_sshd(deadline)
@@ -152,7 +155,9 @@ class Host:
         while not line.endswith(b"\n"):
             ready, _, _ = select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))
             if not ready:
-                raise BootFailed(f"{self.plan.instance_id} did not boot within {_BOOT_S:.0f} s ({event!r} missing)")
+                raise BootFailed(
+                    f"{self.plan.instance_id} did not boot within {_BOOT_S:.0f} s ({event!r} missing)"
+                )
             byte = os.read(self.process.stdout.fileno(), 1)
             if not byte:
                 raise BootFailed(f"{self.plan.instance_id} died while booting: {self._last_words()}")
@@ -206,7 +211,9 @@ class Host:
         if process.poll() is None:
             process.kill()  # the inner process dies with it, and the instance with that
         process.wait()
-        self.network.unplug(self.plan.private_ip)
+        if self._plugged_in:
+            self.network.unplug(self.plan.private_ip)
+            self._plugged_in = False
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 pipe.close()

@@ -64,7 +64,9 @@ def unshare(flags: int) -> None:
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
     """mount(2)."""
-    result = _libc.mount(source.encode(), target.encode(), kind.encode() or None, flags, options.encode() or None)
+    result = _libc.mount(
+        source.encode(), target.encode(), kind.encode() or None, flags, options.encode() or None
+    )
     _check(result, f"mount {kind or 'bind'} on {target}")
 
 

@@ -92,6 +92,7 @@ class Plane:
         self._instances: dict[str, _Instance] = {}
         self._volumes: dict[str, _Volume] = {}
         self._machine = MachineRecord(slot.base)
+        self._probing = threading.Lock()
         self._closed = False
         with contextlib.ExitStack() as undo:
             self._throttle = open_throttle(slot.name, slot.directory)
@@ -124,6 +125,9 @@ class Plane:
         with self._lock:
             if plan.instance_id in self._instances:
                 raise PlaneError(f"{plan.instance_id} exists already")
+            for other in self._instances.values():
+                if other.host.plan.private_ip == plan.private_ip:
+                    raise PlaneError(f"{plan.private_ip} is the address of {other.host.plan.instance_id}")
             self._network.reserve(plan.private_ip)
             directory = self._store.roots / plan.instance_id
             host = Host(
@@ -312,10 +316,11 @@ class Plane:
 
         None where it cannot be measured (no fio).
         """
-        if self._machine.limits() is None:
-            measured = probe_machine(self._store, self._workshop, f"{self.slot.name}/probe")
-            if measured is not None:
-                self._machine.saw(*measured, probed=True)
+        with self._probing:
+            if self._machine.limits() is None and not self._closed:
+                measured = probe_machine(self._store, self._workshop, f"{self.slot.name}/probe")
+                if measured is not None:
+                    self._machine.saw(*measured, probed=True)
         return self._machine.limits()
 
     @property
@@ -331,6 +336,8 @@ class Plane:
             if self._closed:
                 return
             self._closed = True
+        with self._probing:
+            pass  # a probe that runs ends first: it uses what is removed below
         errors: list[str] = []
 
         @contextlib.contextmanager

@@ -63,7 +63,7 @@ account required pam_permit.so
 session required pam_permit.so
 """
 _NSSWITCH = "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n"
-_PROFILE = "PATH={path}\nexport PATH\n[ -n \"$BASH\" ] && [ -r ~/.bashrc ] && . ~/.bashrc\ntrue\n"
+_PROFILE = 'PATH={path}\nexport PATH\n[ -n "$BASH" ] && [ -r ~/.bashrc ] && . ~/.bashrc\ntrue\n'
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,11 @@ class RootDisk:
     def _place(self, path: str) -> Path:
         """Where an absolute path of the instance lies in its layers."""
         layer = max(
-            (layer for layer in self.layers if path == layer.at or path.startswith(layer.at.rstrip("/") + "/")),
+            (
+                layer
+                for layer in self.layers
+                if path == layer.at or path.startswith(layer.at.rstrip("/") + "/")
+            ),
             key=lambda layer: len(layer.at),
         )
         return Path(layer.upper) / path[len(layer.at) :].lstrip("/")
@@ -180,7 +184,9 @@ class RootDisk:
         self._write("/etc/gshadow", "".join(f"{fields[0]}:*::\n" for fields in groups), 0o600)
         self._hide(home, 0o755)
         self._directory(f"{home}/.ssh", 0o700)
-        self._write(f"{home}/.ssh/authorized_keys", "".join(f"{key.strip()}\n" for key in authorized_keys), 0o600)
+        self._write(
+            f"{home}/.ssh/authorized_keys", "".join(f"{key.strip()}\n" for key in authorized_keys), 0o600
+        )
         for path in (home, f"{home}/.ssh", f"{home}/.ssh/authorized_keys"):
             os.chown(self._place(path), _FIRST_HUMAN_ID, _FIRST_HUMAN_ID)
 
@@ -205,4 +211,3 @@ class RootDisk:
         self._write("/etc/machine-id", os.urandom(16).hex() + "\n")
         self._write("/etc/fstab", "")
         self._write("/etc/environment", "")
-

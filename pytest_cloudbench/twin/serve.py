@@ -23,9 +23,13 @@ from typing import TYPE_CHECKING, Any
 from pytest_cloudbench.twin.access import Access, RegionRecord, say, write_access, write_record
 
 if TYPE_CHECKING:
+    from pytest_cloudbench.twin.api.front import Front
     from pytest_cloudbench.twin.slots import Slot
 
 CANNOT_SERVE = 3  # the exit status beside an "error" line
+# A fast machine's clients find the services loaded by the time they call; a slow one's would run into their
+# own time limits, so there the region says that it is ready later.
+_SLOW_START_S = 2.0
 _IN_SCOPE = "CLOUDBENCH_TWIN_IN_SCOPE"
 
 log = logging.getLogger(__name__)
@@ -58,7 +62,10 @@ def serve(*, keep: bool = False, backing: Path | None = None, owner: int | None 
 def _serve(*, keep: bool, backing: Path | None, owner: int | None) -> int:
     from pytest_cloudbench.twin.api.front import Front, Ground
 
+    started = time.monotonic()
     end = _ended_by_signals(keep=keep)
+    if not keep:  # watched from the start: who asked may be gone before the region is up
+        threading.Thread(target=_watch_lease, args=(end,), name="lease", daemon=True).start()
     front = Front()
     closers: list[tuple[str, Callable[[], None]]] = []
     try:
@@ -80,16 +87,19 @@ def _serve(*, keep: bool, backing: Path | None, owner: int | None) -> int:
             slot=slot.number,
             version=_version(),
         )
-        write_record(slot.directory, RegionRecord(slot.number, access.pid, access.endpoint_url, keep, time.time()))
+        write_record(
+            slot.directory, RegionRecord(slot.number, access.pid, access.endpoint_url, keep, time.time())
+        )
         if keep:
             write_access(slot.directory, access, _owner(owner))
+        if time.monotonic() - started > _SLOW_START_S:
+            _wait_for_services(front)
         say(sys.stdout, asdict(access))
-        if not keep:
-            threading.Thread(target=_watch_lease, args=(end,), name="lease", daemon=True).start()
         end.wait()
-        return 0
-    finally:
+    except BaseException:
         _close(closers)
+        raise
+    return 0 if _close(closers) else 1
 
 
 def _refuse_without_root() -> None:
@@ -133,7 +143,11 @@ def _take_slot() -> Slot:
 
     try:
         sweep()
-        return take_slot(sweep_slot)
+
+        def sweep_taken(number: int) -> None:
+            sweep_slot(number)
+
+        return take_slot(sweep_taken)
     except NoFreeSlot as error:
         raise CannotServe(str(error), "See `cloudbench twin status`.") from error
     except OSError as error:
@@ -150,7 +164,8 @@ def _make_plane(slot: Slot, backing: Path | None) -> Any:
     except (RuntimeError, OSError) as error:
         log.exception("the plane")
         raise CannotServe(
-            f"The embedded region did not come up: {error}", "See `cloudbench twin doctor` for what this machine lacks."
+            f"The embedded region did not come up: {error}",
+            "See `cloudbench twin doctor` for what this machine lacks.",
         ) from error
 
 
@@ -181,8 +196,18 @@ def _watch_lease(end: threading.Event) -> None:
     end.set()
 
 
-def _close(closers: list[tuple[str, Callable[[], None]]]) -> None:
-    """Undo in reverse order, but stop answering first; go on whatever fails."""
+def _wait_for_services(front: Front) -> None:
+    try:
+        front.region()
+    except RuntimeError as error:
+        raise CannotServe(
+            str(error), "Install the extra anew: pip install --force-reinstall 'pytest-cloudbench[twin]'"
+        ) from error
+
+
+def _close(closers: list[tuple[str, Callable[[], None]]]) -> bool:
+    """Undo in reverse order, but stop answering first; go on whatever fails. Whether all went well."""
+    fine = True
     order = [*closers[:1], *reversed(closers[1:])]
     for what, close in order:
         try:
@@ -190,11 +215,15 @@ def _close(closers: list[tuple[str, Callable[[], None]]]) -> None:
         except Exception as error:
             log.exception("closing %s", what)
             print(f"closing {what}: {error}", file=sys.stderr)
+            fine = False
+    return fine
 
 
 def _log_to(path: Path) -> None:
     logging.basicConfig(
-        filename=path, level=logging.INFO, format="%(asctime)s %(levelname)s %(threadName)s %(name)s: %(message)s"
+        filename=path,
+        level=logging.INFO,
+        format="%(asctime)s %(levelname)s %(threadName)s %(name)s: %(message)s",
     )
     os.chmod(path, 0o600)
 
@@ -213,4 +242,3 @@ def _version() -> str:
         return metadata.version("pytest-cloudbench")
     except metadata.PackageNotFoundError:
         return "unknown"
-

@@ -154,7 +154,8 @@ class ThrottleV1:
         self._journal = journal
         self._root = root
         self._files = {
-            name: os.open(root / f"blkio.throttle.{name}_device", os.O_WRONLY | os.O_CLOEXEC) for name in _V1_FILES
+            name: os.open(root / f"blkio.throttle.{name}_device", os.O_WRONLY | os.O_CLOEXEC)
+            for name in _V1_FILES
         }
         self._set: dict[str, tuple[int, int, int, int]] = {}
 

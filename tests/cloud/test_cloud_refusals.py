@@ -306,3 +306,13 @@ def test_an_instance_that_does_not_come_up_says_why_and_is_ended(cloud, make_clo
     with pytest.raises(WaitTimeout, match="it never ran"):
         cloud.launch("t3.micro")
     assert {left.kind for left in cloud.remaining()} == {"security group", "key pair"}
+
+
+def test_importing_the_control_plane_loads_no_heavy_library():
+    import subprocess
+    import sys
+
+    heavy = ("boto3", "botocore", "pytest", "paramiko", "cryptography")
+    code = f"import sys, pytest_cloudbench.cloud; print([m for m in {heavy} if m in sys.modules])"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[]"

@@ -215,8 +215,9 @@ def test_ctrl_c_during_a_launch_ends_its_waits(cloud, monkeypatch):
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         cloud.launch("t3.micro")
+    took_s = time.monotonic() - began
     thread.join()
-    assert time.monotonic() - began < 5
+    assert took_s < 5
     monkeypatch.undo()
     assert cloud.close().clean
     assert cloud._resources.remaining() == ()

@@ -1,13 +1,8 @@
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from local_sshd import LocalSshd, find_sshd
 
 from pytest_cloudbench.hosts.connection import HostConnection

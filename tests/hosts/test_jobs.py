@@ -129,9 +129,7 @@ def test_a_job_that_was_killed_has_vanished(host: HostConnection, start: StartJo
         job.wait(10)
 
 
-def test_a_number_taken_over_by_another_process_is_not_the_job(
-    host: HostConnection, start: StartJob
-) -> None:
+def test_a_number_taken_over_by_another_process_is_not_the_job(host: HostConnection, start: StartJob) -> None:
     job = start(["sleep", "30"])
     _poll_until(job, lambda _: (Path(job.directory) / "pid").exists())
     pid = Path(job.directory) / "pid"
@@ -161,7 +159,7 @@ def test_kill_ends_what_does_not_listen_and_what_it_started(
     start: StartJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pytest_cloudbench.hosts.jobs._INTERRUPT_PATIENCE_S", 0.2)
-    script = "trap '' INT TERM; sleep 60 & echo $!; wait; sleep 60"
+    script = "trap '' INT TERM; setsid sleep 60 & echo $!; wait; sleep 60"
     job = start(["sh", "-c", script])
     child = _poll_until(job, lambda text: text.endswith("\n")).strip()
     job.kill()

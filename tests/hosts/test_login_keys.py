@@ -30,9 +30,7 @@ def test_every_form_of_private_key_is_read(key, form, name) -> None:
     pem = key.private_bytes(serialization.Encoding.PEM, form, _PLAIN).decode()
     read = read_private_key(f"\n{pem}\n")
     assert read.get_name() == name
-    public = key.public_key().public_bytes(
-        serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
-    )
+    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
     assert read.asbytes() == base64.b64decode(public.split()[1])
 
 

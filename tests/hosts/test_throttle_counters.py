@@ -93,7 +93,9 @@ def test_several_devices_are_read_in_one_command(host: HostConnection, tmp_path:
 def test_without_the_log_page_there_are_none_and_it_is_not_tried_again(
     host: HostConnection, tmp_path: Path
 ) -> None:
-    _install_nvme(host, tmp_path, 'echo x >> "${0%/*}/calls"; echo "NVMe status: INVALID_LOG_PAGE" >&2; exit 1')
+    _install_nvme(
+        host, tmp_path, 'echo x >> "${0%/*}/calls"; echo "NVMe status: INVALID_LOG_PAGE" >&2; exit 1'
+    )
     assert read_counters(host, _DEVICES) is None
     assert read_counters(host, _DEVICES) is None
     assert (tmp_path / "calls").read_text() == "x\n"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from conftest import Calls, RecordingPlane, until
+from region_calls import Calls, RecordingPlane, until
 
 from pytest_cloudbench.twin.api.instance_admission import admitted_user_data
 from pytest_cloudbench.twin.api.refusal import Refusal
@@ -43,9 +43,21 @@ VOLUMES = [
     ({"VolumeType": "gp2", "Size": 10, "Iops": 100}, "InvalidParameterCombination", "gp2"),
     ({"VolumeType": "sc1", "Size": 200, "Iops": 100}, "InvalidParameterCombination", "sc1"),
     ({"VolumeType": "io2", "Size": 80, "Iops": 100, "Throughput": 500}, "InvalidParameterCombination", "gp3"),
-    ({"VolumeType": "gp3", "Size": 10, "AvailabilityZone": "us-east-1x"}, "InvalidZone.NotFound", "us-east-1x"),
-    ({"VolumeType": "gp3", "Size": 10, "SnapshotId": "snap-0123456789abcdef0"}, "UnsupportedOperation", "snapshots"),
-    ({"VolumeType": "io2", "Size": 10, "Iops": 100, "MultiAttachEnabled": True}, "UnsupportedOperation", "one"),
+    (
+        {"VolumeType": "gp3", "Size": 10, "AvailabilityZone": "us-east-1x"},
+        "InvalidZone.NotFound",
+        "us-east-1x",
+    ),
+    (
+        {"VolumeType": "gp3", "Size": 10, "SnapshotId": "snap-0123456789abcdef0"},
+        "UnsupportedOperation",
+        "snapshots",
+    ),
+    (
+        {"VolumeType": "io2", "Size": 10, "Iops": 100, "MultiAttachEnabled": True},
+        "UnsupportedOperation",
+        "one",
+    ),
 ]
 
 
@@ -92,14 +104,18 @@ def test_attachments(calls: Calls, plane: RecordingPlane) -> None:
 def test_attachment_to_an_instance_in_no_state_for_it(calls: Calls, plane: RecordingPlane) -> None:
     plane.gates["boot"] = threading.Event()
     instance, volume = calls.launch(wait=False), calls.volume()
-    code, message = refused(lambda: calls.ec2.attach_volume(VolumeId=volume, InstanceId=instance, Device="/dev/sdf"))
+    code, message = refused(
+        lambda: calls.ec2.attach_volume(VolumeId=volume, InstanceId=instance, Device="/dev/sdf")
+    )
     assert code == "IncorrectState"
     assert "pending" in message
     plane.gates["boot"].set()
     calls.wait_state(instance, "running")
     calls.ec2.terminate_instances(InstanceIds=[instance])
     calls.wait_state(instance, "terminated")
-    code, message = refused(lambda: calls.ec2.attach_volume(VolumeId=volume, InstanceId=instance, Device="/dev/sdf"))
+    code, message = refused(
+        lambda: calls.ec2.attach_volume(VolumeId=volume, InstanceId=instance, Device="/dev/sdf")
+    )
     assert code == "IncorrectState"
     assert "terminated" in message
 
@@ -113,7 +129,9 @@ def test_volume_that_is_still_being_created(calls: Calls, plane: RecordingPlane)
         [volume] = [one for one in calls.ec2.describe_volumes()["Volumes"] if not one["Attachments"]]
         assert volume["State"] == "creating"
         name = volume["VolumeId"]
-        attach = refused(lambda: calls.ec2.attach_volume(VolumeId=name, InstanceId=instance, Device="/dev/sdf"))
+        attach = refused(
+            lambda: calls.ec2.attach_volume(VolumeId=name, InstanceId=instance, Device="/dev/sdf")
+        )
         assert attach[0] == "IncorrectState"
         assert refused(lambda: calls.ec2.delete_volume(VolumeId=name))[0] == "IncorrectState"
         assert refused(lambda: calls.ec2.modify_volume(VolumeId=name, Size=20))[0] == "IncorrectState"
@@ -128,7 +146,9 @@ def test_one_attachment_too_many(calls: Calls) -> None:
         name = f"/dev/xvd{'b' if number < 13 else 'c'}{chr(ord('a') + number % 13)}"
         calls.ec2.attach_volume(VolumeId=volume, InstanceId=instance, Device=name)
     volume = calls.volume(Size=1)
-    code, message = refused(lambda: calls.ec2.attach_volume(VolumeId=volume, InstanceId=instance, Device="/dev/sdf"))
+    code, message = refused(
+        lambda: calls.ec2.attach_volume(VolumeId=volume, InstanceId=instance, Device="/dev/sdf")
+    )
     assert code == "AttachmentLimitExceeded"
     assert "27" in message
 
@@ -136,12 +156,18 @@ def test_one_attachment_too_many(calls: Calls) -> None:
 def test_detachments(calls: Calls, plane: RecordingPlane) -> None:
     one, two, volume = calls.launch(), calls.launch(), calls.volume()
     assert refused(lambda: calls.ec2.detach_volume(VolumeId=volume))[0] == "IncorrectState"
-    assert refused(lambda: calls.ec2.detach_volume(VolumeId="vol-00000000000000000"))[0] == "InvalidVolume.NotFound"
+    assert (
+        refused(lambda: calls.ec2.detach_volume(VolumeId="vol-00000000000000000"))[0]
+        == "InvalidVolume.NotFound"
+    )
     calls.ec2.attach_volume(VolumeId=volume, InstanceId=one, Device="/dev/sdf")
     code, message = refused(lambda: calls.ec2.detach_volume(VolumeId=volume, InstanceId=two))
     assert code == "InvalidAttachment.NotFound"
     assert two in message
-    assert refused(lambda: calls.ec2.detach_volume(VolumeId=volume, Device="/dev/sdg"))[0] == "InvalidAttachment.NotFound"
+    assert (
+        refused(lambda: calls.ec2.detach_volume(VolumeId=volume, Device="/dev/sdg"))[0]
+        == "InvalidAttachment.NotFound"
+    )
     assert refused(lambda: calls.ec2.delete_volume(VolumeId=volume))[0] == "VolumeInUse"
     assert plane.named("detach") == plane.named("delete_disk") == []
 
@@ -185,14 +211,22 @@ INSTANCES = [
     ({"InstanceType": "m5.large", "KeyName": "lost"}, "InvalidKeyPair.NotFound", "lost"),
     ({"InstanceType": "m5.large", "MinCount": 3, "MaxCount": 2}, "InvalidParameterCombination", "3"),
     ({"InstanceType": "m5.large", "MinCount": 0, "MaxCount": 0}, "InvalidParameterValue", "at least 1"),
-    ({"InstanceType": "m5.large", "SubnetId": "subnet-00000000000000000"}, "InvalidSubnetID.NotFound", "subnet-0"),
+    (
+        {"InstanceType": "m5.large", "SubnetId": "subnet-00000000000000000"},
+        "InvalidSubnetID.NotFound",
+        "subnet-0",
+    ),
     ({"InstanceType": "m5.large", "SubnetId": "here"}, "InvalidSubnetID.Malformed", "here"),
     (
         {"InstanceType": "m5.large", "Placement": {"AvailabilityZone": "us-east-1z"}},
         "InvalidParameterValue",
         "us-east-1z",
     ),
-    ({"InstanceType": "m5.large", "Placement": {"GroupName": "near"}}, "InvalidPlacementGroup.Unknown", "near"),
+    (
+        {"InstanceType": "m5.large", "Placement": {"GroupName": "near"}},
+        "InvalidPlacementGroup.Unknown",
+        "near",
+    ),
     (
         {"InstanceType": "m5.large", "SecurityGroupIds": ["sg-00000000000000000"]},
         "InvalidGroup.NotFound",
@@ -213,13 +247,18 @@ INSTANCES = [
     (
         {
             "InstanceType": "m5.large",
-            "BlockDeviceMappings": [{"DeviceName": "/dev/sdf", "Ebs": {"VolumeSize": 10, "VolumeType": "io2"}}],
+            "BlockDeviceMappings": [
+                {"DeviceName": "/dev/sdf", "Ebs": {"VolumeSize": 10, "VolumeType": "io2"}}
+            ],
         },
         "MissingParameter",
         "IOPS",
     ),
     (
-        {"InstanceType": "m5.large", "BlockDeviceMappings": [{"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 4}}]},
+        {
+            "InstanceType": "m5.large",
+            "BlockDeviceMappings": [{"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 4}}],
+        },
         "InvalidBlockDeviceMapping",
         "4GB",
     ),
@@ -246,15 +285,17 @@ def test_user_data_of_exactly_the_limit_is_fine(calls: Calls, plane: RecordingPl
 
 
 def test_zone_that_does_not_offer_the_type(calls: Calls) -> None:
-    offerings = calls.ec2.describe_instance_type_offerings(LocationType="availability-zone")["InstanceTypeOfferings"]
+    offerings = calls.ec2.describe_instance_type_offerings(LocationType="availability-zone")[
+        "InstanceTypeOfferings"
+    ]
     zones: dict[str, set[str]] = {}
     for one in offerings:
         zones.setdefault(one["InstanceType"], set()).add(one["Location"])
     here = {zone["ZoneName"] for zone in calls.ec2.describe_availability_zones()["AvailabilityZones"]}
     name = next(name for name in sorted(zones) if zones[name] & here and here - zones[name])
-    architecture = calls.ec2.describe_instance_types(InstanceTypes=[name])["InstanceTypes"][0]["ProcessorInfo"][
-        "SupportedArchitectures"
-    ][-1]
+    architecture = calls.ec2.describe_instance_types(InstanceTypes=[name])["InstanceTypes"][0][
+        "ProcessorInfo"
+    ]["SupportedArchitectures"][-1]
     image = calls.image("arm64" if architecture == "arm64" else "x86_64")
     missing = min(here - zones[name])
     code, message = refused(
@@ -284,7 +325,10 @@ def test_instances_in_the_wrong_state(calls: Calls, plane: RecordingPlane) -> No
     assert refused(lambda: calls.ec2.start_instances(InstanceIds=["i-00000000000000000"]))[0] == (
         "InvalidInstanceID.NotFound"
     )
-    assert refused(lambda: calls.ec2.terminate_instances(InstanceIds=["mine"]))[0] == "InvalidInstanceID.Malformed"
+    assert (
+        refused(lambda: calls.ec2.terminate_instances(InstanceIds=["mine"]))[0]
+        == "InvalidInstanceID.Malformed"
+    )
     assert plane.named("start") == plane.named("stop") == plane.named("reboot") == []
 
 
@@ -297,7 +341,9 @@ def test_one_bad_id_stops_the_whole_request(calls: Calls, plane: RecordingPlane)
 
 def test_protected_instance(calls: Calls) -> None:
     instance = calls.launch(DisableApiTermination=True, DisableApiStop=True)
-    assert refused(lambda: calls.ec2.terminate_instances(InstanceIds=[instance]))[0] == "OperationNotPermitted"
+    assert (
+        refused(lambda: calls.ec2.terminate_instances(InstanceIds=[instance]))[0] == "OperationNotPermitted"
+    )
     assert refused(lambda: calls.ec2.stop_instances(InstanceIds=[instance]))[0] == "OperationNotPermitted"
     calls.ec2.modify_instance_attribute(InstanceId=instance, DisableApiTermination={"Value": False})
     calls.ec2.terminate_instances(InstanceIds=[instance])
@@ -319,7 +365,9 @@ def test_security_group_in_use(calls: Calls) -> None:
 
 
 def test_unknown_types_are_named_with_their_neighbours(calls: Calls) -> None:
-    code, message = refused(lambda: calls.ec2.describe_instance_types(InstanceTypes=["c5.19xlarge", "m5.large"]))
+    code, message = refused(
+        lambda: calls.ec2.describe_instance_types(InstanceTypes=["c5.19xlarge", "m5.large"])
+    )
     assert code == "InvalidInstanceType"
     assert "c5.19xlarge" in message
     assert "c5.18xlarge" in message
@@ -346,3 +394,18 @@ def test_user_data_that_is_no_base64() -> None:
         admitted_user_data("not base64!")
     assert caught.value.code == "InvalidUserData.Malformed"
     assert admitted_user_data(base64.b64encode(b"\x00\xff")) == b"\x00\xff"
+
+
+def test_security_group_named_by_another_ones_rule(calls: Calls) -> None:
+    vpc = calls.ec2.describe_vpcs()["Vpcs"][0]["VpcId"]
+    named, naming = (
+        calls.ec2.create_security_group(GroupName=name, Description="d", VpcId=vpc)["GroupId"]
+        for name in "ab"
+    )
+    rule = {"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "UserIdGroupPairs": [{"GroupId": named}]}
+    calls.ec2.authorize_security_group_ingress(GroupId=naming, IpPermissions=[rule])
+    code, message = refused(lambda: calls.ec2.delete_security_group(GroupId=named))
+    assert code == "DependencyViolation"
+    assert naming in message
+    calls.ec2.delete_security_group(GroupId=naming)
+    calls.ec2.delete_security_group(GroupId=named)

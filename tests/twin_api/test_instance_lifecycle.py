@@ -8,7 +8,7 @@ import threading
 
 import pytest
 from botocore.exceptions import ClientError
-from conftest import Calls, RecordingPlane, until
+from region_calls import Calls, RecordingPlane, until
 
 from pytest_cloudbench.promises.ceilings import MachineLimits
 from pytest_cloudbench.promises.quantities import Iops, Throughput
@@ -48,7 +48,10 @@ def test_launched_instance_boots_the_host_it_describes(calls: Calls, plane: Reco
     assert (plan.hostname, plan.private_ip, plan.login_user) == ("ip-198-18-0-10", address, "ec2-user")
     assert plan.user_data == user_data.encode()
     assert plan.nitro is True
-    assert (plan.ebs_limit.iops.per_second, plan.ebs_limit.throughput.bytes_per_second) == (80_000, 2_375_000_000)
+    assert (plan.ebs_limit.iops.per_second, plan.ebs_limit.throughput.bytes_per_second) == (
+        80_000,
+        2_375_000_000,
+    )
     [line] = plan.authorized_keys
     assert line.startswith("ssh-ed25519 ")
     assert "PRIVATE KEY" in key["KeyMaterial"]
@@ -68,7 +71,11 @@ def test_root_volume_looks_like_one_and_has_no_disk(calls: Calls, plane: Recordi
     [volume] = calls.ec2.describe_volumes()["Volumes"]
     assert (volume["State"], volume["VolumeType"], volume["Size"]) == ("in-use", "gp3", 8)
     [attachment] = volume["Attachments"]
-    assert (attachment["InstanceId"], attachment["Device"], attachment["State"]) == (instance, "/dev/xvda", "attached")
+    assert (attachment["InstanceId"], attachment["Device"], attachment["State"]) == (
+        instance,
+        "/dev/xvda",
+        "attached",
+    )
     assert attachment["DeleteOnTermination"] is True
     assert plane.named("create_disk") == []
     with pytest.raises(ClientError, match="root volume"):
@@ -123,7 +130,11 @@ def test_stop_and_start_keep_address_and_volumes(calls: Calls, plane: RecordingP
     assert described["PrivateIpAddress"] == address
     assert "StateReason" not in described
     assert calls.described_volume(volume)["Attachments"][0]["State"] == "attached"
-    assert [call[0] for call in plane.calls if call[0] in ("boot", "stop", "start")] == ["boot", "stop", "start"]
+    assert [call[0] for call in plane.calls if call[0] in ("boot", "stop", "start")] == [
+        "boot",
+        "stop",
+        "start",
+    ]
 
 
 def test_reboot_reaches_the_host(calls: Calls, plane: RecordingPlane) -> None:
@@ -182,7 +193,9 @@ def test_console_output(calls: Calls) -> None:
 
 def test_user_data_is_kept(calls: Calls) -> None:
     instance = calls.launch(UserData="#!/bin/sh\ntrue\n")
-    kept = calls.ec2.describe_instance_attribute(InstanceId=instance, Attribute="userData")["UserData"]["Value"]
+    kept = calls.ec2.describe_instance_attribute(InstanceId=instance, Attribute="userData")["UserData"][
+        "Value"
+    ]
     assert base64.b64decode(kept) == b"#!/bin/sh\ntrue\n"
 
 

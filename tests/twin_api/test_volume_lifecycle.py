@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from botocore.exceptions import ClientError
-from conftest import Calls, RecordingPlane, until
+from region_calls import Calls, RecordingPlane, until
 
 
 def test_created_volume_gets_its_disk_and_is_available(calls: Calls, plane: RecordingPlane) -> None:
@@ -23,7 +23,12 @@ def test_created_volume_gets_its_disk_and_is_available(calls: Calls, plane: Reco
     assert answer["State"] == "creating"
     assert re.fullmatch(r"vol-[0-9a-f]{17}", answer["VolumeId"])
     volume = calls.described_volume(answer["VolumeId"])
-    assert (volume["State"], volume["Size"], volume["Iops"], volume["Encrypted"]) == ("available", 80, 80_000, True)
+    assert (volume["State"], volume["Size"], volume["Iops"], volume["Encrypted"]) == (
+        "available",
+        80,
+        80_000,
+        True,
+    )
     assert volume["KmsKeyId"].startswith("arn:aws:kms:")
     assert "Throughput" not in volume
     assert volume["Tags"] == [{"Key": "cloudbench:run", "Value": "r1"}]
@@ -41,7 +46,9 @@ def test_created_volume_gets_its_disk_and_is_available(calls: Calls, plane: Reco
         ({"VolumeType": "st1", "Size": 500}, None, None),
     ],
 )
-def test_described_figures_are_those_of_the_type(calls: Calls, asked: dict, iops: int, throughput: int) -> None:
+def test_described_figures_are_those_of_the_type(
+    calls: Calls, asked: dict, iops: int, throughput: int
+) -> None:
     volume = calls.described_volume(calls.volume(**asked))
     assert (volume.get("Iops"), volume.get("Throughput")) == (iops, throughput)
 
@@ -66,7 +73,11 @@ def test_attach_and_detach(calls: Calls, plane: RecordingPlane) -> None:
     described = calls.described_volume(volume)
     assert described["State"] == "in-use"
     [attachment] = described["Attachments"]
-    assert (attachment["State"], attachment["InstanceId"], attachment["Device"]) == ("attached", instance, "/dev/sdf")
+    assert (attachment["State"], attachment["InstanceId"], attachment["Device"]) == (
+        "attached",
+        instance,
+        "/dev/sdf",
+    )
     assert attachment["DeleteOnTermination"] is False
     devices = {one["DeviceName"]: one["Ebs"] for one in calls.instance(instance)["BlockDeviceMappings"]}
     assert devices["/dev/sdf"]["VolumeId"] == volume
@@ -122,7 +133,9 @@ def test_deleted_volume_is_gone(calls: Calls, plane: RecordingPlane) -> None:
 
 def test_modification_acts_on_the_disk(calls: Calls, plane: RecordingPlane) -> None:
     volume = calls.volume(Size=10)
-    answer = calls.ec2.modify_volume(VolumeId=volume, Size=100, VolumeType="io2", Iops=5000)["VolumeModification"]
+    answer = calls.ec2.modify_volume(VolumeId=volume, Size=100, VolumeType="io2", Iops=5000)[
+        "VolumeModification"
+    ]
     assert (answer["OriginalSize"], answer["TargetSize"]) == (10, 100)
     assert (answer["OriginalVolumeType"], answer["TargetVolumeType"]) == ("gp3", "io2")
     assert (answer["OriginalIops"], answer["TargetIops"]) == (3000, 5000)
@@ -176,6 +189,8 @@ def test_filters_find_volumes(calls: Calls) -> None:
     calls.volume()
     found = calls.ec2.describe_volumes(Filters=[{"Name": "tag:cloudbench:run", "Values": ["r7"]}])["Volumes"]
     assert [one["VolumeId"] for one in found] == [volume]
-    assert len(calls.ec2.describe_volumes(Filters=[{"Name": "status", "Values": ["available"]}])["Volumes"]) == 2
+    assert (
+        len(calls.ec2.describe_volumes(Filters=[{"Name": "status", "Values": ["available"]}])["Volumes"]) == 2
+    )
     status = calls.ec2.describe_volume_status(VolumeIds=[volume])["VolumeStatuses"]
     assert status[0]["VolumeStatus"]["Status"] == "ok"

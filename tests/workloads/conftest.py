@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 # The local sshd lives with the tests of the hosts room.
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "hosts")]
+sys.path.insert(0, str(Path(__file__).parent.parent / "hosts"))
 
-from host_targets import HostTarget
-from local_sshd import LocalSshd, find_sshd
+from host_targets import HostTarget  # noqa: E402
+from local_sshd import LocalSshd, find_sshd  # noqa: E402
 
-from pytest_cloudbench.hosts.connection import HostConnection
+from pytest_cloudbench.hosts.connection import HostConnection  # noqa: E402
 
 
 @pytest.fixture(scope="session")

@@ -55,7 +55,7 @@ def test_every_device_gets_its_own_jobs_and_the_rates_still_add_up() -> None:
         if sections:
             sections[-1][name] = value
     assert len({each["name"] for each in sections}) == len(sections)
-    jobs_of = {path: 0 for path in ("/dev/a", "/dev/b")}
+    jobs_of = dict.fromkeys(("/dev/a", "/dev/b"), 0)
     total = 0
     for each in sections:
         jobs_of[each["filename"]] += int(each["numjobs"])
@@ -160,9 +160,9 @@ def test_what_cannot_be_run_is_refused_with_the_reason(wrong: dict[str, object],
 
 
 def test_options_pass_through_as_fio_reads_them() -> None:
-    argv = FioJob.of("read", thread=True, norandommap=False, zonesize=Size(4096), percentage_random=5).to_argv(
-        "block", ["/dev/a"]
-    )
+    argv = FioJob.of(
+        "read", thread=True, norandommap=False, zonesize=Size(4096), percentage_random=5
+    ).to_argv("block", ["/dev/a"])
     assert {"--thread=1", "--norandommap=0", "--zonesize=4096", "--percentage_random=5"} <= set(argv)
 
 

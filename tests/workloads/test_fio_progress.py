@@ -6,9 +6,7 @@ from hypothesis import strategies as st
 
 from pytest_cloudbench.workloads.fio.progress import Progress, ProgressReader, parse_progress
 
-_LINE = (
-    "Jobs: 3 (f=3), 0-3000 IOPS: [m(3)][60.0%][r=6000KiB/s,w=6004KiB/s][r=1500,w=1501 IOPS][eta 00m:02s]"
-)
+_LINE = "Jobs: 3 (f=3), 0-3000 IOPS: [m(3)][60.0%][r=6000KiB/s,w=6004KiB/s][r=1500,w=1501 IOPS][eta 00m:02s]"
 
 
 @pytest.mark.parametrize(

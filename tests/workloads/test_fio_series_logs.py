@@ -73,7 +73,15 @@ def test_torn_lines_are_left_out() -> None:
     assert _iops(series_from_logs(logs, runtime_s=2.0)) == [100, 100]
 
 
-@pytest.mark.parametrize("logs", [{}, {IOPS_LOG: b""}, {IOPS_LOG: b"no, log\n\n,,\n"}])
+@pytest.mark.parametrize(
+    "logs",
+    [
+        {},
+        {IOPS_LOG: b""},
+        {IOPS_LOG: b"inf, 1, 0\n1000, nan, 0\n1000, 5, 2\n"},
+        {IOPS_LOG: b"no, log\n\n,,\n"},
+    ],
+)
 def test_no_log_is_an_empty_series(logs: dict[str, bytes]) -> None:
     assert len(series_from_logs(logs, runtime_s=1.0)) == 0
 

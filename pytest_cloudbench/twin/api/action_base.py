@@ -11,7 +11,7 @@ from .refusal import Refusal
 from .region import Region
 
 
-class RegionActions(EC2Response):
+class RegionActions(EC2Response):  # type: ignore[misc]  # moto is not typed here
     """One request to EC2. moto parses it and writes the answer; actions named here replace moto's own."""
 
     params: dict[str, Any]

@@ -5,8 +5,10 @@ Import only after `moto_loading.load_moto`.
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from moto.core.utils import utcnow
@@ -32,7 +34,7 @@ from .moto_loading import ACCOUNT, REGION
 EBS_KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/0c10dbe0-0000-4000-8000-00000000eb50"
 
 
-class RegionVolume(Volume):
+class RegionVolume(Volume):  # type: ignore[misc]  # moto is not typed here
     """A volume whose state follows its disk; moto's is available or in use only.
 
     ``disk_state`` is creating, available, deleting or error; a volume with an attachment is in use. A volume that
@@ -64,7 +66,7 @@ class RegionVolume(Volume):
         self.throughput = int(spec.throughput_mib or 0) if spec.type == "gp3" else None
 
 
-class RegionSubnet(Subnet):
+class RegionSubnet(Subnet):  # type: ignore[misc]  # moto is not typed here
     """A zone's default subnet; the data plane decides the addresses in it."""
 
     def __init__(self, *args: Any, free_address: Callable[[], str], **kwargs: Any) -> None:
@@ -77,7 +79,7 @@ class RegionSubnet(Subnet):
         return address
 
 
-class RegionImage(Ami):
+class RegionImage(Ami):  # type: ignore[misc]  # moto is not typed here
     """An image with the root volume that its instances get."""
 
     def __init__(self, backend: Any, image: Image) -> None:
@@ -99,7 +101,7 @@ class RegionImage(Ami):
             region_name=backend.zone_names[0],
             boot_mode=image.boot_mode,
         )
-        self.creation_date = image.creation_date
+        self.creation_date = datetime.strptime(image.creation_date, "%Y-%m-%dT%H:%M:%S.%f%z")
         self.image_owner_alias = image.owner_alias
         self.ena_support = True
         self.sriov_net_support = "simple"
@@ -125,7 +127,7 @@ class RegionImage(Ami):
         ]
 
 
-class RegionBackend(EC2Backend):
+class RegionBackend(EC2Backend):  # type: ignore[misc]  # moto is not typed here
     """The EC2 state of one region: one VPC over the slot's addresses, a subnet a zone, the region's images."""
 
     def __init__(
@@ -161,7 +163,7 @@ class RegionBackend(EC2Backend):
                 self.get_zone_by_name(zone),
                 True,
                 False,
-                free_address=lambda index=index: self._plane_address(index),
+                free_address=functools.partial(self._plane_address, index),
             )
             self.associate_default_network_acl_with_subnet(subnet.id, vpc.id)
             self.subnets[zone][subnet.id] = subnet

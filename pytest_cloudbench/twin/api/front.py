@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _HOSTS = {"ec2": "ec2", "ssm": "ssm", "sts": "sts", "monitoring": "monitoring"}
-_LOADING_LIMIT_S = 60.0
+_LOADING_LIMIT_S = 170.0  # an emulated machine needs most of a minute
 _POLL_S = 0.1  # how soon the server sees that it is to end
 _MAX_BODY_BYTES = 4 * 1024 * 1024
 
@@ -70,7 +70,7 @@ class Front:
         """Listen on a free port of loopback and load the services meanwhile."""
         from werkzeug.serving import WSGIRequestHandler, make_server
 
-        class Handler(WSGIRequestHandler):
+        class Handler(WSGIRequestHandler):  # type: ignore[misc]
             disable_nagle_algorithm = True  # else every answer waits for the client's delayed acknowledgement
             protocol_version = "HTTP/1.1"
 
@@ -83,7 +83,9 @@ class Front:
         self._server = make_server("127.0.0.1", 0, self, threaded=True, request_handler=Handler)
         self._server.daemon_threads = True
         threading.Thread(target=self._load, name="load services", daemon=True).start()
-        threading.Thread(target=self._server.serve_forever, args=(_POLL_S,), name="front", daemon=True).start()
+        threading.Thread(
+            target=self._server.serve_forever, args=(_POLL_S,), name="front", daemon=True
+        ).start()
 
     def open(self, ground: Ground) -> None:
         """Serve the region on this ground."""
@@ -195,7 +197,7 @@ class Front:
         _refuse_large_body(environ)
         from moto.core.request import Request
 
-        class FrontRequest(Request):
+        class FrontRequest(Request):  # type: ignore[misc]
             from_wsgi_server = True
 
         request = FrontRequest(environ)

@@ -33,7 +33,9 @@ class Launch:
     volumes: list[RegionVolume] = field(default_factory=list)
 
 
-def set_state(instance: Any, name: str, *, reason: tuple[str, str] | None = None, transition: str = "") -> None:
+def set_state(
+    instance: Any, name: str, *, reason: tuple[str, str] | None = None, transition: str = ""
+) -> None:
     """Describe an instance as being in a state. ``reason`` is (code, message). The caller holds the lock."""
     instance._state.name, instance._state.code = name, _CODES[name]
     instance.state_reason = StateReason(reason[1], reason[0]) if reason else None
@@ -188,7 +190,12 @@ class InstanceLifecycle:
 
     @staticmethod
     def _arrive(
-        instance: Any, expected: str, name: str, *, reason: tuple[str, str] | None = None, transition: str = ""
+        instance: Any,
+        expected: str,
+        name: str,
+        *,
+        reason: tuple[str, str] | None = None,
+        transition: str = "",
     ) -> None:
         """Write the new state down, unless a termination was asked for meanwhile."""
         if instance.state == expected:

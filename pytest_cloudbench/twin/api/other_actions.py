@@ -71,9 +71,7 @@ class OtherActions(RegionActions):
                 )
         for other in self.home.backend.describe_security_groups():
             rules = list(other.ingress_rules) + list(other.egress_rules)
-            if other.id != group.id and any(
-                source.get("GroupId") == group.id for rule in rules for source in rule.source_groups
-            ):
+            if other.id != group.id and any(rule.source_group.get("GroupId") == group.id for rule in rules):
                 raise Refusal(
                     "DependencyViolation",
                     f"resource {group.id} has a dependent object: a rule of security group {other.id} names it",

@@ -119,7 +119,9 @@ class VolumeActions(RegionActions):
                 "VolumeInUse", f"Volume {volume.id} is currently attached to {volume.attachment.instance.id}."
             )
         if volume.disk_state in ("creating", "deleting"):
-            raise Refusal("IncorrectState", f"The volume '{volume.id}' is in the '{volume.disk_state}' state.")
+            raise Refusal(
+                "IncorrectState", f"The volume '{volume.id}' is in the '{volume.disk_state}' state."
+            )
         self.error_on_dryrun()
         volume.disk_state = "deleting"
         try:
@@ -194,11 +196,13 @@ class VolumeActions(RegionActions):
         return found
 
     def _admitted_zone(self) -> str:
-        zones = {zone.zone_id: zone.name for zone in self.home.backend.describe_availability_zones()}
+        zones: dict[str, str] = {
+            zone.zone_id: zone.name for zone in self.home.backend.describe_availability_zones()
+        }
         asked = self.params.get("AvailabilityZone") or self.params.get("AvailabilityZoneId")
         if not asked:
             raise Refusal("MissingParameter", "The request must contain the parameter AvailabilityZone.")
-        zone = zones.get(asked, asked)
+        zone = zones.get(str(asked), str(asked))
         if zone not in zones.values():
             raise Refusal(
                 "InvalidZone.NotFound",

@@ -69,6 +69,15 @@ def parse_output(output: bytes | None, *, exit_code: int = 0, stderr: str = "") 
         raise FioRefused(f"fio ended with exit code {exit_code}: {fio_words(said)}")
     if not jobs:
         raise FioOutputError("fio's JSON lists no job")
+    try:
+        return _result(document, jobs, notes=notes, said=said)
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise FioOutputError(f"fio's JSON holds a value that cannot be one: {error}") from None
+
+
+def _result(
+    document: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]], *, notes: str, said: str
+) -> FioResult:
     read, read_stats = _direction(jobs, "read")
     write, write_stats = _direction(jobs, "write")
     if read is None and write is None:

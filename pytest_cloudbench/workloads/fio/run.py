@@ -59,6 +59,8 @@ def run_fio(
     running = target.runner.start_job(argv, sudo=as_root, name="fio")
     try:
         exit_code = run.watch(running)
+        if exit_code != 0:
+            running.kill()  # workers of a fio that was killed go on without it
         counters = run.counters_gained()
         files = running.fetch([RESULT_FILE, "stderr", *LOGS])
     except BaseException as error:

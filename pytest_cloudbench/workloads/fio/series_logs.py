@@ -8,6 +8,7 @@ the seconds that its interval really covers.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -71,6 +72,8 @@ def _jobs(log: bytes) -> Iterator[dict[int, list[_Interval]]]:
         try:
             end, value, way = float(fields[0]), float(fields[1]), int(fields[2])
         except (ValueError, IndexError):
+            continue
+        if not (math.isfinite(end) and math.isfinite(value) and way in (_READ, _WRITE)):
             continue
         begin = job[way][-1][1] if job[way] else 0.0
         if end <= begin:

@@ -1,0 +1,165 @@
+"""A plane that only writes down what it is asked, and clients that call the region over real HTTP."""
+
+from __future__ import annotations
+
+import ipaddress
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+from pytest_cloudbench.promises.ceilings import MachineLimits
+from pytest_cloudbench.twin.api.front import Front
+
+NETWORK = ipaddress.IPv4Network("198.18.0.0/22")
+ZONE_NETWORKS = list(NETWORK.subnets(new_prefix=24))
+
+
+_SESSION = boto3.Session()  # one for all: it reads each service's model once
+
+
+class RecordingPlane:
+    """Plane's interface, kept in memory. ``gates`` hold a call back until set; ``failures`` make one fail."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self.gates: dict[str, threading.Event] = {}
+        self.failures: dict[str, Exception] = {}
+        self.plans: dict[str, Any] = {}
+        self.disks: dict[str, Any] = {}
+        self.busy: set[str] = set()
+        self.limits: MachineLimits | None = None
+        self.booting = 0
+        self.most_booting = 0
+        self._lock = threading.Lock()
+        self._counters = [itertools.count(10) for _ in ZONE_NETWORKS]
+
+    def _record(self, name: str, *details: Any) -> None:
+        with self._lock:
+            self.calls.append((name, *details))
+        gate = self.gates.get(name)
+        if gate is not None and not gate.wait(20):
+            raise RuntimeError(f"the test never let {name} go on")
+        if name in self.failures:
+            raise self.failures[name]
+
+    def named(self, name: str) -> list[tuple[Any, ...]]:
+        with self._lock:
+            return [call for call in self.calls if call[0] == name]
+
+    @property
+    def caller_address(self) -> str:
+        return "198.18.0.1"
+
+    def free_address(self, zone_index: int) -> str:
+        with self._lock:
+            return str(ZONE_NETWORKS[zone_index].network_address + next(self._counters[zone_index]))
+
+    def boot(self, plan: Any) -> None:
+        with self._lock:
+            self.plans[plan.instance_id] = plan
+            self.booting += 1
+            self.most_booting = max(self.most_booting, self.booting)
+        try:
+            self._record("boot", plan.instance_id)
+        finally:
+            with self._lock:
+                self.booting -= 1
+
+    def stop(self, instance_id: str) -> None:
+        self._record("stop", instance_id)
+
+    def start(self, instance_id: str) -> None:
+        self._record("start", instance_id)
+
+    def reboot(self, instance_id: str) -> None:
+        self._record("reboot", instance_id)
+
+    def terminate(self, instance_id: str) -> None:
+        self._record("terminate", instance_id)
+
+    def create_disk(self, volume_id: str, size_gib: int, spec: Any) -> None:
+        self._record("create_disk", volume_id, size_gib, spec)
+        with self._lock:
+            self.disks[volume_id] = spec
+
+    def attach(self, volume_id: str, instance_id: str, device_name: str) -> str:
+        self._record("attach", volume_id, instance_id, device_name)
+        return "/dev/nvme1n1"
+
+    def detach(self, volume_id: str) -> bool:
+        self._record("detach", volume_id)
+        return volume_id not in self.busy
+
+    def delete_disk(self, volume_id: str) -> None:
+        self._record("delete_disk", volume_id)
+        with self._lock:
+            self.disks.pop(volume_id, None)
+
+    def modify(self, volume_id: str, spec: Any) -> None:
+        self._record("modify", volume_id, spec)
+
+    def console_output(self, instance_id: str) -> str:
+        return f"{instance_id} login: käse\n"
+
+    def machine_limits(self) -> MachineLimits | None:
+        return self.limits
+
+    def close(self) -> None:
+        self._record("close")
+
+
+class Calls:
+    """Clients of one region and what tests wait for."""
+
+    def __init__(self, front: Front) -> None:
+        self.front = front
+        self.ec2 = self.client("ec2")
+
+    def client(
+        self, service: str, *, key_id: str | None = None, region: str = "us-east-1", **config: Any
+    ) -> Any:
+        return _SESSION.client(
+            service,
+            endpoint_url=self.front.url,
+            region_name=region,
+            aws_access_key_id=key_id or self.front.access_key.key_id,
+            aws_secret_access_key=self.front.access_key.secret,
+            config=Config(retries={"max_attempts": 0}, max_pool_connections=40, **config),
+        )
+
+    def image(self, architecture: str = "x86_64") -> str:
+        name = f"/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-{architecture}"
+        return self.client("ssm").get_parameter(Name=name)["Parameter"]["Value"]
+
+    def launch(self, instance_type: str = "m5.large", *, wait: bool = True, **more: Any) -> str:
+        asked = {"ImageId": self.image(), "InstanceType": instance_type, "MinCount": 1, "MaxCount": 1, **more}
+        instance_id = self.ec2.run_instances(**asked)["Instances"][0]["InstanceId"]
+        if wait:
+            self.wait_state(instance_id, "running")
+        return instance_id
+
+    def volume(self, zone: str = "us-east-1a", **more: Any) -> str:
+        asked = {"AvailabilityZone": zone, "Size": 10, "VolumeType": "gp3", **more}
+        return self.ec2.create_volume(**asked)["VolumeId"]
+
+    def instance(self, instance_id: str) -> dict[str, Any]:
+        return self.ec2.describe_instances(InstanceIds=[instance_id])["Reservations"][0]["Instances"][0]
+
+    def described_volume(self, volume_id: str) -> dict[str, Any]:
+        return self.ec2.describe_volumes(VolumeIds=[volume_id])["Volumes"][0]
+
+    def wait_state(self, instance_id: str, state: str) -> None:
+        until(lambda: self.instance(instance_id)["State"]["Name"] == state, f"{instance_id} is {state}")
+
+
+def until(condition: Callable[[], Any], what: str, limit_s: float = 10.0) -> None:
+    """Wait until a condition holds; fail with its name when it never does."""
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {limit_s:g} s: {what}"
+        time.sleep(0.005)

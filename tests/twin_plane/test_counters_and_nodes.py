@@ -1,0 +1,75 @@
+"""The log page's layout, the names of nodes, what the doctor says."""
+
+from __future__ import annotations
+
+import struct
+
+from pytest_cloudbench.promises.instances import EbsLimit
+from pytest_cloudbench.promises.quantities import Iops, Throughput
+from pytest_cloudbench.promises.volumes import gp2, gp3, io2, st1
+from pytest_cloudbench.twin.capabilities import Check
+from pytest_cloudbench.twin.counters import Counters, CountersPage
+from pytest_cloudbench.twin.disks import nitro_node, xen_node
+from pytest_cloudbench.twin.doctor import report
+from pytest_cloudbench.twin.loop_devices import LoopDevice
+from pytest_cloudbench.twin.plane import rate_limit_of_instance, rate_limit_of_volume
+from pytest_cloudbench.twin.root_disk import separate_system_mounts
+
+MIB = 1024**2
+LOOP = LoopDevice(number=5, major=7, minor=5, direct_io=True, descriptor=-1)
+
+
+def test_the_page_has_the_layout_of_log_0xd0(tmp_path):
+    page = CountersPage(tmp_path / "page")
+    page.show(Counters(1, 2, 3, 4, 0.5, 0.25, 1.5, 2.5, 3.5, 4.5, 7))
+    data = (tmp_path / "page").read_bytes()
+    page.close()
+    assert len(data) == 4096
+    assert struct.unpack_from("<I", data)[0] == 0x3C23B510
+    assert struct.unpack_from("<11Q", data, 8) == (
+        1, 2, 3, 4, 500_000, 250_000, 1_500_000, 2_500_000, 3_500_000, 4_500_000, 7,
+    )  # fmt: skip
+
+
+def test_nitro_nodes_carry_the_volume_in_their_links():
+    node = nitro_node(1, "vol-0123abc", LOOP)
+    assert node.name == "nvme1n1"
+    assert node.links[:2] == (
+        "disk/by-id/nvme-Amazon_Elastic_Block_Store_vol0123abc",
+        "disk/by-id/nvme-Amazon_Elastic_Block_Store_vol0123abc_1",
+    )
+
+
+def test_xen_nodes_are_named_by_the_attachment():
+    assert [xen_node(name, LOOP).name for name in ("/dev/sdf", "xvdba", "/dev/xvdg")] == [
+        "xvdf",
+        "xvdba",
+        "xvdg",
+    ]
+
+
+def test_limits_come_from_the_promises():
+    assert rate_limit_of_volume(gp3(size_gib=10)).iops == 3000
+    assert rate_limit_of_volume(gp3(size_gib=10)).bytes_per_s == 125 * MIB
+    assert rate_limit_of_volume(io2(size_gib=80, iops=80_000)).bytes_per_s == 4000 * MIB
+    assert rate_limit_of_volume(gp2(size_gib=100)).iops == 3000  # while its credits last
+    assert rate_limit_of_volume(st1(size_gib=1024)).bytes_per_s == 250 * MIB
+    c5 = rate_limit_of_instance(EbsLimit(Iops(80_000), Throughput.from_mbit(19_000)))
+    assert (c5.iops, c5.bytes_per_s) == (80_000, 2_375_000_000)
+    assert rate_limit_of_instance(None).iops == float("inf")
+
+
+def test_parts_of_the_system_on_mounts_of_their_own_are_found():
+    mountinfo = "22 27 0:21 / / rw\n23 27 8:2 / /usr rw\n24 27 8:3 / /var rw\n25 27 8:4 / /home rw\n"
+    assert sorted(separate_system_mounts(mountinfo)) == ["/usr", "/var"]
+
+
+def test_the_report_ends_with_what_can_be_done():
+    fine = Check("root", "ok", "running as root")
+    less = Check("tc", "limited", "not found", "apt-get install -y iproute2")
+    none = Check("fio", "missing", "not found", "apt-get install -y fio")
+    assert report([fine]).endswith("An embedded region can run here.")
+    assert report([fine, less]).endswith("limited by: tc.")
+    text = report([fine, less, none])
+    assert text.endswith("No embedded region can run here: fio missing.")
+    assert "remedy: apt-get install -y fio" in text

@@ -1,0 +1,345 @@
+"""The data plane on this machine: real instances, real OpenSSH, real disks, real limits."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from pytest_cloudbench.promises.instances import EbsLimit
+from pytest_cloudbench.promises.quantities import Iops, Throughput
+from pytest_cloudbench.promises.volumes import gp3, io2
+from pytest_cloudbench.twin import hosts
+from pytest_cloudbench.twin.plane import BootFailed, HostPlan, Plane, PlaneError
+from pytest_cloudbench.twin.slots import take_slot
+from pytest_cloudbench.twin.sweep import sweep_slot
+
+pytestmark = pytest.mark.embedded
+
+COUNTERS = (
+    "read_ops", "write_ops", "read_bytes", "write_bytes", "read_us", "write_us", "volume_iops_us",
+    "volume_throughput_us", "instance_iops_us", "instance_throughput_us", "queue",
+)  # fmt: skip
+
+
+class Driver:
+    """A plane, and OpenSSH's own client to its instances."""
+
+    def __init__(self, plane, key):
+        self.plane = plane
+        self.key = key
+        self.public_key = key.with_suffix(".pub").read_text()
+        self.addresses = {}
+
+    def boot(self, instance_id, *, zone=0, iops=80_000, nitro=True, user_data=b"", user="ec2-user"):
+        address = self.addresses[instance_id] = self.plane.free_address(zone)
+        self.plane.boot(
+            HostPlan(
+                instance_id=instance_id,
+                instance_type="c5.18xlarge",
+                private_ip=address,
+                hostname=f"ip-{address.replace('.', '-')}.ec2.internal",
+                login_user=user,
+                authorized_keys=(self.public_key,),
+                user_data=user_data,
+                ebs_limit=EbsLimit(Iops(iops), Throughput.from_mbit(19_000)),
+                nitro=nitro,
+            )
+        )
+
+    def ssh(self, instance_id, command, *, user="ec2-user", check=True, text=True):
+        done = subprocess.run(
+            [
+                "ssh", "-i", str(self.key), "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
+                "-o", "LogLevel=ERROR", "-o", "ConnectTimeout=10", f"{user}@{self.addresses[instance_id]}", command,
+            ],
+            capture_output=True, text=text, timeout=60, check=False,
+        )  # fmt: skip
+        if check and done.returncode != 0:
+            raise AssertionError(f"{command!r}: {done.stdout!r} {done.stderr!r}")
+        return done.stdout
+
+    def fio(self, instance_id, device, options):
+        text = self.ssh(
+            instance_id,
+            f"sudo fio --name=t --filename={device} --ioengine=libaio --direct=1 --group_reporting --time_based "
+            f"--randrepeat=0 --norandommap --output-format=json --allow_file_create=0 {options}",
+        )
+        job = json.loads(text[text.index("{") :])["jobs"][0]
+        return job["read"]["iops"] + job["write"]["iops"]
+
+    def counters(
+        self, instance_id, device, options="--log-id=0xd0 --log-len=4096 --namespace-id=1 --raw-binary"
+    ):
+        page = self.ssh(instance_id, f"sudo nvme get-log {device} {options}", text=False)
+        assert len(page) == 4096
+        assert struct.unpack_from("<I", page)[0] == 0x3C23B510
+        return dict(zip(COUNTERS, struct.unpack_from("<11Q", page, 8), strict=True))
+
+
+def wait_until(condition, what, seconds=10):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.02)
+
+
+def throttle_lines(device):
+    found = []
+    for path in Path("/sys/fs/cgroup/blkio").glob("blkio.throttle.*_device"):
+        found += [line for line in path.read_text().splitlines() if line.split()[0] == device]
+    return found
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    key = tmp_path_factory.mktemp("key") / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    slot = take_slot(sweep_slot)
+    try:
+        plane = Plane(slot)
+        try:
+            driver = Driver(plane, key)
+            driver.boot("i-one", user_data=b"#cloud-config\nruncmd:\n - echo ran >> /var/tmp/ran\nfoo: 1\n")
+            driver.boot("i-two", zone=1, user_data=b"#!/bin/sh\necho from a script; id -un > /var/tmp/who\n")
+            yield driver
+        finally:
+            plane.close()
+            plane.close()
+    finally:
+        slot.give_back()
+    assert not (Path("/sys/class/net") / slot.interface).exists()
+
+
+def test_one_logs_in_as_the_images_user_with_sudo(driver):
+    out = driver.ssh("i-one", "id -un; pwd; sudo -n id -u; hostname; echo $PATH").split()
+    assert out[:3] == ["ec2-user", "/home/ec2-user", "0"]
+    assert out[3] == f"ip-{driver.addresses['i-one'].replace('.', '-')}.ec2.internal"
+    assert "/usr/sbin" in out[4].split(":")
+
+
+def test_the_machines_own_files_are_out_of_sight_and_untouched(driver, tmp_path):
+    secret = Path("/var/tmp/cloudbench-test-secret")
+    secret.write_text("the machine's")
+    try:
+        out = driver.ssh("i-one", f"sudo ls -A /root /home /mnt; cat {secret} 2>&1 || true; sudo ls /etc/ssh")
+        assert "the machine's" not in out
+        assert "ssh_host_rsa_key" not in out
+        driver.ssh("i-one", f"sudo rm -f /usr/bin/env; echo mine | sudo tee {secret}; ! test -e /usr/bin/env")
+        assert Path("/usr/bin/env").exists()
+        assert secret.read_text() == "the machine's"
+    finally:
+        secret.unlink()
+
+
+def test_the_machine_cannot_be_touched_through_proc_sys_or_nodes(driver):
+    for command in (
+        "echo 1 > /proc/sys/kernel/panic",
+        "echo b > /proc/sysrq-trigger",
+        "mknod /tmp/disk b 254 0",
+        "hostname -F /etc/hostname && date -s @0",
+        "echo 1 > /sys/block/loop0/queue/nomerges",
+    ):
+        out = driver.ssh("i-one", f"sudo sh -c '{command}' 2>&1 && echo DONE || true")
+        assert "DONE" not in out, command
+
+
+def test_instances_reach_each_other_with_jumbo_frames(driver):
+    out = driver.ssh(
+        "i-one", f"cat /sys/class/net/eth0/mtu; ssh-keyscan -T 3 {driver.addresses['i-two']} 2>/dev/null"
+    )
+    assert out.startswith("9001\n")
+    assert "ssh-ed25519" in out
+
+
+def test_user_data_runs_once_and_says_what_it_did_not_understand(driver):
+    def log():
+        return driver.ssh("i-one", "cat /var/log/cloud-init-output.log")
+
+    wait_until(lambda: driver.ssh("i-one", "cat /var/tmp/ran", check=False) == "ran\n", "runcmd")
+    wait_until(lambda: driver.ssh("i-two", "cat /var/tmp/who", check=False) == "root\n", "script")
+    assert "'foo'" in log()
+    assert "from a script" in driver.ssh("i-two", "cat /var/log/cloud-init-output.log")
+    driver.ssh("i-one", "echo kept > kept; (sleep 1000 &) >/dev/null 2>&1")
+    before = driver.ssh("i-one", "cat /etc/ssh/ssh_host_ed25519_key.pub")
+    started = time.monotonic()
+    driver.plane.reboot("i-one")
+    assert time.monotonic() - started < 5
+    assert driver.ssh("i-one", "cat kept; cat /var/tmp/ran") == "kept\nran\n"
+    assert driver.ssh("i-one", "cat /etc/ssh/ssh_host_ed25519_key.pub") == before
+    assert "sshd started" in driver.plane.console_output("i-one")
+
+
+def test_a_host_key_in_the_user_data_is_the_one_that_answers(driver, tmp_path):
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "host")], check=True)
+    private = (tmp_path / "host").read_text().replace("\n", "\n    ")
+    public = (tmp_path / "host.pub").read_text().strip()
+    user_data = f"#cloud-config\nssh_keys:\n  ed25519_private: |\n    {private}\n  ed25519_public: {public}\n"
+    driver.boot("i-key", user_data=user_data.encode(), user="ubuntu")
+    try:
+        assert driver.ssh("i-key", "id -un", user="ubuntu") == "ubuntu\n"
+        scanned = subprocess.run(
+            ["ssh-keyscan", "-t", "ed25519", driver.addresses["i-key"]],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert public.split()[1] in scanned.stdout
+    finally:
+        driver.plane.terminate("i-key")
+    assert not Path(f"/proc/{driver.plane._network._holder.pid}/root/run/cloudbench/i-key").exists()
+    with pytest.raises(PlaneError, match="no instance i-key"):
+        driver.plane.start("i-key")
+
+
+def test_a_volume_lives_through_mount_reboot_detach_and_another_instance(driver):
+    plane = driver.plane
+    plane.create_disk("vol-0a", 10, gp3(size_gib=10))
+    try:
+        assert plane.attach("vol-0a", "i-one", "/dev/sdf") == "nvme1n1"
+        link = "/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_vol0a"
+        assert driver.ssh("i-one", f"readlink -f {link} {link}_1").split() == ["/dev/nvme1n1"] * 2
+        assert driver.ssh("i-one", f"sudo blockdev --getsize64 {link}") == f"{10 * 1024**3}\n"
+        with pytest.raises(PlaneError, match="is attached to i-one"):
+            plane.attach("vol-0a", "i-two", "/dev/sdf")
+        driver.ssh(
+            "i-one", f"sudo mkfs.ext4 -q {link} && sudo mount {link} /mnt && echo data | sudo tee /mnt/file"
+        )
+        assert plane.detach("vol-0a") is False
+        assert driver.ssh("i-one", "cat /mnt/file") == "data\n"
+        plane.reboot("i-one")
+        assert driver.ssh("i-one", f"sudo mount {link} /mnt && cat /mnt/file && sudo umount /mnt") == "data\n"
+        loop = plane._volumes["vol-0a"].disk.loop
+        device = loop.device_number
+        assert plane.detach("vol-0a") is True
+        assert throttle_lines(device) == []
+        assert driver.ssh("i-one", f"ls /dev/nvme1n1 {link} 2>/dev/null", check=False) == ""
+        plane.attach("vol-0a", "i-two", "/dev/sdf")
+        assert driver.ssh("i-two", f"sudo mount {link} /mnt && cat /mnt/file && sudo umount /mnt") == "data\n"
+        plane.modify("vol-0a", gp3(size_gib=12, iops=4000))
+        assert driver.ssh("i-two", f"sudo blockdev --getsize64 {link}") == f"{12 * 1024**3}\n"
+    finally:
+        assert plane.detach("vol-0a") is True
+        plane.delete_disk("vol-0a")
+
+
+def test_xen_types_see_the_attachments_device_name(driver):
+    driver.boot("i-xen", nitro=False)
+    driver.plane.create_disk("vol-0e", 1, gp3(size_gib=1))
+    try:
+        assert driver.plane.attach("vol-0e", "i-xen", "/dev/sdg") == "xvdg"
+        assert driver.ssh("i-xen", "test -b /dev/xvdg && ls /dev/disk 2>/dev/null", check=False) == ""
+        assert driver.ssh("i-xen", "sudo blockdev --getsize64 /dev/xvdg") == f"{1024**3}\n"
+    finally:
+        driver.plane.terminate("i-xen")
+        driver.plane.delete_disk("vol-0e")
+
+
+def test_limits_hold_and_the_counters_say_who_held(driver):
+    plane = driver.plane
+    plane.create_disk("vol-0b", 10, io2(size_gib=10, iops=2_000))
+    plane.attach("vol-0b", "i-one", "/dev/sdf")
+    try:
+        load = "--bs=4k --size=64m --numjobs=4 --iodepth=8 --ramp_time=1 --runtime=4"
+        for pattern in ("randread", "randwrite", "randrw --rwmixread=70"):
+            assert driver.fio("i-one", "/dev/nvme1n1", f"--rw={pattern} {load}") == pytest.approx(
+                2_000, rel=0.03
+            )
+        counters = driver.counters("i-one", "/dev/nvme1n1")
+        assert counters["read_ops"] > 2_000
+        assert counters["write_ops"] > 2_000
+        assert counters["read_bytes"] == counters["read_ops"] * 4096
+        assert counters["volume_iops_us"] > 8e6
+        assert counters["instance_iops_us"] == counters["instance_throughput_us"] == 0
+        again = driver.counters("i-one", "/dev/nvme1n1", "-i 208 -l 4096 -n 1 -b")
+        assert again["read_ops"] == counters["read_ops"]
+        plane.modify("vol-0b", io2(size_gib=10, iops=4_000))
+        assert driver.fio("i-one", "/dev/nvme1n1", f"--rw=randread {load}") == pytest.approx(4_000, rel=0.03)
+    finally:
+        assert plane.detach("vol-0b")
+        plane.delete_disk("vol-0b")
+
+
+def test_an_instance_holds_its_volumes_together(driver):
+    plane = driver.plane
+    driver.boot("i-small", iops=3_000)
+    names = ["vol-0c", "vol-0d"]
+    for name in names:
+        plane.create_disk(name, 10, gp3(size_gib=10))
+        plane.attach(name, "i-small", "/dev/sdf")
+    try:
+        load = "--rw=randread --bs=4k --size=64m --numjobs=4 --iodepth=8 --ramp_time=2 --runtime=4"
+        both = driver.fio("i-small", "/dev/nvme1n1:/dev/nvme2n1", load)
+        assert both == pytest.approx(3_000, rel=0.03)
+        counters = driver.counters("i-small", "/dev/nvme2n1")
+        assert counters["instance_iops_us"] > 3e6
+        assert counters["volume_iops_us"] < 1e6
+    finally:
+        plane.terminate("i-small")
+        for name in names:
+            plane.delete_disk(name)
+
+
+def test_a_boot_that_cannot_work_says_why_and_leaves_nothing(driver, monkeypatch, tmp_path):
+    before = {path.name for path in Path("/sys/class/net").iterdir()}
+
+    def plan(address):
+        return HostPlan("i-bad", "t", address, "bad", "ec2-user", (driver.public_key,))
+
+    with pytest.raises(PlaneError, match="is the address of i-one"):
+        driver.plane.boot(plan(driver.addresses["i-one"]))
+    monkeypatch.setattr(hosts, "_BOOT", tmp_path / "missing.py")
+    with pytest.raises(BootFailed, match="i-bad d.*missing.py"):
+        driver.plane.boot(plan(driver.plane.free_address(2)))
+    assert {path.name for path in Path("/sys/class/net").iterdir()} == before
+    with pytest.raises(PlaneError, match="no instance i-bad"):
+        driver.plane.console_output("i-bad")
+    assert driver.ssh("i-one", "echo alive") == "alive\n"
+
+
+def test_kill_9_leaves_only_what_the_next_start_sweeps():
+    code = """
+import sys, time
+from pytest_cloudbench.promises.volumes import gp3
+from pytest_cloudbench.twin import hosts
+from pytest_cloudbench.twin.plane import HostPlan, Plane
+from pytest_cloudbench.twin.slots import take_slot
+from pytest_cloudbench.twin.sweep import sweep_slot
+slot = take_slot(sweep_slot)
+plane = Plane(slot)
+plane.boot(HostPlan("i-k", "t", plane.free_address(0), "k", "ec2-user", ("ssh-ed25519 AAAA",)))
+plane.create_disk("vol-k", 1, gp3(size_gib=1))
+plane.attach("vol-k", "i-k", "/dev/sdf")
+loop = plane._volumes["vol-k"].disk.loop
+print(slot.number, loop.number, loop.device_number, plane._instances["i-k"].host.init_pid, flush=True)
+time.sleep(600)
+"""
+    region = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    try:
+        number, loop, device, init = region.stdout.readline().split()
+    finally:
+        region.send_signal(signal.SIGKILL)
+        region.wait()
+        region.stdout.close()
+    wait_until(lambda: not Path(f"/proc/{init}").exists(), "the instance's init ends")
+    wait_until(lambda: not Path(f"/sys/class/net/cb{number}").exists(), "the cable goes")
+    wait_until(lambda: not Path(f"/sys/block/loop{loop}/loop").exists(), "the loop device is let go")
+    if Path("/sys/fs/cgroup/blkio").exists():
+        assert len(throttle_lines(device)) == 4
+    assert not re.search(rf"/run/cloudbench/{number}\\b", Path("/proc/self/mountinfo").read_text())
+    slot = take_slot(sweep_slot)
+    try:
+        if slot.number == int(number):
+            assert throttle_lines(device) == []
+            assert [path.name for path in slot.directory.iterdir()] == []
+    finally:
+        slot.give_back()

@@ -1,0 +1,71 @@
+"""Slots: one owner each, for as long as he lives."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from pytest_cloudbench.twin import slots
+from pytest_cloudbench.twin.slots import NoFreeSlot, Slot, numbers_with_records, take_slot, try_lock
+from pytest_cloudbench.twin.sweep import sweep
+
+
+def test_each_owner_gets_a_slot_of_his_own_and_its_addresses(tmp_path):
+    first, second = take_slot(base=tmp_path), take_slot(base=tmp_path)
+    try:
+        assert (first.number, second.number) == (0, 1)
+        assert first.caller_address == "198.18.0.1"
+        assert second.caller_address == "198.18.4.1"
+        assert str(second.zone_network(2)) == "198.18.6.0/24"
+        assert not first.network.overlaps(second.network)
+        assert second.directory.is_dir()
+    finally:
+        first.give_back()
+        second.give_back()
+    first.give_back()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_last_slot_lies_within_the_benchmark_range():
+    assert str(Slot(31).network) == "198.18.124.0/22"
+    with pytest.raises(ValueError, match="zone index 4"):
+        Slot(0).zone_network(4)
+
+
+def test_when_all_are_taken_it_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(slots, "SLOTS", 1)
+    slot = take_slot(base=tmp_path)
+    with pytest.raises(NoFreeSlot, match="twin down"):
+        take_slot(base=tmp_path)
+    slot.give_back()
+    take_slot(base=tmp_path).give_back()
+
+
+def test_a_killed_owner_leaves_a_free_slot_that_is_swept_first(tmp_path):
+    code = (
+        "import sys, time; from pathlib import Path; from pytest_cloudbench.twin.slots import take_slot;"
+        "slot = take_slot(base=Path(sys.argv[1])); (slot.directory / 'old').touch(); print('ready', flush=True);"
+        "time.sleep(60)"
+    )
+    owner = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE)
+    try:
+        assert owner.stdout.readline() == b"ready\n"
+        assert try_lock(0, tmp_path) is None
+        assert sweep(tmp_path) == []
+    finally:
+        owner.kill()
+        owner.wait()
+        owner.stdout.close()
+    assert numbers_with_records(tmp_path) == [0]
+    assert sweep(tmp_path) == [0]
+    assert os.listdir(tmp_path) == []
+    assert sweep(tmp_path) == []
+
+
+def test_the_sweep_is_told_the_slot_it_gets(tmp_path):
+    swept = []
+    slot = take_slot(swept.append, base=tmp_path)
+    assert swept == [slot.number]
+    slot.give_back()

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import pytest
+from host_targets import HostTarget
+
+from pytest_cloudbench.hosts.connection import HostConnection
+from pytest_cloudbench.workloads.fio.errors import BadFioJob, FioRefused, UnknownFioOption
+from pytest_cloudbench.workloads.fio.job import FioJob
+from pytest_cloudbench.workloads.fio.options import fio_of, fio_words, parse_option_names, parse_other_name
+
+
+def _check(directory: HostTarget, **options: object) -> None:
+    job = FioJob.of(**({"rw": "randread", "size": "1m"} | options))  # type: ignore[arg-type]
+    fio_of(directory.runner).check(
+        job.to_argv("directory", directory.paths), options=job.options, ioengine=job.ioengine
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"thread": True, "norandommap": 1, "random_distribution": "zipf:1.2"},
+        {"userspace_reap": 1},
+        {"ioengine": "io_uring", "hipri": 0},
+        {"iodepth_batch_complete_min": 1},
+        {"iodepth_batch_complete": 1},
+        {"rate_iops": 100, "rate_process": "poisson"},
+        {"hugepage-size": "2m"},
+    ],
+)
+def test_what_fio_knows_is_let_through(directory: HostTarget, options: dict[str, object]) -> None:
+    _check(directory, **options)
+
+
+@pytest.mark.parametrize(
+    ("option", "near"),
+    [("norandomap", "norandommap"), ("iodepht_batch", "iodepth_batch"), ("thinktme", "thinktime")],
+)
+def test_an_unknown_option_is_named_with_its_neighbours(
+    directory: HostTarget, option: str, near: str
+) -> None:
+    with pytest.raises(UnknownFioOption) as caught:
+        _check(directory, **{option: 1})
+    assert f"knows no option {option!r}; nearest: " in str(caught.value)
+    assert near in caught.value.nearest
+    assert str(caught.value).startswith("fio-")
+
+
+def test_a_second_name_of_a_field_is_sent_to_the_field(directory: HostTarget) -> None:
+    with pytest.raises(BadFioJob, match="blocksize= is another name of bs=: use that one"):
+        _check(directory, blocksize="4k")
+
+
+def test_a_second_name_does_not_get_around_a_refusal(directory: HostTarget) -> None:
+    with pytest.raises(BadFioJob, match="another name of bsrange="):
+        _check(directory, blocksize_range="4k-8k")
+
+
+@pytest.mark.parametrize("wrong", [{"ioengine": "nosuch"}, {"thinktime": "soon"}, {"random_generator": "x"}])
+def test_a_value_fio_does_not_take_is_refused_in_its_words(
+    directory: HostTarget, wrong: dict[str, object]
+) -> None:
+    with pytest.raises(FioRefused, match=r"fio-\S+ refuses the job: \w+"):
+        _check(directory, **wrong)
+
+
+def test_a_host_is_asked_what_it_knows_only_once(
+    directory: HostTarget, host: HostConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fio_of(host)
+    asked: list[tuple[str, ...]] = []
+    run = host.run
+    monkeypatch.setattr(
+        host, "run", lambda argv, **options: asked.append(tuple(argv)) or run(argv, **options)
+    )
+    _check(directory, thread=1)
+    assert len(asked) == 1
+    assert "--parse-only" in asked[0]
+
+
+def test_names_are_read_from_fios_listing() -> None:
+    listing = "filename      : File(s)\n  lockfile    : Lock\nvery_long_name: Words: and more\n\nno listing\n"
+    assert parse_option_names(listing) == {"filename", "lockfile", "very_long_name"}
+
+
+def test_a_closest_match_is_no_other_name() -> None:
+    described = "                flow: Weight\n                type: integer\n"
+    assert parse_other_name(f" - showing closest match\n{described}", "No such command: foo", "foo") is None
+    assert parse_other_name("  bs: Block\n alias: blocksize\n", "", "blocksize") == "bs"
+    assert parse_other_name("  bs: Block\n alias: blocksize\n", "", "other") is None
+
+
+def test_fios_words_are_one_line_without_repetition() -> None:
+    assert fio_words("fio: bad\nfio: bad\n\nfio: worse\n") == "bad; worse"
+    assert fio_words("") == "it gave no reason"

@@ -1,0 +1,281 @@
+"""Real fio over real SSH, on files of the test."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from host_targets import HostTarget
+from local_sshd import LocalSshd
+
+from pytest_cloudbench.hosts.connection import HostConnection
+from pytest_cloudbench.hosts.errors import JobVanished
+from pytest_cloudbench.promises.quantities import Iops, Size
+from pytest_cloudbench.verdicts.observation import Observation
+from pytest_cloudbench.verdicts.throttling import ThrottleDelta
+from pytest_cloudbench.workloads.fio.errors import BadFioJob, FioRefused, TargetError, UnknownFioOption
+from pytest_cloudbench.workloads.fio.job import FioJob
+from pytest_cloudbench.workloads.fio.progress import Progress
+from pytest_cloudbench.workloads.fio.run import run_fio
+from pytest_cloudbench.workloads.pace import Pace
+
+
+def _fios(target: HostTarget) -> list[int]:
+    """Process ids of the fio processes that work on this test's own directory, and of no others."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[0].endswith(b"fio") and f"--directory={target.path}".encode() in words:
+            found.append(int(entry.name))
+    return found
+
+
+def _wait_for_fio(target: HostTarget) -> list[int]:
+    """Its processes, once it really runs; --parse-only passes quickly and has no job directory."""
+    deadline = time.monotonic() + 15
+    while time.monotonic() < deadline:
+        if found := [pid for pid in _fios(target) if _in_a_job(pid)]:
+            return found
+        time.sleep(0.01)
+    raise AssertionError("no fio within 15 s")
+
+
+def _in_a_job(pid: int) -> bool:
+    try:
+        return "/cloudbench-" in os.readlink(f"/proc/{pid}/cwd")
+    except OSError:
+        return False
+
+
+def test_a_run_is_read_into_a_measurement(directory: HostTarget) -> None:
+    job = FioJob.of(
+        "randrw", "4k", size="4m", numjobs=3, iodepth=4, runtime=2, ramp_time=1, rate_iops=3000, rwmixread=70
+    )
+    seen: list[Progress] = []
+    measurement = run_fio(directory, job, on_progress=seen.append)
+
+    assert measurement.iops == pytest.approx(3000, rel=0.03)
+    assert measurement.read is not None
+    assert measurement.write is not None
+    assert measurement.read.iops == pytest.approx(2100, rel=0.04)
+    assert measurement.write.iops == pytest.approx(900, rel=0.04)
+    assert measurement.throughput_mib == pytest.approx(measurement.iops * 4096 / 2**20, rel=0.001)
+    assert measurement.runtime_s == pytest.approx(2.0, abs=0.1)
+    assert measurement.latency is not None
+    assert 0 < measurement.latency.min_s < measurement.latency.mean_s < measurement.latency.max_s
+    assert (measurement.outstanding_asked, measurement.rate_asked) == (12, Iops(3000.0))
+    assert measurement.generator is not None
+    assert measurement.generator.cpus == os.cpu_count()
+    assert measurement.conditions == ()
+    assert measurement.tool_version.startswith("fio-")
+    assert measurement.host == "instance i-0test"
+    assert seen
+    assert seen[-1].percent > 50
+    assert repr(measurement).startswith("fio randrw 4k on test target: ")
+
+    assert len(measurement.series) >= 1
+    mean = sum(value.per_second for value in measurement.series.iops) / len(measurement.series)
+    assert mean == pytest.approx(3000, rel=0.03)
+
+    plain = json.loads(json.dumps(measurement.to_dict()))
+    assert plain["asked"]["rate_iops_total"] == 3000
+    assert plain["raw_files"] == sorted(measurement.raw)
+    observation: Observation = measurement
+    assert observation.latency_mean_s == measurement.latency.mean_s
+
+
+def test_the_series_agrees_with_fios_totals(directory: HostTarget) -> None:
+    job = FioJob.of("randread", "4k", size="4m", numjobs=4, iodepth=1, runtime=4, rate_iops=2000)
+    measurement = run_fio(directory, job)
+    series = measurement.series
+    assert len(series) >= 3
+    mean_iops = sum(value.per_second for value in series.iops) / len(series)
+    mean_mib = sum(value.mib for value in series.throughput) / len(series)
+    assert mean_iops == pytest.approx(measurement.iops, rel=0.01)
+    assert mean_mib == pytest.approx(measurement.throughput_mib, rel=0.01)
+    assert measurement.latency is not None
+    known = [value for value in series.latency_s if value is not None]
+    assert sum(known) / len(known) == pytest.approx(measurement.latency.mean_s, rel=0.25)
+
+
+def test_the_kept_command_typed_by_hand_gives_the_same_figure(directory: HostTarget, tmp_path: Path) -> None:
+    job = FioJob.of("randread", "4k", size="4m", numjobs=2, runtime=2, rate_iops=1500)
+    measurement = run_fio(directory, job)
+    by_hand = tmp_path / "by-hand"
+    by_hand.mkdir()
+    subprocess.run(measurement.command, shell=True, cwd=by_hand, check=True, stdout=subprocess.DEVNULL)
+    document = json.loads((by_hand / "result.json").read_text())
+    assert measurement.iops == pytest.approx(document["jobs"][0]["read"]["iops"], rel=0.005)
+
+
+def test_nothing_remains_on_the_host(directory: HostTarget, host: HostConnection) -> None:
+    run_fio(directory, FioJob.of("read", "64k", size="1m", runtime=1))
+    assert _fios(directory) == []
+    jobs = host.run(["sh", "-c", f"grep -l {directory.path} /var/tmp/cloudbench-*/*/command"], check=False)
+    assert jobs.stdout == ""
+
+
+def test_quick_pace_is_said_in_the_result(directory: HostTarget, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_cloudbench.workloads.pace.QUICK_DATA", Size(1 << 20))
+    job = FioJob.of("read", "64k", size="2g", runtime=1)
+    measurement = run_fio(directory, job, pace=Pace.QUICK)
+    assert measurement.conditions == ("quick pace: size per job 2 GiB -> 1 MiB",)
+    assert "quick pace" in repr(measurement)
+
+
+def test_counters_are_taken_around_the_run(directory: HostTarget, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Snapshot:
+        def __init__(self) -> None:
+            self.taken_s = time.monotonic()
+
+        def since(self, earlier: Snapshot) -> ThrottleDelta:
+            return ThrottleDelta(self.taken_s - earlier.taken_s, 1.0)
+
+    monkeypatch.setattr(HostTarget, "counters", lambda self: Snapshot())
+    measurement = run_fio(directory, FioJob.of("read", "64k", size="1m", runtime=1))
+    assert measurement.counters is not None
+    assert measurement.counters.volume_iops_exceeded_s == 1.0
+    assert 1.0 <= measurement.counters.elapsed_s < 5.0
+
+
+def test_a_dropped_connection_starts_nothing_twice_and_the_result_arrives(
+    directory: HostTarget, sshd: LocalSshd
+) -> None:
+    started: set[int] = set()
+
+    def drop_while_it_runs() -> None:
+        _wait_for_fio(directory)
+        for _ in range(3):
+            sshd.drop_connections()
+            started.update(_job_directories(directory))
+            time.sleep(0.3)
+
+    dropper = threading.Thread(target=drop_while_it_runs)
+    dropper.start()
+    measurement = run_fio(directory, FioJob.of("randread", "4k", size="1m", runtime=2, rate_iops=500))
+    dropper.join()
+    assert measurement.iops == pytest.approx(500, rel=0.05)
+    assert len(started) == 1
+
+
+def _job_directories(target: HostTarget) -> set[str]:
+    """The job directories of the fio processes: one for each job that was started."""
+    found = set()
+    for pid in _fios(target):
+        try:
+            found.add(os.readlink(f"/proc/{pid}/cwd"))
+        except OSError:
+            continue
+    return found
+
+
+def test_a_killed_job_has_vanished_and_is_no_measurement(directory: HostTarget) -> None:
+    killed: list[str] = []
+
+    def kill_all() -> None:
+        pid = _wait_for_fio(directory)[0]
+        killed.append(os.readlink(f"/proc/{pid}/cwd"))
+        os.killpg(int((Path(killed[0]) / "pid").read_text().split()[0]), signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_all)
+    killer.start()
+    with pytest.raises(JobVanished, match="it was killed, or the host was restarted"):
+        run_fio(directory, FioJob.of("read", "64k", size="1m", runtime=20))
+    killer.join()
+    assert _fios(directory) == []
+    shutil.rmtree(killed[0])
+
+
+def test_a_killed_fio_leaves_no_workers_behind(directory: HostTarget) -> None:
+    def kill_main() -> None:
+        pid = _wait_for_fio(directory)[0]
+        runner = (Path(os.readlink(f"/proc/{pid}/cwd")) / "pid").read_text().split()[0]
+        while not (workers := _children(pid)):
+            time.sleep(0.01)
+        assert os.getsid(workers[0]) != int(runner)
+        os.kill(pid, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_main)
+    killer.start()
+    with pytest.raises(FioRefused, match="exit code 137"):
+        run_fio(directory, FioJob.of("read", "64k", size="1m", runtime=20))
+    killer.join()
+    assert _fios(directory) == []
+
+
+def _children(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_an_interrupt_ends_fio_on_the_host_and_goes_on(directory: HostTarget) -> None:
+    jobs: list[str] = []
+
+    def interrupt(_: Progress) -> None:
+        jobs.append(os.readlink(f"/proc/{_wait_for_fio(directory)[0]}/cwd"))
+        raise KeyboardInterrupt
+
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        run_fio(directory, FioJob.of("read", "64k", size="1m", runtime=30), on_progress=interrupt)
+    assert time.monotonic() - began < 12
+    assert _fios(directory) == []
+    assert len(jobs) == 1
+    assert not Path(jobs[0]).exists()
+
+
+def test_fio_failing_in_the_middle_is_told_in_its_words(directory: HostTarget) -> None:
+    # A block size that is no multiple of the file system's cannot be read with direct I/O.
+    with pytest.raises(FioRefused) as caught:
+        run_fio(directory, FioJob.of("randread", 4097, size=4097 * 16, runtime=1))
+    assert "Invalid argument" in str(caught.value)
+
+
+def test_size_is_needed_on_a_file_system(directory: HostTarget) -> None:
+    with pytest.raises(BadFioJob, match="size= is needed on a file system"):
+        run_fio(directory, FioJob.of("read"))
+
+
+def test_too_little_space_is_said_before_anything_is_written(directory: HostTarget) -> None:
+    with pytest.raises(
+        TargetError, match=r"64 jobs of 1 TiB need 64 TiB|64 jobs of .* need .* free: lower size="
+    ):
+        run_fio(directory, FioJob.of("write", size="1t", numjobs=64))
+    assert list(Path(directory.path).iterdir()) == []
+
+
+def test_an_unknown_option_stops_before_anything_is_started(directory: HostTarget) -> None:
+    with pytest.raises(UnknownFioOption, match="norandommap"):
+        run_fio(directory, FioJob.of("read", size="1m", norandomap=1))
+    assert list(Path(directory.path).iterdir()) == []
+
+
+@pytest.mark.parametrize("rw", ["read", "randwrite"])
+def test_a_mistyped_device_is_not_made_a_file(host: HostConnection, tmp_path: Path, rw: str) -> None:
+    path = tmp_path / "nvme9n1"
+    target = HostTarget(host, "block", (str(path),))
+    with pytest.raises(TargetError, match=r"nvme9n1 does not exist on instance i-0test: a block device"):
+        run_fio(target, FioJob.of(rw, runtime=1))
+    assert not path.exists()
+
+
+def test_a_file_is_no_block_device(host: HostConnection, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+    with pytest.raises(TargetError, match=r"is a regular file, not a block device"):
+        run_fio(HostTarget(host, "block", (str(tmp_path / "file"),)), FioJob.of("randwrite", runtime=1))
+    assert (tmp_path / "file").read_bytes() == b"x"
+
+
+def test_a_missing_directory_is_named(host: HostConnection, tmp_path: Path) -> None:
+    target = HostTarget(host, "directory", (str(tmp_path / "mnt"),))
+    with pytest.raises(TargetError, match="does not exist"):
+        run_fio(target, FioJob.of("read", size="1m"))
