@@ -18,6 +18,7 @@ from .tags import as_dict
 # an instance can serve at all, where a region knows and publishes that.
 MACHINE_IOPS_TAG = "aws:cloudbench:machine-iops"
 MACHINE_THROUGHPUT_TAG = "aws:cloudbench:machine-bytes-per-second"
+MACHINE_ROOM_TAG = "aws:cloudbench:machine-free-bytes"
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,7 @@ def machine_limits(tags: Mapping[str, str]) -> MachineLimits | None:
         iops=Iops(iops),
         throughput=Throughput(bytes_per_second),
         source=f"instance tags {MACHINE_IOPS_TAG} and {MACHINE_THROUGHPUT_TAG}",
+        room=Size(int(room)) if (room := tags.get(MACHINE_ROOM_TAG, "")).isdecimal() else None,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 import threading
 import time
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
     from pytest_cloudbench.hosts.jobs import DetachedJob
 
 __all__ = ["CommandResult", "HostConnection"]
+
+_LOG = "pytest_cloudbench.ssh"
+"""paramiko's own log; kept to itself, since a booting host fills it with tracebacks of no interest."""
+logging.getLogger(_LOG).addHandler(logging.NullHandler())
+logging.getLogger(_LOG).propagate = False
 
 _FIRST_RETRY_S = 0.03
 _LONGEST_RETRY_S = 2.0
@@ -214,6 +220,7 @@ class HostConnection:
             known_as = self.address if self.port == 22 else f"[{self.address}]:{self.port}"
             connection.client.get_host_keys().add(known_as, self._host_key.get_name(), self._host_key)
             connection.client.set_missing_host_key_policy(RejectPolicy())
+            connection.client.set_log_channel(_LOG)
             connection.open()
             transport = connection.transport
             transport.set_keepalive(_KEEPALIVE_S)

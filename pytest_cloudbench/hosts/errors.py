@@ -54,7 +54,7 @@ class JobVanished(HostError):
     """A job is gone without an exit code: it was killed, or its host was restarted."""
 
 
-class JobTimedOut(HostError):
+class JobTimedOut(HostError, TimeoutError):
     """A job was still running when its time was over. It has not been ended."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 import time
@@ -33,6 +34,7 @@ _CLOSE_LOOK_S = 0.1
 _CLOSE_TO_END_S = 0.2
 _LATE_S = 10.0
 _START_GRACE_S = 10.0
+_START_TAKES_S = 0.3
 _OUTPUT_AT_ONCE = 1 << 20
 _FETCH_S = 300.0
 _INTERRUPT_PATIENCE_S = 5.0
@@ -72,11 +74,20 @@ def start_job(
     sudo = sudo and host.user != "root"
     script = start_script(host.user, job_id, words, files or {}, sudo=sudo)
     # The script attaches where the job is there already: running it again repeats nothing.
-    said = host.run(["sh", "-s"], stdin=script, check=False, idempotent=True)
+    job = DetachedJob(host, job_id, words, sudo=sudo)
+    try:
+        said = host.run(["sh", "-s"], stdin=script, check=False, idempotent=True)
+    except KeyboardInterrupt:
+        # The script may be through by now: nobody would be left to know of the job.
+        time.sleep(_START_TAKES_S)
+        with contextlib.suppress(HostError):
+            job.kill()
+            job.cleanup()
+        raise
     if said.stdout.strip() not in ("started", "attached"):
         reason = said.stderr.strip() or "its directory could not be made"
         raise HostError(f"on {host.label}, job {job_id} could not be started: {reason}")
-    return DetachedJob(host, job_id, words, sudo=sudo)
+    return job
 
 
 class DetachedJob:
@@ -88,6 +99,7 @@ class DetachedJob:
         self._offset = 0
         self._undecoded = b""
         self._began = time.monotonic()
+        self._lost = False
         self.job_id = job_id
         self.argv = tuple(argv)
         self.directory = f"{base_directory(host.user)}/{job_id}"
@@ -176,8 +188,11 @@ class DetachedJob:
     def kill(self) -> None:
         """End the job and everything it started: interrupted first, killed when that does not help.
 
-        Returns when nothing of it runs; raises HostError when it cannot be ended.
+        Returns when nothing of it runs; raises HostError when it cannot be ended, at once when its host
+        was lost.
         """
+        if self._lost:
+            raise HostLost(f"{self._name()} cannot be ended: its host was lost")
         said = self._host.run(
             ["sh", "-c", kill_script(self.directory, patience_s=_INTERRUPT_PATIENCE_S)],
             sudo=self._sudo,
@@ -202,6 +217,7 @@ class DetachedJob:
                 self._host.connect(self._host.reconnect_timeout_s)
                 return self.poll()
         except (HostUnreachable, ConnectionDropped, CommandTimedOut) as error:
+            self._lost = True
             raise HostLost(
                 f"{self._name()}, running for {self._age_s():.0f} s, is out of reach: {error}. The job was "
                 f"not started again; if the host lives, its results are in {self.directory}"

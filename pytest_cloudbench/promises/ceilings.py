@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput
+from pytest_cloudbench.promises.quantities import Iops, Rate, Size, Throughput
 
 INSTANCE = "instance"
 VOLUME = "volume"
@@ -58,12 +58,16 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class MachineLimits:
-    """What the disks of the machine under an embedded region serve when nothing throttles them."""
+    """What the disks of the machine under an embedded region serve when nothing throttles them.
+
+    ``room`` is how much more volume data that machine can hold; None where it does not say.
+    """
 
     iops: Iops
     throughput: Throughput
     source: str = ""
     date: str = ""
+    room: Size | None = None
 
     def ceilings(self) -> tuple[Ceiling, Ceiling]:
         """Its two ceilings; nobody promised them, but nothing can be measured above them."""

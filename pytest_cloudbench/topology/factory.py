@@ -69,7 +69,7 @@ class Ec2:
             image=image or self._image,
             user=user or self._user,
             commands=tuple(commands),
-            name=f"cloudbench {self._test_name}",
+            name=self._test_name,
         )
         instance = Instance(self._cloud, launched, CONNECT_TIMEOUT_S)
         self._instances.append(instance)
@@ -87,7 +87,7 @@ class Ec2:
     ) -> VolumeGroup:
         """Create and attach ``count`` equal volumes, side by side."""
         created = self._cloud.create_volumes(
-            [spec] * count, zone, instance=instance.launched, name=f"cloudbench {self._test_name}"
+            [spec] * count, zone, instance=instance.launched, name=self._test_name
         )
         self._created += created
         attached = self._cloud.attach_all(created, instance.launched)

@@ -54,6 +54,11 @@ class _StorageTarget:
             machine=self.instance.machine_limits(),
         )
 
+    def room(self) -> Size | None:
+        """How much more data the machine behind the volumes can hold; None where no such limit is known."""
+        machine = self.instance.machine_limits()
+        return machine.room if machine is not None else None
+
     def counters(self) -> CountersSnapshot | None:
         """The throttle counters of the volumes now; None where the host gives none."""
         from pytest_cloudbench.hosts.throttle_counters import read_counters

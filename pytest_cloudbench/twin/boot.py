@@ -118,17 +118,15 @@ def _run_init(plan: dict[str, Any]) -> NoReturn:
         signal.signal(signal.SIGTERM, _on_terminate)
         _start(plan)
     except _Shutdown:
-        pass
-    except BaseException as error:  # noqa: BLE001 - this process has nobody above it to tell
+        _console("asked to stop while booting")
+    except BaseException as error:
         _console(f"boot failed: {error!r}")
         with contextlib.suppress(OSError):
             _say("failed", sentence=str(error) or repr(error))
         os._exit(1)
     else:
-        try:
+        with contextlib.suppress(_Shutdown):
             _reap_for_ever()
-        except _Shutdown:
-            pass
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     _shut_down()
     os._exit(0)

@@ -99,10 +99,8 @@ def _root() -> Check:
 
 def _python() -> Check:
     version = platform.python_version()
-    if sys.version_info < (3, 10):
-        return Check("python", "missing", version, "use Python 3.10 or later")
     try:
-        import ctypes  # noqa: F401, PLC0415 - some builds of Python lack it
+        import ctypes  # noqa: F401 - some builds of Python lack it
     except ImportError:
         return Check(
             "python", "missing", f"{version} without ctypes", _APT.format("libffi-dev, build Python again")

@@ -27,8 +27,9 @@ _CORRECTION_PER_S = 0.9  # how fast a surplus is worked off
 _DRIFT_PER_S = 0.25  # how fast a lasting need for correction is learnt
 _NOTHING = 0.5  # per second; less is rest
 _MOST_CORRECTION = 0.12  # of the limit
-_MOST_SURPLUS_S = 0.15  # of service at the limit; a start from rest may overshoot by more, that is forgiven
-_MOST_DEFICIT_S = 0.12
+_MOST_ERROR = 0.1  # of the limit, counted per tick
+_MOST_SURPLUS_S = 0.1  # of service at the limit
+_MOST_DEFICIT_S = 0.06
 _STALL_S = 0.5  # a machine that stands still for a moment is not a load that has ended
 
 
@@ -63,7 +64,10 @@ class Budget:
         self.served += weight * (served - self.served)
         self.binding = pressed and self.served >= _BINDING * self.limit
         self.pressed_for_s = _STALL_S if pressed else self.pressed_for_s - elapsed_s
-        error = served - self.limit
+        # The smoothed rate, and never far off: a machine that stands still and then catches up, or a start from
+        # rest, is no fault of the shares, and working it off would be seen as one.
+        most_error = _MOST_ERROR * self.limit
+        error = min(max(self.served - self.limit, -most_error), most_error)
         if self.pressed_for_s > 0:
             self.surplus += error * elapsed_s
             self.surplus = min(max(self.surplus, -_MOST_DEFICIT_S * self.limit), _MOST_SURPLUS_S * self.limit)

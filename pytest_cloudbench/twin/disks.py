@@ -136,7 +136,7 @@ class Disk:
 
 
 def create_disk(
-    volume_id: str, volume_type: str, size_gib: int, store: Store, workshop: Workshop, label: str
+    volume_id: str, volume_type: str, *, size_gib: int, store: Store, workshop: Workshop, label: str
 ) -> Disk:
     """Make the data of a volume. Raises `NoRoom` when nothing could ever be written to it."""
     room = store.room()

@@ -26,6 +26,7 @@ from pytest_cloudbench.twin.workshop import Workshop
 DISK_GROUP = 6  # of every distribution
 _BOOT_S = 30.0
 _STOP_S = 20.0
+_KILL_S = 5.0
 _CONSOLE_BYTES = 64 * 1024
 _BOOT = Path(__file__).with_name("boot.py")
 
@@ -208,15 +209,20 @@ class Host:
         process, self.process, self.init_pid = self.process, None, 0
         if process is None:
             return
-        if process.poll() is None:
-            process.kill()  # the inner process dies with it, and the instance with that
-        process.wait()
+        # The end of its input makes the outer process kill the inner one and wait for it, so that nothing of
+        # the instance runs any more when it has ended itself.
+        if process.stdin is not None:
+            process.stdin.close()
+        try:
+            process.wait(_KILL_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
         if self._plugged_in:
             self.network.unplug(self.plan.private_ip)
             self._plugged_in = False
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                pipe.close()
+        if process.stdout is not None:
+            process.stdout.close()
 
     def add_node(self, node: Node) -> None:
         """Make a device node, with its links, in the /dev of the running instance."""

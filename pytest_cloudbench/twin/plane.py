@@ -206,7 +206,12 @@ class Plane:
             if volume_id in self._volumes:
                 raise PlaneError(f"{volume_id} exists already")
             disk = create_disk(
-                volume_id, spec.type, size_gib, self._store, self._workshop, f"{self.slot.name}/{volume_id}"
+                volume_id,
+                spec.type,
+                size_gib=size_gib,
+                store=self._store,
+                workshop=self._workshop,
+                label=f"{self.slot.name}/{volume_id}",
             )
             page = self._workshop.run(lambda: CountersPage(self._store.roots / f"{volume_id}.page"))
             self._volumes[volume_id] = _Volume(disk, spec, page)
@@ -344,7 +349,7 @@ class Plane:
         def collecting(what: str) -> Iterator[None]:
             try:
                 yield
-            except Exception as error:  # noqa: BLE001 - the rest must still be removed
+            except Exception as error:
                 _log.exception("while removing %s", what)
                 errors.append(f"{what}: {error}")
 

@@ -107,7 +107,7 @@ class RootDisk:
 
     def set_hostname(self, hostname: str, address: str) -> None:
         """Give the instance another name."""
-        short = hostname.split(".")[0]
+        short = hostname.split(".", maxsplit=1)[0]
         self._write("/etc/hostname", f"{hostname}\n")
         self._write("/etc/hosts", f"127.0.0.1 localhost\n::1 localhost\n{address} {hostname} {short}\n")
 

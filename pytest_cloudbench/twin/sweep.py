@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from pytest_cloudbench.twin.slots import BASE, Slot, numbers_with_records, try_lock
-from pytest_cloudbench.twin.throttle import Journal, lift_leftovers
+from pytest_cloudbench.twin.throttle import Journal, exclusively, lift_leftovers
 
 
 def sweep_slot(number: int, base: Path = BASE) -> bool:
@@ -18,18 +18,23 @@ def sweep_slot(number: int, base: Path = BASE) -> bool:
     Devices that a living region uses by now keep their limits: they are that region's.
     """
     slot = Slot(number, base)
-    entries = Journal.read(slot.directory)
-    in_use: set[str] = set()
-    for other in numbers_with_records(base):
-        if other != number and _alive(other, base):
-            in_use |= Journal.read(Slot(other, base).directory)
-    lift_leftovers(entries, in_use)
+    with exclusively(base):
+        in_use: set[str] = set()
+        for other in numbers_with_records(base):
+            if other != number and _alive(other, base):
+                in_use |= {entry for entry in Journal.read(Slot(other, base).directory) if _bound(entry)}
+        lift_leftovers(Journal.read(slot.directory), in_use)
     link = Path("/sys/class/net") / slot.interface
     was_there = slot.directory.exists() or link.exists()
     if link.exists():
         subprocess.run(["ip", "link", "delete", slot.interface], capture_output=True, timeout=20, check=False)
     shutil.rmtree(slot.directory, ignore_errors=True)
     return was_there
+
+
+def _bound(device: str) -> bool:
+    """Whether the loop device "MAJOR:MINOR" has a file behind it."""
+    return Path(f"/sys/dev/block/{device}/loop").exists()
 
 
 def _alive(number: int, base: Path) -> bool:

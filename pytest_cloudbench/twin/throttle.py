@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -20,6 +23,7 @@ _JOURNAL = "devices"
 _V1_FILES = ("read_iops", "write_iops", "read_bps", "write_bps")
 _LARGEST_IOPS = 2**32 - 1
 _TWIN_LEAF = "twin"
+_LAST_PROCESS_S = 2.0
 
 
 class ThrottleUnavailable(RuntimeError):
@@ -119,6 +123,17 @@ def open_throttle(slot_name: str, journal_directory: Path) -> Throttle:
     )
 
 
+@contextlib.contextmanager
+def exclusively(directory: Path) -> Iterator[None]:
+    """Hold the lock of a directory; other regions and sweeps that want it wait."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 class Journal:
     """What the sweep of a later start must know: devices that carry limits, groups that were made."""
 
@@ -129,7 +144,8 @@ class Journal:
     def note(self, entry: str) -> None:
         """Write an entry down before the thing it names is made."""
         if entry not in self._known:
-            with open(self._path, "a", encoding="utf-8") as file:
+            # No sweep may be between looking at the journals and lifting limits when this is written.
+            with exclusively(self._path.parent.parent), open(self._path, "a", encoding="utf-8") as file:
                 file.write(entry + "\n")
             self._known.add(entry)
 
@@ -227,8 +243,7 @@ class ThrottleV2:
             return
         os.close(file)
         self._set = {entry for entry in self._set if entry[0] != instance_id}
-        with contextlib.suppress(FileNotFoundError):
-            self._group(instance_id).rmdir()
+        _remove_group(self._group(instance_id))
 
     def set(self, instance_id: str, device: str, limits: Limits) -> None:
         """Limit the device for the instance."""
@@ -249,6 +264,22 @@ class ThrottleV2:
         """Remove every group that is left."""
         for instance_id in list(self._files):
             self.close_group(instance_id)
+
+
+def _remove_group(group: Path) -> None:
+    """Remove a group whose last process may have ended a moment ago."""
+    deadline = time.monotonic() + _LAST_PROCESS_S
+    while True:
+        try:
+            group.rmdir()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            if error.errno != errno.EBUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def prepare_subtree(slot_name: str) -> Path:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -86,7 +87,7 @@ def parse_user_data(data: bytes) -> FirstBoot:
 
 
 def _read_cloud_config(data: bytes, first_boot: FirstBoot) -> None:
-    import yaml  # noqa: PLC0415 - only user data of this kind needs it
+    import yaml
 
     try:
         config = yaml.safe_load(data)
@@ -173,7 +174,7 @@ def _read_runcmd(value: list[Any], first_boot: FirstBoot) -> None:
     first_boot.run_commands.extend(_commands(value))
 
 
-_READERS = {
+_READERS: dict[str, Callable[[Any, FirstBoot], None]] = {
     "ssh_keys": _read_ssh_keys,
     "hostname": _read_hostname,
     "fqdn": _read_hostname,

@@ -62,7 +62,7 @@ class Job(Protocol):
         on_output: Callable[[str], None] | None = None,
     ) -> JobState:
         """Return once the job has ended. `remaining_s` says how long it will probably still run, or None;
-        the job is looked at closely when that is short."""
+        the job is looked at closely when that is short. TimeoutError after `timeout_s`; the job goes on."""
         ...
 
     def fetch(self, names: Sequence[str]) -> dict[str, bytes]:

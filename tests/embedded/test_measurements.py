@@ -126,7 +126,7 @@ def test_the_factory_makes_other_topologies(ec2, fio):
     first, second = ec2.launch("m5.large"), ec2.launch("c5.large")
     assert first.id != second.id
     assert first.launched.private_ip != second.launched.private_ip
-    volume = ec2.create_volume(gp3(size_gib=1, iops=3_100), second)
+    volume = ec2.create_volume(gp3(size_gib=8, iops=3_100), second)
     assert volume.spec.iops == 3_100
     assert first.run(["ls", "/dev/nvme1n1"], check=False).exit_code != 0
     assert second.run(["test", "-b", volume.path]).exit_code == 0

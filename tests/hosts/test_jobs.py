@@ -111,10 +111,13 @@ def test_a_lost_host_is_said_with_what_is_known(tmp_path: Path) -> None:
         try:
             with pytest.raises(HostLost) as caught:
                 job.wait(20)
+            with pytest.raises(HostLost, match="its host was lost"):
+                job.kill()
         finally:
             server.start()
-            job.kill()
-            job.cleanup()
+            again = host.start_job(["sleep", "30"], job_id=job.job_id)
+            again.kill()
+            again.cleanup()
             server.stop()
     assert "was not started again" in str(caught.value)
     assert job.directory in str(caught.value)
@@ -167,6 +170,25 @@ def test_kill_ends_what_does_not_listen_and_what_it_started(
     while Path(f"/proc/{child}").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not Path(f"/proc/{child}").exists()
+
+
+def test_an_interrupt_while_starting_leaves_nothing_running(
+    host: HostConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = host.run
+
+    def run_and_interrupt(argv, **options):  # type: ignore[no-untyped-def]
+        run(argv, **options)
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(host, "run", run_and_interrupt)
+    job_id = f"interrupted-{uuid.uuid4().hex[:8]}"
+    with pytest.raises(KeyboardInterrupt):
+        host.start_job(["sleep", "40"], job_id=job_id)
+    assert host.run(["sh", "-c", f"ls -d /var/tmp/cloudbench-*/{job_id}"], check=False).stdout == ""
+    running = host.run(["sh", "-c", f"grep -lsz CLOUDBENCH_JOB={job_id} /proc/[0-9]*/environ"], check=False)
+    assert running.stdout == ""
 
 
 def test_a_job_is_not_started_where_it_has_no_directory(

@@ -106,6 +106,9 @@ class RecordingPlane:
     def console_output(self, instance_id: str) -> str:
         return f"{instance_id} login: käse\n"
 
+    def room(self) -> int:
+        return 5_000_000_000
+
     def machine_limits(self) -> MachineLimits | None:
         return self.limits
 

@@ -209,6 +209,7 @@ def test_machine_limits_are_tags_that_only_the_region_sets(calls: Calls, plane: 
 
     until(lambda: tags().get("aws:cloudbench:machine-iops") == "60000", "the tags are there")
     assert tags()["aws:cloudbench:machine-bytes-per-second"] == "2000000000"
+    assert tags()["aws:cloudbench:machine-free-bytes"] == "5000000000"
     plane.limits = MachineLimits(Iops(90_000), Throughput(2_000_000_000))
     assert tags()["aws:cloudbench:machine-iops"] == "90000"
     with pytest.raises(ClientError, match="reserved"):
@@ -247,3 +248,17 @@ def test_xen_type_shows_its_volumes_the_xen_way(calls: Calls, plane: RecordingPl
     instance = calls.launch("m2.4xlarge")
     assert plane.plans[instance].nitro is False
     assert plane.plans[instance].ebs_limit.throughput.bytes_per_second == 125_000_000
+
+
+def test_volume_that_is_told_to_go_with_its_instance(calls: Calls, plane: RecordingPlane) -> None:
+    instance, volume = calls.launch(), calls.volume()
+    calls.ec2.attach_volume(VolumeId=volume, InstanceId=instance, Device="/dev/sdf")
+    calls.ec2.modify_instance_attribute(
+        InstanceId=instance,
+        BlockDeviceMappings=[{"DeviceName": "/dev/sdf", "Ebs": {"DeleteOnTermination": True}}],
+    )
+    assert calls.described_volume(volume)["Attachments"][0]["DeleteOnTermination"] is True
+    calls.ec2.terminate_instances(InstanceIds=[instance])
+    calls.wait_state(instance, "terminated")
+    assert calls.ec2.describe_volumes()["Volumes"] == []
+    assert plane.disks == {}

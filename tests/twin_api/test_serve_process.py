@@ -21,6 +21,7 @@ from region_calls import until
 
 from pytest_cloudbench.twin import plane as plane_module
 from pytest_cloudbench.twin import serve as serve_module
+from pytest_cloudbench.twin import throttle
 from pytest_cloudbench.twin.__main__ import main
 from pytest_cloudbench.twin.access import RegionRecord, write_record
 from pytest_cloudbench.twin.regions import end_kept_regions, region_statuses
@@ -205,8 +206,11 @@ def test_without_moto_there_is_one_sentence_and_a_remedy(
     assert "pytest-cloudbench[twin]" in answer["remedy"]
 
 
-def test_busy_plane_is_reported_and_undone(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+def test_plane_that_does_not_come_up_is_reported_and_undone(
+    moto_left_alone: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
 ) -> None:
     """What the plane says when it does not come up is what the caller reads; the slot is given back."""
     closed: list[str] = []
@@ -229,6 +233,23 @@ def test_busy_plane_is_reported_and_undone(
     assert "the cgroup io controller is not there" in answer["error"]
     assert "doctor" in answer["remedy"]
     assert closed == ["slot"]
+
+
+def test_region_starts_over_in_a_scope_of_its_own_where_systemd_rules(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    replaced: list[tuple[str, list[str], dict[str, str]]] = []
+    monkeypatch.setattr(throttle, "needs_delegated_scope", lambda: True)
+    monkeypatch.setattr(os, "execvpe", lambda *call: replaced.append(call))
+    monkeypatch.setattr(sys, "orig_argv", ["python3", "-m", "pytest_cloudbench.twin", "serve", "--keep"])
+    serve_module._enter_delegated_scope()
+    [(program, command, environment)] = replaced
+    assert program == "systemd-run"
+    assert command[-5:] == [sys.executable, "-m", "pytest_cloudbench.twin", "serve", "--keep"]
+    assert command[command.index("-p") + 1] == "Delegate=yes"
+    monkeypatch.setenv("CLOUDBENCH_TWIN_IN_SCOPE", environment["CLOUDBENCH_TWIN_IN_SCOPE"])
+    serve_module._enter_delegated_scope()
+    assert len(replaced) == 1
 
 
 def test_down_takes_no_strangers_process_for_a_region(tmp_path: Path) -> None:

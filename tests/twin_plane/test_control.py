@@ -8,6 +8,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from pytest_cloudbench.twin.control import Shares, fair_level
 
 TICK_S = 0.1
@@ -45,7 +46,7 @@ def simulate(shares, loads, ticks=300, noise=0.0, bias=0.0, seed=1, stalls=()):
     """Served totals of every tick; each a list of (reads, writes) per volume."""
     dice = random.Random(seed)
     history = []
-    owed = {name: (0.0, 0.0) for name in loads}
+    owed = dict.fromkeys(loads, (0.0, 0.0))
     for number in range(ticks):
         rates = {}
         for name, load in loads.items():

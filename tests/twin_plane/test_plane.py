@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from pytest_cloudbench.promises.instances import EbsLimit
 from pytest_cloudbench.promises.quantities import Iops, Throughput
 from pytest_cloudbench.promises.volumes import gp3, io2
@@ -298,7 +299,7 @@ def test_a_boot_that_cannot_work_says_why_and_leaves_nothing(driver, monkeypatch
     with pytest.raises(PlaneError, match="is the address of i-one"):
         driver.plane.boot(plan(driver.addresses["i-one"]))
     monkeypatch.setattr(hosts, "_BOOT", tmp_path / "missing.py")
-    with pytest.raises(BootFailed, match="i-bad d.*missing.py"):
+    with pytest.raises(BootFailed, match=r"i-bad d.*missing\.py"):
         driver.plane.boot(plan(driver.plane.free_address(2)))
     assert {path.name for path in Path("/sys/class/net").iterdir()} == before
     with pytest.raises(PlaneError, match="no instance i-bad"):
@@ -339,7 +340,8 @@ time.sleep(600)
     slot = take_slot(sweep_slot)
     try:
         if slot.number == int(number):
-            assert throttle_lines(device) == []
+            taken_over = Path(f"/sys/block/loop{loop}/loop").exists()  # by another region of this machine
+            assert taken_over or throttle_lines(device) == []
             assert [path.name for path in slot.directory.iterdir()] == []
     finally:
         slot.give_back()

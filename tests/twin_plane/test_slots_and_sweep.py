@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+
 from pytest_cloudbench.twin import slots
 from pytest_cloudbench.twin.slots import NoFreeSlot, Slot, numbers_with_records, take_slot, try_lock
 from pytest_cloudbench.twin.sweep import sweep

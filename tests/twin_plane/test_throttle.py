@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+
 from pytest_cloudbench.twin import throttle
 from pytest_cloudbench.twin.throttle import (
     Journal,

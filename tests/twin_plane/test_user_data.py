@@ -9,6 +9,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from pytest_cloudbench.twin.user_data import parse_user_data
 
 CLOUD_CONFIG = b"""#cloud-config

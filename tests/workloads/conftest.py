@@ -10,10 +10,10 @@ import pytest
 # The local sshd lives with the tests of the hosts room.
 sys.path.insert(0, str(Path(__file__).parent.parent / "hosts"))
 
-from host_targets import HostTarget  # noqa: E402
-from local_sshd import LocalSshd, find_sshd  # noqa: E402
+from host_targets import HostTarget
+from local_sshd import LocalSshd, find_sshd
 
-from pytest_cloudbench.hosts.connection import HostConnection  # noqa: E402
+from pytest_cloudbench.hosts.connection import HostConnection
 
 
 @pytest.fixture(scope="session")

@@ -11,9 +11,7 @@ from pytest_cloudbench.workloads.fio.options import fio_of, fio_words, parse_opt
 
 def _check(directory: HostTarget, **options: object) -> None:
     job = FioJob.of(**({"rw": "randread", "size": "1m"} | options))  # type: ignore[arg-type]
-    fio_of(directory.runner).check(
-        job.to_argv("directory", directory.paths), options=job.options, ioengine=job.ioengine
-    )
+    fio_of(directory.runner).check(job, job.to_argv("directory", directory.paths))
 
 
 @pytest.mark.parametrize(
@@ -68,13 +66,15 @@ def test_a_value_fio_does_not_take_is_refused_in_its_words(
 def test_a_host_is_asked_what_it_knows_only_once(
     directory: HostTarget, host: HostConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fio_of(host)
+    _check(directory, thread=1)
     asked: list[tuple[str, ...]] = []
     run = host.run
     monkeypatch.setattr(
         host, "run", lambda argv, **options: asked.append(tuple(argv)) or run(argv, **options)
     )
-    _check(directory, thread=1)
+    _check(directory)
+    assert asked == []
+    _check(directory, norandommap=1)
     assert len(asked) == 1
     assert "--parse-only" in asked[0]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import ipaddress
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -239,6 +239,16 @@ class RegionBackend(EC2Backend):  # type: ignore[misc]  # moto is not typed here
             for volume in self.volumes.values()
             if volume.attachment and volume.attachment.instance.id == instance_id
         ]
+
+    def forget_reservations(self, reservation_ids: Collection[str]) -> None:
+        """Take back launches that were only half written down, with their volumes and interfaces."""
+        for reservation_id in reservation_ids:
+            for instance in self.reservations.pop(reservation_id).instances:
+                for volume in self.attached_volumes(instance.id):
+                    self.forget_volume(volume)
+                for card in instance.nics.values():
+                    self.enis.pop(card.id, None)
+                self.tags.pop(instance.id, None)
 
     def zones_offering(self, instance_type: str) -> set[str]:
         """The zones of the catalogue that offer a type; empty when the catalogue does not know."""

@@ -35,7 +35,12 @@ class InstanceActions(RegionActions):
         self.error_on_dryrun()
         if known := region.tokens.recall("RunInstances", asked):
             return ActionResult(known)
-        reservation = self._write_down(request)
+        known_before = set(region.backend.reservations)
+        try:
+            reservation = self._write_down(request)
+        except RuntimeError as error:  # the plane has no address left
+            region.backend.forget_reservations(set(region.backend.reservations) - known_before)
+            raise Refusal("InsufficientFreeAddressesInSubnet", str(error)) from error
         region.tokens.remember("RunInstances", asked, reservation)
         lifecycle = InstanceLifecycle(region)
         for instance in reservation.instances:
@@ -112,7 +117,12 @@ class InstanceActions(RegionActions):
                 f"This region does not change the type of an instance ({instance.id} is a "
                 f"{instance.instance_type}): launch one of the other type.",
             )
-        return super().modify_instance_attribute()
+        answer = super().modify_instance_attribute()
+        for volume in self.home.backend.attached_volumes(instance.id):
+            mapping = instance.block_device_mapping.get(volume.attachment.device)
+            if mapping is not None:
+                volume.attachment.delete_on_termination = mapping.delete_on_termination
+        return answer
 
     def describe_instances(self) -> Any:
         if ids := self.params.get("InstanceIds"):

@@ -89,14 +89,14 @@ def admitted_count(min_count: int | None, max_count: int | None) -> int:
 def admitted_zone(type_name: str, asked: str | None, offered: Collection[str], zones: Collection[str]) -> str:
     """The zone for a launch: the one asked for, or the first that offers the type.
 
-    ``offered`` are the zones that offer the type (empty: the catalogue does not say, so all do).
+    ``offered`` are the zones that offer the type; where the catalogue names none of this region's, all do.
     """
     if asked and asked not in zones:
         raise Refusal(
             "InvalidParameterValue",
             f"Invalid availability zone: [{asked}]. This region has {', '.join(zones)}.",
         )
-    possible = [zone for zone in zones if not offered or zone in offered]
+    possible = [zone for zone in zones if zone in offered] or list(zones)
     if asked and asked not in possible:
         raise Refusal(
             "Unsupported",
@@ -104,7 +104,7 @@ def admitted_zone(type_name: str, asked: str | None, offered: Collection[str], z
             f"({asked}). Please retry your request by not specifying an Availability Zone or choosing "
             f"{', '.join(possible)}.",
         )
-    return asked or (possible or list(zones))[0]
+    return asked or possible[0]
 
 
 def admitted_user_data(encoded: Any) -> bytes:

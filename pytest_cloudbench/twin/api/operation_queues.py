@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import collections
-import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
-log = logging.getLogger(__name__)
 
 
 class OperationQueues:
@@ -18,7 +16,7 @@ class OperationQueues:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: dict[str, collections.deque[Callable[[], None]]] = {}
+        self._waiting: dict[str, collections.deque[tuple[Future[Any], Callable[[], None]]]] = {}
         self._closed = False
 
     def submit(self, key: str, operation: Callable[[], T]) -> Future[T]:
@@ -26,6 +24,8 @@ class OperationQueues:
         future: Future[T] = Future()
 
         def step() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
             try:
                 future.set_result(operation())
             except (
@@ -37,9 +37,9 @@ class OperationQueues:
             if self._closed:
                 raise RuntimeError("the region is shutting down")
             if key in self._waiting:
-                self._waiting[key].append(step)
+                self._waiting[key].append((future, step))
                 return future
-            self._waiting[key] = collections.deque([step])
+            self._waiting[key] = collections.deque([(future, step)])
         threading.Thread(target=self._work, args=(key,), name=f"work {key}", daemon=True).start()
         return future
 
@@ -48,10 +48,12 @@ class OperationQueues:
         return self.submit(key, operation).result()
 
     def close(self) -> None:
-        """Drop what waits and accept nothing more; steps that run already are left to end by themselves."""
+        """Cancel what waits and accept nothing more; steps that run already are left to end by themselves."""
         with self._lock:
             self._closed = True
             for waiting in self._waiting.values():
+                for future, _step in waiting:
+                    future.cancel()
                 waiting.clear()
 
     def _work(self, key: str) -> None:
@@ -61,5 +63,5 @@ class OperationQueues:
                 if not waiting:
                     del self._waiting[key]
                     return
-                step = waiting.popleft()
+                _future, step = waiting.popleft()
             step()

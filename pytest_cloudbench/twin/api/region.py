@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 
 MACHINE_IOPS_TAG = "aws:cloudbench:machine-iops"
 MACHINE_THROUGHPUT_TAG = "aws:cloudbench:machine-bytes-per-second"
+MACHINE_ROOM_TAG = "aws:cloudbench:machine-free-bytes"
 
 
 class Region:
@@ -47,7 +48,8 @@ class Region:
 
         def measure() -> None:
             try:
-                self._machine_is_measured = self.plane.machine_limits() is not None
+                if self.plane.machine_limits() is not None:
+                    self._machine_is_measured = True
             except Exception:
                 log.exception("measuring what this machine's disks serve")
 
@@ -74,6 +76,7 @@ class Region:
         told = {
             MACHINE_IOPS_TAG: f"{limits.iops.per_second:.0f}",
             MACHINE_THROUGHPUT_TAG: f"{limits.throughput.bytes_per_second:.0f}",
+            MACHINE_ROOM_TAG: f"{self.plane.room()}",
         }
         for instance in self.instances():
             self.backend.tags[instance.id].update(told)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import shlex
 import time
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from datetime import datetime, timezone
 from pytest_cloudbench.promises.quantities import Size
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.verdicts.throttling import ThrottleDelta
-from pytest_cloudbench.workloads.fio.errors import FioError, FioTimedOut
+from pytest_cloudbench.workloads.fio.errors import FioTimedOut
 from pytest_cloudbench.workloads.fio.job import RESULT_FILE, FioJob
 from pytest_cloudbench.workloads.fio.options import HostFio, fio_of
 from pytest_cloudbench.workloads.fio.output import FioResult, parse_output
@@ -27,6 +28,8 @@ _SLOWEST_LAYOUT = 10 * 1024 * 1024
 """Bytes a second below which laying out files counts as hanging."""
 _SPARE_S = 120.0
 _LAYOUT_SEEN_S = 2.0
+_FIRST_LINE_S = 3.0
+_START_S = 0.3
 _SHORT_RUN = 0.95
 
 
@@ -53,7 +56,7 @@ def run_fio(
     argv = job.to_argv(target.kind, target.paths, fio=fio.path)
     # Raw devices belong to root; a mounted directory was handed to the login user.
     as_root = target.kind == "block"
-    fio.check(argv, options=job.options, ioengine=job.ioengine, sudo=as_root)
+    fio.check(job, argv, sudo=as_root)
     run = _Run(target, job, on_progress)
     started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
     running = target.runner.start_job(argv, sudo=as_root, name="fio")
@@ -98,16 +101,16 @@ class _Run:
         self._reader = ProgressReader()
         self._before: CountersSnapshot | None = target.counters()
         self._began = time.monotonic()
-        self._load_began: float | None = None
+        # On a device the load begins at once; on a file system after the files are laid out.
+        self._lays_out = laid_out > 0
+        self._load_began: float | None = None if self._lays_out else self._began + _START_S
+        self._seen_running = False
 
     def watch(self, running: Job) -> int:
         """Wait for the end; the exit code. A run far beyond its time is ended: FioTimedOut."""
-        deadline = self._began + self._limit_s
         try:
             state = running.wait(self._limit_s, remaining_s=self._remaining_s, on_output=self._take)
-        except Exception as error:
-            if time.monotonic() < deadline or isinstance(error, FioError):
-                raise
+        except TimeoutError as error:
             raise FioTimedOut(
                 f"fio on {running.describe} still ran after {self._limit_s:.0f} s, "
                 f"with a run time of {self._length_s:g} s: it was ended"
@@ -115,25 +118,37 @@ class _Run:
         return state.exit_code if state.exit_code is not None else 0
 
     def counters_gained(self) -> ThrottleDelta | None:
-        """What the throttle counters gained since the load began."""
+        """What the throttle counters gained since the load began.
+
+        The time from reading them to the first I/O, and from the last one to reading them again, is not
+        counted: nothing could be throttled then.
+        """
         before = self._before
         after = self._target.counters() if before is not None else None
-        return after.since(before) if before is not None and after is not None else None
+        if before is None or after is None:
+            return None
+        gained = after.since(before)
+        return dataclasses.replace(gained, elapsed_s=min(gained.elapsed_s, self._length_s))
 
     def _remaining_s(self) -> float | None:
         return None if self._load_began is None else self._load_began + self._length_s - time.monotonic()
 
     def _take(self, output: str) -> None:
         for progress in self._reader.feed(output):
-            if self._load_began is None:
-                # The first line comes up to a second into the load: eta says how far.
-                left_s = progress.eta_s if progress.eta_s is not None else self._length_s
-                self._load_began = time.monotonic() - max(0.0, min(2.0, self._length_s - left_s))
-                if self._before is not None and time.monotonic() - self._began > _LAYOUT_SEEN_S:
-                    # Files were laid out before: that throttling is not this measurement's.
-                    self._before = self._target.counters()
+            if not self._seen_running:
+                self._seen_running = True
+                self._now_running(progress)
             if self._on_progress is not None:
                 self._on_progress(progress)
+
+    def _now_running(self, progress: Progress) -> None:
+        # The first line comes some seconds into the load: eta says how many.
+        left_s = progress.eta_s if progress.eta_s is not None else self._length_s
+        into_s = max(0.0, min(_FIRST_LINE_S, self._length_s - left_s))
+        self._load_began = time.monotonic() - into_s
+        if self._lays_out and self._before is not None and self._load_began - self._began > _LAYOUT_SEEN_S:
+            # The throttling of the laying out is not this measurement's.
+            self._before = self._target.counters()
 
 
 def _end(running: Job, error: BaseException) -> None:

@@ -46,7 +46,9 @@ def check_target(target: Target, job: FioJob) -> None:
             raise TargetError(f"{path} does not exist on {target.runner.label}: a {wanted} is needed")
         if found != wanted:
             raise TargetError(f"{path} on {target.runner.label} is a {found}, not a {wanted}")
-    if target.kind == "block" and job.writes:
+    # On a directory even a reading job first lays out its files, and where nothing is mounted any more it
+    # would measure the disk below.
+    if target.kind == "directory" or job.writes:
         target.prove_writable()
     if target.kind == "directory" and job.size is not None:
         _check_space(target.runner, target.path, job, job.size)
