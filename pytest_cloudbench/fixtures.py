@@ -93,7 +93,8 @@ def read_wanted(item: pytest.Item) -> None:
 
 @pytest.fixture
 def _cloudbench_wanted(request: pytest.FixtureRequest) -> Wanted:
-    return request.node.stash[_WANTED]
+    item: pytest.Item = request.node
+    return item.stash[_WANTED]
 
 
 @pytest.fixture

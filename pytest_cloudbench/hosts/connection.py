@@ -38,6 +38,7 @@ logging.getLogger(_LOG).propagate = False
 _FIRST_RETRY_S = 0.03
 _LONGEST_RETRY_S = 2.0
 _ATTEMPT_S = 10.0
+_TCP_CONNECT_S = 3.0
 _KEEPALIVE_S = 15
 _CHANNEL_OPEN_S = 20.0
 _READ_BYTES = 1 << 16
@@ -196,7 +197,8 @@ class HostConnection:
         from fabric import Config, Connection
         from paramiko import RejectPolicy
 
-        channel = socket.create_connection((self.address, self.port), timeout=timeout_s)
+        # A new attempt reaches a host that has just come up sooner than the repeats of an old one.
+        channel = socket.create_connection((self.address, self.port), timeout=min(timeout_s, _TCP_CONNECT_S))
         connection: Connection | None = None
         try:
             # Small packets go back and forth: waiting to fill them costs 40 ms a command.

@@ -109,7 +109,12 @@ for step in INT:{patience} TERM:20 KILL:50; do
     found=$(ours)
     [ -n "$found" ] || exit 0
     case $step in
-    INT:*) {{ [ -n "$pid" ] && kill -s INT -- "-$pid" 2> /dev/null; }} || continue ;;
+    INT:*)
+        case $(sh {directory}/watch 0 0 2> /dev/null) in
+        running*) kill -s INT -- "-$pid" 2> /dev/null ;;
+        *) continue ;;
+        esac
+        ;;
     *) kill -s "${{step%%:*}}" $found 2> /dev/null ;;
     esac
     left=${{step##*:}}

@@ -11,7 +11,7 @@ from pytest_cloudbench.topology.markers import Wanted
 from pytest_cloudbench.topology.volumes import Volume, VolumeGroup
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.cloud.cloud import Cloud
+    from pytest_cloudbench.cloud.cloud import Cloud, Resource
     from pytest_cloudbench.cloud.resources import CreatedVolume
 
 CONNECT_TIMEOUT_S = 300.0
@@ -99,7 +99,7 @@ class Ec2:
         """Close the connections and have the control plane remove what this test made."""
         for instance in self._instances:
             instance.close()
-        made = [*(instance.launched for instance in self._instances), *self._created]
+        made: list[Resource] = [*(instance.launched for instance in self._instances), *self._created]
         self._instances.clear()
         self._created.clear()
         if made:

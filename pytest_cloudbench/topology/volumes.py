@@ -207,7 +207,7 @@ class MountedVolume(_StorageTarget):
         return f"<{self.label} at {self.path}>"
 
 
-class VolumeGroup(_StorageTarget, Sequence["Volume"]):
+class VolumeGroup(_StorageTarget):
     """Several volumes of one instance, side by side; as a target, all their devices at once."""
 
     kind: Literal["block"] = "block"
@@ -216,7 +216,7 @@ class VolumeGroup(_StorageTarget, Sequence["Volume"]):
         self.volumes = tuple(volumes)
         self.instance = self.volumes[0].instance
 
-    def __getitem__(self, index):  # type: ignore[no-untyped-def]  # Sequence's two overloads say nothing more
+    def __getitem__(self, index: int) -> Volume:
         return self.volumes[index]
 
     def __len__(self) -> int:

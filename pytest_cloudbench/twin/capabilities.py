@@ -181,7 +181,8 @@ def _bridge() -> Check:
     if Path("/sys/module/bridge").exists() or os.geteuid() != 0 or find_tool("ip") is None:
         return Check("bridge and veth", "ok", "assumed: nothing says otherwise")
     done = subprocess.run(
-        ["unshare", "--net", "sh", "-c", "ip link add b type bridge && ip link add v type veth peer name w"],
+        ["unshare", "--net", "sh", "-c",
+         "ip link add name cbbridge type bridge && ip link add name cbport type veth peer name cbcable"],
         capture_output=True, text=True, timeout=10, check=False,
     )  # fmt: skip
     if done.returncode == 0:

@@ -23,13 +23,10 @@ _SMOOTHING_S = 0.35  # of rates; the kernel's own slices of 0.1 s would else loo
 _PRESSED = 0.93  # a flow that gets this much of what it may is taken to want more
 _BINDING = 0.97  # a budget of which this much is used is at its limit
 _HANDED_OUT = 0.99  # a budget of which this much is granted is one that holds somebody back
-_CORRECTION_PER_S = 0.9  # how fast a surplus is worked off
-_DRIFT_PER_S = 0.25  # how fast a lasting need for correction is learnt
-_NOTHING = 0.5  # per second; less is rest
-_MOST_CORRECTION = 0.12  # of the limit
-_MOST_ERROR = 0.1  # of the limit, counted per tick
+_CORRECTION_PER_S = 1.2  # how fast a surplus is worked off
 _MOST_SURPLUS_S = 0.1  # of service at the limit
-_MOST_DEFICIT_S = 0.06
+_MOST_ERROR = 0.2  # of the limit, counted per tick
+_SILENCE_S = 0.25  # without any I/O, and a flow has ended
 _STALL_S = 0.5  # a machine that stands still for a moment is not a load that has ended
 
 
@@ -51,7 +48,6 @@ class Budget:
 
     limit: float
     surplus: float = 0.0
-    drift: float = 0.0
     served: float = 0.0
     binding: bool = False
     handed_out: bool = True
@@ -64,27 +60,21 @@ class Budget:
         self.served += weight * (served - self.served)
         self.binding = pressed and self.served >= _BINDING * self.limit
         self.pressed_for_s = _STALL_S if pressed else self.pressed_for_s - elapsed_s
-        # The smoothed rate, and never far off: a machine that stands still and then catches up, or a start from
-        # rest, is no fault of the shares, and working it off would be seen as one.
+        # Never far off: a machine that stands still and then catches up, or a start from rest, is no fault of
+        # the shares, and working it off would be seen as one.
         most_error = _MOST_ERROR * self.limit
-        error = min(max(self.served - self.limit, -most_error), most_error)
+        error = min(max(served - self.limit, -most_error), most_error)
         if self.pressed_for_s > 0:
-            self.surplus += error * elapsed_s
-            self.surplus = min(max(self.surplus, -_MOST_DEFICIT_S * self.limit), _MOST_SURPLUS_S * self.limit)
-            self.drift += _DRIFT_PER_S * self.surplus * elapsed_s
+            most = _MOST_SURPLUS_S * self.limit
+            self.surplus = min(max(self.surplus + error * elapsed_s, -most), most)
         else:
             # Unused service is not saved up for later, and a surplus is forgotten as unused service makes it up.
             self.surplus = max(0.0, self.surplus + min(error, 0.0) * elapsed_s)
-            self.drift -= self.drift * min(1.0, _DRIFT_PER_S * elapsed_s)
-        most = _MOST_CORRECTION * self.limit
-        self.drift = min(max(self.drift, -most), most)
 
     @property
     def to_share(self) -> float:
         """What to hand out next, per second."""
-        most = _MOST_CORRECTION * self.limit
-        correction = _CORRECTION_PER_S * self.surplus + self.drift
-        return self.limit - min(max(correction, -most), most)
+        return self.limit - _CORRECTION_PER_S * self.surplus
 
 
 @dataclass
@@ -94,15 +84,18 @@ class Flow:
     granted: float
     served: float = 0.0
     allowed: float = 0.0
+    silent_for_s: float = 0.0
 
-    def account(self, served: float, weight: float) -> None:
-        """Take in what was served, per second."""
+    def account(self, served: float, elapsed_s: float, weight: float) -> None:
+        """Take in what was served, per second, over the last ``elapsed_s``."""
         if self.served == 0:
             self.served, self.allowed = served, self.granted
             return
-        self.served += weight * (served - self.served)
-        if served == 0 and self.served < _NOTHING:
+        self.silent_for_s = self.silent_for_s + elapsed_s if served == 0 else 0.0
+        if self.silent_for_s >= _SILENCE_S:
             self.served = 0.0
+            return
+        self.served += weight * (served - self.served)
         self.allowed += weight * (self.granted - self.allowed)
 
     @property
@@ -171,8 +164,8 @@ class Shares:
             reads, writes = served.get(volume_id, (0.0, 0.0))
             if reads == 0 and writes == 0 and state.idle:
                 continue
-            state.reads.account(reads, weight)
-            state.writes.account(writes, weight)
+            state.reads.account(reads, elapsed_s, weight)
+            state.writes.account(writes, elapsed_s, weight)
             state.budget.account(reads + writes, state.pressed and state.budget.handed_out, elapsed_s, weight)
             total += reads + writes
             if state.idle:

@@ -13,6 +13,7 @@ from pytest_cloudbench.twin.disks import nitro_node, xen_node
 from pytest_cloudbench.twin.doctor import report
 from pytest_cloudbench.twin.loop_devices import LoopDevice
 from pytest_cloudbench.twin.plane import rate_limit_of_instance, rate_limit_of_volume
+from pytest_cloudbench.twin.probe import MachineRecord
 from pytest_cloudbench.twin.root_disk import separate_system_mounts
 
 MIB = 1024**2
@@ -57,6 +58,21 @@ def test_limits_come_from_the_promises():
     c5 = rate_limit_of_instance(EbsLimit(Iops(80_000), Throughput.from_mbit(19_000)))
     assert (c5.iops, c5.bytes_per_s) == (80_000, 2_375_000_000)
     assert rate_limit_of_instance(None).iops == float("inf")
+
+
+def test_the_machines_figures_only_rise_and_are_kept_for_the_next_region(tmp_path):
+    record = MachineRecord(tmp_path)
+    assert record.limits() is None
+    record.saw(50_000, 1e9)  # the governor may see something before the probe
+    assert record.limits() is None
+    record.saw(40_000, 2e9, probed=True)
+    record.saw(10_000, 1e6)
+    kept = MachineRecord(tmp_path).limits()
+    assert (kept.iops, kept.throughput) == (Iops(50_000), Throughput(2e9))
+    record.saw(90_000, 1e6)
+    assert MachineRecord(tmp_path).limits().iops == Iops(90_000)
+    (tmp_path / "machine.json").write_text('{"boot_id": "another", "iops": 1, "bytes_per_second": 1}')
+    assert MachineRecord(tmp_path).limits() is None
 
 
 def test_parts_of_the_system_on_mounts_of_their_own_are_found():

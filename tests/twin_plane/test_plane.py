@@ -17,8 +17,8 @@ import pytest
 from pytest_cloudbench.promises.instances import EbsLimit
 from pytest_cloudbench.promises.quantities import Iops, Throughput
 from pytest_cloudbench.promises.volumes import gp3, io2
-from pytest_cloudbench.twin import hosts
-from pytest_cloudbench.twin.plane import BootFailed, HostPlan, Plane, PlaneError
+from pytest_cloudbench.twin import disks, hosts
+from pytest_cloudbench.twin.plane import BootFailed, HostPlan, NoRoom, Plane, PlaneError
 from pytest_cloudbench.twin.slots import take_slot
 from pytest_cloudbench.twin.sweep import sweep_slot
 
@@ -307,11 +307,49 @@ def test_a_boot_that_cannot_work_says_why_and_leaves_nothing(driver, monkeypatch
     assert driver.ssh("i-one", "echo alive") == "alive\n"
 
 
+def test_no_room_is_said_before_anything_is_made(driver, monkeypatch):
+    assert driver.plane.room() > 2**30
+    monkeypatch.setattr(disks, "memory_available", lambda: 2**20)
+    with pytest.raises(NoRoom, match=r"no room for vol-x \(10 GiB\): 1 MiB of memory .* --backing DIR"):
+        driver.plane.create_disk("vol-x", 10, gp3(size_gib=10))
+    with pytest.raises(PlaneError, match="no volume vol-x"):
+        driver.plane.delete_disk("vol-x")
+
+
+def test_what_the_machine_serves_is_measured_once(driver):
+    first = driver.plane.machine_limits()
+    assert first.iops.per_second > 5_000
+    assert first.throughput.bytes_per_second > 50e6
+    started = time.monotonic()
+    assert driver.plane.machine_limits().iops >= first.iops
+    assert time.monotonic() - started < 0.05
+
+
+def test_volumes_can_lie_in_a_directory(tmp_path):
+    slot = take_slot(sweep_slot)
+    try:
+        plane = Plane(slot, backing=tmp_path)
+        try:
+            plane.boot(HostPlan("i-b", "t", plane.free_address(3), "b", "ec2-user", ()))
+            plane.create_disk("vol-b", 1, gp3(size_gib=1))
+            assert plane.attach("vol-b", "i-b", "/dev/sdf") == "nvme1n1"
+            loop = plane._volumes["vol-b"].disk.loop
+            assert str(tmp_path) in (loop.sysfs / "loop" / "backing_file").read_text()
+            assert list(tmp_path.iterdir()) == []  # the data have no name, so they go with the region
+        finally:
+            plane.close()
+        assert not (loop.sysfs / "loop").exists()
+        with pytest.raises(NoRoom, match="does not exist"):
+            Plane(slot, backing=tmp_path / "nowhere")
+    finally:
+        slot.give_back()
+
+
 def test_kill_9_leaves_only_what_the_next_start_sweeps():
     code = """
 import sys, time
 from pytest_cloudbench.promises.volumes import gp3
-from pytest_cloudbench.twin import hosts
+from pytest_cloudbench.twin import disks, hosts
 from pytest_cloudbench.twin.plane import HostPlan, Plane
 from pytest_cloudbench.twin.slots import take_slot
 from pytest_cloudbench.twin.sweep import sweep_slot
