@@ -24,7 +24,8 @@ _PRESSED = 0.93  # a flow that gets this much of what it may is taken to want mo
 _BINDING = 0.97  # a budget of which this much is used is at its limit
 _HANDED_OUT = 0.99  # a budget of which this much is granted is one that holds somebody back
 _CORRECTION_PER_S = 1.2  # how fast a surplus is worked off
-_MOST_SURPLUS_S = 0.1  # of service at the limit
+_MOST_SURPLUS_S = 0.4  # of service at the limit; lasting excess is worked off, at up to half the rate
+_MOST_DEFICIT_S = 0.1
 _MOST_ERROR = 0.2  # of the limit, counted per tick
 _SILENCE_S = 0.25  # without any I/O, and a flow has ended
 _STALL_S = 0.5  # a machine that stands still for a moment is not a load that has ended
@@ -65,8 +66,8 @@ class Budget:
         most_error = _MOST_ERROR * self.limit
         error = min(max(served - self.limit, -most_error), most_error)
         if self.pressed_for_s > 0:
-            most = _MOST_SURPLUS_S * self.limit
-            self.surplus = min(max(self.surplus + error * elapsed_s, -most), most)
+            surplus = min(self.surplus + error * elapsed_s, _MOST_SURPLUS_S * self.limit)
+            self.surplus = max(surplus, -_MOST_DEFICIT_S * self.limit)
         else:
             # Unused service is not saved up for later, and a surplus is forgotten as unused service makes it up.
             self.surplus = max(0.0, self.surplus + min(error, 0.0) * elapsed_s)

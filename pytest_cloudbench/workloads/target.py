@@ -47,6 +47,10 @@ class Target(Protocol):
         """Every ceiling that applies to this I/O, or None where none is known."""
         ...
 
+    def room(self) -> Size | None:
+        """How much more data the machine behind it can hold; None where no such limit is known."""
+        ...
+
     def counters(self) -> CountersSnapshot | None:
         """The throttle counters now, or None where the host has none."""
         ...

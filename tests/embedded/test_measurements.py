@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pytest_cloudbench import Inconclusive, Outcome, gp3, io1
+from pytest_cloudbench import Inconclusive, Outcome, Size, gp3, io1
 
 pytestmark = pytest.mark.embedded
 
@@ -141,3 +141,21 @@ def test_unknown_types_and_other_zones_are_refused_with_a_way_out(ec2):
     instance = ec2.launch("m5.large", zone="us-east-1a")
     with pytest.raises(ZoneMismatch, match="us-east-1b"):
         ec2.create_volume(gp3(size_gib=1), instance, zone="us-east-1b")
+
+
+@pytest.mark.ec2_instance("m5.xlarge")
+@pytest.mark.ebs_volume(gp3(size_gib=4))
+def test_files_share_their_blocks_where_the_machine_has_no_room(ec2_instance, ebs_volume, fio, monkeypatch):
+    data = ebs_volume.mounted("xfs")
+    monkeypatch.setattr(data, "room", lambda: Size.from_mib(100))
+    used_before = _used_bytes(ec2_instance, data.path)
+    run = fio(data, rw="randread", bs="4k", iodepth=8, numjobs=4, size="64m", runtime=6, ramp_time=1)
+    assert "the 4 files of 64 MiB share the blocks of one" in " ".join(run.conditions)
+    assert _used_bytes(ec2_instance, data.path) - used_before < 80 << 20
+    assert conclusive(run.capped_by(ebs_volume.iops)), "the reads went to the device and met its limit"
+    again = fio(data, rw="randread", bs="4k", iodepth=8, numjobs=4, size="64m", runtime=2)
+    assert not any("share" in condition for condition in again.conditions), "the files are there already"
+
+
+def _used_bytes(instance, path):
+    return int(instance.run(["df", "-B1", "--output=used", path]).stdout.split()[1])

@@ -20,6 +20,7 @@ class HostTarget:
     paths: tuple[str, ...]
     prove: Callable[[], None] = lambda: None
     label: str = "test target"
+    has_room_for: Size | None = None
 
     @property
     def size(self) -> Size:
@@ -34,6 +35,9 @@ class HostTarget:
 
     def envelope(self, block_size: Size, *, sequential: bool) -> Envelope | None:
         return None
+
+    def room(self) -> Size | None:
+        return self.has_room_for
 
     def counters(self) -> None:
         return None

@@ -17,6 +17,7 @@ from pytest_cloudbench.workloads.fio.job import RESULT_FILE, FioJob
 from pytest_cloudbench.workloads.fio.options import HostFio, fio_of
 from pytest_cloudbench.workloads.fio.output import FioResult, parse_output
 from pytest_cloudbench.workloads.fio.progress import Progress, ProgressReader
+from pytest_cloudbench.workloads.fio.room import make_room
 from pytest_cloudbench.workloads.fio.series_logs import LOGS, series_from_logs
 from pytest_cloudbench.workloads.fio.space import check_target
 from pytest_cloudbench.workloads.measurement import Measurement
@@ -51,12 +52,13 @@ def run_fio(
     """
     conditions: tuple[str, ...]
     job, conditions = paced(job, pace, lays_out_files=target.kind == "directory")
-    check_target(target, job)
+    to_lay_out = check_target(target, job)
     fio = fio_of(target.runner)
     argv = job.to_argv(target.kind, target.paths, fio=fio.path)
     # Raw devices belong to root; a mounted directory was handed to the login user.
     as_root = target.kind == "block"
     fio.check(job, argv, sudo=as_root)
+    conditions += make_room(target, job, to_lay_out)
     run = _Run(target, job, on_progress)
     started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
     running = target.runner.start_job(argv, sudo=as_root, name="fio")

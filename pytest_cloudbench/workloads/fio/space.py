@@ -28,8 +28,8 @@ _KEPT_FREE = 0.02
 """Share of the free space that file systems need for themselves."""
 
 
-def check_target(target: Target, job: FioJob) -> None:
-    """Raise unless the target is what it says it is and can take the job.
+def check_target(target: Target, job: FioJob) -> Size:
+    """Raise unless the target is what it says it is and can take the job; what files miss of their size.
 
     BadFioJob: the job does not fit the kind of target. TargetError: a path is missing, of another kind
     (fio run as root would make a plain file in place of a mistyped device), or has too little room.
@@ -51,16 +51,18 @@ def check_target(target: Target, job: FioJob) -> None:
     if target.kind == "directory" or job.writes:
         target.prove_writable()
     if target.kind == "directory" and job.size is not None:
-        _check_space(target.runner, target.path, job, job.size)
+        return _check_space(target.runner, target.path, job, job.size)
+    return Size(0)
 
 
-def _check_space(runner: Runner, directory: str, job: FioJob, size: Size) -> None:
+def _check_space(runner: Runner, directory: str, job: FioJob, size: Size) -> Size:
     said = runner.run(["sh", "-c", _SPACE, "sh", directory, job.name], idempotent=True, sudo=True)
     free, *blocks = (int(line) for line in said.stdout.split())
     there = sum(blocks) * 512  # laid out by an earlier run of the same name, and used again
-    needed = size.bytes * job.numjobs - there
+    needed = max(0, size.bytes * job.numjobs - there)
     if needed > free * (1 - _KEPT_FREE):
         raise TargetError(
             f"{job.numjobs} jobs of {size} need {Size(size.bytes * job.numjobs)}, but {directory} on "
             f"{runner.label} has {Size(free)} free: lower size= or numjobs="
         )
+    return Size(needed)

@@ -1,0 +1,46 @@
+"""A job whose data does not fit the machine behind its target is refused, or made to fit, before it starts."""
+
+import pytest
+
+from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.workloads.fio.errors import TargetError
+from pytest_cloudbench.workloads.fio.job import FioJob
+from pytest_cloudbench.workloads.fio.room import make_room
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize("room", [None, Size(1000 * MIB)])
+def test_nothing_changes_where_there_is_room_or_no_limit_is_known(directory, room):
+    directory.has_room_for = room
+    job = FioJob.of("read", "4k", size="100m", numjobs=4, runtime=1)
+    assert make_room(directory, job, Size(400 * MIB)) == ()
+    assert list(directory.runner.run(["ls", directory.path]).stdout) == []
+
+
+def test_files_that_would_be_written_in_full_are_refused(directory):
+    directory.has_room_for = Size(100 * MIB)
+    job = FioJob.of("write", "4k", size="100m", numjobs=4, runtime=1)
+    with pytest.raises(TargetError, match=r"up to 400 MiB of data.*has room for 100 MiB.*twin-backing"):
+        make_room(directory, job, Size(400 * MIB))
+
+
+def test_sharing_blocks_needs_a_file_system_that_can(directory):
+    if directory.runner.run(["stat", "-f", "-c", "%T", directory.path]).stdout.strip() in ("xfs", "btrfs"):
+        pytest.skip("the file system of the temporary directory can clone files")
+    directory.has_room_for = Size(2 * MIB)
+    job = FioJob.of("read", "4k", size="1m", numjobs=4, runtime=1)
+    with pytest.raises(TargetError, match=r"share their blocks cannot be made there.*mount it as xfs"):
+        make_room(directory, job, Size(4 * MIB))
+
+
+def test_a_device_takes_what_the_time_allows_to_write(directory):
+    """One GiB of device without known ceilings: all of it may be written, but not more."""
+    directory.kind = "block"
+    directory.has_room_for = Size(500 * MIB)
+    reads = FioJob.of("randread", "4k", runtime=1)
+    assert make_room(directory, reads, Size(0)) == ()
+    with pytest.raises(TargetError, match="up to 1 GiB of data"):
+        make_room(directory, FioJob.of("randwrite", "4k", runtime=1), Size(0))
+    small = FioJob.of("randwrite", "4k", runtime=1, size="50m", numjobs=4)
+    assert make_room(directory, small, Size(0)) == ()
