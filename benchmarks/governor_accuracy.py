@@ -103,7 +103,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=10)
     parser.add_argument("--only", default="")
     arguments = parser.parse_args()
-    timing = f"--ramp_time=3 --runtime={arguments.seconds}"
+    timing = f"--ramp_time=4 --runtime={arguments.seconds}"
     for name, case in CASES.items():
         if arguments.only not in name:
             continue

@@ -26,7 +26,8 @@ _HANDED_OUT = 0.99  # a budget of which this much is granted is one that holds s
 _CORRECTION_PER_S = 1.2  # how fast a surplus is worked off
 _MOST_SURPLUS_S = 0.4  # of service at the limit; lasting excess is worked off, at up to half the rate
 _MOST_DEFICIT_S = 0.1
-_MOST_ERROR = 0.2  # of the limit, counted per tick
+_START_S = 1.0
+_MOST_START_ERROR = 0.1  # of the limit, counted per tick during a start
 _SILENCE_S = 0.25  # without any I/O, and a flow has ended
 _STALL_S = 0.5  # a machine that stands still for a moment is not a load that has ended
 
@@ -53,6 +54,7 @@ class Budget:
     binding: bool = False
     handed_out: bool = True
     pressed_for_s: float = 0.0
+    busy_for_s: float = 0.0
 
     def account(self, served: float, pressed: bool, elapsed_s: float, weight: float) -> None:
         """Take in what was served, per second, over the last ``elapsed_s``."""
@@ -61,10 +63,14 @@ class Budget:
         self.served += weight * (served - self.served)
         self.binding = pressed and self.served >= _BINDING * self.limit
         self.pressed_for_s = _STALL_S if pressed else self.pressed_for_s - elapsed_s
-        # Never far off: a machine that stands still and then catches up, or a start from rest, is no fault of
-        # the shares, and working it off would be seen as one.
-        most_error = _MOST_ERROR * self.limit
-        error = min(max(served - self.limit, -most_error), most_error)
+        error = served - self.limit
+        if self.pressed_for_s <= 0:
+            self.busy_for_s = 0.0
+        elif self.busy_for_s < _START_S:
+            # A start from rest is no fault of the shares, and working it off would be seen as one. Later every
+            # error counts in full: cutting off peaks alone would let the mean rise.
+            self.busy_for_s += elapsed_s
+            error = min(max(error, -_MOST_START_ERROR * self.limit), _MOST_START_ERROR * self.limit)
         if self.pressed_for_s > 0:
             surplus = min(self.surplus + error * elapsed_s, _MOST_SURPLUS_S * self.limit)
             self.surplus = max(surplus, -_MOST_DEFICIT_S * self.limit)

@@ -56,7 +56,7 @@ def test_a_mounted_volume_is_a_directory_of_its_owner(ec2_instance, ebs_volume, 
     owner = ec2_instance.run(["stat", "-c", "%U", "/data"]).stdout.strip()
     assert owner == ec2_instance.launched.login_user
     assert ebs_volume.mounted(filesystem, at="/data") is data
-    run = fio(data, rw="read", bs="256k", iodepth=8, numjobs=2, size="64m", runtime=4, ramp_time=1)
+    run = fio(data, rw="read", bs="256k", iodepth=8, numjobs=2, size="64m", runtime=6, ramp_time=1)
     assert conclusive(run.capped_by(ebs_volume.throughput))
     data.unmount()
     assert ec2_instance.run(["findmnt", "/data"], check=False).exit_code != 0

@@ -141,6 +141,7 @@ class RegionBackend(EC2Backend):  # type: ignore[misc]  # moto is not typed here
         self._zone_networks = dict(zip(_trim_zones(len(zone_networks)), zone_networks, strict=True))
         self._plane_address = free_address
         super().__init__(REGION, ACCOUNT)
+        self.regions = [region for region in RegionsAndZonesBackend.regions if region.name == REGION]
         # A key that is there from the start keeps moto from loading its key service for an encrypted volume.
         self.default_kms_key_id = EBS_KEY
         for image in images.values():
