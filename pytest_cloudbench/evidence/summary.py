@@ -35,5 +35,6 @@ def write_verdicts(terminal: pytest.TerminalReporter) -> None:
         for sentence in (value for name, value in properties if name == VERDICT_PROPERTY):
             outcome = str(sentence).partition(":")[0]
             terminal.write_line(f"  {sentence}", **{_COLOURS.get(outcome, "white"): True})
-        for condition in dict.fromkeys(value for name, value in properties if name == CONDITION_PROPERTY):
-            terminal.write_line(f"  ({condition})")
+        conditions = dict.fromkeys(str(value) for name, value in properties if name == CONDITION_PROPERTY)
+        if conditions:
+            terminal.write_line(f"  ({'; '.join(conditions)})")
