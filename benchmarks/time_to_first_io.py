@@ -36,9 +36,8 @@ def first_io_s(folder: Path) -> tuple[float, float]:
     text = (folder / "result.json").read_text()
     result = json.loads(text[text.index("{") :])
     # fio's clock when it printed, less what its jobs ran: both of this machine.
-    return result["timestamp_ms"] / 1000 - max(
-        job["job_runtime"] for job in result["jobs"]
-    ) / 1000 - began, ended - began
+    runtime_s = max(job["read"]["runtime"] for job in result["jobs"]) / 1000
+    return result["timestamp_ms"] / 1000 - runtime_s - began, ended - began
 
 
 def main() -> None:

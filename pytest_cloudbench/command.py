@@ -17,7 +17,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.action == "up":
             return _up(options.backing)
-        return _ask_twin(options.action, ["--json"] if getattr(options, "json", False) else [])
+        asked = [str(slot) for slot in getattr(options, "slots", ())]
+        return _ask_twin(options.action, asked + (["--json"] if getattr(options, "json", False) else []))
     except launcher.RegionUnavailable as error:
         print(f"cloudbench: {error}", file=sys.stderr)
         return 3
@@ -34,7 +35,10 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument(
         "--backing", metavar="DIR", help="folder for the volumes' data instead of memory (slower)"
     )
-    actions.add_parser("down", help="end the regions that are kept, and sweep what a crash left")
+    down = actions.add_parser("down", help="end the regions that are kept, and sweep what a crash left")
+    down.add_argument(
+        "slots", metavar="SLOT", nargs="*", type=int, help="only these, by the number status shows"
+    )
     actions.add_parser("status", help="list the regions on this machine")
     doctor = actions.add_parser("doctor", help="list what this machine can and cannot do, with the remedy")
     doctor.add_argument("--json", action="store_true", help="as JSON")
@@ -45,7 +49,7 @@ def _up(backing: str | None) -> int:
     """Print shell lines, so that ``eval "$(cloudbench twin up)"`` works."""
     record = launcher.kept_region()
     if record is None:
-        record = launcher.start_kept_region(["--backing", backing] if backing else [])
+        record = launcher.start_kept_region(launcher.backed_by(backing))
         print(f"# the region is up (process {record.pid}); end it with: cloudbench twin down")
     else:
         print(f"# the region was up already (process {record.pid}); end it with: cloudbench twin down")

@@ -47,7 +47,7 @@ def _cloudbench_access(pytestconfig: pytest.Config) -> Iterator[CloudAccess]:
 
     backing = option("twin-backing")
     kept = None if backing else launcher.kept_region()
-    leased = None if kept else launcher.start_leased_region(["--backing", backing] if backing else [])
+    leased = None if kept else launcher.start_leased_region(launcher.backed_by(backing))
     record = kept or leased.record  # type: ignore[union-attr]  # one of the two is there
     try:
         yield CloudAccess(
@@ -94,6 +94,8 @@ def read_wanted(item: pytest.Item) -> None:
 @pytest.fixture
 def _cloudbench_wanted(request: pytest.FixtureRequest) -> Wanted:
     item: pytest.Item = request.node
+    if _WANTED not in item.stash:  # asked for by request.getfixturevalue: its name was not known before
+        read_wanted(item)
     return item.stash[_WANTED]
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 STATE_DIR = Path("/run/cloudbench")
+SUDO_PATH = "/usr/local/bin:/usr/bin:/bin"
 START_LIMIT_S = 180.0
 """An emulated machine needs most of a minute to import the region's API."""
 END_LIMIT_S = 60.0
@@ -101,16 +102,15 @@ def twin_command(*arguments: str) -> list[str]:
     """
     package_parent = Path(__file__).resolve().parent.parent
     command = ["env", f"PYTHONPATH={package_parent}", "PYTHONDONTWRITEBYTECODE=1"]
-    command += [sys.executable, "-m", "pytest_cloudbench.twin", *arguments]
-    if os.geteuid() == 0:
-        return command
-    sudo = _which_sudo()
-    if sudo is None:
-        raise RegionUnavailable(
-            "the embedded region needs root (namespaces, loop devices, throttles); this user is not root and "
-            "sudo is not installed: run as root, or use --cloudbench-cloud=aws"
-        )
-    return [sudo, "-n", *command]
+    return _as_root([*command, sys.executable, "-m", "pytest_cloudbench.twin", *arguments])
+
+
+def backed_by(directory: str | None) -> list[str]:
+    """Return the region's arguments for volume data in a directory; none for memory.
+
+    The region runs in another directory, so it is told the whole path.
+    """
+    return ["--backing", str(Path(directory).expanduser().absolute())] if directory else []
 
 
 def start_leased_region(arguments: Sequence[str] = ()) -> LeasedRegion:
@@ -142,10 +142,22 @@ def kept_region() -> RegionRecord | None:
     return None
 
 
+def _as_root(command: list[str]) -> list[str]:
+    if os.geteuid() == 0:
+        return command
+    sudo = _which_sudo()
+    if sudo is None:
+        raise RegionUnavailable(
+            "the embedded region needs root (namespaces, loop devices, throttles); this user is not root and "
+            "sudo is not installed: run as root, or use --cloudbench-cloud=aws"
+        )
+    return [sudo, "-n", *command]
+
+
 def _which_sudo() -> str | None:
     import shutil
 
-    return shutil.which("sudo") or shutil.which("sudo", path="/usr/bin:/usr/local/bin:/bin")
+    return shutil.which("sudo", path=SUDO_PATH)
 
 
 def _start(arguments: list[str], *, lease: bool) -> tuple[RegionRecord, subprocess.Popen[bytes]]:
@@ -176,7 +188,7 @@ def _ready_line(
         with contextlib.suppress(ValueError):
             answer = json.loads(line)
             if "error" in answer:
-                why = f"{answer['error']} {answer.get('remedy', '')}".strip()
+                why = ". ".join(filter(None, (str(answer["error"]).rstrip("."), answer.get("remedy"))))
                 raise RegionUnavailable(f"the embedded region cannot start: {why}")
             return dict(answer)
     with contextlib.suppress(subprocess.TimeoutExpired):
@@ -190,7 +202,7 @@ def _ready_line(
             "run `sudo -v` first, run as root, or use --cloudbench-cloud=aws"
         )
     ended = (
-        f"ended with exit code {code}" if code is not None else f"was not ready within {START_LIMIT_S:.0f} s"
+        f"ended with exit code {code}" if code is not None else f"was not ready within {START_LIMIT_S:g} s"
     )
     raise RegionUnavailable(f"the embedded region {ended}; it said: {said or 'nothing'}")
 
@@ -215,8 +227,18 @@ def _abandon(process: subprocess.Popen[bytes]) -> None:
     try:
         process.wait(5)
     except subprocess.TimeoutExpired:
-        process.terminate()
+        _terminate(process)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(30)
     if process.stdout is not None:
         process.stdout.close()
+
+
+def _terminate(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.terminate()
+    except PermissionError:
+        # Started by sudo it is root's; an error here would take the place of the one to be shown.
+        with contextlib.suppress(RegionUnavailable, OSError, subprocess.TimeoutExpired):
+            kill = _as_root(["kill", str(process.pid)])
+            subprocess.run(kill, check=False, stderr=subprocess.DEVNULL, timeout=10)

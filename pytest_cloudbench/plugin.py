@@ -5,8 +5,7 @@ Nothing heavy is imported here: a test session that uses no cloudbench fixture m
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Mapping
 from typing import Any
 
 import pytest
@@ -20,6 +19,9 @@ MARKERS = (
     "ebs_volumes(spec, *, count, zone=None): the EBS volumes the ebs_volumes fixture creates and attaches to "
     "ec2_instance, side by side",
 )
+
+_MACHINERY = frozenset({"pytest_cloudbench", "_pytest", "pluggy", "contextlib"})
+"""What lies between a test and our error; none of it is the user's."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -43,22 +45,29 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(fixtures, "cloudbench-fixtures")
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Read what the test's markers ask for before any fixture is set up, so that nothing is opened in vain."""
     if "ec2" in getattr(item, "fixturenames", ()):
         from pytest_cloudbench import fixtures
 
-        with _said_in_one_sentence():
-            fixtures.read_wanted(item)
+        fixtures.read_wanted(item)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Generator[None, Any, Any]:
-    if not fixturedef.func.__module__.startswith("pytest_cloudbench."):
-        return (yield)
-    with _said_in_one_sentence():
-        return (yield)
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """Show our own errors as the sentences they are, where the user's code met them; all with --full-trace."""
+    excinfo = call.excinfo
+    if excinfo is None or not _is_ours(excinfo.value) or item.config.getoption("fulltrace"):
+        return
+    error = excinfo.value
+    met = excinfo.traceback.filter(lambda entry: _package(entry.frame.f_globals) not in _MACHINERY)
+    if met:
+        # What caused it is in its sentence already.
+        error.__cause__, error.__suppress_context__ = None, True
+        excinfo.traceback = met
+        return
+    sentence = pytest.fail.Exception(f"{type(error).__name__}: {error}", pytrace=False)
+    call.excinfo = pytest.ExceptionInfo.from_exception(sentence.with_traceback(error.__traceback__))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -80,15 +89,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     write_verdicts(terminalreporter)
 
 
-@contextlib.contextmanager
-def _said_in_one_sentence() -> Iterator[None]:
-    """Show our own errors as the sentences they are, without the traceback through the plugin."""
-    try:
-        yield
-    except Exception as error:
-        if type(error).__module__.startswith("pytest_cloudbench."):
-            raise pytest.fail.Exception(f"{type(error).__name__}: {error}", pytrace=False) from None
-        raise
+def _is_ours(error: BaseException) -> bool:
+    return type(error).__module__.startswith("pytest_cloudbench.")
+
+
+def _package(namespace: Mapping[str, Any]) -> str:
+    return str(namespace.get("__name__", "")).partition(".")[0]
 
 
 def _skips(config: pytest.Config, machine_limited: bool) -> bool:

@@ -48,6 +48,13 @@ def _secrets_unlogged() -> Iterator[None]:
         _secret_call.active = False
 
 
+def _without_profile() -> Any:
+    """A botocore session that leaves AWS_PROFILE alone: keys were given, so what it names does not matter."""
+    import botocore.session
+
+    return botocore.session.Session(session_vars={"profile": (None, None, None, None)})
+
+
 class Secret(str):
     """A text that shows itself to nobody who prints it, as tracebacks print arguments."""
 
@@ -162,6 +169,7 @@ class Clients:
                 access = self.access
                 try:
                     session = boto3.session.Session(
+                        botocore_session=None if access.access_key is None else _without_profile(),
                         aws_access_key_id=access.access_key,
                         aws_secret_access_key=access.secret_key,
                         aws_session_token=access.session_token,

@@ -117,6 +117,11 @@ class Cloud:
         """Raise AttachmentLimit when a type that has `attached` volumes (the root) cannot take `volumes` more."""
         check_attachments(limits, volumes, attached)
 
+    def check_zone(self, limits: InstanceLimits, zone: str | None, volume_zone: str) -> None:
+        """Raise ZoneMismatch when a volume in `volume_zone` could not be attached to what `launch` puts in `zone`."""
+        place = self.place(limits.name, zone)
+        check_zone(f"the {limits.name}", place.zone, volume_zone)
+
     # -- instances
 
     def launch(
@@ -254,7 +259,7 @@ class Cloud:
             spec.check()
         if instance is not None:
             zone = zone or instance.zone
-            check_zone(instance, zone)
+            check_zone(instance, instance.zone, zone)
             check_attachments(instance.limits, len(specs), self._volumes.attached_count(instance))
         if zone is None:
             raise CloudError("a volume needs its availability zone: give zone=... or the instance it is for")
@@ -281,7 +286,7 @@ class Cloud:
     ) -> tuple[CreatedVolume, ...]:
         """Attach several volumes side by side, in their order. The first failure is raised once all have ended."""
         for volume in volumes:
-            check_zone(instance, volume.zone, f"volume {volume}")
+            check_zone(instance, instance.zone, volume.zone, f"volume {volume}")
         check_attachments(instance.limits, len(volumes), self._volumes.attached_count(instance))
         return tuple(all_of([partial(self._volumes.attach, volume, instance, None) for volume in volumes]))
 

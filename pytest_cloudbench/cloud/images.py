@@ -72,12 +72,14 @@ class Images:
             raise UnusableImage(
                 f"who logs in to image {description['ImageId']} ({name or 'no name'}) is not known; give user=..."
             )
+        root_device = description.get("RootDeviceName", "")
         return ImageFacts(
             id=description["ImageId"],
             name=name,
             architecture=description.get("Architecture", own),
             login_user=login_user,
-            root_device=description.get("RootDeviceName", ""),
+            root_device=root_device,
+            root_size_gib=_size_of(root_device, description),
             asked=asked,
         )
 
@@ -123,6 +125,14 @@ class Images:
                 )
             self._found[image_id] = images[0]
         return self._found[image_id]
+
+
+def _size_of(device: str, description: Mapping[str, Any]) -> int | None:
+    for mapping in description.get("BlockDeviceMappings", []):
+        if mapping.get("DeviceName") == device:
+            size: int | None = mapping.get("Ebs", {}).get("VolumeSize")
+            return size
+    return None
 
 
 def _check(description: Mapping[str, Any], type_name: str, architectures: Sequence[str]) -> None:

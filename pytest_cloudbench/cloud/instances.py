@@ -82,6 +82,14 @@ class Instances:
                 "InstanceInitiatedShutdownBehavior": "terminate",
                 "TagSpecifications": specification(all_tags, "instance", "volume"),
             }
+            if plan.image.root_size_gib:
+                # Encrypted like every volume of the run, and gone with its instance whatever the image says.
+                root = {
+                    "VolumeSize": plan.image.root_size_gib,
+                    "Encrypted": True,
+                    "DeleteOnTermination": True,
+                }
+                parameters["BlockDeviceMappings"] = [{"DeviceName": plan.image.root_device, "Ebs": root}]
             if plan.limits.ebs_optimised == "supported":
                 # The type's EBS figures hold only when this is switched on; newer types have it always.
                 parameters["EbsOptimized"] = True

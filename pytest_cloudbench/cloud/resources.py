@@ -32,13 +32,17 @@ class Placement:
 
 @dataclass(frozen=True)
 class ImageFacts:
-    """A Linux machine image: `login_user` is who SSH logs in as, `asked` how it was named."""
+    """A Linux machine image: `login_user` is who SSH logs in as, `asked` how it was named.
+
+    `root_size_gib` is None where the image does not tell, or has no root volume in EBS.
+    """
 
     id: str
     name: str
     architecture: str
     login_user: str
     root_device: str
+    root_size_gib: int | None
     asked: str
 
 

@@ -30,11 +30,11 @@ def check_attachments(limits: InstanceLimits, more: int, attached: int = 1) -> N
         )
 
 
-def check_zone(instance: LaunchedInstance, zone: str, what: str = "a volume") -> None:
+def check_zone(instance: object, instance_zone: str, zone: str, what: str = "a volume") -> None:
     """Raise ZoneMismatch unless `zone` is the instance's own: EBS volumes cannot leave their zone."""
-    if zone != instance.zone:
+    if zone != instance_zone:
         raise ZoneMismatch(
-            f"{what} in {zone} cannot be attached to {instance} in {instance.zone}: "
+            f"{what} in {zone} cannot be attached to {instance} in {instance_zone}: "
             "a volume works only in its own availability zone"
         )
 
@@ -88,7 +88,7 @@ class Volumes:
 
     def attach(self, volume: CreatedVolume, instance: LaunchedInstance, device: str | None) -> CreatedVolume:
         """AttachVolume under `device` or the next free name; waits for 'attached'."""
-        check_zone(instance, volume.zone, f"volume {volume}")
+        check_zone(instance, instance.zone, volume.zone, f"volume {volume}")
         taken = self._take_name(volume, instance, device)
         try:
             self._clients.call(

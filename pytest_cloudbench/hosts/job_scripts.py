@@ -21,7 +21,6 @@ RUNNER = """\
 cd "$(dirname "$0")" || exit 1
 # The folder is the login user's alone; inside, what a root job writes must be readable to that user.
 umask 022
-umask 022  # a job of root is still read by the login user; the directory lets nobody else in
 trap '' HUP
 trap : INT TERM
 export CLOUDBENCH_JOB="${PWD##*/}"

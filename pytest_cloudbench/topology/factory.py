@@ -41,13 +41,16 @@ class Ec2:
     def check(self, wanted: Wanted) -> None:
         """Raise, before anything is created, for what this region cannot give a test that wants this.
 
-        UnknownInstanceType names the nearest types, AttachmentLimit more volumes than the type can attach.
+        UnknownInstanceType names the nearest types, AttachmentLimit more volumes than the type can attach,
+        ZoneMismatch a volume in another zone than the instance would be launched in.
         """
         if wanted.instance is None:
             return
         limits = self._cloud.limits(wanted.instance.type)
-        asked = sum(each.count for each in (wanted.volume, wanted.volumes) if each is not None)
-        self._cloud.check_attachments(limits, asked)
+        volumes = [each for each in (wanted.volume, wanted.volumes) if each is not None]
+        self._cloud.check_attachments(limits, sum(each.count for each in volumes))
+        for zone in {each.zone for each in volumes if each.zone is not None}:
+            self._cloud.check_zone(limits, wanted.instance.zone or self._zone, zone)
 
     def launch(
         self,

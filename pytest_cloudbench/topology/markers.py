@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,10 +107,25 @@ def _instance(arguments: dict[str, Any]) -> InstanceWanted:
         raise BadMarker(
             f"@pytest.mark.ec2_instance: the type must be a name such as 'c5.18xlarge', not {arguments['type']!r}"
         )
+    for name in ("zone", "image", "user"):
+        if not isinstance(arguments.get(name), str | None):
+            raise BadMarker(f"@pytest.mark.ec2_instance: {name} must be a text, not {arguments[name]!r}")
     commands = arguments.pop("commands", ())
     if isinstance(commands, str):
         commands = (commands,)
+    if not isinstance(commands, Sequence) or not all(_is_command(each) for each in commands):
+        raise BadMarker(
+            f"@pytest.mark.ec2_instance: commands must be a list of shell lines such as ['dnf -y install gcc'], "
+            f"not {commands!r}"
+        )
     return InstanceWanted(**arguments, commands=tuple(commands))
+
+
+def _is_command(value: object) -> bool:
+    """A shell line, or a list of words."""
+    if isinstance(value, str):
+        return True
+    return isinstance(value, list | tuple) and all(isinstance(word, str) for word in value)
 
 
 def _volumes(marker: str, arguments: dict[str, Any]) -> VolumesWanted:
@@ -122,4 +137,6 @@ def _volumes(marker: str, arguments: dict[str, Any]) -> VolumesWanted:
     count = arguments.get("count", 1)
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise BadMarker(f"@pytest.mark.{marker}: count must be a whole number from 1 up, not {count!r}")
+    if not isinstance(arguments.get("zone"), str | None):
+        raise BadMarker(f"@pytest.mark.{marker}: zone must be a text, not {arguments['zone']!r}")
     return VolumesWanted(**arguments)

@@ -106,15 +106,22 @@ class Disk:
         """Bind the loop device, with a queue that counts every request as the volume type does."""
         if self.loop is None:
             loop = self.workshop.run(lambda: bind_loop_device(self.descriptor, self.label, self.store.roots))
-            unit = _HDD_UNIT_KIB if self.volume_type in HDD_TYPES else _SSD_UNIT_KIB
             loop.set_queue("scheduler", "none")
             loop.set_queue("nomerges", "2")
-            loop.set_queue("max_sectors_kb", str(unit))
             self.loop = loop
+            self._set_largest_request()
         return self.loop
 
-    def grow(self, size_gib: int) -> None:
-        """Make the volume larger; a size that it has already changes nothing."""
+    def _set_largest_request(self) -> None:
+        unit = _HDD_UNIT_KIB if self.volume_type in HDD_TYPES else _SSD_UNIT_KIB
+        if self.loop is not None:
+            self.loop.set_queue("max_sectors_kb", str(unit))
+
+    def modify(self, volume_type: str, size_gib: int) -> None:
+        """Make the volume one of another type or larger; what it is already changes nothing."""
+        if volume_type != self.volume_type:
+            self.volume_type = volume_type
+            self._set_largest_request()
         if size_gib * GIB > self.size:
             os.ftruncate(self.descriptor, size_gib * GIB)
             self.size = size_gib * GIB

@@ -117,7 +117,10 @@ class Governor:
         volume = _Governed(volume_id, loop.device_number, page, stat_file, line, stat, stat)
         page.show(volume.counters)
         with self._lock:
-            instance = self._instances[instance_id]
+            instance = self._instances.get(instance_id)
+            if instance is None:
+                os.close(stat_file)
+                raise KeyError(f"{instance_id} is not governed")
             instance.iops.add(volume_id, limit.iops)
             instance.bytes_per_s.add(volume_id, limit.bytes_per_s)
             instance.volumes[volume_id] = volume

@@ -31,6 +31,21 @@ _CONSOLE_BYTES = 64 * 1024
 _BOOT = Path(__file__).with_name("boot.py")
 
 
+def _console(slot: Slot, instance_id: str) -> Path:
+    return slot.directory / f"{instance_id}.console"
+
+
+def _for_root_only(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)  # user data may have printed a secret
+
+
+def read_console(slot: Slot, instance_id: str) -> str:
+    """The end of what an instance printed on its console, all boots together; it outlives the instance."""
+    with contextlib.suppress(FileNotFoundError):
+        return _console(slot, instance_id).read_bytes()[-_CONSOLE_BYTES:].decode(errors="replace")
+    return ""
+
+
 @dataclass(frozen=True)
 class Node:
     """A block device as it appears in an instance's /dev."""
@@ -63,16 +78,6 @@ class Host:
     def running(self) -> bool:
         """Whether the instance's init is alive."""
         return self.process is not None and self.process.poll() is None
-
-    @property
-    def _console(self) -> Path:
-        return self.slot.directory / f"{self.plan.instance_id}.console"
-
-    def console_output(self) -> str:
-        """The end of what the instance printed on its console, all boots together."""
-        with contextlib.suppress(FileNotFoundError):
-            return self._console.read_bytes()[-_CONSOLE_BYTES:].decode(errors="replace")
-        return ""
 
     def start(self, nodes: list[Node]) -> None:
         """Boot, and return when sshd answers. Raises `BootFailed`; nothing runs then."""
@@ -130,7 +135,7 @@ class Host:
     def _spawn(self) -> subprocess.Popen[bytes]:
         (self.directory / "root").mkdir(exist_ok=True)
         self.counters.mkdir(parents=True, exist_ok=True)
-        with open(self._console, "ab") as console:
+        with open(_console(self.slot, self.plan.instance_id), "ab", opener=_for_root_only) as console:
             return subprocess.Popen(
                 [sys.executable, "-I", "-S", str(_BOOT)],
                 stdin=subprocess.PIPE,
@@ -171,7 +176,7 @@ class Host:
         return heard
 
     def _last_words(self) -> str:
-        lines = self.console_output().strip().splitlines()
+        lines = read_console(self.slot, self.plan.instance_id).strip().splitlines()
         return lines[-1] if lines else "it printed nothing"
 
     def _wait_for_sshd(self, deadline: float) -> None:

@@ -18,7 +18,7 @@ from pytest_cloudbench.twin.counters import CountersPage
 from pytest_cloudbench.twin.disks import MIB, Disk, NoRoom, Store, create_disk, nitro_node, xen_node
 from pytest_cloudbench.twin.governor import Governor, RateLimit
 from pytest_cloudbench.twin.host_plan import BootFailed, HostPlan, ImageFacts
-from pytest_cloudbench.twin.hosts import Host, Node
+from pytest_cloudbench.twin.hosts import Host, Node, read_console
 from pytest_cloudbench.twin.network import Network
 from pytest_cloudbench.twin.probe import MachineRecord, probe_machine
 from pytest_cloudbench.twin.slots import Slot
@@ -118,16 +118,27 @@ class Plane:
         with self._lock:
             return self._network.take_address(zone_index)
 
+    def give_back_address(self, address: str) -> None:
+        """Let an address be handed out again whose instance will never be booted."""
+        with self._lock:
+            self._network.give_back(address)
+
     # --- instances -----------------------------------------------------------------------------------
 
     def boot(self, plan: HostPlan) -> None:
         """Make an instance and return once sshd answers. Raises `BootFailed`; nothing is left then."""
         with self._lock:
+            self._refuse_when_closed()
             if plan.instance_id in self._instances:
                 raise PlaneError(f"{plan.instance_id} exists already")
             for other in self._instances.values():
                 if other.host.plan.private_ip == plan.private_ip:
                     raise PlaneError(f"{plan.private_ip} is the address of {other.host.plan.instance_id}")
+            try:
+                cgroup_procs = self._throttle.open_group(plan.instance_id)
+            except OSError as error:
+                self._network.give_back(plan.private_ip)
+                raise BootFailed(f"{plan.instance_id} got no cgroup: {error}") from error
             self._network.reserve(plan.private_ip)
             directory = self._store.roots / plan.instance_id
             host = Host(
@@ -137,7 +148,7 @@ class Plane:
                 workshop=self._workshop,
                 directory=directory,
                 counters=directory / "counters",
-                cgroup_procs=self._throttle.open_group(plan.instance_id),
+                cgroup_procs=cgroup_procs,
             )
             instance = self._instances[plan.instance_id] = _Instance(host)
             self._governor.add_instance(plan.instance_id, rate_limit_of_instance(plan.ebs_limit))
@@ -195,14 +206,15 @@ class Plane:
         return instance is not None and instance.host.running
 
     def console_output(self, instance_id: str) -> str:
-        """What the instance printed on its console so far."""
-        return self._instance(instance_id).host.console_output()
+        """What the instance printed on its console, also when it did not come up or is gone."""
+        return read_console(self.slot, instance_id)
 
     # --- volumes -------------------------------------------------------------------------------------
 
     def create_disk(self, volume_id: str, size_gib: int, spec: VolumeSpec) -> None:
         """Make an empty volume. Raises `NoRoom` when nothing could ever be written to it."""
         with self._lock:
+            self._refuse_when_closed()
             if volume_id in self._volumes:
                 raise PlaneError(f"{volume_id} exists already")
             disk = create_disk(
@@ -304,7 +316,7 @@ class Plane:
     def modify(self, volume_id: str, spec: VolumeSpec) -> None:
         """Give a volume other figures, at once. Its size may grow: attached, the device grows with it."""
         volume = self._volume(volume_id)
-        volume.disk.grow(spec.size_gib)
+        volume.disk.modify(spec.type, spec.size_gib)
         volume.spec = spec
         if volume.instance_id is not None:
             with self._held(volume.instance_id):
@@ -375,6 +387,11 @@ class Plane:
         if errors:
             raise PlaneError("the region could not remove everything: " + "; ".join(errors))
 
+    def _refuse_when_closed(self) -> None:
+        """The caller holds the lock: what is made after this is seen by `close`."""
+        if self._closed:
+            raise PlaneError("the region is shutting down")
+
     # --- finding -------------------------------------------------------------------------------------
 
     def _instance(self, instance_id: str) -> _Instance:
@@ -393,4 +410,6 @@ class Plane:
     def _held(self, instance_id: str) -> Iterator[_Instance]:
         instance = self._instance(instance_id)
         with instance.lock:
+            if self._instances.get(instance_id) is not instance:  # ended while we waited for the lock
+                raise PlaneError(f"there is no instance {instance_id}")
             yield instance

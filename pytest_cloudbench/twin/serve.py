@@ -75,7 +75,7 @@ def _serve(*, keep: bool, backing: Path | None, owner: int | None) -> int:
         closers.append(("the slot", slot.give_back))
         _log_to(slot.directory / "log")
         plane = _make_plane(slot, backing)
-        closers.append(("the plane", plane.close))
+        closers.append(("the plane", lambda: _close_plane(plane, slot)))
         front.open(Ground(plane, slot.network, _zone_networks(slot)))
         access = Access(
             endpoint_url=front.url,
@@ -217,6 +217,14 @@ def _close(closers: list[tuple[str, Callable[[], None]]]) -> bool:
             print(f"closing {what}: {error}", file=sys.stderr)
             fine = False
     return fine
+
+
+def _close_plane(plane: Any, slot: Slot) -> None:
+    try:
+        plane.close()
+    except Exception:
+        slot.keep_records()
+        raise
 
 
 def _log_to(path: Path) -> None:

@@ -34,6 +34,7 @@ class Slot:
     number: int
     base: Path = BASE
     _lock: int = field(default=-1, repr=False)
+    _keeps_records: bool = field(default=False, repr=False)
 
     @property
     def directory(self) -> Path:
@@ -48,7 +49,7 @@ class Slot:
     @property
     def interface(self) -> str:
         """The interface through which this machine reaches the region's instances."""
-        return f"cb{self.number}"
+        return self.name.replace("-", "")
 
     @property
     def network(self) -> ipaddress.IPv4Network:
@@ -66,11 +67,16 @@ class Slot:
         """The address from which this machine talks to the instances."""
         return str(self.network.network_address + 1)
 
+    def keep_records(self) -> None:
+        """Leave the directory when the slot is given back: something remains that the next start must sweep."""
+        self._keeps_records = True
+
     def give_back(self) -> None:
         """Remove the directory and drop the lock. A second call does nothing."""
         if self._lock < 0:
             return
-        shutil.rmtree(self.directory, ignore_errors=True)
+        if not self._keeps_records:
+            shutil.rmtree(self.directory, ignore_errors=True)
         with contextlib.suppress(FileNotFoundError):
             (self.base / f"{self.number}.lock").unlink()
         os.close(self._lock)
@@ -100,6 +106,7 @@ def take_slot(sweep: Callable[[int], None] | None = None, base: Path = BASE) -> 
     Raises `NoFreeSlot` when all are taken.
     """
     base.mkdir(mode=0o755, parents=True, exist_ok=True)
+    base.chmod(0o755)  # whatever the umask: the owner of a kept region finds its key below
     for number in range(SLOTS):
         lock = try_lock(number, base)
         if lock is None:

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from pytest_cloudbench.twin.slots import BASE, Slot, numbers_with_records, try_lock
-from pytest_cloudbench.twin.throttle import Journal, exclusively, lift_leftovers
+from pytest_cloudbench.twin.throttle import Journal, exclusively, lift_leftovers, remove_left_groups
 
 
 def sweep_slot(number: int, base: Path = BASE) -> bool:
@@ -18,17 +18,20 @@ def sweep_slot(number: int, base: Path = BASE) -> bool:
     Devices that a living region uses by now keep their limits: they are that region's.
     """
     slot = Slot(number, base)
+    entries = Journal.read(slot.directory)
     with exclusively(base):
         in_use: set[str] = set()
         for other in numbers_with_records(base):
             if other != number and _alive(other, base):
                 in_use |= {entry for entry in Journal.read(Slot(other, base).directory) if _bound(entry)}
-        lift_leftovers(Journal.read(slot.directory), in_use)
+        lift_leftovers(entries, in_use)
+    groups_are_gone = remove_left_groups(entries)
     link = Path("/sys/class/net") / slot.interface
     was_there = slot.directory.exists() or link.exists()
     if link.exists():
         subprocess.run(["ip", "link", "delete", slot.interface], capture_output=True, timeout=20, check=False)
-    shutil.rmtree(slot.directory, ignore_errors=True)
+    if groups_are_gone:  # else its journal is needed by the next sweep
+        shutil.rmtree(slot.directory, ignore_errors=True)
     return was_there
 
 

@@ -116,7 +116,7 @@ def open_throttle(slot_name: str, journal_directory: Path) -> Throttle:
         assert root is not None
         return ThrottleV1(root, Journal(journal_directory))
     if version == 2:
-        return ThrottleV2(prepare_subtree(slot_name), slot_name, Journal(journal_directory))
+        return ThrottleV2(prepare_subtree(), slot_name, Journal(journal_directory))
     raise ThrottleUnavailable(
         "this machine cannot limit a block device: neither blkio.throttle (cgroup v1) nor the io controller "
         "(cgroup v2) is there; boot a kernel with CONFIG_BLK_DEV_THROTTLING"
@@ -282,7 +282,7 @@ def _remove_group(group: Path) -> None:
             return
 
 
-def prepare_subtree(slot_name: str) -> Path:
+def prepare_subtree() -> Path:
     """Make this process's group one that can hold instances' groups with io and memory control.
 
     A group with processes of its own cannot have controlled children (except the real root), so this
@@ -312,9 +312,9 @@ def prepare_subtree(slot_name: str) -> Path:
 
 def _move_into_leaf(base: Path) -> None:
     leaf = base / _TWIN_LEAF
-    leaf.mkdir(exist_ok=True)
     if not _delegated(base) and (base / "cgroup.procs").read_text().split() != [str(os.getpid())]:
         raise OSError(errno.EBUSY, "other processes live in it and it is not delegated to this one")
+    leaf.mkdir(exist_ok=True)
     for _ in range(3):  # a process may fork while it is being moved
         for pid in (base / "cgroup.procs").read_text().split():
             with contextlib.suppress(ProcessLookupError):
@@ -322,13 +322,25 @@ def _move_into_leaf(base: Path) -> None:
 
 
 def lift_leftovers(entries: set[str], still_used: set[str]) -> None:
-    """Undo what a killed region's journal names, except devices that a living region uses by now."""
+    """Lift the limits of the devices that a killed region's journal names, except those a living one uses by now."""
     root = blkio_root()
     for entry in entries:
-        if entry.startswith("/"):
-            with contextlib.suppress(OSError):
-                Path(entry).rmdir()
-        elif root is not None and entry not in still_used:
+        if not entry.startswith("/") and root is not None and entry not in still_used:
             for name in _V1_FILES:
                 with contextlib.suppress(OSError):
                     (root / f"blkio.throttle.{name}_device").write_text(f"{entry} 0")
+
+
+def remove_left_groups(entries: set[str]) -> bool:
+    """Remove the groups that a killed region's journal names; whether none is left.
+
+    The processes of a region that was killed a moment ago may still be ending.
+    """
+    all_gone = True
+    for entry in entries:
+        if entry.startswith("/"):
+            try:
+                _remove_group(Path(entry))
+            except OSError:
+                all_gone = False
+    return all_gone

@@ -19,7 +19,7 @@ from pytest_cloudbench.workloads.fio.output import FioResult, parse_output
 from pytest_cloudbench.workloads.fio.progress import Progress, ProgressReader
 from pytest_cloudbench.workloads.fio.room import make_room
 from pytest_cloudbench.workloads.fio.series_logs import LOGS, series_from_logs
-from pytest_cloudbench.workloads.fio.space import check_target
+from pytest_cloudbench.workloads.fio.space import check_is_target, check_target
 from pytest_cloudbench.workloads.measurement import Measurement
 from pytest_cloudbench.workloads.pace import Pace, paced
 from pytest_cloudbench.workloads.runner import Job
@@ -50,6 +50,7 @@ def run_fio(
     FioTimedOut, and the runner's errors for a lost host or a vanished job.
     Interrupted (Ctrl-C), it ends fio on the host and raises the interrupt again.
     """
+    check_is_target(target)
     conditions: tuple[str, ...]
     job, conditions = paced(job, pace, lays_out_files=target.kind == "directory")
     to_lay_out = check_target(target, job)

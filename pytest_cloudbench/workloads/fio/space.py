@@ -28,6 +28,15 @@ _KEPT_FREE = 0.02
 """Share of the free space that file systems need for themselves."""
 
 
+def check_is_target(given: object) -> None:
+    """Raise BadFioJob for what is no target at all, such as a path: a path proves nothing about whose it is."""
+    if getattr(given, "kind", None) not in ("block", "directory"):
+        raise BadFioJob(
+            f"fio's target is a volume, several of them (ebs_volumes) or a mounted one (ebs_volume.mounted()), "
+            f"not {given!r}"
+        )
+
+
 def check_target(target: Target, job: FioJob) -> Size:
     """Raise unless the target is what it says it is and can take the job; what files miss of their size.
 

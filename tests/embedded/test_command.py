@@ -1,0 +1,79 @@
+"""The `cloudbench` command on this machine: a region that is kept, used by any client and by pytest, and ended."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.embedded
+
+USES_THE_KEPT_REGION = """
+    import pytest
+
+    @pytest.mark.ec2_instance("t3.micro")
+    def test_it(ec2_instance, _cloudbench_access):
+        print("endpoint", _cloudbench_access.endpoint_url)
+"""
+
+
+def cloudbench(*arguments):
+    command = [sys.executable, "-m", "pytest_cloudbench.command", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+
+
+@pytest.fixture
+def kept():
+    """The environment of a region that is kept for this test."""
+    up = cloudbench("twin", "up")
+    assert up.returncode == 0, up.stderr
+    environment = dict(re.findall(r"^export (\w+)=(\S+)$", up.stdout, re.MULTILINE))
+    already = "was up already" in up.stdout
+    yield environment
+    if not already:
+        down = cloudbench("twin", "down", *_kept_slots())
+        assert down.returncode == 0, down.stderr
+
+
+def _kept_slots():
+    from pytest_cloudbench.launcher import kept_region
+
+    record = kept_region()
+    return [] if record is None else [str(record.slot)]
+
+
+def test_any_client_talks_to_a_kept_region_and_pytest_uses_it(kept, pytester):
+    import boto3
+
+    client = boto3.client(
+        "ec2",
+        endpoint_url=kept["AWS_ENDPOINT_URL"],
+        region_name=kept["AWS_DEFAULT_REGION"],
+        aws_access_key_id=kept["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=kept["AWS_SECRET_ACCESS_KEY"],
+    )
+    volume = client.create_volume(Size=1, VolumeType="gp3", AvailabilityZone="us-east-1a")["VolumeId"]
+    assert client.describe_volumes(VolumeIds=[volume])["Volumes"][0]["Iops"] == 3_000
+    pytester.makepyfile(USES_THE_KEPT_REGION)
+    result = pytester.runpytest_subprocess("-s")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines([f"*endpoint {kept['AWS_ENDPOINT_URL']}"])
+    assert client.describe_volumes(VolumeIds=[volume])["Volumes"], "the run must leave what is not its own"
+    client.delete_volume(VolumeId=volume)
+    assert cloudbench("twin", "up").stdout.startswith("# the region was up already")
+    assert "kept" in cloudbench("twin", "status").stdout
+
+
+def test_the_doctor_lists_what_this_machine_can_do():
+    asked = cloudbench("twin", "doctor", "--json")
+    assert asked.returncode == 0, asked.stdout
+    checks = json.loads(asked.stdout)
+    text = json.dumps(checks)
+    for what in ("loop", "cgroup", "namespace", "fio", "sshd", "memory"):
+        assert what in text.lower(), what
+    spoken = cloudbench("twin", "doctor")
+    assert spoken.returncode == 0
+    assert "fio" in spoken.stdout

@@ -1,0 +1,101 @@
+"""Starting the embedded region: what is said when it cannot be."""
+
+import json
+import os
+import stat
+import sys
+
+import pytest
+
+from pytest_cloudbench import launcher
+from pytest_cloudbench.launcher import RegionRecord, RegionUnavailable
+
+READY = {
+    "endpoint_url": "http://127.0.0.1:1",
+    "region": "us-east-1",
+    "access_key": "AKIDEXAMPLE",
+    "secret_key": "not a secret",
+    "ssh_from_cidr": "198.18.0.1/32",
+    "pid": 1,
+    "slot": 0,
+    "version": "0.1.0",
+}
+
+
+@pytest.fixture
+def plain_user(monkeypatch, tmp_path):
+    """Not root; the only programs to be found are those the test writes."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(launcher, "SUDO_PATH", str(tmp_path))
+
+    def program(name, text):
+        path = tmp_path / name
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        return path
+
+    return program
+
+
+@pytest.fixture
+def stand_in(monkeypatch):
+    """Start a small program of the test's in place of the region."""
+
+    def use(code):
+        monkeypatch.setattr(launcher, "twin_command", lambda *_: [sys.executable, "-c", code])
+
+    return use
+
+
+def test_without_root_and_sudo_the_ways_out_are_named(plain_user):
+    with pytest.raises(
+        RegionUnavailable, match=r"not root and sudo is not installed.*--cloudbench-cloud=aws"
+    ):
+        launcher.start_leased_region()
+
+
+def test_a_sudo_that_asks_for_a_password_is_explained(plain_user):
+    plain_user("sudo", 'echo "sudo: a password is required" >&2; exit 1')
+    with pytest.raises(RegionUnavailable, match=r"sudo asks for a password: run `sudo -v` first"):
+        launcher.start_leased_region()
+
+
+def test_a_plain_user_goes_through_sudo_without_a_prompt(plain_user):
+    sudo = plain_user("sudo", "exit 0")
+    assert launcher.twin_command("serve")[:2] == [str(sudo), "-n"]
+
+
+def test_the_region_s_own_reason_and_remedy_are_passed_on(stand_in):
+    answer = {"error": "No loop devices.", "remedy": "Load the loop module: modprobe loop."}
+    stand_in(f"print({json.dumps(answer)!r}); raise SystemExit(3)")
+    with pytest.raises(RegionUnavailable, match=r"cannot start: No loop devices\. Load the loop module"):
+        launcher.start_leased_region()
+
+
+def test_a_region_that_dies_before_it_is_ready_says_its_last_words(stand_in):
+    stand_in("import sys; sys.exit('no room on /run')")
+    with pytest.raises(RegionUnavailable, match=r"ended with exit code 1; it said: no room on /run"):
+        launcher.start_leased_region()
+
+
+def test_a_region_that_never_gets_ready_is_given_up(stand_in, monkeypatch):
+    monkeypatch.setattr(launcher, "START_LIMIT_S", 0.3)
+    stand_in("import sys; sys.stdin.read()")
+    with pytest.raises(RegionUnavailable, match=r"was not ready within 0\.3 s"):
+        launcher.start_leased_region()
+
+
+def test_closing_the_lease_ends_the_region_and_its_exit_code_counts(stand_in):
+    stand_in(f"import sys; print({json.dumps(READY)!r}, flush=True); sys.stdin.read(); sys.exit(1)")
+    region = launcher.start_leased_region()
+    assert region.record.environment()["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"
+    with pytest.raises(RegionUnavailable, match="ended with exit code 1"):
+        region.close()
+    region.close()
+
+
+def test_lines_before_the_ready_line_do_no_harm(stand_in):
+    stand_in(f"import sys; print('hello'); print({json.dumps(READY)!r}, flush=True); sys.stdin.read()")
+    region = launcher.start_leased_region()
+    assert region.record == RegionRecord.from_json(READY)
+    region.close()
