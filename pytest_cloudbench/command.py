@@ -59,7 +59,9 @@ def _up(backing: str | None) -> int:
 
 
 def _ask_twin(action: str, arguments: list[str]) -> int:
-    return subprocess.run(launcher.twin_command(action, *arguments), check=False, cwd="/").returncode
+    # The others only look, and must answer the user who lacks root too: it is what the doctor has to tell him.
+    command = launcher.twin_command(action, *arguments, needs_root=action == "down")
+    return subprocess.run(command, check=False, cwd="/").returncode
 
 
 if __name__ == "__main__":

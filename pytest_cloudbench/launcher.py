@@ -24,6 +24,8 @@ SUDO_PATH = "/usr/local/bin:/usr/bin:/bin"
 START_LIMIT_S = 180.0
 """An emulated machine needs most of a minute to import the region's API."""
 END_LIMIT_S = 60.0
+ABANDON_S = 5.0
+"""How long a region that is not wanted any more may take to see that its lease is gone."""
 
 
 class RegionUnavailable(RuntimeError):
@@ -95,14 +97,16 @@ class LeasedRegion:
             )
 
 
-def twin_command(*arguments: str) -> list[str]:
+def twin_command(*arguments: str, needs_root: bool = True) -> list[str]:
     """Return the command line that runs the region's program as root.
 
-    Raises RegionUnavailable when this user is not root and there is no sudo.
+    What does not need root is run as this user where there is no way to root. Otherwise raises
+    RegionUnavailable when this user is not root and there is no sudo.
     """
     package_parent = Path(__file__).resolve().parent.parent
     command = ["env", f"PYTHONPATH={package_parent}", "PYTHONDONTWRITEBYTECODE=1"]
-    return _as_root([*command, sys.executable, "-m", "pytest_cloudbench.twin", *arguments])
+    command += [sys.executable, "-m", "pytest_cloudbench.twin", *arguments]
+    return _as_root(command) if needs_root or _can_be_root() else command
 
 
 def backed_by(directory: str | None) -> list[str]:
@@ -137,7 +141,7 @@ def kept_region() -> RegionRecord | None:
             if path.stat().st_uid != os.geteuid():
                 continue
             record = RegionRecord.from_json(json.loads(path.read_text()))
-            if Path(f"/proc/{record.pid}").exists():
+            if b"pytest_cloudbench.twin" in Path(f"/proc/{record.pid}/cmdline").read_bytes():
                 return record
     return None
 
@@ -152,6 +156,15 @@ def _as_root(command: list[str]) -> list[str]:
             "sudo is not installed: run as root, or use --cloudbench-cloud=aws"
         )
     return [sudo, "-n", *command]
+
+
+def _can_be_root() -> bool:
+    with contextlib.suppress(RegionUnavailable, OSError, subprocess.SubprocessError):
+        subprocess.run(
+            _as_root(["true"]), check=True, timeout=10, stdin=subprocess.DEVNULL, capture_output=True
+        )
+        return True
+    return False
 
 
 def _which_sudo() -> str | None:
@@ -169,6 +182,8 @@ def _start(arguments: list[str], *, lease: bool) -> tuple[RegionRecord, subproce
             stdout=subprocess.PIPE,
             stderr=complaints,
             cwd="/",
+            # The region takes nothing from the user's AWS account, least of all a profile that may not exist.
+            env={name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
             # Ctrl-C at the terminal must reach the test run only, which still needs the region to tidy up;
             # a new session would also lose the terminal for which sudo remembers its permission.
             preexec_fn=os.setpgrp,  # noqa: PLW1509  (process_group= needs Python 3.11)
@@ -225,7 +240,7 @@ def _abandon(process: subprocess.Popen[bytes]) -> None:
         with contextlib.suppress(OSError):
             process.stdin.close()
     try:
-        process.wait(5)
+        process.wait(ABANDON_S)
     except subprocess.TimeoutExpired:
         _terminate(process)
         with contextlib.suppress(subprocess.TimeoutExpired):

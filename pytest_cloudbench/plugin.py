@@ -5,7 +5,8 @@ Nothing heavy is imported here: a test session that uses no cloudbench fixture m
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
+from types import TracebackType
 from typing import Any
 
 import pytest
@@ -56,18 +57,19 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
     """Show our own errors as the sentences they are, where the user's code met them; all with --full-trace."""
-    excinfo = call.excinfo
-    if excinfo is None or not _is_ours(excinfo.value) or item.config.getoption("fulltrace"):
+    if call.excinfo is None or item.config.getoption("fulltrace"):
         return
-    error = excinfo.value
-    met = excinfo.traceback.filter(lambda entry: _package(entry.frame.f_globals) not in _MACHINERY)
-    if met:
+    error: BaseException = call.excinfo.value
+    if not type(error).__module__.startswith("pytest_cloudbench."):
+        return
+    if met := _users_frames(error.__traceback__):
         # What caused it is in its sentence already.
         error.__cause__, error.__suppress_context__ = None, True
-        excinfo.traceback = met
-        return
-    sentence = pytest.fail.Exception(f"{type(error).__name__}: {error}", pytrace=False)
-    call.excinfo = pytest.ExceptionInfo.from_exception(sentence.with_traceback(error.__traceback__))
+        error = error.with_traceback(met)
+    else:
+        sentence = pytest.fail.Exception(f"{type(error).__name__}: {error}", pytrace=False)
+        error = sentence.with_traceback(error.__traceback__)
+    call.excinfo = pytest.ExceptionInfo.from_exception(error)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -78,7 +80,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
     except AssertionError as failure:
         verdict = getattr(failure, "verdict", None)
         if verdict is not None and _skips(pyfuncitem.config, verdict.machine_limited):
-            pytest.skip(str(verdict))
+            # At the test's own line, not at this one.
+            raise pytest.skip.Exception(str(verdict), _use_item_location=True) from None
         raise
 
 
@@ -89,12 +92,21 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     write_verdicts(terminalreporter)
 
 
-def _is_ours(error: BaseException) -> bool:
-    return type(error).__module__.startswith("pytest_cloudbench.")
-
-
-def _package(namespace: Mapping[str, Any]) -> str:
-    return str(namespace.get("__name__", "")).partition(".")[0]
+def _users_frames(traceback: TracebackType | None) -> TracebackType | None:
+    """Relink a traceback to hold the frames of the user's own code only; None where there are none."""
+    first = last = None
+    while traceback is not None:
+        package = str(traceback.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package not in _MACHINERY:
+            if last is None:
+                first = traceback
+            else:
+                last.tb_next = traceback
+            last = traceback
+        traceback = traceback.tb_next
+    if last is not None:
+        last.tb_next = None
+    return first
 
 
 def _skips(config: pytest.Config, machine_limited: bool) -> bool:

@@ -47,6 +47,11 @@ class Doorway:
     def ssh_from(self) -> str:
         """The network that may reach port 22: the one given, else this machine's public address, asked once."""
         with self._cidr_lock:
+            if self._cidr is None and self._clients.access.address == "private":
+                raise CloudError(
+                    "--cloudbench-address=private needs --cloudbench-ssh-from, the network from which this machine "
+                    "reaches the instances' private addresses, e.g. 10.0.0.0/16: its public address is not it"
+                )
             if self._cidr is None:
                 self._cidr = own_public_cidr()
             return self._cidr

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pytest
 
 
-LEAST_WIDTH = 44
+LEAST_WIDTH = 60
 """Columns a progress text needs; with fewer left on the current line it gets a line of its own."""
 
 
@@ -34,11 +34,17 @@ def live_line(config: pytest.Config, *, shown: bool) -> Iterator[Callable[[str],
         return
     writer = config.get_terminal_writer()
     capture = config.pluginmanager.get_plugin("capturemanager")
-    room = writer.fullwidth - writer.width_of_current_line - 1
+
+    def uncaptured() -> contextlib.AbstractContextManager[None]:
+        return capture.global_and_fixture_disabled() if capture else contextlib.nullcontext()
+
+    with uncaptured():  # the terminal's width is not to be seen through the capture
+        width = writer.fullwidth
+    room = width - writer.width_of_current_line - 1
     beside = room >= LEAST_WIDTH
 
     def write(text: str) -> None:
-        with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
+        with uncaptured():
             # Not by the writer itself, which would count these columns as its own.
             writer.flush()
             sys.stdout.write(text)
@@ -51,7 +57,7 @@ def live_line(config: pytest.Config, *, shown: bool) -> Iterator[Callable[[str],
             # Drawn to the right of what pytest has written, with the cursor put back: pytest goes on there.
             write(f"\x1b7{text[:room]}\x1b[K\x1b8")
         else:
-            write(f"\r\x1b[K{text[: writer.fullwidth - 1]}")
+            write(f"\r\x1b[K{text[: width - 1]}")
 
     if writer.hasmarkup and not beside:
         write("\n")

@@ -17,7 +17,10 @@ _COLOURS = {"held": "green", "violated": "red", "inconclusive": "yellow"}
 
 
 def write_verdicts(terminal: pytest.TerminalReporter) -> None:
-    """Write each test's verdicts and the conditions of its measurements; nothing when there are none or with -q."""
+    """Write each test's verdicts and the conditions of its measurements; nothing when there are none or with -q.
+
+    A test that asserts plain figures has conditions without a verdict: they are shown all the same.
+    """
     if terminal.verbosity < 0:
         return
     rows = [
@@ -25,7 +28,7 @@ def write_verdicts(terminal: pytest.TerminalReporter) -> None:
         for reports in terminal.stats.values()
         for report in reports
         if getattr(report, "when", None) == "call"
-        and any(name == VERDICT_PROPERTY for name, _ in report.user_properties)
+        and any(name in (VERDICT_PROPERTY, CONDITION_PROPERTY) for name, _ in report.user_properties)
     ]
     if not rows:
         return

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from pytest_cloudbench.hosts.errors import CommandFailed, ToolMissing
+from pytest_cloudbench.hosts.errors import CommandFailed, CommandTimedOut, ToolMissing
 from pytest_cloudbench.verdicts.throttling import ThrottleDelta
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def read_counters(host: HostConnection, devices: Sequence[BlockDevice]) -> Count
             path: DeviceCounters.parse(pages[number * LOG_BYTES : (number + 1) * LOG_BYTES])
             for number, path in enumerate(paths)
         }
-    except (ToolMissing, CommandFailed, ValueError) as error:
+    except (ToolMissing, CommandFailed, CommandTimedOut, ValueError) as error:
         _without[host] = str(error)
         return None
     return CountersSnapshot(taken_s, counters)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_cloudbench.hosts.errors import CommandFailed, ToolMissing
+from pytest_cloudbench.hosts.errors import CommandFailed, CommandTimedOut, ToolMissing
 
 if TYPE_CHECKING:
     from pytest_cloudbench.hosts.connection import HostConnection
@@ -47,7 +47,7 @@ def ensure_tool(host: HostConnection, name: str) -> str:
         try:
             for command in commands:
                 host.run(command, sudo=True, timeout_s=_INSTALL_S)
-        except CommandFailed as error:
+        except (CommandFailed, CommandTimedOut) as error:
             raise ToolMissing(
                 f"{name} is not on {host.label} and {manager} could not install {package}: {error}"
             ) from error

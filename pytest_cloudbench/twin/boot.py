@@ -194,7 +194,7 @@ def _build_root(plan: dict[str, Any]) -> None:
     linux.mount("tmpfs", f"{root}/run", "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=755")
     os.mkdir(f"{root}/run/sshd", 0o755)
     os.mkdir(f"{root}/run/lock")
-    os.chmod(f"{root}/run/lock", 0o1777)
+    os.chmod(f"{root}/run/lock", 0o1777)  # noqa: S103  (a directory for everybody, as on any system)
     counters = f"{root}{plan['counters_at']}"
     os.mkdir(counters, 0o755)
     linux.bind(plan["counters"], counters, read_only=True)

@@ -233,17 +233,20 @@ class ThrottleV2:
         if instance_id not in self._files:
             self._journal.note(str(group))
             group.mkdir(exist_ok=True)
-            self._files[instance_id] = os.open(group / "io.max", os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                self._files[instance_id] = os.open(group / "io.max", os.O_WRONLY | os.O_CLOEXEC)
+            except OSError:
+                _remove_group(group)
+                raise
         return [str(group / "cgroup.procs")]
 
     def close_group(self, instance_id: str) -> None:
         """Remove the instance's group."""
-        file = self._files.pop(instance_id, None)
-        if file is None:
+        if instance_id not in self._files:
             return
-        os.close(file)
+        _remove_group(self._group(instance_id))  # first: a group that stays must be tried again at the end
+        os.close(self._files.pop(instance_id))
         self._set = {entry for entry in self._set if entry[0] != instance_id}
-        _remove_group(self._group(instance_id))
 
     def set(self, instance_id: str, device: str, limits: Limits) -> None:
         """Limit the device for the instance."""

@@ -69,7 +69,8 @@ def test_the_creating_calls_carry_tags_tokens_and_safety(cloud, asked_of):
     assert run["MetadataOptions"]["HttpTokens"] == "required"
     assert run["InstanceInitiatedShutdownBehavior"] == "terminate"
     assert len(run["ClientToken"]) == 36
-    assert "BlockDeviceMappings" not in run
+    (root,) = run["BlockDeviceMappings"]
+    assert (root["Ebs"]["Encrypted"], root["Ebs"]["DeleteOnTermination"]) == (True, True)
     assert "EbsOptimized" not in run
 
     (volume,) = asked_of(cloud, "create_volume")
@@ -96,6 +97,19 @@ def test_ebs_optimisation_is_switched_on_where_the_figures_need_it(cloud, asked_
     cloud.launch("m2.4xlarge")
     (run,) = asked_of(cloud, "run_instances")
     assert run["EbsOptimized"] is True
+
+
+def test_the_root_volume_is_encrypted_too(cloud, ec2):
+    instance = cloud.launch("t3.micro")
+    (root,) = cloud.refresh(instance).attachments
+    (volume,) = ec2.describe_volumes(VolumeIds=[root.volume_id])["Volumes"]
+    assert volume["Encrypted"] is True
+    assert root.device == instance.image.root_device
+
+
+def test_keys_that_were_given_need_no_profile(cloud, monkeypatch):
+    monkeypatch.setenv("AWS_PROFILE", "no-such-profile")
+    assert cloud.identity().account
 
 
 def test_ssh_comes_in_from_the_given_network_only(cloud, ec2):

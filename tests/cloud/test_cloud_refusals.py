@@ -73,6 +73,21 @@ def test_a_volume_in_another_zone_is_refused_before_it_is_created(cloud, asked_o
     assert asked_of(cloud, "attach_volume") == []
 
 
+def test_a_volume_in_another_zone_is_known_before_the_instance_is_launched(cloud):
+    limits = cloud.limits("t3.micro")
+    with pytest.raises(ZoneMismatch, match=r"a volume in us-east-1b .* the t3\.micro in us-east-1a"):
+        cloud.check_zone(limits, None, "us-east-1b")
+    cloud.check_zone(limits, "us-east-1b", "us-east-1b")
+    assert nothing_was_created(cloud)
+
+
+def test_private_addresses_need_to_be_told_where_ssh_comes_from(make_cloud, access):
+    cloud = make_cloud(replace(access, address="private", ssh_from_cidr=None))
+    with pytest.raises(CloudError, match="address=private needs --cloudbench-ssh-from"):
+        cloud.launch("t3.micro")
+    assert nothing_was_created(cloud)
+
+
 def test_a_volume_needs_a_zone(cloud):
     with pytest.raises(CloudError, match="needs its availability zone"):
         cloud.create_volume(gp3(size_gib=1))

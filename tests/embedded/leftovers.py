@@ -19,7 +19,7 @@ def _loop_devices() -> Iterator[str]:
 
 def _links() -> Iterator[str]:
     for link in os.listdir("/sys/class/net"):
-        if link.startswith("cb"):
+        if link.startswith("cloudbench"):
             yield f"network interface {link}"
 
 

@@ -47,3 +47,12 @@ def test_a_host_without_a_package_manager_says_so(
     monkeypatch.setattr(tools, "_managers", lambda _: [("no-such-manager", [])])
     with pytest.raises(ToolMissing, match="neither dnf, yum nor apt-get"):
         host.ensure_tool("rare-tool")
+
+
+def test_an_installation_without_end_is_a_missing_tool_too(
+    host: HostConnection, manager: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tools, "_INSTALL_S", 0.3)
+    (manager / "package").write_text("sleep 2\n")
+    with pytest.raises(ToolMissing, match=r"rare-tool is not on .* did not end within 0\.3 s"):
+        host.ensure_tool("rare-tool")

@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+import subprocess
 import sys
 
 import pytest
@@ -65,10 +66,74 @@ def test_a_plain_user_goes_through_sudo_without_a_prompt(plain_user):
     assert launcher.twin_command("serve")[:2] == [str(sudo), "-n"]
 
 
+@pytest.mark.parametrize("sudo", [None, 'echo "sudo: a password is required" >&2; exit 1'])
+def test_what_only_looks_needs_no_way_to_root(plain_user, sudo):
+    if sudo is not None:
+        plain_user("sudo", sudo)
+    assert launcher.twin_command("doctor", needs_root=False)[0] == "env"
+    plain_user("sudo", "exit 0")
+    assert launcher.twin_command("doctor", needs_root=False)[1] == "-n"
+
+
+def test_a_record_whose_process_is_another_s_by_now_is_no_kept_region(monkeypatch, tmp_path):
+    monkeypatch.setattr(launcher, "STATE_DIR", tmp_path)
+    (tmp_path / "3").mkdir()
+    with subprocess.Popen(["sleep", "60"]) as stranger:
+        try:
+            (tmp_path / "3" / "access.json").write_text(json.dumps({**READY, "pid": stranger.pid}))
+            assert launcher.kept_region() is None
+        finally:
+            stranger.kill()
+    with subprocess.Popen(
+        [sys.executable, "-c", "input()", "pytest_cloudbench.twin"], stdin=subprocess.PIPE
+    ) as region:
+        (tmp_path / "3" / "access.json").write_text(json.dumps({**READY, "pid": region.pid}))
+        assert launcher.kept_region().pid == region.pid
+        region.communicate(b"\n")
+
+
 def test_the_region_s_own_reason_and_remedy_are_passed_on(stand_in):
     answer = {"error": "No loop devices.", "remedy": "Load the loop module: modprobe loop."}
     stand_in(f"print({json.dumps(answer)!r}); raise SystemExit(3)")
     with pytest.raises(RegionUnavailable, match=r"cannot start: No loop devices\. Load the loop module"):
+        launcher.start_leased_region()
+
+
+def test_reason_and_remedy_are_two_sentences(stand_in):
+    stand_in(f"print({json.dumps({'error': 'no loop devices', 'remedy': 'Load them.'})!r})")
+    with pytest.raises(RegionUnavailable, match=r"cannot start: no loop devices\. Load them\.$"):
+        launcher.start_leased_region()
+
+
+def test_a_backing_folder_is_the_caller_s_not_the_region_s(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/someone")
+    assert launcher.backed_by("data") == ["--backing", str(tmp_path / "data")]
+    assert launcher.backed_by("~/data") == ["--backing", "/home/someone/data"]
+    assert launcher.backed_by("") == launcher.backed_by(None) == []
+
+
+def test_the_region_gets_nothing_of_the_user_s_aws_account(stand_in, monkeypatch):
+    monkeypatch.setenv("AWS_PROFILE", "bench")
+    stand_in("import os, sys; sys.exit(os.environ.get('AWS_PROFILE', 'no profile'))")
+    with pytest.raises(RegionUnavailable, match="it said: no profile"):
+        launcher.start_leased_region()
+
+
+def test_a_region_of_root_s_that_may_not_be_ended_does_not_hide_the_error(stand_in, monkeypatch):
+    """A plain user may not signal what sudo started: Ctrl-C must still be Ctrl-C."""
+
+    def refused(_):
+        raise PermissionError("Operation not permitted")
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    stand_in("import time; time.sleep(600)")
+    monkeypatch.setattr(launcher, "ABANDON_S", 0.2)
+    monkeypatch.setattr(launcher, "_ready_line", interrupted)
+    monkeypatch.setattr(subprocess.Popen, "terminate", refused)
+    with pytest.raises(KeyboardInterrupt):
         launcher.start_leased_region()
 
 

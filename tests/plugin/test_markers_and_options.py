@@ -53,6 +53,26 @@ def no_region(monkeypatch, pytester):
             "*BadMarker*takes type by position and the rest by name*2 were given by position*",
         ),
         (
+            "@pytest.mark.ec2_instance('m5.large', zone=5)",
+            "ec2_instance",
+            "*BadMarker*zone must be a text, not 5*",
+        ),
+        (
+            "@pytest.mark.ec2_instance('m5.large', commands=5)",
+            "ec2_instance",
+            "*BadMarker*commands must be a list of shell lines*not 5*",
+        ),
+        (
+            "@pytest.mark.ec2_instance('m5.large', commands=['ls', 7])",
+            "ec2_instance",
+            "*BadMarker*commands must be a list of shell lines*not [[]'ls', 7[]]*",
+        ),
+        (
+            "@pytest.mark.ec2_instance('m5.large')\n@pytest.mark.ebs_volume(gp3(size_gib=1), zone=5)",
+            "ebs_volume",
+            "*BadMarker*ebs_volume: zone must be a text, not 5*",
+        ),
+        (
             "@pytest.mark.ec2_instance('m5.large')\n@pytest.mark.ebs_volume('gp3')",
             "ebs_volume",
             "*BadMarker*ebs_volume: the spec must be one of gp2, gp3*not 'gp3'*",
@@ -101,6 +121,24 @@ def test_a_good_marker_does_open_a_region(no_region):
     result = no_region.runpytest_inprocess("-p", "no:cacheprovider")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*a region was opened*"])
+
+
+def test_a_skipped_test_is_skipped_whatever_its_markers_say(no_region):
+    no_region.makepyfile(
+        f"{HEAD}\n@pytest.mark.skip\n@pytest.mark.ec2_instance(5)\ndef test_it(ec2_instance):\n    pass\n"
+    )
+    no_region.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(skipped=1)
+
+
+def test_a_fixture_asked_for_by_request_finds_the_markers_too(pytester):
+    pytester.makepyfile(
+        f"""{HEAD}
+@pytest.mark.ec2_instance('m5.large')
+def test_it(request):
+    assert request.getfixturevalue('_cloudbench_wanted').instance.type == 'm5.large'
+"""
+    )
+    pytester.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
 
 
 def test_an_option_outside_its_choices_is_a_usage_error(pytester):

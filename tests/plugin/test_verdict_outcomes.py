@@ -63,7 +63,7 @@ def test_inconclusive_skips_when_this_machine_was_the_limit_or_when_told_to(
     result = judged(f"verdict(Outcome.INCONCLUSIVE, machine_limited={machine_limited})", "-rs", *options)
     result.assert_outcomes(**{outcome: 1})
     if outcome == "skipped":
-        result.stdout.fnmatch_lines(["SKIPPED*inconclusive: 9,061 of 80,000 IOPS"])
+        result.stdout.fnmatch_lines(["SKIPPED*test_inconclusive_skips*.py:*: inconclusive: 9,061 of 80,000 IOPS"])
 
 
 KEEPS = """
@@ -83,6 +83,15 @@ def test_the_summary_lists_held_verdicts_and_each_condition_once(pytester):
         ["*cloudbench verdicts*", "*::test_it", "  held: 80,012 of*", "  (quick pace: runtime 300 s -> 6 s)"]
     )
     assert str(result.stdout).count("quick pace") == 1
+
+
+def test_the_summary_lists_the_conditions_of_a_test_without_a_verdict(pytester):
+    pytester.makepyfile(
+        KEEPS.replace('record_property(VERDICT_PROPERTY, "held: 80,012 of 80,000 IOPS (100 %)")', "")
+    )
+    pytester.runpytest_inprocess().stdout.fnmatch_lines(
+        ["*::test_it", "  (quick pace: runtime 300 s -> 6 s)"]
+    )
 
 
 def test_the_summary_is_silent_with_q_and_without_verdicts(pytester):

@@ -32,6 +32,8 @@ class RecordingPlane:
         self.plans: dict[str, Any] = {}
         self.disks: dict[str, Any] = {}
         self.busy: set[str] = set()
+        self.taken: set[str] = set()
+        self.addresses = 256
         self.limits: MachineLimits | None = None
         self.booting = 0
         self.most_booting = 0
@@ -57,7 +59,15 @@ class RecordingPlane:
 
     def free_address(self, zone_index: int) -> str:
         with self._lock:
-            return str(ZONE_NETWORKS[zone_index].network_address + next(self._counters[zone_index]))
+            if len(self.taken) >= self.addresses:
+                raise RuntimeError("no address is left")
+            address = str(ZONE_NETWORKS[zone_index].network_address + next(self._counters[zone_index]))
+            self.taken.add(address)
+            return address
+
+    def give_back_address(self, address: str) -> None:
+        with self._lock:
+            self.taken.remove(address)
 
     def boot(self, plan: Any) -> None:
         with self._lock:

@@ -107,7 +107,46 @@ def test_boot_failure_ends_in_terminated_with_the_sentence(calls: Calls, plane: 
     assert "sshd did not answer" in described["StateTransitionReason"]
     assert plane.named("terminate") == []
     assert calls.ec2.describe_volumes()["Volumes"] == []
-    assert "sshd did not answer" in calls.ec2.get_console_output(InstanceId=instance)["Output"]
+    output = calls.ec2.get_console_output(InstanceId=instance)["Output"]
+    assert output == f"{instance} login: käse\nsshd did not answer within 30 s\n"
+
+
+def test_launch_without_a_disk_leaves_neither_volumes_nor_address(
+    calls: Calls, plane: RecordingPlane
+) -> None:
+    plane.failures["create_disk"] = RuntimeError("no room")
+    instance = calls.launch(
+        wait=False,
+        BlockDeviceMappings=[
+            {"DeviceName": "/dev/sdg", "Ebs": {"VolumeSize": 20, "DeleteOnTermination": False}}
+        ],
+    )
+    calls.wait_state(instance, "terminated")
+    assert calls.ec2.describe_volumes()["Volumes"] == []
+    assert plane.named("boot") == []
+    assert plane.taken == set()
+
+
+def test_launch_refused_halfway_gives_its_addresses_back(calls: Calls, plane: RecordingPlane) -> None:
+    first = calls.launch()
+    plane.addresses = 3
+    with pytest.raises(ClientError, match="InsufficientFreeAddressesInSubnet"):
+        calls.ec2.run_instances(ImageId=calls.image(), InstanceType="m5.large", MinCount=3, MaxCount=3)
+    assert plane.taken == {calls.instance(first)["PrivateIpAddress"]}
+    assert len(calls.ec2.describe_instances()["Reservations"]) == 1
+
+
+def test_root_volume_that_outlives_its_instance_can_be_deleted(calls: Calls, plane: RecordingPlane) -> None:
+    instance = calls.launch(
+        BlockDeviceMappings=[{"DeviceName": "/dev/xvda", "Ebs": {"DeleteOnTermination": False}}]
+    )
+    calls.ec2.terminate_instances(InstanceIds=[instance])
+    calls.wait_state(instance, "terminated")
+    [volume] = calls.ec2.describe_volumes()["Volumes"]
+    assert volume["State"] == "available"
+    calls.ec2.delete_volume(VolumeId=volume["VolumeId"])
+    assert calls.ec2.describe_volumes()["Volumes"] == []
+    assert plane.named("delete_disk") == []
 
 
 def test_stop_and_start_keep_address_and_volumes(calls: Calls, plane: RecordingPlane) -> None:

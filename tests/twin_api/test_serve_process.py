@@ -25,7 +25,8 @@ from pytest_cloudbench.twin import throttle
 from pytest_cloudbench.twin.__main__ import main
 from pytest_cloudbench.twin.access import RegionRecord, write_record
 from pytest_cloudbench.twin.regions import end_kept_regions, region_statuses
-from pytest_cloudbench.twin.slots import Slot, try_lock
+from pytest_cloudbench.twin.slots import Slot, take_slot, try_lock
+from pytest_cloudbench.twin.sweep import sweep
 
 BASE = Path("/run/cloudbench")
 pytestmark = pytest.mark.embedded
@@ -78,7 +79,7 @@ def nothing_remains(slot: int) -> bool:
     try:
         return not (
             (BASE / str(slot)).exists()
-            or Path(f"/sys/class/net/cb{slot}").exists()
+            or (Path("/sys/class/net") / Slot(slot).interface).exists()
             or any(
                 f"cloudbench-{slot}/" in path.read_text(errors="replace")
                 for path in Path("/sys/block").glob("loop*/loop/backing_file")
@@ -233,6 +234,19 @@ def test_plane_that_does_not_come_up_is_reported_and_undone(
     assert "the cgroup io controller is not there" in answer["error"]
     assert "doctor" in answer["remedy"]
     assert closed == ["slot"]
+
+
+def test_records_are_kept_for_the_sweep_when_the_plane_could_not_remove_everything(tmp_path: Path) -> None:
+    class Stuck:
+        def close(self) -> None:
+            raise RuntimeError("a cgroup stays")
+
+    slot = take_slot(base=tmp_path)
+    with pytest.raises(RuntimeError, match="a cgroup stays"):
+        serve_module._close_plane(Stuck(), slot)
+    slot.give_back()
+    assert slot.directory.is_dir()
+    assert sweep(tmp_path) == [slot.number]
 
 
 def test_region_starts_over_in_a_scope_of_its_own_where_systemd_rules(

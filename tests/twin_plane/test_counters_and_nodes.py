@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import struct
+
+import pytest
 
 from pytest_cloudbench.promises.instances import EbsLimit
 from pytest_cloudbench.promises.quantities import Iops, Throughput
 from pytest_cloudbench.promises.volumes import gp2, gp3, io2, st1
+from pytest_cloudbench.twin import loop_devices
 from pytest_cloudbench.twin.capabilities import Check
 from pytest_cloudbench.twin.counters import Counters, CountersPage
-from pytest_cloudbench.twin.disks import nitro_node, xen_node
+from pytest_cloudbench.twin.disks import GIB, Disk, nitro_node, xen_node
 from pytest_cloudbench.twin.doctor import report
+from pytest_cloudbench.twin.governor import Governor, RateLimit
 from pytest_cloudbench.twin.loop_devices import LoopDevice
 from pytest_cloudbench.twin.plane import rate_limit_of_instance, rate_limit_of_volume
 from pytest_cloudbench.twin.probe import MachineRecord
@@ -89,3 +94,31 @@ def test_the_report_ends_with_what_can_be_done():
     text = report([fine, less, none])
     assert text.endswith("No embedded region can run here: fio missing.")
     assert "remedy: apt-get install -y fio" in text
+
+
+def test_a_volume_that_changes_its_type_counts_requests_as_the_new_type_does(tmp_path, monkeypatch):
+    queue = tmp_path / "loop5" / "queue"
+    queue.mkdir(parents=True)
+    (queue / "max_sectors_kb").write_text("256")
+    monkeypatch.setattr(loop_devices, "_SYS", tmp_path)
+    disk = Disk("vol-1", "gp3", 125 * GIB, -1, None, None, "label", loop=LOOP)
+    disk.modify("gp2", 125)
+    assert (queue / "max_sectors_kb").read_text() == "256"
+    disk.modify("st1", 125)
+    assert (queue / "max_sectors_kb").read_text() == "1024"
+
+
+def test_a_volume_of_an_unknown_instance_leaves_no_open_file(tmp_path, monkeypatch):
+    (tmp_path / "loop5").mkdir()
+    (tmp_path / "loop5" / "stat").write_text("0 0 0 0 0 0 0 0 0 0 0")
+    monkeypatch.setattr(loop_devices, "_SYS", tmp_path)
+    page = CountersPage(tmp_path / "page")
+    governor = Governor(throttle=None)
+    try:
+        before = os.listdir("/proc/self/fd")
+        with pytest.raises(KeyError, match="i-gone is not governed"):
+            governor.add_volume("i-gone", "vol-1", RateLimit(), LOOP, page)
+        assert os.listdir("/proc/self/fd") == before
+    finally:
+        governor.close()
+        page.close()

@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from pytest_cloudbench.promises.quantities import Iops, Throughput
 from pytest_cloudbench.promises.volumes import gp3, io2
 from pytest_cloudbench.twin import disks, hosts
 from pytest_cloudbench.twin.plane import BootFailed, HostPlan, NoRoom, Plane, PlaneError
-from pytest_cloudbench.twin.slots import take_slot
+from pytest_cloudbench.twin.slots import Slot, take_slot
 from pytest_cloudbench.twin.sweep import sweep_slot
 
 pytestmark = pytest.mark.embedded
@@ -179,6 +180,8 @@ def test_user_data_runs_once_and_says_what_it_did_not_understand(driver):
     assert driver.ssh("i-one", "cat kept; cat /var/tmp/ran") == "kept\nran\n"
     assert driver.ssh("i-one", "cat /etc/ssh/ssh_host_ed25519_key.pub") == before
     assert "sshd started" in driver.plane.console_output("i-one")
+    console = driver.plane.slot.directory / "i-one.console"
+    assert console.stat().st_mode & 0o777 == 0o600  # user data may have printed a secret
 
 
 def test_a_host_key_in_the_user_data_is_the_one_that_answers(driver, tmp_path):
@@ -302,9 +305,20 @@ def test_a_boot_that_cannot_work_says_why_and_leaves_nothing(driver, monkeypatch
     with pytest.raises(BootFailed, match=r"i-bad d.*missing\.py"):
         driver.plane.boot(plan(driver.plane.free_address(2)))
     assert {path.name for path in Path("/sys/class/net").iterdir()} == before
-    with pytest.raises(PlaneError, match="no instance i-bad"):
-        driver.plane.console_output("i-bad")
+    assert "missing.py" in driver.plane.console_output("i-bad")
     assert driver.ssh("i-one", "echo alive") == "alive\n"
+
+
+def test_what_waited_for_an_instance_that_ended_is_told_so(driver):
+    driver.boot("i-short")
+    driver.plane.create_disk("vol-late", 1, gp3(size_gib=1))
+    with ThreadPoolExecutor(1) as other, driver.plane._held("i-short"):
+        late = other.submit(driver.plane.attach, "vol-late", "i-short", "/dev/sdf")
+        driver.plane.terminate("i-short")
+    with pytest.raises(PlaneError, match="no instance i-short"):
+        late.result()
+    assert driver.plane._volumes["vol-late"].disk.loop is None
+    driver.plane.delete_disk("vol-late")
 
 
 def test_no_room_is_said_before_anything_is_made(driver, monkeypatch):
@@ -339,6 +353,10 @@ def test_volumes_can_lie_in_a_directory(tmp_path):
         finally:
             plane.close()
         assert not (loop.sysfs / "loop").exists()
+        with pytest.raises(PlaneError, match="shutting down"):
+            plane.create_disk("vol-late", 1, gp3(size_gib=1))
+        with pytest.raises(PlaneError, match="shutting down"):
+            plane.boot(HostPlan("i-late", "t", slot.caller_address, "late", "ec2-user", ()))
         with pytest.raises(NoRoom, match="does not exist"):
             Plane(slot, backing=tmp_path / "nowhere")
     finally:
@@ -370,7 +388,7 @@ time.sleep(600)
         region.wait()
         region.stdout.close()
     wait_until(lambda: not Path(f"/proc/{init}").exists(), "the instance's init ends")
-    wait_until(lambda: not Path(f"/sys/class/net/cb{number}").exists(), "the cable goes")
+    wait_until(lambda: not (Path("/sys/class/net") / Slot(number).interface).exists(), "the cable goes")
     wait_until(lambda: not Path(f"/sys/block/loop{loop}/loop").exists(), "the loop device is let go")
     if Path("/sys/fs/cgroup/blkio").exists():
         assert len(throttle_lines(device)) == 4

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from pytest_cloudbench.twin import slots
+from pytest_cloudbench.twin import slots, throttle
+from pytest_cloudbench.twin import sweep as sweep_module
 from pytest_cloudbench.twin.slots import NoFreeSlot, Slot, numbers_with_records, take_slot, try_lock
 from pytest_cloudbench.twin.sweep import sweep
 
@@ -70,3 +71,39 @@ def test_the_sweep_is_told_the_slot_it_gets(tmp_path):
     slot = take_slot(swept.append, base=tmp_path)
     assert swept == [slot.number]
     slot.give_back()
+
+
+def test_records_stay_while_something_is_left_to_sweep(tmp_path, monkeypatch):
+    group = tmp_path / "group-of-an-instance"
+    group.mkdir()
+    base = tmp_path / "base"
+    slot = take_slot(base=base)
+    throttle.Journal(slot.directory).note(str(group))
+    slot.keep_records()
+    slot.give_back()
+    assert slot.directory.is_dir()
+    monkeypatch.setattr(throttle, "_LAST_PROCESS_S", 0.0)
+    (group / "process").touch()  # as a group is, while a process of it has not ended yet
+    assert sweep(base) == [0]
+    assert throttle.Journal.read(slot.directory) == {str(group)}
+    (group / "process").unlink()
+    assert sweep(base) == [0]
+    assert not group.exists()
+    assert sweep(base) == []
+
+
+def test_the_directory_of_all_slots_is_open_to_every_user(tmp_path):
+    before = os.umask(0o077)
+    try:
+        take_slot(base=tmp_path / "base").give_back()
+    finally:
+        os.umask(before)
+    assert (tmp_path / "base").stat().st_mode & 0o777 == 0o755
+
+
+def test_a_sweep_of_other_slots_leaves_the_machines_interfaces_alone(tmp_path, monkeypatch):
+    """Whoever holds a lock elsewhere holds none on the region that uses the interface of that number."""
+    monkeypatch.setattr(Slot, "interface", "lo")
+    monkeypatch.setattr(sweep_module.subprocess, "run", lambda command, **_: pytest.fail(f"ran {command}"))
+    (tmp_path / "0").mkdir()
+    assert sweep(tmp_path) == [0]

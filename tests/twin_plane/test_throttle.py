@@ -15,6 +15,7 @@ from pytest_cloudbench.twin.throttle import (
     ThrottleV2,
     lift_leftovers,
     open_throttle,
+    remove_left_groups,
 )
 
 V1_FILES = [f"blkio.throttle.{name}_device" for name in ("read_iops", "write_iops", "read_bps", "write_bps")]
@@ -86,6 +87,7 @@ def test_leftovers_are_lifted_except_where_a_living_region_uses_the_device(v1_ro
     group.mkdir()
     lift_leftovers({"7:3", str(group)}, still_used=set())
     assert lines(v1_root) == ["7:3 0"] * 4
+    assert remove_left_groups({"7:3", str(group)})
     assert not group.exists()
     lift_leftovers({"7:3"}, still_used={"7:3"})
     assert lines(v1_root) == [""] * 4

@@ -241,15 +241,21 @@ class RegionBackend(EC2Backend):  # type: ignore[misc]  # moto is not typed here
             if volume.attachment and volume.attachment.instance.id == instance_id
         ]
 
-    def forget_reservations(self, reservation_ids: Collection[str]) -> None:
-        """Take back launches that were only half written down, with their volumes and interfaces."""
+    def forget_reservations(self, reservation_ids: Collection[str]) -> list[str]:
+        """Take back launches that were only half written down, with their volumes and interfaces.
+
+        Returns the addresses that their instances had got.
+        """
+        addresses = []
         for reservation_id in reservation_ids:
             for instance in self.reservations.pop(reservation_id).instances:
+                addresses.append(instance.private_ip)
                 for volume in self.attached_volumes(instance.id):
                     self.forget_volume(volume)
                 for card in instance.nics.values():
                     self.enis.pop(card.id, None)
                 self.tags.pop(instance.id, None)
+        return addresses
 
     def zones_offering(self, instance_type: str) -> set[str]:
         """The zones of the catalogue that offer a type; empty when the catalogue does not know."""

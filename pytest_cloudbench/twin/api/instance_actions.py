@@ -38,14 +38,17 @@ class InstanceActions(RegionActions):
         known_before = set(region.backend.reservations)
         try:
             reservation = self._write_down(request)
-        except RuntimeError as error:  # the plane has no address left
-            region.backend.forget_reservations(set(region.backend.reservations) - known_before)
-            raise Refusal("InsufficientFreeAddressesInSubnet", str(error)) from error
+            launches = [self._launch(instance, request) for instance in reservation.instances]
+        except BaseException as error:
+            written_down = set(region.backend.reservations) - known_before
+            for address in region.backend.forget_reservations(written_down):
+                region.plane.give_back_address(address)
+            if isinstance(error, RuntimeError):  # the plane has no address left
+                raise Refusal("InsufficientFreeAddressesInSubnet", str(error)) from error
+            raise
         region.tokens.remember("RunInstances", asked, reservation)
-        lifecycle = InstanceLifecycle(region)
-        for instance in reservation.instances:
-            volumes = [self._data_volume(instance, device) for device in request.data_volumes]
-            lifecycle.launch(Launch(instance, _host_plan(instance, request), volumes))
+        for launch in launches:
+            InstanceLifecycle(region).launch(launch)
         region.tag_machine_limits()
         return ActionResult(reservation)
 
@@ -215,6 +218,10 @@ class InstanceActions(RegionActions):
                 volume.attachment.delete_on_termination = root.delete_on_termination
                 backend.set_attachment_status(volume, "attached")
         return reservation
+
+    def _launch(self, instance: Any, request: LaunchRequest) -> Launch:
+        volumes = [self._data_volume(instance, device) for device in request.data_volumes]
+        return Launch(instance, _host_plan(instance, request), volumes)
 
     def _data_volume(self, instance: Any, device: BlockDevice) -> RegionVolume:
         backend = self.home.backend

@@ -75,17 +75,18 @@ class InstanceLifecycle:
     def _boot(self, launch: Launch) -> None:
         region, instance = self._region, launch.instance
         if instance.state != "pending":  # terminated before it was its turn
+            region.plane.give_back_address(launch.plan.private_ip)
+            self._forget_unmade(launch.volumes)
             return
         try:
-            for volume in launch.volumes:
-                region.plane.create_disk(volume.id, volume.size, volume.spec)
+            self._make_disks(launch)
             region.plane.boot(launch.plan)
             region.on_plane.add(instance.id)
             for volume in launch.volumes:
                 region.plane.attach(volume.id, instance.id, volume.attachment.device)
         except Exception as error:
             log.exception("%s did not start", instance.id)
-            region.last_words[instance.id] = str(error)
+            region.last_words[instance.id] = f"{self._console(instance)}{error}\n"
             self._fail(instance, str(error))
             return
         with region.lock:
@@ -93,6 +94,30 @@ class InstanceLifecycle:
                 if volume.attachment:
                     region.backend.set_attachment_status(volume, "attached")
             self._arrive(instance, "pending", "running")
+
+    def _make_disks(self, launch: Launch) -> None:
+        plane = self._region.plane
+        for number, volume in enumerate(launch.volumes):
+            try:
+                plane.create_disk(volume.id, volume.size, volume.spec)
+            except Exception:
+                plane.give_back_address(launch.plan.private_ip)  # no boot will do it
+                self._forget_unmade(launch.volumes[number:])
+                raise
+
+    def _forget_unmade(self, volumes: list[RegionVolume]) -> None:
+        """Volumes without a disk go, also those that were to stay."""
+        with self._region.lock:
+            for volume in volumes:
+                self._region.backend.unfasten(volume)
+                self._region.backend.forget_volume(volume)
+
+    def _console(self, instance: Any) -> str:
+        try:
+            return self._region.plane.console_output(instance.id)
+        except Exception:
+            log.exception("console output of %s", instance.id)
+            return ""
 
     def _start(self, instance: Any) -> None:
         if instance.state != "pending":
@@ -163,10 +188,7 @@ class InstanceLifecycle:
 
     def _end_host(self, instance: Any) -> None:
         region = self._region
-        try:
-            region.last_words[instance.id] = region.plane.console_output(instance.id)
-        except Exception:
-            log.exception("console output of %s", instance.id)
+        region.last_words.setdefault(instance.id, self._console(instance))
         try:
             region.plane.terminate(instance.id)
         except Exception:

@@ -125,8 +125,9 @@ class VolumeActions(RegionActions):
         self.error_on_dryrun()
         volume.disk_state = "deleting"
         try:
-            with region.aside():
-                region.plane.delete_disk(volume.id)
+            if not volume.backs_root:  # one that outlived its instance has no disk of its own
+                with region.aside():
+                    region.plane.delete_disk(volume.id)
         except Exception as error:
             log.exception("deleting %s", volume.id)
             volume.disk_state = "error"

@@ -1,0 +1,99 @@
+"""Our own errors reach the user as one sentence, where his own code met them."""
+
+import pytest
+
+# Loaded here so that the runs inside these tests do not load them anew: classes would exist twice.
+import pytest_cloudbench.workloads.fio.run  # noqa: F401
+from pytest_cloudbench import launcher
+
+MEETS_IT = """
+    def helper(fio):
+        return fio("/dev/sda", rw="randread")
+
+    def test_it(fio):
+        helper(fio)
+"""
+
+
+@pytest.fixture
+def run(pytester):
+    def run(*options):
+        return pytester.runpytest_inprocess("-p", "no:cacheprovider", *options)
+
+    return run
+
+
+def test_the_traceback_ends_in_the_test(pytester, run):
+    pytester.makepyfile(MEETS_IT)
+    result = run()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            ">*helper(fio)",
+            ">*return fio(*",
+            "E *BadFioJob: fio's target is a volume*, not '/dev/sda'",
+            "*.py:2: BadFioJob",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*pytest_cloudbench/*.py*")
+
+
+def test_the_whole_way_is_shown_with_full_trace(pytester, run):
+    pytester.makepyfile(MEETS_IT)
+    run("--full-trace").stdout.fnmatch_lines(["*pytest_cloudbench/workloads/fio/*.py*"])
+
+
+def test_what_was_behind_an_error_is_not_shown_beside_its_sentence(pytester, run):
+    pytester.makepyfile(
+        """
+        from pytest_cloudbench.cloud import CloudError
+
+        def test_it():
+            try:
+                1 / 0
+            except ZeroDivisionError as error:
+                raise CloudError("could not launch m5.large") from error
+        """
+    )
+    result = run()
+    result.stdout.fnmatch_lines(["E *CloudError: could not launch m5.large"])
+    result.stdout.no_fnmatch_line("*ZeroDivisionError: *")
+
+
+def test_an_error_of_a_fixture_is_only_its_sentence(pytester, run, monkeypatch):
+    for name in ("kept_region", "twin_command"):
+        monkeypatch.setattr(launcher, name, getattr(launcher, name))  # put back what the inner conftest sets
+    pytester.makeconftest(
+        """
+        import json
+        import sys
+        from pytest_cloudbench import launcher
+
+        ANSWER = json.dumps({"error": "no loop devices"})
+        launcher.kept_region = lambda: None
+        launcher.twin_command = lambda *_: [sys.executable, "-c", f"print({ANSWER!r})"]
+        """
+    )
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.ec2_instance("m5.large")
+        def test_it(ec2_instance):
+            pass
+        """
+    )
+    result = run()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*ERROR at setup of test_it*",
+            "RegionUnavailable: the embedded region cannot start: no loop devices",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*fixtures.py*")
+
+
+def test_other_errors_keep_their_traceback(pytester, run):
+    pytester.makepyfile("import json\n\ndef test_it():\n    json.loads('{')\n")
+    run().stdout.fnmatch_lines(["*json/decoder.py*"])
