@@ -22,6 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except launcher.RegionUnavailable as error:
         print(f"cloudbench: {error}", file=sys.stderr)
         return 3
+    except KeyboardInterrupt:
+        return 130
 
 
 def _parser() -> argparse.ArgumentParser:

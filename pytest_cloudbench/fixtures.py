@@ -7,7 +7,6 @@ import dataclasses
 import functools
 import signal
 import threading
-import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -65,14 +64,14 @@ def _cloudbench_access(pytestconfig: pytest.Config) -> Iterator[CloudAccess]:
 
 
 @pytest.fixture(scope="session")
-def _cloudbench_cloud(_cloudbench_access: CloudAccess) -> Iterator[Cloud]:
+def _cloudbench_cloud(_cloudbench_access: CloudAccess, pytestconfig: pytest.Config) -> Iterator[Cloud]:
     """The control plane of this run; everything it made is removed at the end."""
     from pytest_cloudbench.cloud.cloud import Cloud
     from pytest_cloudbench.cloud.journal import Journal, new_run_id
     from pytest_cloudbench.cloud.reap import reap
 
     for reaped in reap(_cloudbench_access):
-        warnings.warn(f"cloudbench: {reaped}", stacklevel=1)
+        _say(pytestconfig, f"cloudbench {reaped}")
     run_id = new_run_id()
     with (
         _terminated_like_interrupted(),
@@ -195,6 +194,14 @@ class FioCall:
 
     def _keep(self, verdict: object) -> None:
         self._item.user_properties.append((VERDICT_PROPERTY, str(verdict)))
+
+
+def _say(config: pytest.Config, sentence: str) -> None:
+    """Write a line of its own on the terminal, between tests."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        reporter.ensure_newline()
+        reporter.write_line(sentence)
 
 
 @contextlib.contextmanager

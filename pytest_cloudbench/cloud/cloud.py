@@ -96,6 +96,11 @@ class Cloud:
         """What the service answered so far, without secrets: evidence."""
         return self._clients.answers.all()
 
+    @property
+    def ssh_from(self) -> str:
+        """The network, as CIDR, from which the security group lets SSH in."""
+        return self._doorway.ssh_from()
+
     def identity(self) -> Identity:
         """The account and user that the credentials belong to. Raises NoCredentials."""
         return self._clients.identity()

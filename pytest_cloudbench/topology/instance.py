@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -85,7 +86,21 @@ class Instance:
                 label=str(launched),
                 connect_timeout_s=self._connect_timeout_s,
             )
+            self._connect(self._host)
         return self._host
+
+    def _connect(self, host: HostConnection) -> None:
+        from pytest_cloudbench.hosts.errors import HostUnreachable
+
+        try:
+            host.connect()
+        except HostUnreachable as error:
+            self._host = None
+            console = self._cloud.console_output(self._launched)
+            raise HostUnreachable(
+                f"{error}; its security group lets SSH in from {self._cloud.ssh_from} only, see "
+                f"--cloudbench-ssh-from and --cloudbench-address{f'; {console}' if console else ''}"
+            ) from error
 
     def run(
         self, argv: Sequence[str], *, sudo: bool = False, check: bool = True, timeout_s: float = 60
@@ -97,8 +112,14 @@ class Instance:
         return self.host.run(argv, sudo=sudo, check=check, timeout_s=timeout_s)
 
     def machine_limits(self) -> MachineLimits | None:
-        """Ask the API what the machine behind this instance serves; None where the region publishes nothing."""
-        self._launched = self._cloud.refresh(self._launched)
+        """Ask the API what the machine behind this instance serves; None where the region publishes nothing.
+
+        When the API does not answer, what it said last counts: a measurement already made must not be lost.
+        """
+        from pytest_cloudbench.cloud.errors import CloudError
+
+        with contextlib.suppress(CloudError):
+            self._launched = self._cloud.refresh(self._launched)
         return self._launched.machine_limits
 
     def close(self) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import threading
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from pytest_cloudbench.twin import linux
@@ -20,6 +23,9 @@ _SSD_UNIT_KIB = 256  # one I/O of an SSD volume counts up to this size, one of a
 _HDD_UNIT_KIB = 1024
 _LEAST_ROOM = 64 * MIB  # a file system on a volume takes about that much before the first file
 _VOLUMES_SHARE = 0.8
+_RESERVE_SHARE = 0.05  # of what was available at the start: the machine's own, whoever else takes memory
+_FOLLOW_S = 0.5
+_FOLLOW_STEP = 64 * MIB
 _ROOTS_SHARE = 0.15
 
 
@@ -37,8 +43,10 @@ class Store:
     """Where the region keeps its bytes: two private tmpfs, or a directory of the user for volumes.
 
     ``data`` holds the volumes, ``roots`` the instances' root disks. Memory for volumes is bounded by a
-    share of what was available at the start, so that a test that writes too much gets an I/O error, as
-    from a full disk, and the machine stays alive. A backing directory is slower and roomier.
+    share of what was available at the start and, from then on, by what the machine has left, so that a test
+    that writes too much gets an I/O error, as from a full disk, and the machine stays alive. The bound is
+    drawn anew twice a second: other regions and programs take memory too. A backing directory is slower
+    and roomier.
     """
 
     def __init__(self, directory: Path, workshop: Workshop, backing: Path | None) -> None:
@@ -49,6 +57,12 @@ class Store:
         available = memory_available()
         workshop.run(lambda: self._mount(available))
         self._data_descriptor = workshop.run(lambda: os.open(self.data, os.O_RDONLY | os.O_DIRECTORY))
+        self._closed = threading.Event()
+        self._most = self._bound = int(available * _VOLUMES_SHARE)
+        self._reserve = int(available * _RESERVE_SHARE)
+        self._follower = threading.Thread(target=self._follow_memory, name="memory bound", daemon=True)
+        if self.in_memory:
+            self._follower.start()
 
     def _mount(self, available: int) -> None:
         self.roots.mkdir(exist_ok=True)
@@ -61,6 +75,21 @@ class Store:
             linux.mount("cloudbench", str(self.data), "tmpfs", options=f"mode=700,size={size}")
         elif not self.data.is_dir():
             raise NoRoom(f"the backing directory {self.data} does not exist or is no directory")
+
+    def _follow_memory(self) -> None:
+        while not self._closed.wait(_FOLLOW_S):
+            facts = os.fstatvfs(self._data_descriptor)
+            used = (facts.f_blocks - facts.f_bfree) * facts.f_frsize
+            # Never none: to tmpfs a size of 0 is no limit at all.
+            bound = max(MIB, min(self._most, used + max(0, memory_available() - self._reserve)))
+            if abs(bound - self._bound) >= _FOLLOW_STEP:
+                self._workshop.run(partial(self._resize, bound))
+                self._bound = bound
+
+    def _resize(self, size: int) -> None:
+        # A file system cannot be made smaller than what it holds; it is full then, which is what is wanted.
+        with contextlib.suppress(OSError):
+            linux.mount("cloudbench", str(self.data), "tmpfs", linux.MS_REMOUNT, f"mode=700,size={size}")
 
     def room(self) -> int:
         """Bytes that volumes can still take."""
@@ -84,6 +113,9 @@ class Store:
 
     def close(self) -> None:
         """Let the directory go; the mounts go with the workshop."""
+        self._closed.set()
+        if self._follower.is_alive():
+            self._follower.join()
         if self._data_descriptor >= 0:
             os.close(self._data_descriptor)
             self._data_descriptor = -1

@@ -191,7 +191,11 @@ class Governor:
     def _tick(self, elapsed_s: float) -> None:
         ios = size = 0.0
         for instance in self._instances.values():
-            served_ios, served_bytes = self._tick_instance(instance, elapsed_s)
+            try:
+                served_ios, served_bytes = self._tick_instance(instance, elapsed_s)
+            except Exception as error:  # the others must still be governed
+                self._complain(f"the governor missed a tick of an instance: {error!r}")
+                continue
             ios += served_ios
             size += served_bytes
         if self._on_served is not None:

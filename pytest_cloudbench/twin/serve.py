@@ -164,7 +164,7 @@ def _make_plane(slot: Slot, backing: Path | None) -> Any:
     except (RuntimeError, OSError) as error:
         log.exception("the plane")
         raise CannotServe(
-            f"The embedded region did not come up: {error}",
+            f"{str(error).rstrip('.')}.",
             "See `cloudbench twin doctor` for what this machine lacks.",
         ) from error
 
@@ -182,8 +182,6 @@ def _ended_by_signals(*, keep: bool) -> threading.Event:
         signal.signal(number, lambda _number, _frame: end.set())
     if keep:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        with contextlib.suppress(OSError):
-            os.setsid()
     else:
         signal.signal(signal.SIGHUP, lambda _number, _frame: end.set())
     return end

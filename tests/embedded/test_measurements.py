@@ -1,5 +1,6 @@
 """The fixtures end to end on the embedded region: real hosts, real fio, rates that any machine holds."""
 
+import dataclasses
 import json
 
 import pytest
@@ -159,3 +160,17 @@ def test_files_share_their_blocks_where_the_machine_has_no_room(ec2_instance, eb
 
 def _used_bytes(instance, path):
     return int(instance.run(["df", "-B1", "--output=used", path]).stdout.split()[1])
+
+
+def test_an_instance_that_never_answers_is_told_with_the_ways_in(ec2, monkeypatch):
+    from pytest_cloudbench.hosts.errors import HostUnreachable
+    from pytest_cloudbench.topology import factory
+
+    monkeypatch.setattr(factory, "CONNECT_TIMEOUT_S", 1.0)
+    instance = ec2.launch("m5.large")
+    elsewhere = dataclasses.replace(instance.launched, address="198.18.127.254")
+    monkeypatch.setattr(instance, "_launched", elsewhere)
+    with pytest.raises(
+        HostUnreachable, match=r"did not answer within 1 s.*lets SSH in from 198\.18\..*/32 only"
+    ):
+        instance.run(["true"])

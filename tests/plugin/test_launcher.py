@@ -84,9 +84,9 @@ def test_a_record_whose_process_is_another_s_by_now_is_no_kept_region(monkeypatc
             assert launcher.kept_region() is None
         finally:
             stranger.kill()
-    with subprocess.Popen(
-        [sys.executable, "-c", "input()", "pytest_cloudbench.twin"], stdin=subprocess.PIPE
-    ) as region:
+    stays = [sys.executable, "-c", "print(flush=True); input()", "pytest_cloudbench.twin"]
+    with subprocess.Popen(stays, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as region:
+        region.stdout.readline()  # its command line is not there yet while it begins
         (tmp_path / "3" / "access.json").write_text(json.dumps({**READY, "pid": region.pid}))
         assert launcher.kept_region().pid == region.pid
         region.communicate(b"\n")

@@ -63,7 +63,9 @@ def test_inconclusive_skips_when_this_machine_was_the_limit_or_when_told_to(
     result = judged(f"verdict(Outcome.INCONCLUSIVE, machine_limited={machine_limited})", "-rs", *options)
     result.assert_outcomes(**{outcome: 1})
     if outcome == "skipped":
-        result.stdout.fnmatch_lines(["SKIPPED*test_inconclusive_skips*.py:*: inconclusive: 9,061 of 80,000 IOPS"])
+        result.stdout.fnmatch_lines(
+            ["SKIPPED*test_inconclusive_skips*.py:*: inconclusive: 9,061 of 80,000 IOPS"]
+        )
 
 
 KEEPS = """

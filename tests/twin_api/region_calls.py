@@ -134,14 +134,20 @@ class Calls:
         self.ec2 = self.client("ec2")
 
     def client(
-        self, service: str, *, key_id: str | None = None, region: str = "us-east-1", **config: Any
+        self,
+        service: str,
+        *,
+        key_id: str | None = None,
+        secret: str | None = None,
+        region: str = "us-east-1",
+        **config: Any,
     ) -> Any:
         return _SESSION.client(
             service,
             endpoint_url=self.front.url,
             region_name=region,
             aws_access_key_id=key_id or self.front.access_key.key_id,
-            aws_secret_access_key=self.front.access_key.secret,
+            aws_secret_access_key=secret or self.front.access_key.secret,
             config=Config(retries={"max_attempts": 0}, max_pool_connections=40, **config),
         )
 

@@ -13,7 +13,12 @@ import urllib.parse
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
+from hypothesis import given
+from hypothesis import strategies as st
 from region_calls import NETWORK, ZONE_NETWORKS, Calls, RecordingPlane
 
 
@@ -308,3 +313,58 @@ def test_aws_command_line(calls: Calls) -> None:
         check=True,
     )
     assert [(one["VolumeId"], one["Size"]) for one in json.loads(done.stdout)["Volumes"]] == [(volume, 7)]
+
+
+def test_a_key_id_without_its_secret_opens_nothing(calls: Calls, plane: RecordingPlane) -> None:
+    guessed = "0" * 40
+    assert error_of(lambda: calls.client("ec2", secret=guessed).describe_volumes()) == ("AuthFailure", 403)
+    assert error_of(lambda: calls.client("ssm", secret=guessed).get_parameter(Name="x")) == (
+        "SignatureDoesNotMatch",
+        403,
+    )
+    assert plane.calls == []
+
+
+def test_a_signed_request_cannot_be_altered(calls: Calls, plane: RecordingPlane) -> None:
+    def enlarge(request, **_):  # type: ignore[no-untyped-def]
+        request.body = request.body.replace("Size=1", "Size=9")
+
+    client = calls.client("ec2")
+    client.meta.events.register("before-send.ec2.CreateVolume", enlarge)
+    assert error_of(lambda: client.create_volume(AvailabilityZone="us-east-1a", Size=1)) == (
+        "AuthFailure",
+        403,
+    )
+    assert plane.calls == []
+
+
+@given(
+    query=st.dictionaries(st.text(max_size=6), st.text(max_size=6), max_size=3),
+    body=st.binary(max_size=60),
+    text=st.text(alphabet="ab :;= ", max_size=12),
+)
+def test_what_botocore_signs_is_found_right(query, body, text):  # type: ignore[no-untyped-def]
+    """Against an implementation that is not ours: whatever is asked, in whatever shape."""
+    from pytest_cloudbench.twin.api.authentication import new_access_key, read_credential, signature_is_right
+
+    key = new_access_key()
+    url = "http://127.0.0.1:80/"
+    headers = {"X-Amz-Target": text.strip(), "Content-Type": "application/json"}
+    request = AWSRequest("POST", url, data=body, params=query, headers=headers)
+    SigV4Auth(Credentials(key.key_id, key.secret), "ec2", "us-east-1").add_auth(request)
+    sent = request.prepare()
+    parts = urllib.parse.urlsplit(sent.url)
+    environ = {
+        "REQUEST_METHOD": "POST",
+        "PATH_INFO": "/",
+        "HTTP_HOST": "127.0.0.1",
+    }
+    environ["QUERY_STRING"] = parts.query
+    for name, value in sent.headers.items():
+        variable = name.upper().replace("-", "_")
+        environ[variable if variable == "CONTENT_TYPE" else f"HTTP_{variable}"] = value
+    credential = read_credential(environ)
+    assert credential is not None
+    assert signature_is_right(key, credential, environ, body)
+    assert not signature_is_right(key, credential, environ, body + b"x")
+    assert not signature_is_right(new_access_key(), credential, environ, body)

@@ -323,11 +323,30 @@ def test_what_waited_for_an_instance_that_ended_is_told_so(driver):
 
 def test_no_room_is_said_before_anything_is_made(driver, monkeypatch):
     assert driver.plane.room() > 2**30
-    monkeypatch.setattr(disks, "memory_available", lambda: 2**20)
-    with pytest.raises(NoRoom, match=r"no room for vol-x \(10 GiB\): 1 MiB of memory .* --backing DIR"):
-        driver.plane.create_disk("vol-x", 10, gp3(size_gib=10))
+    with monkeypatch.context() as short:
+        short.setattr(disks, "memory_available", lambda: 2**20)
+        with pytest.raises(
+            NoRoom, match=r"no room for vol-x \(10 GiB\): [01] MiB of memory .* --backing DIR"
+        ):
+            driver.plane.create_disk("vol-x", 10, gp3(size_gib=10))
     with pytest.raises(PlaneError, match="no volume vol-x"):
         driver.plane.delete_disk("vol-x")
+    wait_until(lambda: driver.plane.room() > 2**30, "room again")
+
+
+def test_the_bound_on_volumes_follows_the_memory_that_is_left(driver, monkeypatch):
+    """Others take memory too: a volume then meets a full disk, not the machine its end."""
+    descriptor = driver.plane._store.new_file(2**30)
+    try:
+        with monkeypatch.context() as short:
+            short.setattr(disks, "memory_available", lambda: 0)
+            wait_until(lambda: os.fstatvfs(driver.plane._store._data_descriptor).f_bavail <= 256, "a bound")
+            with pytest.raises(OSError, match="No space left"):
+                os.posix_fallocate(descriptor, 0, 4 * 2**20)
+        wait_until(lambda: driver.plane.room() > 2**30, "room again")
+        assert os.pwrite(descriptor, b"x" * 2**20, 0) == 2**20
+    finally:
+        os.close(descriptor)
 
 
 def test_what_the_machine_serves_is_measured_once(driver):

@@ -1,19 +1,26 @@
 """Who may talk to the region: only whoever holds its key.
 
 Hosts run user data as root on this machine, so an open endpoint would give root to every local process. The key
-id is random for each region and is compared in constant time.
+is random for each region, and every request's signature is verified: a key id alone, which tools write into
+their logs, opens nothing.
 """
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import re
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import parse_qs
+from typing import Any
+from urllib.parse import parse_qsl, quote
 
 _BASE32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
-_CREDENTIAL = re.compile(r"Credential=([^/,\s]+)/(\d{8})/([a-z0-9-]+)/([a-z0-9-]+)/aws4_request")
+_AUTHORIZATION = re.compile(
+    r"AWS4-HMAC-SHA256 +Credential=([^/,\s]+)/(\d{8})/([a-z0-9-]+)/([a-z0-9-]+)/aws4_request"
+    r", *SignedHeaders=([a-z0-9;-]+), *Signature=([0-9a-f]{64})$"
+)
 
 
 @dataclass(frozen=True)
@@ -26,11 +33,18 @@ class AccessKey:
 
 @dataclass(frozen=True)
 class Credential:
-    """What a signed request says of itself: whose key, for which region and service."""
+    """What a signed request says of itself: whose key, when, for which region and service, and the signature.
+
+    ``date`` is the request's full time stamp; ``day``, ``region`` and ``service`` are the signature's scope.
+    """
 
     key_id: str
+    day: str
     region: str
     service: str
+    date: str
+    signed_headers: tuple[str, ...]
+    signature: str
 
 
 def new_access_key() -> AccessKey:
@@ -38,15 +52,74 @@ def new_access_key() -> AccessKey:
     return AccessKey("AKIA" + "".join(secrets.choice(_BASE32) for _ in range(16)), secrets.token_hex(20))
 
 
-def read_credential(authorization: str, query: str) -> Credential | None:
+def read_credential(environ: Mapping[str, Any]) -> Credential | None:
     """The credential of a request signed by header or by query (Signature Version 4), or None."""
-    text = authorization
-    if not text and "X-Amz-Credential" in query:
-        text = "Credential=" + parse_qs(query).get("X-Amz-Credential", [""])[0]
-    found = _CREDENTIAL.search(text)
-    return Credential(found[1], found[3], found[4]) if found else None
+    query = dict(parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True))
+    authorization = environ.get("HTTP_AUTHORIZATION", "")
+    date = _header(environ, "x-amz-date")
+    if not authorization and query.get("X-Amz-Algorithm") == "AWS4-HMAC-SHA256":
+        authorization = (
+            f"AWS4-HMAC-SHA256 Credential={query.get('X-Amz-Credential')}, "
+            f"SignedHeaders={query.get('X-Amz-SignedHeaders')}, Signature={query.get('X-Amz-Signature')}"
+        )
+        date = query.get("X-Amz-Date", "")
+    found = _AUTHORIZATION.match(authorization)
+    if found is None:
+        return None
+    return Credential(found[1], found[2], found[3], found[4], date, tuple(found[5].split(";")), found[6])
 
 
 def holds(key: AccessKey, credential: Credential) -> bool:
-    """Whether the request was made with this key."""
+    """Whether the request names this key. Its signature is another question."""
     return hmac.compare_digest(key.key_id.encode(), credential.key_id.encode())
+
+
+def signature_is_right(
+    key: AccessKey, credential: Credential, environ: Mapping[str, Any], body: bytes
+) -> bool:
+    """Whether the request, as WSGI's ``environ`` and its body show it, was signed with the key's secret.
+
+    Signature Version 4 as AWS documents it for everything but S3: the body's own hash is what is signed. The
+    services here have one path, "/"; a request for another one is not right.
+    """
+    headers = {name: _header(environ, name) for name in credential.signed_headers}
+    request = "\n".join(
+        [
+            environ["REQUEST_METHOD"],
+            "/",
+            _canonical_query(environ.get("QUERY_STRING", "")),
+            *(f"{name}:{' '.join(value.split())}" for name, value in headers.items()),
+            "",
+            ";".join(headers),
+            hashlib.sha256(body).hexdigest(),
+        ]
+    )
+    scope = f"{credential.day}/{credential.region}/{credential.service}/aws4_request"
+    text = "\n".join(
+        [
+            "AWS4-HMAC-SHA256",
+            credential.date,
+            scope,
+            hashlib.sha256(request.encode()).hexdigest(),
+        ]
+    )
+    signing_key = f"AWS4{key.secret}".encode()
+    for part in scope.split("/"):
+        signing_key = hmac.digest(signing_key, part.encode(), "sha256")
+    right = hmac.digest(signing_key, text.encode(), "sha256").hex()
+    return hmac.compare_digest(right, credential.signature) and environ.get("PATH_INFO", "/") in ("", "/")
+
+
+def _header(environ: Mapping[str, Any], name: str) -> str:
+    variable = name.upper().replace("-", "_")
+    bare = variable in ("CONTENT_TYPE", "CONTENT_LENGTH")
+    return str(environ.get(variable if bare else f"HTTP_{variable}", ""))
+
+
+def _canonical_query(query: str) -> str:
+    pairs = sorted(
+        (quote(name, safe="-_.~"), quote(value, safe="-_.~"))
+        for name, value in parse_qsl(query, keep_blank_values=True)
+        if name != "X-Amz-Signature"
+    )
+    return "&".join(f"{name}={value}" for name, value in pairs)

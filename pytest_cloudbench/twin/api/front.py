@@ -6,6 +6,7 @@ them.
 
 from __future__ import annotations
 
+import io
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Any
 
-from .authentication import AccessKey, Credential, holds, new_access_key, read_credential
+from .authentication import AccessKey, Credential, holds, new_access_key, read_credential, signature_is_right
 from .error_answers import error_answer
 from .images import known_images
 from .moto_loading import REGION, load_moto
@@ -144,8 +145,9 @@ class Front:
     def _answer(self, environ: Environ) -> tuple[int, dict[str, str], bytes]:
         service = "ec2"
         try:
-            credential = self._authenticated(environ)
+            credential = self._named_key(environ)
             service = credential.service
+            self._check_signature(credential, environ)
             return self._dispatch(service, environ)
         except Refusal as refusal:
             return _refused(service, environ, refusal)
@@ -159,8 +161,8 @@ class Front:
             )
             return _refused(service, environ, Refusal("InternalError", message, status=500))
 
-    def _authenticated(self, environ: Environ) -> Credential:
-        credential = read_credential(environ.get("HTTP_AUTHORIZATION", ""), environ.get("QUERY_STRING", ""))
+    def _named_key(self, environ: Environ) -> Credential:
+        credential = read_credential(environ)
         if credential is None:
             raise Refusal(
                 "MissingAuthenticationToken",
@@ -187,14 +189,21 @@ class Front:
             )
         return credential
 
-    def _dispatch(self, service: str, environ: Environ) -> tuple[int, dict[str, str], bytes]:
-        if service not in _HOSTS:
+    def _check_signature(self, credential: Credential, environ: Environ) -> None:
+        if credential.service not in _HOSTS:
             raise Refusal(
                 "UnsupportedOperation",
-                f"The embedded region has no '{service}' service; it has {', '.join(sorted(_HOSTS))}.",
+                f"The embedded region has no '{credential.service}' service; it has {', '.join(sorted(_HOSTS))}.",
             )
+        if not signature_is_right(self.access_key, credential, environ, _body(environ)):
+            raise Refusal(
+                "AuthFailure" if credential.service == "ec2" else "SignatureDoesNotMatch",
+                "The request signature does not match the one calculated with the region's secret key.",
+                status=403,
+            )
+
+    def _dispatch(self, service: str, environ: Environ) -> tuple[int, dict[str, str], bytes]:
         region = self.region()
-        _refuse_large_body(environ)
         from moto.core.request import Request
 
         class FrontRequest(Request):  # type: ignore[misc]
@@ -258,12 +267,16 @@ def _warm_up(region: Region) -> None:
         call_service(region, service, Request.from_primitives("POST", "http://127.0.0.1/", headers, body))
 
 
-def _refuse_large_body(environ: Environ) -> None:
+def _body(environ: Environ) -> bytes:
+    """The request's body; whoever reads it next finds it again. Refuses a large one before reading it."""
     length = environ.get("CONTENT_LENGTH") or "0"
     if not length.isdigit() or int(length) > _MAX_BODY_BYTES:
         raise Refusal(
             "RequestEntityTooLarge", f"The request is larger than {_MAX_BODY_BYTES} bytes.", status=413
         )
+    body: bytes = environ["wsgi.input"].read(int(length))
+    environ["wsgi.input"] = io.BytesIO(body)
+    return body
 
 
 def _refused(service: str, environ: Environ, refusal: Refusal) -> tuple[int, dict[str, str], bytes]:
