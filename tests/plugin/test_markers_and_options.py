@@ -21,8 +21,10 @@ def no_region(monkeypatch, pytester):
         def _no_region():
             def refuse(*_):
                 raise RuntimeError("a region was opened")
-            launcher.start_leased_region = refuse
-            launcher.kept_region = lambda: None
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(launcher, "start_leased_region", refuse)
+                patch.setattr(launcher, "kept_region", lambda: None)
+                yield
         """
     )
     return pytester

@@ -353,21 +353,14 @@ def test_protected_instance(calls: Calls) -> None:
 def test_launch_without_addresses_left_leaves_nothing(
     calls: Calls, plane: RecordingPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    addresses = iter(["198.18.0.10"])
-
-    def free_address(_zone_index: int) -> str:
-        for address in addresses:
-            return address
-        raise RuntimeError("no address is free in us-east-1a")
-
     calls.front.region()  # built by now
-    monkeypatch.setattr(plane, "free_address", free_address)
-    for subnet in calls.front.region().backend.describe_subnets():
-        monkeypatch.setattr(subnet, "_free_address", lambda: free_address(0))
+    taken = set(plane.taken)
+    monkeypatch.setattr(plane, "addresses", len(taken) + 1)
     request = {"ImageId": calls.image(), "InstanceType": "m5.large", "MinCount": 2, "MaxCount": 2}
     code, message = refused(lambda: calls.ec2.run_instances(**request))
     assert code == "InsufficientFreeAddressesInSubnet"
-    assert "no address is free" in message
+    assert "no address is left" in message
+    assert plane.taken == taken
     assert calls.ec2.describe_instances()["Reservations"] == []
     assert calls.ec2.describe_volumes()["Volumes"] == []
     assert plane.calls == []
