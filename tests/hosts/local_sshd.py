@@ -89,10 +89,18 @@ class LocalSshd:
         self.process = None
 
     def sessions(self) -> list[int]:
-        """Process ids of the sshd children that serve connections."""
+        """Process ids of the sshd processes that serve connections.
+
+        Two a connection for a plain user, one that watches and one that serves; commands are not among them.
+        """
         assert self.process is not None
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
-        return [int(pid) for pid in children.split()]
+        found: list[int] = []
+        parents = [self.process.pid]
+        while parents:
+            children = [pid for pid in _children(parents.pop()) if _name(pid).startswith("sshd")]
+            found += children
+            parents += children
+        return found
 
     def drop_connections(self) -> int:
         """Kill the children that serve the connections, so that these break; how many there were."""
@@ -120,6 +128,20 @@ class LocalSshd:
             "reconnect_timeout_s": 10.0,
         }
         return HostConnection("127.0.0.1", **(wanted | changes))  # type: ignore[arg-type]
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def _kill(pid: int) -> None:

@@ -65,7 +65,7 @@ def _in_a_job(pid: int) -> bool:
 
 def test_a_run_is_read_into_a_measurement(directory: HostTarget) -> None:
     job = FioJob.of(
-        "randrw", "4k", size="4m", numjobs=3, iodepth=4, runtime=2, ramp_time=1, rate_iops=3000, rwmixread=70
+        "randrw", "4k", size="4m", numjobs=3, iodepth=4, runtime=4, ramp_time=1, rate_iops=3000, rwmixread=70
     )
     seen: list[Progress] = []
     measurement = run_fio(directory, job, on_progress=seen.append)
@@ -76,7 +76,7 @@ def test_a_run_is_read_into_a_measurement(directory: HostTarget) -> None:
     assert measurement.read.iops == pytest.approx(2100, rel=0.04)
     assert measurement.write.iops == pytest.approx(900, rel=0.04)
     assert measurement.throughput_mib == pytest.approx(measurement.iops * 4096 / 2**20, rel=0.001)
-    assert measurement.runtime_s == pytest.approx(2.0, abs=0.1)
+    assert measurement.runtime_s == pytest.approx(4.0, abs=0.1)
     assert measurement.latency is not None
     assert 0 < measurement.latency.min_s < measurement.latency.mean_s < measurement.latency.max_s
     assert (measurement.outstanding_asked, measurement.rate_asked) == (12, Iops(3000.0))
@@ -115,7 +115,7 @@ def test_the_series_agrees_with_fios_totals(directory: HostTarget) -> None:
 
 
 def test_the_kept_command_typed_by_hand_gives_the_same_figure(directory: HostTarget, tmp_path: Path) -> None:
-    job = FioJob.of("randread", "4k", size="4m", numjobs=2, runtime=2, rate_iops=1500)
+    job = FioJob.of("randread", "4k", size="4m", numjobs=2, runtime=6, rate_iops=1500)
     measurement = run_fio(directory, job)
     by_hand = tmp_path / "by-hand"
     by_hand.mkdir()
