@@ -22,10 +22,15 @@ from pytest_cloudbench.twin import disks, hosts
 from pytest_cloudbench.twin.plane import BootFailed, HostPlan, NoRoom, Plane, PlaneError
 from pytest_cloudbench.twin.slots import Slot, take_slot
 from pytest_cloudbench.twin.sweep import sweep_slot
+from pytest_cloudbench.twin.throttle import needs_delegated_scope
 
 pytestmark = pytest.mark.embedded
 # The plane is the inside of the region's own process; a plain user meets it through sudo, end to end.
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+NEEDS = (
+    "needs root, and where systemd rules cgroup v2 a scope: systemd-run --scope -p Delegate=yes pytest ..."
+)
+HAS_WHAT_IT_NEEDS = os.geteuid() == 0 and not needs_delegated_scope()
+needs_root = pytest.mark.skipif(not HAS_WHAT_IT_NEEDS, reason=NEEDS)
 
 COUNTERS = (
     "read_ops", "write_ops", "read_bytes", "write_bytes", "read_us", "write_us", "volume_iops_us",
@@ -105,8 +110,8 @@ def throttle_lines(device):
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory):
-    if os.geteuid() != 0:
-        pytest.skip("needs root")
+    if not HAS_WHAT_IT_NEEDS:
+        pytest.skip(NEEDS)
     key = tmp_path_factory.mktemp("key") / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
     slot = take_slot(sweep_slot)
