@@ -3,20 +3,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from local_sshd import LocalSshd, find_sshd
+from local_sshd import LocalSshd
 
 from pytest_cloudbench.hosts.connection import HostConnection
 
 
 @pytest.fixture(scope="module")
 def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSshd]:
-    find_sshd()
-    server = LocalSshd.prepare(tmp_path_factory.mktemp("sshd"))
-    server.start()
-    try:
+    with LocalSshd.running(tmp_path_factory.mktemp("sshd")) as server:
         yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import os
 import shutil
@@ -9,6 +10,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,6 +67,18 @@ class LocalSshd:
             port = probe.getsockname()[1]
         (directory / "config").write_text(_CONFIG.format(port=port, directory=directory))
         return cls(directory, port)
+
+    @classmethod
+    @contextlib.contextmanager
+    def running(cls, directory: Path) -> Iterator[LocalSshd]:
+        """One that runs for a while; the test is skipped where there is no sshd."""
+        find_sshd()
+        server = cls.prepare(directory)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
 
     def start(self) -> None:
         """Start it; it may take a moment until it answers, which is the connection's business."""

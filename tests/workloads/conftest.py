@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent / "hosts"))
 
 from host_targets import HostTarget
-from local_sshd import LocalSshd, find_sshd
+from local_sshd import LocalSshd
 
 from pytest_cloudbench.hosts.connection import HostConnection
 
@@ -26,13 +26,8 @@ def fio_path() -> str:
 
 @pytest.fixture(scope="module")
 def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSshd]:
-    find_sshd()
-    server = LocalSshd.prepare(tmp_path_factory.mktemp("sshd"))
-    server.start()
-    try:
+    with LocalSshd.running(tmp_path_factory.mktemp("sshd")) as server:
         yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture
