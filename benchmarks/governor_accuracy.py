@@ -2,7 +2,7 @@
 
     python benchmarks/governor_accuracy.py [--seconds 10] [--only NAME]
 
-Needs root. Every line is one run of fio: 64 jobs of depth 16 by default, 2 s of ramp, then the measured
+Needs root. Every line is one run of fio: 64 jobs of depth 16 by default, 4 s of ramp, then the measured
 seconds. The aim is a ratio within 0.5 % of 1, the bar 1 %. fio's own figure of a mix was
 about 0.6 % low with 1,024 I/Os outstanding at 16,000 IOPS and not with 128, as if it lost one mean latency
 of the run time; it does not explain every difference. So the kernel's counters are read beside it: the
