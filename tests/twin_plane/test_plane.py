@@ -268,7 +268,9 @@ def test_limits_hold_and_the_counters_say_who_held(driver):
         counters = driver.counters("i-one", "/dev/nvme1n1")
         assert counters["read_ops"] > 2_000
         assert counters["write_ops"] > 2_000
-        assert counters["read_bytes"] == counters["read_ops"] * 4096
+        # Where udev runs, it reads a device that was written to, in larger pieces than the load.
+        assert counters["read_bytes"] >= counters["read_ops"] * 4096
+        assert counters["read_bytes"] == pytest.approx(counters["read_ops"] * 4096, rel=0.02)
         assert counters["volume_iops_us"] > 8e6
         assert counters["instance_iops_us"] == counters["instance_throughput_us"] == 0
         again = driver.counters("i-one", "/dev/nvme1n1", "-i 208 -l 4096 -n 1 -b")
