@@ -32,6 +32,8 @@ from pytest_cloudbench.workloads.fio.progress import Progress
 from pytest_cloudbench.workloads.fio.run import run_fio
 from pytest_cloudbench.workloads.pace import Pace
 
+pytestmark = pytest.mark.alone
+
 
 def _fios(target: HostTarget) -> list[int]:
     """Process ids of the fio processes that work on this test's own directory, and of no others."""
@@ -65,21 +67,23 @@ def _in_a_job(pid: int) -> bool:
 
 def test_a_run_is_read_into_a_measurement(directory: HostTarget) -> None:
     job = FioJob.of(
-        "randrw", "4k", size="4m", numjobs=3, iodepth=4, runtime=4, ramp_time=1, rate_iops=3000, rwmixread=70
+        "randrw", "4k", size="4m", numjobs=3, iodepth=4, runtime=4, ramp_time=1, rate_iops=300, rwmixread=70
     )
     seen: list[Progress] = []
     measurement = run_fio(directory, job, on_progress=seen.append)
 
-    assert measurement.iops == pytest.approx(3000, rel=0.03)
+    assert measurement.iops == pytest.approx(300, rel=0.03)
     assert measurement.read is not None
     assert measurement.write is not None
-    assert measurement.read.iops == pytest.approx(2100, rel=0.04)
-    assert measurement.write.iops == pytest.approx(900, rel=0.04)
-    assert measurement.throughput_mib == pytest.approx(measurement.iops * 4096 / 2**20, rel=0.001)
+    assert measurement.read.iops == pytest.approx(210, rel=0.04)
+    assert measurement.write.iops == pytest.approx(90, rel=0.04)
+    # An I/O that is in flight when the ramp ends is counted by its bytes alone: at most one of every job.
+    one_each = 3 * 4096 / 2**20 / 4
+    assert measurement.throughput_mib == pytest.approx(measurement.iops * 4096 / 2**20, abs=1.01 * one_each)
     assert measurement.runtime_s == pytest.approx(4.0, abs=0.1)
     assert measurement.latency is not None
     assert 0 < measurement.latency.min_s < measurement.latency.mean_s < measurement.latency.max_s
-    assert (measurement.outstanding_asked, measurement.rate_asked) == (12, Iops(3000.0))
+    assert (measurement.outstanding_asked, measurement.rate_asked) == (12, Iops(300.0))
     assert measurement.generator is not None
     assert measurement.generator.cpus == os.cpu_count()
     assert measurement.conditions == ()
@@ -91,7 +95,7 @@ def test_a_run_is_read_into_a_measurement(directory: HostTarget) -> None:
 
     assert len(measurement.series) >= 1
     mean = sum(value.per_second for value in measurement.series.iops) / len(measurement.series)
-    assert mean == pytest.approx(3000, rel=0.03)
+    assert mean == pytest.approx(300, rel=0.03)
 
     plain = json.loads(json.dumps(measurement.to_dict()))
     assert plain["asked"]["rate_iops_total"] == 3000
@@ -101,7 +105,7 @@ def test_a_run_is_read_into_a_measurement(directory: HostTarget) -> None:
 
 
 def test_the_series_agrees_with_fios_totals(directory: HostTarget) -> None:
-    job = FioJob.of("randread", "4k", size="4m", numjobs=4, iodepth=1, runtime=4, rate_iops=2000)
+    job = FioJob.of("randread", "4k", size="4m", numjobs=4, iodepth=1, runtime=4, rate_iops=400)
     measurement = run_fio(directory, job)
     series = measurement.series
     assert len(series) >= 3
@@ -168,9 +172,9 @@ def test_a_dropped_connection_starts_nothing_twice_and_the_result_arrives(
 
     dropper = threading.Thread(target=drop_while_it_runs)
     dropper.start()
-    measurement = run_fio(directory, FioJob.of("randread", "4k", size="1m", runtime=2, rate_iops=500))
+    measurement = run_fio(directory, FioJob.of("randread", "4k", size="1m", runtime=2, rate_iops=100))
     dropper.join()
-    assert measurement.iops == pytest.approx(500, rel=0.05)
+    assert measurement.iops == pytest.approx(100, rel=0.05)
     assert len(started) == 1
 
 
@@ -234,8 +238,8 @@ def test_an_interrupt_ends_fio_on_the_host_and_goes_on(directory: HostTarget) ->
 
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        run_fio(directory, FioJob.of("read", "64k", size="1m", runtime=30), on_progress=interrupt)
-    assert time.monotonic() - began < 12
+        run_fio(directory, FioJob.of("read", "64k", size="1m", runtime=120), on_progress=interrupt)
+    assert time.monotonic() - began < 48
     assert _fios(directory) == []
     assert len(jobs) == 1
     assert not Path(jobs[0]).exists()
