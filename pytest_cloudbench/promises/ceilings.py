@@ -7,19 +7,24 @@ from dataclasses import dataclass
 from pytest_cloudbench.promises.quantities import Iops, Rate, Size, Throughput
 
 INSTANCE = "instance"
+FLOW = "flow"
 VOLUME = "volume"
 MACHINE = "machine"
 GIVEN = "given"
+
+MACHINE_OWNER = "the machine under the embedded region"
 
 
 @dataclass(frozen=True)
 class Ceiling:
     """One limit: who sets it, of what, how high, and who says so.
 
-    ``scope`` is "instance", "volume", "machine" (the machine under an embedded region: no promise of
-    anybody) or "given" (a plain figure of the user). ``base`` is what remains of a limit that bursts
-    once its credits are spent. ``detail`` says more about the owner, such as a volume's provisioned
-    figures.
+    ``scope`` is "instance", "volume", "flow" (one connection between two instances), "machine" (the
+    machine under an embedded region: no promise of anybody) or "given" (a plain figure of the user).
+    ``base`` is what remains of a limit that bursts once its credits are spent. ``detail`` says more about
+    the owner, such as a volume's provisioned figures or the end of a network that an instance is.
+    ``burst_credits`` is what a full bucket holds, in I/Os or bytes as the limit counts them, where it is known.
+    ``of_reads`` is True for a limit of reads alone, False for one of writes alone, None for one of both.
     """
 
     owner: str
@@ -31,12 +36,22 @@ class Ceiling:
     base: Rate | None = None
     detail: str = ""
     note: str = ""
+    of_reads: bool | None = None
+    burst_credits: float | None = None
 
     @property
     def label(self) -> str:
         """The ceiling's name in a sentence: "c5.18xlarge EBS throughput", "io2 vol-0abc IOPS"."""
         quantity = self.quantity.removeprefix(f"{self.scope} ")
         return f"{self.owner} {quantity}".strip()
+
+    @property
+    def burst_s(self) -> float | None:
+        """How long a full bucket lasts at the limit, in seconds; None where it does not burst or is not known."""
+        if self.base is None or self.burst_credits is None:
+            return None
+        above = self.limit - self.base  # type: ignore[operator]  # both of one quantity
+        return self.burst_credits / (above.per_second if isinstance(above, Iops) else above.bytes_per_second)
 
     @property
     def promised(self) -> bool:
@@ -58,9 +73,10 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class MachineLimits:
-    """What the disks of the machine under an embedded region serve when nothing throttles them.
+    """What the machine under an embedded region serves when nothing throttles its disks and its network.
 
-    ``room`` is how much more volume data that machine can hold; None where it does not say.
+    ``room`` is how much more volume data that machine can hold, ``network`` what it carries between two
+    instances, unshaped, driven by one client process; each None where it does not say.
     """
 
     iops: Iops
@@ -68,11 +84,11 @@ class MachineLimits:
     source: str = ""
     date: str = ""
     room: Size | None = None
+    network: Throughput | None = None
 
     def ceilings(self) -> tuple[Ceiling, Ceiling]:
-        """Its two ceilings; nobody promised them, but nothing can be measured above them."""
-        owner = "the machine under the embedded region"
+        """The two of its disks; nobody promised them, but nothing can be measured above them."""
         return (
-            Ceiling(owner, "machine IOPS", MACHINE, self.iops, self.source, self.date),
-            Ceiling(owner, "machine throughput", MACHINE, self.throughput, self.source, self.date),
+            Ceiling(MACHINE_OWNER, "machine IOPS", MACHINE, self.iops, self.source, self.date),
+            Ceiling(MACHINE_OWNER, "machine throughput", MACHINE, self.throughput, self.source, self.date),
         )

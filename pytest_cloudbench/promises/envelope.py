@@ -8,13 +8,17 @@ different number of the load's own I/Os at each block size, and this is where th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from pytest_cloudbench.promises.ceilings import MACHINE, VOLUME, Ceiling, MachineLimits
 from pytest_cloudbench.promises.instances import InstanceLimits
 from pytest_cloudbench.promises.quantities import Iops, Rate, Size, Throughput, figure
-from pytest_cloudbench.promises.volume_types import SSD_IO_UNIT
+from pytest_cloudbench.promises.volume_types import HDD_IO_UNIT, SSD_IO_UNIT
 from pytest_cloudbench.promises.volumes import VolumeSpec, volume_ceilings
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["Ceiling", "Envelope", "Level", "MachineLimits", "storage_envelope"]
 
@@ -38,13 +42,15 @@ class Level:
 class Envelope:
     """The ceilings of one load: I/O of ``block_size``, random or ``sequential``.
 
-    ``io_unit`` is up to how many bytes count as one I/O. The order of ``ceilings`` does not matter.
+    ``io_unit`` is up to how many bytes count as one I/O, ``merging`` whether sequential I/O may fill whole
+    units. The order of ``ceilings`` does not matter.
     """
 
     ceilings: tuple[Ceiling, ...]
     block_size: Size
     sequential: bool
     io_unit: Size = SSD_IO_UNIT
+    merging: bool = True
 
     def __post_init__(self) -> None:
         if self.block_size.bytes <= 0:
@@ -87,10 +93,23 @@ class Envelope:
         return tuple(sorted(self.ceilings, key=lambda ceiling: self.iops_of(ceiling).per_second))
 
     @property
-    def promised(self) -> Envelope:
+    def promised(self) -> Self:
         """The envelope without the machine's own limits."""
-        kept = tuple(ceiling for ceiling in self.ceilings if ceiling.promised)
-        return Envelope(kept, self.block_size, self.sequential, self.io_unit)
+        return replace(self, ceilings=tuple(ceiling for ceiling in self.ceilings if ceiling.promised))
+
+    def of_mix(self, reads: float) -> Self:
+        """The envelope of a load of which this share, 0 to 1, are reads.
+
+        A limit of reads alone, or of writes alone, is left out where the load has none of them, and otherwise
+        stands for as much of the whole load as they allow.
+        """
+        kept = []
+        for ceiling in self.ceilings:
+            share = 1.0 if ceiling.of_reads is None else reads if ceiling.of_reads else 1 - reads
+            if share > 0:
+                limit = ceiling.limit if share == 1 else ceiling.limit / share
+                kept.append(replace(ceiling, limit=limit))
+        return replace(self, ceilings=tuple(kept))
 
     @property
     def machine(self) -> tuple[Ceiling, ...]:
@@ -124,19 +143,20 @@ class Envelope:
     def explain(self) -> list[str]:
         """One line per ceiling, lowest first: what it allows and how far above the lowest it lies."""
         lines = []
-        tied = len(self.binding) > 1
         for ceiling in self.ordered:
             iops, throughput = self.iops_of(ceiling), self.throughput_of(ceiling)
-            above = self._above_lowest(ceiling)
-            if above <= TIE:
-                place = "binds, tied" if tied else "binds"
-            elif above < 2:
-                place = f"{figure(above * 100, 0 if above > 0.1 else 1)} % above"
-            else:
-                place = f"{figure(above + 1, 1)} times the lowest"
-            line = f"{ceiling.label}: {iops} = {throughput} at {self.block_size} ({place})"
+            line = f"{ceiling.label}: {iops} = {throughput} at {self.block_size} ({self.place_of(ceiling)})"
             lines.append(f"{line}; {ceiling.note}" if ceiling.note else line)
         return lines
+
+    def place_of(self, ceiling: Ceiling) -> str:
+        """How far above the lowest ceiling one lies, in words: "binds", "77 % above"."""
+        above = self._above_lowest(ceiling)
+        if above <= TIE:
+            return "binds, tied" if len(self.binding) > 1 else "binds"
+        if above < 2:
+            return f"{figure(above * 100, 0 if above > 0.1 else 1)} % above"
+        return f"{figure(above + 1, 1)} times the lowest"
 
     def _above_lowest(self, ceiling: Ceiling) -> float:
         lowest, mine = self.iops_of(self.ordered[0]), self.iops_of(ceiling)
@@ -145,14 +165,15 @@ class Envelope:
         return mine / lowest - 1
 
     def _merges(self, ceiling: Ceiling) -> bool:
-        return self.sequential and self.block_size < self.io_unit and ceiling.scope != MACHINE
+        joins = self.sequential and self.merging
+        return joins and self.block_size < self.io_unit and ceiling.scope != MACHINE
 
     def _iops(self, ceiling: Ceiling, limit: Rate, *, merged: bool) -> Iops:
         if isinstance(limit, Throughput):
             return limit.in_ios_of(self.block_size)
         if ceiling.scope == MACHINE:
             return limit
-        if self.sequential and (merged or self.block_size > self.io_unit):
+        if self.sequential and self.merging and (merged or self.block_size > self.io_unit):
             # Neighbouring I/Os fill whole units, whatever their own size.
             return limit * (self.io_unit.bytes / self.block_size.bytes)
         return limit / -(-self.block_size.bytes // self.io_unit.bytes)
@@ -173,13 +194,27 @@ def storage_envelope(
     the limits of the machine under an embedded region, None everywhere else.
     """
     io_unit = min((spec.io_unit for _, spec in volumes), default=SSD_IO_UNIT)
-    shape = Envelope((), block_size, sequential, io_unit)
-    ceilings = [*volume_ceilings(volumes), *_mixed_ceiling(shape, volumes)]
+    merging = all(spec.merging for _, spec in volumes)
+    shape = Envelope((), block_size, sequential, io_unit, merging)
+    ceilings = [*_counted_ceilings(shape, volumes), *_mixed_ceiling(shape, volumes)]
     if instance is not None:
         ceilings += instance.ebs_ceilings()
     if machine is not None:
         ceilings += machine.ceilings()
-    return Envelope(tuple(ceilings), block_size, sequential, io_unit)
+    return Envelope(tuple(ceilings), block_size, sequential, io_unit, merging)
+
+
+def _counted_ceilings(shape: Envelope, volumes: Sequence[tuple[str, VolumeSpec]]) -> list[Ceiling]:
+    """The volumes' own two ceilings, or one where both say the same.
+
+    All that an HDD volume has is throughput, of which an I/O takes a whole unit. So only small random I/O
+    meets its IOPS before.
+    """
+    whole_units = shape.sequential or shape.block_size >= shape.io_unit
+    one_limit = whole_units and bool(volumes) and all(spec.io_unit == HDD_IO_UNIT for _, spec in volumes)
+    return [
+        ceiling for ceiling in volume_ceilings(volumes) if not (one_limit and isinstance(ceiling.limit, Iops))
+    ]
 
 
 def _mixed_ceiling(shape: Envelope, volumes: Sequence[tuple[str, VolumeSpec]]) -> list[Ceiling]:

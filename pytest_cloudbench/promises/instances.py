@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Any
 
 from pytest_cloudbench.promises.ceilings import INSTANCE, Ceiling
+from pytest_cloudbench.promises.credits import EBS_BURST_S, per_second
 from pytest_cloudbench.promises.instance_overrides import DATE_KEY, OVERRIDES, SOURCE_KEY
-from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput
+from pytest_cloudbench.promises.quantities import Bandwidth, Iops, Rate, Throughput
+from pytest_cloudbench.promises.recorded_limits import BadRecordedLimits, RecordedLimits
 
 __all__ = [
     "OVERRIDES",
@@ -43,8 +45,8 @@ class EbsCard:
 class NetworkCard:
     """One network card. ``performance`` is AWS's own wording, such as "Up to 10 Gigabit"."""
 
-    baseline: Throughput | None
-    peak: Throughput | None
+    baseline: Bandwidth | None
+    peak: Bandwidth | None
     performance: str
 
 
@@ -63,7 +65,8 @@ class InstanceLimits:
 
     ``ebs_baseline`` holds for good, ``ebs_maximum`` at least 30 minutes once in 24 hours; both are
     None for types without figures of their own (t2). ``ebs_optimised`` is "default", "supported" (the
-    figures hold only when it is switched on) or "unsupported".
+    figures hold only when it is switched on) or "unsupported". ``recorded`` are EBS limits that a test states
+    in place of the type's own. ``instance_store_nvme`` is whether its local disks are NVMe, and so are there unasked.
     """
 
     name: str
@@ -83,6 +86,8 @@ class InstanceLimits:
     memory_mib: int | None
     source: str
     date: str
+    recorded: RecordedLimits | None = None
+    instance_store_nvme: bool = True
 
     @classmethod
     def from_describe(
@@ -114,7 +119,7 @@ class InstanceLimits:
             ebs_cards=tuple(_ebs_cards(ebs.get("EbsCards") or ())),
             max_ebs_attachments=ebs.get("MaximumEbsAttachments"),
             nvme=nvme,
-            network_cards=tuple(_network_card(card) for card in network.get("NetworkCards") or ()),
+            network_cards=tuple(_network_card(card) for card in _by_index(network.get("NetworkCards"))),
             bandwidth_weightings=tuple(network.get("BandwidthWeightings") or ()),
             instance_store=tuple(
                 LocalDisk(int(disk["Count"]), int(disk["SizeInGB"]), str(disk["Type"]))
@@ -124,6 +129,7 @@ class InstanceLimits:
             memory_mib=(entry.get("MemoryInfo") or {}).get("SizeInMiB"),
             source=str(entry.get(SOURCE_KEY, source)),
             date=str(entry.get(DATE_KEY, date)),
+            instance_store_nvme=store.get("NvmeSupport") != "unsupported",
         )
 
     @property
@@ -146,21 +152,57 @@ class InstanceLimits:
         baseline = self.ebs_baseline or self.ebs_maximum
         return self._ceiling("EBS throughput", self.ebs_maximum.throughput, baseline.throughput)
 
+    def with_recorded(self, recorded: RecordedLimits | None) -> InstanceLimits:
+        """These limits with the EBS figures that were recorded in place of the type's own, for good.
+
+        Raises BadRecordedLimits where only one of the two was recorded and the type has none of its own.
+        """
+        if recorded is None:
+            return self
+        own = self.ebs_maximum
+        if own is None and (recorded.iops is None or recorded.throughput is None):
+            raise BadRecordedLimits(
+                f"{self.name} has no EBS figures of its own, so recorded limits must give both: {recorded} is one"
+            )
+        limit = EbsLimit(
+            recorded.iops or (own.iops if own else Iops(0)),
+            recorded.throughput or (own.throughput if own else Throughput(0)),
+        )
+        return replace(self, ebs_baseline=limit, ebs_maximum=limit, recorded=recorded)
+
     def ebs_ceilings(self) -> tuple[Ceiling, ...]:
         """Both EBS ceilings, IOPS first; empty where the type has no EBS figures."""
         return tuple(ceiling for ceiling in (self.ebs_iops, self.ebs_throughput) if ceiling is not None)
 
+    @property
+    def network_peak(self) -> Ceiling | None:
+        """The ceiling of its network while burst credits last, if it bursts; None without a figure."""
+        from pytest_cloudbench.promises.network import network_peak
+
+        return network_peak(self)
+
+    @property
+    def network_baseline(self) -> Ceiling | None:
+        """The ceiling of its network for good; None without a figure."""
+        from pytest_cloudbench.promises.network import network_baseline
+
+        return network_baseline(self)
+
     def _ceiling(self, quantity: str, maximum: Rate, baseline: Rate) -> Ceiling:
         bursts = maximum != baseline
+        recorded = self.recorded
+        stated = recorded is not None and maximum in (recorded.iops, recorded.throughput)
+        note = f"for at least 30 minutes once in 24 hours, then {baseline}" if bursts else ""
         return Ceiling(
             owner=self.name,
             quantity=quantity,
             scope=INSTANCE,
             limit=maximum,
-            source=self.source,
-            date=self.date,
+            source=recorded.source if recorded and stated else self.source,
+            date=recorded.date if recorded and stated else self.date,
             base=baseline if bursts else None,
-            note=f"for at least 30 minutes once in 24 hours, then {baseline}" if bursts else "",
+            note="as recorded, in place of what the type has today" if stated else note,
+            burst_credits=EBS_BURST_S * (per_second(maximum) - per_second(baseline)) if bursts else None,
         )
 
 
@@ -201,10 +243,14 @@ def _ebs_cards(cards: Iterable[Mapping[str, Any]]) -> Iterable[EbsCard]:
             yield EbsCard(int(card.get("EbsCardIndex", 0)), baseline, maximum)
 
 
+def _by_index(cards: Iterable[Mapping[str, Any]] | None) -> list[Mapping[str, Any]]:
+    return sorted(cards or (), key=lambda card: int(card.get("NetworkCardIndex", 0)))
+
+
 def _network_card(card: Mapping[str, Any]) -> NetworkCard:
     baseline, peak = card.get("BaselineBandwidthInGbps"), card.get("PeakBandwidthInGbps")
     return NetworkCard(
-        baseline=Throughput.from_gbit(float(baseline)) if baseline is not None else None,
-        peak=Throughput.from_gbit(float(peak)) if peak is not None else None,
+        baseline=Bandwidth.from_gbit(float(baseline)) if baseline is not None else None,
+        peak=Bandwidth.from_gbit(float(peak)) if peak is not None else None,
         performance=str(card.get("NetworkPerformance", "")),
     )

@@ -11,7 +11,11 @@ import math
 import re
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import overload
+from functools import total_ordering
+from typing import TYPE_CHECKING, overload
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 KIB = 1024
 MIB = 1024**2
@@ -128,33 +132,34 @@ class Iops:
         return Iops(self.per_second / other) if _is_number(other) else NotImplemented
 
 
-@dataclass(frozen=True, order=True)
+@total_ordering
+@dataclass(frozen=True, eq=False)
 class Throughput:
     """Bytes per second. Shown in MiB/s; made from and read in any unit by name."""
 
     bytes_per_second: float
 
     def __post_init__(self) -> None:
-        value = _checked_number(self.bytes_per_second, "Throughput", "bytes per second")
+        value = _checked_number(self.bytes_per_second, type(self).__name__, "bytes per second")
         object.__setattr__(self, "bytes_per_second", value)
 
     @classmethod
-    def from_mib(cls, mib_per_second: float) -> Throughput:
+    def from_mib(cls, mib_per_second: float) -> Self:
         """From MiB/s (1,048,576 bytes): the unit of EBS volumes."""
         return cls(mib_per_second * MIB)
 
     @classmethod
-    def from_mb(cls, mb_per_second: float) -> Throughput:
+    def from_mb(cls, mb_per_second: float) -> Self:
         """From MB/s (1,000,000 bytes): the unit of an instance's EBS limits."""
         return cls(mb_per_second * 1e6)
 
     @classmethod
-    def from_mbit(cls, mbit_per_second: float) -> Throughput:
+    def from_mbit(cls, mbit_per_second: float) -> Self:
         """From Mbit/s ("Mbps")."""
         return cls(mbit_per_second * 1e6 / 8)
 
     @classmethod
-    def from_gbit(cls, gbit_per_second: float) -> Throughput:
+    def from_gbit(cls, gbit_per_second: float) -> Self:
         """From Gbit/s: the unit of networks."""
         return cls(gbit_per_second * 1e9 / 8)
 
@@ -179,40 +184,98 @@ class Throughput:
         return self.bytes_per_second * 8 / 1e9
 
     def __str__(self) -> str:
-        return f"{self.number} MiB/s"
+        return f"{self.number} {self.unit}"
+
+    @property
+    def unit(self) -> str:
+        """The unit in which the figure is shown."""
+        return "MiB/s"
 
     @property
     def number(self) -> str:
         """The figure in MiB/s without its unit: "2,264.98"."""
         return figure(self.mib)
 
+    def beside(self, other: Throughput) -> str:
+        """The figure without its unit, in the unit in which ``other`` is shown."""
+        return other.showing(self.bytes_per_second)
+
+    def showing(self, bytes_per_second: float) -> str:
+        """Another figure, without its unit, in the unit in which this one is shown."""
+        return type(self)(bytes_per_second).number
+
     def in_ios_of(self, block_size: Size) -> Iops:
         """How many I/Os of ``block_size`` a second this throughput amounts to."""
         return Iops(self.bytes_per_second / block_size.bytes)
 
-    def __add__(self, other: Throughput) -> Throughput:
+    def __eq__(self, other: object) -> bool:
         if not isinstance(other, Throughput):
             return NotImplemented
-        return Throughput(self.bytes_per_second + other.bytes_per_second)
+        return self.bytes_per_second == other.bytes_per_second
 
-    def __sub__(self, other: Throughput) -> Throughput:
+    def __hash__(self) -> int:
+        return hash(("bytes per second", self.bytes_per_second))
+
+    def __lt__(self, other: Throughput) -> bool:
         if not isinstance(other, Throughput):
             return NotImplemented
-        return Throughput(self.bytes_per_second - other.bytes_per_second)
+        return self.bytes_per_second < other.bytes_per_second
 
-    def __mul__(self, factor: float) -> Throughput:
-        return Throughput(self.bytes_per_second * factor) if _is_number(factor) else NotImplemented
+    def __add__(self, other: Throughput) -> Self:
+        if not isinstance(other, Throughput):
+            return NotImplemented
+        return type(self)(self.bytes_per_second + other.bytes_per_second)
+
+    def __sub__(self, other: Throughput) -> Self:
+        if not isinstance(other, Throughput):
+            return NotImplemented
+        return type(self)(self.bytes_per_second - other.bytes_per_second)
+
+    def __mul__(self, factor: float) -> Self:
+        return type(self)(self.bytes_per_second * factor) if _is_number(factor) else NotImplemented
 
     __rmul__ = __mul__
 
     @overload
     def __truediv__(self, other: Throughput) -> float: ...
     @overload
-    def __truediv__(self, other: float) -> Throughput: ...
-    def __truediv__(self, other: Throughput | float) -> Throughput | float:
+    def __truediv__(self, other: float) -> Self: ...
+    def __truediv__(self, other: Throughput | float) -> Self | float:
         if isinstance(other, Throughput):
             return self.bytes_per_second / other.bytes_per_second
-        return Throughput(self.bytes_per_second / other) if _is_number(other) else NotImplemented
+        return type(self)(self.bytes_per_second / other) if _is_number(other) else NotImplemented
+
+
+class Bandwidth(Throughput):
+    """A throughput as network people write it: "4.97 Gbit/s", below 1 Gbit/s "450 Mbit/s".
+
+    The same quantity as `Throughput`: the two compare, add and divide by their bytes per second, and a
+    result is shown like the left of the two.
+    """
+
+    @classmethod
+    def of(cls, throughput: Throughput) -> Bandwidth:
+        """Any throughput, to be shown in bits."""
+        return cls(throughput.bytes_per_second)
+
+    @property
+    def unit(self) -> str:
+        """ "Gbit/s", or "Mbit/s" below 1 Gbit/s."""
+        # 999.96 Mbit/s would be rounded to 1,000.
+        return "Gbit/s" if abs(self.mbit) >= 999.95 else "Mbit/s"
+
+    @property
+    def number(self) -> str:
+        """The figure in its `unit`, without it: "4.97"."""
+        return self.showing(self.bytes_per_second)
+
+    def showing(self, bytes_per_second: float) -> str:
+        """Another figure, without its unit, in the unit in which this one is shown."""
+        mbit = bytes_per_second * 8 / 1e6
+        return figure(mbit / 1e3) if self.unit == "Gbit/s" else figure(mbit, 1)
+
+    def __repr__(self) -> str:
+        return f"Bandwidth(bytes_per_second={self.bytes_per_second!r})"
 
 
 Rate = Iops | Throughput

@@ -1,32 +1,18 @@
-"""Volume specs, and the rules that EBS applies to them before it makes a volume."""
+"""Volume specs, and what they promise."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from pytest_cloudbench.promises.ceilings import VOLUME, Ceiling
+from pytest_cloudbench.promises.credits import CreditRule, volume_credits
 from pytest_cloudbench.promises.quantities import Iops, Rate, Size, Throughput, figure
-from pytest_cloudbench.promises.volume_types import DATE, SOURCE, SSD_IO_UNIT, VOLUME_TYPES, VolumeType
+from pytest_cloudbench.promises.volume_rules import RuleBroken, volume_problems
+from pytest_cloudbench.promises.volume_types import SSD_IO_UNIT, VOLUME_TYPES
 
-
-@dataclass(frozen=True)
-class RuleBroken:
-    """One rule that a volume request breaks.
-
-    ``code`` is the error code with which EC2 refuses it, ``message`` the sentence with value and rule,
-    ``rule`` the rule alone; ``source`` and ``date`` say where the rule stands and when it was read.
-    """
-
-    code: str
-    message: str
-    rule: str
-    source: str = SOURCE
-    date: str = DATE
-
-    def __str__(self) -> str:
-        return self.message
+# A tag of this project: EBS itself knows only the units of its volume types and ignores it.
+IO_UNIT_TAG = "cloudbench:io-unit"
 
 
 class InvalidSpec(ValueError):
@@ -46,6 +32,7 @@ class VolumeSpec:
     ``requested_throughput_mib`` (MiB/s) are what the request says, None where it leaves them out.
     ``iops`` and ``throughput_mib`` are the figures that hold for good, ``burst_iops`` and
     ``burst_throughput_mib`` those that hold while credits last (equal where the type does not burst).
+    ``counted_in`` is an I/O unit other than the type's own, which an embedded region then counts in.
 
     Making a spec raises TypeError for values of the wrong kind only; `problems` tells which rules it
     breaks and `check` raises them.
@@ -55,6 +42,7 @@ class VolumeSpec:
     size_gib: int
     requested_iops: int | None = None
     requested_throughput_mib: int | None = None
+    counted_in: Size | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.type, str):
@@ -68,12 +56,20 @@ class VolumeSpec:
             if value is not None:
                 object.__setattr__(self, field, _whole(value, name, field.removeprefix("requested_"), unit))
 
+        if self.counted_in is not None:
+            object.__setattr__(self, "counted_in", _io_unit(self.counted_in, name))
+
     @classmethod
     def of(
-        cls, type: str, size_gib: int, iops: int | None = None, throughput_mib: float | None = None
+        cls,
+        type: str,
+        size_gib: int,
+        iops: int | None = None,
+        throughput_mib: float | None = None,
+        io_unit: str | int | Size | None = None,
     ) -> VolumeSpec:
         """A spec from plain values, as a marker or an API call names them."""
-        return cls(type, size_gib, iops, throughput_mib)  # type: ignore[arg-type]  # checked there
+        return cls(type, size_gib, iops, throughput_mib, io_unit)  # type: ignore[arg-type]  # checked there
 
     @property
     def iops(self) -> int | None:
@@ -99,6 +95,20 @@ class VolumeSpec:
         figures = self._figures(burst=True)
         return figures[1] if figures else None
 
+    def io_rate(self, *, burst: bool) -> Iops | None:
+        """As `iops` or `burst_iops`, exactly: an HDD volume's follow from its throughput and need not be whole."""
+        figures = self._figures(burst=burst)
+        if figures is None:
+            return None
+        if VOLUME_TYPES[self.type].is_hdd:
+            return Throughput.from_mib(figures[1]).in_ios_of(self.io_unit)
+        return Iops(figures[0])
+
+    @property
+    def credits(self) -> CreditRule | None:
+        """Its burst credits: how long a full bucket lasts, and what remains; None where it does not burst."""
+        return volume_credits(self)
+
     @property
     def size(self) -> Size:
         """The size as a quantity."""
@@ -106,13 +116,28 @@ class VolumeSpec:
 
     @property
     def io_unit(self) -> Size:
-        """Up to how many bytes count as one I/O: 256 KiB on SSD types, 1 MiB on HDD types."""
+        """Up to how many bytes count as one I/O: 256 KiB on SSD types, 1 MiB on HDD types, unless asked otherwise."""
         kind = VOLUME_TYPES.get(self.type)
-        return kind.io_unit if kind else SSD_IO_UNIT
+        return self.counted_in or (kind.io_unit if kind else SSD_IO_UNIT)
+
+    @property
+    def merging(self) -> bool:
+        """Whether small sequential I/O may be merged before it is counted: not where a unit was asked for.
+
+        EBS began to merge when it began to count in 256 KiB; a smaller unit stands for the time before.
+        """
+        return self.counted_in is None
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The tags by which an embedded region learns what CreateVolume has no parameter for."""
+        return {} if self.counted_in is None else {IO_UNIT_TAG: f"{figure(self.counted_in.kib)}k"}
 
     def problems(self) -> list[RuleBroken]:
         """Every rule of its type that this spec breaks; empty for a spec that EBS accepts."""
-        return volume_problems(self.type, self.size_gib, self.requested_iops, self.requested_throughput_mib)
+        return volume_problems(
+            self.type, self.size_gib, self.requested_iops, self.requested_throughput_mib, self.counted_in
+        )
 
     def check(self) -> VolumeSpec:
         """Itself, when it breaks no rule. Raises InvalidSpec with all sentences otherwise."""
@@ -128,6 +153,8 @@ class VolumeSpec:
             parts.append(f"{iops:,} IOPS")
         if throughput is not None and kind and (kind.takes_throughput or kind.is_hdd):
             parts.append(f"{figure(throughput)} MiB/s")
+        if self.counted_in is not None:
+            parts.append(f"counted in {self.counted_in}")
         return "/".join(parts)
 
     def _figures(self, *, burst: bool) -> tuple[int, float] | None:
@@ -143,30 +170,43 @@ class VolumeSpec:
         return held, throughput
 
 
-def gp3(*, size_gib: int, iops: int | None = None, throughput_mib: int | None = None) -> VolumeSpec:
+def gp3(
+    *,
+    size_gib: int,
+    iops: int | None = None,
+    throughput_mib: int | None = None,
+    io_unit: str | None = None,
+) -> VolumeSpec:
     """General purpose SSD: 3,000 IOPS and 125 MiB/s unless more is asked for.
 
-    ``gp3(size_gib=100, iops=6_000, throughput_mib=250)``
+    ``gp3(size_gib=100, iops=6_000, throughput_mib=250)``. ``io_unit`` as for `io1`.
     """
-    return VolumeSpec("gp3", size_gib, iops, throughput_mib)
+    return VolumeSpec.of("gp3", size_gib, iops, throughput_mib, io_unit)
 
 
-def gp2(*, size_gib: int) -> VolumeSpec:
-    """General purpose SSD of the older kind: 3 IOPS per GiB, at least 100, bursting to 3,000."""
-    return VolumeSpec("gp2", size_gib)
+def gp2(*, size_gib: int, io_unit: str | None = None) -> VolumeSpec:
+    """General purpose SSD of the older kind: 3 IOPS per GiB, at least 100, bursting to 3,000.
+
+    ``io_unit`` as for `io1`.
+    """
+    return VolumeSpec.of("gp2", size_gib, io_unit=io_unit)
 
 
-def io1(*, size_gib: int, iops: int) -> VolumeSpec:
-    """Provisioned IOPS SSD of the older kind: up to 50 IOPS per GiB and 64,000."""
-    return VolumeSpec("io1", size_gib, _required(iops, "io1"))
+def io1(*, size_gib: int, iops: int, io_unit: str | None = None) -> VolumeSpec:
+    """Provisioned IOPS SSD of the older kind: up to 50 IOPS per GiB and 64,000.
+
+    ``io_unit="16k"`` has an embedded region count an I/O of more than 16 KiB as several, and merge none, as
+    EBS did in 2012; AWS ignores it and counts up to 256 KiB as one.
+    """
+    return VolumeSpec.of("io1", size_gib, _required(iops, "io1"), io_unit=io_unit)
 
 
-def io2(*, size_gib: int, iops: int) -> VolumeSpec:
+def io2(*, size_gib: int, iops: int, io_unit: str | None = None) -> VolumeSpec:
     """Provisioned IOPS SSD (Block Express): up to 1,000 IOPS per GiB and 256,000.
 
-    ``io2(size_gib=80, iops=80_000)``
+    ``io2(size_gib=80, iops=80_000)``. ``io_unit`` as for `io1`.
     """
-    return VolumeSpec("io2", size_gib, _required(iops, "io2"))
+    return VolumeSpec.of("io2", size_gib, _required(iops, "io2"), io_unit=io_unit)
 
 
 def st1(*, size_gib: int) -> VolumeSpec:
@@ -177,26 +217,6 @@ def st1(*, size_gib: int) -> VolumeSpec:
 def sc1(*, size_gib: int) -> VolumeSpec:
     """Cold HDD: 12 MiB/s per TiB, bursting to 80 per TiB, at most 250."""
     return VolumeSpec("sc1", size_gib)
-
-
-def volume_problems(
-    type: str, size_gib: int | None, iops: int | None = None, throughput_mib: float | None = None
-) -> list[RuleBroken]:
-    """Every rule that a request for such a volume breaks, in the order in which EBS looks.
-
-    ``size_gib`` in GiB, ``throughput_mib`` in MiB/s; None is a figure that the request leaves out.
-    """
-    kind = VOLUME_TYPES.get(type)
-    if kind is None:
-        near = get_close_matches(str(type), VOLUME_TYPES, n=1)
-        rule = f"volume types are {', '.join(sorted(VOLUME_TYPES))}"
-        hint = f"; did you mean {near[0]}?" if near else ""
-        return [RuleBroken("UnknownVolumeType", f"{type!r} is not a volume type: {rule}{hint}", rule)]
-    return [
-        *_size_problems(kind, size_gib),
-        *_iops_problems(kind, size_gib, iops),
-        *_throughput_problems(kind, iops, throughput_mib),
-    ]
 
 
 def volume_ceilings(volumes: Sequence[tuple[str, VolumeSpec]]) -> tuple[Ceiling, ...]:
@@ -225,13 +245,14 @@ def volume_ceilings(volumes: Sequence[tuple[str, VolumeSpec]]) -> tuple[Ceiling,
             base=base if limit != base else None,
             detail=detail,
             note=f"while burst credits last, then {base}" if limit != base else "",
+            burst_credits=_credits_of(specs, limit) if limit != base else None,
         )
 
     return (
         ceiling(
             "volume IOPS",
-            Iops(sum(spec.burst_iops or 0 for spec in specs)),
-            Iops(sum(spec.iops or 0 for spec in specs)),
+            sum((spec.io_rate(burst=True) or Iops(0) for spec in specs), Iops(0)),
+            sum((spec.io_rate(burst=False) or Iops(0) for spec in specs), Iops(0)),
         ),
         ceiling(
             "volume throughput",
@@ -239,6 +260,22 @@ def volume_ceilings(volumes: Sequence[tuple[str, VolumeSpec]]) -> tuple[Ceiling,
             Throughput.from_mib(sum(spec.throughput_mib or 0 for spec in specs)),
         ),
     )
+
+
+def _credits_of(specs: Sequence[VolumeSpec], like: Rate) -> float | None:
+    """What the buckets of volumes hold together, in I/Os or bytes as ``like`` is counted; None where not known."""
+    total = 0.0
+    for spec in specs:
+        rule = spec.credits
+        if rule is None:
+            return None
+        if isinstance(rule.peak, type(like)):
+            total += rule.capacity
+        elif isinstance(rule.peak, Throughput):
+            total += rule.capacity / spec.io_unit.bytes  # an HDD's I/O takes whole units
+        else:
+            return None
+    return total
 
 
 def _owner(volumes: Sequence[tuple[str, VolumeSpec]]) -> tuple[str, str]:
@@ -251,81 +288,17 @@ def _owner(volumes: Sequence[tuple[str, VolumeSpec]]) -> tuple[str, str]:
     return f"{len(volumes)} {'/'.join(types)} volumes", " + ".join(counted)
 
 
-def _size_problems(kind: VolumeType, size_gib: int | None) -> list[RuleBroken]:
-    low, high = kind.size_range
-    rule = f"{kind.name} volumes are {low:,} to {high:,} GiB"
-    if size_gib is None:
-        return [_broken(kind, "MissingParameter", "the request names no size", rule)]
-    if size_gib < low:
-        return [_broken(kind, "InvalidParameterValue", f"a size of {size_gib:,} GiB is too small", rule)]
-    if size_gib > high:
-        return [_broken(kind, "InvalidParameterValue", f"a size of {size_gib:,} GiB is too large", rule)]
-    return []
-
-
-def _iops_problems(kind: VolumeType, size_gib: int | None, iops: int | None) -> list[RuleBroken]:
-    if kind.iops_range is None:
-        if iops is None:
-            return []
-        rule = f"{kind.name} volumes take no IOPS figure: it follows from the size"
-        return [_broken(kind, "InvalidParameterCombination", f"{iops:,} IOPS were asked for", rule)]
-    low, high = kind.iops_range
-    rule = f"{kind.name} volumes take {low:,} to {high:,} IOPS"
-    if iops is None:
-        if kind.iops_default is not None:
-            return []
-        return [_broken(kind, "MissingParameter", "the request names no IOPS", rule)]
-    if iops < low:
-        return [_broken(kind, "InvalidParameterValue", f"{iops:,} IOPS are too few", rule)]
-    found = []
-    if iops > high:
-        found.append(_broken(kind, "InvalidParameterValue", f"{iops:,} IOPS are too many", rule))
-    if size_gib is not None and size_gib > 0 and kind.iops_per_gib is not None:
-        most = max(kind.iops_free_of_ratio, kind.iops_per_gib * size_gib)
-        if iops > most:
-            per_gib = f"{kind.name} volumes take at most {kind.iops_per_gib:,} IOPS per GiB"
-            what = f"{iops:,} IOPS on {size_gib:,} GiB are {figure(iops / size_gib)} per GiB"
-            found.append(_broken(kind, "InvalidParameterValue", what, f"{per_gib}, here {most:,}"))
-    return found
-
-
-def _throughput_problems(
-    kind: VolumeType, iops: int | None, throughput_mib: float | None
-) -> list[RuleBroken]:
-    if throughput_mib is None:
-        return []
-    asked = f"{figure(throughput_mib)} MiB/s"
-    if kind.throughput_range is None:
-        rule = "only gp3 volumes take a throughput figure"
-        return [_broken(kind, "InvalidParameterCombination", f"{asked} were asked for of {kind.name}", rule)]
-    low, high = kind.throughput_range
-    rule = f"{kind.name} volumes take {low:,} to {high:,} MiB/s"
-    if throughput_mib < low:
-        return [_broken(kind, "InvalidParameterValue", f"{asked} are too few", rule)]
-    found = []
-    if throughput_mib > high:
-        found.append(_broken(kind, "InvalidParameterValue", f"{asked} are too many", rule))
-    effective = iops if iops is not None else kind.iops_default
-    if kind.throughput_per_iops is not None and effective is not None and effective > 0:
-        most = kind.throughput_per_iops * effective
-        if throughput_mib > most:
-            rule = (
-                f"{kind.name} volumes take at most {kind.throughput_per_iops} MiB/s per IOPS, "
-                f"here {figure(most)} MiB/s"
-            )
-            what = f"{asked} with {effective:,} IOPS are {throughput_mib / effective:.3f} per IOPS"
-            found.append(_broken(kind, "InvalidParameterValue", what, rule))
-    return found
-
-
-def _broken(kind: VolumeType, code: str, what: str, rule: str) -> RuleBroken:
-    return RuleBroken(code, f"{what}: {rule}", rule, kind.source, kind.date)
-
-
 def _required(iops: int, name: str) -> int:
     if iops is None:
         raise TypeError(f"an {name} volume needs its IOPS: {name}(size_gib=..., iops=...)")
     return iops
+
+
+def _io_unit(value: object, name: str) -> Size:
+    try:
+        return Size.parse(value)  # type: ignore[arg-type]  # checked there
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"io_unit of a {name} volume is a size such as '16k': {error}") from None
 
 
 def _whole(value: object, name: str, field: str, unit: str) -> int:

@@ -62,6 +62,13 @@ def mean_rates(obs: Observation) -> Rates:
     return Rates(Iops(obs.iops), Throughput.from_mib(obs.throughput_mib))
 
 
+def rates_of(obs: Observation, rate: Rate) -> Rates:
+    """One rate of a run both ways, through its block size."""
+    if isinstance(rate, Iops):
+        return Rates(rate, rate.at(obs.block_size))
+    return Rates(rate.in_ios_of(obs.block_size), rate)
+
+
 def nearest_level(envelope: Envelope, ceiling: Ceiling, rates: Rates) -> tuple[Level, float]:
     """The level of a ceiling that lies nearest to a rate, and their distance as a share of the level.
 
@@ -144,7 +151,7 @@ def few_outstanding(obs: Observation, rate: Rate) -> str | None:
     at_latency = f" (mean latency {duration(latency)})" if known else ""
     return (
         f"the load kept only {kept} outstanding{at_latency}, at least {needed:,} are needed to ask for "
-        f"{rate}: raise iodepth or numjobs"
+        f"{rate}: raise {getattr(obs, 'more_load_by', 'iodepth or numjobs')}"
     )
 
 
@@ -201,7 +208,8 @@ def why_short(obs: Observation, rates: Rates, asked: Rate, *, but: Sequence[Ceil
 
 def _why_unbound(obs: Observation, measured: Rate, asked: Rate, suspects: Sequence[Bound]) -> Reason:
     """Why a rate stayed low that no promised ceiling is shown to have held; suspects only lie near it."""
-    if text := few_outstanding(obs, asked):
+    # What reached the machine's own level did not want for I/Os, however few they were.
+    if not machine_is_near(obs, measured) and (text := few_outstanding(obs, asked)):
         return Reason(Outcome.INCONCLUSIVE, text)
     if machine_level(obs.envelope, asked) is not None:
         text = _machine_text(obs, measured)

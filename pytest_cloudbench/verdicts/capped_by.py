@@ -28,10 +28,14 @@ from pytest_cloudbench.verdicts.attribution import (
     why_short,
 )
 from pytest_cloudbench.verdicts.details import details_of, not_measured
+from pytest_cloudbench.verdicts.little import inconsistent
+from pytest_cloudbench.verdicts.network.capped_by import network_capped_by
+from pytest_cloudbench.verdicts.network.observation import NetworkObservation, is_network
 from pytest_cloudbench.verdicts.observation import Observation, generator_load, rate_asked
 from pytest_cloudbench.verdicts.steadiness import FEWEST_SAMPLES, full_samples
 from pytest_cloudbench.verdicts.targets import as_ceilings, as_rate_or_ceiling, checked_within, plain, ratio
 from pytest_cloudbench.verdicts.throttling import acted
+from pytest_cloudbench.verdicts.timeline import as_storage
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import (
     Named,
@@ -76,7 +80,10 @@ class _Doubt:
 
 
 def capped_by(
-    obs: Observation, ceiling: Ceiling | Iops | Throughput | str, *, within: float = 0.05
+    obs: Observation | NetworkObservation,
+    ceiling: Ceiling | Iops | Throughput | str,
+    *,
+    within: float = 0.05,
 ) -> Verdict:
     """Judge whether ``ceiling`` is what held a run back.
 
@@ -84,8 +91,18 @@ def capped_by(
     ("2,375 MB/s"), which stands for every promised ceiling of that figure. Held when the rate lies
     within ``within`` of it on either side and nothing else can be the cause.
 
+    A run over a network is judged by `network_capped_by`.
+
     Raises TypeError for a ceiling without a unit, ValueError for a tolerance outside 0 to 1.
     """
+    if is_network(obs):
+        return network_capped_by(obs, ceiling, within=within)
+    return _storage_capped_by(as_storage(obs), ceiling, within)
+
+
+def _storage_capped_by(
+    obs: Observation, ceiling: Ceiling | Iops | Throughput | str, within: float
+) -> Verdict:
     tolerated = checked_within(within)
     target = as_rate_or_ceiling(ceiling, "capped_by")
     envelope = obs.envelope or Envelope((), obs.block_size, obs.sequential)
@@ -102,7 +119,7 @@ def capped_by(
         found = tuple(bound_by)
         return Verdict(outcome, sentence, promise, claim.asked, claim.measured, found, machine, details)
 
-    if sentence := not_measured(claim.measured):
+    if sentence := not_measured(claim.measured) or inconsistent(obs):
         return verdict(Outcome.INCONCLUSIVE, sentence.removeprefix("inconclusive: "))
     if ratio(claim.measured, highest) > (1 + tolerated) * (1 + _ROUNDING):
         return verdict(Outcome.VIOLATED, _above(claim, highest))

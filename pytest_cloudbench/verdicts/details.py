@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from pytest_cloudbench.promises.quantities import Iops, Rate
+from pytest_cloudbench.verdicts.little import in_flight
 from pytest_cloudbench.verdicts.observation import Observation, generator_load, rate_asked
 from pytest_cloudbench.verdicts.steadiness import full_samples, steadiness
 from pytest_cloudbench.verdicts.targets import plain
@@ -39,6 +40,7 @@ def details_of(obs: Observation, *, within: float, asked: Rate, measured: Rate) 
         "runtime_s": obs.runtime_s,
         "outstanding_asked": obs.outstanding_asked,
         "outstanding_mean": obs.iops * latency if known else None,
+        "outstanding": check.text if (check := in_flight(obs)) is not None else None,
         "rate_asked": str(own) if own is not None else None,
         "first_half": halves.first_half,
         "second_half": halves.second_half,

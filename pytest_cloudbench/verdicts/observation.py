@@ -23,20 +23,24 @@ class GeneratorLoad:
     cpus: int | None = None
 
 
-class SeriesView(Protocol):
-    """A time series of rates, reads and writes together; about one sample a second."""
+class RateSeries(Protocol):
+    """A time series of rates; about one sample a second."""
 
     @property
     def seconds(self) -> Sequence[float]:
         """When each interval ended, in seconds from the start."""
 
     @property
-    def iops(self) -> Sequence[Iops]:
-        """The IOPS of each interval."""
-
-    @property
     def throughput(self) -> Sequence[Throughput]:
         """The throughput of each interval."""
+
+
+class SeriesView(RateSeries, Protocol):
+    """A time series of I/O, reads and writes together."""
+
+    @property
+    def iops(self) -> Sequence[Iops]:
+        """The IOPS of each interval."""
 
 
 class Observation(Protocol):
@@ -44,7 +48,8 @@ class Observation(Protocol):
 
     Two attributes are looked for besides and may be missing or None: ``generator`` (a
     `GeneratorLoad`) and ``rate_asked`` (an Iops or Throughput to which the job itself limited its
-    load, jobs and directions summed).
+    load, jobs and directions summed). A third may be missing: ``more_load_by``, the options to raise for
+    more outstanding I/O where they are not fio's.
     """
 
     @property

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
-from statistics import NormalDist, fmean
+from statistics import fmean
 from typing import Any
 
 from pytest_cloudbench.promises.ceilings import Ceiling
 from pytest_cloudbench.promises.envelope import Envelope
 from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput
-from pytest_cloudbench.verdicts.attribution import NEAR, Rates, mean_rates, why_short
+from pytest_cloudbench.verdicts.attribution import NEAR, Rates, mean_rates, rates_of, why_short
 from pytest_cloudbench.verdicts.details import details_of, not_measured
+from pytest_cloudbench.verdicts.little import inconsistent
+from pytest_cloudbench.verdicts.network.observation import NetworkObservation, is_network
+from pytest_cloudbench.verdicts.network.reaches import network_reaches
 from pytest_cloudbench.verdicts.observation import Observation
 from pytest_cloudbench.verdicts.steadiness import full_samples
 from pytest_cloudbench.verdicts.targets import as_rate_or_ceiling, checked_share, checked_within, plain, ratio
+from pytest_cloudbench.verdicts.time_share import time_share, too_few, wilson_interval
+from pytest_cloudbench.verdicts.timeline import as_storage
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import at_least, percent, tolerance
 
-FEWEST_SAMPLES = 5
-CONFIDENCE = 0.95
+__all__ = ["reaches", "wilson_interval"]
+
 # Binary fractions: 0.9 x 80,000 must not miss 72,000 by a rounding error.
 _ROUNDING = 1e-9
 
 
 def reaches(
-    obs: Observation,
+    obs: Observation | NetworkObservation,
     target: Ceiling | Iops | Throughput | str,
     *,
     within: float = 0.10,
@@ -41,8 +45,18 @@ def reaches(
     A shortfall is violated when a promised ceiling explains it or nothing does, and inconclusive when
     the load, its generator or the machine under an embedded region was the limit.
 
+    A run over a network is judged by `network_reaches`.
+
     Raises TypeError for a target without a unit, ValueError for a tolerance or share outside 0 to 1.
     """
+    if is_network(obs):
+        return network_reaches(obs, target, within=within, share=share)
+    return _storage_reaches(as_storage(obs), target, within, share)
+
+
+def _storage_reaches(
+    obs: Observation, target: Ceiling | Iops | Throughput | str, within: float, share: float | None
+) -> Verdict:
     tolerated = checked_within(within)
     wanted_share = None if share is None else checked_share(share)
     found = as_rate_or_ceiling(target, "reaches")
@@ -55,6 +69,9 @@ def reaches(
         promise += f" for {tolerance(wanted_share)} of the time"
     details = details_of(obs, within=tolerated, asked=asked, measured=measured)
     if sentence := not_measured(measured):
+        return Verdict(Outcome.INCONCLUSIVE, sentence, promise, asked, measured, details=details)
+    if text := inconsistent(obs):
+        sentence = f"inconclusive: {text}"
         return Verdict(Outcome.INCONCLUSIVE, sentence, promise, asked, measured, details=details)
     if wanted_share is not None:
         return _judge_share(obs, asked, tolerated, wanted_share, _draft(promise, asked, measured, details))
@@ -69,17 +86,6 @@ def reaches(
     )
 
 
-def wilson_interval(good: int, samples: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """The Wilson score interval of a share of ``good`` among ``samples`` (at least 1), as shares of 1."""
-    z = NormalDist().inv_cdf(0.5 + confidence / 2)
-    share, spread = good / samples, z * z / samples
-    centre = (share + spread / 2) / (1 + spread)
-    half = z * math.sqrt(share * (1 - share) / samples + spread / (4 * samples)) / (1 + spread)
-    return (0.0 if good == 0 else max(0.0, centre - half)), (
-        1.0 if good == samples else min(1.0, centre + half)
-    )
-
-
 def _draft(promise: str, asked: Rate, measured: Rate, details: dict[str, Any]) -> Verdict:
     return Verdict(Outcome.INCONCLUSIVE, "inconclusive", promise, asked, measured, details=details)
 
@@ -87,25 +93,15 @@ def _draft(promise: str, asked: Rate, measured: Rate, details: dict[str, Any]) -
 def _judge_share(obs: Observation, asked: Rate, within: float, share: float, draft: Verdict) -> Verdict:
     samples = full_samples(obs.series, asked)
     floor = asked * (1 - within)
-    if len(samples) < FEWEST_SAMPLES:
-        sentence = (
-            f"inconclusive: {len(samples)} one-second samples are too few to judge a share of "
-            f"{tolerance(share)} of the time, at least {FEWEST_SAMPLES} are needed: lengthen runtime"
-        )
-        return replace(draft, sentence=sentence)
-    short = [value for value in samples if value < plain(floor) * (1 - _ROUNDING)]
-    good = len(samples) - len(short)
-    low, high = wilson_interval(good, len(samples))
-    details = {**draft.details, "share": good / len(samples), "share_wanted": share}
-    details |= {"share_interval": [low, high], "samples": len(samples)}
-    figures = (
-        f"{percent(good / len(samples), share, 1.0)} of {len(samples):,} one-second samples at or above "
-        f"{floor} (95 % interval {percent(low, share)} to {percent(high, share)})"
-    )
-    if high >= share:
+    if sentence := too_few(samples, share):
+        return replace(draft, sentence=f"inconclusive: {sentence}")
+    found = time_share(samples, plain(floor) * (1 - _ROUNDING))
+    details = {**draft.details, **found.details(share)}
+    figures = found.text(floor, share)
+    if found.high >= share:
         sentence = f"held: {figures}, consistent with {tolerance(share)}"
         return replace(draft, outcome=Outcome.HELD, sentence=sentence, details=details)
-    reason = why_short(obs, _rates_of(fmean(short), asked, obs), asked)
+    reason = why_short(obs, rates_of(obs, type(asked)(fmean(found.short))), asked)
     sentence = (
         f"{reason.outcome.value}: {figures}, not consistent with {tolerance(share)}; "
         f"those below: {reason.text}"
@@ -118,13 +114,6 @@ def _judge_share(obs: Observation, asked: Rate, within: float, share: float, dra
         machine_limited=reason.machine_limited,
         details=details,
     )
-
-
-def _rates_of(value: float, asked: Rate, obs: Observation) -> Rates:
-    if isinstance(asked, Iops):
-        return Rates(Iops(value), Iops(value).at(obs.block_size))
-    throughput = Throughput(value)
-    return Rates(throughput.in_ios_of(obs.block_size), throughput)
 
 
 def _asked_rate(target: Ceiling | Rate, obs: Observation) -> Rate:

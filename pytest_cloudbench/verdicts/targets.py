@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
-from pytest_cloudbench.promises.ceilings import GIVEN, Ceiling
+from pytest_cloudbench.promises.ceilings import FLOW, GIVEN, VOLUME, Ceiling
 from pytest_cloudbench.promises.envelope import TIE, Envelope
+from pytest_cloudbench.promises.network import BASELINE, PEAK
 from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput, figure, parse_rate
 
 EXAMPLES = (
@@ -14,31 +15,56 @@ EXAMPLES = (
 )
 
 
-def as_rate_or_ceiling(target: object, call: str) -> Ceiling | Rate:
-    """A ceiling or a typed rate from what the caller gave.
+NETWORK_EXAMPLES = (
+    "a ceiling such as ec2_pair.client.network_peak or ec2_pair.client.network_baseline, "
+    "or a rate with its unit such as '9.5 Gbit/s'"
+)
 
-    Raises TypeError for a bare number or anything else without a unit, ValueError for a text that is
-    no rate and for a rate that is not above zero.
+
+def as_rate_or_ceiling(target: object, call: str, *, network: bool = False) -> Ceiling | Rate:
+    """A ceiling or a typed rate from what the caller gave, of a storage run or one over a ``network``.
+
+    Raises TypeError for a bare number or anything else without a unit and for what is of the other kind
+    of run, ValueError for a text that is no rate and for a rate that is not above zero.
     """
     if isinstance(target, str):
         target = parse_rate(target)
+    examples = NETWORK_EXAMPLES if network else EXAMPLES
     if isinstance(target, bool) or not isinstance(target, (int, float, Ceiling, Iops, Throughput)):
         if target is None:
             raise TypeError(
                 f"{call}(None): there is no such ceiling here (this instance type or volume has no such "
-                f"figure); pass {EXAMPLES}"
+                f"figure); pass {examples}"
             )
-        raise TypeError(f"{call}({target!r}) is no rate: pass {EXAMPLES}")
+        raise TypeError(f"{call}({target!r}) is no rate: pass {examples}")
     if isinstance(target, (int, float)):
         number = figure(float(target))
+        if network:
+            raise TypeError(
+                f"{call}({target!r}) has no unit: write {call}('{number} Gbit/s'), or pass {examples}"
+            )
         raise TypeError(
             f"{call}({target!r}) has no unit: write {call}('{number} IOPS') or {call}('{number} MiB/s'), "
             f"or pass a ceiling such as ebs_volume.iops"
         )
+    if is_of_network(target) not in (None, network):
+        kind = "a network" if network else "storage"
+        raise TypeError(f"{call}({target}): that is no limit or rate of {kind}; pass {examples}")
     rate = target.limit if isinstance(target, Ceiling) else target
     if not plain(rate) > 0 or not math.isfinite(plain(rate)):
         raise ValueError(f"{call}({rate}): the rate must be a finite figure above zero")
     return target
+
+
+def is_of_network(target: Ceiling | Rate) -> bool | None:
+    """Whether a target can be of a network alone (True), of storage alone (False), or of either (None)."""
+    if isinstance(target, Iops) or (isinstance(target, Ceiling) and target.of_iops):
+        return False
+    if not isinstance(target, Ceiling):
+        return None
+    if target.scope == FLOW or target.quantity in (PEAK, BASELINE):
+        return True
+    return False if target.scope == VOLUME or target.quantity.startswith("EBS") else None
 
 
 def as_ceilings(target: Ceiling | Rate, envelope: Envelope | None) -> tuple[Ceiling, ...]:

@@ -32,6 +32,8 @@ def tolerance(share: float) -> str:
 
 def of(measured: Rate, asked: Rate) -> str:
     """Both figures with one unit: "9,061 of 80,000 IOPS"."""
+    if isinstance(measured, Throughput) and isinstance(asked, Throughput):
+        return f"{measured.beside(asked)} of {asked}"
     return f"{measured.number} of {asked}"
 
 

@@ -85,6 +85,34 @@ def test_small_sequential_io_merges_but_may_not():
     assert len(envelope(None, [("v", gp3(size_gib=100))], "32k").levels_of(iops)) == 1
 
 
+@pytest.mark.parametrize("sequential", [False, True])
+@pytest.mark.parametrize(
+    ("block", "ios"),
+    [("4k", 1_000), ("8k", 1_000), ("16k", 1_000), ("24k", 500), ("64k", 250), ("256k", 62.5)],
+)
+def test_a_volume_counted_in_16_kib_splits_what_is_larger_and_merges_nothing(block, ios, sequential):
+    volumes = [("vol-0abc", io1(size_gib=100, iops=1_000, io_unit="16k"))]
+    found = envelope(C5, volumes, block, sequential)
+    assert found.limit_iops == Iops(ios)
+    assert {level.how for level in found.levels_of(found.binding[0])} == {""}
+    five = envelope(C5, volumes * 5, block, sequential)
+    assert five.limit_iops == Iops(5 * ios)
+
+
+@pytest.mark.parametrize(("block", "sequential"), [("1m", True), ("1m", False), ("64k", True)])
+def test_an_hdd_volume_has_one_limit_at_whole_units(block, sequential):
+    found = envelope(C5, [("vol-0abc", st1(size_gib=500))], block, sequential)
+    assert [ceiling.quantity for ceiling in found.binding] == ["volume throughput"]
+    assert found.limit_throughput.mib == pytest.approx(250 * 500 / 1024)
+    assert found.binding[0].base.mib == pytest.approx(40 * 500 / 1024)
+
+
+def test_small_random_io_on_an_hdd_volume_takes_a_whole_unit_each():
+    found = envelope(C5, [("vol-0abc", st1(size_gib=500))], "64k")
+    assert [ceiling.quantity for ceiling in found.binding] == ["volume IOPS"]
+    assert found.limit_iops.per_second == pytest.approx(250 * 500 / 1024)
+
+
 def test_hdd_io_counts_by_the_mebibyte():
     found = envelope(None, [("v", st1(size_gib=16_384))], "4k")
     assert found.io_unit == Size.parse("1m")

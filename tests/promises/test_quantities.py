@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cloudbench.promises.quantities import Iops, Size, Throughput, figure, parse_rate
+from pytest_cloudbench.promises.quantities import Bandwidth, Iops, Size, Throughput, figure, parse_rate
 
 rates = st.floats(min_value=0.01, max_value=1e12, allow_nan=False)
 
@@ -58,6 +58,12 @@ def test_a_rate_that_is_no_text_is_a_type_error():
         (Throughput.from_mb(2_375), "2,264.98 MiB/s"),
         (Throughput.from_mib(4_000), "4,000 MiB/s"),
         (Throughput.from_mib(0.0042), "0.0042 MiB/s"),
+        (Bandwidth.from_gbit(4.9667), "4.97 Gbit/s"),
+        (Bandwidth.from_gbit(10), "10 Gbit/s"),
+        (Bandwidth.from_mbit(450), "450 Mbit/s"),
+        (Bandwidth.from_mbit(0.064), "0.064 Mbit/s"),
+        (Bandwidth.from_mbit(999.96), "1 Gbit/s"),
+        (Bandwidth(0), "0 Mbit/s"),
         (Size.from_gib(80), "80 GiB"),
         (Size.parse("4k"), "4 KiB"),
         (Size.parse("500m"), "500 MiB"),
@@ -166,3 +172,53 @@ def test_iops_and_throughput_convert_through_a_block_size(value, block):
 @given(st.floats(min_value=1e-9, max_value=1e15))
 def test_no_figure_that_is_not_zero_reads_as_zero(value):
     assert float(figure(value).replace(",", "")) > 0
+
+
+def test_a_bandwidth_is_a_throughput_shown_in_bits():
+    bits, plain = Bandwidth.from_gbit(5), Throughput(625_000_000)
+    assert bits == plain
+    assert plain == bits
+    assert hash(bits) == hash(plain)
+    assert {plain: "found"}[bits] == "found"
+    assert repr(bits) == "Bandwidth(bytes_per_second=625000000.0)"
+    assert str(Bandwidth.of(plain)) == "5 Gbit/s"
+    assert bits != 625_000_000
+    assert bits != Iops(625_000_000)
+
+
+def test_a_bandwidth_stays_one_in_arithmetic():
+    bits, plain = Bandwidth.from_gbit(5), Throughput.from_gbit(2)
+    for result in (bits + plain, bits - plain, bits * 2, 2 * bits, bits / 2):
+        assert type(result) is Bandwidth
+    for result in (plain + bits, plain - bits, plain * 2, 2 * plain, plain / 2):
+        assert type(result) is Throughput
+    assert bits / plain == pytest.approx(2.5)
+    with pytest.raises(TypeError):
+        bits + Iops(1)
+    with pytest.raises(TypeError):
+        bits < Iops(1)  # noqa: B015
+    with pytest.raises(TypeError, match="Bandwidth takes a number of bytes per second"):
+        Bandwidth("5")
+
+
+def test_figures_are_shown_beside_each_other_in_one_unit():
+    fast, slow = Bandwidth.from_gbit(10), Bandwidth.from_mbit(450)
+    assert f"{slow.beside(fast)} of {fast}" == "0.45 of 10 Gbit/s"
+    assert f"{fast.beside(slow)} of {slow}" == "10,000 of 450 Mbit/s"
+    assert fast.beside(Throughput.from_mib(5)) == fast.number.replace("10", "1,192.09")
+
+
+@given(rates, rates)
+def test_bandwidths_and_throughputs_are_ordered_by_their_bytes(one, other):
+    for left in (Bandwidth(one), Throughput(one)):
+        for right in (Bandwidth(other), Throughput(other)):
+            assert (left < right, left <= right) == (one < other, one <= other)
+            assert (left > right, left >= right) == (one > other, one >= other)
+            assert (left == right) == (one == other)
+            assert left != right or hash(left) == hash(right)
+
+
+@given(rates)
+def test_a_bandwidth_survives_writing_and_reading_to_its_last_shown_digit(value):
+    shown = parse_rate(str(Bandwidth(value)))
+    assert shown.mbit == pytest.approx(Bandwidth(value).mbit, abs=0.05, rel=0.0051)

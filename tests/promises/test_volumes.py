@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from pytest_cloudbench import InvalidSpec, VolumeSpec, gp2, gp3, io1, io2, sc1, st1
 from pytest_cloudbench.promises.quantities import Iops, Size, Throughput
+from pytest_cloudbench.promises.volume_rules import volume_problems
 from pytest_cloudbench.promises.volume_types import VOLUME_TYPES
-from pytest_cloudbench.promises.volumes import volume_ceilings, volume_problems
+from pytest_cloudbench.promises.volumes import volume_ceilings
 
 
 @pytest.mark.parametrize(
@@ -84,6 +85,55 @@ def test_what_goes_into_the_request_is_only_what_was_asked_for():
 def test_units_of_io():
     assert io2(size_gib=4, iops=100).io_unit == Size.parse("256k")
     assert st1(size_gib=125).io_unit == Size.parse("1m")
+    assert io2(size_gib=4, iops=100).merging
+    assert io2(size_gib=4, iops=100).tags == {}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        io1(size_gib=100, iops=1_000, io_unit="16k"),
+        io2(size_gib=100, iops=1_000, io_unit="16k"),
+        gp2(size_gib=100, io_unit="16k"),
+        gp3(size_gib=100, io_unit="16k"),
+    ],
+)
+def test_a_volume_may_be_counted_in_another_unit(spec):
+    assert spec.check().io_unit == Size.parse("16k")
+    assert not spec.merging
+    assert spec.tags == {"cloudbench:io-unit": "16k"}
+    assert str(spec).endswith("/counted in 16 KiB")
+
+
+@pytest.mark.parametrize("unit", ["2k", "12k", "512k", "0"])
+def test_a_unit_is_a_power_of_two_up_to_the_types_own(unit):
+    spec = io1(size_gib=100, iops=1_000, io_unit=unit)
+    with pytest.raises(InvalidSpec, match=r"an I/O unit is a power of two from 4 KiB to 256 KiB"):
+        spec.check()
+
+
+def test_an_hdd_volume_keeps_its_unit():
+    with pytest.raises(InvalidSpec, match=r"st1 volumes count in 1 MiB"):
+        VolumeSpec.of("st1", 500, io_unit="16k").check()
+
+
+@pytest.mark.parametrize("unit", ["small", 16.5, True])
+def test_what_is_no_size_is_no_unit(unit):
+    with pytest.raises(TypeError, match=r"io_unit of a io1 volume is a size such as '16k'"):
+        io1(size_gib=100, iops=1_000, io_unit=unit)
+
+
+@given(st.sampled_from(["4k", "8k", "16k", "32k", "64k", "128k", "256k"]))
+def test_the_tag_says_the_unit_again(unit):
+    spec = io1(size_gib=100, iops=1_000, io_unit=unit)
+    assert Size.parse(spec.tags["cloudbench:io-unit"]) == spec.io_unit
+
+
+def test_the_ios_of_an_hdd_volume_follow_exactly_from_its_throughput():
+    assert st1(size_gib=500).io_rate(burst=False).per_second == pytest.approx(40 * 500 / 1024)
+    assert st1(size_gib=500).iops == 19
+    assert gp2(size_gib=100).io_rate(burst=True) == Iops(3_000)
+    assert VolumeSpec.of("gp9", 1).io_rate(burst=True) is None
 
 
 @pytest.mark.parametrize(

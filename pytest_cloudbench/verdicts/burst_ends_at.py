@@ -1,0 +1,152 @@
+"""`burst_ends_at`: did a burst of storage end at its baseline, and when, beside the arithmetic of its credits?"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from pytest_cloudbench.promises.ceilings import Ceiling
+from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput, figure
+from pytest_cloudbench.verdicts.attribution import nearest_level, rates_of
+from pytest_cloudbench.verdicts.drop_targets import DropLevel, drop_level
+from pytest_cloudbench.verdicts.drops_to import drops_to
+from pytest_cloudbench.verdicts.moments import moment
+from pytest_cloudbench.verdicts.network.observation import NetworkObservation, is_network
+from pytest_cloudbench.verdicts.observation import Observation
+from pytest_cloudbench.verdicts.targets import plain, ratio
+from pytest_cloudbench.verdicts.timeline import Timeline, as_storage, rate_like, timeline
+from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
+
+_SAME = 0.05
+_EXACT = 0.0005
+
+
+@dataclass(frozen=True)
+class _Bucket:
+    """The credits behind a ceiling, and how long a full bucket lasts at the rate that was seen."""
+
+    ceiling: Ceiling
+    rate: Rate
+    credits: float
+    lasts_s: float
+
+    @property
+    def text(self) -> str:
+        holds = f"{figure(self.credits)} I/Os" if self.ceiling.of_iops else _bytes(self.credits)
+        return f"a full bucket of {holds} lasts {moment(self.lasts_s)} at {self.rate}"
+
+
+def burst_ends_at(
+    obs: Observation | NetworkObservation, level: Ceiling | Iops | Throughput | str, *, within: float = 0.05
+) -> Verdict:
+    """Judge whether a run's burst ended at ``level``; the sentence sets the moment beside its credits' arithmetic.
+
+    Judged as `drops_to`. ``level`` is a ceiling that bursts (which stands for what remains of it) or a rate with
+    its unit. What a full bucket would have lasted at the rate seen is said where the credits are known; a run that
+    ended before could not have shown the end and is inconclusive. The moment does not decide: whether the bucket
+    was full when the run began is not known.
+
+    Raises TypeError for a run over a network, for which there is `drops_to`, and what `drops_to` raises.
+    """
+    if is_network(obs):
+        raise TypeError(f"burst_ends_at({level}) is about credits of storage: ask drops_to of a network")
+    storage = as_storage(obs)
+    verdict = drops_to(storage, level, within=within)
+    wanted = drop_level(storage, level)
+    line = timeline(storage, rate_like(storage, wanted.rate))
+    promise = f"burst ends at {verdict.promise.removeprefix('drops to ')}"
+    verdict = replace(verdict, promise=promise)
+    falls = line.falls.lasting
+    if len(line.values) == 0 or len(falls) > 1:
+        return verdict
+    began = line.plateaus[0].mean if line.plateaus else 0.0
+    bucket = _bucket(storage, wanted, line.rate(falls[0].before if falls else began))
+    if bucket is None:
+        return verdict
+    loaded_s = _ramp_s(storage, line)
+    details = {
+        **verdict.details,
+        "burst_credits": bucket.credits,
+        "burst_lasts_s": bucket.lasts_s,
+        "burst_ended_s": falls[0].at_s + loaded_s if falls else None,
+    }
+    verdict = replace(verdict, details=details)
+    if falls and verdict.outcome is not Outcome.INCONCLUSIVE:
+        return replace(
+            verdict, sentence=f"{verdict.sentence}; {bucket.text}{_beside(falls[0].at_s + loaded_s, bucket)}"
+        )
+    if not falls and line.length_s + loaded_s < bucket.lasts_s:
+        return _too_short(verdict, line, bucket)
+    return verdict
+
+
+def _too_short(verdict: Verdict, line: Timeline, bucket: _Bucket) -> Verdict:
+    if verdict.outcome is Outcome.HELD or verdict.machine_limited:
+        return verdict
+    if (
+        verdict.measured is not None
+        and verdict.asked is not None
+        and ratio(verdict.measured, verdict.asked) <= 1
+    ):
+        return verdict
+    text = (
+        f"inconclusive: no lasting fall in {moment(line.length_s)} at {bucket.rate}, but {bucket.text} "
+        f"({bucket.ceiling.label}): lengthen the run"
+    )
+    return replace(verdict, outcome=Outcome.INCONCLUSIVE, sentence=text, bound_by=())
+
+
+def _bucket(obs: Observation, wanted: DropLevel, before: Rate) -> _Bucket | None:
+    """The credits whose end the level is; None where they are not known or were not being spent."""
+    for ceiling in _bursting(obs, wanted):
+        assert obs.envelope is not None
+        assert ceiling.base is not None
+        assert ceiling.burst_credits is not None
+        levels = [one for one in obs.envelope.levels_of(ceiling) if not one.how.startswith("burst spent")]
+        rates = rates_of(obs, before)
+        nearest, _ = nearest_level(obs.envelope, ceiling, rates)
+        level = nearest if nearest in levels else levels[0]
+        share = ratio(rates.like(ceiling.limit), level.like(ceiling.limit))
+        above = plain(ceiling.limit) * min(1.0, share) - plain(ceiling.base)
+        if above > 0:
+            return _Bucket(ceiling, before, ceiling.burst_credits, ceiling.burst_credits / above)
+    return None
+
+
+def _bursting(obs: Observation, wanted: DropLevel) -> list[Ceiling]:
+    """The ceilings with known credits that the level is the end of."""
+    if obs.envelope is None:
+        return []
+    named = [one for one in obs.envelope.ordered if any(one.same_as(each) for each in wanted.ceilings)]
+    found = []
+    for ceiling in named or obs.envelope.promised.ordered:
+        if ceiling.base is None or ceiling.burst_credits is None:
+            continue
+        spent = [one for one in obs.envelope.levels_of(ceiling) if one.how.startswith("burst spent")]
+        if named or any(abs(ratio(one.like(wanted.rate), wanted.rate) - 1) <= _SAME for one in spent):
+            found.append(ceiling)
+    return found
+
+
+def _ramp_s(obs: Observation, line: Timeline) -> float:
+    """How long the load had run before the series begins, in seconds of the test."""
+    asked = getattr(obs, "asked", None) or {}
+    ramp_s = asked.get("ramp_time_s", 0.0) if isinstance(asked, dict) else 0.0
+    return float(ramp_s) * line.time_compression if math.isfinite(float(ramp_s)) else 0.0
+
+
+def _beside(ended_s: float, bucket: _Bucket) -> str:
+    off = ended_s / bucket.lasts_s - 1
+    if abs(off) < _EXACT:
+        return ", as it did"
+    way = "later" if off > 0 else "earlier"
+    remark = ""
+    if off < -_SAME:
+        remark = ": part of it had been spent before"
+    elif off > _SAME:
+        remark = ": longer than it can last at that rate"
+    return f", and it ended {figure(abs(off) * 100, 1)} % {way}{remark}"
+
+
+def _bytes(value: float) -> str:
+    return f"{figure(value / (1 << 30), 0)} GiB"

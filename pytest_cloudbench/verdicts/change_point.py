@@ -1,0 +1,258 @@
+"""Lasting falls in a series of rates: when each happened, and the levels before and after.
+
+Burst credits end at one moment: the rate falls from one level to another and stays there. Much else looks
+like it: seconds that stand out, dips that recover, noise in which each second resembles the last, drifts,
+oscillations. So exact least-squares fits of two levels only give candidates. One is a lasting fall when
+it is large, sharp, fitted better by two levels than by a line, far above what the noise with its
+autocorrelation explains, and not taken back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from itertools import groupby, pairwise
+from statistics import fmean, median
+
+from pytest_cloudbench.verdicts.levels import level_of, median_filtered, slow_start, without_outliers
+from pytest_cloudbench.verdicts.splits import falling_splits, nearest_split
+
+METHOD = "segmentation by exact least-squares fits of two levels to a median-filtered series"
+
+# Chosen by trying: 4 false falls in 40,000 series without one, of 20 to 300 samples, with white,
+# autocorrelated (up to 0.97) or heavy-tailed noise of up to 12 %, drifting, oscillating, dipping, recovering.
+WIDE_FILTER = 11
+"""Samples of the median filter for finding candidates: it removes dips of up to five samples."""
+NARROW_FILTER = 5
+"""Samples of the median filter for judging them: it removes what stands out for one or two samples."""
+SMALLEST_FALL = 0.10
+"""A fall is at least this share of the level before it."""
+FEWEST_BEFORE = 5
+FEWEST_AFTER = 15
+"""Samples for which a lower level must have been seen: one seen for less may yet recover."""
+DIPS_OUTLASTED = 3
+"""How many times longer than any earlier dip the lower level must have lasted."""
+MOST_ABOVE_AFTER = 0.05
+"""Share of the samples after a fall that may lie above the middle between its two levels."""
+RECOVERED = 10
+"""So many samples in a row above the middle are a recovery; at the very end three are."""
+MOST_BELOW_BEFORE = 0.30
+"""Share of the samples before a fall, slow start left out, that may lie below the middle."""
+SHARPNESS = 0.6
+"""Share of the fall that lies between the five samples just before and the five just after it."""
+AGAINST_A_LINE = 0.4
+"""Most that two levels may leave of the median absolute error that a straight line leaves."""
+STANDARD_ERRORS = 6.0
+STANDARD_ERRORS_SHORT = 180.0
+"""A fall is at least 6 + 180 / samples standard errors high: in short series the noise itself is guessed."""
+
+PARAMETERS: dict[str, float] = {
+    "wide_filter_samples": WIDE_FILTER,
+    "narrow_filter_samples": NARROW_FILTER,
+    "smallest_fall": SMALLEST_FALL,
+    "fewest_samples_before": FEWEST_BEFORE,
+    "fewest_samples_after": FEWEST_AFTER,
+    "dips_outlasted": DIPS_OUTLASTED,
+    "most_above_after": MOST_ABOVE_AFTER,
+    "recovered_samples": RECOVERED,
+    "most_below_before": MOST_BELOW_BEFORE,
+    "sharpness": SHARPNESS,
+    "against_a_line": AGAINST_A_LINE,
+    "standard_errors": STANDARD_ERRORS,
+    "standard_errors_short": STANDARD_ERRORS_SHORT,
+}
+
+FEWEST_SAMPLES = FEWEST_BEFORE + FEWEST_AFTER
+
+_MOST_CANDIDATES = 48
+_ON_THE_WAY = 2  # samples on each side of a fall that belong to neither level
+_LOCAL = 5
+_LINE_REACH = 100  # samples on one side
+_LONGEST_WINDOW = 2_000  # samples on one side; more of them would tell nothing new
+
+
+@dataclass(frozen=True)
+class Fall:
+    """One fall: ``at_s`` in seconds from the start of the series, and the levels on both sides.
+
+    ``index`` is the first sample on the lower level's side, ``standard_errors`` how far the levels lie
+    apart in terms of the noise.
+    """
+
+    at_s: float
+    before: float
+    after: float
+    index: int
+    standard_errors: float
+
+
+@dataclass(frozen=True)
+class Falls:
+    """What a series shows: its lasting falls in the order of time.
+
+    ``unproven`` is a fall so near the end (or so much like earlier dips) that it may yet recover.
+    """
+
+    lasting: tuple[Fall, ...]
+    unproven: Fall | None = None
+
+
+class _Flaw(Enum):
+    """Why a candidate is no lasting fall."""
+
+    NO_STEP = auto()
+    TAKEN_BACK = auto()
+    MAY_RECOVER = auto()
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A split at ``at`` of the piece [low, high) of a series, and the levels on both sides."""
+
+    low: int
+    at: int
+    high: int
+    before: float
+    after: float
+    standard_errors: float = 0.0
+
+    @property
+    def middle(self) -> float:
+        return (self.before + self.after) / 2
+
+    @property
+    def height(self) -> float:
+        return self.before - self.after
+
+
+def find_falls(seconds: Sequence[float], values: Sequence[float]) -> Falls:
+    """Every lasting fall of a series; ``seconds`` holds the end of each sample, both of one length."""
+    if len(values) < FEWEST_SAMPLES:
+        return Falls(())
+    narrow = median_filtered(values, NARROW_FILTER)
+    cuts = _cuts(values, narrow)
+    known: dict[tuple[int, int, int], tuple[_Candidate, _Flaw | None]] = {}
+    unproven: _Candidate | None = None
+    while True:
+        pieces = list(zip([0, *cuts], cuts, [*cuts[1:], len(values)], strict=False))
+        for piece in pieces:
+            if piece not in known:
+                known[piece] = _judged(values, narrow, piece)
+        flawed = [(one, flaw) for one, flaw in (known[piece] for piece in pieces) if flaw is not None]
+        if not flawed:
+            lasting = [known[piece][0] for piece in pieces]
+            break
+        # The smallest goes first: its neighbours may look different without it.
+        least, flaw = min(flawed, key=lambda found: found[0].height)
+        cuts.remove(least.at)
+        if flaw is _Flaw.MAY_RECOVER:
+            unproven = least
+    falls = tuple(_fall(seconds, values, one) for one in lasting)
+    return Falls(falls, _fall(seconds, values, unproven) if unproven is not None else None)
+
+
+def _cuts(values: Sequence[float], narrow: Sequence[float]) -> list[int]:
+    wide = median_filtered(values, WIDE_FILTER)
+    rough = falling_splits(wide, shortest=FEWEST_BEFORE, smallest=SMALLEST_FALL / 2, most=_MOST_CANDIDATES)
+    cuts: list[int] = []
+    for split in rough:
+        at = nearest_split(narrow, split, reach=WIDE_FILTER // 2 + _ON_THE_WAY, shortest=FEWEST_BEFORE)
+        if all(abs(at - other) >= FEWEST_BEFORE for other in cuts):
+            cuts.append(at)
+    return sorted(cuts)
+
+
+def _judged(
+    values: Sequence[float], narrow: Sequence[float], piece: tuple[int, int, int]
+) -> tuple[_Candidate, _Flaw | None]:
+    low, at, high = piece
+    if low == 0:
+        low = min(slow_start(narrow[:at]), at - FEWEST_BEFORE)
+    before, after = (
+        values[low : max(low + 1, at - _ON_THE_WAY)],
+        values[min(at + _ON_THE_WAY, high - 1) : high],
+    )
+    window = _LONGEST_WINDOW
+    errors = _standard_errors(narrow[max(low, at - window) : at], narrow[at : min(high, at + window)])
+    found = _Candidate(low, at, high, level_of(before), level_of(after), errors)
+    return found, _flaw(narrow, found)
+
+
+def _flaw(narrow: Sequence[float], one: _Candidate) -> _Flaw | None:
+    if not (_stands_out(one) and _sharp(narrow, one) and _better_than_a_line(narrow, one)):
+        return _Flaw.NO_STEP
+    above = [value > one.middle for value in narrow[one.at :]]
+    recovered = _longest_run(above) >= RECOVERED or all(above[-_ON_THE_WAY - 1 :])
+    below = [value <= one.middle for value in narrow[slow_start(narrow[: one.at]) : one.at]]
+    low_before = sum(below) > MOST_BELOW_BEFORE * len(below)
+    if recovered or low_before or sum(above) > MOST_ABOVE_AFTER * len(above):
+        return _Flaw.TAKEN_BACK
+    if len(above) < max(FEWEST_AFTER, DIPS_OUTLASTED * _longest_run(below)):
+        return _Flaw.MAY_RECOVER
+    return None
+
+
+def _stands_out(one: _Candidate) -> bool:
+    errors = STANDARD_ERRORS + STANDARD_ERRORS_SHORT / (one.high - one.low)
+    # A level of nothing at all is no level to fall from.
+    return one.before > 0 and one.height >= SMALLEST_FALL * one.before and one.standard_errors >= errors
+
+
+def _longest_run(flags: Sequence[bool]) -> int:
+    return max((len(list(run)) for flag, run in groupby(flags) if flag), default=0)
+
+
+def _sharp(narrow: Sequence[float], one: _Candidate) -> bool:
+    edge = one.at - _ON_THE_WAY
+    before = narrow[max(one.low, edge - _LOCAL) : max(one.low + 1, edge)]
+    edge = min(one.at + _ON_THE_WAY, one.high - 1)
+    after = narrow[edge : min(one.high, edge + _LOCAL)]
+    return median(before) - median(after) >= SHARPNESS * one.height
+
+
+def _better_than_a_line(narrow: Sequence[float], one: _Candidate) -> bool:
+    """Compare both fits over as many samples before as after: a line cannot follow a lopsided piece."""
+    reach = min(one.at - one.low, one.high - one.at, _LINE_REACH)
+    before, after = narrow[one.at - reach : one.at], narrow[one.at : one.at + reach]
+    high, low = median(before), median(after)
+    margin = (high - low) / 2
+    both = [min(high + margin, max(low - margin, value)) for value in (*before, *after)]
+    middle, mean = reach - 0.5, fmean(both)
+    spread = reach * (4 * reach * reach - 1) / 6
+    slope = sum((index - middle) * value for index, value in enumerate(both)) / spread
+    line = median(abs(value - mean - slope * (index - middle)) for index, value in enumerate(both))
+    levels = median([*(abs(value - high) for value in before), *(abs(value - low) for value in after)])
+    return levels <= AGAINST_A_LINE * line
+
+
+def _standard_errors(before: Sequence[float], after: Sequence[float]) -> float:
+    """How far two pieces lie apart, in standard errors of noise that follows itself (AR(1))."""
+    rests = []
+    for piece in (before, after):
+        tame = without_outliers(piece)
+        mean = fmean(tame)
+        rests.append([value - mean for value in tame])
+    count = len(before) + len(after)
+    squares = sum(value * value for rest in rests for value in rest)
+    if squares == 0:
+        return math.inf
+    products = sum(one * other for rest in rests for one, other in pairwise(rest))
+    found = products / squares
+    # The estimate is too low in short series; by about this much.
+    memory = min(0.98, max(0.0, found + (1 + 4 * found) / count))
+    variance = squares / (count - 2) * (1 + memory) / (1 - memory)
+    error = math.sqrt(variance * (1 / len(before) + 1 / len(after)))
+    return (median(before) - median(after)) / error
+
+
+def _fall(seconds: Sequence[float], values: Sequence[float], one: _Candidate) -> Fall:
+    """The fall with its moment, which usually lies within a sample: its share of both levels tells where."""
+    interval = median(after - before for before, after in pairwise(seconds))
+    first = one.at - 1
+    at_s = seconds[first] - interval
+    for index in (first, one.at):
+        share = (values[index] - one.after) / one.height
+        at_s += interval * min(1.0, max(0.0, share))
+    return Fall(at_s, one.before, one.after, one.at, one.standard_errors)

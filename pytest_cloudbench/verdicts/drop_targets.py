@@ -1,0 +1,119 @@
+"""The level to which a rate is claimed to fall, and what is known of the burst that ends there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pytest_cloudbench.promises.ceilings import INSTANCE, Ceiling
+from pytest_cloudbench.promises.envelope import Envelope
+from pytest_cloudbench.promises.network import BASELINE, PEAK
+from pytest_cloudbench.promises.quantities import Bandwidth, Iops, Rate, Throughput, figure
+from pytest_cloudbench.verdicts.moments import moment
+from pytest_cloudbench.verdicts.network.observation import (
+    NetworkObservation,
+    header_share,
+    is_network,
+    network_ceilings,
+)
+from pytest_cloudbench.verdicts.network.targets import NetworkLevel, levels_in, network_target
+from pytest_cloudbench.verdicts.observation import Observation
+from pytest_cloudbench.verdicts.targets import as_rate_or_ceiling
+from pytest_cloudbench.verdicts.timeline import AnyObservation, as_storage
+
+# EC2 user guide, "Amazon EC2 instance network bandwidth": "typically from 5 to 60 minutes".
+SHORTEST_NETWORK_BURST_S, LONGEST_NETWORK_BURST_S = 300.0, 3_600.0
+# EBS user guide: an instance holds its maximum at least 30 minutes; a gp2 bucket lasts longer.
+SHORTEST_STORAGE_BURST_S = 1_800.0
+
+
+@dataclass(frozen=True)
+class DropLevel:
+    """A level with its name; ``bursts`` is False where it is known that nothing bursts above it.
+
+    ``headers`` is the share of the rate that headers take, 0 for storage. Times in seconds of the test.
+    """
+
+    rate: Rate
+    name: str
+    ceilings: tuple[Ceiling, ...] = ()
+    bursts: bool | None = None
+    headers: float = 0.0
+    shortest_burst_s: float = SHORTEST_STORAGE_BURST_S
+    longest_burst_s: float | None = None
+
+    def lowest(self, within: float) -> float:
+        """The smallest share of the level that counts as at it."""
+        return (1 - within) * (1 - self.headers) * (1 - 1e-9)
+
+    def highest(self, within: float) -> float:
+        """The largest share of the level that counts as at it."""
+        return (1 + within) * (1 + 1e-9)
+
+    @property
+    def owner_text(self) -> str:
+        """Whose level it is, where it is anybody's: ", m5.2xlarge network baseline"."""
+        return f", {self.name.rsplit(', ', 1)[0]}" if self.ceilings else ""
+
+    def headers_text(self, share: float, within: float) -> str:
+        """A remark where only what headers take lies between the rate and its tolerance."""
+        if self.headers == 0 or share >= 1 - within:
+            return ""
+        return f"; headers take up to {figure(self.headers * 100, 1)} % of the wire"
+
+    def usual_text(self, length_s: float) -> str:
+        """A remark on how long bursts usually last, for a run that is shorter than the longest."""
+        longest = self.longest_burst_s
+        if longest is None or length_s >= longest:
+            return ""
+        usual = f"{self.shortest_burst_s / 60:.0f} to {longest / 60:.0f} minutes"
+        return f"; by the EC2 user guide bursts last {usual}, this run lasted {moment(length_s)}"
+
+
+def drop_level(obs: AnyObservation, level: Ceiling | Iops | Throughput | str) -> DropLevel:
+    """The level that ``level`` means for this run.
+
+    Raises TypeError for what has no unit or is of another quantity, ValueError for no rate.
+    """
+    return _of_network(obs, level) if is_network(obs) else _of_storage(as_storage(obs), level)
+
+
+def _of_network(obs: NetworkObservation, level: Ceiling | Iops | Throughput | str) -> DropLevel:
+    envelope = network_ceilings(obs)
+    target = network_target(level, "drops_to", envelope, by_figure=True)
+    (found, *_) = target.levels
+    spent = [one for one in levels_in(envelope) if one.spent and one.ceiling.same_as(found.ceiling)]
+    if spent and not found.spent and not target.plain:
+        found = spent[0]
+    elif found.ceiling.base is not None and not found.spent and not target.plain:
+        found = NetworkLevel(found.ceiling, Bandwidth.of(_bytes(found.ceiling.base)), spent=True)
+    promised = found.ceiling.scope == INSTANCE
+    bursts = True if found.spent else None
+    if not bursts and not target.plain and found.ceiling.quantity in (PEAK, BASELINE):
+        bursts = False
+    return DropLevel(
+        rate=found.rate,
+        name=f"{found.label}, {found.rate}" if promised else f"{found.rate}",
+        ceilings=(found.ceiling,) if promised else (),
+        bursts=bursts,
+        headers=header_share(obs),
+        shortest_burst_s=SHORTEST_NETWORK_BURST_S,
+        longest_burst_s=LONGEST_NETWORK_BURST_S,
+    )
+
+
+def _of_storage(obs: Observation, level: Ceiling | Iops | Throughput | str) -> DropLevel:
+    given = as_rate_or_ceiling(level, "drops_to")
+    if not isinstance(given, Ceiling):
+        return DropLevel(given, f"{given}")
+    shape = obs.envelope or Envelope((), obs.block_size, obs.sequential)
+    known = shape.find(given) or given
+    levels = shape.levels_of(known)
+    spent = [one for one in levels if one.how.startswith("burst spent")]
+    rate = (spent or list(levels))[0].like(known.limit)
+    shortest_s = known.burst_s or SHORTEST_STORAGE_BURST_S
+    return DropLevel(rate, f"{known.label}, {rate}", (known,), bool(spent), shortest_burst_s=shortest_s)
+
+
+def _bytes(rate: Rate) -> Throughput:
+    assert isinstance(rate, Throughput)
+    return rate

@@ -1,0 +1,205 @@
+"""`drops_to`: did the rate fall to a level, once and for good, and when?
+
+The claim is about this run: that its series shows the end of a burst. A run that could have shown it and
+did not is violated; one that was too short, had nothing to fall from or had not settled is inconclusive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from pytest_cloudbench.promises.ceilings import Ceiling
+from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput
+from pytest_cloudbench.verdicts.attribution import MACHINE, Reason
+from pytest_cloudbench.verdicts.change_point import FEWEST_SAMPLES, SMALLEST_FALL, Fall
+from pytest_cloudbench.verdicts.drop_targets import DropLevel, drop_level
+from pytest_cloudbench.verdicts.levels import level_of
+from pytest_cloudbench.verdicts.moments import moment
+from pytest_cloudbench.verdicts.run_details import not_measured_text, run_details
+from pytest_cloudbench.verdicts.run_limits import on_embedded_region, other_limit, why_below
+from pytest_cloudbench.verdicts.steadiness import steadiness
+from pytest_cloudbench.verdicts.targets import checked_within, ratio
+from pytest_cloudbench.verdicts.timeline import AnyObservation, Timeline, rate_like, timeline
+from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
+from pytest_cloudbench.verdicts.wording import around, percent, tolerance
+
+_END = 0.2
+_DIPS_OVERLOOKED = 0.1
+
+
+@dataclass(frozen=True)
+class _Finding:
+    """What the series says of the claim: the rate it ended with, and the reason in words."""
+
+    outcome: Outcome
+    text: str
+    measured: Rate
+    bound_by: tuple[Ceiling, ...] = ()
+    machine_limited: bool = False
+
+
+def drops_to(
+    obs: AnyObservation, level: Ceiling | Iops | Throughput | str, *, within: float = 0.05
+) -> Verdict:
+    """Judge whether a run's rate fell to ``level`` and stayed there; the sentence says when.
+
+    ``level`` is a baseline, a ceiling that bursts (which stands for what remains of it), or a rate with its
+    unit. Held when the series has a lasting fall and what follows the last one lies within ``within`` of the
+    level. Violated when it fell to another level, or did not fall in a run longer than the shortest burst
+    (5 minutes of a network, 30 of storage). Inconclusive when the series is too short or has not settled,
+    when it was at the level from the start, and when something else than a promise set the rate.
+
+    Raises TypeError for a level without a unit or of another quantity, ValueError for a tolerance outside
+    0 to 1.
+    """
+    tolerated = checked_within(within)
+    wanted = drop_level(obs, level)
+    mean = rate_like(obs, wanted.rate)
+    line = timeline(obs, mean)
+    details = run_details(obs, mean, within=tolerated, asked=wanted.rate, line=line)
+    if text := not_measured_text(obs, mean):
+        found = _Finding(Outcome.INCONCLUSIVE, text, mean)
+    else:
+        found = _judged(obs, wanted, line, mean, tolerated)
+    return Verdict(
+        found.outcome,
+        f"{found.outcome.value}: {found.text}{_compressed(line)}",
+        f"drops to {wanted.name} within {tolerance(tolerated)}",
+        wanted.rate,
+        found.measured,
+        found.bound_by,
+        found.machine_limited,
+        details,
+    )
+
+
+def _judged(obs: AnyObservation, wanted: DropLevel, line: Timeline, mean: Rate, within: float) -> _Finding:
+    if len(line.values) < FEWEST_SAMPLES:
+        text = (
+            f"{len(line.values)} samples are too few to see a lasting fall, at least {FEWEST_SAMPLES} are "
+            "needed: lengthen the run"
+        )
+        return _Finding(Outcome.INCONCLUSIVE, text, mean)
+    if line.falls.lasting or line.falls.unproven is not None:
+        return _fallen(obs, wanted, line, within)
+    return _not_fallen(obs, wanted, line, within)
+
+
+def _fallen(obs: AnyObservation, wanted: DropLevel, line: Timeline, within: float) -> _Finding:
+    """A run with one fall or several: the level after the last one decides."""
+    falls = list(line.falls.lasting)
+    unproven = line.falls.unproven
+    last = falls[-1] if falls else None
+    if unproven is not None and (last is None or unproven.index > last.index):
+        rate = line.rate(unproven.after)
+        left = line.seconds[-1] - unproven.at_s
+        text = (
+            f"{_told(line, [*falls, unproven])} to {rate}, only {moment(left)} before the end: too short to "
+            f"tell that it stays: lengthen the run"
+        )
+        return _Finding(Outcome.INCONCLUSIVE, text, rate)
+    assert last is not None
+    after, plateau = line.rate(last.after), line.plateaus[-1]
+    figures = f"{_told(line, falls)} to {around(after, wanted.rate, within)}"
+    halves = steadiness(list(plateau.values), within)
+    if halves.steady is False:
+        first, second = line.rate(halves.first_half), line.rate(halves.second_half)
+        text = f"{figures}, and had not settled: {first} in the first half after it, {second} in the second"
+        return _Finding(Outcome.INCONCLUSIVE, text, after)
+    share = ratio(after, wanted.rate)
+    if wanted.lowest(within) <= share <= wanted.highest(within):
+        below = wanted.headers_text(share, within)
+        return _Finding(Outcome.HELD, f"{figures}{wanted.owner_text}{below}", after, wanted.ceilings)
+    if share > 1:
+        return _Finding(Outcome.VIOLATED, f"{figures}, above {wanted.name}", after)
+    reason = why_below(obs, after, plateau.values, wanted.rate)
+    return _with_reason(f"{figures}, below {wanted.name}", reason, after)
+
+
+def _not_fallen(obs: AnyObservation, wanted: DropLevel, line: Timeline, within: float) -> _Finding:
+    """A run that shows no lasting fall: what it shows instead, and whether it could have shown one."""
+    count = max(5, int(len(line.values) * _END))
+    start, end = line.rate(level_of(line.values[:count])), line.rate(level_of(line.values[-count:]))
+    level = line.rate(level_of(line.values))
+    if abs(ratio(end, level) - 1) > SMALLEST_FALL or abs(ratio(start, level) - 1) > SMALLEST_FALL:
+        text = f"no fall at one moment: the rate went from {start} at the start to {end} at the end"
+        return _Finding(Outcome.INCONCLUSIVE, f"{text} and had not settled; {wanted.rate} wanted", end)
+    share = ratio(level, wanted.rate)
+    if wanted.lowest(within) <= share <= wanted.highest(within):
+        return _at_the_level_all_along(obs, wanted, level, within)
+    if share < 1:
+        reason = why_below(obs, level, line.values, wanted.rate)
+        figures = around(level, wanted.rate, within)
+        return _with_reason(f"no lasting fall: {figures} all along, below {wanted.name}", reason, level)
+    text = f"no lasting fall in {moment(line.length_s)}: {start} at the start, {end} at the end"
+    return _above_all_along(obs, wanted, line, level, text)
+
+
+def _above_all_along(
+    obs: AnyObservation, wanted: DropLevel, line: Timeline, level: Rate, text: str
+) -> _Finding:
+    """A run that stayed above the level it was to fall to."""
+    if limit := other_limit(obs, level):
+        return _Finding(Outcome.INCONCLUSIVE, f"{text}; {limit.text}", level, (), limit.machine)
+    if line.length_s < wanted.shortest_burst_s * (1 - 1e-3):
+        text += f"; bursts last at least {moment(wanted.shortest_burst_s)}: lengthen the run"
+        return _Finding(Outcome.INCONCLUSIVE, text, level)
+    if on_embedded_region(obs) and (dips := _dips(line)):
+        return _Finding(Outcome.INCONCLUSIVE, f"{text}, {wanted.rate} wanted; {dips}", level, (), True)
+    return _Finding(
+        Outcome.VIOLATED, f"{text}, {wanted.rate} wanted{wanted.usual_text(line.length_s)}", level
+    )
+
+
+def _dips(line: Timeline) -> str | None:
+    """A sentence when the rate lay well below its level for much of a run in which nothing fell for good.
+
+    Where only what the region enforces lowers the rate, it stays down. A machine with other work to do carries
+    less for a while: then credits last longer, or fill again where they were spent.
+    """
+    seconds = line.of_real_seconds(line.values) or line.values
+    middle = level_of(seconds)
+    low = sum(value < (1 - SMALLEST_FALL) * middle for value in seconds) / len(seconds)
+    if low <= _DIPS_OVERLOOKED:
+        return None
+    return (
+        f"{percent(low)} of the time it was more than {tolerance(SMALLEST_FALL)} below {line.rate(middle)} and came "
+        f"back: {MACHINE} may have had other work to do"
+    )
+
+
+def _at_the_level_all_along(obs: AnyObservation, wanted: DropLevel, level: Rate, within: float) -> _Finding:
+    figures = f"no drop: {around(level, wanted.rate, within)} all along"
+    if wanted.bursts is False:
+        text = f"{figures}, and {wanted.name} is not the end of any burst: it holds from the start"
+        return _Finding(Outcome.VIOLATED, text, level)
+    if limit := other_limit(obs, level):
+        return _Finding(Outcome.INCONCLUSIVE, f"{figures}; {limit.text}", level, (), limit.machine)
+    if wanted.bursts is None:
+        text = f"{figures}, so there was nothing to fall from: nothing bursts above it, or the burst was over before"
+        return _Finding(Outcome.INCONCLUSIVE, text, level)
+    text = (
+        f"{figures}, so there was nothing to fall from: the credits were spent before the run; let them "
+        "fill again, or stop and start the instance"
+    )
+    return _Finding(Outcome.INCONCLUSIVE, text, level)
+
+
+def _with_reason(text: str, reason: Reason, measured: Rate) -> _Finding:
+    return _Finding(
+        reason.outcome, f"{text}; {reason.text}", measured, reason.bound_by, reason.machine_limited
+    )
+
+
+def _told(line: Timeline, falls: Sequence[Fall]) -> str:
+    """The falls in words, up to the level after the last: "dropped after 1,260 s (21 min) from 9.93 Gbit/s"."""
+    words = [f"dropped after {moment(falls[0].at_s)} from {line.rate(falls[0].before)}"]
+    for earlier, later in pairwise(falls):
+        words.append(f"to {line.rate(earlier.after)} and after {moment(later.at_s)}")
+    return " ".join(words)
+
+
+def _compressed(line: Timeline) -> str:
+    return "" if line.time_compression == 1 else f"; time compressed {line.time_compression:g} times"

@@ -1,0 +1,187 @@
+"""`faster_than`: was the same work on its device sooner than in another run?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+from pytest_cloudbench.promises.quantities import Throughput, figure
+from pytest_cloudbench.verdicts.attribution import (
+    MACHINE,
+    bound_text,
+    bounds,
+    machine_is_near,
+    machine_level,
+    mean_rates,
+)
+from pytest_cloudbench.verdicts.observation import Observation
+from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
+from pytest_cloudbench.verdicts.wording import duration, listed
+
+RESOLUTION_S = 0.1
+"""How well a time until on the device is known: throttles work in slices of about this length."""
+_ROUNDING = 1e-9
+
+
+class TimedWork(Protocol):
+    """Work of a known amount, and when it was on its device."""
+
+    @property
+    def target(self) -> str:
+        """Where it was done, for people."""
+
+    @property
+    def work(self) -> Mapping[str, object]:
+        """What was done, by the words that people ask for it with."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether all that was asked for was done."""
+
+    @property
+    def on_device_s(self) -> float | None:
+        """Seconds until all was on the device; None where that was not waited for."""
+
+    @property
+    def device_side(self) -> Observation:
+        """The load that it was for the device."""
+
+
+def faster_than(run: TimedWork, other: TimedWork, *, by: float = 1.0) -> Verdict:
+    """Judge whether ``run`` was on its device at least ``by`` times as fast as ``other`` was on its own.
+
+    Inconclusive when the two did not do the same work, when one did not wait for its device, when the ratio
+    is too close to ``by`` for times known to about 0.1 s, and when the machine under an embedded region was the
+    limit in a way that could have changed the answer: it can only make a run slower.
+
+    Raises TypeError for something that is no such run or a ``by`` that is no number, ValueError for a ``by``
+    below 1.
+    """
+    factor = _checked_factor(by)
+    for each in (run, other):
+        if not all(hasattr(each, name) for name in ("work", "complete", "on_device_s", "device_side")):
+            raise TypeError(f"faster_than compares two measurements of created files, not {each!r}")
+    promise = f"{run.target} is at least {figure(factor)} times as fast as {other.target}"
+    details: dict[str, Any] = {
+        "by": factor,
+        "on_device_s": run.on_device_s,
+        "other_on_device_s": other.on_device_s,
+        "target": run.target,
+        "other_target": other.target,
+        "work": {name: str(value) for name, value in run.work.items()},
+        "other_work": {name: str(value) for name, value in other.work.items()},
+    }
+    if reason := _not_comparable(run, other):
+        return Verdict(Outcome.INCONCLUSIVE, f"inconclusive: {reason}", promise, details=details)
+    assert run.on_device_s is not None
+    assert other.on_device_s is not None
+    ratio = other.on_device_s / run.on_device_s
+    details["ratio"] = ratio
+    figures = (
+        f"on the device after {_seconds(run.on_device_s)}, {other.target} after {_seconds(other.on_device_s)}: "
+        f"{_times(ratio, factor)} times as fast (at least {figure(factor)} wanted)"
+    )
+    draft = Verdict(
+        Outcome.INCONCLUSIVE,
+        f"inconclusive: {figures}",
+        promise,
+        Throughput.from_mib(other.device_side.throughput_mib * factor),
+        Throughput.from_mib(run.device_side.throughput_mib),
+        details=details,
+    )
+    return _judged(run, other, factor, figures, draft)
+
+
+def _judged(run: TimedWork, other: TimedWork, factor: float, figures: str, draft: Verdict) -> Verdict:
+    mine, theirs = run.on_device_s or math.nan, other.on_device_s or math.nan
+    held = theirs / mine >= factor * (1 - _ROUNDING)
+    low = max(0.0, theirs - RESOLUTION_S) / (mine + RESOLUTION_S)
+    high = (theirs + RESOLUTION_S) / (mine - RESOLUTION_S) if mine > RESOLUTION_S else math.inf
+    if low < factor <= high:
+        most = "more" if math.isinf(high) else _times(high, factor)
+        return replace(
+            draft,
+            sentence=f"inconclusive: {figures}; times are known to about {duration(RESOLUTION_S)}, so it may be "
+            f"{_times(low, factor)} to {most}: create more files",
+        )
+    # The machine made this run slower than it would be: no excuse for one that was fast enough, all the same.
+    suspect = other if held else run
+    if text := _held_by_machine(suspect.device_side):
+        sentence = f"inconclusive: {figures}; {text} on {suspect.target}"
+        return replace(draft, sentence=sentence, machine_limited=True)
+    if held:
+        return replace(draft, outcome=Outcome.HELD, sentence=f"held: {figures}")
+    seen = run.device_side
+    found = bounds(seen.envelope, mean_rates(seen), seen.counters) if seen.envelope else ()
+    reason = f"; {bound_text(found, seen)}" if found else ""
+    return replace(
+        draft,
+        outcome=Outcome.VIOLATED,
+        sentence=f"violated: {figures}{reason}",
+        bound_by=tuple(bound.ceiling for bound in found),
+    )
+
+
+def _held_by_machine(seen: Observation) -> str | None:
+    """A sentence when the machine under an embedded region was, or may have been, what limited a run.
+
+    The throttles there are exact: what no promised ceiling explains was the machine, disks or processors.
+    """
+    rates = mean_rates(seen)
+    level = machine_level(seen.envelope, rates.throughput)
+    if seen.envelope is None or level is None:
+        return None
+    found = bounds(seen.envelope, rates, seen.counters)
+    if found and (any(bound.acted for bound in found) or not machine_is_near(seen, rates.throughput)):
+        return None
+    return f"no promised ceiling but {MACHINE} was the limit"
+
+
+def _not_comparable(run: TimedWork, other: TimedWork) -> str | None:
+    for each in (run, other):
+        if not each.complete:
+            return f"on {each.target} not everything was done that was asked for, so its time says nothing"
+        if each.on_device_s is None:
+            return _not_waited_for(each)
+    mine, theirs = run.work, other.work
+    names = [name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name)]
+    if names:
+        differ = listed(
+            f"{name} {_shown(mine.get(name))} against {_shown(theirs.get(name))}" for name in names
+        )
+        return f"the two did not do the same work: {differ}"
+    return None
+
+
+def _not_waited_for(run: TimedWork) -> str:
+    return (
+        f"with sync='none' nothing says when the files on {run.target} had reached their device, only when "
+        "the page cache had them: use sync='end' or sync='each'"
+    )
+
+
+def _shown(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _seconds(value: float) -> str:
+    return f"{figure(value, 2 if value < 100 else 0)} s"
+
+
+def _times(ratio: float, factor: float) -> str:
+    """A ratio with as many decimals as it takes not to round across the factor."""
+    for decimals in range(2, 7):
+        text = f"{ratio:.{decimals}f}"
+        if (float(text) >= factor) == (ratio >= factor):
+            return text
+    return f"{ratio:.6f}"
+
+
+def _checked_factor(by: object) -> float:
+    if isinstance(by, bool) or not isinstance(by, (int, float)):
+        raise TypeError(f"by={by!r} is no number: write by=1.3 for 30 % faster")
+    if not math.isfinite(by) or by < 1:
+        raise ValueError(f"by={by}: how many times as fast, at least 1; write by=1.3 for 30 % faster")
+    return float(by)

@@ -1,0 +1,150 @@
+"""`latency_at_most`: did I/O take no longer than it may, on the mean and at its percentiles?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_cloudbench.promises.durations import parse_duration
+from pytest_cloudbench.promises.quantities import Iops
+from pytest_cloudbench.verdicts.attribution import MACHINE, bound_text, bounds, mean_rates, saturated
+from pytest_cloudbench.verdicts.details import details_of, not_measured
+from pytest_cloudbench.verdicts.little import in_flight, inconsistent
+from pytest_cloudbench.verdicts.observation import Observation, generator_load
+from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
+from pytest_cloudbench.verdicts.wording import duration, listed
+
+MEASURES = {
+    "mean": "mean_s",
+    "p50": "p50_s",
+    "p95": "p95_s",
+    "p99": "p99_s",
+    "p999": "p999_s",
+    "max": "max_s",
+}
+"""What may be limited, and the attribute that holds it in seconds."""
+_WORDS = {"mean": "mean", "p999": "p99.9", "max": "longest"}
+_TAILS = ("p95", "p99", "p999", "max")
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class _Limit:
+    """One limit and what was measured, in seconds."""
+
+    name: str
+    limit_s: float
+    measured_s: float
+
+    @property
+    def kept(self) -> bool:
+        return self.measured_s <= self.limit_s * (1 + _ROUNDING)
+
+    @property
+    def wanted(self) -> str:
+        return f"{_words(self.name)} at most {duration(self.limit_s)}"
+
+    @property
+    def text(self) -> str:
+        return f"{_words(self.name)} {_beside(self.measured_s, self.limit_s)}, at most {duration(self.limit_s)} wanted"
+
+
+def latency_at_most(
+    obs: Observation, latency: object, limits: Mapping[str, str | float | None], *, of: str = ""
+) -> Verdict:
+    """Judge whether the latency of single I/Os stayed at or below ``limits``.
+
+    ``latency`` holds what was measured (``mean_s``, ``p50_s`` ...), ``limits`` the most wanted by name: "mean", "p50",
+    "p95", "p99", "p999", "max", each a time with its unit ("5 ms") or seconds. ``of`` is "reads" or "writes" where
+    only these are meant. Latency above a limit is violated, with what held the load back, since beyond that I/Os
+    wait for each other. On an embedded region it is violated only at a promised limit, and there as far as the mean
+    explains it: elsewhere the machine underneath, and in the tails the way it throttles, were measured.
+
+    Raises ValueError for a percentile that was not measured and for what is no time, TypeError without any limit.
+    """
+    checked = [_checked(name, limit, latency) for name, limit in limits.items() if limit is not None]
+    if not checked:
+        raise TypeError("at_most() needs a limit: at_most(mean='1 ms') or at_most(p99='5 ms')")
+    measured = mean_rates(obs).iops
+    whose = f" of {of}" if of else ""
+    promise = f"latency{whose}: {listed(one.wanted for one in checked)}"
+    details: dict[str, Any] = details_of(obs, within=0.0, asked=measured, measured=measured) | {
+        "asked": None,
+        "latency_limits_s": {one.name: one.limit_s for one in checked},
+        "latency_s": {one.name: one.measured_s for one in checked},
+    }
+
+    def verdict(outcome: Outcome, text: str, bound: Any = (), machine: bool = False) -> Verdict:
+        sentence = f"{outcome.value}: {text}"
+        return Verdict(outcome, sentence, promise, None, Iops(obs.iops), tuple(bound), machine, details)
+
+    if text := not_measured(measured):
+        return verdict(Outcome.INCONCLUSIVE, text.removeprefix("inconclusive: "))
+    if text := inconsistent(obs):
+        return verdict(Outcome.INCONCLUSIVE, text)
+    figures = f"latency{whose}: {'; '.join(one.text for one in checked)}"
+    law = in_flight(obs)
+    consistent = f"; {law.text}" if law is not None and not of else ""
+    broken = [one for one in checked if not one.kept]
+    if not broken:
+        return verdict(Outcome.HELD, figures + consistent)
+    return _exceeded(obs, latency, broken, figures + consistent, verdict)
+
+
+def _exceeded(obs: Observation, latency: object, broken: list[_Limit], figures: str, verdict: Any) -> Verdict:
+    found = bounds(obs.envelope, mean_rates(obs), obs.counters) if obs.envelope else ()
+    embedded = obs.envelope is not None and bool(obs.envelope.machine)
+    mean_s = float(getattr(latency, "mean_s", math.nan))
+    of_mean = [one for one in broken if one.name not in _TAILS or mean_s > one.limit_s]
+    result: Verdict
+    if found and (of_mean or not embedded):
+        text = f"{figures}; {bound_text(found, obs)}"
+        result = verdict(Outcome.VIOLATED, text, [bound.ceiling for bound in found])
+    elif busy := saturated(generator_load(obs)):
+        text = f"{figures}; the load generator was the limit: {busy}"
+        result = verdict(Outcome.INCONCLUSIVE, text, (), embedded)
+    elif found and embedded:
+        text = f"{figures}; {bound_text(found, obs)}, but the tail of latency there is that of {MACHINE}"
+        result = verdict(Outcome.INCONCLUSIVE, text, (), True)
+    elif embedded:
+        text = f"{figures}; no promised ceiling was reached, so this is the latency of {MACHINE}"
+        result = verdict(Outcome.INCONCLUSIVE, text, (), True)
+    else:
+        result = verdict(Outcome.VIOLATED, f"{figures}; no known ceiling was reached")
+    return result
+
+
+def _checked(name: str, limit: object, latency: object) -> _Limit:
+    if isinstance(limit, str):
+        limit_s = parse_duration(limit)
+    elif isinstance(limit, bool) or not isinstance(limit, (int, float)):
+        raise TypeError(f"{name}={limit!r} is no latency: write one such as {name}='5 ms', or seconds")
+    else:
+        limit_s = float(limit)
+    if not (math.isfinite(limit_s) and limit_s > 0):
+        raise ValueError(f"{name}={limit!r} is no latency: it must be above zero, such as {name}='5 ms'")
+    measured = getattr(latency, MEASURES[name], None) if name in MEASURES else None
+    if measured is None:
+        known = [
+            each for each, attribute in MEASURES.items() if getattr(latency, attribute, None) is not None
+        ]
+        raise ValueError(f"{name}= cannot be judged, as it was not measured: ask one of {', '.join(known)}")
+    return _Limit(name, limit_s, float(measured))
+
+
+def _words(name: str) -> str:
+    return _WORDS.get(name, name)
+
+
+def _beside(measured_s: float, limit_s: float) -> str:
+    """The measured time with as many digits as it takes not to round across its limit."""
+    text = duration(measured_s)
+    if (measured_s > limit_s * (1 + _ROUNDING)) == (text != duration(limit_s)) or measured_s <= limit_s:
+        return text
+    return (
+        f"{measured_s * 1000:.4g} ms"
+        if f"{measured_s * 1000:.4g}" != f"{limit_s * 1000:.4g}"
+        else (f"{measured_s * 1000:.9g} ms")
+    )

@@ -1,0 +1,101 @@
+"""Is a measurement consistent with itself? Outstanding I/O against IOPS times mean latency, by Little's law.
+
+What is in flight on average is the rate of completions times the mean time each takes (J. D. C. Little, "A Proof
+for the Queuing Formula L = λW", Operations Research 9, 1961), whatever the device does. So a load that keeps a
+known number of I/Os in flight gives a check on its own figures: where they are far from each other, one of the
+three is wrong, or the load was not the one that was asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from pytest_cloudbench.promises.quantities import figure
+from pytest_cloudbench.verdicts.observation import Observation, generator_load, rate_asked
+from pytest_cloudbench.verdicts.wording import duration, percent
+
+FAR = 0.10
+"""How far, as a share of what was asked, is far off; of the published pairs of a good review all lie within 0.05."""
+
+
+@dataclass(frozen=True)
+class InFlight:
+    """I/Os in flight: as many as were ``asked``, as Little's law finds them, and how many would be plausible.
+
+    ``low`` is 0 for a load that by design does not keep all of them in flight.
+    """
+
+    asked: int
+    iops: float
+    latency_mean_s: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(
+        cls,
+        asked: int,
+        iops: float,
+        latency_mean_s: float,
+        *,
+        within: float = FAR,
+        runtime_s: float = math.inf,
+        busy: float = 0.0,
+        kept: bool = True,
+    ) -> InFlight:
+        """Judge figures as they are given.
+
+        Besides ``within`` two things are allowed for. I/Os in flight when the measuring begins and ends are
+        counted in one figure and not in the other, which is at most one mean latency of ``runtime_s``. And while
+        a job of the generator is at work itself, ``busy`` as a share of its time, its slots may be empty.
+        ``kept`` says whether the load keeps as many in flight as it can at all times.
+        """
+        edges = min(1.0, latency_mean_s / runtime_s) if runtime_s > 0 else 1.0
+        lowest = max(0.0, 1 - within - edges - busy) if kept else 0.0
+        return cls(asked, iops, latency_mean_s, asked * lowest, asked * (1 + within + edges))
+
+    @property
+    def found(self) -> float:
+        """By Little's law."""
+        return self.iops * self.latency_mean_s
+
+    @property
+    def consistent(self) -> bool:
+        """Whether it is near enough to what was asked."""
+        return self.low <= self.found <= self.high
+
+    @property
+    def text(self) -> str:
+        """The figures: "3,808 I/Os in flight by Little's law (64,047 IOPS x 59.5 ms) of 3,840 asked (99.2 %)"."""
+        share = percent(self.found / self.asked, self.low / self.asked, self.high / self.asked)
+        least = figure(self.found, 0 if self.found >= 10 else 1)
+        law = f"{figure(self.iops, 0)} IOPS x {duration(self.latency_mean_s)}"
+        return f"{least} I/Os in flight by Little's law ({law}) of {self.asked:,} asked ({share})"
+
+
+def in_flight(obs: Observation) -> InFlight | None:
+    """The check of a run; None where its latency or its I/Os in flight are not known."""
+    latency = obs.latency_mean_s
+    known = isinstance(latency, (int, float)) and math.isfinite(latency) and latency > 0
+    if not known or obs.outstanding_asked < 1 or not (math.isfinite(obs.iops) and obs.iops > 0):
+        return None
+    load = generator_load(obs)
+    kept = getattr(obs, "keeps_outstanding", None)
+    return InFlight.of(
+        obs.outstanding_asked,
+        obs.iops,
+        latency,
+        runtime_s=obs.runtime_s / (getattr(obs, "time_compression", None) or 1.0),
+        busy=min(1.0, load.cpu_percent_busiest / 100) if load is not None else 0.0,
+        kept=(rate_asked(obs) is None) if kept is None else bool(kept),
+    )
+
+
+def inconsistent(obs: Observation) -> str | None:
+    """A sentence when the figures of a run contradict each other, without the outcome's word."""
+    found = in_flight(obs)
+    if found is None or found.consistent:
+        return None
+    more = "more than there can be" if found.found > found.high else "far fewer than the load keeps"
+    return f"the measurement contradicts itself: {found.text}, {more}: no verdict can rest on it"

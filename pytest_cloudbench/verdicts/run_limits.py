@@ -1,0 +1,86 @@
+"""What other than a promise may have set a run's rate: its own limit, its generator, the machine underneath."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pytest_cloudbench.promises.quantities import Bandwidth, Rate, Throughput
+from pytest_cloudbench.verdicts import attribution as of_storage
+from pytest_cloudbench.verdicts.attribution import MACHINE, Reason
+from pytest_cloudbench.verdicts.network import attribution as of_network
+from pytest_cloudbench.verdicts.network.observation import bitrate_asked, is_network, network_ceilings
+from pytest_cloudbench.verdicts.observation import generator_load, rate_asked
+from pytest_cloudbench.verdicts.targets import ratio
+from pytest_cloudbench.verdicts.timeline import AnyObservation, as_storage
+
+_SELF_LIMITED = 0.95
+
+
+@dataclass(frozen=True)
+class OtherLimit:
+    """What held a run back besides any promise, in words, and whether it was the machine underneath."""
+
+    text: str
+    machine: bool = False
+
+
+def on_embedded_region(obs: AnyObservation) -> bool:
+    """Whether the limits of a machine under an embedded region are known for this run."""
+    if is_network(obs):
+        return bool(network_ceilings(obs).machine)
+    envelope = as_storage(obs).envelope
+    return envelope is not None and bool(envelope.machine)
+
+
+def other_limit(obs: AnyObservation, measured: Rate) -> OtherLimit | None:
+    """What besides a promise may have set this rate; None where nothing did.
+
+    On an embedded region promised limits are exact, so a rate at none of them is the machine's doing.
+    """
+    own = _own_limit(obs, measured)
+    if own is not None and ratio(measured, own) >= _SELF_LIMITED:
+        return OtherLimit(f"its job limited its own load to {own}")
+    if busy := saturated(obs):
+        return OtherLimit(f"its load generator was the limit: {busy}", on_embedded_region(obs))
+    if on_embedded_region(obs) and not _at_a_promise(obs, measured):
+        return OtherLimit(f"{MACHINE} was its limit", True)
+    return None
+
+
+def why_below(obs: AnyObservation, measured: Rate, values: tuple[float, ...], asked: Rate) -> Reason:
+    """Why a part of a run, its mean and its samples, lies below ``asked``."""
+    if is_network(obs):
+        stretch = of_network.Stretch(_bits(measured), values)
+        return of_network.why_short(obs, stretch, _bits(asked))
+    storage = as_storage(obs)
+    return of_storage.why_short(storage, of_storage.rates_of(storage, measured), asked)
+
+
+def _own_limit(obs: AnyObservation, like: Rate) -> Rate | None:
+    if is_network(obs):
+        return bitrate_asked(obs)
+    storage = as_storage(obs)
+    own = rate_asked(storage)
+    return None if own is None else of_storage.as_quantity(own, like, storage)
+
+
+def saturated(obs: AnyObservation) -> str | None:
+    """A sentence when the load generator itself had no CPU left."""
+    if is_network(obs):
+        return of_network.saturated(obs)
+    return of_storage.saturated(generator_load(as_storage(obs)))
+
+
+def _at_a_promise(obs: AnyObservation, measured: Rate) -> bool:
+    if is_network(obs):
+        return bool(of_network.bounds(obs, _bits(measured)))
+    storage = as_storage(obs)
+    if storage.envelope is None:
+        return False
+    rates = of_storage.rates_of(storage, measured)
+    return bool(of_storage.bounds(storage.envelope, rates, storage.counters))
+
+
+def _bits(rate: Rate) -> Bandwidth:
+    assert isinstance(rate, Throughput)
+    return Bandwidth.of(rate)

@@ -1,0 +1,165 @@
+"""`scales_linearly`: did n times as much give n times the rate, and what bound the first that falls off?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_cloudbench.promises.ceilings import INSTANCE, VOLUME
+from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput
+from pytest_cloudbench.verdicts.network.observation import is_network
+from pytest_cloudbench.verdicts.run_details import not_measured_text, run_details
+from pytest_cloudbench.verdicts.run_limits import other_limit, why_below
+from pytest_cloudbench.verdicts.targets import checked_within, plain, ratio
+from pytest_cloudbench.verdicts.timeline import AnyObservation, as_storage, natural_rate, rate_like, timeline
+from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
+from pytest_cloudbench.verdicts.wording import around, listed, percent, tolerance
+
+_ROUNDING = 1e-9
+_SAME = 0.01
+
+
+@dataclass(frozen=True)
+class _Point:
+    """One run, how many there were in it, its rate, and what a straight line through the first wants."""
+
+    run: AnyObservation
+    count: int
+    rate: Rate
+    wanted: Rate
+
+    @property
+    def share(self) -> float:
+        return ratio(self.rate, self.wanted)
+
+
+def scales_linearly(
+    measurements: Sequence[AnyObservation], *, with_: Sequence[int], within: float = 0.05
+) -> Verdict:
+    """Judge whether the rate of ``measurements`` grew as ``with_``, how many of something each had.
+
+    ``scales_linearly([one, two, five], with_=[1, 2, 5])``. The run with the fewest sets the line: each other must lie
+    within ``within`` of its rate times the ratio of the counts. The first that falls below is named with what bound
+    it; where that is the instance, or an end of a network, more would not help. Above the line is violated too: a
+    cache, or a first run that was held back. Inconclusive when the load, its generator or the machine under an
+    embedded region set the rate of the first, or held back the one that fell off.
+
+    Rates are IOPS where all runs have one block size, else throughput, and Gbit/s of networks. Raises TypeError for
+    what are no measurements or runs of two kinds, ValueError for counts that do not fit them.
+    """
+    tolerated = checked_within(within)
+    points = _points(measurements, with_)
+    first = points[0]
+    counts = listed(f"{point.count:,}" for point in points)
+    noun = _noun(points)
+    promise = f"scales linearly with {counts}{f' {noun}' if noun else ''} within {tolerance(tolerated)}"
+    details: dict[str, Any] = {
+        "with": [point.count for point in points],
+        "rates": [plain(point.rate) for point in points],
+        "wanted": [plain(point.wanted) for point in points],
+        "quantity": "IOPS" if isinstance(first.rate, Iops) else "bytes per second",
+        "within": tolerated,
+        "runs": [
+            run_details(
+                point.run,
+                point.rate,
+                within=tolerated,
+                asked=point.wanted,
+                line=timeline(point.run, point.rate),
+            )
+            for point in points
+        ],
+    }
+
+    def verdict(
+        outcome: Outcome, text: str, point: _Point, bound: Any = (), machine: bool = False
+    ) -> Verdict:
+        sentence = f"{outcome.value}: {text}"
+        return Verdict(outcome, sentence, promise, point.wanted, point.rate, tuple(bound), machine, details)
+
+    for point in points:
+        if text := not_measured_text(point.run, point.rate):
+            return verdict(Outcome.INCONCLUSIVE, f"with {point.count:,}: {text}", point)
+    if limit := other_limit(first.run, first.rate):
+        text = f"with {first.count:,}: {first.rate}, but {limit.text}, so it sets no line"
+        return verdict(Outcome.INCONCLUSIVE, text, first, (), limit.machine)
+    for point in points[1:]:
+        figures = f"with {point.count:,}: {around(point.rate, point.wanted, tolerated)}"
+        beside = f"{first.rate} with {first.count:,}"
+        if point.share > (1 + tolerated) * (1 + _ROUNDING):
+            text = f"{figures}, above the line from {beside}: look for a cache, or for what held back the first run"
+            return verdict(Outcome.VIOLATED, text, point)
+        if point.share < (1 - tolerated) * (1 - _ROUNDING):
+            line = timeline(point.run, point.rate)
+            reason = why_below(point.run, point.rate, line.values, point.wanted)
+            no_help = _no_help(reason.bound_by, noun)
+            text = f"{figures}, off the line from {beside}; {reason.text}{no_help}"
+            return verdict(reason.outcome, text, point, reason.bound_by, reason.machine_limited)
+    each = listed(f"{point.rate} with {point.count:,}" for point in points)
+    worst = max(abs(point.share - 1) for point in points[1:])
+    of_what = f" {noun}" if noun else ""
+    figures = f"{percent(worst, tolerated)} off a line at most, {tolerance(tolerated)} wanted"
+    text = f"{each}{of_what} ({figures})"
+    return verdict(Outcome.HELD, text, points[-1])
+
+
+def _no_help(bound_by: Sequence[Any], noun: str) -> str:
+    shared = [ceiling for ceiling in bound_by if ceiling.scope == INSTANCE]
+    if not shared or any(ceiling.scope == VOLUME for ceiling in bound_by):
+        return ""
+    return f": more {noun} would not help" if noun else ": more of them would not help"
+
+
+def _noun(points: Sequence[_Point]) -> str:
+    """What the counts count, where the runs' own limits show it: volumes whose sum grows with them, or streams."""
+    first, *others = points
+    if is_network(first.run):
+        each = [
+            getattr(point.run, "stream_count", None) or len(getattr(point.run, "streams", ()))
+            for point in points
+        ]
+        return "streams" if each == [point.count for point in points] else ""
+    sums = [_volumes_allow(point) for point in points]
+    if sums[0] is None:
+        return ""
+    for point, allowed in zip(others, sums[1:], strict=True):
+        if allowed is None or abs(allowed / sums[0] / (point.count / first.count) - 1) > _SAME:
+            return ""
+    return "volumes"
+
+
+def _volumes_allow(point: _Point) -> float | None:
+    envelope = as_storage(point.run).envelope
+    found = [one for one in envelope.ceilings if one.scope == VOLUME and one.of_iops] if envelope else []
+    return plain(found[0].limit) if found else None
+
+
+def _points(measurements: Sequence[AnyObservation], with_: Sequence[int]) -> list[_Point]:
+    runs, counts = list(measurements), list(with_)
+    for run in runs:
+        if isinstance(run, (str, int, float)) or not hasattr(run, "series"):
+            raise TypeError(f"scales_linearly({run!r}): that is no measurement; pass a list of runs")
+    if len(runs) != len(counts):
+        raise ValueError(
+            f"scales_linearly got {len(runs)} measurements and with_={counts}: a count for each of them is needed"
+        )
+    if len(runs) < 2:
+        raise ValueError("scales_linearly needs at least two measurements: one is always on a line")
+    for count in counts:
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise ValueError(f"with_={counts}: {count!r} is no count, a whole number from 1 up")
+    if len(set(counts)) != len(counts):
+        raise ValueError(f"with_={counts}: each count may occur once; compare like runs with resembles")
+    if len({is_network(run) for run in runs}) > 1:
+        raise TypeError("scales_linearly: runs over a network and on storage have no common rate")
+    like = _like(runs)
+    ordered = sorted(zip(counts, runs, strict=True), key=lambda pair: pair[0])
+    least, first = ordered[0][0], rate_like(ordered[0][1], like)
+    return [_Point(run, count, rate_like(run, like), first * (count / least)) for count, run in ordered]
+
+
+def _like(runs: Sequence[AnyObservation]) -> Rate:
+    if is_network(runs[0]):
+        return natural_rate(runs[0])
+    return Iops(0) if len({as_storage(run).block_size for run in runs}) == 1 else Throughput(0)

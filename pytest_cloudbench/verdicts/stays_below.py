@@ -1,0 +1,250 @@
+"""`stays_below`: does latency stay below a limit until the load reaches a rate?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_cloudbench.promises.ceilings import Ceiling
+from pytest_cloudbench.promises.durations import parse_duration
+from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput, figure, parse_rate
+from pytest_cloudbench.verdicts.attribution import (
+    MACHINE,
+    Bound,
+    as_quantity,
+    bound_text,
+    bounds,
+    machine_is_near,
+    mean_rates,
+    saturated,
+    why_short,
+)
+from pytest_cloudbench.verdicts.details import not_measured
+from pytest_cloudbench.verdicts.little import inconsistent
+from pytest_cloudbench.verdicts.load_curve import (
+    LoadCurve,
+    StepView,
+    checked_percentile,
+    latency_at,
+    latency_name,
+)
+from pytest_cloudbench.verdicts.observation import generator_load
+from pytest_cloudbench.verdicts.targets import checked_within, plain, ratio
+from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
+from pytest_cloudbench.verdicts.wording import duration
+
+DELIVERED = 0.95
+"""Share of the asked rate from which on a step counts as having carried it."""
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class _Finding:
+    """What the steps show, in words."""
+
+    outcome: Outcome
+    text: str
+    bound_by: tuple[Ceiling, ...] = ()
+    machine_limited: bool = False
+
+
+@dataclass(frozen=True)
+class _Claim:
+    limit_s: float
+    until: Rate | None
+    percentile: float | None
+    within: float
+
+    @property
+    def name(self) -> str:
+        return latency_name(self.percentile)
+
+    @property
+    def wanted(self) -> str:
+        until = f" until {self.until}" if self.until is not None else ""
+        return f"at most {duration(self.limit_s)}{until} wanted"
+
+    def seen(self, step: StepView) -> Rate:
+        """The rate asked of a step, in the quantity of the claim."""
+        return step.asked if self.until is None else as_quantity(step.asked, self.until, step.measurement)
+
+    def served(self, step: StepView) -> Rate:
+        """The rate that a step carried, in the quantity of the claim."""
+        return mean_rates(step.measurement).like(self.until or Iops(0))
+
+    def covers(self, step: StepView) -> bool:
+        return self.until is None or ratio(self.seen(step), self.until) <= 1 + _ROUNDING
+
+    def latency_s(self, step: StepView) -> float | None:
+        return latency_at(step.measurement, self.percentile)
+
+
+def stays_below(
+    curve: LoadCurve,
+    latency: str,
+    *,
+    until: float | Rate | Ceiling | str | None = None,
+    percentile: float | str | None = None,
+    within: float = 0.10,
+) -> Verdict:
+    """Judge whether latency stays at or below ``latency`` ("1ms") in every step up to the rate ``until``.
+
+    ``until`` is a number of IOPS, a rate with its unit, or a ceiling; without it every step counts, those beyond
+    the maximum too. ``percentile`` is 50, 95, 99 or 99.9; the mean without it. Steps lie apart, so the claim is
+    shown when the last step below ``until`` lies within the share ``within`` of it, or the first one above it
+    stays below the limit too; otherwise nothing was measured there and the verdict is inconclusive.
+
+    Above the limit is violated where a promised ceiling explains it or nothing does, and inconclusive where the
+    load generator or the machine under an embedded region may be why: a region embedded on a machine promises no
+    latency, below every limit its latency is that machine's own, and at one its tails are.
+
+    Raises TypeError and ValueError for what is no time, rate, percentile or tolerance.
+    """
+    claim = _Claim(
+        parse_duration(latency), _rate(until), checked_percentile(percentile), checked_within(within)
+    )
+    found = _unfit(curve, claim) or _above(curve, claim) or _undelivered(curve, claim) or _reach(curve, claim)
+    promise = f"{claim.name} stays at or below {duration(claim.limit_s)}"
+    promise += f" until {claim.until}" if claim.until is not None else ""
+    return Verdict(
+        found.outcome,
+        f"{found.outcome.value}: {found.text} ({claim.wanted})",
+        promise,
+        asked=claim.until,
+        bound_by=found.bound_by,
+        machine_limited=found.machine_limited,
+        details=_details(curve, claim),
+    )
+
+
+def _rate(until: float | Rate | Ceiling | str | None) -> Rate | None:
+    if isinstance(until, Ceiling):
+        until = until.limit
+    if isinstance(until, str):
+        until = parse_rate(until)
+    if isinstance(until, bool) or not isinstance(until, (int, float, Iops, Throughput, type(None))):
+        raise TypeError(f"until={until!r} is no rate: write a number of IOPS or a text such as '450 MB/s'")
+    rate = Iops(float(until)) if isinstance(until, (int, float)) else until
+    if rate is not None and not plain(rate) > 0:
+        raise ValueError(f"until={rate}: a rate above zero is needed")
+    return rate
+
+
+def _unfit(curve: LoadCurve, claim: _Claim) -> _Finding | None:
+    """Why a step that counts cannot be judged at all."""
+    if not curve.steps:
+        return _Finding(Outcome.INCONCLUSIVE, "the sweep has no step beside its maximum")
+    for step in curve.steps:
+        if not claim.covers(step):
+            continue
+        where = f"at {step.percent:g} % ({claim.seen(step)} asked)"
+        text = not_measured(mean_rates(step.measurement).iops) or inconsistent(step.measurement)
+        if text:
+            return _Finding(Outcome.INCONCLUSIVE, f"{where} {text.removeprefix('inconclusive: ')}")
+        if claim.latency_s(step) is None:
+            return _Finding(Outcome.INCONCLUSIVE, f"{where} no {claim.name} was measured")
+    return None
+
+
+def _above(curve: LoadCurve, claim: _Claim) -> _Finding | None:
+    """The lowest load at which the limit is passed, and why."""
+    for step in curve.steps:
+        latency = claim.latency_s(step)
+        if not claim.covers(step) or latency is None or latency <= claim.limit_s * (1 + _ROUNDING):
+            continue
+        text = f"{claim.name} {duration(latency)} at {claim.served(step)}"
+        if plain(claim.served(step)) < DELIVERED * plain(claim.seen(step)):
+            text += f" ({claim.seen(step)} asked)"
+        return _why(step, text, tail=claim.percentile is not None)
+    return None
+
+
+def _why(step: StepView, text: str, *, tail: bool) -> _Finding:
+    run = step.measurement
+    on_machine = run.envelope is not None and bool(run.envelope.machine)
+    rates = mean_rates(run)
+    found: tuple[Bound, ...] = ()
+    if run.envelope is not None:
+        found = bounds(run.envelope, rates, run.counters)
+    confirmed = any(bound.acted for bound in found)
+    if found and tail and on_machine:
+        how = f"{text}; {bound_text(found, run)}, and how an embedded region throttles shapes the tail there"
+        return _Finding(Outcome.INCONCLUSIVE, how, machine_limited=True)
+    if found and (confirmed or not machine_is_near(run, rates.iops)):
+        ceilings = tuple(bound.ceiling for bound in found)
+        return _Finding(Outcome.VIOLATED, f"{text}; {bound_text(found, run)}", ceilings)
+    if on_machine:
+        return _Finding(
+            Outcome.INCONCLUSIVE,
+            f"{text}; no promised ceiling held the load there, so this latency is of {MACHINE}",
+            machine_limited=True,
+        )
+    if busy := saturated(generator_load(run)):
+        return _Finding(Outcome.INCONCLUSIVE, f"{text}; the load generator may be why: {busy}")
+    return _Finding(Outcome.VIOLATED, f"{text}; no known ceiling explains it")
+
+
+def _undelivered(curve: LoadCurve, claim: _Claim) -> _Finding | None:
+    """Whether a step fell short of its load: then the latency that goes with that load was not seen."""
+    for step in curve.steps:
+        delivered = plain(claim.served(step)) >= DELIVERED * plain(claim.seen(step))
+        if claim.until is None or not claim.covers(step) or delivered:
+            continue
+        asked = claim.seen(step)
+        reason = why_short(step.measurement, mean_rates(step.measurement), asked)
+        text = f"the load stayed at {claim.served(step)} where {asked} was asked; {reason.text}"
+        return _Finding(reason.outcome, text, reason.bound_by, reason.machine_limited)
+    return None
+
+
+def _reach(curve: LoadCurve, claim: _Claim) -> _Finding:
+    """All steps that count are below the limit: do they go far enough?"""
+    counted = [step for step in curve.steps if claim.covers(step)]
+    beyond = [step for step in curve.steps if not claim.covers(step)]
+    last = counted[-1] if counted else None
+    shown = _shown(counted, claim)
+    if claim.until is None or (last and ratio(claim.seen(last), claim.until) >= 1 - claim.within - _ROUNDING):
+        return _Finding(Outcome.HELD, shown)
+    if beyond:
+        above = claim.latency_s(beyond[0])
+        if above is not None and above <= claim.limit_s and inconsistent(beyond[0].measurement) is None:
+            return _Finding(Outcome.HELD, _shown([*counted, beyond[0]], claim))
+        so_far = f"{shown}, then " if counted else ""
+        at = duration(above) if above is not None else "of unknown latency"
+        return _Finding(
+            Outcome.INCONCLUSIVE,
+            f"{so_far}{at} at {claim.served(beyond[0])}, and nothing was measured between: add a step there",
+        )
+    peak = mean_rates(curve.maximum).like(claim.until)
+    if ratio(peak, claim.until) < 1 - claim.within:
+        reason = why_short(curve.maximum, mean_rates(curve.maximum), claim.until)
+        text = f"{shown}, but the load never passed {peak}; {reason.text}"
+        return _Finding(reason.outcome, text, reason.bound_by, reason.machine_limited)
+    return _Finding(Outcome.INCONCLUSIVE, f"{shown}, where the sweep ends: add steps up to {claim.until}")
+
+
+def _shown(steps: list[StepView], claim: _Claim) -> str:
+    if not steps:
+        return "no step was measured below that"
+    worst = max(claim.latency_s(step) or 0.0 for step in steps)
+    highest = max((claim.served(step) for step in steps), key=plain)
+    return f"{claim.name} at most {duration(worst)} up to {highest}"
+
+
+def _details(curve: LoadCurve, claim: _Claim) -> dict[str, Any]:
+    return {
+        "limit_s": claim.limit_s,
+        "until": figure(plain(claim.until)) if claim.until is not None else None,
+        "percentile": claim.percentile,
+        "within": claim.within,
+        "peak_iops": curve.maximum.iops,
+        "steps": [
+            {
+                "percent": step.percent,
+                "asked_iops": step.asked.per_second,
+                "iops": step.measurement.iops,
+                "latency_s": claim.latency_s(step),
+            }
+            for step in curve.steps
+        ],
+    }

@@ -1,0 +1,111 @@
+"""`steady`: did the rate stay the same over the run?
+
+The rule: no lasting fall, no drift (the means of the two halves differ by less than the tolerance, or by
+less than the scatter explains), and at least 90 % of the seconds within the tolerance of their median.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from statistics import median
+
+from pytest_cloudbench.promises.quantities import Rate
+from pytest_cloudbench.verdicts.attribution import MACHINE
+from pytest_cloudbench.verdicts.moments import moment
+from pytest_cloudbench.verdicts.run_details import not_measured_text, run_details
+from pytest_cloudbench.verdicts.run_limits import on_embedded_region, saturated
+from pytest_cloudbench.verdicts.steadiness import steadiness
+from pytest_cloudbench.verdicts.targets import checked_within
+from pytest_cloudbench.verdicts.time_share import FEWEST_SAMPLES, wilson_interval
+from pytest_cloudbench.verdicts.timeline import AnyObservation, Timeline, natural_rate, timeline
+from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
+from pytest_cloudbench.verdicts.wording import percent, tolerance
+
+WITHIN_SHARE = 0.90
+
+
+@dataclass(frozen=True)
+class _Finding:
+    outcome: Outcome
+    text: str
+    details: Mapping[str, object] = field(default_factory=dict)
+    machine_limited: bool = False
+
+
+def steady(obs: AnyObservation, *, within: float = 0.05) -> Verdict:
+    """Judge whether a run's rate (Gbit/s of a network, else IOPS) was steady within ``within``.
+
+    Violated by a lasting fall, a drift or too much scatter. Inconclusive for a series of fewer than five
+    seconds, for scatter that so few seconds cannot tell, and where the load generator or the machine
+    under an embedded region may have caused it.
+
+    Raises TypeError for a tolerance that is no number, ValueError for one outside 0 to 1.
+    """
+    tolerated = checked_within(within)
+    rate = natural_rate(obs)
+    line = timeline(obs, rate)
+    values = line.of_real_seconds(line.values)
+    details = run_details(obs, rate, within=tolerated, asked=None, line=line)
+    promise = f"steady within {tolerance(tolerated)}"
+
+    if text := not_measured_text(obs, rate):
+        found = _Finding(Outcome.INCONCLUSIVE, text)
+    elif len(values) < FEWEST_SAMPLES:
+        text = f"{len(values)} one-second samples are too few to see whether the rate was steady"
+        text += f", at least {FEWEST_SAMPLES} are needed: lengthen the run"
+        found = _Finding(Outcome.INCONCLUSIVE, text)
+    elif text := _fall(line):
+        found = _Finding(Outcome.VIOLATED, text)
+    else:
+        found = _scatter(obs, line, values, tolerated)
+    sentence = f"{found.outcome.value}: {found.text}"
+    details |= found.details
+    return Verdict(found.outcome, sentence, promise, None, rate, (), found.machine_limited, details)
+
+
+def _scatter(obs: AnyObservation, line: Timeline, values: list[float], within: float) -> _Finding:
+    """How the seconds of a run without a fall lie around their median."""
+    middle = median(values)
+    near = sum(abs(value - middle) <= within * middle for value in values)
+    share = near / len(values)
+    low, high = wilson_interval(near, len(values))
+    details = {"share": share, "share_wanted": WITHIN_SHARE, "share_interval": [low, high]}
+    text = (
+        f"{percent(share, WITHIN_SHARE, 1.0)} of {len(values):,} seconds within {tolerance(within)} of "
+        f"{line.rate(middle)}"
+    )
+    moved = _drift(line, values, within)
+    if moved is None and share >= WITHIN_SHARE:
+        return _Finding(Outcome.HELD, f"{text}, no drift and no drop", details)
+    text = moved or f"{text}, at least {tolerance(WITHIN_SHARE)} wanted"
+    embedded = on_embedded_region(obs)
+    if busy := saturated(obs):
+        text += f"; the load generator was at its limit: {busy}"
+    elif embedded:
+        # What the region enforces is steady; what else that machine does is not.
+        text += f"; {MACHINE} may have had other work to do"
+    elif moved is None and high >= WITHIN_SHARE:
+        text += "; too few seconds to tell: lengthen the run"
+    else:
+        return _Finding(Outcome.VIOLATED, text, details)
+    return _Finding(Outcome.INCONCLUSIVE, text, details, embedded)
+
+
+def _fall(line: Timeline) -> str | None:
+    falls = [*line.falls.lasting, *([line.falls.unproven] if line.falls.unproven else [])]
+    if not falls:
+        return None
+    words = [
+        f"after {moment(fall.at_s)} from {line.rate(fall.before)} to {line.rate(fall.after)}"
+        for fall in falls
+    ]
+    return f"the rate dropped {', then '.join(words)}"
+
+
+def _drift(line: Timeline, values: list[float], within: float) -> str | None:
+    found = steadiness(values, within)
+    if found.steady is not False:
+        return None
+    first: Rate = line.rate(found.first_half)
+    return f"the rate drifted: {first} in the first half, {line.rate(found.second_half)} in the second"

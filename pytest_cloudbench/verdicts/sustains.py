@@ -1,0 +1,183 @@
+"""`sustains`: was a rate held for a length of time, in every sample or in a share of them?"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from pytest_cloudbench.promises.ceilings import Ceiling
+from pytest_cloudbench.promises.durations import parse_duration
+from pytest_cloudbench.promises.envelope import Envelope
+from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput
+from pytest_cloudbench.verdicts.attribution import MACHINE, Reason, bounds, rates_of
+from pytest_cloudbench.verdicts.levels import level_of
+from pytest_cloudbench.verdicts.moments import moment
+from pytest_cloudbench.verdicts.network.observation import is_network
+from pytest_cloudbench.verdicts.run_details import not_measured_text, run_details
+from pytest_cloudbench.verdicts.run_limits import on_embedded_region, why_below
+from pytest_cloudbench.verdicts.targets import as_rate_or_ceiling, checked_share, checked_within, plain
+from pytest_cloudbench.verdicts.timeline import (
+    AnyObservation,
+    Timeline,
+    as_storage,
+    rate_like,
+    shown_for,
+    timeline,
+)
+from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
+from pytest_cloudbench.verdicts.wording import percent, tolerance
+
+_ROUNDING = 1e-9
+
+
+def sustains(
+    obs: AnyObservation,
+    rate: Ceiling | Iops | Throughput | str,
+    *,
+    for_: str | float,
+    share: float = 1.0,
+    within: float = 0.10,
+) -> Verdict:
+    """Judge whether a run held ``rate``, but for the fraction ``within``, for the time ``for_`` on end.
+
+    ``for_`` is a time with its unit ("10 min") or seconds of the test. Held when in some stretch of that length at
+    least ``share`` of the samples lie at or above ``1 - within`` of the rate. Inconclusive when the run is shorter
+    than that, and when the samples below come from the load, its generator or the machine under an embedded region.
+
+    Raises TypeError for a rate without a unit, ValueError for what is no time, share or tolerance.
+    """
+    tolerated, wanted_share, length_s = checked_within(within), checked_share(share), checked_length(for_)
+    asked = _asked(obs, rate)
+    mean = rate_like(obs, asked)
+    line = timeline(obs, mean)
+    floor = plain(asked) * (1 - tolerated) * (1 - _ROUNDING)
+    stretch = _Stretch(line, floor, length_s)
+    every = "" if wanted_share == 1 else f" in {tolerance(wanted_share)} of the samples"
+    wanted = f"for {moment(length_s)}{every}"
+    promise = f"sustains {asked} within {tolerance(tolerated)} {wanted}"
+    details = run_details(obs, mean, within=tolerated, asked=asked, line=line)
+    details |= {"for_s": length_s, "share_wanted": wanted_share, "longest_s": stretch.longest_s}
+    draft = Verdict(Outcome.INCONCLUSIVE, "inconclusive", promise, asked, mean, details=details)
+    if text := not_measured_text(obs, mean):
+        return replace(draft, sentence=f"inconclusive: {text}")
+    if not stretch.fits:
+        return replace(
+            draft,
+            sentence=f"inconclusive: the run lasted {moment(line.length_s)}, too short to show {asked} {wanted}"
+            f"{_of_pace(obs)}: lengthen it",
+        )
+    good, at = stretch.best()
+    floor_text = (
+        f"at or above {line.rate(plain(asked) * (1 - tolerated))} ({tolerance(1 - tolerated)} of {asked})"
+    )
+    if good >= wanted_share * (1 - _ROUNDING):
+        longest = (
+            f"for {moment(stretch.longest_s)} on end"
+            if wanted_share == 1
+            else (f"in {percent(good, wanted_share, 1.0)} of {moment(length_s)}")
+        )
+        sentence = f"held: {floor_text} {longest}, at least {wanted[4:]} wanted{_compressed(line)}"
+        return replace(draft, outcome=Outcome.HELD, sentence=sentence, details={**details, "share": good})
+    below = [value for value in stretch.values[at : at + stretch.samples] if value < floor]
+    low = line.rate(level_of(below))
+    reason = _why_below(obs, low, tuple(below), asked)
+    seen = (
+        f"for {moment(stretch.longest_s)} on end at most, {wanted[4:]} wanted"
+        if wanted_share == 1
+        else f"in {percent(good, wanted_share)} of the best {moment(length_s)}, {tolerance(wanted_share)} wanted"
+    )
+    text = f"{reason.outcome.value}: {floor_text} {seen}; {shown_for(obs, low)} in those below: {reason.text}"
+    return replace(
+        draft,
+        outcome=reason.outcome,
+        sentence=f"{text}{_compressed(line)}",
+        bound_by=reason.bound_by,
+        machine_limited=reason.machine_limited,
+        details={**details, "share": good},
+    )
+
+
+class _Stretch:
+    """The stretches of a series that last so long, and how many of their samples are good.
+
+    Under compressed time samples are put together to seconds of the clock.
+    """
+
+    def __init__(self, line: Timeline, floor: float, length_s: float) -> None:
+        self.values = line.of_real_seconds(line.values)
+        self._good = [value >= floor for value in self.values]
+        together = len(line.values) // len(self.values) if self.values else 1
+        self._interval_s = line.interval_s * together
+        needed = math.ceil(length_s / self._interval_s - 1e-3) if self._interval_s > 0 else 1
+        # A run of just that length lacks the sample that its end cut short.
+        self.samples = needed - 1 if len(self.values) == needed - 1 and needed > 1 else needed
+
+    @property
+    def fits(self) -> bool:
+        """Whether the series is long enough."""
+        return len(self._good) >= self.samples
+
+    @property
+    def longest_s(self) -> float:
+        """The longest time on end in which every sample was good."""
+        longest = run = 0
+        for good in self._good:
+            run = run + 1 if good else 0
+            longest = max(longest, run)
+        return longest * self._interval_s
+
+    def best(self) -> tuple[float, int]:
+        """The highest share of good samples in a stretch of that length, and where the first such one begins."""
+        count = sum(self._good[: self.samples])
+        most, at = count, 0
+        for end in range(self.samples, len(self._good)):
+            count += self._good[end] - self._good[end - self.samples]
+            if count > most:
+                most, at = count, end - self.samples + 1
+        return most / self.samples, at
+
+
+def _why_below(obs: AnyObservation, low: Rate, below: tuple[float, ...], asked: Rate) -> Reason:
+    """As `why_below`, but that an embedded region enforces what is steady: scatter there is its machine's doing."""
+    reason = why_below(obs, low, below, asked)
+    if is_network(obs) or not on_embedded_region(obs):
+        return reason
+    storage = as_storage(obs)
+    if storage.envelope is None or bounds(storage.envelope, rates_of(storage, low), None):
+        return reason
+    text = f"no promised limit lies there: {MACHINE} may have had other work to do"
+    return Reason(Outcome.INCONCLUSIVE, text, (), True)
+
+
+def checked_length(for_: object) -> float:
+    """A length of time in seconds. Raises ValueError for what is none, TypeError for neither text nor number."""
+    if isinstance(for_, str):
+        return parse_duration(for_)
+    if isinstance(for_, bool) or not isinstance(for_, (int, float)):
+        raise TypeError(f"for_={for_!r} is no length of time: write one such as for_='10 min'")
+    if not math.isfinite(for_) or for_ <= 0:
+        raise ValueError(f"for_={for_!r} is no length of time: it must be above zero, such as for_='10 min'")
+    return float(for_)
+
+
+def _asked(obs: AnyObservation, target: Ceiling | Iops | Throughput | str) -> Rate:
+    """The rate in I/Os of this run's size: a large I/O counts as several against an IOPS ceiling."""
+    network = is_network(obs)
+    found = as_rate_or_ceiling(target, "sustains", network=network)
+    if not isinstance(found, Ceiling):
+        return shown_for(obs, found)
+    if network:
+        return shown_for(obs, found.limit)
+    storage = as_storage(obs)
+    shape = storage.envelope or Envelope((), storage.block_size, storage.sequential)
+    known = shape.find(found) or found
+    return shape.unmerged_iops_of(known) if known.of_iops and known.promised else known.limit
+
+
+def _of_pace(obs: AnyObservation) -> str:
+    conditions = [text for text in getattr(obs, "conditions", ()) if "quick pace" in text and "->" in text]
+    return f" ({conditions[0]})" if conditions else ""
+
+
+def _compressed(line: Timeline) -> str:
+    return "" if line.time_compression == 1 else f"; time compressed {line.time_compression:g} times"

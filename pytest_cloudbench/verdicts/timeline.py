@@ -1,0 +1,130 @@
+"""A run's series as the judges go through it: its samples in one quantity, and the plateaus between its falls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from statistics import fmean, median
+from typing import cast
+
+from pytest_cloudbench.promises.quantities import Bandwidth, Iops, Rate, Throughput
+from pytest_cloudbench.verdicts.change_point import Fall, Falls, find_falls
+from pytest_cloudbench.verdicts.network.observation import NetworkObservation, is_network, network_rate
+from pytest_cloudbench.verdicts.observation import Observation, measured_rate
+from pytest_cloudbench.verdicts.steadiness import timed_samples
+
+AnyObservation = Observation | NetworkObservation
+
+_ON_THE_WAY = 2
+
+
+@dataclass(frozen=True)
+class Plateau:
+    """What lies between two falls: from ``begin_s`` to ``end_s`` of the run, without the falls' own samples.
+
+    ``first`` and ``last`` say whether it begins or ends with the run.
+    """
+
+    begin_s: float
+    end_s: float
+    values: tuple[float, ...]
+    first: bool
+    last: bool
+
+    @property
+    def mean(self) -> float:
+        """The mean of its samples, in I/Os or bytes per second."""
+        return fmean(self.values)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The full samples of a run, each with the end of its interval in seconds of the test."""
+
+    seconds: tuple[float, ...]
+    values: tuple[float, ...]
+    like: Rate
+    time_compression: float = 1.0
+
+    def rate(self, value: float) -> Rate:
+        """A plain figure as a rate of this run."""
+        return type(self.like)(value)
+
+    @property
+    def length_s(self) -> float:
+        """How long the samples last."""
+        return self.seconds[-1] - self.seconds[0] + self.interval_s if self.seconds else 0.0
+
+    @cached_property
+    def interval_s(self) -> float:
+        """How long one sample usually lasts, in seconds of the test."""
+        gaps = [after - before for before, after in pairwise(self.seconds)]
+        return median(gaps) if gaps else (self.seconds[0] if self.seconds else 0.0)
+
+    @cached_property
+    def falls(self) -> Falls:
+        """Its lasting falls."""
+        return find_falls(self.seconds, self.values)
+
+    @cached_property
+    def plateaus(self) -> tuple[Plateau, ...]:
+        """Its plateaus, in the order of time; one where nothing fell, none without samples."""
+        if not self.values:
+            return ()
+        falls: list[Fall] = list(self.falls.lasting)
+        if self.falls.unproven is not None:
+            falls = sorted([*falls, self.falls.unproven], key=lambda fall: fall.index)
+        starts = [0, *(fall.index + _ON_THE_WAY for fall in falls)]
+        ends = [*(fall.index - _ON_THE_WAY for fall in falls), len(self.values)]
+        moments = [self.seconds[0] - self.interval_s, *(fall.at_s for fall in falls), self.seconds[-1]]
+        last = len(falls)
+        return tuple(
+            Plateau(moments[number], moments[number + 1], self.values[start:end], number == 0, number == last)
+            for number, (start, end) in enumerate(zip(starts, ends, strict=True))
+        )
+
+    def of_real_seconds(self, values: Sequence[float]) -> list[float]:
+        """Samples of this run, those shorter than a second of the clock put together to one.
+
+        Under compressed time they last a tenth of a second, in which few blocks of data arrive: how many
+        says more of the sender than of the network.
+        """
+        real_s = self.interval_s / self.time_compression
+        together = round(1 / real_s) if 0 < real_s < 1 else 1
+        full = len(values) - len(values) % together
+        return [fmean(values[at : at + together]) for at in range(0, full, together)]
+
+
+def timeline(obs: AnyObservation, like: Rate) -> Timeline:
+    """The full samples of a run in the quantity of ``like``."""
+    seconds, values = timed_samples(obs.series, like)
+    factor = getattr(obs, "time_compression", None) or 1.0
+    return Timeline(tuple(seconds), tuple(values), like, float(factor))
+
+
+def natural_rate(obs: AnyObservation) -> Rate:
+    """The mean of a run in the quantity in which people speak of it: Gbit/s of a network, else IOPS."""
+    if is_network(obs):
+        return network_rate(obs)
+    return Iops(as_storage(obs).iops)
+
+
+def rate_like(obs: AnyObservation, like: Rate) -> Rate:
+    """The mean of a run in the quantity of ``like``. Raises TypeError for IOPS of a network."""
+    if is_network(obs):
+        if isinstance(like, Iops):
+            raise TypeError(f"{like}: a network has no I/O operations; write a rate such as '9.5 Gbit/s'")
+        return network_rate(obs)
+    return measured_rate(as_storage(obs), like)
+
+
+def as_storage(obs: AnyObservation) -> Observation:
+    """The same measurement, known to be none of a network."""
+    return cast(Observation, obs)
+
+
+def shown_for(obs: AnyObservation, rate: Rate) -> Rate:
+    """A rate as it is shown for this run: in bits for a network."""
+    return Bandwidth.of(rate) if is_network(obs) and isinstance(rate, Throughput) else rate
