@@ -16,6 +16,7 @@ from .errors import (
     NoNetwork,
     NoRegion,
     NotOffered,
+    PlacementRefused,
     ResourceFailed,
     TeardownFailed,
     UnknownInstanceType,
@@ -25,9 +26,19 @@ from .errors import (
     ZoneMismatch,
 )
 from .journal import Journal, journal_directory, new_run_id
+from .launches import Launch
 from .parallel import all_of, gather
 from .reap import Reaped, reap
-from .resources import Attachment, CreatedVolume, ImageFacts, LaunchedInstance, Leftover, Placement
+from .resources import (
+    Attachment,
+    CreatedSnapshot,
+    CreatedVolume,
+    ImageFacts,
+    LaunchedInstance,
+    Leftover,
+    Placement,
+    PlacementGroup,
+)
 from .teardown import TeardownReport
 from .waits import Bounds
 
@@ -38,10 +49,12 @@ __all__ = [
     "Cloud",
     "CloudAccess",
     "CloudError",
+    "CreatedSnapshot",
     "CreatedVolume",
     "ImageFacts",
     "Journal",
     "JournalError",
+    "Launch",
     "LaunchedInstance",
     "Leftover",
     "NoCredentials",
@@ -49,6 +62,8 @@ __all__ = [
     "NoRegion",
     "NotOffered",
     "Placement",
+    "PlacementGroup",
+    "PlacementRefused",
     "Reaped",
     "ResourceFailed",
     "TeardownFailed",

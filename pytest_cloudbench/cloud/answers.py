@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
@@ -34,7 +34,12 @@ def without_secrets(value: Any) -> Any:
 
 
 class Answers:
-    """Thread-safe keeper of answers. Repeated identical Describe calls keep only the last answer."""
+    """Thread-safe keeper of answers. Repeated identical Describe calls keep only the last answer.
+
+    ``listener``, where it is not None, is told of every answer as it comes, in the thread that asked.
+    """
+
+    listener: Callable[[Answer], None] | None = None
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -45,7 +50,7 @@ class Answers:
         """Keep one answer."""
         question = without_secrets(asked)
         entry = Answer(
-            time=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+            time=_now(),
             service=service,
             operation=operation,
             asked=question,
@@ -58,8 +63,25 @@ class Answers:
                 key += f" {self._count}"
             self._kept.pop(key, None)
             self._kept[key] = entry
+        self._tell(entry)
+
+    def refused(
+        self, service: str, operation: str, asked: Mapping[str, Any], error: Mapping[str, Any]
+    ) -> None:
+        """Tell of a call that the service answered with an error, ``{"Code": ..., "Message": ...}``."""
+        self._tell(
+            Answer(_now(), service, operation, without_secrets(asked), {"Error": without_secrets(error)})
+        )
+
+    def _tell(self, answer: Answer) -> None:
+        if self.listener is not None:
+            self.listener(answer)
 
     def all(self) -> tuple[Answer, ...]:
         """What was kept, in the order of the last answers."""
         with self._lock:
             return tuple(self._kept.values())
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")

@@ -121,6 +121,8 @@ class Clients:
             else:
                 answer = method(**parameters)
         except (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError) as error:
+            if isinstance(error, botocore.exceptions.ClientError):
+                self.answers.refused(service, operation, parameters, error.response.get("Error", {}))
             # The frames of a call that carries a secret must not appear in anybody's traceback.
             raise translate(error, asked) from (None if secret else error)
         self.answers.keep(service, operation, parameters, answer)
@@ -148,6 +150,14 @@ class Clients:
                 answer = self.call("find out whose the credentials are", "sts", "get_caller_identity")
                 self._identity = Identity(account=answer["Account"], arn=answer["Arn"])
             return self._identity
+
+    def secrets(self) -> tuple[str, ...]:
+        """The secret halves of the credentials in use, for whoever must keep them out of what is written."""
+        found = self._open_session().get_credentials()
+        if found is None:
+            return ()
+        frozen = found.get_frozen_credentials()
+        return tuple(each for each in (frozen.access_key, frozen.secret_key, frozen.token) if each)
 
     def _check_credentials(self) -> None:
         import botocore.exceptions

@@ -7,11 +7,13 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 
 from pytest_cloudbench.promises.instances import InstanceLimits
+from pytest_cloudbench.promises.recorded_limits import RecordedLimits
 from pytest_cloudbench.promises.volumes import VolumeSpec
 
 from .access import CloudAccess
@@ -21,20 +23,35 @@ from .doorway import Doorway
 from .errors import CloudError, TeardownFailed
 from .images import Images
 from .instance_types import InstanceTypes
-from .instances import Instances, LaunchPlan, make_plan
+from .instances import Instances
 from .journal import Journal
+from .launches import Launch, Launches
+from .modifications import Reached, modify
 from .parallel import all_of, gather
 from .placement import Places
+from .placement_groups import CLUSTER, PlacementGroups
 from .removal import RunResources
-from .resources import CreatedVolume, ImageFacts, LaunchedInstance, Leftover, Placement
+from .resources import (
+    CreatedSnapshot,
+    CreatedVolume,
+    ImageFacts,
+    LaunchedInstance,
+    Leftover,
+    Placement,
+    PlacementGroup,
+)
+from .snapshots import Snapshots, check_holds
 from .teardown import Teardown, TeardownReport
 from .user_data import Command
 from .volumes import Volumes, check_attachments, check_zone
-from .waits import Bounds
+from .waits import Bounds, cancel_waits_on
 
 log = logging.getLogger(__name__)
 
-Resource = LaunchedInstance | CreatedVolume
+RELEASING = "cloudbench-release"
+"""Name of the threads that remove what was given back, while the run goes on."""
+
+Resource = LaunchedInstance | CreatedVolume | CreatedSnapshot | PlacementGroup
 
 
 class Cloud:
@@ -71,7 +88,26 @@ class Cloud:
         self._doorway = Doorway(self._clients, run_id, journal, self._bounds)
         self._instances = Instances(self._clients, access, run_id, journal, self._bounds)
         self._volumes = Volumes(self._clients, run_id, journal, self._bounds)
-        self._resources = RunResources(self._clients, run_id, self._bounds)
+        self._snapshots = Snapshots(self._clients, run_id, journal, self._bounds)
+        self._placement_groups = PlacementGroups(self._clients, run_id, journal, self._bounds)
+        self._resources = RunResources(
+            self._clients,
+            run_id,
+            self._bounds,
+            announced=lambda: {intention.action for intention in journal.intentions},
+        )
+        self._launches = Launches(
+            types=self._types,
+            images=self._images,
+            places=self._places,
+            doorway=self._doorway,
+            groups=self._placement_groups,
+            instances=self._instances,
+            tags=self._tags,
+            before=self._bind,
+            give_back=self._give_back,
+        )
+        self._closing = threading.Event()
         self._releases: list[threading.Thread] = []
         self._remaining: tuple[Leftover, ...] = ()
         self._removing = False
@@ -95,6 +131,14 @@ class Cloud:
     def answers(self) -> tuple[Answer, ...]:
         """What the service answered so far, without secrets: evidence."""
         return self._clients.answers.all()
+
+    def listen(self, listener: Callable[[Answer], None] | None) -> None:
+        """Have every answer of the service told as it comes, in the thread that asked; None ends it."""
+        self._clients.answers.listener = listener
+
+    def secrets(self) -> tuple[str, ...]:
+        """The credentials in use, for whoever must keep them out of what is written."""
+        return self._clients.secrets()
 
     @property
     def ssh_from(self) -> str:
@@ -139,74 +183,54 @@ class Cloud:
         name: str = "",
         commands: Sequence[Command] = (),
         subnet_id: str | None = None,
+        placement_group: PlacementGroup | str | None = None,
+        recorded: RecordedLimits | None = None,
     ) -> LaunchedInstance:
         """Launch one instance and wait until it runs and has an address. SSH may take longer.
 
         image: AMI id, SSM parameter path, or None for Amazon Linux 2023 of the type's own architecture.
         user: who logs in, None guesses from the image. commands: shell lines or lists of words that the
-        instance runs as root at its first boot. Whatever is wrong with the request is raised before anything
-        is created; if the instance does not come up it is terminated again.
+        instance runs as root at its first boot. placement_group: one of this run or the name of any other.
+        recorded: EBS limits that are stated in place of the type's own.
+        Where no zone is asked for, one without capacity makes it try the next that offers the type.
+        Whatever is wrong with the request is raised before anything is created; if the instance does not
+        come up it is terminated again.
         """
-        return self.launch_many(
-            instance_type,
-            1,
-            zone=zone,
-            image=image,
-            user=user,
-            name=name,
-            commands=commands,
-            subnet_id=subnet_id,
-        )[0]
+        launch = Launch(instance_type, zone, image, user, name, commands, subnet_id, recorded)
+        return self.launch_many([launch], placement_group=placement_group)[0]
 
     def launch_many(
-        self,
-        instance_type: str,
-        count: int,
-        *,
-        zone: str | None = None,
-        image: str | None = None,
-        user: str | None = None,
-        name: str = "",
-        commands: Sequence[Command] = (),
-        subnet_id: str | None = None,
+        self, launches: Sequence[Launch], *, placement_group: PlacementGroup | str | None = None
     ) -> tuple[LaunchedInstance, ...]:
-        """Launch `count` instances side by side in one zone, each with a host key of its own. All or none."""
-        if count < 1:
-            raise CloudError(f"cannot launch {count} instances; ask for at least one")
-        limits = self.limits(instance_type)
-        self._bind()
-        questions: list[Callable[[], object]] = [
-            partial(self.image, instance_type, image, user),
-            partial(self.place, instance_type, zone, subnet_id),
-            self._doorway.ssh_from,
-        ]
-        all_of(questions)
-        # Both are known by now and cost no call.
-        found_image = self.image(instance_type, image, user)
-        place = self.place(instance_type, zone, subnet_id)
-        plans = [make_plan(limits, found_image, place, name, commands) for _ in range(count)]
-        ways_in: list[Callable[[], object]] = [
-            self._doorway.key_pair,
-            partial(self._doorway.group, place.vpc_id),
-        ]
-        all_of(ways_in)
-        results = gather([partial(self._launch, plan) for plan in plans])
-        launched = [result for result in results if isinstance(result, LaunchedInstance)]
-        failures = [result for result in results if isinstance(result, Exception)]
-        if failures:
-            self._give_back(launched)
-            raise failures[0]
-        return tuple(launched)
+        """Launch several instances side by side, each with a host key of its own. All or none.
 
-    def _launch(self, plan: LaunchPlan) -> LaunchedInstance:
-        pending = self._instances.run(
-            plan, self._doorway.key_pair(), self._doorway.group(plan.place.vpc_id), self._tags
+        Those that ask for no zone go to one together: to the others' zone where that is one, or the cluster's,
+        else to the first that offers all their types and has room.
+        """
+        default = self.access.subnet_id
+        return self._launches.run(
+            [replace(launch, subnet_id=launch.subnet_id or default) for launch in launches], placement_group
         )
-        try:
-            return self._instances.wait_until_running(pending)
-        except CloudError:
-            self._give_back([pending])
-            raise
+
+    def check_launches(self, launches: Sequence[Launch], *, strategy: str | None = None) -> None:
+        """Raise, before anything is created, for what `launch_many` could not launch.
+
+        `strategy` is that of the placement group that they would go into, None for none. Raises
+        UnknownInstanceType, PlacementRefused (a type that cannot be in such a group), ZoneMismatch (a cluster
+        in two zones), NotOffered or NoNetwork.
+        """
+        default = self.access.subnet_id
+        self._launches.check(
+            [replace(launch, subnet_id=launch.subnet_id or default) for launch in launches], strategy
+        )
+
+    def create_placement_group(self, strategy: str = CLUSTER, *, name: str = "") -> PlacementGroup:
+        """Create a placement group and wait until it is available; `name` is for its Name tag.
+
+        `release` or `close` removes it once its instances are terminated: give it back with them.
+        """
+        self._bind()
+        return self._placement_groups.create(strategy, name, self._tags)
 
     def refresh(self, instance: LaunchedInstance) -> LaunchedInstance:
         """The instance as the API describes it now: state, addresses, attachments, tags."""
@@ -258,10 +282,16 @@ class Cloud:
         *,
         instance: LaunchedInstance | None = None,
         name: str = "",
+        snapshot: CreatedSnapshot | None = None,
     ) -> tuple[CreatedVolume, ...]:
-        """Create several volumes side by side, in the order of `specs`. All or none."""
+        """Create several volumes side by side, in the order of `specs`. All or none.
+
+        snapshot: what they hold at the start; InvalidSpec for a volume smaller than that.
+        """
         for spec in specs:
             spec.check()
+            if snapshot is not None:
+                check_holds(spec, snapshot)
         if instance is not None:
             zone = zone or instance.zone
             check_zone(instance, instance.zone, zone)
@@ -269,7 +299,10 @@ class Cloud:
         if zone is None:
             raise CloudError("a volume needs its availability zone: give zone=... or the instance it is for")
         self._bind()
-        results = gather([partial(self._volumes.create, spec, zone, name, self._tags) for spec in specs])
+        source = snapshot.id if snapshot is not None else None
+        results = gather(
+            [partial(self._volumes.create, spec, zone, name, self._tags, source) for spec in specs]
+        )
         created = [result for result in results if isinstance(result, CreatedVolume)]
         failures = [result for result in results if isinstance(result, Exception)]
         if failures:
@@ -307,10 +340,31 @@ class Cloud:
         """The volume as the API describes it now: state, attachment, tags."""
         return self._volumes.refresh(volume)
 
+    def modify_volume(
+        self,
+        volume: CreatedVolume,
+        spec: VolumeSpec,
+        *,
+        until: Reached = "completed",
+        timeout_s: float = 3600.0,
+    ) -> CreatedVolume:
+        """Make the volume one of `spec`, and wait until the service has begun to optimise it, or completed that.
+
+        Before any call: InvalidSpec for a spec against the rules, or a smaller one.
+        """
+        return modify(self._clients, volume, spec, until=until, timeout_s=timeout_s)
+
+    # -- snapshots
+
+    def create_snapshot(self, volume: CreatedVolume, *, name: str = "") -> CreatedSnapshot:
+        """Create a snapshot of a volume and wait until it is complete; `release` or `close` deletes it."""
+        self._bind()
+        return self._snapshots.create(volume, name, self._tags)
+
     # -- giving back
 
     def release(self, resources: Iterable[Resource]) -> None:
-        """Give resources back without waiting: instances are told to end now, volumes go as they come free.
+        """Give resources back without waiting: instances are told to end now, the rest goes as it comes free.
 
         What is still under way is finished in the background and verified by `close`. Raises TeardownFailed
         when the service refuses to end an instance.
@@ -318,16 +372,18 @@ class Cloud:
         chosen = list(resources)
         instances = [one.id for one in chosen if isinstance(one, LaunchedInstance)]
         volumes = [one.id for one in chosen if isinstance(one, CreatedVolume)]
+        snapshots = [one.id for one in chosen if isinstance(one, CreatedSnapshot)]
+        groups = [one.name for one in chosen if isinstance(one, PlacementGroup)]
         problems = self._resources.terminate(instances) if instances else {}
         for instance_id in instances:
             self._volumes.forget_instance(instance_id)
+        ending = [one for one in instances if one not in problems]
         if volumes:
-            ending = [one for one in instances if one not in problems]
-            thread = threading.Thread(
-                target=self._drop_quietly, args=(volumes, ending), name="cloudbench-release", daemon=True
-            )
-            self._releases.append(thread)
-            thread.start()
+            self._in_background(partial(self._drop_quietly, volumes, ending))
+        if snapshots:
+            self._in_background(partial(self._drop_snapshots_quietly, snapshots))
+        if groups:
+            self._in_background(partial(self._drop_groups_quietly, groups))
         if problems:
             raise TeardownFailed(list(problems.values()))
 
@@ -387,6 +443,8 @@ class Cloud:
 
     def _give_back(self, resources: Sequence[Resource]) -> None:
         """Release after a failure; a failure of that too is left to `close`."""
+        if not resources:
+            return
         try:
             self.release(resources)
         except CloudError as error:
@@ -399,6 +457,25 @@ class Cloud:
                 self._volumes.forget_volume(volume_id)
         except Exception as error:
             log.debug("release of %s: %s", ", ".join(volumes), error)
+
+    def _drop_snapshots_quietly(self, snapshots: Sequence[str]) -> None:
+        try:
+            self._resources.drop_snapshots(snapshots)
+        except Exception as error:
+            log.debug("release of %s: %s", ", ".join(snapshots), error)
+
+    def _drop_groups_quietly(self, groups: Sequence[str]) -> None:
+        # An instance that was not given back would hold its group for ever: `close`, which ends it, goes on.
+        cancel_waits_on(self._closing)
+        try:
+            self._resources.drop_placement_groups(groups, bound_s=self._bounds.terminated_s)
+        except Exception as error:
+            log.debug("release of %s: %s", ", ".join(groups), error)
+
+    def _in_background(self, work: Callable[[], None]) -> None:
+        thread = threading.Thread(target=work, name=RELEASING, daemon=True)
+        self._releases.append(thread)
+        thread.start()
 
     def _remove_all(self) -> None:
         """Only now push the steps of removal: a run that created nothing asks the service nothing."""
@@ -419,6 +496,7 @@ class Cloud:
             time.sleep(self._bounds.settle_s)
 
     def _await_releases(self) -> None:
+        self._closing.set()
         deadline = time.monotonic() + self._bounds.terminated_s
         for thread in self._releases:
             # In slices, so that an interruption is seen soon.

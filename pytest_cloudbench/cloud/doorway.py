@@ -64,7 +64,10 @@ class Doorway:
             return self._key_pair
 
     def group(self, vpc_id: str) -> str:
-        """The id of the run's security group in `vpc_id`: SSH from `ssh_from()` and nothing else gets in."""
+        """The id of the run's security group in `vpc_id`.
+
+        SSH from `ssh_from()` gets in, and everything from the group's own members; nothing else.
+        """
         cidr = self.ssh_from()
         with self._group_lock:
             if vpc_id not in self._groups:
@@ -114,7 +117,7 @@ class Doorway:
                         "ec2",
                         "create_security_group",
                         GroupName=self.name,
-                        Description=f"cloudbench run {self._run_id}: SSH from {cidr}",
+                        Description=f"cloudbench run {self._run_id}: SSH from {cidr}, all among its instances",
                         VpcId=vpc_id,
                         TagSpecifications=specification(run_tags(self._run_id, "SSH"), "security-group"),
                     )["GroupId"]
@@ -125,7 +128,7 @@ class Doorway:
             if found is None:
                 raise
             group_id = found
-        self._allow_ssh(group_id, cidr)
+        self._allow(group_id, cidr)
         return group_id
 
     def _own_group(self, vpc_id: str) -> str | None:
@@ -139,21 +142,25 @@ class Doorway:
         ours = only_ours(groups, self._run_id)
         return str(ours[0]["GroupId"]) if ours else None
 
-    def _allow_ssh(self, group_id: str, cidr: str) -> None:
+    def _allow(self, group_id: str, cidr: str) -> None:
         source: dict[str, Any]
         if ":" in cidr:
             source = {"Ipv6Ranges": [{"CidrIpv6": cidr, "Description": "cloudbench"}]}
         else:
             source = {"IpRanges": [{"CidrIp": cidr, "Description": "cloudbench"}]}
-        permission = {"IpProtocol": "tcp", "FromPort": SSH_PORT, "ToPort": SSH_PORT, **source}
+        permissions = [
+            {"IpProtocol": "tcp", "FromPort": SSH_PORT, "ToPort": SSH_PORT, **source},
+            {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group_id, "Description": "cloudbench"}]},
+        ]
 
+        # Both in one call, which is made as a whole or not at all: a duplicate means that both are there.
         def allow() -> None:
             self._clients.call(
-                f"allow SSH from {cidr} in {group_id}",
+                f"allow SSH from {cidr}, and all traffic among its members, in {group_id}",
                 "ec2",
                 "authorize_security_group_ingress",
                 GroupId=group_id,
-                IpPermissions=[permission],
+                IpPermissions=permissions,
             )
 
         try:

@@ -50,6 +50,10 @@ class ZoneMismatch(CloudError):
     """A volume and an instance, or a subnet and a zone, lie in different availability zones."""
 
 
+class PlacementRefused(CloudError):
+    """A placement group that does not exist, or that an instance type cannot be in."""
+
+
 class UnusableImage(CloudError):
     """The image does not exist, is not Linux, has the wrong architecture or an unknown login user."""
 
@@ -120,6 +124,7 @@ _REMEDIES: dict[str, str] = {
     "RequestLimitExceeded": "the account's request rate is used up, also after retries; try again in a minute",
     "Throttling": "the account's request rate is used up, also after retries; try again in a minute",
     "KeyPairLimitExceeded": "delete key pairs that are no longer used",
+    "PlacementGroupLimitExceeded": "delete placement groups that are no longer used",
     "SecurityGroupLimitExceeded": "delete security groups that are no longer used",
     "VolumeInUse": "detach it first",
     "IncorrectState": "wait until the resource is in the state that the request needs",

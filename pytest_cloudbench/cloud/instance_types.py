@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from datetime import datetime, timezone
+from typing import Any
 
 from pytest_cloudbench.promises.instances import OVERRIDES, InstanceLimits, nearest_names
 
@@ -18,6 +20,7 @@ class InstanceTypes:
         self._clients = clients
         self._lock = threading.Lock()
         self._limits: dict[str, InstanceLimits] = {}
+        self._strategies: dict[str, tuple[str, ...] | None] = {}
         self._names: tuple[str, ...] | None = None
 
     def limits(self, type_name: str) -> InstanceLimits:
@@ -28,10 +31,24 @@ class InstanceTypes:
         with self._lock:
             known = self._limits.get(type_name)
         if known is None:
-            known = self._ask(type_name)
+            entry, date = self._ask(type_name)
+            known = InstanceLimits.from_describe(entry, date=date)
+            info = entry.get("PlacementGroupInfo")
             with self._lock:
                 self._limits[type_name] = known
+                self._strategies[type_name] = (
+                    tuple(info.get("SupportedStrategies") or ()) if info is not None else None
+                )
         return known
+
+    def placement_strategies(self, type_name: str) -> tuple[str, ...] | None:
+        """The strategies of the placement groups that `type_name` may be in; None where nobody says.
+
+        Raises UnknownInstanceType.
+        """
+        self.limits(type_name)
+        with self._lock:
+            return self._strategies[type_name]
 
     def names(self) -> tuple[str, ...]:
         """Every instance type that the region offers, sorted."""
@@ -47,7 +64,8 @@ class InstanceTypes:
                 self._names = tuple(sorted({offer["InstanceType"] for offer in offered} | set(OVERRIDES)))
             return self._names
 
-    def _ask(self, type_name: str) -> InstanceLimits:
+    def _ask(self, type_name: str) -> tuple[Mapping[str, Any], str]:
+        """The entry that describes a type, and when the service said so ("" where our own table does)."""
         if not type_name or not isinstance(type_name, str):
             raise UnknownInstanceType(
                 f"{type_name!r} is not the name of an instance type; write e.g. 'c5.18xlarge'"
@@ -62,9 +80,9 @@ class InstanceTypes:
                 raise
             found = []
         if found:
-            return InstanceLimits.from_describe(found[0], date=f"{datetime.now(timezone.utc):%Y-%m-%d}")
+            return found[0], f"{datetime.now(timezone.utc):%Y-%m-%d}"
         if type_name in OVERRIDES:
-            return InstanceLimits.from_describe(OVERRIDES[type_name])
+            return OVERRIDES[type_name], ""
         nearest = tuple(nearest_names(type_name, self.names()))
         near = f"; the nearest names are {', '.join(nearest)}" if nearest else ""
         raise UnknownInstanceType(

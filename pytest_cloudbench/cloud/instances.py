@@ -24,6 +24,8 @@ CONSOLE_TAIL_LINES = 20
 
 # Fresh resources may not be visible yet to the next call.
 _NOT_VISIBLE_YET = ("InvalidGroup.NotFound", "InvalidKeyPair.NotFound")
+# The first instances of a cluster, asked for side by side, can find it bound to a zone not yet known ("null").
+_GROUP_NOT_READY_YET = ("InvalidPlacementGroup.Unknown", "InvalidPlacementGroup.InUse")
 _ENDED = ("shutting-down", "terminated")
 
 
@@ -37,19 +39,28 @@ class LaunchPlan:
     name: str
     host_key: HostKey
     user_data: str = field(repr=False)
+    placement_group: str | None = None
 
     @property
     def what(self) -> str:
         """The plan for people: "c5.18xlarge in us-east-1a"."""
-        return f"{self.limits.name} in {self.place.zone}"
+        group = f", placement group {self.placement_group}" if self.placement_group else ""
+        return f"{self.limits.name} in {self.place.zone}{group}"
 
 
 def make_plan(
-    limits: InstanceLimits, image: ImageFacts, place: Placement, name: str, commands: Sequence[Command]
+    limits: InstanceLimits,
+    image: ImageFacts,
+    place: Placement,
+    name: str,
+    commands: Sequence[Command],
+    *,
+    placement_group: str | None = None,
 ) -> LaunchPlan:
     """A plan with a host key of its own. Raises CloudError when the user data grows too large."""
     host_key = new_host_key()
-    return LaunchPlan(limits, image, place, name, host_key, cloud_config(host_key, commands))
+    user_data = cloud_config(host_key, commands)
+    return LaunchPlan(limits, image, place, name, host_key, user_data, placement_group)
 
 
 class Instances:
@@ -66,7 +77,8 @@ class Instances:
 
     def run(self, plan: LaunchPlan, key: KeyPair, group_id: str, tags: Mapping[str, str]) -> LaunchedInstance:
         """RunInstances, tagged in the same call; the instance as the answer describes it (pending)."""
-        all_tags = run_tags(self._run_id, plan.name, tags)
+        recorded = plan.limits.recorded
+        all_tags = run_tags(self._run_id, plan.name, {**tags, **(recorded.tags if recorded else {})})
         with self._journal.creating("run_instances", plan.what) as intention:
             parameters: dict[str, Any] = {
                 "ImageId": plan.image.id,
@@ -93,13 +105,16 @@ class Instances:
             if plan.limits.ebs_optimised == "supported":
                 # The type's EBS figures hold only when this is switched on; newer types have it always.
                 parameters["EbsOptimized"] = True
+            if plan.placement_group:
+                parameters["Placement"] = {"GroupName": plan.placement_group}
 
             def ask() -> dict[str, Any]:
                 return self._clients.call(
                     f"launch {plan.what}", "ec2", "run_instances", secret=True, **parameters
                 )
 
-            answer = retry_while(_NOT_VISIBLE_YET, ask, self._bounds.settle_s)
+            again = (*_NOT_VISIBLE_YET, *(_GROUP_NOT_READY_YET if plan.placement_group else ()))
+            answer = retry_while(again, ask, self._bounds.settle_s)
             description = answer["Instances"][0]
             intention.done([description["InstanceId"]])
         blank = LaunchedInstance(
@@ -195,6 +210,10 @@ class Instances:
     def terminate(self, instance: LaunchedInstance) -> LaunchedInstance:
         """Terminate it and wait for 'terminated'."""
         self._clients.call(f"terminate {instance}", "ec2", "terminate_instances", InstanceIds=[instance.id])
+        return self.wait_until_ended(instance)
+
+    def wait_until_ended(self, instance: LaunchedInstance) -> LaunchedInstance:
+        """Wait for 'terminated', which was asked for before."""
         return self.wait_for(instance, "terminated", self._bounds.terminated_s)
 
     def console_tail(self, instance_id: str) -> str:
@@ -231,6 +250,7 @@ class Instances:
             instance,
             state=description["State"]["Name"],
             zone=description.get("Placement", {}).get("AvailabilityZone") or instance.zone,
+            placement_group=description.get("Placement", {}).get("GroupName") or None,
             private_ip=private,
             public_ip=public,
             address=self._access.choose_address(public, private),

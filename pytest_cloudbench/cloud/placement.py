@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from pytest_cloudbench.promises.instances import OVERRIDES
@@ -26,13 +27,24 @@ class Places:
 
         Raises NotOffered, NoNetwork, or ZoneMismatch when the subnet lies in another zone than asked.
         """
+        return self.candidates([type_name], zone, subnet_id)[0]
+
+    def candidates(
+        self, type_names: Sequence[str], zone: str | None = None, subnet_id: str | None = None
+    ) -> tuple[Placement, ...]:
+        """Every place where instances of all these types can be together, the first choice first; at least one.
+
+        Raises NotOffered, NoNetwork, or ZoneMismatch when the subnet lies in another zone than asked.
+        """
         with self._lock:
-            offered = self.zones_offering(type_name)
+            offered = {name: self.zones_offering(name) for name in dict.fromkeys(type_names)}
             subnets = self._subnets_of(subnet_id)
-        if zone is not None and offered and zone not in offered:
-            raise NotOffered(f"{type_name} is not offered in {zone}; it is in {', '.join(offered)}")
+        if zone is not None:
+            for name, zones in offered.items():
+                if zones and zone not in zones:
+                    raise NotOffered(f"{name} is not offered in {zone}; it is in {', '.join(zones)}")
         if subnet_id is not None:
-            return self._in_subnet(type_name, offered, zone, subnets[0])
+            return (self._in_subnet(offered, zone, subnets[0]),)
         by_zone = {subnet["AvailabilityZone"]: subnet for subnet in reversed(subnets)}
         if not by_zone:
             raise NoNetwork(
@@ -44,14 +56,10 @@ class Places:
                 f"there is no default subnet in {zone}; there is one in {', '.join(sorted(by_zone))}, "
                 "or give a subnet (--cloudbench-subnet)"
             )
-        fitting = [zone] if zone else [name for name in sorted(by_zone) if not offered or name in offered]
-        if not fitting:
-            raise NotOffered(
-                f"{type_name} is offered in {', '.join(offered)}, but the default VPC has no subnet there; "
-                "give a subnet (--cloudbench-subnet)"
-            )
-        chosen = by_zone[fitting[0]]
-        return Placement(zone=fitting[0], subnet_id=chosen["SubnetId"], vpc_id=chosen["VpcId"])
+        fitting = [zone] if zone else _zones_of_all(offered, by_zone)
+        return tuple(
+            Placement(name, by_zone[name]["SubnetId"], vpc_id=by_zone[name]["VpcId"]) for name in fitting
+        )
 
     def zones_offering(self, type_name: str) -> tuple[str, ...]:
         """The zones of the region that offer `type_name`, sorted.
@@ -80,18 +88,19 @@ class Places:
 
     @staticmethod
     def _in_subnet(
-        type_name: str, offered: tuple[str, ...], zone: str | None, subnet: dict[str, Any]
+        offered: Mapping[str, tuple[str, ...]], zone: str | None, subnet: dict[str, Any]
     ) -> Placement:
         lies_in = subnet["AvailabilityZone"]
         if zone is not None and zone != lies_in:
             raise ZoneMismatch(
                 f"subnet {subnet['SubnetId']} lies in {lies_in}, but zone {zone} was asked for"
             )
-        if offered and lies_in not in offered:
-            raise NotOffered(
-                f"{type_name} is not offered in {lies_in}, where subnet {subnet['SubnetId']} lies; "
-                f"it is in {', '.join(offered)}"
-            )
+        for name, zones in offered.items():
+            if zones and lies_in not in zones:
+                raise NotOffered(
+                    f"{name} is not offered in {lies_in}, where subnet {subnet['SubnetId']} lies; "
+                    f"it is in {', '.join(zones)}"
+                )
         return Placement(zone=lies_in, subnet_id=subnet["SubnetId"], vpc_id=subnet["VpcId"])
 
     def _subnets_of(self, subnet_id: str | None) -> list[dict[str, Any]]:
@@ -119,3 +128,23 @@ class Places:
                 raise NoNetwork(f"there is no subnet {subnet_id} in {self._clients.region}")
         self._subnets[subnet_id] = found
         return found
+
+
+def _zones_of_all(offered: Mapping[str, tuple[str, ...]], with_subnet: Collection[str]) -> list[str]:
+    """The zones that offer every type and have a subnet, sorted. A type without zones is offered anywhere."""
+    fitting = [
+        zone for zone in sorted(with_subnet) if all(not zones or zone in zones for zones in offered.values())
+    ]
+    if fitting:
+        return fitting
+    for name, zones in offered.items():
+        if zones and not set(zones) & set(with_subnet):
+            raise NotOffered(
+                f"{name} is offered in {', '.join(zones)}, but the default VPC has no subnet there; "
+                "give a subnet (--cloudbench-subnet)"
+            )
+    told = "; ".join(f"{name} is in {', '.join(zones)}" for name, zones in offered.items() if zones)
+    raise NotOffered(
+        f"no zone with a default subnet offers {' and '.join(offered)} together: {told}; "
+        "use types that share a zone, or give each its own"
+    )

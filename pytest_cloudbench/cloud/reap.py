@@ -77,7 +77,8 @@ def reap(
 
 
 def _reap_run(content: JournalContent, clients: Clients, bounds: Bounds) -> Reaped:
-    resources = RunResources(clients, content.run_id, bounds)
+    announced = {intention.action for intention in content.intentions}
+    resources = RunResources(clients, content.run_id, bounds, announced=lambda: announced)
     found: list[Leftover] = []
 
     def look() -> None:

@@ -10,7 +10,10 @@ from typing import Any
 from .clients import Clients
 from .errors import CloudError, WaitTimeout
 from .parallel import gather
+from .placement_groups import CREATE_PLACEMENT_GROUP, UNKNOWN
 from .resources import Leftover
+from .snapshots import CREATE_SNAPSHOT
+from .snapshots import UNKNOWN as UNKNOWN_SNAPSHOT
 from .tags import only_ours, run_filter
 from .waits import Bounds, poll, retry_while
 
@@ -18,6 +21,7 @@ log = logging.getLogger(__name__)
 
 _GONE_INSTANCE = frozenset({"terminated"})
 _GONE_VOLUME = frozenset({"deleted"})
+_GONE_PLACEMENT_GROUP = frozenset({"deleting", "deleted"})
 _BATCH = 100
 # It is being detached already, came free since we looked, or is the root volume of an instance just ended.
 _DETACHES_ANYWAY = frozenset(
@@ -28,10 +32,23 @@ _DETACHES_ANYWAY = frozenset(
 class RunResources:
     """What the API says belongs to the run `run_id`: the tag decides, not our memory."""
 
-    def __init__(self, clients: Clients, run_id: str, bounds: Bounds | None = None) -> None:
+    def __init__(
+        self,
+        clients: Clients,
+        run_id: str,
+        bounds: Bounds | None = None,
+        *,
+        announced: Callable[[], Iterable[str]] | None = None,
+    ) -> None:
+        """`announced` gives the actions of the creating calls in the run's journal.
+
+        Placement groups and snapshots are looked for only where it holds their creation, or where it is None: most
+        runs have none, and then neither their permissions nor a region that has them is needed.
+        """
         self._clients = clients
         self._run_id = run_id
         self._bounds = bounds or Bounds()
+        self._announced = announced
 
     def instances(self) -> Sequence[dict[str, Any]]:
         """The instances of the run that are not terminated."""
@@ -50,6 +67,26 @@ class RunResources:
             self._pages("security groups", "describe_security_groups", "SecurityGroups"), self._run_id
         )
 
+    def placement_groups(self) -> Sequence[dict[str, Any]]:
+        """The placement groups of the run."""
+        if self._announced is not None and CREATE_PLACEMENT_GROUP not in self._announced():
+            return []
+        answer = self._clients.call(
+            f"list the placement groups of run {self._run_id}",
+            "ec2",
+            "describe_placement_groups",
+            Filters=run_filter(self._run_id),
+        )
+        found = only_ours(answer["PlacementGroups"], self._run_id)
+        return [group for group in found if group.get("State") not in _GONE_PLACEMENT_GROUP]
+
+    def snapshots(self) -> Sequence[dict[str, Any]]:
+        """The snapshots of the run."""
+        if self._announced is not None and CREATE_SNAPSHOT not in self._announced():
+            return []
+        answer = self._pages("snapshots", "describe_snapshots", "Snapshots")
+        return only_ours(answer, self._run_id)
+
     def key_pairs(self) -> Sequence[dict[str, Any]]:
         """The key pairs of the run."""
         answer = self._clients.call(
@@ -65,6 +102,8 @@ class RunResources:
         return (
             *(Leftover("instance", i["InstanceId"], i["State"]["Name"]) for i in self.instances()),
             *(Leftover("volume", v["VolumeId"], v["State"]) for v in self.volumes()),
+            *(Leftover("snapshot", s["SnapshotId"], s["State"]) for s in self.snapshots()),
+            *(Leftover("placement group", g["GroupName"], g["State"]) for g in self.placement_groups()),
             *(Leftover("security group", g["GroupId"], "") for g in self.groups()),
             *(Leftover("key pair", k["KeyPairId"], "") for k in self.key_pairs()),
         )
@@ -74,6 +113,8 @@ class RunResources:
         return [
             ("remove the key pair", self.remove_key_pairs),
             ("remove the security group", self.remove_groups),
+            ("remove the placement groups", self.remove_placement_groups),
+            ("remove the snapshots", self.remove_snapshots),
             ("remove the volumes", self.remove_volumes),
             ("terminate the instances", self.remove_instances),
         ]
@@ -206,6 +247,24 @@ class RunResources:
             if error.code != "InvalidVolume.NotFound":
                 raise
 
+    def remove_snapshots(self) -> None:
+        """Delete all snapshots of the run, side by side."""
+        self.drop_snapshots([snapshot["SnapshotId"] for snapshot in self.snapshots()])
+
+    def drop_snapshots(self, ids: Sequence[str]) -> None:
+        """Delete these snapshots, side by side; raises one CloudError naming every failure."""
+        results = gather([partial(self._delete_snapshot, snapshot_id) for snapshot_id in ids])
+        problems = [str(result) for result in results if isinstance(result, Exception)]
+        if problems:
+            raise CloudError("; ".join(problems))
+
+    def _delete_snapshot(self, snapshot_id: str) -> None:
+        try:
+            self._clients.call(f"delete {snapshot_id}", "ec2", "delete_snapshot", SnapshotId=snapshot_id)
+        except CloudError as error:
+            if error.code != UNKNOWN_SNAPSHOT:
+                raise
+
     def remove_groups(self) -> None:
         """Delete the security groups of the run, again and again while ending instances still hold them."""
         for group in self.groups():
@@ -221,6 +280,36 @@ class RunResources:
             except CloudError as error:
                 if error.code != "InvalidGroup.NotFound":
                     raise
+
+    def remove_placement_groups(self) -> None:
+        """Delete the placement groups of the run, again and again while ending instances still hold them."""
+        self.drop_placement_groups([group["GroupName"] for group in self.placement_groups()])
+
+    def drop_placement_groups(self, names: Sequence[str], *, bound_s: float | None = None) -> None:
+        """Delete these placement groups, side by side; raises one CloudError naming every failure.
+
+        Each is refused while an instance in it is not terminated; that is waited for up to `bound_s` seconds.
+        """
+        bound = self._bounds.group_s if bound_s is None else bound_s
+        problems = [
+            str(result)
+            for result in gather([partial(self._drop_placement_group, name, bound) for name in names])
+            if isinstance(result, Exception)
+        ]
+        if problems:
+            raise CloudError("; ".join(problems))
+
+    def _drop_placement_group(self, name: str, bound_s: float) -> None:
+        def delete() -> None:
+            self._clients.call(
+                f"delete placement group {name}", "ec2", "delete_placement_group", GroupName=name
+            )
+
+        try:
+            retry_while(("InvalidPlacementGroup.InUse",), delete, bound_s)
+        except CloudError as error:
+            if error.code != UNKNOWN:
+                raise
 
     def remove_key_pairs(self) -> None:
         """Delete the key pairs of the run."""

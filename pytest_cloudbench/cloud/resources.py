@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -9,7 +10,7 @@ from typing import Any
 
 from pytest_cloudbench.promises.ceilings import MachineLimits
 from pytest_cloudbench.promises.instances import InstanceLimits
-from pytest_cloudbench.promises.quantities import Iops, Size, Throughput
+from pytest_cloudbench.promises.quantities import Bandwidth, Iops, Size, Throughput
 from pytest_cloudbench.promises.volumes import VolumeSpec
 
 from .tags import as_dict
@@ -19,6 +20,11 @@ from .tags import as_dict
 MACHINE_IOPS_TAG = "aws:cloudbench:machine-iops"
 MACHINE_THROUGHPUT_TAG = "aws:cloudbench:machine-bytes-per-second"
 MACHINE_ROOM_TAG = "aws:cloudbench:machine-free-bytes"
+MACHINE_NETWORK_TAG = "aws:cloudbench:machine-network-bytes-per-second"
+# Likewise: how many times faster than the clock its burst credits drain and refill.
+TIME_COMPRESSION_TAG = "aws:cloudbench:time-compression"
+# Likewise: whether its instance store is held to the published figures, "limited" or "unlimited".
+INSTANCE_STORE_TAG = "aws:cloudbench:instance-store"
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,20 @@ class Placement:
     zone: str
     subnet_id: str
     vpc_id: str
+
+
+@dataclass(frozen=True)
+class PlacementGroup:
+    """A placement group. `strategy` is cluster (close together, in one zone), partition or spread."""
+
+    name: str
+    id: str
+    strategy: str
+    state: str = "available"
+    tags: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def __str__(self) -> str:
+        return self.name
 
 
 @dataclass(frozen=True)
@@ -78,6 +98,7 @@ class LaunchedInstance:
     host_public_key: str = field(repr=False)
     vpc_id: str = ""
     subnet_id: str = ""
+    placement_group: str | None = None
     launched: datetime | None = None
     attachments: tuple[Attachment, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -92,13 +113,26 @@ class LaunchedInstance:
         """What the machine behind this instance can serve, where the region publishes that, else None."""
         return machine_limits(self.tags)
 
+    @property
+    def time_compression(self) -> float:
+        """How many times faster than the clock the region lets burst credits go; 1.0 where it does not say."""
+        return _positive(self.tags.get(TIME_COMPRESSION_TAG)) or 1.0
+
+    @property
+    def store_unlimited(self) -> bool:
+        """Whether the region says that nothing but its machine limits this instance's local disks."""
+        return self.tags.get(INSTANCE_STORE_TAG) == "unlimited"
+
     def __str__(self) -> str:
         return f"{self.type} {self.id}"
 
 
 @dataclass(frozen=True)
 class CreatedVolume:
-    """A volume of this run. `attachment` is where it hangs, None while it is free."""
+    """A volume of this run. `attachment` is where it hangs, None while it is free.
+
+    `snapshot_id` is the snapshot it was made from, None for one that was made empty.
+    """
 
     id: str
     spec: VolumeSpec
@@ -107,6 +141,7 @@ class CreatedVolume:
     state: str
     attachment: Attachment | None = None
     tags: Mapping[str, str] = field(default_factory=dict, repr=False)
+    snapshot_id: str | None = None
 
     @property
     def device(self) -> str | None:
@@ -123,6 +158,20 @@ class CreatedVolume:
 
 
 @dataclass(frozen=True)
+class CreatedSnapshot:
+    """A snapshot of this run; `size` is that of the volume it was made of."""
+
+    id: str
+    volume_id: str
+    size: Size
+    state: str
+    tags: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def __str__(self) -> str:
+        return f"snapshot {self.id} of {self.volume_id}"
+
+
+@dataclass(frozen=True)
 class Leftover:
     """Something tagged with the run that still exists. `kind` is a word for people: "instance", "volume" ..."""
 
@@ -135,19 +184,38 @@ class Leftover:
 
 
 def machine_limits(tags: Mapping[str, str]) -> MachineLimits | None:
-    """The machine's own limits out of an instance's tags; None unless both figures are there and positive."""
-    try:
-        iops = float(tags[MACHINE_IOPS_TAG])
-        bytes_per_second = float(tags[MACHINE_THROUGHPUT_TAG])
-    except (KeyError, ValueError):
+    """The machine's own limits out of an instance's tags; None unless both figures of its disks are there."""
+    iops, throughput = _positive(tags.get(MACHINE_IOPS_TAG)), _positive(tags.get(MACHINE_THROUGHPUT_TAG))
+    if iops is None or throughput is None:
         return None
-    if iops <= 0 or bytes_per_second <= 0:
-        return None
+    network = _positive(tags.get(MACHINE_NETWORK_TAG))
+    told = [MACHINE_IOPS_TAG, MACHINE_THROUGHPUT_TAG, *([MACHINE_NETWORK_TAG] if network else [])]
     return MachineLimits(
         iops=Iops(iops),
-        throughput=Throughput(bytes_per_second),
-        source=f"instance tags {MACHINE_IOPS_TAG} and {MACHINE_THROUGHPUT_TAG}",
+        throughput=Throughput(throughput),
+        source=f"instance tags {', '.join(told[:-1])} and {told[-1]}",
         room=Size(int(room)) if (room := tags.get(MACHINE_ROOM_TAG, "")).isdecimal() else None,
+        network=Bandwidth(network) if network else None,
+    )
+
+
+def _positive(text: str | None) -> float | None:
+    """A tag's figure; None where it is missing, no number or not above zero."""
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if 0 < value < math.inf else None
+
+
+def placement_group_of(description: Mapping[str, Any]) -> PlacementGroup:
+    """A placement group as DescribePlacementGroups shows it."""
+    return PlacementGroup(
+        name=description["GroupName"],
+        id=description.get("GroupId") or "",
+        strategy=description.get("Strategy") or "",
+        state=description.get("State") or "",
+        tags=tags_of(description),
     )
 
 

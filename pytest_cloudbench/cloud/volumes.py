@@ -51,7 +51,9 @@ class Volumes:
         # Instance id -> device name -> volume id: names given out, also while their attaching is under way.
         self._slots: dict[str, dict[str, str]] = {}
 
-    def create(self, spec: VolumeSpec, zone: str, name: str, tags: Mapping[str, str]) -> CreatedVolume:
+    def create(
+        self, spec: VolumeSpec, zone: str, name: str, tags: Mapping[str, str], snapshot_id: str | None = None
+    ) -> CreatedVolume:
         """CreateVolume, encrypted and tagged in the same call; waits for 'available'.
 
         Raises InvalidSpec (a ValueError) before any call when the spec breaks a rule.
@@ -62,12 +64,14 @@ class Volumes:
             "VolumeType": spec.type,
             "Size": spec.size_gib,
             "Encrypted": True,
-            "TagSpecifications": specification(run_tags(self._run_id, name, tags), "volume"),
+            "TagSpecifications": specification(run_tags(self._run_id, name, {**tags, **spec.tags}), "volume"),
         }
         if spec.requested_iops is not None:
             parameters["Iops"] = spec.requested_iops
         if spec.requested_throughput_mib is not None:
             parameters["Throughput"] = spec.requested_throughput_mib
+        if snapshot_id is not None:
+            parameters["SnapshotId"] = snapshot_id
         with self._journal.creating("create_volume", f"{spec} in {zone}") as intention:
             answer = self._clients.call(
                 f"create volume {spec} in {zone}",
@@ -83,6 +87,7 @@ class Volumes:
             zone=zone,
             size=Size.from_gib(spec.size_gib),
             state=answer["State"],
+            snapshot_id=snapshot_id,
         )
         return self.wait_for(volume, "available")
 
@@ -237,4 +242,5 @@ def _updated(volume: CreatedVolume, description: Mapping[str, Any]) -> CreatedVo
         state=description["State"],
         attachment=attachments[0] if attachments else None,
         tags=tags_of(description),
+        snapshot_id=description.get("SnapshotId") or None,
     )

@@ -27,6 +27,8 @@ class Bounds:
     bare_metal_s: float = 1800.0
     volume_s: float = 180.0
     group_s: float = 180.0
+    # The first snapshot of a volume copies all that was ever written to it.
+    snapshot_s: float = 3600.0
     # How long what a call has created may stay invisible to the next call.
     settle_s: float = 5.0
 

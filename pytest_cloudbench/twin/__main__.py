@@ -34,6 +34,13 @@ def _parser() -> argparse.ArgumentParser:
         help="keep the volumes' data in this directory instead of in memory",
     )
     serve.add_argument("--owner", type=int, metavar="UID", help="the user who may read a kept region's key")
+    serve.add_argument(
+        "--time",
+        type=_time_factor,
+        default=1.0,
+        metavar="FACTOR",
+        help="let burst credits drain and refill this many times faster than the clock (1 to 3600)",
+    )
     serve.set_defaults(run=_serve)
 
     down = commands.add_parser("down", help="end the kept regions")
@@ -53,10 +60,19 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _time_factor(text: str) -> float:
+    from pytest_cloudbench.promises.time_factor import parse_time_factor
+
+    try:
+        return parse_time_factor(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
 def _serve(asked: argparse.Namespace) -> int:
     from pytest_cloudbench.twin.serve import serve
 
-    return serve(keep=asked.keep, backing=asked.backing, owner=asked.owner)
+    return serve(keep=asked.keep, backing=asked.backing, owner=asked.owner, time_compression=asked.time)
 
 
 def _down(asked: argparse.Namespace) -> int:

@@ -23,7 +23,10 @@ ACCESS_NAME = "access.json"
 
 @dataclass(frozen=True)
 class Access:
-    """Everything that a client of a region needs. ``ssh_from_cidr`` is where its logins come from."""
+    """Everything that a client of a region needs. ``ssh_from_cidr`` is where its logins come from.
+
+    ``time_compression`` is how many times faster than the clock its burst credits go.
+    """
 
     endpoint_url: str
     region: str
@@ -33,6 +36,7 @@ class Access:
     pid: int
     slot: int
     version: str
+    time_compression: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,7 @@ class RegionRecord:
     endpoint_url: str
     kept: bool
     started_at: float
+    time_compression: float = 1.0
 
     @property
     def alive(self) -> bool:

@@ -7,6 +7,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,11 +29,15 @@ _TOOLS = {
     "mount": ("mount", True, "file systems in instances"),
     "mkfs.ext4": ("e2fsprogs", True, "file systems in instances"),
     "mkfs.xfs": ("xfsprogs", False, "XFS in instances"),
+    "mkfs.btrfs": ("btrfs-progs", False, "btrfs in instances, and striping their volumes"),
     "tc": ("iproute2", False, "shaping the network"),
+    "ethtool": ("ethtool", False, "ethtool commands beyond the network allowance counters"),
     "iperf3": ("iperf3", False, "network loads"),
     "nvme": ("nvme-cli", False, "NVMe commands beyond the EBS throttle counters"),
 }
 _SBIN = "/usr/sbin:/sbin:/usr/local/sbin"
+_HTB = "tc qdisc add dev lo root handle 1: htb"
+_FILTER = 'tc filter add dev lo parent 1: protocol all prio 1 bpf bytecode "1,6 0 0 65538"'
 _LITTLE_MEMORY = 4 * GIB
 _TOO_LITTLE_MEMORY = GIB
 
@@ -141,6 +146,27 @@ def _io_control() -> Check:
     )  # fmt: skip
 
 
+def _sequential_io() -> Check:
+    name = "I/O accounting"
+    if os.geteuid() != 0:
+        return Check(name, "ok", "whether sequential I/O can be told apart can be tried by root only")
+    from pytest_cloudbench.twin.io_units import make_io_units
+    from pytest_cloudbench.twin.workshop import Workshop
+
+    workshop = Workshop()
+    try:
+        with tempfile.TemporaryDirectory() as directory:
+            make_io_units(workshop, Path(directory)).close()
+    except (OSError, ValueError, KeyError) as error:
+        return Check(
+            name, "limited", f"small sequential I/O does not merge, every request counts as one: {error}",
+            "boot a kernel with CONFIG_BPF_EVENTS and tracefs, without lockdown",
+        )  # fmt: skip
+    finally:
+        workshop.close()
+    return Check(name, "ok", "sequential I/O merges as on EBS")
+
+
 def _namespaces() -> Check:
     missing = [
         name for name in ("mnt", "net", "pid", "uts", "ipc") if not Path(f"/proc/self/ns/{name}").exists()
@@ -190,20 +216,31 @@ def _bridge() -> Check:
     return Check("bridge and veth", "missing", done.stderr.strip(), "modprobe bridge veth")
 
 
-def _traffic_control() -> Check:
+def _rate_limits() -> Check:
+    return _tried_by_tc("network rates", "htb", _HTB)
+
+
+def _flow_filter() -> Check:
+    return _tried_by_tc("network flows", "the bpf filter", f"{_HTB} && {_FILTER}")
+
+
+def _tried_by_tc(name: str, what: str, command: str) -> Check:
+    """Try a piece of traffic control in a network namespace of its own; stock kernels load its module then."""
     if find_tool("tc") is None:
-        return Check(
-            "traffic control", "limited", "no tc: the network is not shaped", _APT.format("iproute2")
-        )
+        return Check(name, "limited", "no tc: the network is not shaped", _APT.format("iproute2"))
     if os.geteuid() != 0:
-        return Check("traffic control", "ok", "tc is there; htb can be tried by root only")
+        return Check(name, "ok", f"tc is there; {what} can be tried by root only")
     done = subprocess.run(
-        ["unshare", "--net", "tc", "qdisc", "add", "dev", "lo", "root", "htb"],
+        ["unshare", "--net", "sh", "-c", command],
         capture_output=True, text=True, timeout=10, check=False,
     )  # fmt: skip
     if done.returncode == 0:
-        return Check("traffic control", "ok", "tc with htb")
-    return Check("traffic control", "limited", f"no htb: {done.stderr.strip()}", "modprobe sch_htb")
+        return Check(name, "ok", f"tc with {what}")
+    said = done.stderr.strip().splitlines()[-1:] or ["it only failed"]
+    return Check(
+        name, "limited", f"no {what}, so the network is not shaped: {said[0]}",
+        "modprobe sch_htb cls_bpf; on Ubuntu they may be in linux-modules-extra-$(uname -r)",
+    )  # fmt: skip
 
 
 def _memory() -> Check:
@@ -222,6 +259,6 @@ def _memory() -> Check:
 
 
 _LOOKS: tuple[Callable[[], Check], ...] = (
-    _root, _python, _loop_devices, _loop_direct_io, _io_control, _namespaces, _overlay, _bridge,
-    _traffic_control, _memory,
+    _root, _python, _loop_devices, _loop_direct_io, _io_control, _sequential_io, _namespaces, _overlay, _bridge,
+    _rate_limits, _flow_filter, _memory,
 )  # fmt: skip

@@ -78,6 +78,13 @@ class Budget:
             # Unused service is not saved up for later, and a surplus is forgotten as unused service makes it up.
             self.surplus = max(0.0, self.surplus + min(error, 0.0) * elapsed_s)
 
+    def change(self, limit: float) -> None:
+        """Hold another limit from now on; how well the last one was held counts in proportion."""
+        if limit != self.limit:
+            known = math.isfinite(self.limit) and math.isfinite(limit)
+            self.surplus = self.surplus * limit / self.limit if known else 0.0
+            self.limit = limit
+
     @property
     def to_share(self) -> float:
         """What to hand out next, per second."""
@@ -145,6 +152,8 @@ class Shares:
     def __init__(self, limit: float) -> None:
         self.budget = Budget(limit)
         self.volumes: dict[str, VolumeState] = {}
+        self._busy: list[VolumeState] = []
+        self._came_to_rest: list[VolumeState] = []
 
     def add(self, volume_id: str, limit: float) -> None:
         """Take a volume with its own limit in."""
@@ -156,6 +165,13 @@ class Shares:
         """Let a volume go."""
         self.volumes.pop(volume_id, None)
 
+    def change(self, volume_id: str, limit: float) -> None:
+        """Let a volume have another limit of its own; it holds from the next `grant` on, at rest at once."""
+        state = self.volumes[volume_id]
+        state.budget.change(limit)
+        if state.idle:
+            self._at_rest(state)
+
     def _at_rest(self, state: VolumeState) -> None:
         state.reads.granted = state.writes.granted = min(state.budget.limit, self.budget.limit)
 
@@ -164,8 +180,13 @@ class Shares:
 
         The grants are in ``volumes[...].reads.granted`` and ``.writes.granted`` afterwards.
         """
+        self.account(served, elapsed_s)
+        self.grant()
+
+    def account(self, served: dict[str, tuple[float, float]], elapsed_s: float) -> None:
+        """Take in (reads, writes) per second of every volume that is not idle, as served under the old limits."""
         weight = 1.0 - math.exp(-elapsed_s / _SMOOTHING_S)
-        busy: list[VolumeState] = []
+        self._busy, self._came_to_rest = [], []
         total = 0.0
         for volume_id, state in self.volumes.items():
             reads, writes = served.get(volume_id, (0.0, 0.0))
@@ -175,22 +196,24 @@ class Shares:
             state.writes.account(writes, elapsed_s, weight)
             state.budget.account(reads + writes, state.pressed and state.budget.handed_out, elapsed_s, weight)
             total += reads + writes
-            if state.idle:
-                self._at_rest(state)
-            else:
-                busy.append(state)
-        pressed = self.budget.handed_out and any(state.pressed for state in busy)
+            (self._came_to_rest if state.idle else self._busy).append(state)
+        pressed = self.budget.handed_out and any(state.pressed for state in self._busy)
         self.budget.account(total, pressed, elapsed_s, weight)
-        self._grant(busy)
 
-    def _grant(self, busy: list[VolumeState]) -> None:
+    def grant(self) -> None:
+        """Share what the limits, by now perhaps others, allow."""
+        for state in self._came_to_rest:
+            self._at_rest(state)
+        busy = self._busy
         wanted = [min(state.budget.to_share, state.reads.demand + state.writes.demand) for state in busy]
         budget = self.budget.to_share
         level = fair_level(wanted, budget)
         self.budget.handed_out = sum(wanted) >= _HANDED_OUT * budget
         for state in busy:
             own = state.budget.to_share
-            may = min(own, level)
+            may = min(
+                own, level, budget
+            )  # all demands may fit by now, and yet one volume could take too much
             state.budget.handed_out = may >= _HANDED_OUT * own
             flow_level = min(fair_level([state.reads.demand, state.writes.demand], may), may)
             state.reads.granted = state.writes.granted = flow_level

@@ -18,9 +18,6 @@ from pytest_cloudbench.twin.workshop import Workshop
 GIB = 1024**3
 MIB = 1024**2
 KIB = 1024
-HDD_TYPES = frozenset(["st1", "sc1"])
-_SSD_UNIT_KIB = 256  # one I/O of an SSD volume counts up to this size, one of an HDD volume up to the other
-_HDD_UNIT_KIB = 1024
 _LEAST_ROOM = 64 * MIB  # a file system on a volume takes about that much before the first file
 _VOLUMES_SHARE = 0.8
 _RESERVE_SHARE = 0.05  # of what was available at the start: the machine's own, whoever else takes memory
@@ -123,11 +120,14 @@ class Store:
 
 @dataclass
 class Disk:
-    """The data of one volume and, while it is attached, its loop device."""
+    """The data of one volume and, while it is attached, its loop device.
+
+    ``size`` and ``io_unit`` in bytes; up to an ``io_unit`` counts as one I/O.
+    """
 
     volume_id: str
-    volume_type: str
     size: int
+    io_unit: int
     descriptor: int
     store: Store
     workshop: Workshop
@@ -135,7 +135,7 @@ class Disk:
     loop: LoopDevice | None = field(default=None)
 
     def plug_in(self) -> LoopDevice:
-        """Bind the loop device, with a queue that counts every request as the volume type does."""
+        """Bind the loop device, with a queue that splits what is larger than one I/O of the volume."""
         if self.loop is None:
             loop = self.workshop.run(lambda: bind_loop_device(self.descriptor, self.label, self.store.roots))
             loop.set_queue("scheduler", "none")
@@ -145,14 +145,13 @@ class Disk:
         return self.loop
 
     def _set_largest_request(self) -> None:
-        unit = _HDD_UNIT_KIB if self.volume_type in HDD_TYPES else _SSD_UNIT_KIB
         if self.loop is not None:
-            self.loop.set_queue("max_sectors_kb", str(unit))
+            self.loop.set_queue("max_sectors_kb", str(self.io_unit // KIB))
 
-    def modify(self, volume_type: str, size_gib: int) -> None:
-        """Make the volume one of another type or larger; what it is already changes nothing."""
-        if volume_type != self.volume_type:
-            self.volume_type = volume_type
+    def modify(self, *, size_gib: int, io_unit: int) -> None:
+        """Make the volume larger, or one that counts otherwise; what it is already changes nothing."""
+        if io_unit != self.io_unit:
+            self.io_unit = io_unit
             self._set_largest_request()
         if size_gib * GIB > self.size:
             os.ftruncate(self.descriptor, size_gib * GIB)
@@ -175,21 +174,29 @@ class Disk:
 
 
 def create_disk(
-    volume_id: str, volume_type: str, *, size_gib: int, store: Store, workshop: Workshop, label: str
+    volume_id: str, *, size_gib: int, io_unit: int, store: Store, workshop: Workshop, label: str
 ) -> Disk:
     """Make the data of a volume. Raises `NoRoom` when nothing could ever be written to it."""
+    return new_disk(
+        volume_id, size=size_gib * GIB, io_unit=io_unit, store=store, workshop=workshop, label=label
+    )
+
+
+def new_disk(name: str, *, size: int, io_unit: int, store: Store, workshop: Workshop, label: str) -> Disk:
+    """Make an empty disk of ``size`` bytes. Raises `NoRoom` when nothing could ever be written to it."""
     room = store.room()
+    words = f"{size // GIB} GiB"
     if room < _LEAST_ROOM:
         where = "memory" if store.in_memory else str(store.data)
         raise NoRoom(
-            f"no room for {volume_id} ({size_gib} GiB): {room // MIB} MiB of {where} are left for volumes' data, "
+            f"no room for {name} ({words}): {room // MIB} MiB of {where} are left for volumes' data, "
             f"at least {_LEAST_ROOM // MIB} MiB are needed; delete volumes or start the region with --backing DIR"
         )
     try:
-        descriptor = store.new_file(size_gib * GIB)
+        descriptor = store.new_file(size)
     except OSError as error:
-        raise NoRoom(f"no file of {size_gib} GiB can be made for {volume_id}: {error.strerror}") from error
-    return Disk(volume_id, volume_type, size_gib * GIB, descriptor, store, workshop, label)
+        raise NoRoom(f"no file of {words} can be made for {name}: {error.strerror}") from error
+    return Disk(name, size, io_unit, descriptor, store, workshop, label)
 
 
 def nitro_node(number: int, volume_id: str, loop: LoopDevice) -> Node:

@@ -11,10 +11,12 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pytest_cloudbench.twin.ethtool_command import ALLOWANCES_DIRECTORY
 from pytest_cloudbench.twin.host_plan import BootFailed, HostPlan
 from pytest_cloudbench.twin.network import Network
 from pytest_cloudbench.twin.nvme_command import COUNTERS_DIRECTORY
@@ -58,7 +60,11 @@ class Node:
 
 @dataclass
 class Host:
-    """One instance. It runs while ``process`` is set; its root disk stays until it is removed."""
+    """One instance. It runs while ``process`` is set; its root disk stays until it is removed.
+
+    ``counters`` and ``allowances`` are directories of pages that it sees. ``on_plugged`` is called with the
+    process whose namespace its eth0 is in, while it goes on booting; ``on_unplugging`` before its cable goes.
+    """
 
     plan: HostPlan
     slot: Slot
@@ -66,7 +72,10 @@ class Host:
     workshop: Workshop
     directory: Path
     counters: Path
+    allowances: Path
     cgroup_procs: list[str]
+    on_plugged: Callable[[int], None]
+    on_unplugging: Callable[[], None]
     process: subprocess.Popen[bytes] | None = None
     init_pid: int = 0
     _disk: RootDisk | None = field(default=None, repr=False)
@@ -116,8 +125,10 @@ class Host:
             "netmask": str(self.slot.network.netmask),
             "layers": [vars(layer) for layer in self._disk.layers],
             "root": str(self.directory / "root"),
-            "counters": str(self.counters),
-            "counters_at": COUNTERS_DIRECTORY,
+            "counters": [
+                (str(self.counters), COUNTERS_DIRECTORY),
+                (str(self.allowances), ALLOWANCES_DIRECTORY),
+            ],
             "nodes": [vars(node) for node in nodes],
             "cgroup_procs": self.cgroup_procs,
             "first_boot": first_boot.to_json() if first_boot else None,
@@ -128,13 +139,16 @@ class Host:
         self.network.plug_in(self.init_pid, plan.private_ip)
         self._plugged_in = True
         self._send(b"plugged")
+        self.on_plugged(self.init_pid)
         self._expect("up", deadline)
         self._wait_for_sshd(deadline)
         self._booted_once = True
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         (self.directory / "root").mkdir(exist_ok=True)
-        self.counters.mkdir(parents=True, exist_ok=True)
+        for pages in (self.counters, self.allowances):
+            pages.mkdir(parents=True, exist_ok=True)
+            pages.chmod(0o755)  # whatever the umask
         with open(_console(self.slot, self.plan.instance_id), "ab", opener=_for_root_only) as console:
             return subprocess.Popen(
                 [sys.executable, "-I", "-S", str(_BOOT)],
@@ -224,6 +238,7 @@ class Host:
             process.kill()
             process.wait()
         if self._plugged_in:
+            self.on_unplugging()
             self.network.unplug(self.plan.private_ip)
             self._plugged_in = False
         if process.stdout is not None:

@@ -5,12 +5,18 @@ Every function raises `OSError` with the call's own words when the kernel refuse
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import fcntl
 import os
 import signal
 import socket
 import struct
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
@@ -62,6 +68,30 @@ def unshare(flags: int) -> None:
     _check(_libc.unshare(flags), f"unshare({flags:#x})")
 
 
+def in_network_namespace(path: str, work: Callable[[], T]) -> T:
+    """Call ``work`` in the network namespace at ``path``, such as /proc/PID/ns/net, and hand back what it returns.
+
+    A thread is in one namespace at a time, so one is spent on it.
+    """
+    done: list[T] = []
+    failed: list[BaseException] = []
+
+    def enter() -> None:
+        try:
+            with open(path, "rb") as namespace:
+                _check(_libc.setns(namespace.fileno(), CLONE_NEWNET), f"setns({path})")
+            done.append(work())
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=enter, name="in a network namespace")
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+    return done[0]
+
+
 def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
     """mount(2)."""
     result = _libc.mount(
@@ -99,6 +129,15 @@ def set_hostname(name: str) -> None:
     """sethostname(2)."""
     data = name.encode()
     _check(_libc.sethostname(data, len(data)), "sethostname")
+
+
+def use_congestion_control(*names: str) -> None:
+    """Have TCP in this network namespace use the first of these that the kernel lets it; else what it uses."""
+    for name in names:
+        with contextlib.suppress(OSError):
+            with open("/proc/sys/net/ipv4/tcp_congestion_control", "w", encoding="ascii") as setting:
+                setting.write(name)
+            return
 
 
 def die_with_parent() -> None:

@@ -4,29 +4,43 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_cloudbench.promises.ceilings import MachineLimits
+from pytest_cloudbench.promises.snapshots import FIRST_READ
 from pytest_cloudbench.twin.counters import CountersPage
-from pytest_cloudbench.twin.disks import MIB, Disk, NoRoom, Store, create_disk, nitro_node, xen_node
-from pytest_cloudbench.twin.governor import Governor, RateLimit
+from pytest_cloudbench.twin.disks import Disk, NoRoom, Store, create_disk, nitro_node, xen_node
+from pytest_cloudbench.twin.governor import Governor
 from pytest_cloudbench.twin.host_plan import BootFailed, HostPlan, ImageFacts
 from pytest_cloudbench.twin.hosts import Host, Node, read_console
+from pytest_cloudbench.twin.instance_networks import InstanceNetworks
+from pytest_cloudbench.twin.instance_store import InstanceStore
+from pytest_cloudbench.twin.io_units import open_io_units
 from pytest_cloudbench.twin.network import Network
+from pytest_cloudbench.twin.network_governor import NetworkState
+from pytest_cloudbench.twin.network_probe import PAYLOAD_SHARE, probe_network
 from pytest_cloudbench.twin.probe import MachineRecord, probe_machine
 from pytest_cloudbench.twin.slots import Slot
+from pytest_cloudbench.twin.snapshots import Snapshots
+from pytest_cloudbench.twin.storage_accounts import (
+    InstanceAccount,
+    InstanceActivity,
+    RateLimit,
+    UntilRead,
+    VolumeAccount,
+    VolumeActivity,
+)
 from pytest_cloudbench.twin.throttle import open_throttle
 from pytest_cloudbench.twin.workshop import Workshop
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.promises.instances import EbsLimit
+    from pytest_cloudbench.promises.quantities import Throughput
     from pytest_cloudbench.promises.volumes import VolumeSpec
 
 __all__ = ["BootFailed", "HostPlan", "ImageFacts", "NoRoom", "Plane", "PlaneError"]
@@ -44,7 +58,7 @@ class _Volume:
     """A volume and where it is attached."""
 
     disk: Disk
-    spec: VolumeSpec
+    account: VolumeAccount
     page: CountersPage
     instance_id: str | None = None
     node: Node | None = None
@@ -55,28 +69,14 @@ class _Instance:
     """An instance; ``lock`` orders what is done to it."""
 
     host: Host
+    local: InstanceStore
     lock: threading.RLock = field(default_factory=threading.RLock)
     volumes: dict[str, _Volume] = field(default_factory=dict)
 
     @property
     def nodes(self) -> list[Node]:
-        return [volume.node for volume in self.volumes.values() if volume.node is not None]
-
-
-def rate_limit_of_volume(spec: VolumeSpec) -> RateLimit:
-    """What a volume may do while its burst credits last; unknown figures do not limit."""
-    iops, throughput = spec.burst_iops, spec.burst_throughput_mib
-    return RateLimit(
-        iops=math.inf if iops is None else float(iops),
-        bytes_per_s=math.inf if throughput is None else throughput * MIB,
-    )
-
-
-def rate_limit_of_instance(limit: EbsLimit | None) -> RateLimit:
-    """What an instance may do over all its volumes."""
-    if limit is None:
-        return RateLimit()
-    return RateLimit(limit.iops.per_second, limit.throughput.bytes_per_second)
+        attached = [volume.node for volume in self.volumes.values() if volume.node is not None]
+        return [*self.local.nodes, *attached]
 
 
 class Plane:
@@ -84,10 +84,12 @@ class Plane:
 
     Needs root. Methods may be called from any thread; what they raise carries a sentence for people.
     ``backing`` is a directory for the volumes' data in place of memory: roomier and slower.
+    ``time_compression`` is how many times faster than the clock burst credits drain and fill.
     """
 
-    def __init__(self, slot: Slot, *, backing: Path | None = None) -> None:
+    def __init__(self, slot: Slot, *, backing: Path | None = None, time_compression: float = 1.0) -> None:
         self.slot = slot
+        self.time_compression = time_compression
         self._lock = threading.RLock()
         self._instances: dict[str, _Instance] = {}
         self._volumes: dict[str, _Volume] = {}
@@ -101,9 +103,20 @@ class Plane:
             undo.callback(self._workshop.close)
             self._store = Store(slot.directory, self._workshop, backing)
             undo.callback(self._store.close)
+            self.snapshots = Snapshots(self._store)
             self._network = Network(slot, self._workshop)
             undo.callback(self._network.close)
-            self._governor = Governor(self._throttle, self._machine.saw)
+            self._networks = InstanceNetworks(
+                self._network,
+                self._workshop,
+                time_compression=time_compression,
+                on_carried=lambda rate: self._machine.saw_network(rate * PAYLOAD_SHARE),
+            )
+            undo.callback(self._networks.close)
+            self._io_units = open_io_units(self._workshop, self._store.roots)
+            if self._io_units is not None:
+                undo.callback(self._io_units.close)
+            self._governor = Governor(self._throttle, self._machine.saw, self._io_units)
             undo.pop_all()
 
     # --- addresses -----------------------------------------------------------------------------------
@@ -148,22 +161,39 @@ class Plane:
                 workshop=self._workshop,
                 directory=directory,
                 counters=directory / "counters",
+                allowances=directory / "allowances",
                 cgroup_procs=cgroup_procs,
+                on_plugged=lambda pid: self._networks.plugged(plan, pid),
+                on_unplugging=lambda: self._networks.unplugging(plan.instance_id),
             )
-            instance = self._instances[plan.instance_id] = _Instance(host)
-            self._governor.add_instance(plan.instance_id, rate_limit_of_instance(plan.ebs_limit))
+            self._networks.add(plan, host.allowances)
+            label = f"{self.slot.name}/{plan.instance_id}"
+            local = InstanceStore(plan, self._store, self._workshop, self._throttle, label)
+            instance = self._instances[plan.instance_id] = _Instance(host, local)
+            account = InstanceAccount(
+                plan.ebs_limit, plan.ebs_baseline, time.monotonic(), self.time_compression
+            )
+            self._governor.add_instance(plan.instance_id, account)
         try:
             with instance.lock:
-                host.start([])
+                self._start(instance)
         except BaseException:
             self._forget(instance)
             raise
 
     def stop(self, instance_id: str) -> None:
-        """Shut an instance down. Its root disk, its address and its attachments stay."""
+        """Shut an instance down. Its root disk, its address and its attachments stay; network credits are full.
+
+        What was on its instance store is lost.
+        """
         with self._held(instance_id) as instance:
-            self._governor.suspend(instance_id)
-            instance.host.stop()
+            self._halt(instance)
+            instance.local.lose()
+            self._networks.refill(instance_id)
+
+    def _halt(self, instance: _Instance) -> None:
+        self._governor.suspend(instance.host.plan.instance_id)
+        instance.host.stop()
 
     def start(self, instance_id: str) -> None:
         """Boot a stopped instance, with its volumes where they were. Raises `BootFailed`."""
@@ -172,12 +202,20 @@ class Plane:
                 instance.host.kill()
                 self._throttle.open_group(instance_id)
                 self._governor.resume(instance_id)
-                instance.host.start(instance.nodes)
+                self._start(instance)
+
+    def _start(self, instance: _Instance) -> None:
+        plan = instance.host.plan
+        try:
+            instance.local.make(self.machine_limits() if plan.local_disks else None)
+        except (NoRoom, OSError) as error:
+            raise BootFailed(f"{plan.instance_id} got no instance store: {error}") from error
+        instance.host.start(instance.nodes)
 
     def reboot(self, instance_id: str) -> None:
-        """Stop and start."""
-        with self._held(instance_id):
-            self.stop(instance_id)
+        """Shut down and boot; its network credits stay as they are."""
+        with self._held(instance_id) as instance:
+            self._halt(instance)
             self.start(instance_id)
 
     def terminate(self, instance_id: str) -> None:
@@ -192,7 +230,9 @@ class Plane:
     def _forget(self, instance: _Instance) -> None:
         host = instance.host
         host.kill()
+        instance.local.lose()
         instance_id = host.plan.instance_id
+        self._networks.remove(instance_id)
         self._governor.remove_instance(instance_id)
         self._throttle.close_group(instance_id)
         self._workshop.run(lambda: shutil.rmtree(host.directory, ignore_errors=True))
@@ -205,28 +245,84 @@ class Plane:
         instance = self._instances.get(instance_id)
         return instance is not None and instance.host.running
 
+    def store_is_limited(self, instance_id: str) -> bool | None:
+        """Whether an instance's store is held to its published figures; None where it has none, or nothing runs."""
+        instance = self._instances.get(instance_id)
+        return instance.local.limited if instance is not None else None
+
     def console_output(self, instance_id: str) -> str:
         """What the instance printed on its console, also when it did not come up or is gone."""
         return read_console(self.slot, instance_id)
 
+    # --- networks ------------------------------------------------------------------------------------
+
+    def network_state(self, instance_id: str) -> NetworkState | None:
+        """An instance's rate and credits now; None where its network is not shaped: its type has no figures."""
+        return self._networks.state(instance_id)
+
+    def cut_cable(self, instance_id: str) -> None:
+        """Take an instance's network cable down, as if it were pulled out, until `mend_cable`."""
+        with self._held(instance_id) as instance:
+            self._network.cut(instance.host.plan.private_ip)
+
+    def mend_cable(self, instance_id: str) -> None:
+        """Bring an instance's network cable up again; it is shaped as before."""
+        with self._held(instance_id) as instance:
+            self._network.mend(instance.host.plan.private_ip)
+
     # --- volumes -------------------------------------------------------------------------------------
 
-    def create_disk(self, volume_id: str, size_gib: int, spec: VolumeSpec) -> None:
-        """Make an empty volume. Raises `NoRoom` when nothing could ever be written to it."""
+    def create_disk(
+        self, volume_id: str, size_gib: int, spec: VolumeSpec, snapshot_id: str | None = None
+    ) -> None:
+        """Make an empty volume, or one that holds what a snapshot does and is slow until that was read once.
+
+        Raises `NoRoom` when nothing could ever be written to it, or the snapshot's data does not fit.
+        """
+        self._create_disk(volume_id, size_gib, spec)
+        if snapshot_id is None:
+            return
+        try:
+            data = self.snapshots.restore(snapshot_id, self._volume(volume_id).disk.descriptor)
+        except KeyError:
+            self.delete_disk(volume_id)
+            raise PlaneError(f"there is no snapshot {snapshot_id}") from None
+        except BaseException:
+            self.delete_disk(volume_id)
+            raise
+        if data:
+            rate = RateLimit(FIRST_READ.iops.per_second, FIRST_READ.throughput.bytes_per_second)
+            self.slow_until_read(volume_id, data, rate)
+
+    def take_snapshot(self, snapshot_id: str, volume_id: str) -> None:
+        """Copy a volume's data, attached or not; returns when the snapshot is complete. See `Snapshots.take`."""
+        disk = self._volume(volume_id).disk
+        self.snapshots.take(snapshot_id, disk.descriptor, disk.size)
+
+    def snapshot_percent(self, snapshot_id: str) -> int:
+        """How much of a snapshot's data is there."""
+        return self.snapshots.percent(snapshot_id)
+
+    def delete_snapshot(self, snapshot_id: str) -> None:
+        """Remove a snapshot, also while it is being made. Volumes made from it keep their data."""
+        self.snapshots.delete(snapshot_id)
+
+    def _create_disk(self, volume_id: str, size_gib: int, spec: VolumeSpec) -> None:
         with self._lock:
             self._refuse_when_closed()
             if volume_id in self._volumes:
                 raise PlaneError(f"{volume_id} exists already")
             disk = create_disk(
                 volume_id,
-                spec.type,
                 size_gib=size_gib,
+                io_unit=spec.io_unit.bytes,
                 store=self._store,
                 workshop=self._workshop,
                 label=f"{self.slot.name}/{volume_id}",
             )
             page = self._workshop.run(lambda: CountersPage(self._store.roots / f"{volume_id}.page"))
-            self._volumes[volume_id] = _Volume(disk, spec, page)
+            account = VolumeAccount(spec, time.monotonic(), self.time_compression)
+            self._volumes[volume_id] = _Volume(disk, account, page)
 
     def attach(self, volume_id: str, instance_id: str, device_name: str) -> str:
         """Attach a volume; its node is there when this returns. The node's name, such as "nvme1n1"."""
@@ -237,13 +333,12 @@ class Plane:
             loop = volume.disk.plug_in()
             try:
                 if instance.host.plan.nitro:
-                    taken = {node.name for node in instance.nodes}
+                    taken = {*instance.local.names, *(node.name for node in instance.nodes)}
                     number = next(number for number in range(1, 1000) if f"nvme{number}n1" not in taken)
                     node = nitro_node(number, volume_id, loop)
                 else:
                     node = xen_node(device_name, loop)
-                limit = rate_limit_of_volume(volume.spec)
-                self._governor.add_volume(instance_id, volume_id, limit, loop, volume.page)
+                self._governor.add_volume(instance_id, volume_id, volume.account, loop, volume.page)
                 if instance.host.plan.nitro:
                     self._show_page(volume, instance.host.counters / node.name)
                 if instance.host.running:
@@ -314,13 +409,41 @@ class Plane:
         self._workshop.run(lambda: volume.page.path.unlink(missing_ok=True))
 
     def modify(self, volume_id: str, spec: VolumeSpec) -> None:
-        """Give a volume other figures, at once. Its size may grow: attached, the device grows with it."""
+        """Give a volume other figures, at once. Its size may grow: attached, the device grows with it.
+
+        Its burst credits stay, as far as it has a bucket afterwards that holds them.
+        """
         volume = self._volume(volume_id)
-        volume.disk.modify(spec.type, spec.size_gib)
-        volume.spec = spec
-        if volume.instance_id is not None:
-            with self._held(volume.instance_id):
-                self._governor.set_limit(volume.instance_id, volume_id, rate_limit_of_volume(spec))
+        volume.disk.modify(size_gib=spec.size_gib, io_unit=spec.io_unit.bytes)
+        self._change_account(volume_id, lambda: volume.account.become(spec, time.monotonic()))
+
+    def slow_until_read(self, volume_id: str, bytes_left: int, limit: RateLimit) -> None:
+        """Give a volume a lower limit until so many bytes were read from it: one made from a snapshot."""
+        account = self._volume(volume_id).account
+
+        def slow() -> None:
+            account.until_read = UntilRead(limit, bytes_left)
+
+        self._change_account(volume_id, slow)
+
+    def _change_account(self, volume_id: str, change: Callable[[], None]) -> None:
+        volume = self._volume(volume_id)
+        if volume.instance_id is None:
+            change()
+            return
+        with self._held(volume.instance_id):
+            self._governor.limits_changed(volume.instance_id, volume_id, change)
+
+    def storage_activity(self) -> tuple[list[VolumeActivity], list[InstanceActivity]]:
+        """What every volume has done since it was made, attached or not, and all balances of burst credits."""
+        volumes, instances = self._governor.activity()
+        shown = {volume.volume_id for volume in volumes}
+        now = time.monotonic()
+        for volume_id, volume in list(self._volumes.items()):
+            if volume_id not in shown:
+                account = volume.account
+                volumes.append(VolumeActivity(volume_id, None, account.done, account.burst_balance(now)))
+        return volumes, instances
 
     def room(self) -> int:
         """Bytes left for volumes' data."""
@@ -340,10 +463,27 @@ class Plane:
                     self._machine.saw(*measured, probed=True)
         return self._machine.limits()
 
+    def machine_network(self) -> Throughput | None:
+        """What this machine carries between two instances, unshaped; measured once per boot (about two seconds).
+
+        None where it cannot be measured (no iperf3).
+        """
+        with self._probing:
+            if self._machine.network() is None and not self._closed:
+                measured = probe_network(self._network)
+                if measured is not None:
+                    self._machine.saw_network(measured, probed=True)
+        return self._machine.network()
+
     @property
     def governor_cpu_s(self) -> float:
-        """CPU seconds that the governor has used."""
+        """CPU seconds that the governor of the volumes has used."""
         return self._governor.cpu_s
+
+    @property
+    def network_governor_cpu_s(self) -> float:
+        """CPU seconds that the network's governor has used."""
+        return self._networks.governor_cpu_s
 
     # --- the end -------------------------------------------------------------------------------------
 
@@ -377,8 +517,11 @@ class Plane:
                 self.delete_disk(volume_id)
         for what, close in (
             ("governor", self._governor.close),
+            ("I/O counter", self._io_units.close if self._io_units is not None else lambda: None),
+            ("network's governor", self._networks.close),
             ("throttle", self._throttle.close),
             ("network", self._network.close),
+            ("snapshots", self.snapshots.close),
             ("store", self._store.close),
             ("workshop", self._workshop.close),
         ):

@@ -38,12 +38,14 @@ class MachineRecord:
     def __init__(self, directory: Path) -> None:
         self._path = directory / _RECORD
         self._lock = threading.Lock()
-        self._iops = self._bytes_per_s = 0.0
+        self._iops = self._bytes_per_s = self._network_bytes_per_s = 0.0
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             known = json.loads(self._path.read_text())
             if known["boot_id"] == _boot_id():
                 self._iops, self._bytes_per_s = float(known["iops"]), float(known["bytes_per_second"])
+                self._network_bytes_per_s = float(known.get("network_bytes_per_second", 0.0))
         self._probed = self._iops > 0
+        self._network_probed = self._network_bytes_per_s > 0
 
     def saw(self, iops: float, bytes_per_s: float, *, probed: bool = False) -> None:
         """Take in a figure that was served for a while."""
@@ -56,8 +58,29 @@ class MachineRecord:
             if self._probed:
                 self._write()
 
+    def saw_network(self, bytes_per_s: float, *, probed: bool = False) -> None:
+        """Take in what went from one instance to another for a while."""
+        with self._lock:
+            first = probed and not self._network_probed
+            self._network_probed = self._network_probed or probed
+            if bytes_per_s <= self._network_bytes_per_s * _WORTH_KEEPING and not first:
+                return
+            self._network_bytes_per_s = max(self._network_bytes_per_s, bytes_per_s)
+            if self._network_probed:
+                self._write()
+
+    def network(self) -> Throughput | None:
+        """What goes from one instance to another, or None before the first probe."""
+        with self._lock:
+            return Throughput(self._network_bytes_per_s) if self._network_probed else None
+
     def _write(self) -> None:
-        record = {"boot_id": _boot_id(), "iops": self._iops, "bytes_per_second": self._bytes_per_s}
+        record = {
+            "boot_id": _boot_id(),
+            "iops": self._iops if self._probed else 0.0,
+            "bytes_per_second": self._bytes_per_s if self._probed else 0.0,
+            "network_bytes_per_second": self._network_bytes_per_s if self._network_probed else 0.0,
+        }
         draft = self._path.with_suffix(f".{os.getpid()}")
         draft.write_text(json.dumps(record))
         draft.replace(self._path)

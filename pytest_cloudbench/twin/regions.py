@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest_cloudbench.promises.time_factor import factor_words
 from pytest_cloudbench.twin.access import Access, RegionRecord, known_regions, read_access
 from pytest_cloudbench.twin.slots import BASE
 
@@ -29,6 +30,7 @@ class RegionStatus:
             "alive": self.record.alive,
             "kept": self.record.kept,
             "uptime_s": round(self.record.uptime_s, 1),
+            "time_compression": self.record.time_compression,
             "endpoint_url": self.record.endpoint_url,
             "instances": self.instances,
             "volumes": self.volumes,
@@ -40,9 +42,13 @@ class RegionStatus:
             return f"slot {record.slot}: its process {record.pid} is gone; the next start sweeps what it left"
         kind = "kept" if record.kept else "leased to a test run"
         uptime = time.strftime("%H:%M:%S", time.gmtime(record.uptime_s))
-        what = ""
+        what = (
+            ""
+            if record.time_compression == 1
+            else f", time compressed {factor_words(record.time_compression)} times"
+        )
         if self.instances is not None:
-            what = f", {self.instances} instances, {self.volumes} volumes"
+            what += f", {self.instances} instances, {self.volumes} volumes"
         return f"slot {record.slot}: {kind}, pid {record.pid}, up {uptime}, {record.endpoint_url}{what}"
 
 

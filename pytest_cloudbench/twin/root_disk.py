@@ -13,6 +13,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_cloudbench.twin.ethtool_command import ETHTOOL_COMMAND
 from pytest_cloudbench.twin.nvme_command import NVME_COMMAND
 
 SYSTEM_DIRECTORIES = frozenset(
@@ -104,6 +105,7 @@ class RootDisk:
         self._write_system_files(login_user, address)
         self.set_hostname(hostname, address)
         self._write("/usr/local/sbin/nvme", NVME_COMMAND, 0o755)
+        self._write("/usr/local/sbin/ethtool", ETHTOOL_COMMAND, 0o755)
 
     def set_hostname(self, hostname: str, address: str) -> None:
         """Give the instance another name."""

@@ -43,23 +43,29 @@ class CannotServe(RuntimeError):
         self.remedy = remedy
 
 
-def serve(*, keep: bool = False, backing: Path | None = None, owner: int | None = None) -> int:
+def serve(
+    *,
+    keep: bool = False,
+    backing: Path | None = None,
+    owner: int | None = None,
+    time_compression: float = 1.0,
+) -> int:
     """Serve one region until it is asked to end; the exit status of the process.
 
     ``backing`` is a directory for the volumes' data (memory when None), ``owner`` the user id that a kept
-    region's key is left to.
+    region's key is left to, ``time_compression`` how many times faster than the clock burst credits go.
     """
     try:
         _refuse_without_root()
         _refuse_without_moto()
         _enter_delegated_scope()
-        return _serve(keep=keep, backing=backing, owner=owner)
+        return _serve(keep=keep, backing=backing, owner=owner, time_compression=time_compression)
     except CannotServe as error:
         say(sys.stdout, {"error": str(error), "remedy": error.remedy})
         return CANNOT_SERVE
 
 
-def _serve(*, keep: bool, backing: Path | None, owner: int | None) -> int:
+def _serve(*, keep: bool, backing: Path | None, owner: int | None, time_compression: float) -> int:
     from pytest_cloudbench.twin.api.front import Front, Ground
 
     started = time.monotonic()
@@ -74,7 +80,7 @@ def _serve(*, keep: bool, backing: Path | None, owner: int | None) -> int:
         slot = _take_slot()
         closers.append(("the slot", slot.give_back))
         _log_to(slot.directory / "log")
-        plane = _make_plane(slot, backing)
+        plane = _make_plane(slot, backing, time_compression)
         closers.append(("the plane", lambda: _close_plane(plane, slot)))
         front.open(Ground(plane, slot.network, _zone_networks(slot)))
         access = Access(
@@ -86,10 +92,12 @@ def _serve(*, keep: bool, backing: Path | None, owner: int | None) -> int:
             pid=os.getpid(),
             slot=slot.number,
             version=_version(),
+            time_compression=time_compression,
         )
-        write_record(
-            slot.directory, RegionRecord(slot.number, access.pid, access.endpoint_url, keep, time.time())
+        record = RegionRecord(
+            slot.number, access.pid, access.endpoint_url, keep, time.time(), time_compression
         )
+        write_record(slot.directory, record)
         if keep:
             write_access(slot.directory, access, _owner(owner))
         if time.monotonic() - started > _SLOW_START_S:
@@ -156,11 +164,11 @@ def _take_slot() -> Slot:
         ) from error
 
 
-def _make_plane(slot: Slot, backing: Path | None) -> Any:
+def _make_plane(slot: Slot, backing: Path | None, time_compression: float) -> Any:
     from pytest_cloudbench.twin.plane import Plane
 
     try:
-        return Plane(slot, backing=backing)
+        return Plane(slot, backing=backing, time_compression=time_compression)
     except (RuntimeError, OSError) as error:
         log.exception("the plane")
         raise CannotServe(

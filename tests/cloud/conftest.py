@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-import io
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from service_faults import Faults
 
 from pytest_cloudbench.cloud import Bounds, Cloud, CloudAccess, Journal, new_run_id
 
@@ -90,61 +89,6 @@ def ec2(access: CloudAccess) -> Any:
         aws_access_key_id=access.access_key,
         aws_secret_access_key=access.secret_key,
     )
-
-
-class _Raw(io.BytesIO):
-    def stream(self, *_: Any, **__: Any) -> Iterator[bytes]:
-        yield self.read()
-
-
-@dataclass
-class Faults:
-    """Makes the service answer a call with an error, on the wire, so that parsing and retries are real."""
-
-    cloud: Cloud
-
-    def answer(
-        self, operation: str, code: str, message: str = "said so", *, status: int = 400, times: int = 10**6
-    ) -> list:
-        """Answer the next `times` calls of `operation` with `code`; the list grows by one per answered call."""
-        from botocore.awsrequest import AWSResponse
-
-        calls: list[str] = []
-        body = (
-            f"<Response><Errors><Error><Code>{code}</Code><Message>{message}</Message></Error></Errors>"
-            "<RequestID>r-1</RequestID></Response>"
-        ).encode()
-
-        def refuse(request: Any, **_: Any) -> Any:
-            if len(calls) >= times:
-                return None
-            calls.append(request.url)
-            return AWSResponse(request.url, status, {"content-type": "text/xml"}, _Raw(body))
-
-        self.on("before-send", operation, refuse)
-        return calls
-
-    def lose_answer(self, operation: str) -> None:
-        """Let `operation` happen, but let its answer never arrive."""
-        from botocore.exceptions import ConnectionClosedError
-        from botocore.httpsession import URLLib3Session
-
-        def lose(request: Any, **_: Any) -> None:
-            URLLib3Session().send(request)
-            raise ConnectionClosedError(endpoint_url=request.url)
-
-        self.on("before-send", operation, lose)
-
-    def on(self, event: str, operation: str, handler: Callable[..., Any]) -> None:
-        service = "sts" if operation == "GetCallerIdentity" else "ec2"
-        events = self.cloud._clients.client(service).meta.events
-        events.register(f"{event}.{service}.{operation}", handler, unique_id=f"fault-{event}-{operation}")
-
-    def none(self, operation: str, event: str = "before-send") -> None:
-        """Let `operation` work again."""
-        service = "sts" if operation == "GetCallerIdentity" else "ec2"
-        events = self.cloud._clients.client(service).meta.events
-        events.unregister(f"{event}.{service}.{operation}", unique_id=f"fault-{event}-{operation}")
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pytest_cloudbench.cloud import CloudAccess, CloudError, reap
+from pytest_cloudbench.cloud import CloudAccess, CloudError, Launch, reap
 from pytest_cloudbench.cloud.clients import Secret
-from pytest_cloudbench.promises.volumes import gp3, io2, st1
+from pytest_cloudbench.promises.volumes import gp3, io1, io2, st1
 
 
 def tags(specifications):
@@ -93,6 +93,14 @@ def test_figures_that_the_type_does_not_take_are_left_out(cloud, asked_of):
     assert "Throughput" not in volume
 
 
+def test_an_io_unit_of_its_own_goes_with_the_volume_as_a_tag(cloud, asked_of):
+    cloud.create_volume(io1(size_gib=100, iops=1_000, io_unit="16k"), "us-east-1a")
+    (volume,) = asked_of(cloud, "create_volume")
+    written = tags(volume["TagSpecifications"])["volume"]
+    assert written["cloudbench:io-unit"] == "16k"
+    assert written["cloudbench:run"] == cloud.run_id
+
+
 def test_ebs_optimisation_is_switched_on_where_the_figures_need_it(cloud, asked_of):
     cloud.launch("m2.4xlarge")
     (run,) = asked_of(cloud, "run_instances")
@@ -112,14 +120,18 @@ def test_keys_that_were_given_need_no_profile(cloud, monkeypatch):
     assert cloud.identity().account
 
 
-def test_ssh_comes_in_from_the_given_network_only(cloud, ec2):
+def test_ssh_comes_in_from_the_given_network_only_and_members_talk_to_each_other(cloud, ec2):
     instance = cloud.launch("t3.micro")
     described = ec2.describe_instances(InstanceIds=[instance.id])["Reservations"][0]["Instances"][0]
     (group,) = described["SecurityGroups"]
     rules = ec2.describe_security_groups(GroupIds=[group["GroupId"]])["SecurityGroups"][0]["IpPermissions"]
-    assert [(r["FromPort"], r["ToPort"], [x["CidrIp"] for x in r["IpRanges"]]) for r in rules] == [
-        (22, 22, ["203.0.113.7/32"])
-    ]
+    ssh, among_members = sorted(rules, key=lambda rule: rule["IpProtocol"], reverse=True)
+    assert (ssh["IpProtocol"], ssh["FromPort"], ssh["ToPort"]) == ("tcp", 22, 22)
+    assert [source["CidrIp"] for source in ssh["IpRanges"]] == ["203.0.113.7/32"]
+    assert ssh["UserIdGroupPairs"] == []
+    assert among_members["IpProtocol"] == "-1"
+    assert [pair["GroupId"] for pair in among_members["UserIdGroupPairs"]] == [group["GroupId"]]
+    assert among_members["IpRanges"] == []
 
 
 def test_the_user_data_pins_the_host_key_and_runs_the_commands(cloud, ec2):
@@ -143,7 +155,7 @@ def test_the_user_data_pins_the_host_key_and_runs_the_commands(cloud, ec2):
 
 
 def test_the_run_has_one_key_pair_and_each_instance_its_own_host_key(cloud, asked_of):
-    first, second = cloud.launch_many("t3.micro", 2)
+    first, second = cloud.launch_many([Launch("t3.micro")] * 2)
     assert first.zone == second.zone
     assert first.private_key == second.private_key
     assert first.host_public_key != second.host_public_key
@@ -196,7 +208,7 @@ def test_machine_limits_are_read_from_tags_that_only_the_service_sets(cloud):
 
 
 def test_release_gives_back_some_and_close_the_rest(cloud):
-    first, second = cloud.launch_many("t3.micro", 2)
+    first, second = cloud.launch_many([Launch("t3.micro")] * 2)
     of_first = cloud.attach(cloud.create_volume(gp3(size_gib=1), instance=first), first)
     of_second = cloud.attach(cloud.create_volume(gp3(size_gib=1), instance=second), second)
     cloud.release([first, of_first, of_second])

@@ -60,7 +60,7 @@ def killed_run(access, journals, when):
 @pytest.mark.parametrize("when", ["after", "between"])
 def test_kill_9_and_one_new_start_leave_nothing(cloud, access, journals, when):
     run_id = killed_run(access, journals, when)
-    resources = RunResources(cloud._clients, run_id)
+    resources = RunResources(cloud._clients, run_id, announced=tuple)
     left = resources.remaining()
     sizes = {one.kind for one in left}
     assert sizes == {"instance", "volume", "security group", "key pair"}

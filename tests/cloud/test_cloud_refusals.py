@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
+import time
 from dataclasses import replace
 
 import pytest
@@ -10,6 +14,7 @@ from pytest_cloudbench.cloud import (
     AttachmentLimit,
     CloudAccess,
     CloudError,
+    Launch,
     NoCredentials,
     NoNetwork,
     NotOffered,
@@ -177,13 +182,37 @@ def test_too_large_user_data(cloud):
     assert nothing_was_created(cloud)
 
 
-def test_a_region_without_default_subnets(make_cloud, access):
+@pytest.fixture
+def service_of_all_regions():
+    """An endpoint in a process of its own: in this one the embedded region may have left moto one region only."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    serving = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            except OSError:
+                assert serving.poll() is None
+                assert time.monotonic() < deadline, "moto does not listen within 60 s"
+                time.sleep(0.05)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        serving.kill()
+        serving.wait()
+
+
+def test_a_region_without_default_subnets(make_cloud, access, service_of_all_regions):
     import boto3
 
-    elsewhere = replace(access, region="eu-north-1")
+    elsewhere = replace(access, region="eu-north-1", endpoint_url=service_of_all_regions)
     ec2 = boto3.client(
         "ec2",
-        endpoint_url=access.endpoint_url,
+        endpoint_url=service_of_all_regions,
         region_name="eu-north-1",
         aws_access_key_id=access.access_key,
         aws_secret_access_key=access.secret_key,
@@ -274,6 +303,64 @@ def test_refused_launches(cloud, faults, code, advice):
     assert str(caught.value).startswith("could not launch c5.18xlarge in us-east-1a: the service said")
     assert cloud.journal.unresolved == ()
     assert cloud.close().clean
+
+
+def in_zone(cloud, *zones):
+    """Whether a RunInstances request is for one of these zones."""
+    subnets = {cloud.place("c5.large", zone).subnet_id for zone in zones}
+    return lambda asked: asked["SubnetId"] in subnets
+
+
+def test_a_zone_without_capacity_makes_the_next_be_tried(cloud, faults):
+    where = in_zone(cloud, "us-east-1a", "us-east-1b")
+    calls = faults.answer("RunInstances", "InsufficientInstanceCapacity", when=where)
+    pair = cloud.launch_many([Launch("c5.18xlarge"), Launch("c5.large")])
+    assert [one.zone for one in pair] == ["us-east-1c"] * 2
+    assert len(calls) == 4
+    assert cloud.close().clean
+
+
+def test_one_short_of_capacity_takes_the_other_along(cloud, faults):
+    here = in_zone(cloud, "us-east-1a")
+    faults.answer(
+        "RunInstances",
+        "InsufficientInstanceCapacity",
+        when=lambda asked: here(asked) and asked["InstanceType"] == "c5.18xlarge",
+    )
+    pair = cloud.launch_many([Launch("c5.18xlarge"), Launch("c5.large")])
+    assert [one.zone for one in pair] == ["us-east-1b"] * 2
+    alive = {instance["InstanceId"] for instance in cloud._resources.instances()}
+    assert alive == {one.id for one in pair}
+
+
+def test_no_zone_has_capacity(cloud, faults):
+    calls = faults.answer("RunInstances", "InsufficientInstanceCapacity", "the message")
+    offered = cloud._places.zones_offering("c5.18xlarge")
+    with pytest.raises(CloudError, match=f"; {', '.join(offered[1:])} had none either") as caught:
+        cloud.launch("c5.18xlarge")
+    assert str(caught.value).startswith(f"could not launch c5.18xlarge in {offered[0]}: the service said")
+    assert caught.value.code == "InsufficientInstanceCapacity"
+    assert len(calls) == len(offered)
+
+
+def test_a_zone_that_was_asked_for_is_the_only_one_tried(cloud, faults):
+    calls = faults.answer("RunInstances", "InsufficientInstanceCapacity")
+    with pytest.raises(CloudError, match="in us-east-1b: the service said Insufficient"):
+        cloud.launch("c5.18xlarge", zone="us-east-1b")
+    assert len(calls) == 1
+
+
+def test_another_refusal_tries_no_other_zone(cloud, faults):
+    calls = faults.answer("RunInstances", "VcpuLimitExceeded")
+    with pytest.raises(CloudError, match="Service Quotas"):
+        cloud.launch("c5.18xlarge")
+    assert len(calls) == 1
+
+
+def test_nothing_to_launch(cloud):
+    with pytest.raises(CloudError, match="ask for at least one"):
+        cloud.launch_many([])
+    assert cloud.answers == ()
 
 
 @pytest.mark.parametrize("code", ["VolumeLimitExceeded", "MaxIOPSLimitExceeded"])

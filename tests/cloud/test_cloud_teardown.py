@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_cloudbench.cloud import Cloud, CloudError, Journal, TeardownFailed, Unreachable, new_run_id, reap
+from pytest_cloudbench.cloud import (
+    Cloud,
+    CloudError,
+    Journal,
+    Launch,
+    TeardownFailed,
+    Unreachable,
+    new_run_id,
+    reap,
+)
 from pytest_cloudbench.cloud.removal import RunResources
 from pytest_cloudbench.cloud.teardown import Teardown
 from pytest_cloudbench.promises.volumes import gp3
@@ -106,7 +115,7 @@ def test_what_cannot_be_removed_is_named_and_left_to_the_next_start(cloud, fault
 
 
 def test_one_instance_that_may_not_end_does_not_keep_the_others(cloud, faults, ec2):
-    first, second = cloud.launch_many("t3.micro", 2)
+    first, second = cloud.launch_many([Launch("t3.micro")] * 2)
     ec2.modify_instance_attribute(InstanceId=first.id, DisableApiTermination={"Value": True})
     report = cloud.close()
     assert [left.id for left in report.remaining if left.kind == "instance"] == [first.id]
@@ -179,7 +188,7 @@ def test_the_context_manager_closes_on_success_and_failure(access, journals):
 
     with pytest.raises(ZeroDivisionError):
         fails()
-    assert RunResources(cloud._clients, run_id).remaining() == ()
+    assert RunResources(cloud._clients, run_id, announced=tuple).remaining() == ()
 
 
 def test_release_says_when_an_instance_may_not_end(cloud, faults):

@@ -22,12 +22,15 @@ def moto_left_alone() -> Iterator[None]:
         name: getattr(boto3.Session, name) for name in ("get_available_regions", "get_available_partitions")
     }
     load_moto()
+    from moto.ec2 import utils
     from moto.ec2.models import ec2_backends
     from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
     from moto.ec2.models.instance_types import INSTANCE_TYPES, InstanceTypeBackend
     from moto.ssm.models import ssm_backends
 
     zones = RegionsAndZonesBackend.zones[REGION]
+    tables = (utils.EC2_RESOURCE_TO_PREFIX, utils.EC2_PREFIX_TO_RESOURCE, utils.filter_dict_attribute_mapping)
+    kept = [(table, dict(table)) for table in tables]
     backends = [(known, known[ACCOUNT].pop(REGION, None)) for known in (ec2_backends, ssm_backends)]
     yield
     for known, before in backends:
@@ -35,6 +38,9 @@ def moto_left_alone() -> Iterator[None]:
         if before is not None:
             known[ACCOUNT][REGION] = before
     RegionsAndZonesBackend.zones[REGION] = zones
+    for table, entries in kept:
+        table.clear()
+        table.update(entries)
     for name in OVERRIDES:
         INSTANCE_TYPES.pop(name, None)
     InstanceTypeBackend.instance_types[:] = [

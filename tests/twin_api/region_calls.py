@@ -13,6 +13,7 @@ import boto3
 from botocore.config import Config
 
 from pytest_cloudbench.promises.ceilings import MachineLimits
+from pytest_cloudbench.promises.quantities import Throughput
 from pytest_cloudbench.twin.api.front import Front
 
 NETWORK = ipaddress.IPv4Network("198.18.0.0/22")
@@ -35,10 +36,18 @@ class RecordingPlane:
         self.taken: set[str] = set()
         self.addresses = 256
         self.limits: MachineLimits | None = None
+        self.network: Throughput | None = None
+        self.probes_network = threading.Event()
+        self.time_compression = 1.0
+        self.activity: tuple[list[Any], list[Any]] = ([], [])
+        self.limited_stores: dict[str, bool] = {}
         self.booting = 0
         self.most_booting = 0
         self._lock = threading.Lock()
         self._counters = [itertools.count(10) for _ in ZONE_NETWORKS]
+
+    def storage_activity(self) -> tuple[list[Any], list[Any]]:
+        return self.activity
 
     def _record(self, name: str, *details: Any) -> None:
         with self._lock:
@@ -92,10 +101,22 @@ class RecordingPlane:
     def terminate(self, instance_id: str) -> None:
         self._record("terminate", instance_id)
 
-    def create_disk(self, volume_id: str, size_gib: int, spec: Any) -> None:
-        self._record("create_disk", volume_id, size_gib, spec)
+    def create_disk(self, volume_id: str, size_gib: int, spec: Any, snapshot_id: str | None = None) -> None:
+        self._record("create_disk", volume_id, size_gib, spec, *([snapshot_id] if snapshot_id else []))
         with self._lock:
             self.disks[volume_id] = spec
+
+    def store_is_limited(self, instance_id: str) -> bool | None:
+        return self.limited_stores.get(instance_id)
+
+    def take_snapshot(self, snapshot_id: str, volume_id: str) -> None:
+        self._record("take_snapshot", snapshot_id, volume_id)
+
+    def snapshot_percent(self, snapshot_id: str) -> int:
+        return 42
+
+    def delete_snapshot(self, snapshot_id: str) -> None:
+        self._record("delete_snapshot", snapshot_id)
 
     def attach(self, volume_id: str, instance_id: str, device_name: str) -> str:
         self._record("attach", volume_id, instance_id, device_name)
@@ -121,6 +142,13 @@ class RecordingPlane:
 
     def machine_limits(self) -> MachineLimits | None:
         return self.limits
+
+    def machine_network(self) -> Throughput | None:
+        gate = self.gates.get("machine_network")
+        if gate is not None:
+            self.probes_network.set()
+            gate.wait(20)
+        return self.network
 
     def close(self) -> None:
         self._record("close")

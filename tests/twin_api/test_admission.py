@@ -50,9 +50,10 @@ VOLUMES = [
     ),
     (
         {"VolumeType": "gp3", "Size": 10, "SnapshotId": "snap-0123456789abcdef0"},
-        "UnsupportedOperation",
-        "snapshots",
+        "InvalidSnapshot.NotFound",
+        "snap-0123456789abcdef0",
     ),
+    ({"VolumeType": "gp3", "SnapshotId": "snap-x"}, "InvalidParameterValue", "snap-x"),
     (
         {"VolumeType": "io2", "Size": 10, "Iops": 100, "MultiAttachEnabled": True},
         "UnsupportedOperation",
@@ -197,10 +198,16 @@ def test_modifications(calls: Calls, plane: RecordingPlane) -> None:
         plane.gates["modify"].set()
         first.result()
     for size in (102, 103, 104):
+        until(lambda: completed(calls, volume), "the modification before is completed")
         modify(Size=size)()
     code, message = refused(modify(Size=105))
     assert code == "VolumeModificationRateExceeded"
     assert "4 times" in message
+
+
+def completed(calls: Calls, volume: str) -> bool:
+    entries = calls.ec2.describe_volumes_modifications(VolumeIds=[volume])["VolumesModifications"]
+    return all(entry["ModificationState"] == "completed" for entry in entries)
 
 
 INSTANCES = [
@@ -393,7 +400,7 @@ def test_unknown_types_are_named_with_their_neighbours(calls: Calls) -> None:
 @pytest.mark.parametrize(
     ("call", "asked"),
     [
-        ("create_snapshot", {"VolumeId": "vol-00000000000000000"}),
+        ("create_snapshots", {"InstanceSpecification": {"InstanceId": "i-00000000000000000"}}),
         ("allocate_address", {}),
         ("request_spot_instances", {"InstanceCount": 1}),
         ("create_image", {"InstanceId": "i-00000000000000000", "Name": "xyz"}),

@@ -11,6 +11,8 @@ from botocore.exceptions import ClientError
 from region_calls import Calls, RecordingPlane, until
 
 from pytest_cloudbench.promises.ceilings import MachineLimits
+from pytest_cloudbench.promises.instances import InstanceLimits
+from pytest_cloudbench.promises.network_credits import network_credits, shaped_rates
 from pytest_cloudbench.promises.quantities import Iops, Throughput
 
 
@@ -257,6 +259,60 @@ def test_machine_limits_are_tags_that_only_the_region_sets(calls: Calls, plane: 
         )
     with pytest.raises(ClientError, match="reserved"):
         calls.ec2.delete_tags(Resources=[instance], Tags=[{"Key": "aws:cloudbench:machine-iops"}])
+
+
+def test_the_time_is_told_only_where_it_is_compressed(calls: Calls, plane: RecordingPlane) -> None:
+    tag = "aws:cloudbench:time-compression"
+    instance = calls.launch()
+    assert tag not in {one["Key"] for one in calls.instance(instance).get("Tags", [])}
+    for factor, told in ((60.0, "60"), (2.5, "2.5")):
+        plane.time_compression = factor
+        assert {"Key": tag, "Value": told} in calls.instance(instance)["Tags"]
+    with pytest.raises(ClientError, match="reserved"):
+        calls.ec2.create_tags(Resources=[instance], Tags=[{"Key": tag, "Value": "1"}])
+
+
+def test_the_machines_network_is_told_once_there_are_two_ends_to_it(
+    calls: Calls, plane: RecordingPlane
+) -> None:
+    instance = calls.launch()
+
+    def told() -> str | None:
+        tags = {one["Key"]: one["Value"] for one in calls.instance(instance).get("Tags", [])}
+        return tags.get("aws:cloudbench:machine-network-bytes-per-second")
+
+    plane.network = Throughput.from_gbit(12)
+    calls.front.region().measure_machine()
+    assert not plane.probes_network.is_set()
+    calls.launch()
+    assert told() == "1500000000"
+    plane.network = Throughput.from_gbit(16)
+    until(lambda: told() == "2000000000", "the figure that was raised is told")
+
+
+def test_the_second_instance_runs_once_the_network_is_measured_and_no_call_waits(
+    calls: Calls, plane: RecordingPlane
+) -> None:
+    calls.launch()
+    plane.gates["machine_network"] = threading.Event()
+    plane.network = Throughput.from_gbit(12)
+    second = calls.launch(wait=False)
+    assert plane.probes_network.wait(10)
+    assert calls.instance(second)["State"]["Name"] == "pending"
+    plane.gates["machine_network"].set()
+    until(lambda: calls.instance(second)["State"]["Name"] == "running", "it runs")
+
+
+@pytest.mark.parametrize("name", ["m5.2xlarge", "c5.18xlarge", "t2.micro"])
+def test_a_host_is_shaped_to_what_its_type_says(calls: Calls, plane: RecordingPlane, name: str) -> None:
+    [entry] = calls.ec2.describe_instance_types(InstanceTypes=[name])["InstanceTypes"]
+    limits = InstanceLimits.from_describe(entry)
+    plan = plane.plans[calls.launch(name)]
+    assert plan.network is not None
+    assert plan.network == shaped_rates(limits)
+    assert plan.network_credits == network_credits(limits)
+    assert plan.network.bursts == (plan.network_credits is not None)
+    assert plan.placement_group is None
 
 
 def test_launch_template_fills_in_what_the_request_leaves_out(calls: Calls, plane: RecordingPlane) -> None:

@@ -105,6 +105,7 @@ def test_region_lives_as_long_as_its_lease(serve: Serve) -> None:
     process, access = serve()
     assert set(access) == {
         "endpoint_url", "region", "access_key", "secret_key", "ssh_from_cidr", "pid", "slot", "version",
+        "time_compression",
     }  # fmt: skip
     assert access["pid"] == process.pid
     assert access["ssh_from_cidr"].endswith("/32")
@@ -225,7 +226,7 @@ def test_plane_that_does_not_come_up_is_reported_and_undone(
     monkeypatch.setattr(serve_module, "_log_to", lambda path: None)
     monkeypatch.setattr(serve_module, "_take_slot", lambda: slot)
 
-    def no_plane(_slot: Slot, *, backing: Path | None = None) -> None:
+    def no_plane(_slot: Slot, *, backing: Path | None = None, time_compression: float = 1.0) -> None:
         raise RuntimeError("the cgroup io controller is not there")
 
     monkeypatch.setattr(plane_module, "Plane", no_plane)

@@ -53,6 +53,23 @@ def test_described_figures_are_those_of_the_type(
     assert (volume.get("Iops"), volume.get("Throughput")) == (iops, throughput)
 
 
+def test_a_tag_says_the_unit_in_which_ios_are_counted(calls: Calls, plane: RecordingPlane) -> None:
+    def tagged(unit: str) -> list[dict]:
+        tags = [{"Key": "cloudbench:io-unit", "Value": unit}]
+        return [{"ResourceType": "volume", "Tags": tags}]
+
+    volume = calls.volume(VolumeType="io1", Size=100, Iops=1000, TagSpecifications=tagged("16k"))
+    [(_, _, _, spec)] = plane.named("create_disk")
+    assert (spec.io_unit.kib, spec.merging) == (16, False)
+    calls.ec2.modify_volume(VolumeId=volume, Iops=2000)
+    [(_, _, modified)] = plane.named("modify")
+    assert (modified.iops, modified.io_unit.kib) == (2000, 16)
+    for unit, says in (("many", "The tag cloudbench:io-unit is no I/O unit"), ("12k", "a power of two")):
+        with pytest.raises(ClientError, match=says) as refused:
+            calls.volume(VolumeType="io1", Size=100, Iops=1000, TagSpecifications=tagged(unit))
+        assert refused.value.response["Error"]["Code"] == "InvalidParameterValue"
+
+
 def test_type_left_out_is_gp2(calls: Calls) -> None:
     answer = calls.ec2.create_volume(AvailabilityZone="us-east-1a", Size=10)
     assert calls.described_volume(answer["VolumeId"])["VolumeType"] == "gp2"
@@ -143,8 +160,22 @@ def test_modification_acts_on_the_disk(calls: Calls, plane: RecordingPlane) -> N
     assert (described["Size"], described["VolumeType"], described["Iops"]) == (100, "io2", 5000)
     [(_, volume_id, spec)] = plane.named("modify")
     assert (volume_id, spec.type, spec.size_gib, spec.iops) == (volume, "io2", 100, 5000)
-    [entry] = calls.ec2.describe_volumes_modifications(VolumeIds=[volume])["VolumesModifications"]
-    assert (entry["ModificationState"], entry["Progress"]) == ("completed", 100)
+    assert (answer["ModificationState"], answer["Progress"]) == ("modifying", 0)
+    [entry] = modifications(calls, volume)
+    assert entry["ModificationState"] in ("optimizing", "completed")
+    with pytest.raises(ClientError, match="in state 'optimizing'") as refused:
+        calls.ec2.modify_volume(VolumeId=volume, Size=101)
+    assert refused.value.response["Error"]["Code"] == "IncorrectModificationState"
+    until(lambda: modifications(calls, volume)[0]["ModificationState"] == "completed", "completed")
+    [entry] = modifications(calls, volume)
+    assert entry["Progress"] == 100
+    assert entry["EndTime"] >= entry["StartTime"]
+    wanted = [{"Name": "modification-state", "Values": ["modifying"]}]
+    assert calls.ec2.describe_volumes_modifications(Filters=wanted)["VolumesModifications"] == []
+
+
+def modifications(calls: Calls, volume: str) -> list:
+    return calls.ec2.describe_volumes_modifications(VolumeIds=[volume])["VolumesModifications"]
 
 
 def test_figures_that_a_modification_does_not_name_are_kept(calls: Calls, plane: RecordingPlane) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import struct
 
@@ -9,17 +10,17 @@ import pytest
 
 from pytest_cloudbench.promises.instances import EbsLimit
 from pytest_cloudbench.promises.quantities import Iops, Throughput
-from pytest_cloudbench.promises.volumes import gp2, gp3, io2, st1
+from pytest_cloudbench.promises.volumes import VolumeSpec, gp2, gp3, io2, st1
 from pytest_cloudbench.twin import loop_devices
 from pytest_cloudbench.twin.capabilities import Check
 from pytest_cloudbench.twin.counters import Counters, CountersPage
 from pytest_cloudbench.twin.disks import GIB, Disk, nitro_node, xen_node
 from pytest_cloudbench.twin.doctor import report
-from pytest_cloudbench.twin.governor import Governor, RateLimit
+from pytest_cloudbench.twin.governor import Governor
 from pytest_cloudbench.twin.loop_devices import LoopDevice
-from pytest_cloudbench.twin.plane import rate_limit_of_instance, rate_limit_of_volume
 from pytest_cloudbench.twin.probe import MachineRecord
 from pytest_cloudbench.twin.root_disk import separate_system_mounts
+from pytest_cloudbench.twin.storage_accounts import InstanceAccount, RateLimit, VolumeAccount
 
 MIB = 1024**2
 LOOP = LoopDevice(number=5, major=7, minor=5, direct_io=True, descriptor=-1)
@@ -55,14 +56,19 @@ def test_xen_nodes_are_named_by_the_attachment():
 
 
 def test_limits_come_from_the_promises():
-    assert rate_limit_of_volume(gp3(size_gib=10)).iops == 3000
-    assert rate_limit_of_volume(gp3(size_gib=10)).bytes_per_s == 125 * MIB
-    assert rate_limit_of_volume(io2(size_gib=80, iops=80_000)).bytes_per_s == 4000 * MIB
-    assert rate_limit_of_volume(gp2(size_gib=100)).iops == 3000  # while its credits last
-    assert rate_limit_of_volume(st1(size_gib=1024)).bytes_per_s == 250 * MIB
-    c5 = rate_limit_of_instance(EbsLimit(Iops(80_000), Throughput.from_mbit(19_000)))
-    assert (c5.iops, c5.bytes_per_s) == (80_000, 2_375_000_000)
-    assert rate_limit_of_instance(None).iops == float("inf")
+    def limit(spec):
+        return VolumeAccount(spec, 0.0).limit
+
+    assert limit(gp3(size_gib=10)) == RateLimit(3000, 125 * MIB)
+    assert limit(io2(size_gib=80, iops=80_000)).bytes_per_s == 4000 * MIB
+    assert limit(gp2(size_gib=100)).iops == 3000  # while its credits last
+    assert limit(st1(size_gib=1024)) == RateLimit(250, 250 * MIB)
+    assert limit(st1(size_gib=500)).iops == pytest.approx(250 * 500 / 1024)  # one I/O takes one MiB of it
+    assert limit(VolumeSpec.of("gp9", 1)) == RateLimit()
+    c5 = EbsLimit(Iops(80_000), Throughput.from_mbit(19_000))
+    account = InstanceAccount(c5, c5, 0.0)
+    assert (account.iops.limit, account.bytes_per_s.limit) == (80_000, 2_375_000_000)
+    assert InstanceAccount(None, None, 0.0).iops.limit == math.inf
 
 
 def test_the_machines_figures_only_rise_and_are_kept_for_the_next_region(tmp_path):
@@ -101,10 +107,10 @@ def test_a_volume_that_changes_its_type_counts_requests_as_the_new_type_does(tmp
     queue.mkdir(parents=True)
     (queue / "max_sectors_kb").write_text("256")
     monkeypatch.setattr(loop_devices, "_SYS", tmp_path)
-    disk = Disk("vol-1", "gp3", 125 * GIB, -1, None, None, "label", loop=LOOP)
-    disk.modify("gp2", 125)
+    disk = Disk("vol-1", 125 * GIB, gp3(size_gib=125).io_unit.bytes, -1, None, None, "label", loop=LOOP)
+    disk.modify(size_gib=125, io_unit=gp2(size_gib=125).io_unit.bytes)
     assert (queue / "max_sectors_kb").read_text() == "256"
-    disk.modify("st1", 125)
+    disk.modify(size_gib=125, io_unit=st1(size_gib=125).io_unit.bytes)
     assert (queue / "max_sectors_kb").read_text() == "1024"
 
 
@@ -117,7 +123,7 @@ def test_a_volume_of_an_unknown_instance_leaves_no_open_file(tmp_path, monkeypat
     try:
         before = os.listdir("/proc/self/fd")
         with pytest.raises(KeyError, match="i-gone is not governed"):
-            governor.add_volume("i-gone", "vol-1", RateLimit(), LOOP, page)
+            governor.add_volume("i-gone", "vol-1", VolumeAccount(gp3(size_gib=1), 0.0), LOOP, page)
         assert os.listdir("/proc/self/fd") == before
     finally:
         governor.close()

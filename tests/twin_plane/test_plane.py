@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_cloudbench.promises.instances import EbsLimit
+from pytest_cloudbench.promises.instances import EbsLimit, LocalDisk
 from pytest_cloudbench.promises.quantities import Iops, Throughput
 from pytest_cloudbench.promises.volumes import gp3, io2
 from pytest_cloudbench.twin import disks, hosts
@@ -254,6 +254,48 @@ def test_xen_types_see_the_attachments_device_name(driver):
     finally:
         driver.plane.terminate("i-xen")
         driver.plane.delete_disk("vol-0e")
+
+
+def test_local_disks_go_with_a_stop_and_not_with_a_reboot(driver):
+    plane = driver.plane
+    address = driver.addresses["i-local"] = plane.free_address(0)
+    plane.boot(
+        HostPlan(
+            "i-local", "c5d.large", address, "local", "ec2-user", (driver.public_key,),
+            local_disks=(LocalDisk(1, 50, "ssd"),),
+        )
+    )  # fmt: skip
+    plane.create_disk("vol-0f", 1, gp3(size_gib=1))
+    try:
+        [(disk, node)] = plane._instances["i-local"].local._disks
+        assert node.name == "nvme1n1"
+        device = disk.loop.device_number
+        if plane.store_is_limited("i-local") and Path("/sys/fs/cgroup/blkio").exists():
+            assert sorted(int(line.split()[1]) for line in throttle_lines(device))[:2] == [9_000, 20_000]
+        assert plane.attach("vol-0f", "i-local", "/dev/sdf") == "nvme2n1"
+        used = plane.room()
+        driver.ssh(
+            "i-local", "sudo dd if=/dev/urandom of=/dev/nvme1n1 bs=1M count=64 oflag=direct status=none"
+        )
+        assert used - plane.room() >= 60 * 2**20
+        driver.ssh(
+            "i-local", "sudo sh -c 'mkfs.ext4 -q /dev/nvme1n1 && mount /dev/nvme1n1 /mnt && touch /mnt/x'"
+        )
+        plane.reboot("i-local")
+        assert driver.ssh("i-local", "sudo mount /dev/nvme1n1 /mnt; ls /mnt") == "lost+found\nx\n"
+        plane.stop("i-local")
+        assert disk.loop is None
+        assert plane._instances["i-local"].local.nodes == []
+        assert throttle_lines(device) == []
+        plane.start("i-local")
+        [(_, other)] = plane._instances["i-local"].local._disks
+        assert other.name == "nvme1n1"
+        assert other.links != node.links
+        assert driver.ssh("i-local", "sudo head -c 1M /dev/nvme1n1 | tr -d '\\0' | wc -c") == "0\n"
+        assert driver.ssh("i-local", "sudo blockdev --getsize64 /dev/nvme1n1") == "50000000000\n"
+    finally:
+        plane.terminate("i-local")
+        plane.delete_disk("vol-0f")
 
 
 def test_limits_hold_and_the_counters_say_who_held(driver):

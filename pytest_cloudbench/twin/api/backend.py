@@ -15,7 +15,7 @@ from moto.core.utils import utcnow
 from moto.ec2.models import EC2Backend, ec2_backends
 from moto.ec2.models.amis import Ami
 from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
-from moto.ec2.models.elastic_block_store import Volume
+from moto.ec2.models.elastic_block_store import Snapshot, Volume
 from moto.ec2.models.instance_types import (
     INSTANCE_TYPE_OFFERINGS,
     INSTANCE_TYPES,
@@ -23,13 +23,15 @@ from moto.ec2.models.instance_types import (
     InstanceTypeBackend,
 )
 from moto.ec2.models.subnets import Subnet
-from moto.ec2.utils import random_subnet_id, random_volume_id
+from moto.ec2.utils import random_snapshot_id, random_subnet_id, random_volume_id
 
 from pytest_cloudbench.promises.instances import OVERRIDES
+from pytest_cloudbench.promises.quantities import Size
 from pytest_cloudbench.promises.volumes import VolumeSpec
 
 from .images import Image
 from .moto_loading import ACCOUNT, REGION
+from .placement_groups import PlacementGroups, teach_moto
 
 EBS_KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/0c10dbe0-0000-4000-8000-00000000eb50"
 
@@ -46,7 +48,6 @@ class RegionVolume(Volume):  # type: ignore[misc]  # moto is not typed here
         self.disk_state = "creating"
         self.spec = spec
         self.backs_root = backs_root
-        self.being_modified = False
 
     @property
     def status(self) -> str:
@@ -64,6 +65,32 @@ class RegionVolume(Volume):  # type: ignore[misc]  # moto is not typed here
         self.size = spec.size_gib
         self.iops = spec.iops if spec.type in ("gp2", "gp3", "io1", "io2") else None
         self.throughput = int(spec.throughput_mib or 0) if spec.type == "gp3" else None
+
+
+class RegionSnapshot(Snapshot):  # type: ignore[misc]  # moto is not typed here
+    """A snapshot of a volume of the region, whose state follows its data: pending, completed or error."""
+
+    def __init__(self, volume: RegionVolume, description: str, percent: Callable[[str], int]) -> None:
+        super().__init__(
+            volume.ec2_backend,
+            random_snapshot_id(),
+            volume,
+            description,
+            encrypted=volume.encrypted,
+            kms_key_id=volume.kms_key_id,
+        )
+        self.status = "pending"
+        self.status_message: str | None = None
+        self._size_gib = int(volume.size)  # as it was then, whatever becomes of the volume
+        self._percent = percent
+
+    @property
+    def volume_size(self) -> int:
+        return self._size_gib
+
+    @property
+    def progress(self) -> str:
+        return "100%" if self.status == "completed" else f"{self._percent(self.id)}%"
 
 
 class RegionSubnet(Subnet):  # type: ignore[misc]  # moto is not typed here
@@ -140,6 +167,7 @@ class RegionBackend(EC2Backend):  # type: ignore[misc]  # moto is not typed here
         self._network = network
         self._zone_networks = dict(zip(_trim_zones(len(zone_networks)), zone_networks, strict=True))
         self._plane_address = free_address
+        self.placement_groups = PlacementGroups()
         super().__init__(REGION, ACCOUNT)
         self.regions = [region for region in RegionsAndZonesBackend.regions if region.name == REGION]
         # A key that is there from the start keeps moto from loading its key service for an encrypted volume.
@@ -181,6 +209,7 @@ class RegionBackend(EC2Backend):  # type: ignore[misc]  # moto is not typed here
         volume_type: str | None = None,
         iops: int | None = None,
         throughput: int | None = None,
+        io_unit: Size | None = None,
         backs_root: bool = False,
         **_unused: Any,
     ) -> RegionVolume:
@@ -194,7 +223,7 @@ class RegionBackend(EC2Backend):  # type: ignore[misc]  # moto is not typed here
             encrypted=encrypted,
             kms_key_id=(kms_key_id or self.default_kms_key_id) if encrypted else None,
             volume_type=volume_type,
-            spec=VolumeSpec.of(volume_type or "gp2", int(size or 1), iops, throughput),
+            spec=VolumeSpec.of(volume_type or "gp2", int(size or 1), iops, throughput, io_unit),
             backs_root=backs_root,
         )
         volume.take_spec(volume.spec)
@@ -233,6 +262,11 @@ class RegionBackend(EC2Backend):  # type: ignore[misc]  # moto is not typed here
         self.volumes.pop(volume.id, None)
         self.tags.pop(volume.id, None)
 
+    def forget_snapshot(self, snapshot: RegionSnapshot) -> None:
+        """The snapshot is gone, with its tags."""
+        self.snapshots.pop(snapshot.id, None)
+        self.tags.pop(snapshot.id, None)
+
     def attached_volumes(self, instance_id: str) -> list[RegionVolume]:
         """All volumes of an instance, its root among them."""
         return [
@@ -257,6 +291,13 @@ class RegionBackend(EC2Backend):  # type: ignore[misc]  # moto is not typed here
                 self.tags.pop(instance.id, None)
         return addresses
 
+    def do_resources_exist(self, resource_ids: list[str]) -> bool:
+        """Raise the service's refusal for an id, of a request on tags, that is nobody's."""
+        for resource_id in resource_ids:
+            if resource_id.startswith("pg-"):
+                self.placement_groups.with_id(resource_id)
+        return bool(super().do_resources_exist(resource_ids))
+
     def zones_offering(self, instance_type: str) -> set[str]:
         """The zones of the catalogue that offer a type; empty when the catalogue does not know."""
         offerings = INSTANCE_TYPE_OFFERINGS["availability-zone"].get(REGION, [])
@@ -275,6 +316,7 @@ def build_backend(
 ) -> RegionBackend:
     """The region's EC2 state, put in moto's own place for it, with the public SSM parameters of its images."""
     _complete_the_catalogue()
+    teach_moto()
     backend = RegionBackend(network, zone_networks, free_address, images)
     ec2_backends[ACCOUNT][REGION] = backend
     _publish_images(images)

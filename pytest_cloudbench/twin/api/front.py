@@ -135,6 +135,7 @@ class Front:
             region = Region(backend, ground.plane)
             _warm_up(region)
             region.measure_machine()
+            region.metrics.start()
             self._region = region
         except BaseException as error:  # whoever calls next is told, instead of waiting for ever
             log.exception("loading the services")
@@ -246,6 +247,7 @@ def _actions(region: Region, service: str) -> Any:
         return TokenResponse()
     from moto.cloudwatch.responses import CloudWatchResponse
 
+    region.metrics.publish()
     return CloudWatchResponse()
 
 

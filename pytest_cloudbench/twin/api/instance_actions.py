@@ -9,12 +9,14 @@ from moto.core.responses import ActionResult, EmptyResult
 from moto.core.types import Base64EncodedString
 from moto.core.utils import utcnow
 
-from pytest_cloudbench.twin.plane import HostPlan, ImageFacts
+from pytest_cloudbench.promises.network_credits import network_credits, shaped_rates
+from pytest_cloudbench.twin.host_plan import HostPlan, ImageFacts
 
 from . import instance_admission
 from .action_base import RegionActions
 from .backend import RegionVolume, instance_catalogue
 from .instance_lifecycle import InstanceLifecycle, Launch
+from .launch_placement import refuse_crowded_start
 from .launch_request import BlockDevice, LaunchRequest, admitted_launch, with_launch_template
 from .refusal import Refusal
 
@@ -49,12 +51,13 @@ class InstanceActions(RegionActions):
         region.tokens.remember("RunInstances", asked, reservation)
         for launch in launches:
             InstanceLifecycle(region).launch(launch)
-        region.tag_machine_limits()
+        region.publish()
         return ActionResult(reservation)
 
     def start_instances(self) -> Any:
         instances = self.found_instances(self.params.get("InstanceIds"))
         _refuse_states(instances, ("stopping", "shutting-down", "terminated"), "started")
+        refuse_crowded_start(instances, self.home.backend)
         self.error_on_dryrun()
         changes = []
         for instance in instances:
@@ -130,11 +133,11 @@ class InstanceActions(RegionActions):
     def describe_instances(self) -> Any:
         if ids := self.params.get("InstanceIds"):
             self.found_instances(ids)
-        self.home.tag_machine_limits()
+        self.home.publish()
         return super().describe_instances()
 
     def describe_tags(self) -> Any:
-        self.home.tag_machine_limits()
+        self.home.publish()
         return super().describe_tags()
 
     def describe_instance_types(self) -> Any:
@@ -208,7 +211,8 @@ class InstanceActions(RegionActions):
                 }
             ],
         )
-        for instance in reservation.instances:
+        for index, instance in enumerate(reservation.instances):
+            instance._placement = request.placement.of(index, request.zone)
             for card in instance.nics.values():
                 card.delete_on_termination = True
             instance.add_tags(params.get("LaunchTemplateTags") or {})
@@ -254,8 +258,14 @@ def _host_plan(instance: Any, request: LaunchRequest) -> HostPlan:
         authorized_keys=(request.key_line,) if request.key_line else (),
         user_data=request.user_data,
         ebs_limit=limits.ebs_maximum,
+        ebs_baseline=limits.ebs_baseline,
         nitro=limits.nvme,
         image=ImageFacts(request.image.id, request.image.name, request.image.architecture),
+        network=shaped_rates(limits),
+        network_credits=network_credits(limits),
+        placement_group=request.placement.cluster,
+        # Others than NVMe are there only when block device mappings ask for them.
+        local_disks=limits.instance_store if limits.instance_store_nvme else (),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from moto.ec2.models.instances import StateReason
 
-from pytest_cloudbench.twin.plane import HostPlan
+from pytest_cloudbench.twin.host_plan import HostPlan
 
 from .backend import RegionVolume
 from .region import Region
@@ -84,6 +84,7 @@ class InstanceLifecycle:
             region.on_plane.add(instance.id)
             for volume in launch.volumes:
                 region.plane.attach(volume.id, instance.id, volume.attachment.device)
+            region.measure_network()
         except Exception as error:
             log.exception("%s did not start", instance.id)
             region.last_words[instance.id] = f"{self._console(instance)}{error}\n"

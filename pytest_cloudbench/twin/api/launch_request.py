@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_cloudbench.promises.instances import InstanceLimits
+from pytest_cloudbench.promises.recorded_limits import BadRecordedLimits, RecordedLimits
 from pytest_cloudbench.promises.volumes import VolumeSpec
 
 from . import instance_admission, volume_admission
 from .backend import RegionBackend, instance_catalogue
 from .images import Image, known_images
+from .launch_placement import LaunchPlacement, admitted_group, admitted_placement, zone_of
 from .refusal import Refusal
 
 DEFAULT_TYPE = "m1.small"  # what the service takes when a request names none
@@ -39,6 +41,7 @@ class LaunchRequest:
     count: int
     subnet: Any
     zone: str
+    placement: LaunchPlacement
     group_ids: tuple[str, ...]
     key_name: str | None
     key_line: str | None
@@ -51,13 +54,23 @@ def admitted_launch(params: Mapping[str, Any], backend: RegionBackend) -> Launch
     """Read a request (launch template already merged in). Raises Refusal for the first thing against the rules."""
     image = instance_admission.admitted_image(params.get("ImageId"), known_images())
     entry = instance_admission.admitted_type(params.get("InstanceType") or DEFAULT_TYPE, instance_catalogue())
-    limits = InstanceLimits.from_describe(entry)
+    limits = _admitted_limits(entry, params)
     instance_admission.refuse_other_architecture(image, limits.name, limits.architectures)
     count = instance_admission.admitted_count(params.get("MinCount"), params.get("MaxCount"))
     key_name, key_line = _admitted_key(params.get("KeyName"), backend)
     interface = _admitted_interface(params)
-    subnet = _admitted_subnet({**params, **interface}, limits.name, backend)
-    _refuse_what_this_region_lacks(params)
+    asked = params.get("Placement") or {}
+    _refuse_dedicated_hosts(asked)
+    group = admitted_group(asked, backend)
+    subnet = _admitted_subnet({**params, **interface}, limits.name, backend, zone_of(group))
+    placement = admitted_placement(
+        asked,
+        group,
+        type_name=limits.name,
+        supported=(entry.get("PlacementGroupInfo") or {}).get("SupportedStrategies") or (),
+        zone=subnet.availability_zone,
+        count=count,
+    )
     root, data_volumes = _admitted_block_devices(params.get("BlockDeviceMappings") or [], image, limits)
     return LaunchRequest(
         image=image,
@@ -65,6 +78,7 @@ def admitted_launch(params: Mapping[str, Any], backend: RegionBackend) -> Launch
         count=count,
         subnet=subnet,
         zone=subnet.availability_zone,
+        placement=placement,
         group_ids=_admitted_groups({**params, **interface}, subnet, backend),
         key_name=key_name,
         key_line=key_line,
@@ -72,6 +86,20 @@ def admitted_launch(params: Mapping[str, Any], backend: RegionBackend) -> Launch
         root=root,
         data_volumes=data_volumes,
     )
+
+
+def _admitted_limits(entry: Mapping[str, Any], params: Mapping[str, Any]) -> InstanceLimits:
+    """What the type grants, or what the instance's own tags say was recorded: a matter of this region alone."""
+    tags = {
+        tag.get("Key", ""): tag.get("Value", "")
+        for specification in params.get("TagSpecifications") or []
+        if specification.get("ResourceType") == "instance"
+        for tag in specification.get("Tags") or []
+    }
+    try:
+        return InstanceLimits.from_describe(entry).with_recorded(RecordedLimits.of_tags(tags))
+    except BadRecordedLimits as error:
+        raise Refusal("InvalidParameterValue", str(error)) from None
 
 
 def with_launch_template(params: dict[str, Any], backend: RegionBackend) -> dict[str, Any]:
@@ -126,12 +154,16 @@ def _admitted_interface(params: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _admitted_subnet(params: Mapping[str, Any], type_name: str, backend: RegionBackend) -> Any:
+def _admitted_subnet(
+    params: Mapping[str, Any], type_name: str, backend: RegionBackend, cluster_zone: str | None
+) -> Any:
     asked_zone = (params.get("Placement") or {}).get("AvailabilityZone")
     offered = backend.zones_offering(type_name)
     subnet_id = params.get("SubnetId")
     if not subnet_id:
-        zone = instance_admission.admitted_zone(type_name, asked_zone, offered, backend.zone_names)
+        zone = instance_admission.admitted_zone(
+            type_name, asked_zone or cluster_zone, offered, backend.zone_names
+        )
         return next(
             subnet for subnet in backend.describe_subnets() if subnet.id == _default_subnet(backend, zone)
         )
@@ -190,12 +222,7 @@ def _admitted_groups(params: Mapping[str, Any], subnet: Any, backend: RegionBack
     return tuple(group.id for group in groups) or (backend.default_group(subnet.vpc_id).id,)
 
 
-def _refuse_what_this_region_lacks(params: Mapping[str, Any]) -> None:
-    placement = params.get("Placement") or {}
-    if placement.get("GroupName"):
-        raise Refusal(
-            "InvalidPlacementGroup.Unknown", f"The Placement Group '{placement['GroupName']}' is unknown."
-        )
+def _refuse_dedicated_hosts(placement: Mapping[str, Any]) -> None:
     if placement.get("HostId") or placement.get("Tenancy") in ("dedicated", "host"):
         raise Refusal("UnsupportedOperation", "This region has no dedicated hosts.")
 

@@ -6,10 +6,12 @@ from typing import Any
 
 from .action_base import RegionActions
 from .instance_actions import InstanceActions
+from .placement_actions import PlacementGroupActions
 from .refusal import Refusal
+from .snapshot_actions import SnapshotActions
 from .volume_actions import VolumeActions
 
-_NO_SNAPSHOTS = "this region keeps no snapshots or images of one's own"
+_NO_SNAPSHOTS = "this region keeps snapshots of single volumes only, and no images of one's own"
 _NO_SPOT = "this region launches instances with RunInstances only"
 _NO_PUBLIC = "this region has no public addresses: its hosts answer at their private ones"
 _ONE_INTERFACE = "an instance of this region has one network interface, made with it"
@@ -18,7 +20,6 @@ UNSUPPORTED = {
     "CopyImage": _NO_SNAPSHOTS,
     "CopySnapshot": _NO_SNAPSHOTS,
     "CreateImage": _NO_SNAPSHOTS,
-    "CreateSnapshot": _NO_SNAPSHOTS,
     "CreateSnapshots": _NO_SNAPSHOTS,
     "DeregisterImage": _NO_SNAPSHOTS,
     "ImportVolume": _NO_SNAPSHOTS,
@@ -78,7 +79,7 @@ class OtherActions(RegionActions):
                 )
 
 
-class Ec2Actions(VolumeActions, InstanceActions, OtherActions):
+class Ec2Actions(VolumeActions, SnapshotActions, InstanceActions, PlacementGroupActions, OtherActions):
     """Every action of the region's EC2 API."""
 
     def call_action(self) -> Any:

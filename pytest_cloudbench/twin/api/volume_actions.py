@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from moto.core.responses import ActionResult, EmptyResult
 from moto.core.utils import utcnow
-from moto.ec2.models.elastic_block_store import VolumeModification
 
 from pytest_cloudbench.promises.instances import InstanceLimits
 from pytest_cloudbench.promises.volume_types import VOLUME_TYPES
@@ -18,6 +17,8 @@ from . import volume_admission
 from .action_base import RegionActions
 from .backend import RegionVolume, instance_catalogue
 from .refusal import Refusal
+from .snapshot_actions import admitted_source
+from .volume_modification import RegionModification
 
 if TYPE_CHECKING:
     from .region import Region
@@ -34,17 +35,16 @@ class VolumeActions(RegionActions):
     def create_volume(self) -> Any:
         params, region = self.params, self.home
         self.refuse_reserved_tags()
-        if params.get("SnapshotId"):
-            raise Refusal(
-                "UnsupportedOperation", "This region keeps no snapshots: create the volume empty, by size."
-            )
         if params.get("MultiAttachEnabled"):
             raise Refusal("UnsupportedOperation", "This region attaches a volume to one instance at a time.")
+        tags = self._parse_tag_specification().get("volume", {})
+        snapshot = admitted_source(region.backend, params.get("SnapshotId"), params.get("Size"))
         spec = volume_admission.admitted_spec(
             params.get("VolumeType") or "gp2",
-            params.get("Size"),
+            params.get("Size") or (snapshot.volume_size if snapshot else None),
             params.get("Iops"),
             params.get("Throughput"),
+            volume_admission.admitted_io_unit(tags),
         )
         zone = self._admitted_zone()
         self.error_on_dryrun()
@@ -53,17 +53,20 @@ class VolumeActions(RegionActions):
         volume = region.backend.create_volume(
             size=spec.size_gib,
             zone_name=zone,
-            encrypted=bool(params.get("Encrypted")),
-            kms_key_id=params.get("KmsKeyId"),
+            # A snapshot's encryption is its volumes', whatever was asked for.
+            encrypted=bool(params.get("Encrypted")) or bool(snapshot and snapshot.encrypted),
+            kms_key_id=params.get("KmsKeyId") or (snapshot.kms_key_id if snapshot else None),
+            snapshot_id=snapshot.id if snapshot else None,
             volume_type=spec.type,
             iops=spec.requested_iops,
             throughput=spec.requested_throughput_mib,
+            io_unit=spec.counted_in,
         )
-        volume.add_tags(self._parse_tag_specification().get("volume", {}))
+        volume.add_tags(tags)
         region.tokens.remember("CreateVolume", params, volume)
         try:
             with region.aside():
-                region.plane.create_disk(volume.id, spec.size_gib, spec)
+                region.plane.create_disk(volume.id, spec.size_gib, spec, snapshot.id if snapshot else None)
         except Exception as error:
             log.exception("no disk for %s", volume.id)
             region.backend.forget_volume(volume)
@@ -146,24 +149,22 @@ class VolumeActions(RegionActions):
         _refuse_modification(volume)
         self.error_on_dryrun()
         before = volume.spec
-        modification = _modification(volume, spec)
-        volume.being_modified = True
+        modification = RegionModification(volume, spec)
+        volume.modifications.append(modification)
         try:
             with region.aside():
                 region.plane.modify(volume.id, spec)
         except Exception as error:
             log.exception("modifying %s to %s", volume.id, spec)
+            volume.modifications.remove(modification)
             raise Refusal(
                 "InternalError",
                 f"Volume {volume.id} stays {before}, it could not become {spec}: {error}",
                 status=400,
             ) from error
-        finally:
-            volume.being_modified = False
         volume.take_spec(spec)
-        modification.end_time = utcnow()
-        volume.modifications.append(modification)
-        return ActionResult({"VolumeModification": modification})
+        modification.applied()
+        return ActionResult({"VolumeModification": modification.as_answered()})
 
     def describe_volume_status(self) -> Any:
         wanted = self.params.get("VolumeIds") or []
@@ -342,15 +343,10 @@ def _admitted_target(volume: RegionVolume, params: dict[str, Any]) -> Any:
         # Between the provisioned types the service keeps the figure that the volume has.
         iops = volume.spec.requested_iops if volume.volume_type in ("io1", "io2") else None
     throughput = asked["Throughput"] or (kept.requested_throughput_mib if kept else None)
-    return volume_admission.admitted_spec(target_type, size, iops, throughput)
+    return volume_admission.admitted_spec(target_type, size, iops, throughput, volume.spec.counted_in)
 
 
 def _refuse_modification(volume: RegionVolume) -> None:
-    if volume.being_modified:
-        raise Refusal(
-            "IncorrectModificationState",
-            f"You cannot modify volume {volume.id} while its last modification is in state 'modifying'.",
-        )
     if volume.status not in ("available", "in-use"):
         raise Refusal("IncorrectState", f"The volume '{volume.id}' is in the '{volume.status}' state.")
     now = utcnow()
@@ -361,20 +357,9 @@ def _refuse_modification(volume: RegionVolume) -> None:
             f"You've reached the maximum modification rate per volume limit: {volume.id} was modified "
             f"{len(recent)} times in 24 hours. Wait, or create a new volume.",
         )
-
-
-def _modification(volume: RegionVolume, spec: Any) -> VolumeModification:
-    target = RegionVolume(
-        volume.ec2_backend,
-        volume_id=volume.id,
-        size=spec.size_gib,
-        zone=volume.zone,
-        spec=spec,
-    )
-    target.take_spec(spec)
-    modification = VolumeModification(volume=volume, target_size=spec.size_gib)
-    for name in ("size", "volume_type", "iops", "throughput"):
-        setattr(modification, f"original_{name}", getattr(volume, name))
-        setattr(modification, f"target_{name}", getattr(target, name))
-    modification.original_multi_attach_enabled = modification.target_multi_attach_enabled = False
-    return modification
+    state = volume.modifications[-1].modification_state if volume.modifications else "completed"
+    if state != "completed":
+        raise Refusal(
+            "IncorrectModificationState",
+            f"You cannot modify volume {volume.id} while its last modification is in state '{state}'.",
+        )

@@ -6,9 +6,12 @@ Pure functions over plain values. Each returns what was admitted or raises `Refu
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
+from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.promises.volume_rules import volume_problems
 from pytest_cloudbench.promises.volume_types import VOLUME_TYPES
-from pytest_cloudbench.promises.volumes import VolumeSpec, volume_problems
+from pytest_cloudbench.promises.volumes import IO_UNIT_TAG, VolumeSpec
 
 from .refusal import Refusal
 
@@ -20,9 +23,16 @@ _VOLUME_ID = re.compile(r"vol-(?:[0-9a-f]{8}|[0-9a-f]{17})")
 
 
 def admitted_spec(
-    volume_type: str, size_gib: int | None, iops: int | None, throughput_mib: int | None
+    volume_type: str,
+    size_gib: int | None,
+    iops: int | None,
+    throughput_mib: int | None,
+    io_unit: Size | None = None,
 ) -> VolumeSpec:
-    """The volume that a request describes, proven against the rules of its type."""
+    """The volume that a request describes, proven against the rules of its type.
+
+    ``io_unit`` is one other than the type's own, as `admitted_io_unit` finds it.
+    """
     if volume_type not in VOLUME_TYPES:
         known = ", ".join(VOLUME_TYPES)
         raise Refusal(
@@ -30,15 +40,30 @@ def admitted_spec(
         )
     if size_gib is None:
         raise Refusal("MissingParameter", "The request must contain the parameter size or snapshotId.")
-    refuse_broken_rules(volume_type, size_gib, iops, throughput_mib)
-    return VolumeSpec.of(volume_type, size_gib, iops, throughput_mib)
+    refuse_broken_rules(volume_type, size_gib, iops, throughput_mib, io_unit)
+    return VolumeSpec.of(volume_type, size_gib, iops, throughput_mib, io_unit)
+
+
+def admitted_io_unit(tags: Mapping[str, str]) -> Size | None:
+    """The I/O unit that a new volume's tags ask for, None where they do not: a matter of this region alone."""
+    text = tags.get(IO_UNIT_TAG)
+    if text is None:
+        return None
+    try:
+        return Size.parse(text)
+    except ValueError as error:
+        raise Refusal("InvalidParameterValue", f"The tag {IO_UNIT_TAG} is no I/O unit: {error}") from None
 
 
 def refuse_broken_rules(
-    volume_type: str, size_gib: int, iops: int | None, throughput_mib: int | None
+    volume_type: str,
+    size_gib: int,
+    iops: int | None,
+    throughput_mib: int | None,
+    io_unit: Size | None = None,
 ) -> None:
     """Raise the first broken rule's error code with the sentences of all broken rules."""
-    if problems := volume_problems(volume_type, size_gib, iops, throughput_mib):
+    if problems := volume_problems(volume_type, size_gib, iops, throughput_mib, io_unit):
         raise Refusal(problems[0].code, " ".join(problem.message for problem in problems))
 
 

@@ -1,0 +1,151 @@
+"""The run's placement groups: made when asked for, found by name, and what may go into one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from .clients import Clients
+from .errors import CloudError, PlacementRefused, WaitTimeout, ZoneMismatch
+from .journal import Journal
+from .resources import PlacementGroup, placement_group_of
+from .tags import belongs_to, run_tags, specification
+from .waits import Bounds, poll
+
+CREATE_PLACEMENT_GROUP = "create_placement_group"
+CLUSTER = "cluster"
+STRATEGIES = (CLUSTER, "partition", "spread")
+UNKNOWN = "InvalidPlacementGroup.Unknown"
+
+
+class PlacementGroups:
+    """Calls on placement groups. Thread-safe."""
+
+    def __init__(self, clients: Clients, run_id: str, journal: Journal, bounds: Bounds) -> None:
+        self._clients = clients
+        self._run_id = run_id
+        self._journal = journal
+        self._bounds = bounds
+        self._numbers = itertools.count(1)
+
+    def create(self, strategy: str, name: str, tags: Mapping[str, str]) -> PlacementGroup:
+        """CreatePlacementGroup, tagged in the same call; waits for 'available'.
+
+        `name` is what people see in its Name tag. Raises CloudError for an unknown strategy before any call.
+        """
+        if strategy not in STRATEGIES:
+            raise CloudError(
+                f"{strategy!r} is no strategy of a placement group; there are {', '.join(STRATEGIES)}"
+            )
+        group_name = f"cloudbench-{self._run_id}-{next(self._numbers)}"
+        asked = f"create {strategy} placement group {group_name}"
+        try:
+            with self._journal.creating(CREATE_PLACEMENT_GROUP, f"{strategy} {group_name}") as intention:
+                answer = self._clients.call(
+                    asked,
+                    "ec2",
+                    CREATE_PLACEMENT_GROUP,
+                    GroupName=group_name,
+                    Strategy=strategy,
+                    TagSpecifications=specification(run_tags(self._run_id, name, tags), "placement-group"),
+                )
+                intention.done([(answer.get("PlacementGroup") or {}).get("GroupId") or group_name])
+        except CloudError as error:
+            # Ours all the same where a first try made it and only its answer was lost.
+            if error.code != "InvalidPlacementGroup.Duplicate" or not self._is_ours(group_name):
+                raise
+        return self._wait_available(group_name)
+
+    def find(self, group: PlacementGroup | str | None) -> PlacementGroup | None:
+        """The group as the API describes it, given by its name; one that was given whole is taken as it is.
+
+        Raises PlacementRefused where the region has none of this name.
+        """
+        if group is None or isinstance(group, PlacementGroup):
+            return group
+        description = self._describe(group)
+        if description is None:
+            raise PlacementRefused(
+                f"there is no placement group {group!r} in {self._clients.region}; create it first "
+                "(Cloud.create_placement_group), or launch without one"
+            )
+        return placement_group_of(description)
+
+    def zones_in_use(self, group: PlacementGroup) -> tuple[str, ...]:
+        """The zones where instances of the group are, ending ones among them, sorted."""
+        reservations = self._clients.pages(
+            f"list the instances in placement group {group}",
+            "ec2",
+            "describe_instances",
+            "Reservations",
+            Filters=[{"Name": "placement-group-name", "Values": [group.name]}],
+        )
+        members = [one for reservation in reservations for one in reservation["Instances"]]
+        return tuple(
+            sorted(
+                {
+                    one["Placement"]["AvailabilityZone"]
+                    for one in members
+                    if one["State"]["Name"] != "terminated"
+                }
+            )
+        )
+
+    def _is_ours(self, group_name: str) -> bool:
+        description = self._describe(group_name)
+        return description is not None and belongs_to(description, self._run_id)
+
+    def _wait_available(self, group_name: str) -> PlacementGroup:
+        state = "unknown to the service"
+
+        def look() -> PlacementGroup | None:
+            nonlocal state
+            description = self._describe(group_name)
+            if description is None:
+                # Not visible yet right after its creation.
+                return None
+            state = str(description["State"])
+            return placement_group_of(description) if state == "available" else None
+
+        found = poll(look, self._bounds.group_s)
+        if found is None:
+            raise WaitTimeout(
+                f"placement group {group_name} did not become available in {self._bounds.group_s:.0f} s; "
+                f"it is {state}"
+            )
+        return found
+
+    def _describe(self, group_name: str) -> dict[str, Any] | None:
+        try:
+            found = self._clients.call(
+                f"describe placement group {group_name}",
+                "ec2",
+                "describe_placement_groups",
+                GroupNames=[group_name],
+            )["PlacementGroups"]
+        except CloudError as error:
+            if error.code == UNKNOWN:
+                return None
+            raise
+        return found[0] if found else None
+
+
+def check_strategy(type_name: str, supported: Collection[str] | None, strategy: str) -> None:
+    """Raise PlacementRefused when a type cannot be in such a group. `supported`: None where nobody says."""
+    if supported is not None and strategy not in supported:
+        can = f"only in {' or '.join(supported)} ones" if supported else "in none"
+        raise PlacementRefused(
+            f"{type_name} cannot be in a {strategy} placement group, {can}; "
+            f"use a type that can, or launch it without the group"
+        )
+
+
+def check_one_zone(zones: Sequence[str], strategy: str = CLUSTER) -> None:
+    """Raise ZoneMismatch when a cluster would span zones. `zones`: those asked for."""
+    different = sorted(set(zones))
+    if strategy == CLUSTER and len(different) > 1:
+        raise ZoneMismatch(
+            f"a cluster placement group lies in one availability zone, and {' and '.join(different)} were asked "
+            "for; give all its instances the same zone, or launch them without the group"
+        )

@@ -1,0 +1,161 @@
+"""The region's placement groups, which moto does not have: what they are, who is in them, how they are found.
+
+Import only after `moto_loading.load_moto`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from moto.ec2 import utils as moto_utils
+from moto.ec2.models.core import TaggedEC2Resource
+from moto.ec2.models.instances import InstancePlacement
+from moto.moto_api._internal import mock_random
+
+from .moto_loading import ACCOUNT, REGION
+from .refusal import Refusal
+
+RESOURCE_TYPE, ID_PREFIX = "placement-group", "pg"
+
+# Amazon EC2 API Reference, DescribePlacementGroups, 2026-11; with tag:<key> and tag-key besides.
+_FILTERS = {
+    "group-arn": "group_arn",
+    "group-name": "group_name",
+    "spread-level": "spread_level",
+    "state": "state",
+    "strategy": "strategy",
+}
+_INSTANCE_FILTERS = {
+    "placement-group-name": "placement.group_name",
+    "placement-partition-number": "placement.partition",
+}
+_RUNS = ("pending", "running")
+
+
+class PlacementGroup(TaggedEC2Resource):  # type: ignore[misc]  # moto is not typed here
+    """A placement group, with the attributes that DescribePlacementGroups shows."""
+
+    def __init__(
+        self, backend: Any, name: str, strategy: str, partition_count: int | None, spread_level: str | None
+    ) -> None:
+        self.ec2_backend = backend
+        self.id = f"{ID_PREFIX}-{mock_random.get_random_hex(17)}"
+        self.group_id = self.id
+        self.group_name = name
+        self.group_arn = f"arn:aws:ec2:{REGION}:{ACCOUNT}:{RESOURCE_TYPE}/{name}"
+        self.strategy = strategy
+        self.partition_count = partition_count
+        self.spread_level = spread_level
+        self.state = "available"
+
+    @property
+    def members(self) -> list[Any]:
+        """The instances that hold the group: all that are in it and not terminated."""
+        return [
+            instance
+            for reservation in self.ec2_backend.reservations.values()
+            for instance in reservation.instances
+            if instance.placement.group_id == self.id and instance.state != "terminated"
+        ]
+
+    def running_in(self, zone: str) -> int:
+        """How many of its instances run in a zone, or are about to."""
+        return sum(one.availability_zone == zone and one.state in _RUNS for one in self.members)
+
+    def passes(self, filters: Mapping[str, Sequence[str]]) -> bool:
+        """Whether every filter has a value, with * and ? for anything, that fits."""
+        return all(
+            any(
+                re.match(moto_utils.simple_aws_filter_to_re(pattern), value)
+                for value in self._values_of(name)
+                for pattern in patterns
+            )
+            for name, patterns in filters.items()
+        )
+
+    def _values_of(self, filter_name: str) -> list[str]:
+        if filter_name == "tag-key":
+            return [tag["key"] for tag in self.get_tags()]
+        if filter_name.startswith("tag:"):
+            key = filter_name.removeprefix("tag:")
+            return [tag["value"] for tag in self.get_tags() if tag["key"] == key]
+        value: str | None = getattr(self, _FILTERS[filter_name])
+        return [] if value is None else [value]
+
+
+@dataclass
+class RegionPlacement(InstancePlacement):  # type: ignore[misc]  # moto is not typed here
+    """Where an instance is: its zone, and its placement group if it is in one."""
+
+    zone: str | None = None
+    group_name: str = ""
+    group_id: str | None = None
+    partition_number: int | None = None
+    tenancy: str = "default"
+    host_id: str | None = None
+
+    @property
+    def partition(self) -> str:
+        """The partition's number as filters write it."""
+        return "" if self.partition_number is None else str(self.partition_number)
+
+
+class PlacementGroups:
+    """All placement groups of the region, by name. The caller holds the region's lock."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, PlacementGroup] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __iter__(self) -> Iterator[PlacementGroup]:
+        return iter(self._by_name.values())
+
+    def add(self, group: PlacementGroup) -> None:
+        """Keep a new group."""
+        self._by_name[group.group_name] = group
+
+    def remove(self, group: PlacementGroup) -> None:
+        """Forget a group, with its tags."""
+        self._by_name.pop(group.group_name, None)
+        group.ec2_backend.tags.pop(group.id, None)
+
+    def named(self, name: str) -> PlacementGroup | None:
+        """The group of this name, if there is one."""
+        return self._by_name.get(name)
+
+    def known(self, name: str) -> PlacementGroup:
+        """The group of this name. Raises Refusal where there is none."""
+        group = self._by_name.get(name)
+        if group is None:
+            raise _unknown(name)
+        return group
+
+    def with_id(self, group_id: str) -> PlacementGroup:
+        """The group of this id. Raises Refusal where there is none."""
+        for group in self._by_name.values():
+            if group.id == group_id:
+                return group
+        raise _unknown(group_id)
+
+
+def refuse_unknown_filters(names: Iterable[str]) -> None:
+    """Raise Refusal for a filter that DescribePlacementGroups does not have."""
+    for name in names:
+        if name not in _FILTERS and name != "tag-key" and not name.startswith("tag:"):
+            raise Refusal("InvalidParameterValue", f"The filter '{name}' is invalid")
+
+
+def teach_moto() -> None:
+    """Have moto take placement groups for resources that bear tags, and filter instances by them."""
+    moto_utils.EC2_RESOURCE_TO_PREFIX[RESOURCE_TYPE] = ID_PREFIX
+    moto_utils.EC2_PREFIX_TO_RESOURCE[ID_PREFIX] = RESOURCE_TYPE
+    moto_utils.filter_dict_attribute_mapping.update(_INSTANCE_FILTERS)
+
+
+def _unknown(name: str) -> Refusal:
+    return Refusal("InvalidPlacementGroup.Unknown", f"The Placement Group '{name}' is unknown.")

@@ -1,0 +1,128 @@
+"""The API's actions on snapshots of volumes."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import re
+import threading
+from typing import TYPE_CHECKING, Any
+
+from moto.core.responses import ActionResult, EmptyResult
+
+from . import volume_admission
+from .action_base import RegionActions
+from .backend import RegionSnapshot
+from .refusal import Refusal
+
+if TYPE_CHECKING:
+    from .region import Region
+
+log = logging.getLogger(__name__)
+
+_SNAPSHOT_ID = re.compile(r"snap-(?:[0-9a-f]{8}|[0-9a-f]{17})")
+_HELD_S = 20.0
+"""So long CreateSnapshot holds its answer back: what is written after it is then not in the snapshot."""
+
+
+class SnapshotActions(RegionActions):
+    """CreateSnapshot, DescribeSnapshots, DeleteSnapshot."""
+
+    def create_snapshot(self) -> Any:
+        params, region = self.params, self.home
+        self.refuse_reserved_tags()
+        volume_id = volume_admission.admitted_volume_id(params.get("VolumeId"))
+        volume = region.backend.volumes.get(volume_id)
+        if volume is None:
+            raise Refusal("InvalidVolume.NotFound", f"The volume '{volume_id}' does not exist.")
+        if volume.backs_root:
+            raise Refusal(
+                "UnsupportedOperation",
+                f"{volume_id} is a root volume: this region keeps no snapshots of those.",
+            )
+        if volume.status not in ("available", "in-use"):
+            raise Refusal("IncorrectState", f"The volume '{volume_id}' is in the '{volume.status}' state.")
+        self.error_on_dryrun()
+        snapshot = RegionSnapshot(volume, params.get("Description") or "", region.plane.snapshot_percent)
+        snapshot.add_tags(self._parse_tag_specification().get("snapshot", {}))
+        region.backend.snapshots[snapshot.id] = snapshot
+        done = threading.Event()
+        threading.Thread(
+            target=_copy, args=(region, snapshot, volume_id, done), name=f"copy {snapshot.id}", daemon=True
+        ).start()
+        with region.aside():
+            done.wait(_HELD_S)
+        answer = copy.copy(snapshot)
+        answer.status = "pending"
+        return ActionResult(answer)
+
+    def describe_snapshots(self) -> Any:
+        for snapshot_id in self.params.get("SnapshotIds") or []:
+            found_snapshot(self.home.backend, snapshot_id)
+        return super().describe_snapshots()
+
+    def delete_snapshot(self) -> Any:
+        region = self.home
+        snapshot = found_snapshot(region.backend, self.params.get("SnapshotId"))
+        if not isinstance(snapshot, RegionSnapshot):
+            raise Refusal(
+                "InvalidSnapshot.InUse",
+                f"The snapshot {snapshot.id} is currently in use by {snapshot.from_ami}",
+            )
+        self.error_on_dryrun()
+        region.backend.forget_snapshot(snapshot)
+        with region.aside():
+            region.plane.delete_snapshot(snapshot.id)
+        return EmptyResult()
+
+
+def found_snapshot(backend: Any, snapshot_id: str | None) -> Any:
+    """The snapshot of this id; the service's refusals for one that is malformed or not there."""
+    if not snapshot_id:
+        raise Refusal("MissingParameter", "The request must contain the parameter snapshotId.")
+    if not _SNAPSHOT_ID.fullmatch(snapshot_id):
+        raise Refusal(
+            "InvalidParameterValue",
+            f"Value ({snapshot_id}) for parameter snapshotId is invalid. Expected: 'snap-...'.",
+        )
+    snapshot = backend.snapshots.get(snapshot_id)
+    if snapshot is None:
+        raise Refusal("InvalidSnapshot.NotFound", f"The snapshot '{snapshot_id}' does not exist.")
+    return snapshot
+
+
+def admitted_source(backend: Any, snapshot_id: str | None, size_gib: int | None) -> RegionSnapshot | None:
+    """The snapshot that a new volume is made from, if any; it must be complete and fit into the volume."""
+    if not snapshot_id:
+        return None
+    snapshot = found_snapshot(backend, snapshot_id)
+    if not isinstance(snapshot, RegionSnapshot):
+        raise Refusal(
+            "UnsupportedOperation",
+            f"{snapshot_id} belongs to the image {snapshot.from_ami}: this region makes no volumes from those.",
+        )
+    if snapshot.status != "completed":
+        raise Refusal(
+            "IncorrectState",
+            f"Snapshot is in invalid state - {snapshot.status}: {snapshot_id} is not completed.",
+        )
+    if size_gib is not None and size_gib < snapshot.volume_size:
+        raise Refusal(
+            "InvalidParameterValue",
+            f"The volume size {size_gib} GiB is smaller than snapshot {snapshot_id}, which needs at least "
+            f"{snapshot.volume_size} GiB.",
+        )
+    return snapshot
+
+
+def _copy(region: Region, snapshot: RegionSnapshot, volume_id: str, done: threading.Event) -> None:
+    status, message = "completed", None
+    try:
+        region.plane.take_snapshot(snapshot.id, volume_id)
+    except Exception as error:
+        if snapshot.id in region.backend.snapshots:  # else it was deleted meanwhile
+            log.exception("snapshot of %s", volume_id)
+        status, message = "error", str(error)
+    with region.lock:
+        snapshot.status, snapshot.status_message = status, message
+    done.set()

@@ -1,0 +1,161 @@
+"""What CloudWatch shows of volumes: their I/O, and the balances of burst credits of volumes and instances.
+
+Figures are taken every simulated minute, at most once a second, aligned to the clock as the service's are. They are
+put into moto's CloudWatch when somebody asks it something: loading it takes a while that no other region should pay.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pytest_cloudbench.twin.counters import Counters
+from pytest_cloudbench.twin.storage_accounts import VolumeActivity
+
+from .moto_loading import ACCOUNT, REGION
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.twin.plane import Plane
+
+log = logging.getLogger(__name__)
+
+EBS, EC2 = "AWS/EBS", "AWS/EC2"
+_MINUTE_S = 60.0
+_LEAST_STEP_S = 1.0
+_KEPT = 50_000  # figures; the oldest go first
+
+
+class _Datum(NamedTuple):
+    at: float
+    namespace: str
+    dimension: tuple[str, str]
+    name: str
+    value: float
+    unit: str
+
+
+class StorageMetrics:
+    """Takes the figures of a region's volumes and instances in a thread of its own, from `start` to `close`."""
+
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
+        self._step_s = max(_MINUTE_S / plane.time_compression, _LEAST_STEP_S)
+        self._before: dict[str, Counters] = {}
+        self._waiting: deque[_Datum] = deque(maxlen=_KEPT)
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="storage metrics", daemon=True)
+
+    def start(self) -> None:
+        """Begin to take figures."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Take no more figures."""
+        self._closing.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def publish(self) -> None:
+        """Put what was taken since the last call into moto's CloudWatch. The caller holds the region's lock."""
+        from moto.cloudwatch.models import cloudwatch_backends
+
+        backend = cloudwatch_backends[ACCOUNT][REGION]
+        while self._waiting:
+            datum = self._waiting.popleft()
+            backend.put_metric_data(datum.namespace, [_as_request(datum)])
+        ours = [metric for metric in backend.metric_data if metric.namespace in (EBS, EC2)]
+        if len(ours) > _KEPT:
+            oldest = {id(metric) for metric in ours[: len(ours) - _KEPT]}
+            backend.metric_data = [metric for metric in backend.metric_data if id(metric) not in oldest]
+
+    def _run(self) -> None:
+        while True:
+            due = (time.time() // self._step_s + 1) * self._step_s
+            if self._closing.wait(due - time.time()):
+                return
+            try:
+                self._waiting.extend(self._take(due - self._step_s))
+            except Exception:
+                log.exception("taking the figures of volumes")
+
+    def _take(self, at: float) -> Iterator[_Datum]:
+        volumes, instances = self._plane.storage_activity()
+        done: dict[str, Counters] = {}
+        of_instances: dict[str, list[Counters]] = {}
+        for volume in volumes:
+            since = _difference(volume.done, self._before.get(volume.volume_id, Counters()))
+            done[volume.volume_id] = volume.done
+            if volume.instance_id is not None:
+                of_instances.setdefault(volume.instance_id, []).append(since)
+            elif not (since.read_ops or since.write_ops):
+                continue  # a volume that is not attached shows what it did before, and then nothing
+            yield from _of_volume(at, volume, since)
+        self._before = done
+        for instance in instances:
+            dimension = ("InstanceId", instance.instance_id)
+            yield from _of_instance(at, dimension, of_instances.get(instance.instance_id, []))
+            for name, balance in (
+                ("EBSIOBalance%", instance.io_balance),
+                ("EBSByteBalance%", instance.byte_balance),
+            ):
+                if balance is not None:
+                    yield _Datum(at, EC2, dimension, name, balance, "Percent")
+
+
+def _of_volume(at: float, volume: VolumeActivity, since: Counters) -> Iterator[_Datum]:
+    dimension = ("VolumeId", volume.volume_id)
+    yield _Datum(at, EBS, dimension, "VolumeReadOps", since.read_ops, "Count")
+    yield _Datum(at, EBS, dimension, "VolumeWriteOps", since.write_ops, "Count")
+    yield _Datum(at, EBS, dimension, "VolumeReadBytes", since.read_bytes, "Bytes")
+    yield _Datum(at, EBS, dimension, "VolumeWriteBytes", since.write_bytes, "Bytes")
+    yield _Datum(at, EBS, dimension, "VolumeQueueLength", since.queue_length, "Count")
+    for name, exceeded_s in (
+        ("VolumeIOPSExceededCheck", since.volume_iops_exceeded_s),
+        ("VolumeThroughputExceededCheck", since.volume_throughput_exceeded_s),
+    ):
+        yield _Datum(at, EBS, dimension, name, float(exceeded_s > 0), "None")
+    if volume.burst_balance is not None:
+        yield _Datum(at, EBS, dimension, "BurstBalance", volume.burst_balance, "Percent")
+
+
+def _of_instance(at: float, dimension: tuple[str, str], volumes: list[Counters]) -> Iterator[_Datum]:
+    for name, unit, value in (
+        ("EBSReadOps", "Count", sum(each.read_ops for each in volumes)),
+        ("EBSWriteOps", "Count", sum(each.write_ops for each in volumes)),
+        ("EBSReadBytes", "Bytes", sum(each.read_bytes for each in volumes)),
+        ("EBSWriteBytes", "Bytes", sum(each.write_bytes for each in volumes)),
+    ):
+        yield _Datum(at, EC2, dimension, name, value, unit)
+    for name, exceeded in (
+        ("InstanceEBSIOPSExceededCheck", any(each.instance_iops_exceeded_s > 0 for each in volumes)),
+        (
+            "InstanceEBSThroughputExceededCheck",
+            any(each.instance_throughput_exceeded_s > 0 for each in volumes),
+        ),
+    ):
+        yield _Datum(at, EC2, dimension, name, float(exceeded), "None")
+
+
+def _difference(now: Counters, before: Counters) -> Counters:
+    return Counters(
+        **{
+            **{name: value - getattr(before, name) for name, value in vars(now).items()},
+            "queue_length": now.queue_length,
+        }
+    )
+
+
+def _as_request(datum: _Datum) -> dict[str, Any]:
+    name, value = datum.dimension
+    return {
+        "MetricName": datum.name,
+        "Dimensions": [{"Name": name, "Value": value}],
+        "Timestamp": datetime.fromtimestamp(datum.at, timezone.utc).replace(tzinfo=None),
+        "Value": datum.value,
+        "Unit": datum.unit,
+    }

@@ -1,0 +1,132 @@
+"""The filter that gives every flow of an instance a shaping class of its own: a small program for the kernel.
+
+It is written in the old instruction set of packet filters, which `tc filter ... bpf bytecode` takes as text, and
+answers the number of a class. A flow is what EC2 calls one: the 5-tuple of TCP and UDP, else (and for fragments,
+which carry no ports) the addresses and the protocol.
+
+The hash must keep flows apart that run side by side. Connections of one client to one port differ in their source
+port alone, which Linux hands out in even steps, and in the other direction in their destination port. So the ports
+are added, not told apart, and a multiplication spreads neighbours, whatever their step, as far apart as can be
+(Fibonacci hashing). Only flows whose ports have nothing to do with each other meet by chance, one pair in `LEAVES`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, field
+
+MAJOR = 1  # of the numbers of all classes
+LEAF_BITS = 9  # the kernel looks at all classes for each new one: 512 take 20 ms to make, 2,048 take 300
+LEAVES = 1 << LEAF_BITS
+MOST_PEERS = 251  # a jump reaches 255 instructions; a zone's /24 has no more addresses for instances
+
+_ETHERNET = 14  # bytes before the IP header
+_AT_TYPE, _AT_FRAGMENT, _AT_PROTOCOL, _AT_DESTINATION = 12, _ETHERNET + 6, _ETHERNET + 9, _ETHERNET + 16
+_IPV4, _TCP, _UDP = 0x0800, 6, 17
+_IS_FRAGMENT = 0x3FFF  # more fragments follow, or the offset is not zero
+_GOLDEN = 2_654_435_769  # 2**32 over the golden ratio
+_SCATTER = 2_246_822_519  # another odd number, so that addresses and ports do not cancel each other out
+_BASE, _SUM, _PORT = 0, 1, 2  # words of scratch memory
+
+# Instructions of the classic packet filter (linux/filter.h, linux/bpf_common.h), as far as they are used.
+_LOAD_WORD, _LOAD_HALF, _LOAD_BYTE, _LOAD_HALF_BEHIND_X = 0x20, 0x28, 0x30, 0x48
+_LOAD_NUMBER, _STORE, _LOAD_X, _LOAD_X_HEADER_LENGTH = 0x00, 0x02, 0x61, 0xB1
+_ADD_X, _MULTIPLY, _SHIFT_RIGHT = 0x0C, 0x24, 0x74
+_JUMP, _IF_EQUAL, _IF_ANY_BIT = 0x05, 0x15, 0x45
+_ANSWER, _ANSWER_NUMBER = 0x16, 0x06
+
+
+@dataclass(frozen=True)
+class FlowClasses:
+    """Minor numbers of classes. ``leaves`` is the first of `LEAVES` for flows, ``shared`` takes what is no flow.
+
+    Flows to ``peers``, addresses in the same cluster placement group, get the `LEAVES` from ``cluster_leaves``
+    on, or ``shared`` where those have no limit of their own (None).
+    """
+
+    shared: int
+    leaves: int
+    cluster_leaves: int | None = None
+    peers: frozenset[str] = frozenset()
+
+
+@dataclass
+class _Program:
+    """Instructions (code, jump if true, jump if false, number); jumps go to labels, "" is the next instruction."""
+
+    code: list[tuple[int, str, str, int]] = field(default_factory=list)
+    labels: dict[str, int] = field(default_factory=dict)
+
+    def do(self, code: int, number: int = 0, *, true: str = "", false: str = "") -> None:
+        self.code.append((code, true, false, number))
+
+    def label(self, name: str) -> None:
+        self.labels[name] = len(self.code)
+
+    def bytecode(self) -> str:
+        lines = []
+        for place, (code, true, false, number) in enumerate(self.code):
+            steps = [self.labels[label] - place - 1 if label else 0 for label in (true, false)]
+            lines.append(
+                f"{code} 0 0 {steps[0]}" if code == _JUMP else f"{code} {steps[0]} {steps[1]} {number}"
+            )
+        return f"{len(lines)},{','.join(lines)}"
+
+
+def class_number(minor: int) -> int:
+    """The whole number of a class, as the kernel takes it."""
+    return MAJOR << 16 | minor
+
+
+def flow_filter(classes: FlowClasses) -> str:
+    """The program as `tc` takes it: "length,code jt jf k,...". Raises ValueError for more than `MOST_PEERS`."""
+    peers = sorted(int(ipaddress.IPv4Address(peer)) for peer in classes.peers)
+    if len(peers) > MOST_PEERS:
+        raise ValueError(f"{len(peers)} peers in one cluster placement group: {MOST_PEERS} can be told apart")
+    program = _Program()
+    do = program.do
+    do(_LOAD_HALF, _AT_TYPE)
+    do(_IF_EQUAL, _IPV4, true="ip")
+    do(_ANSWER_NUMBER, class_number(classes.shared))
+    program.label("ip")
+    if peers:
+        do(_LOAD_WORD, _AT_DESTINATION)
+        for peer in peers:
+            do(_IF_EQUAL, peer, true="cluster")
+    do(_LOAD_NUMBER, class_number(classes.leaves))
+    do(_JUMP, true="hash")
+    if peers:
+        program.label("cluster")
+        if classes.cluster_leaves is None:
+            do(_ANSWER_NUMBER, class_number(classes.shared))
+        else:
+            do(_LOAD_NUMBER, class_number(classes.cluster_leaves))
+    program.label("hash")
+    do(_STORE, _BASE)
+    do(_LOAD_WORD, _AT_DESTINATION)
+    do(_MULTIPLY, _SCATTER)
+    do(_STORE, _SUM)
+    do(_LOAD_HALF, _AT_FRAGMENT)
+    do(_IF_ANY_BIT, _IS_FRAGMENT, true="no ports")
+    do(_LOAD_BYTE, _AT_PROTOCOL)
+    do(_IF_EQUAL, _TCP, true="ports")
+    do(_IF_EQUAL, _UDP, true="ports")
+    program.label("no ports")
+    do(_LOAD_BYTE, _AT_PROTOCOL)
+    do(_JUMP, true="add")
+    program.label("ports")
+    do(_LOAD_X_HEADER_LENGTH, _ETHERNET)
+    do(_LOAD_HALF_BEHIND_X, _ETHERNET)
+    do(_STORE, _PORT)
+    do(_LOAD_HALF_BEHIND_X, _ETHERNET + 2)
+    do(_LOAD_X, _PORT)
+    do(_ADD_X)
+    program.label("add")
+    do(_LOAD_X, _SUM)
+    do(_ADD_X)
+    do(_MULTIPLY, _GOLDEN)
+    do(_SHIFT_RIGHT, 32 - LEAF_BITS)
+    do(_LOAD_X, _BASE)
+    do(_ADD_X)
+    do(_ANSWER)
+    return program.bytecode()

@@ -1,0 +1,60 @@
+"""What `cloudbench twin status` says of a region's time, read from its record."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_cloudbench.launcher import RegionRecord as RecordOutside
+from pytest_cloudbench.twin.access import Access, RegionRecord, read_access, write_access, write_record
+from pytest_cloudbench.twin.regions import region_statuses
+
+
+@pytest.fixture
+def region_pid() -> Iterator[int]:
+    """A process that looks like a region's."""
+    waits = [sys.executable, "-c", "print(flush=True); input()", "pytest_cloudbench.twin", "serve"]
+    with subprocess.Popen(waits, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # its command line is not there yet while it begins
+        yield process.pid
+        process.communicate(b"\n")
+
+
+def recorded(base: Path, pid: int, **more: float) -> Path:
+    directory = base / "5"
+    directory.mkdir()
+    write_record(directory, RegionRecord(5, pid, "http://127.0.0.1:1", True, time.time(), **more))
+    return directory
+
+
+@pytest.mark.parametrize(("factor", "said"), [(60.0, "60"), (1.5, "1.5")])
+def test_compressed_time_is_shown(tmp_path: Path, region_pid: int, factor: float, said: str) -> None:
+    recorded(tmp_path, region_pid, time_compression=factor)
+    [status] = region_statuses(tmp_path)
+    assert str(status).endswith(f"http://127.0.0.1:1, time compressed {said} times")
+    assert status.to_json()["time_compression"] == factor
+
+
+def test_time_that_goes_by_the_clock_is_not_worth_a_word(tmp_path: Path, region_pid: int) -> None:
+    recorded(tmp_path, region_pid)
+    [status] = region_statuses(tmp_path)
+    assert "compressed" not in str(status)
+    assert status.to_json()["time_compression"] == 1
+
+
+def test_the_key_of_a_kept_region_carries_the_factor(tmp_path: Path, region_pid: int) -> None:
+    directory = recorded(tmp_path, region_pid, time_compression=60.0)
+    access = Access(
+        "http://127.0.0.1:1", "us-east-1", "A", "S", "198.18.0.1/32", region_pid, 5, "0.1.0", 60.0
+    )
+    write_access(directory, access, directory.stat().st_uid)
+    assert read_access(5, tmp_path) == access
+    outside = RecordOutside.from_json(json.loads((directory / "access.json").read_text()))
+    assert outside.time_compression == 60.0

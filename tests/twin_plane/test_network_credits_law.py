@@ -1,0 +1,117 @@
+"""The law of network credits, on its own."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_cloudbench.twin.network_credits_law import FULL_USE, RESUME_SHARE, Bucket
+
+GBIT = 1e9 / 8
+RATES = st.tuples(st.floats(0.03, 25), st.floats(1.05, 100)).map(
+    lambda pair: (pair[0] * GBIT, pair[0] * pair[1] * GBIT)
+)
+
+
+def bucket(baseline=2.5 * GBIT, peak=10 * GBIT, minutes=26.0, compression=1.0):
+    return Bucket((peak - baseline) * minutes * 60, peak, baseline, compression)
+
+
+@given(rates=RATES, minutes=st.floats(5, 60), compression=st.floats(1, 3600), tick_s=st.floats(0.01, 0.2))
+def test_a_full_burst_lasts_as_long_as_the_capacity_says(rates, minutes, compression, tick_s):
+    subject = bucket(*rates, minutes, compression)
+    expected_s = minutes * 60 / compression
+    steps = math.ceil(expected_s / tick_s)
+    if steps > 20_000:
+        tick_s, steps = expected_s / 20_000 * 1.0001, 20_000
+    for step in range(1, steps + 2):
+        assert subject.bursting
+        left = subject.empty_in_s(subject.peak)
+        assert left == pytest.approx(expected_s - (step - 1) * tick_s, rel=1e-6, abs=1e-6 * expected_s)
+        ago = subject.account(subject.rate * tick_s, tick_s)
+        if ago is not None:
+            assert step * tick_s - ago == pytest.approx(expected_s, rel=1e-6)
+            break
+    assert not subject.bursting
+    assert subject.rate == subject.baseline
+    assert subject.level == 0
+
+
+@given(
+    rates=RATES,
+    loads=st.lists(st.tuples(st.floats(0, 3), st.floats(0.001, 600)), max_size=60),
+    compression=st.floats(1, 3600),
+)
+def test_the_level_stays_within_the_bucket_whatever_is_moved(rates, loads, compression):
+    subject = bucket(*rates, compression=compression)
+    for over_baseline, seconds in loads:
+        before, was_bursting = subject.level, subject.bursting
+        ago = subject.account(over_baseline * subject.baseline * seconds, seconds)
+        assert 0 <= subject.level <= subject.capacity
+        assert subject.rate in (subject.peak, subject.baseline)
+        assert (ago is not None) == (was_bursting and not subject.bursting)
+        if ago is not None:
+            assert 0 <= ago <= seconds
+        if over_baseline < FULL_USE * 0.999:
+            assert subject.level >= before
+        elif over_baseline > 1.001:
+            assert subject.level <= before
+
+
+@given(
+    rates=RATES,
+    use=st.floats(FULL_USE * 1.0001, 1.0),
+    hours=st.floats(0.1, 48),
+    compression=st.floats(1, 3600),
+)
+def test_under_load_it_stays_at_the_baseline(rates, use, hours, compression):
+    subject = bucket(*rates, compression=compression)
+    subject.empty()
+    for _ in range(100):
+        assert subject.account(use * subject.baseline * hours * 36, hours * 36) is None
+        assert not subject.bursting
+
+
+@given(rates=RATES, use=st.floats(0, 0.9), compression=st.floats(1, 3600))
+def test_the_unused_baseline_fills_it_and_brings_the_peak_back_once(rates, use, compression):
+    subject = bucket(*rates, compression=compression)
+    subject.empty()
+    gain_per_s = (1 - use) * subject.baseline * compression
+    step_s = RESUME_SHARE * subject.capacity / gain_per_s / 50
+    changes = 0
+    for step in range(1, 200):
+        before = subject.bursting
+        subject.account(use * subject.baseline * step_s, step_s)
+        changes += subject.bursting != before
+        assert subject.bursting == (step >= 51) or step in (50, 51)
+    assert changes == 1
+    assert subject.level == pytest.approx(gain_per_s * step_s * 199, rel=1e-3)
+
+
+def test_it_is_drained_twice_as_fast_when_time_is():
+    slow, fast = bucket(compression=1), bucket(compression=2)
+    slow.account(10 * GBIT * 60, 60)
+    fast.account(10 * GBIT * 30, 30)
+    assert slow.level == pytest.approx(fast.level)
+
+
+def test_a_stop_fills_it():
+    subject = bucket()
+    subject.empty()
+    subject.refill()
+    assert (subject.level, subject.rate, subject.full) == (subject.capacity, subject.peak, True)
+
+
+@pytest.mark.parametrize("wrong", [{"peak": GBIT, "baseline": GBIT}, {"minutes": 0}, {"compression": 0}])
+def test_what_is_no_bucket_is_refused(wrong):
+    with pytest.raises(ValueError, match="no bucket of"):
+        bucket(**wrong)
+
+
+def test_nothing_moved_in_no_time_changes_nothing():
+    subject = bucket()
+    assert subject.account(1e9, 0) is None
+    assert subject.full

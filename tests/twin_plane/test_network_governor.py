@@ -1,0 +1,246 @@
+"""The network's governor against ends that move bytes as the clock goes."""
+
+from __future__ import annotations
+
+import io
+import threading
+import time
+
+import pytest
+
+from pytest_cloudbench.promises.network_credits import NetworkCredits, ShapedRates
+from pytest_cloudbench.promises.quantities import Bandwidth
+from pytest_cloudbench.twin.allowance_page import AllowancePage
+from pytest_cloudbench.twin.network_governor import NetworkGovernor
+from pytest_cloudbench.twin.traffic_control import ClassFigures, ShapedEnds
+
+PEAK, BASELINE = Bandwidth.from_gbit(10), Bandwidth.from_gbit(2.5)
+RATES = ShapedRates(PEAK, BASELINE)
+
+
+class End:
+    """Sends as much as its rate lets it while ``busy``; a packet waits for every 64 KiB sent at the rate."""
+
+    def __init__(self, rate, demand=float("inf"), waits_at=0):
+        self.rate = rate.bytes_per_second
+        self.demand = demand
+        self.busy = self.moved = False
+        self.closed = self.fails = False
+        self.asked = 0
+        self.changes = []
+        self._sent = 0.0
+        self._waits = waits_at
+        self._at = time.monotonic()
+        self._lock = threading.Lock()
+
+    def _advance(self):
+        now = time.monotonic()
+        if self.busy:
+            self._sent += min(self.rate, self.demand) * (now - self._at)
+            if self.demand >= self.rate:
+                self._waits += 1
+        self._at = now
+
+    def set_busy(self, busy):
+        with self._lock:
+            self._advance()
+            self.busy = busy
+            self.moved = True
+
+    def figures(self):
+        with self._lock:
+            self.asked += 1
+            if self.fails:
+                raise OSError("no such device")
+            self._advance()
+            return ClassFigures(bytes=int(self._sent), packets=0, drops=0, waits=self._waits % 2**32)
+
+    def set_rate(self, rate):
+        with self._lock:
+            self._advance()
+            self.rate = rate.bytes_per_second
+            self.changes.append((time.time(), rate))
+
+    def close(self):
+        self.closed = True
+
+
+class Ports(io.RawIOBase):
+    """/proc/net/dev of a switch: a line changes whenever its end has moved something."""
+
+    def __init__(self):
+        self.ends = {}
+        self._reads = 0
+        self.reads_at_rest = 0
+        self._last = {}
+
+    def seekable(self):
+        return True
+
+    def seek(self, place, whence=0):
+        return place
+
+    def read(self, size=-1):
+        self._reads += 1
+        self.reads_at_rest += not any(end.busy for ends in self.ends.values() for end in ends)
+        for port, ends in self.ends.items():
+            if any(end.busy or end.moved for end in ends):
+                self._last[port] = self._reads
+            for end in ends:
+                end.moved = False
+        lines = [f"  {port}: {self._last.get(port, 0)} 0 0" for port in self.ends]
+        return "\n".join(["Inter-|", " face |", *lines, ""]).encode()
+
+
+class Setting:
+    def __init__(self, tmp_path):
+        self.ports = Ports()
+        self.carried = []
+        self.tmp_path = tmp_path
+        self.governor = NetworkGovernor(self.ports, time_compression=1.0, on_carried=self.carried.append)
+
+    def add(self, name, *, burst_s=None, demand=float("inf"), waits_at=0):
+        capacity = (PEAK - BASELINE).bytes_per_second * burst_s if burst_s else 0
+        credits = NetworkCredits(capacity, "test", "2026-11") if burst_s else None
+        page = AllowancePage(self.tmp_path / name)
+        self.governor.add(name, RATES if burst_s else ShapedRates(PEAK, PEAK), credits, page)
+        return self.connect(name, demand=demand, waits_at=waits_at)
+
+    def connect(self, name, *, demand=float("inf"), waits_at=0):
+        rate = self.governor.rate(name)
+        ends = End(rate, demand, waits_at), End(rate, demand, waits_at)
+        self.ports.ends[f"p{name}"] = ends
+        self.governor.connect(name, ShapedEnds(f"p{name}".encode(), *ends))
+        return ends
+
+    def allowances(self, name):
+        data = (self.tmp_path / name).read_bytes()
+        return int.from_bytes(data[:8], "little"), int.from_bytes(data[8:16], "little")
+
+
+@pytest.fixture
+def setting(tmp_path):
+    setting = Setting(tmp_path)
+    try:
+        yield setting
+    finally:
+        setting.governor.close()
+
+
+def wait_until(condition, what, seconds=10):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.002)
+
+
+@pytest.mark.parametrize("way", [0, 1])
+def test_the_rate_falls_when_the_bucket_is_empty_not_at_the_next_tick(setting, way):
+    ends = setting.add("i-1", burst_s=0.75 + 0.037)
+    started = time.time()
+    ends[way].set_busy(True)
+    wait_until(lambda: all(end.changes for end in ends), "both rates fall")
+    state = setting.governor.state("i-1")
+    assert state.emptied_at - started == pytest.approx(0.787, abs=0.05)
+    for end in ends:
+        assert end.changes[0][1] == BASELINE
+        assert 0 <= end.changes[0][0] - state.emptied_at + 0.002 < 0.05
+    assert state.rate == BASELINE
+
+
+def test_under_load_it_stays_down_and_after_a_rest_it_comes_back(setting):
+    egress, _ = setting.add("i-1", burst_s=0.2)
+    egress.set_busy(True)
+    wait_until(lambda: egress.changes, "the bucket is empty")
+    wait_until(lambda: egress.asked > 40, "some ticks under load")
+    assert len(egress.changes) == 1
+    egress.set_busy(False)
+    wait_until(lambda: len(egress.changes) == 2, "the peak is back")
+    assert egress.changes[1][1] == PEAK
+    assert setting.governor.state("i-1").emptied_at is not None
+
+
+def test_a_load_below_the_baseline_costs_no_credits(setting):
+    egress, _ = setting.add("i-1", burst_s=0.2, demand=BASELINE.bytes_per_second * 0.9)
+    egress.set_busy(True)
+    wait_until(lambda: egress.asked > 10, "some ticks under load")
+    state = setting.governor.state("i-1")
+    assert state.level_bytes == pytest.approx(state.capacity_bytes, rel=0.2)
+    assert not egress.changes
+
+
+def test_idle_instances_are_not_even_asked(setting):
+    ends = [setting.add(f"i-{number}", burst_s=10) for number in range(30)]
+    busy, _ = setting.add("i-busy")
+    busy.set_busy(True)
+    wait_until(lambda: busy.asked > 5, "some ticks")
+    asked_when_connected = 1
+    first_tick = 1
+    assert all(end.asked <= asked_when_connected + first_tick for pair in ends for end in pair)
+
+
+def test_credits_survive_a_new_cable_and_a_stop_fills_them(setting):
+    egress, ingress = setting.add("i-1", burst_s=0.2)
+    egress.set_busy(True)
+    wait_until(lambda: egress.changes, "the bucket is empty")
+    egress.set_busy(False)
+    setting.governor.disconnect("i-1")
+    assert egress.closed
+    assert ingress.closed
+    assert setting.governor.rate("i-1") == BASELINE
+    again, _ = setting.connect("i-1")
+    assert again.rate == BASELINE.bytes_per_second
+    setting.governor.disconnect("i-1")
+    setting.governor.refill("i-1")
+    state = setting.governor.state("i-1")
+    assert (state.rate, state.level_bytes, state.emptied_at) == (PEAK, state.capacity_bytes, None)
+    assert setting.allowances("i-1") == (0, 0)
+
+
+def test_waiting_packets_are_counted_per_direction_also_when_the_kernels_count_wraps(setting):
+    egress, ingress = setting.add("i-1", waits_at=2**32 - 2)
+    egress.set_busy(True)
+    wait_until(lambda: setting.allowances("i-1")[1] > 4, "waits of egress")
+    assert setting.allowances("i-1")[0] == 0
+    assert setting.allowances("i-1")[1] < 1000
+    egress.set_busy(False)
+    ingress.set_busy(True)
+    wait_until(lambda: setting.allowances("i-1")[0] > 4, "waits of ingress")
+
+
+def test_an_end_that_fails_stops_nobody_else(setting):
+    broken, _ = setting.add("i-broken", burst_s=1)
+    egress, _ = setting.add("i-1", burst_s=0.3)
+    broken.fails = True
+    broken.set_busy(True)
+    egress.set_busy(True)
+    wait_until(lambda: egress.changes, "the other's bucket is empty")
+    assert broken.asked > 1
+
+
+def test_what_is_carried_over_a_second_is_told(setting):
+    egress, _ = setting.add("i-1")
+    egress.set_busy(True)
+    wait_until(lambda: setting.carried, "a second has passed")
+    assert setting.carried[0] == pytest.approx(PEAK.bytes_per_second, rel=0.05)
+
+
+def test_what_was_carried_before_a_rest_does_not_count_in_the_next_second(setting):
+    egress, _ = setting.add("i-1")
+    egress.set_busy(True)
+    wait_until(lambda: egress.asked > 6, "more than half a second under load")
+    egress.set_busy(False)
+    read = setting.ports.reads_at_rest
+    wait_until(lambda: setting.ports.reads_at_rest > read + 2, "ticks at rest")
+    setting.carried.clear()
+    egress.set_busy(True)
+    wait_until(lambda: setting.carried, "a second has passed")
+    assert setting.carried[0] == pytest.approx(PEAK.bytes_per_second, rel=0.1)
+
+
+def test_unknown_instances_are_nobody(setting):
+    assert setting.governor.state("i-9") is None
+    assert setting.governor.rate("i-9") is None
+    assert setting.governor.remove("i-9") is None
+    setting.governor.disconnect("i-9")
+    setting.governor.refill("i-9")

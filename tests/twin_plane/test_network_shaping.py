@@ -1,0 +1,351 @@
+"""Shaping, credits and counters on this machine: real instances, real iperf3, at rates any machine holds."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import time
+
+import pytest
+
+from pytest_cloudbench.hosts.network_counters import parse_statistics
+from pytest_cloudbench.promises.network_credits import NetworkCredits, ShapedRates
+from pytest_cloudbench.promises.quantities import Bandwidth
+from pytest_cloudbench.twin import network as network_module
+from pytest_cloudbench.twin import shaping
+from pytest_cloudbench.twin.plane import HostPlan, Plane, PlaneError
+from pytest_cloudbench.twin.slots import take_slot
+from pytest_cloudbench.twin.sweep import sweep_slot
+from pytest_cloudbench.twin.throttle import needs_delegated_scope
+
+pytestmark = pytest.mark.embedded
+NEEDS = (
+    "needs root, and where systemd rules cgroup v2 a scope: systemd-run --scope -p Delegate=yes pytest ..."
+)
+HAS_WHAT_IT_NEEDS = os.geteuid() == 0 and not needs_delegated_scope()
+COMPRESSION = 60.0
+ACCEPTABLE = 0.015  # of goodput, headers of 0.7 % included, in short runs on a busy machine
+
+
+def gbit(figure):
+    return Bandwidth.from_gbit(figure)
+
+
+class Driver:
+    """A plane whose instances have networks, and OpenSSH's own client to them."""
+
+    def __init__(self, plane, key):
+        self.plane = plane
+        self.key = key
+        self.addresses = {}
+        self._port = 5300
+
+    def boot(self, instance_id, peak=None, baseline=None, *, burst_s=0.0, group=None):
+        """``burst_s`` is how long a full bucket lasts by the clock, with time compressed."""
+        address = self.addresses[instance_id] = self.plane.free_address(0)
+        rates = credits = None
+        if peak is not None:
+            rates = ShapedRates(gbit(peak), gbit(baseline or peak))
+        if burst_s:
+            capacity = (rates.peak - rates.baseline).bytes_per_second * burst_s * COMPRESSION
+            credits = NetworkCredits(capacity, "test", "2026-11")
+        self.plane.boot(
+            HostPlan(
+                instance_id, "test", address, instance_id, "ec2-user",
+                (self.key.with_suffix(".pub").read_text(),),
+                network=rates, network_credits=credits, placement_group=group,
+            )
+        )  # fmt: skip
+
+    @contextlib.contextmanager
+    def launched(self, *names, **shape):
+        try:
+            for name in names:
+                self.boot(name, **shape)
+            yield
+        finally:
+            for name in names:
+                with contextlib.suppress(PlaneError):
+                    self.plane.terminate(name)
+
+    def command(self, instance_id, command):
+        return [
+            "ssh", "-i", str(self.key), "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
+            "-o", "LogLevel=ERROR", "-o", "ConnectTimeout=10", f"ec2-user@{self.addresses[instance_id]}", command,
+        ]  # fmt: skip
+
+    def ssh(self, instance_id, command):
+        done = subprocess.run(
+            self.command(instance_id, command), capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, f"{command!r}: {done.stdout!r} {done.stderr!r}"
+        return done.stdout
+
+    @contextlib.contextmanager
+    def serving(self, server):
+        """The port of an iperf3 that serves one run there."""
+        self._port += 1
+        listening = f"for n in $(seq 500); do ss -ltn | grep -q ':{self._port} ' && break; sleep 0.02; done"
+        process = subprocess.Popen(
+            self.command(server, f"iperf3 -s -1 -p {self._port} >/dev/null & {listening}; echo up; wait"),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert process.stdout.readline() == "up\n"
+            yield self._port
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+
+    def iperf3(self, client, server, *, streams=1, seconds=2, options=""):
+        """What iperf3 said of a run; with -R the server sends."""
+        with self.serving(server) as port:
+            return json.loads(
+                self.ssh(
+                    client,
+                    f"iperf3 -c {self.addresses[server]} -p {port} -P {streams} -t {seconds} -J {options}",
+                )
+            )
+
+    def goodput(self, client, server, **how):
+        """Gbit/s received over all streams, once they have started."""
+        end = self.iperf3(client, server, **{**how, "options": f"-O 1 {how.get('options', '')}"})["end"]
+        return end["sum_received"]["bits_per_second"] / 1e9
+
+    def allowances(self, instance_id):
+        return parse_statistics(self.ssh(instance_id, "ethtool -S eth0"))
+
+    def tc(self, instance_id, what):
+        return self.ssh(instance_id, f"sudo tc {what}")
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    if not HAS_WHAT_IT_NEEDS:
+        pytest.skip(NEEDS)
+    key = tmp_path_factory.mktemp("key") / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    slot = take_slot(sweep_slot)
+    try:
+        plane = Plane(slot, time_compression=COMPRESSION)
+        try:
+            driver = Driver(plane, key)
+            driver.boot("i-slow", 0.3)
+            driver.boot("i-slow-too", 0.3)
+            yield driver
+        finally:
+            plane.close()
+    finally:
+        slot.give_back()
+
+
+def wait_until(condition, what, seconds=10):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(("streams", "options"), [(1, ""), (5, ""), (1, "-R"), (5, "-R")])
+def test_the_rate_holds_on_one_and_five_streams_in_both_directions(driver, streams, options):
+    got = driver.goodput("i-slow", "i-slow-too", streams=streams, options=options)
+    assert got == pytest.approx(0.3, rel=ACCEPTABLE)
+
+
+def test_udp_is_held_too_and_waits_at_the_sender(driver):
+    end = driver.iperf3("i-slow", "i-slow-too", options="-u -b 1G")["end"]
+    received = end["sum"]["bits_per_second"] * (1 - end["sum"]["lost_percent"] / 100) / 1e9
+    assert received == pytest.approx(0.3, rel=0.03)
+    assert end["sum"]["lost_percent"] < 10  # of 70 if it were lost on the way
+
+
+def test_the_slower_end_decides_both_ways(driver):
+    with driver.launched("i-fast", peak=4):
+        assert driver.goodput("i-fast", "i-slow") == pytest.approx(0.3, rel=0.03)
+        assert driver.goodput("i-slow", "i-fast") == pytest.approx(0.3, rel=ACCEPTABLE)
+
+
+def test_counters_say_which_end_was_over_its_bandwidth(driver):
+    with driver.launched("i-fast", peak=4):
+        before = {name: driver.allowances(name) for name in ("i-fast", "i-slow")}
+        driver.goodput("i-fast", "i-slow")
+        after = {name: driver.allowances(name) for name in ("i-fast", "i-slow")}
+    gained = {
+        name: {counter: after[name][counter] - before[name][counter] for counter in after[name]}
+        for name in after
+    }
+    assert gained["i-slow"]["bw_in_exceeded"] > 100
+    assert gained["i-slow"]["bw_out_exceeded"] == 0
+    assert gained["i-fast"]["bw_in_exceeded"] == 0
+    for name in gained:
+        for counter in ("pps_exceeded", "conntrack_exceeded", "linklocal_exceeded"):
+            assert gained[name][counter] == 0
+
+
+def test_logging_in_stays_quick_while_the_network_is_full(driver):
+    with driver.serving("i-slow-too") as port:
+        load = f"iperf3 -c {driver.addresses['i-slow-too']} -p {port} -P 5 -t 30 >/dev/null"
+        loading = subprocess.Popen(driver.command("i-slow", load))
+        try:
+            before = driver.allowances("i-slow")["bw_out_exceeded"]
+            wait_until(
+                lambda: driver.allowances("i-slow")["bw_out_exceeded"] > before + 500, "the network is full"
+            )
+            started = time.monotonic()
+            driver.ssh("i-slow", "true")
+            driver.ssh("i-slow-too", "true")
+            assert time.monotonic() - started < 5
+            assert loading.poll() is None
+        finally:
+            loading.kill()
+            loading.wait()
+    driver.ssh("i-slow", "pkill -x iperf3 || true")
+
+
+def test_a_flow_has_its_own_limit_and_more_within_a_cluster_group(driver, monkeypatch):
+    monkeypatch.setattr(shaping, "FLOW_LIMIT", gbit(0.2))
+    monkeypatch.setattr(shaping, "FLOW_LIMIT_IN_CLUSTER", gbit(0.4))
+    with (
+        driver.launched("i-in", "i-in-too", peak=1.0, group="together"),
+        driver.launched("i-out", peak=1.0),
+    ):
+        assert driver.goodput("i-in", "i-out") == pytest.approx(0.2, rel=ACCEPTABLE)
+        assert driver.goodput("i-in", "i-out", options="-R") == pytest.approx(0.2, rel=ACCEPTABLE)
+        assert driver.goodput("i-in", "i-in-too") == pytest.approx(0.4, rel=ACCEPTABLE)
+        assert driver.goodput("i-in-too", "i-in") == pytest.approx(0.4, rel=ACCEPTABLE)
+        three = driver.goodput("i-in", "i-out", streams=3)
+        assert three == pytest.approx(0.6, rel=ACCEPTABLE)
+        before = driver.allowances("i-in")["bw_out_exceeded"]
+        assert driver.goodput("i-in", "i-out", streams=10) == pytest.approx(1.0, rel=ACCEPTABLE)
+        assert driver.allowances("i-in")["bw_out_exceeded"] > before + 100
+        # Its address may be somebody's next who is not in the group.
+        driver.plane.terminate("i-in-too")
+        assert driver.goodput("i-in", "i-out") == pytest.approx(0.2, rel=ACCEPTABLE)
+        program = driver.tc("i-in", "filter show dev eth0")
+        gone = int.from_bytes(bytes(int(part) for part in driver.addresses["i-in-too"].split(".")), "big")
+        assert str(gone) not in program
+
+
+def test_the_flow_limit_alone_is_no_allowance_of_the_instance(driver, monkeypatch):
+    monkeypatch.setattr(shaping, "FLOW_LIMIT", gbit(0.2))
+    with driver.launched("i-one", "i-other", peak=1.0):
+        driver.goodput("i-one", "i-other")
+        assert driver.allowances("i-one")["bw_out_exceeded"] == 0
+        assert driver.allowances("i-other")["bw_in_exceeded"] == 0
+
+
+def test_a_burst_ends_when_the_plane_says_so_and_at_the_baseline(driver):
+    with driver.launched("i-burst", "i-burst-too", peak=0.8, baseline=0.2, burst_s=2.0):
+        run = driver.iperf3("i-burst", "i-burst-too", streams=5, seconds=5, options="-i 0.1")
+        began = run["start"]["timestamp"]["timemillisecs"] / 1000 if "timemillisecs" in run["start"] else None
+        states = [driver.plane.network_state(name) for name in ("i-burst", "i-burst-too")]
+        for state in states:
+            assert state.rate == gbit(0.2)
+            assert state.emptied_at is not None
+            assert state.level_bytes < 0.02 * state.capacity_bytes
+        assert abs(states[0].emptied_at - states[1].emptied_at) < 0.1
+        series = [
+            (interval["sum"]["end"], interval["sum"]["bits_per_second"] / 1e9)
+            for interval in run["intervals"]
+        ]
+        late = [rate for end, rate in series if end > 3]
+        assert sum(late) / len(late) == pytest.approx(0.2, rel=0.03)
+        early = [rate for end, rate in series if 0.5 < end < 1.5]
+        assert sum(early) / len(early) == pytest.approx(0.8, rel=0.03)
+        dropped = next(end for end, rate in series if end > 0.5 and rate < 0.4)
+        assert dropped == pytest.approx(2.0, abs=0.35)
+        assert began is None or states[0].emptied_at - began == pytest.approx(dropped, abs=0.3)
+
+
+def test_a_reboot_keeps_the_credits_and_a_stop_and_start_fills_them(driver):
+    with driver.launched("i-burst", "i-burst-too", peak=0.8, baseline=0.01, burst_s=1.0):
+        driver.iperf3("i-burst", "i-burst-too", seconds=2)
+        assert driver.plane.network_state("i-burst").rate == gbit(0.01)
+        driver.plane.reboot("i-burst")
+        state = driver.plane.network_state("i-burst")
+        assert state.rate == gbit(0.01)
+        assert state.level_bytes < 0.02 * state.capacity_bytes
+        assert "rate 10Mbit" in driver.tc("i-burst", "class show dev eth0 classid 1:1")
+        driver.plane.stop("i-burst")
+        driver.plane.start("i-burst")
+        state = driver.plane.network_state("i-burst")
+        assert (state.rate, state.emptied_at) == (gbit(0.8), None)
+        assert state.level_bytes == pytest.approx(state.capacity_bytes, rel=0.01)
+        assert "rate 800Mbit" in driver.tc("i-burst", "class show dev eth0 classid 1:1")
+        assert driver.allowances("i-burst")["bw_out_exceeded"] == 0
+
+
+def test_a_rest_brings_the_peak_back(driver):
+    with driver.launched("i-burst", "i-burst-too", peak=0.8, baseline=0.4, burst_s=0.5):
+        driver.iperf3("i-burst", "i-burst-too", seconds=1)
+        wait_until(lambda: driver.plane.network_state("i-burst").rate == gbit(0.8), "the peak is back")
+        assert "rate 800Mbit" in driver.tc("i-burst", "class show dev eth0 classid 1:1")
+
+
+def test_a_type_without_figures_is_not_shaped_and_the_plane_says_so(driver):
+    with driver.launched("i-any", "i-any-too"):
+        assert driver.plane.network_state("i-any") is None
+        assert "htb" not in driver.tc("i-any", "qdisc show dev eth0")
+        assert "allowance" not in driver.ssh("i-any", "ethtool -S eth0")
+        assert driver.goodput("i-any", "i-any-too") > 1
+
+
+def test_a_machine_that_cannot_shape_runs_instances_all_the_same(driver, monkeypatch, caplog):
+    run = network_module._run
+
+    def refused(program, commands, namespace_of=None):
+        if program == "tc":
+            raise network_module.NetworkFailed("Specified qdisc kind is unknown.")
+        run(program, commands, namespace_of)
+
+    monkeypatch.setattr(network_module, "_run", refused)
+    with driver.launched("i-any", peak=1.0):
+        assert driver.plane.network_state("i-any") is None
+        assert "allowance" not in driver.ssh("i-any", "ethtool -S eth0")
+    assert "i-any runs with an unlimited network" in caplog.text
+    assert "Specified qdisc kind is unknown." in caplog.text
+
+
+def test_a_cable_that_was_pulled_out_is_shaped_as_before_when_it_is_back(driver):
+    driver.plane.cut_cable("i-slow")
+    try:
+        with pytest.raises(OSError, match=r"timed out|[Nn]o route"):
+            socket.create_connection((driver.addresses["i-slow"], 22), timeout=0.5)
+    finally:
+        driver.plane.mend_cable("i-slow")
+    assert driver.goodput("i-slow", "i-slow-too", streams=5) == pytest.approx(0.3, rel=ACCEPTABLE)
+    assert driver.goodput("i-slow-too", "i-slow") == pytest.approx(0.3, rel=ACCEPTABLE)
+
+
+def test_what_was_made_for_an_instance_goes_with_it(driver):
+    def descriptors():
+        return len(os.listdir("/proc/self/fd"))
+
+    def ports():
+        with driver.plane._network.open_counters() as counters:
+            return len(counters.read().splitlines())
+
+    with driver.launched("i-brief", peak=1.0):
+        driver.ssh("i-brief", "true")
+    before = descriptors(), ports()
+    with driver.launched("i-brief", peak=6.0, baseline=1.0, burst_s=5, group="one"):
+        driver.plane.reboot("i-brief")
+    assert (descriptors(), ports()) == before
+
+
+def test_what_the_machine_carries_is_measured_once(driver):
+    first = driver.plane.machine_network()
+    assert first > gbit(0.5)
+    started = time.monotonic()
+    assert driver.plane.machine_network() >= first
+    assert time.monotonic() - started < 0.1
+
+
+def test_instances_use_what_ec2s_images_use(driver):
+    said = driver.ssh("i-slow", "cat /proc/sys/net/ipv4/tcp_congestion_control").strip()
+    assert said in ("cubic", "reno")

@@ -1,0 +1,257 @@
+"""Burst credits and I/O accounting on this machine: real volumes, real fio, at rates any machine holds."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from pytest_cloudbench.promises.instances import EbsLimit
+from pytest_cloudbench.promises.quantities import MIB, Iops, Throughput
+from pytest_cloudbench.promises.volumes import gp2, gp3, io1, io2, st1
+from pytest_cloudbench.twin.plane import HostPlan, Plane
+from pytest_cloudbench.twin.slots import take_slot
+from pytest_cloudbench.twin.storage_accounts import RateLimit
+from pytest_cloudbench.twin.sweep import sweep_slot
+from pytest_cloudbench.twin.throttle import needs_delegated_scope
+
+pytestmark = pytest.mark.embedded
+NEEDS = (
+    "needs root, and where systemd rules cgroup v2 a scope: systemd-run --scope -p Delegate=yes pytest ..."
+)
+HAS_WHAT_IT_NEEDS = os.geteuid() == 0 and not needs_delegated_scope()
+COMPRESSION = 200.0
+ALL = EbsLimit(Iops(80_000), Throughput.from_mbit(19_000))
+
+
+class Driver:
+    """A plane whose credits go 200 times faster, and OpenSSH's own client to its instances."""
+
+    def __init__(self, plane, key):
+        self.plane = plane
+        self._key = key
+        self._addresses = {}
+        self._volumes = 0
+
+    @contextlib.contextmanager
+    def instance(self, name, *, maximum=ALL, baseline=None):
+        address = self._addresses[name] = self.plane.free_address(0)
+        public = self._key.with_suffix(".pub").read_text()
+        self.plane.boot(
+            HostPlan(
+                name, "test", address, name, "ec2-user", (public,), ebs_limit=maximum, ebs_baseline=baseline
+            )
+        )
+        try:
+            yield name
+        finally:
+            self.plane.terminate(name)
+
+    @contextlib.contextmanager
+    def volume(self, instance, spec):
+        self._volumes += 1
+        name = f"vol-{self._volumes:017x}"
+        self.plane.create_disk(name, spec.size_gib, spec)
+        try:
+            yield name, "/dev/" + self.plane.attach(name, instance, "/dev/sdf")
+        finally:
+            self.plane.detach(name)
+            self.plane.delete_disk(name)
+
+    def fio(self, instance, device, options):
+        """(I/Os per second, bytes per second, start of the first I/O by this clock)"""
+        command = (
+            f"sudo fio --name=t --filename={device} --ioengine=libaio --direct=1 --time_based --randrepeat=0 "
+            f"--norandommap --output-format=json --allow_file_create=0 {options}"
+        )
+        done = subprocess.run(
+            [
+                "ssh", "-i", str(self._key), "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
+                "-o", "LogLevel=ERROR", "-o", "ConnectTimeout=10", f"ec2-user@{self._addresses[instance]}", command,
+            ],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        job = json.loads(done.stdout[done.stdout.index("{") :])["jobs"][0]
+        return (
+            job["read"]["iops"] + job["write"]["iops"],
+            job["read"]["bw_bytes"] + job["write"]["bw_bytes"],
+        )
+
+    def balance(self, volume):
+        return next(
+            each for each in self.plane.storage_activity()[0] if each.volume_id == volume
+        ).burst_balance
+
+    def done(self, volume):
+        return next(each for each in self.plane.storage_activity()[0] if each.volume_id == volume).done
+
+    def instance_balances(self, instance):
+        found = next(each for each in self.plane.storage_activity()[1] if each.instance_id == instance)
+        return found.io_balance, found.byte_balance
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    if not HAS_WHAT_IT_NEEDS:
+        pytest.skip(NEEDS)
+    key = tmp_path_factory.mktemp("key") / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    slot = take_slot(sweep_slot)
+    try:
+        plane = Plane(slot, time_compression=COMPRESSION)
+        try:
+            yield Driver(plane, key)
+        finally:
+            plane.close()
+    finally:
+        slot.give_back()
+
+
+@pytest.fixture(scope="module")
+def host(driver):
+    with driver.instance("i-host") as name:
+        yield name
+
+
+@pytest.fixture
+def counts_units(driver):
+    if driver.plane._io_units is None:
+        pytest.skip("this kernel cannot tell sequential I/O: every request counts as one")
+
+
+def watched(driver, balance, load, until_s):
+    """Run a load; [(seconds since its first I/O, operations done, balance)], twenty times a second."""
+    history = []
+    with ThreadPoolExecutor(1) as other:
+        running = other.submit(load)
+        while not running.done():
+            history.append((time.monotonic(), *balance()))
+            time.sleep(0.05)
+        running.result()
+    before = history[0][1]
+    start = next(when for when, done, _ in history if done > before)
+    return [(when - start, done - before, level) for when, done, level in history if start <= when]
+
+
+def assert_follows_the_arithmetic(history, capacity, baseline, level_of=lambda balance: balance):
+    """What is left is what was there, less what was really served above the baseline; empty when nothing is.
+
+    By counts, not by the clock: a machine that is busy with something else serves less at times.
+    """
+    empty = next(number for number, (_, _, balance) in enumerate(history) if level_of(balance) < 0.5)
+    for when, done, balance in history[:empty]:
+        left = 100 * (1 - COMPRESSION * (done - baseline * when) / capacity)
+        assert level_of(balance) == pytest.approx(
+            left, abs=1 + 100 * COMPRESSION * baseline * 0.2 / capacity
+        ), when
+    when, done, _ = history[empty]
+    assert COMPRESSION * (done - baseline * when) == pytest.approx(capacity, rel=0.02)
+    return when
+
+
+def rate(history, start, end):
+    inside = [(when, done) for when, done, _ in history if start <= when <= end]
+    return (inside[-1][1] - inside[0][1]) / (inside[-1][0] - inside[0][0])
+
+
+def test_a_gp2_volume_bursts_until_its_bucket_is_empty_and_keeps_what_is_left(driver, host):
+    """100 GiB: 3,000 IOPS for 2,000 s, here 10, then 300."""
+    with driver.volume(host, gp2(size_gib=100)) as (volume, device):
+        load = "--rw=randread --bs=4k --iodepth=32 --size=1g --runtime="
+
+        def look():
+            return driver.done(volume).read_ops, driver.balance(volume)
+
+        assert driver.balance(volume) == 100
+        history = watched(driver, look, lambda: driver.fio(host, device, f"{load}15"), 15)
+        assert assert_follows_the_arithmetic(history, 5_400_000, 300) == pytest.approx(10, rel=0.1)
+        assert rate(history, 1, 9) == pytest.approx(3_000, rel=0.05)
+        assert rate(history, 11.5, 15) == pytest.approx(300, rel=0.1)
+
+        # The credits are the volume's: they neither go nor come when it is attached anew, but time fills them.
+        left, when = driver.balance(volume), time.monotonic()
+        assert driver.plane.detach(volume)
+        driver.plane.attach(volume, host, "/dev/sdf")
+        driver.plane.stop(host)
+        driver.plane.start(host)
+        refilled = 100 * 300 * COMPRESSION * (time.monotonic() - when) / 5_400_000
+        assert driver.balance(volume) == pytest.approx(left + refilled, abs=1)
+
+
+def test_an_instance_falls_to_its_baseline_in_ios_and_in_bytes(driver):
+    """30 minutes of the maximum, here 9 s, each bucket for itself."""
+    baseline = EbsLimit(Iops(500), Throughput.from_mib(20))
+    maximum = EbsLimit(Iops(2_000), Throughput.from_mib(60))
+    with (
+        driver.instance("i-burst", maximum=maximum, baseline=baseline) as instance,
+        driver.volume(instance, gp3(size_gib=100)) as (volume, device),
+    ):
+        assert driver.instance_balances(instance) == (100, 100)
+
+        def look():
+            return driver.done(volume).read_ops, driver.instance_balances(instance)
+
+        load = "--rw=randread --bs=4k --iodepth=32 --size=1g --runtime=14"
+        history = watched(driver, look, lambda: driver.fio(instance, device, load), 14)
+        ended = assert_follows_the_arithmetic(history, 1_800 * 1_500, 500, lambda balances: balances[0])
+        assert ended == pytest.approx(9, rel=0.1)
+        assert rate(history, 1, 8) == pytest.approx(2_000, rel=0.05)
+        assert rate(history, 10.5, 14) == pytest.approx(500, rel=0.1)
+        assert history[-1][2][1] == 100  # 8 MiB/s are far below the baseline in bytes
+        driver.plane.reboot(instance)
+        assert driver.instance_balances(instance)[0] < 60  # the instance's own: kept, refilling
+
+
+def test_an_hdd_volume_pays_a_mebibyte_for_small_random_io_and_not_for_a_stream(driver, host, counts_units):
+    with driver.volume(host, st1(size_gib=512)) as (_, device):
+        ios, _ = driver.fio(
+            host, device, "--rw=randread --bs=64k --iodepth=16 --size=8g --ramp_time=1 --runtime=3"
+        )
+        assert ios == pytest.approx(125, rel=0.05)
+        _, moved = driver.fio(
+            host, device, "--rw=read --bs=64k --iodepth=16 --size=8g --ramp_time=1 --runtime=3"
+        )
+        assert moved == pytest.approx(125 * MIB, rel=0.05)
+        _, moved = driver.fio(
+            host, device, "--rw=read --bs=1m --iodepth=8 --size=8g --ramp_time=1 --runtime=3"
+        )
+        assert moved == pytest.approx(125 * MIB, rel=0.05)
+
+
+def test_small_sequential_io_merges_up_to_the_unit_and_random_io_does_not(driver, host, counts_units):
+    """100 IOPS of up to 256 KiB: a stream gets the volume's whole 25.6 MiB/s."""
+    with driver.volume(host, io2(size_gib=10, iops=100)) as (_, device):
+        load = "--bs=16k --iodepth=16 --size=4g --ramp_time=1 --runtime=3"
+        ios, _ = driver.fio(host, device, f"--rw=randread {load}")
+        assert ios == pytest.approx(100, rel=0.05)
+        _, moved = driver.fio(host, device, f"--rw=write {load}")
+        assert moved == pytest.approx(25.6 * MIB, rel=0.05)
+
+
+def test_the_unit_of_2012_counts_64_kib_as_four_and_merges_nothing(driver, host):
+    with driver.volume(host, io1(size_gib=100, iops=1_000, io_unit="16k")) as (_, device):
+        for pattern, block_size, ios in (
+            ("randread", "64k", 250),
+            ("write", "64k", 250),
+            ("write", "8k", 1_000),
+        ):
+            load = f"--rw={pattern} --bs={block_size} --iodepth=32 --size=4g --ramp_time=1 --runtime=2"
+            got, _ = driver.fio(host, device, load)
+            assert got == pytest.approx(ios, rel=0.05), (pattern, block_size)
+
+
+def test_a_volume_is_slow_until_it_was_read_once(driver, host):
+    with driver.volume(host, gp3(size_gib=10)) as (volume, device):
+        driver.plane.slow_until_read(volume, 20 * MIB, RateLimit(bytes_per_s=10 * MIB))
+        load = "--rw=read --bs=256k --iodepth=4 --size=4g --runtime=4"
+        history = watched(
+            driver, lambda: (driver.done(volume).read_bytes, None), lambda: driver.fio(host, device, load), 4
+        )
+        assert rate(history, 0.5, 1.5) == pytest.approx(10 * MIB, rel=0.15)
+        assert rate(history, 2.75, 3.75) == pytest.approx(125 * MIB, rel=0.1)
