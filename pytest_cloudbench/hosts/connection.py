@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_cloudbench.hosts.command import CommandResult, checked_argv, command_line
 from pytest_cloudbench.hosts.errors import (
@@ -27,8 +27,11 @@ if TYPE_CHECKING:
     from paramiko import Channel
 
     from pytest_cloudbench.hosts.jobs import DetachedJob
+    from pytest_cloudbench.hosts.listener import HostListener
 
 __all__ = ["CommandResult", "HostConnection"]
+
+T = TypeVar("T")
 
 _LOG = "pytest_cloudbench.ssh"
 """paramiko's own log; kept to itself, since a booting host fills it with tracebacks of no interest."""
@@ -57,8 +60,11 @@ class HostConnection:
     reconnect_timeout_s: how long a host that has answered before may be away.
 
     No agent, no ~/.ssh, no known_hosts file: what is trusted is what was passed in.
-    Connecting happens with the first command, or by `connect()`.
+    Connecting happens with the first command, or by `connect()`. `listener`, where it is not None, is told of
+    every command, job and operation.
     """
+
+    listener: HostListener | None = None
 
     def __init__(
         self,
@@ -247,6 +253,7 @@ class HostConnection:
         timeout_s: float = 60.0,
         idempotent: bool = False,
         stdin: bytes | None = None,
+        heard: bool = True,
     ) -> CommandResult:
         """Run one short command and wait for its end.
 
@@ -255,8 +262,39 @@ class HostConnection:
         timeout_s: CommandTimedOut after that; the command may then still run on the host.
         idempotent: may be run once more when the connection drops in the middle; otherwise
         ConnectionDropped is raised and nothing is repeated. stdin: bytes for its standard input.
+        heard: whether the listener is told; not of every look at a job that runs for hours.
         """
         words = checked_argv(argv)
+        listener = self.listener if heard else None
+        began = time.monotonic()
+        try:
+            result = self._run(words, sudo, timeout_s, idempotent, stdin)
+        except BaseException as error:
+            if listener is not None:
+                seconds = time.monotonic() - began
+                listener.command(self.label, words, sudo=sudo, seconds=seconds, error=error)
+            raise
+        if listener is not None:
+            listener.command(
+                self.label,
+                words,
+                sudo=sudo,
+                seconds=result.seconds,
+                exit_code=result.exit_code,
+                stdout=result.stdout,
+                stderr=result.stderr,
+            )
+        if check and result.exit_code != 0:
+            raise CommandFailed(self.label, words, result.exit_code, result.stdout, result.stderr)
+        return result
+
+    def perform(self, name: str, arguments: Sequence[Any], run: Callable[[], T]) -> T:
+        """Have a whole piece of work on this host done, the listener told of it; see `listener.operation`."""
+        return run() if self.listener is None else self.listener.operation(self.label, name, arguments, run)
+
+    def _run(
+        self, words: tuple[str, ...], sudo: bool, timeout_s: float, idempotent: bool, stdin: bytes | None
+    ) -> CommandResult:
         line = command_line(words, sudo=sudo and self.user != "root")
         began = time.monotonic()
         try:
@@ -265,7 +303,7 @@ class HostConnection:
             if not idempotent:
                 raise
             stdout, stderr, exit_code = self._execute(line, words, timeout_s, stdin)
-        result = CommandResult(
+        return CommandResult(
             argv=words,
             stdout=stdout.decode("utf-8", "replace"),
             stderr=stderr.decode("utf-8", "replace"),
@@ -273,9 +311,6 @@ class HostConnection:
             seconds=time.monotonic() - began,
             stdout_bytes=stdout,
         )
-        if check and exit_code != 0:
-            raise CommandFailed(self.label, words, exit_code, result.stdout, result.stderr)
-        return result
 
     def _execute(
         self, line: str, words: Sequence[str], timeout_s: float, stdin: bytes | None

@@ -72,3 +72,7 @@ class FilesystemError(HostError):
 
 class ToolMissing(HostError):
     """A tool is not on the host and could not be installed."""
+
+
+class StripeError(HostError):
+    """Several devices could not be made one; none of them was written to unless the message says so."""

@@ -87,6 +87,8 @@ def start_job(
     if said.stdout.strip() not in ("started", "attached"):
         reason = said.stderr.strip() or "its directory could not be made"
         raise HostError(f"on {host.label}, job {job_id} could not be started: {reason}")
+    if host.listener is not None:
+        host.listener.job_started(host.label, job_id, words, sudo=sudo)
     return job
 
 
@@ -100,6 +102,7 @@ class DetachedJob:
         self._undecoded = b""
         self._began = time.monotonic()
         self._lost = False
+        self._told = False
         self.job_id = job_id
         self.argv = tuple(argv)
         self.directory = f"{base_directory(host.user)}/{job_id}"
@@ -121,6 +124,7 @@ class DetachedJob:
             ["sh", f"{self.directory}/watch", str(self._offset), str(_OUTPUT_AT_ONCE)],
             check=False,
             idempotent=True,
+            heard=False,
         )
         head, _, output = said.stdout_bytes.partition(b"\n")
         words = head.decode("ascii", "replace").split()
@@ -135,6 +139,8 @@ class DetachedJob:
                 f"{self._name()} ended without an exit code: it was killed, or the host was restarted; "
                 f"what it wrote is in {self.directory} there"
             )
+        if state == "ended":
+            self._tell_ended(int(code))
         return JobState(
             running=state != "ended",
             exit_code=int(code) if state == "ended" else None,
@@ -222,6 +228,13 @@ class DetachedJob:
                 f"{self._name()}, running for {self._age_s():.0f} s, is out of reach: {error}. The job was "
                 f"not started again; if the host lives, its results are in {self.directory}"
             ) from error
+
+    def _tell_ended(self, exit_code: int) -> None:
+        if self._host.listener is not None and not self._told:
+            self._told = True
+            self._host.listener.job_ended(
+                self._host.label, self.job_id, exit_code=exit_code, seconds=self._age_s()
+            )
 
     def _name(self) -> str:
         return f"job {self.job_id} on {self._host.label} (`{shlex.join(self.argv)[:200]}`)"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from pytest_cloudbench.hosts.errors import CommandFailed, CommandTimedOut, ToolMissing
+from pytest_cloudbench.hosts.listener import operation
 from pytest_cloudbench.verdicts.throttling import ThrottleDelta
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ class CountersSnapshot:
 _without: WeakKeyDictionary[HostConnection, str] = WeakKeyDictionary()
 
 
+@operation
 def read_counters(host: HostConnection, devices: Sequence[BlockDevice]) -> CountersSnapshot | None:
     """The counters of those devices now, all in one command.
 

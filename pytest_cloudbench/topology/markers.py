@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_cloudbench.promises.recorded_limits import RecordedLimits
 from pytest_cloudbench.promises.volumes import VolumeSpec
 
 
@@ -16,13 +17,68 @@ class BadMarker(ValueError):
 
 @dataclass(frozen=True)
 class InstanceWanted:
-    """Arguments of ``ec2_instance``: image is an AMI id or SSM parameter, commands run at first boot."""
+    """Arguments of ``ec2_instance``: image is an AMI id or SSM parameter, commands run at first boot.
+
+    limits are EBS limits that were recorded of such an instance, in place of the type's own.
+    """
 
     type: str
     zone: str | None = None
     image: str | None = None
     user: str | None = None
     commands: tuple[str, ...] = ()
+    limits: RecordedLimits | None = None
+
+
+@dataclass(frozen=True)
+class PairWanted:
+    """Arguments of ``ec2_pair``: the client's and the server's type and zone; the rest is for both.
+
+    ``cluster`` says whether both go into one cluster placement group.
+    """
+
+    client_type: str
+    server_type: str
+    cluster: bool = False
+    zones: tuple[str, str] | None = None
+    image: str | None = None
+    user: str | None = None
+    commands: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        client_type: str,
+        server_type: str | None = None,
+        *,
+        placement: str | None = None,
+        zones: Sequence[str] | None = None,
+        image: str | None = None,
+        user: str | None = None,
+        commands: Sequence[str] = (),
+        asked_by: str = "@pytest.mark.ec2_pair",
+    ) -> PairWanted:
+        """Check the arguments as a person gives them; BadMarker says which cannot be used and why."""
+        _check_type(asked_by, client_type, "client_type")
+        if server_type is not None:
+            _check_type(asked_by, server_type, "server_type")
+        _check_texts(asked_by, image=image, user=user)
+        cluster = _is_cluster(asked_by, placement)
+        pair = _zone_pair(asked_by, zones)
+        if cluster and pair is not None and pair[0] != pair[1]:
+            raise BadMarker(
+                f"{asked_by}: a cluster placement group lies in one availability zone, but zones are {pair[0]} and "
+                f"{pair[1]}; give the same zone twice, or leave out placement='cluster'"
+            )
+        return cls(
+            client_type,
+            client_type if server_type is None else server_type,
+            cluster,
+            pair,
+            image,
+            user,
+            _checked_commands(asked_by, commands),
+        )
 
 
 @dataclass(frozen=True)
@@ -36,21 +92,32 @@ class VolumesWanted:
 
 @dataclass(frozen=True)
 class Wanted:
-    """All a test asks for."""
+    """All a test asks for; ``instance_store`` is whether it uses the fixture of that name."""
 
     instance: InstanceWanted | None = None
     volume: VolumesWanted | None = None
     volumes: VolumesWanted | None = None
+    pair: PairWanted | None = None
+    instance_store: bool = False
 
     def check(self) -> None:
         """Raise BadMarker or InvalidSpec for what no cloud could give, before anything is created."""
+        if self.instance_store and self.instance is None:
+            raise BadMarker(
+                "instance_store is the local disks of ec2_instance: add @pytest.mark.ec2_instance(type) with a type "
+                "that has them, such as 'i3.8xlarge'"
+            )
         for name, wanted in (("ebs_volume", self.volume), ("ebs_volumes", self.volumes)):
             if wanted is None:
                 continue
             wanted.spec.check()
             if self.instance is None:
+                of_a_pair = (
+                    "; for one of a pair, ec2.create_volume(spec, ec2_pair.client)" if self.pair else ""
+                )
                 raise BadMarker(
                     f"{name} needs an instance to attach to: add @pytest.mark.ec2_instance(type) to the test"
+                    f"{of_a_pair}"
                 )
             zone = self.instance.zone
             if wanted.zone and zone and wanted.zone != zone:
@@ -68,22 +135,28 @@ def read_markers(markers: Mapping[str, Any]) -> Wanted:
     instance = volume = volumes = None
     if (mark := markers.get("ec2_instance")) is not None:
         instance = _instance(
-            _bind("ec2_instance", mark, ("type", "zone", "image", "user", "commands"), ("type",))
+            _bind("ec2_instance", mark, ("type", "zone", "image", "user", "commands", "limits"), ("type",))
         )
     if (mark := markers.get("ebs_volume")) is not None:
         volume = _volumes("ebs_volume", _bind("ebs_volume", mark, ("spec", "zone"), ("spec",)))
     if (mark := markers.get("ebs_volumes")) is not None:
         arguments = _bind("ebs_volumes", mark, ("spec", "count", "zone"), ("spec", "count"))
         volumes = _volumes("ebs_volumes", arguments)
-    return Wanted(instance, volume, volumes)
+    pair = None
+    if (mark := markers.get("ec2_pair")) is not None:
+        names = ("client_type", "server_type", "placement", "zones", "image", "user", "commands")
+        pair = PairWanted.of(**_bind("ec2_pair", mark, names, ("client_type",), by_position=2))
+    return Wanted(instance, volume, volumes, pair)
 
 
-def _bind(marker: str, mark: Any, names: tuple[str, ...], needed: Iterable[str]) -> dict[str, Any]:
-    """Bind a mark's arguments; only the first may be given by position."""
-    if len(mark.args) > 1:
+def _bind(
+    marker: str, mark: Any, names: tuple[str, ...], needed: Iterable[str], *, by_position: int = 1
+) -> dict[str, Any]:
+    """Bind a mark's arguments; only the first ones may be given by position."""
+    if len(mark.args) > by_position:
         raise BadMarker(
-            f"@pytest.mark.{marker} takes {names[0]} by position and the rest by name ({', '.join(names[1:])}); "
-            f"{len(mark.args)} were given by position"
+            f"@pytest.mark.{marker} takes {' and '.join(names[:by_position])} by position and the rest by name "
+            f"({', '.join(names[by_position:])}); {len(mark.args)} were given by position"
         )
     bound = dict(zip(names, mark.args, strict=False))
     for name, value in mark.kwargs.items():
@@ -103,22 +176,61 @@ def _bind(marker: str, mark: Any, names: tuple[str, ...], needed: Iterable[str])
 
 
 def _instance(arguments: dict[str, Any]) -> InstanceWanted:
-    if not isinstance(arguments["type"], str):
+    asked_by = "@pytest.mark.ec2_instance"
+    _check_type(asked_by, arguments["type"], "the type")
+    _check_texts(asked_by, **{name: arguments.get(name) for name in ("zone", "image", "user")})
+    commands = _checked_commands(asked_by, arguments.pop("commands", ()))
+    limits = arguments.get("limits")
+    if limits is not None and not isinstance(limits, RecordedLimits):
         raise BadMarker(
-            f"@pytest.mark.ec2_instance: the type must be a name such as 'c5.18xlarge', not {arguments['type']!r}"
+            f"{asked_by}: limits must be made by recorded_limits from pytest_cloudbench, such as "
+            f"recorded_limits(ebs_iops=64_000, source='...'), not {limits!r}"
         )
-    for name in ("zone", "image", "user"):
-        if not isinstance(arguments.get(name), str | None):
-            raise BadMarker(f"@pytest.mark.ec2_instance: {name} must be a text, not {arguments[name]!r}")
-    commands = arguments.pop("commands", ())
+    return InstanceWanted(**arguments, commands=commands)
+
+
+def _check_type(asked_by: str, value: object, what: str) -> None:
+    if not isinstance(value, str):
+        raise BadMarker(f"{asked_by}: {what} must be a name such as 'c5.18xlarge', not {value!r}")
+
+
+def _check_texts(asked_by: str, **arguments: object) -> None:
+    for name, value in arguments.items():
+        if not isinstance(value, str | None):
+            raise BadMarker(f"{asked_by}: {name} must be a text, not {value!r}")
+
+
+def _checked_commands(asked_by: str, commands: object) -> tuple[str, ...]:
     if isinstance(commands, str):
         commands = (commands,)
     if not isinstance(commands, Sequence) or not all(_is_command(each) for each in commands):
         raise BadMarker(
-            f"@pytest.mark.ec2_instance: commands must be a list of shell lines such as ['dnf -y install gcc'], "
+            f"{asked_by}: commands must be a list of shell lines such as ['dnf -y install gcc'], "
             f"not {commands!r}"
         )
-    return InstanceWanted(**arguments, commands=tuple(commands))
+    return tuple(commands)
+
+
+def _is_cluster(asked_by: str, placement: object) -> bool:
+    if placement is None:
+        return False
+    if placement == "cluster":
+        return True
+    raise BadMarker(
+        f"{asked_by}: placement must be 'cluster', for both in one cluster placement group, or None for none; "
+        f"not {placement!r}"
+    )
+
+
+def _zone_pair(asked_by: str, zones: object) -> tuple[str, str] | None:
+    if zones is None:
+        return None
+    if isinstance(zones, list | tuple) and len(zones) == 2 and all(isinstance(z, str) and z for z in zones):
+        return zones[0], zones[1]
+    raise BadMarker(
+        f"{asked_by}: zones must be a pair of availability zones, the client's and the server's, such as "
+        f"('us-east-1a', 'us-east-1b'); not {zones!r}"
+    )
 
 
 def _is_command(value: object) -> bool:

@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import dataclasses
 from typing import TYPE_CHECKING, Literal
 
 from pytest_cloudbench.promises.ceilings import Ceiling
 from pytest_cloudbench.promises.envelope import Envelope, storage_envelope
 from pytest_cloudbench.promises.quantities import Size
 from pytest_cloudbench.promises.volumes import VolumeSpec, volume_ceilings
+from pytest_cloudbench.topology.disks import Disk, DiskGroup
+from pytest_cloudbench.topology.snapshots import Snapshot
+from pytest_cloudbench.topology.storage_target import StorageInUse, StorageTarget
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from pytest_cloudbench.cloud.resources import CreatedVolume
-    from pytest_cloudbench.hosts.connection import HostConnection
     from pytest_cloudbench.hosts.devices import BlockDevice
-    from pytest_cloudbench.hosts.filesystems import MountedFilesystem
     from pytest_cloudbench.hosts.throttle_counters import CountersSnapshot
     from pytest_cloudbench.topology.instance import Instance
 
+_SYNC_S = 1800.0
 
-class _StorageTarget:
-    """What every target over volumes of one instance shares."""
 
-    instance: Instance
-    volumes: tuple[Volume, ...]
+class _OnVolumes(StorageTarget):
+    """What EBS promises of one volume, or of several together."""
 
     @property
-    def runner(self) -> HostConnection:
-        """The host the load runs on."""
-        return self.instance.host
+    def volumes(self) -> tuple[Volume, ...]:
+        """The volumes it consists of."""
+        raise NotImplementedError
 
     @property
     def iops(self) -> Ceiling:
@@ -54,11 +56,6 @@ class _StorageTarget:
             machine=self.instance.machine_limits(),
         )
 
-    def room(self) -> Size | None:
-        """How much more data the machine behind the volumes can hold; None where no such limit is known."""
-        machine = self.instance.machine_limits()
-        return machine.room if machine is not None else None
-
     def counters(self) -> CountersSnapshot | None:
         """The throttle counters of the volumes now; None where the host gives none."""
         from pytest_cloudbench.hosts.throttle_counters import read_counters
@@ -66,17 +63,19 @@ class _StorageTarget:
         return read_counters(self.instance.host, [volume.device for volume in self.volumes])
 
 
-class Volume(_StorageTarget):
+class Volume(_OnVolumes, Disk):
     """An EBS volume attached to an instance; as a target of a workload it is the raw device."""
-
-    kind: Literal["block"] = "block"
 
     def __init__(self, instance: Instance, created: CreatedVolume) -> None:
         self.instance = instance
         self.created = created
-        self.volumes = (self,)
         self._device: BlockDevice | None = None
-        self._mounted: MountedVolume | None = None
+        self._attached = True
+
+    @property
+    def volumes(self) -> tuple[Volume, ...]:
+        """The one volume."""
+        return (self,)
 
     @property
     def id(self) -> str:
@@ -94,8 +93,18 @@ class Volume(_StorageTarget):
         return self.created.size
 
     @property
+    def from_snapshot(self) -> bool:
+        """Whether it was made from a snapshot, whose blocks are fetched when they are first read."""
+        return self.created.snapshot_id is not None
+
+    @property
     def device(self) -> BlockDevice:
-        """The device on the host, found by the volume's serial number, never by order or name."""
+        """The device on the host, found by the volume's serial number, never by order or name.
+
+        Raises StorageInUse while it is attached nowhere.
+        """
+        if not self._attached:
+            raise StorageInUse(f"{self.label} is attached to no instance: attach(instance) first")
         if self._device is None:
             from pytest_cloudbench.hosts.devices import find_device
 
@@ -105,150 +114,140 @@ class Volume(_StorageTarget):
         return self._device
 
     @property
-    def path(self) -> str:
-        """Path of the device on the host, such as "/dev/nvme1n1"."""
-        return self.device.path
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The one path."""
-        return (self.path,)
-
-    @property
     def label(self) -> str:
         """For messages: "io2 80 GiB/80,000 IOPS vol-0abc"."""
         return str(self.created)
 
-    def prove_writable(self) -> None:
-        """Raise NotOurs unless the device is proven to be this volume, unmounted and not the host's own."""
-        from pytest_cloudbench.hosts.devices import prove_ours
+    @property
+    def default_mount_point(self) -> str:
+        """A directory that carries its id."""
+        return f"/mnt/{self.id}"
 
-        prove_ours(self.instance.host, self.device)
+    def look_again(self) -> None:
+        """Forget where device and mount were: after a restart of the host both may be elsewhere or gone."""
+        super().look_again()
+        self._device = None
 
-    def mounted(
-        self,
-        filesystem: Literal["xfs", "ext4"] = "xfs",
-        *,
-        at: str | None = None,
-        owner: str | None = None,
-    ) -> MountedVolume:
-        """Make a file system on the volume, mount it, and return the directory as a target.
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """How it was initialised, if it was, and where it came from if that makes it slow."""
+        if not self.from_snapshot or self.initialisation is not None:
+            return super().conditions
+        return (
+            *super().conditions,
+            f"made from {self.created.snapshot_id} and not initialised: a block is slow when it is first read",
+        )
 
-        ``at`` is the mount point (default: a directory of its own under /mnt), ``owner`` who owns it
-        (default: the login user). Asked for again with the same arguments, the mounted one is returned.
-        Raises NotOurs before any write unless the device is proven to be this volume.
+    def snapshot(self) -> Snapshot:
+        """Make a snapshot of what it holds and wait until that is complete; it is removed when the test ends.
+
+        What was written to a file system that `mounted` mounted is brought to the volume first. What a program
+        writes meanwhile may be in it or not.
         """
-        from pytest_cloudbench.hosts.filesystems import mount_new
-
-        at = at or f"/mnt/{self.id}"
-        owner = owner or self.instance.launched.login_user
         if self._mounted is not None:
-            held = self._mounted.mount
-            if (held.filesystem, held.path, held.owner) == (filesystem, at, owner):
-                return self._mounted
+            self.instance.run(["sync", "-f", self._mounted.path], timeout_s=_SYNC_S)
+        return Snapshot(self.instance.create_snapshot(self))
+
+    def modify(
+        self,
+        type: str | None = None,
+        *,
+        size_gib: int | None = None,
+        iops: int | None = None,
+        throughput_mib: int | None = None,
+        until: Literal["optimizing", "completed"] = "completed",
+        timeout_s: float = 3600.0,
+    ) -> Self:
+        """Make it larger, faster or of another type, and wait until the modification is ``until``.
+
+        What is not named stays, except that another type starts from its own defaults. A device grows with its
+        volume, a file system on it does not by itself. "optimizing" is sooner and gives the size for certain, not
+        yet the figures. Raises InvalidSpec before any call, StorageInUse for the size of a part of a stripe,
+        CloudError for what the service refuses: four modifications in 24 hours, one before the last has completed.
+        """
+        if size_gib is not None:
+            self.check_alone("resized")
+        old = self.spec
+        same = type in (None, old.type)
+        spec = VolumeSpec.of(
+            type or old.type,
+            size_gib or old.size_gib,
+            iops or (old.requested_iops if same else None),
+            throughput_mib or (old.requested_throughput_mib if same else None),
+            old.counted_in,
+        )
+        size = self.size
+        self.created = self.instance.modify(self, spec, until=until, timeout_s=timeout_s)
+        if self._attached and self._device is not None and self.size != size:
+            self._take_new_size()
+        return self
+
+    def _take_new_size(self) -> None:
+        from pytest_cloudbench.hosts.devices import wait_for_size
+
+        held = self.device
+        self._device = dataclasses.replace(held, size=self.size)
+        wait_for_size(self.instance.host, self._device)
+        if self._mounted is not None:
+            self._mounted.mount = dataclasses.replace(self._mounted.mount, device=self._device)
+
+    def beside(self, *others: Volume) -> VolumeGroup:
+        """This volume and others of the same instance as one target, as `ebs_volumes` is one."""
+        return VolumeGroup([self, *others])
+
+    def detach(self, *, unmount: bool = False) -> Self:
+        """Take it off its instance, where it must be mounted nowhere; its data stays.
+
+        With ``unmount`` the file system that was mounted by `mounted` is unmounted first. Raises StorageInUse,
+        before the API is asked, while it is mounted, part of a stripe, held otherwise, or attached nowhere.
+        """
+        self.check_alone("detached")
+        device = self.device  # says so where it is attached nowhere
+        if unmount and self._mounted is not None:
             self._mounted.unmount()
-        mount = mount_new(self.instance.host, self.device, filesystem, at=at, owner=owner)
-        self._mounted = MountedVolume(self, mount)
-        return self._mounted
+        self._refuse_in_use(device)
+        self.created = self.instance.detach(self)
+        self._attached = False
+        self._device = self._mounted = None
+        return self
 
-    def forget_mount(self) -> None:
-        """Know that the file system is no longer mounted."""
-        self._mounted = None
+    def attach(self, instance: Instance) -> Self:
+        """Attach it to an instance of its zone after `detach`. A file system on it is mounted by `mounted`.
 
-    def __repr__(self) -> str:
-        return f"<{self.label} on {self.instance.type}>"
+        Raises StorageInUse while it is attached, ZoneMismatch, AttachmentLimit.
+        """
+        if self._attached:
+            raise StorageInUse(f"{self.label} is attached to {self.instance.launched}: detach() it first")
+        self.created = instance.attach(self)
+        self.instance = instance
+        self._attached = True
+        return self
 
+    def _refuse_in_use(self, device: BlockDevice) -> None:
+        from pytest_cloudbench.hosts.device_facts import inspect_device
 
-class MountedVolume(_StorageTarget):
-    """The directory where a volume's file system is mounted."""
-
-    kind: Literal["directory"] = "directory"
-
-    def __init__(self, volume: Volume, mount: MountedFilesystem) -> None:
-        self.instance = volume.instance
-        self.volume = volume
-        self.volumes = (volume,)
-        self.mount = mount
-
-    @property
-    def path(self) -> str:
-        """The mount point."""
-        return self.mount.path
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The one path."""
-        return (self.path,)
-
-    @property
-    def size(self) -> Size:
-        """Size of the volume below."""
-        return self.volume.size
-
-    @property
-    def label(self) -> str:
-        """For messages: "xfs on io2 80 GiB/80,000 IOPS vol-0abc"."""
-        return f"{self.mount.filesystem} on {self.volume.label}"
-
-    def prove_writable(self) -> None:
-        """Raise NotOurs unless this directory is the mount of our own volume."""
-        from pytest_cloudbench.hosts.filesystems import prove_mounted
-
-        prove_mounted(self.instance.host, self.mount)
-
-    def unmount(self) -> None:
-        """Unmount the file system; the data stays on the volume."""
-        from pytest_cloudbench.hosts.filesystems import unmount
-
-        unmount(self.instance.host, self.mount)
-        self.volume.forget_mount()
-
-    def __repr__(self) -> str:
-        return f"<{self.label} at {self.path}>"
+        facts = inspect_device(self.instance.host, device.path)
+        where = self.instance.launched
+        if facts.mounts:
+            raise StorageInUse(
+                f"{self.label} is mounted on {', '.join(facts.mounts)} of {where} and is not detached: unmount it "
+                "first, or say detach(unmount=True)"
+            )
+        if facts.used_by:
+            raise StorageInUse(
+                f"{self.label} is in use by {', '.join(facts.used_by)} on {where}: it is not detached"
+            )
 
 
-class VolumeGroup(_StorageTarget):
+class VolumeGroup(_OnVolumes, DiskGroup[Volume]):
     """Several volumes of one instance, side by side; as a target, all their devices at once."""
 
-    kind: Literal["block"] = "block"
-
-    def __init__(self, volumes: Sequence[Volume]) -> None:
-        self.volumes = tuple(volumes)
-        self.instance = self.volumes[0].instance
-
-    def __getitem__(self, index: int) -> Volume:
-        return self.volumes[index]
-
-    def __len__(self) -> int:
-        return len(self.volumes)
-
-    def __iter__(self) -> Iterator[Volume]:
-        return iter(self.volumes)
-
     @property
-    def path(self) -> str:
-        """The first device's path."""
-        return self.volumes[0].path
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The paths of all devices, in the order of the volumes."""
-        return tuple(volume.path for volume in self.volumes)
-
-    @property
-    def size(self) -> Size:
-        """Size of all volumes together."""
-        return Size(sum(volume.size.bytes for volume in self.volumes))
+    def volumes(self) -> tuple[Volume, ...]:
+        """Its volumes, in order."""
+        return self.disks
 
     @property
     def label(self) -> str:
         """For messages: "5 x gp3 ..."."""
         return f"{len(self)} x {self.volumes[0].spec}"
-
-    def prove_writable(self) -> None:
-        """Raise NotOurs unless every device is proven to be its volume."""
-        for volume in self.volumes:
-            volume.prove_writable()
-
-    def __repr__(self) -> str:
-        return f"<{self.label} on {self.instance.type}>"

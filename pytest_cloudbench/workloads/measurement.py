@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pytest_cloudbench.promises.envelope import Ceiling, Envelope
+from pytest_cloudbench.promises.envelope import Envelope
 from pytest_cloudbench.promises.quantities import Iops, Rate, Size, Throughput
+from pytest_cloudbench.verdicts.little import InFlight, in_flight
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.verdicts.throttling import ThrottleDelta
 from pytest_cloudbench.verdicts.verdict import Verdict
+from pytest_cloudbench.workloads.fio.depth import keeps_depth
+from pytest_cloudbench.workloads.judged import Judged
 
 
 @dataclass(frozen=True)
 class Latency:
-    """Latency of single I/Os, in seconds. A percentile the tool did not give is None."""
+    """Latency of single I/Os, in seconds. A percentile the tool did not give is None.
+
+    That of a measurement, or of its reads or writes, can be judged: `run.latency.at_most(p99="5 ms")`.
+    """
 
     mean_s: float
     min_s: float
@@ -25,6 +31,38 @@ class Latency:
     p95_s: float | None = None
     p99_s: float | None = None
     p999_s: float | None = None
+
+    def at_most(
+        self,
+        *,
+        mean: str | float | None = None,
+        p50: str | float | None = None,
+        p95: str | float | None = None,
+        p99: str | float | None = None,
+        p999: str | float | None = None,
+        max: str | float | None = None,
+        **others: str | float,
+    ) -> Verdict:
+        """Did I/Os take no longer than this: texts such as "5 ms", or seconds?
+
+        Raises ValueError for a percentile that was not measured, LookupError for a latency of no measurement.
+        """
+        from pytest_cloudbench.verdicts.latency_limits import latency_at_most
+
+        judged: tuple[Measurement, str] | None = getattr(self, "_judged_in", None)
+        if judged is None:
+            raise LookupError(
+                "this latency belongs to no measurement, so nothing says what it was measured under"
+            )
+        run, of = judged
+        limits = {"mean": mean, "p50": p50, "p95": p95, "p99": p99, "p999": p999, "max": max, **others}
+        return run._told(latency_at_most(run, self, limits, of=of))
+
+    def judged_in(self, run: Measurement, of: str = "") -> Latency:
+        """The same latency as that of a measurement; `of` is "reads" or "writes" where only these are meant."""
+        own = replace(self)
+        object.__setattr__(own, "_judged_in", (run, of))
+        return own
 
     def to_dict(self) -> dict[str, float | None]:
         """Plain values; the keys carry the unit."""
@@ -81,8 +119,10 @@ class DirectionSeries:
 class Series:
     """One-second samples, all jobs together; the ramp is not in it, nor an unfinished last second.
 
-    `seconds` holds the end of each sample, counted from the end of the ramp: 1.0, 2.0, ...
-    `latency_s` is the mean over the I/Os of that second; None where there was none.
+    `seconds` holds the end of each sample, counted from the end of the ramp: 1.0, 2.0, ... Under compressed
+    time they are seconds of the test, and samples of a long run are shorter than a real second.
+    `latency_s` is the mean over the I/Os of that sample; None where there was none. `percentiles_s` holds, by
+    name ("p50", "p95", "p99", "p999"), the percentiles of each sample, where the workload kept histograms.
     """
 
     seconds: tuple[float, ...] = ()
@@ -91,6 +131,7 @@ class Series:
     latency_s: tuple[float | None, ...] = ()
     read: DirectionSeries | None = None
     write: DirectionSeries | None = None
+    percentiles_s: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict, hash=False)
 
     def __len__(self) -> int:
         return len(self.seconds)
@@ -104,11 +145,12 @@ class Series:
             "latency_s": list(self.latency_s),
             "read": self.read.to_dict() if self.read else None,
             "write": self.write.to_dict() if self.write else None,
+            "percentiles_s": {name: list(values) for name, values in self.percentiles_s.items()},
         }
 
 
 @dataclass(frozen=True, repr=False)
-class Measurement:
+class Measurement(Judged):
     """What one run of a workload gave.
 
     `iops` and `throughput_mib` (MiB/s) are means over the run time, reads and writes together, as the
@@ -116,6 +158,8 @@ class Measurement:
     jobs), `outstanding_mean` what was really in flight by Little's law: far apart, the run is suspect.
     `rate_asked` is the limit that the workload set on itself, if any. `asked` holds the workload's own
     parameters, `raw` the tool's own output files by name. `on_verdict` is told of every verdict.
+    `runtime_s` and the series count seconds of the test, `time_compression` of which pass in a real one;
+    latencies and rates are real.
     """
 
     workload: str
@@ -138,10 +182,19 @@ class Measurement:
     counters: ThrottleDelta | None = None
     generator: GeneratorLoad | None = None
     rate_asked: Rate | None = None
+    time_compression: float = 1.0
     conditions: tuple[str, ...] = ()
     asked: dict[str, Any] = field(default_factory=dict)
     raw: dict[str, bytes] = field(default_factory=dict)
     on_verdict: Callable[[Verdict], None] | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        for name, of in (("read", "reads"), ("write", "writes")):
+            way: Direction | None = getattr(self, name)
+            if way is not None and way.latency is not None:
+                object.__setattr__(self, name, replace(way, latency=way.latency.judged_in(self, of)))
+        if self.latency is not None:
+            object.__setattr__(self, "latency", self.latency.judged_in(self))
 
     @property
     def latency_mean_s(self) -> float:
@@ -153,28 +206,18 @@ class Measurement:
         """I/Os in flight on average, by Little's law: IOPS times mean latency."""
         return self.iops * self.latency.mean_s if self.latency else None
 
-    def reaches(
-        self,
-        target: Ceiling | Iops | Throughput | str,
-        *,
-        within: float = 0.10,
-        share: float | None = None,
-    ) -> Verdict:
-        """Was `target` reached, but for the fraction `within`? With `share`, in that share of the seconds."""
-        from pytest_cloudbench.verdicts.reaches import reaches
+    @property
+    def keeps_outstanding(self) -> bool:
+        """Whether the load, by its own parameters, keeps `outstanding_asked` in flight at all times."""
+        return self.rate_asked is None and keeps_depth(self.asked)
 
-        return self._told(reaches(self, target, within=within, share=share))
+    @property
+    def consistency(self) -> InFlight | None:
+        """I/Os in flight as asked and as Little's law finds them; None where the latency is not known.
 
-    def capped_by(self, ceiling: Ceiling, *, within: float = 0.05) -> Verdict:
-        """Does the measurement sit at `ceiling`, neither below nor above, for no other reason?"""
-        from pytest_cloudbench.verdicts.capped_by import capped_by
-
-        return self._told(capped_by(self, ceiling, within=within))
-
-    def _told(self, verdict: Verdict) -> Verdict:
-        if self.on_verdict is not None:
-            self.on_verdict(verdict)
-        return verdict
+        Far apart, the measurement is wrong and every verdict on it inconclusive.
+        """
+        return in_flight(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for reports and JSON; the keys carry the unit. Raw files are named, not held."""
@@ -191,7 +234,9 @@ class Measurement:
             "sequential": self.sequential,
             "outstanding_asked": self.outstanding_asked,
             "outstanding_mean": self.outstanding_mean,
+            "consistent": self.consistency.consistent if self.consistency else None,
             "runtime_s": self.runtime_s,
+            "time_compression": self.time_compression,
             "command": self.command,
             "tool_version": self.tool_version,
             "host": self.host,

@@ -1,37 +1,59 @@
-"""What a workload is aimed at: a block device, several of them, or a directory, on one host."""
+"""What a workload is aimed at: a block device, several of them, a directory or one file, on one host."""
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from pytest_cloudbench.promises.envelope import Envelope
 from pytest_cloudbench.promises.quantities import Size
 from pytest_cloudbench.verdicts.throttling import ThrottleDelta
 from pytest_cloudbench.workloads.runner import Runner
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 
 class CountersSnapshot(Protocol):
     """The throttle counters of a target's devices at one moment."""
 
-    def since(self, earlier: CountersSnapshot) -> ThrottleDelta:
+    def since(self, earlier: Self) -> ThrottleDelta:
         """What the counters gained since `earlier`."""
         ...
 
 
 class Target(Protocol):
-    """Where the load goes. `path` is the first of `paths`; a directory target has exactly one."""
+    """Where the load goes. `path` is the first of `paths`; a directory or a file has exactly one.
+
+    A file is there in full before the load begins and is read and written in place.
+    """
 
     @property
     def runner(self) -> Runner: ...
     @property
-    def kind(self) -> Literal["block", "directory"]: ...
+    def kind(self) -> Literal["block", "directory", "file"]: ...
     @property
     def path(self) -> str: ...
     @property
     def paths(self) -> tuple[str, ...]: ...
     @property
     def size(self) -> Size:
-        """Size of all its devices together."""
+        """Size of all its devices together, or of the file."""
+        ...
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Sentences about how the target came to be that belong into every measurement on it."""
+        ...
+
+    @property
+    def data_of_device(self) -> Size | None:
+        """On a directory that stands for a device (a stripe by btrfs): how much data takes the device's place,
+        over all files together, for a job that names no size. None on every other target."""
+        ...
+
+    @property
+    def time_compression(self) -> float:
+        """How many times faster than the clock the region lets burst credits go; 1.0 where it does not."""
         ...
 
     @property

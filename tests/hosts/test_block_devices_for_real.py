@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from pytest_cloudbench.hosts.connection import HostConnection
-from pytest_cloudbench.hosts.devices import BlockDevice, inspect_device, prove_ours
+from pytest_cloudbench.hosts.device_facts import inspect_device
+from pytest_cloudbench.hosts.devices import BlockDevice, prove_ours
 from pytest_cloudbench.hosts.errors import FilesystemError, NotOurs
 from pytest_cloudbench.hosts.filesystems import make_filesystem, mount, mount_new, prove_mounted, unmount
 from pytest_cloudbench.promises.quantities import Size
@@ -56,7 +57,7 @@ def test_a_device_is_seen_as_it_is(host: HostConnection, loop: str) -> None:
     assert (facts.mounts, facts.used_by, facts.is_partition, facts.read_only) == ((), (), False, False)
 
 
-@pytest.mark.parametrize("kind", ["xfs", "ext4"])
+@pytest.mark.parametrize("kind", ["xfs", "ext4", "btrfs"])
 def test_a_file_system_is_made_mounted_proven_and_unmounted(
     host: HostConnection, volume: BlockDevice, tmp_path: Path, kind: str
 ) -> None:
@@ -81,17 +82,104 @@ def test_a_file_system_is_made_mounted_proven_and_unmounted(
 
 def test_a_file_system_of_somebody_else_is_not_formatted(host: HostConnection, volume: BlockDevice) -> None:
     subprocess.run(["mkfs.ext4", "-q", volume.path], check=True)
-    with pytest.raises(FilesystemError, match=r"carries ext4 already, not made in this run"):
-        make_filesystem(host, volume, "xfs")
-    make_filesystem(host, volume, "xfs", force=True)
-    make_filesystem(host, volume, "ext4")
+    for kind in ("xfs", "ext4"):
+        with pytest.raises(FilesystemError, match=r"carries ext4: making .* without overwrite=True"):
+            make_filesystem(host, volume, kind)
+    with pytest.raises(FilesystemError, match=r"carries ext4: making ext4"):
+        mount_new(host, volume, "ext4", at="/mnt/never")
+    make_filesystem(host, volume, "xfs", overwrite=True)
+    with pytest.raises(FilesystemError, match=r"carries xfs, made in this run: making ext4"):
+        make_filesystem(host, volume, "ext4")
+
+
+def test_a_file_system_of_this_run_is_mounted_again_with_its_data(
+    host: HostConnection, volume: BlockDevice, tmp_path: Path
+) -> None:
+    first = mount_new(host, volume, "xfs", at=str(tmp_path / "one"))
+    assert not first.reused
+    (tmp_path / "one" / "kept").write_text("data")
+    unmount(host, first)
+    again = mount_new(host, volume, "xfs", at=str(tmp_path / "two"))
+    assert again.reused
+    assert (tmp_path / "two" / "kept").read_text() == "data"
+    unmount(host, again)
+    with pytest.raises(FilesystemError, match="carries xfs, made in this run: making ext4 would destroy it"):
+        mount_new(host, volume, "ext4", at=str(tmp_path / "two"))
+    anew = mount_new(host, volume, "xfs", at=str(tmp_path / "two"), overwrite=True)
+    assert not anew.reused
+    assert list((tmp_path / "two").iterdir()) == []
+
+
+@pytest.mark.parametrize("words", ["a member of an md array", "an LVM physical volume"])
+def test_members_of_arrays_are_not_overwritten(host: HostConnection, volume: BlockDevice, words: str) -> None:
+    of_md = words.endswith("md array")
+    with Path(volume.path).open("r+b") as device:
+        device.seek(4096 if of_md else 512)
+        device.write(_md_superblock() if of_md else _lvm_label())
+    with pytest.raises(FilesystemError, match=words):
+        make_filesystem(host, volume)
+    make_filesystem(host, volume, overwrite=True)
+
+
+def test_signatures_that_contradict_each_other_are_not_overwritten(
+    host: HostConnection, volume: BlockDevice
+) -> None:
+    subprocess.run(["mkfs.xfs", "-q", "-f", volume.path], check=True)
+    with Path(volume.path).open("r+b") as device:
+        device.seek(4096)
+        device.write(_md_superblock())
+        device.seek(512)
+        device.write(_lvm_label())
+    with pytest.raises(FilesystemError, match="carries"):
+        make_filesystem(host, volume)
+    make_filesystem(host, volume, "ext4", overwrite=True)
+    assert subprocess.run(
+        ["wipefs", "--noheadings", "--output", "TYPE", volume.path],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split() == ["ext4"]
+
+
+def _md_superblock() -> bytes:
+    """Version 1.2, as mdadm writes it: magic, checksum and the offset of the superblock itself (8 sectors)."""
+    block = bytearray(256)
+    block[0:4] = bytes.fromhex("fc4e2ba9")
+    block[4:8] = (1).to_bytes(4, "little")
+    block[16:32] = bytes(range(16))
+    block[144:152] = (8).to_bytes(8, "little")
+    words = [int.from_bytes(block[at : at + 4], "little") for at in range(0, 256, 4)]
+    total = sum(words)
+    block[216:220] = ((total & 0xFFFFFFFF) + (total >> 32) & 0xFFFFFFFF).to_bytes(4, "little")
+    return bytes(block)
+
+
+def _lvm_label() -> bytes:
+    """A label in sector 1, as pvcreate writes it, with its checksum."""
+    label = bytearray(512)
+    label[0:8] = b"LABELONE"
+    label[8:16] = (1).to_bytes(8, "little")
+    label[20:24] = (32).to_bytes(4, "little")
+    label[24:32] = b"LVM2 001"
+    label[32:64] = b"0123456789abcdefghijklmnopqrstuv"
+    label[16:20] = _lvm_checksum(bytes(label[20:]))
+    return bytes(label)
+
+
+def _lvm_checksum(data: bytes) -> bytes:
+    checksum = 0xF597A6CF
+    for byte in data:
+        checksum ^= byte
+        for _ in range(8):
+            checksum = (checksum >> 1) ^ (0xEDB88320 if checksum & 1 else 0)
+    return checksum.to_bytes(4, "little")
 
 
 def test_a_partition_table_is_not_overwritten(host: HostConnection, volume: BlockDevice) -> None:
     entry = bytes([0, 0, 2, 0, 0x83, 0, 0, 0]) + (2048).to_bytes(4, "little") + (4096).to_bytes(4, "little")
     with Path(volume.path).open("r+b") as device:
         device.write((b"\0" * 446 + entry).ljust(510, b"\0") + b"\x55\xaa")
-    with pytest.raises(FilesystemError, match="carries dos partition table already"):
+    with pytest.raises(FilesystemError, match="carries a dos partition table: making xfs"):
         make_filesystem(host, volume)
 
 
@@ -107,7 +195,7 @@ def test_a_device_not_ours_is_not_formatted(host: HostConnection, loop: str) -> 
 def test_an_unknown_kind_and_a_full_directory_are_refused(
     host: HostConnection, volume: BlockDevice, tmp_path: Path
 ) -> None:
-    with pytest.raises(FilesystemError, match="'ntfs' is not made here: xfs or ext4"):
+    with pytest.raises(FilesystemError, match="'ntfs' is not made here: xfs, ext4 or btrfs"):
         make_filesystem(host, volume, "ntfs")
     with pytest.raises(FilesystemError, match="no file system to mount"):
         mount(host, volume, at=str(tmp_path / "new"))
@@ -115,6 +203,8 @@ def test_an_unknown_kind_and_a_full_directory_are_refused(
     (tmp_path / "something").write_text("x")
     with pytest.raises(FilesystemError, match="not an empty directory"):
         mount(host, volume, at=str(tmp_path))
+    with pytest.raises(FilesystemError, match="/proc is the mount point of proc already"):
+        mount(host, volume, at="/proc")
     with pytest.raises(FilesystemError, match="absolute path"):
         mount(host, volume, at="mnt")
 

@@ -4,7 +4,8 @@ import pytest
 
 from pytest_cloudbench.hosts import devices
 from pytest_cloudbench.hosts.connection import HostConnection
-from pytest_cloudbench.hosts.devices import BlockDevice, DeviceFacts, find_device, inspect_device, prove_ours
+from pytest_cloudbench.hosts.device_facts import DeviceFacts, inspect_device
+from pytest_cloudbench.hosts.devices import BlockDevice, find_device, prove_ours
 from pytest_cloudbench.hosts.errors import DeviceNotFound, NotOurs
 from pytest_cloudbench.promises.quantities import Size
 
@@ -23,7 +24,7 @@ def prove(host: HostConnection, monkeypatch: pytest.MonkeyPatch):
     """Proves a device whose facts the test makes up."""
 
     def prove_facts(facts: DeviceFacts, device: BlockDevice, **options: str) -> DeviceFacts:
-        monkeypatch.setattr(devices, "inspect_device", lambda *_: facts)
+        monkeypatch.setattr(devices, "inspect_devices", lambda *_: [facts])
         return prove_ours(host, device, **options)
 
     return prove_facts
@@ -115,3 +116,47 @@ def test_a_volume_that_is_not_attached_is_not_found(host: HostConnection) -> Non
 def test_odd_volume_ids_are_refused(host: HostConnection, odd: str) -> None:
     with pytest.raises(ValueError, match="no volume id"):
         find_device(host, odd, size=_SIZE)
+
+
+_STORE_LINK = "nvme-Amazon_EC2_NVMe_Instance_Storage_AWS0123456789ABCDEF0"
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        {"serial": "AWS0123456789ABCDEF0", "model": "Amazon EC2 NVMe Instance Storage"},
+        {"serial": None, "links": (f"{_STORE_LINK}-ns-1", f"{_STORE_LINK}_1", _STORE_LINK)},
+    ],
+)
+def test_a_local_disk_is_told_by_its_serial(prove, says) -> None:
+    facts = _facts(**says)
+    assert facts.instance_store_serial == "AWS0123456789ABCDEF0"
+    prove(facts, BlockDevice("/dev/nvme1n1", _SIZE, serial="AWS0123456789ABCDEF0"))
+    prove(facts, BlockDevice("/dev/nvme1n1", _SIZE))
+    with pytest.raises(NotOurs, match="says it is AWS0123456789ABCDEF0: the instance has other local disks"):
+        prove(facts, BlockDevice("/dev/nvme1n1", _SIZE, serial="AWSOTHER"))
+
+
+def test_local_disks_are_waited_for_and_counted(host: HostConnection, monkeypatch) -> None:
+    one = BlockDevice("/dev/nvme1n1", _SIZE, serial="AWS1")
+    shown = iter([[], [one]])
+    monkeypatch.setattr(devices, "instance_store_devices", lambda _: next(shown))
+    assert devices.find_instance_store(host, 1) == [one]
+    monkeypatch.setattr(devices, "instance_store_devices", lambda _: [one, one])
+    with pytest.raises(DeviceNotFound, match=r"shows 2 disks of an instance store .* says 1"):
+        devices.find_instance_store(host, 1)
+    monkeypatch.setattr(devices, "instance_store_devices", lambda _: [])
+    with pytest.raises(
+        DeviceNotFound, match="shows 0 disks of an instance store, DescribeInstanceTypes says 1"
+    ):
+        devices.find_instance_store(host, 1, timeout_s=0.0)
+
+
+def test_a_device_that_grows_is_waited_for(host: HostConnection, monkeypatch) -> None:
+    sizes = iter([1 << 30, 1 << 31])
+    monkeypatch.setattr(devices, "inspect_device", lambda *_: _facts(size_bytes=next(sizes)))
+    grown = BlockDevice("/dev/nvme1n1", Size(1 << 31), _VOLUME)
+    devices.wait_for_size(host, grown)
+    monkeypatch.setattr(devices, "inspect_device", lambda *_: _facts())
+    with pytest.raises(DeviceNotFound, match="still has 1,073,741,824 bytes after 0 s"):
+        devices.wait_for_size(host, grown, timeout_s=0.0)

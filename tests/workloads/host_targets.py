@@ -16,11 +16,14 @@ class HostTarget:
     """What the topology gives workloads, without a cloud behind it."""
 
     runner: HostConnection
-    kind: Literal["block", "directory"]
+    kind: Literal["block", "directory", "file"]
     paths: tuple[str, ...]
     prove: Callable[[], None] = lambda: None
     label: str = "test target"
     has_room_for: Size | None = None
+    conditions: tuple[str, ...] = ()
+    data_of_device: Size | None = None
+    time_compression: float = 1.0
 
     @property
     def size(self) -> Size:

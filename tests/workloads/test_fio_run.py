@@ -98,7 +98,7 @@ def test_a_run_is_read_into_a_measurement(directory: HostTarget) -> None:
     assert mean == pytest.approx(300, rel=0.03)
 
     plain = json.loads(json.dumps(measurement.to_dict()))
-    assert plain["asked"]["rate_iops_total"] == 3000
+    assert plain["asked"]["rate_iops_total"] == 300
     assert plain["raw_files"] == sorted(measurement.raw)
     observation: Observation = measurement
     assert observation.latency_mean_s == measurement.latency.mean_s

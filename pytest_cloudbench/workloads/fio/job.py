@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pytest_cloudbench.promises.quantities import Iops, Size, Throughput
+from pytest_cloudbench.workloads.fio.depth import effective_depth
 from pytest_cloudbench.workloads.fio.errors import BadFioJob
 from pytest_cloudbench.workloads.fio.options import check_passed_through, option_text
 from pytest_cloudbench.workloads.fio.rates import RateShare, share_rates
@@ -30,11 +31,12 @@ class FioJob:
     rw: read, write, randread, randwrite, rw or randrw.
     bs: the one block size. iodepth: I/Os in flight per job. numjobs: jobs per device.
     runtime, ramp_time: seconds; the ramp comes first and is not measured.
-    size: per job; needed on a file system, the whole device where it is left out on a device.
+    size: per job; needed in a directory, the whole device or file where it is left out on one.
     rwmixread: per cent of reads in a mixed pattern (fio's default is 50).
     rate_iops, rate: TOTAL arrival rate over all jobs, devices and both directions. (fio's own options
     of these names are per job and per direction; the division is done here.)
     rate_process: "linear" or "poisson". fsync: after how many writes.
+    sample_s: how many seconds one sample of the series lasts.
     options: any further fio option, checked against the fio on the host before the job starts.
 
     `FioJob.of(...)` takes what people write (bs="4k", rate="100m", further options as keywords).
@@ -54,6 +56,7 @@ class FioJob:
     rate: Throughput | None = None
     rate_process: str | None = None
     fsync: int | None = None
+    sample_s: float = 1.0
     name: str = "cloudbench"
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict, hash=False)
 
@@ -115,6 +118,7 @@ class FioJob:
             _whole("fsync", self.fsync, least=0)
         _seconds("runtime", self.runtime, least=1)
         _seconds("ramp_time", self.ramp_time, least=0)
+        _sample("sample_s", self.sample_s)
         if self.bs.bytes < 1:
             raise BadFioJob(f"bs={self.bs} is no block size")
         if self.size is not None and self.size.bytes < self.bs.bytes:
@@ -146,7 +150,7 @@ class FioJob:
 
     def outstanding(self, devices: int = 1) -> int:
         """I/Os that the job keeps in flight on that many devices together."""
-        return self.iodepth * self.numjobs * devices
+        return effective_depth(self.ioengine, self.iodepth) * self.numjobs * devices
 
     def sections(self, devices: int) -> list[RateShare]:
         """Jobs of equal rates, as fio must be told them, so that the rates add up to what was asked."""
@@ -158,13 +162,18 @@ class FioJob:
         )
 
     @property
+    def read_share(self) -> float:
+        """The share of its I/Os, 0 to 1, that are reads."""
+        return self._read_percent / 100
+
+    @property
     def _read_percent(self) -> int:
         if self.mixed:
             return 50 if self.rwmixread is None else self.rwmixread
         return 100 if self.reads else 0
 
     def to_argv(
-        self, kind: Literal["block", "directory"], paths: Sequence[str], *, fio: str = "fio"
+        self, kind: Literal["block", "directory", "file"], paths: Sequence[str], *, fio: str = "fio"
     ) -> tuple[str, ...]:
         """The command line, to be run in an empty directory that receives the result and the logs.
 
@@ -175,7 +184,7 @@ class FioJob:
         argv += [f"--{name}={value}" for name, value in self._global_options(kind, paths).items()]
         devices = len(paths) if kind == "block" else 1
         shares = self.sections(devices)
-        if kind == "directory" or devices == 1:
+        if devices == 1:
             for number, share in enumerate(shares):
                 argv += self._section(self._section_name(number), share, share.jobs, None)
             return tuple(argv)
@@ -194,7 +203,7 @@ class FioJob:
                     shares[0] = dataclasses.replace(share, jobs=share.jobs - taken)
         return tuple(argv)
 
-    def command_text(self, kind: Literal["block", "directory"], paths: Sequence[str]) -> str:
+    def command_text(self, kind: Literal["block", "directory", "file"], paths: Sequence[str]) -> str:
         """The command as it would be typed."""
         return shlex.join(self.to_argv(kind, paths))
 
@@ -215,6 +224,7 @@ class FioJob:
             "rate_bytes_per_s_total": self.rate.bytes_per_second if self.rate else None,
             "rate_process": self.rate_process,
             "fsync": self.fsync,
+            "sample_s": self.sample_s,
             "options": {key: option_text(key, value) for key, value in self.options.items()},
         }
 
@@ -243,15 +253,15 @@ class FioJob:
             chosen["fsync"] = str(self.fsync)
         chosen.update((key, option_text(key, value)) for key, value in self.options.items())
         if kind == "directory":
-            chosen["directory"] = _escaped(paths[0])
+            chosen["directory"] = escaped_path(paths[0])
         else:
             chosen["allow_file_create"] = "0"
             if len(paths) == 1:
-                chosen["filename"] = _escaped(paths[0])
+                chosen["filename"] = escaped_path(paths[0])
         chosen |= {
             "group_reporting": "1",
             "lat_percentiles": "1",
-            "log_avg_msec": "1000",
+            "log_avg_msec": f"{self.sample_s * 1000:.0f}",
             "per_job_logs": "0",
             "write_iops_log": LOG_PREFIX,
             "write_bw_log": LOG_PREFIX,
@@ -262,7 +272,7 @@ class FioJob:
     def _section(self, name: str, share: RateShare, jobs: int, path: str | None) -> list[str]:
         section = [f"--name={name}", f"--numjobs={jobs}"]
         if path is not None:
-            section.append(f"--filename={_escaped(path)}")
+            section.append(f"--filename={escaped_path(path)}")
         if self.rate_iops is not None:
             section.append(f"--rate_iops={share.iops_text}")
         if self.rate is not None:
@@ -270,7 +280,8 @@ class FioJob:
         return section
 
 
-def _escaped(path: str) -> str:
+def escaped_path(path: str) -> str:
+    """A path as fio takes it, which reads a bare colon as the end of one."""
     return path.replace("\\", "\\\\").replace(":", "\\:")
 
 
@@ -305,3 +316,8 @@ def _whole(field_name: str, value: Any, *, least: int) -> None:
 def _seconds(field_name: str, value: Any, *, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value < least or value % 1:
         raise BadFioJob(f"{field_name}={value!r} is not a whole number of seconds of at least {least}")
+
+
+def _sample(field_name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.05 <= value <= 60:
+        raise BadFioJob(f"{field_name}={value!r} is no length of a sample: seconds from 0.05 to 60")

@@ -5,14 +5,13 @@ Only a region embedded on a machine knows such a limit: it keeps its volumes' da
 
 from __future__ import annotations
 
+from pytest_cloudbench.promises.envelope import Envelope
 from pytest_cloudbench.promises.quantities import Size
 from pytest_cloudbench.workloads.fio.errors import TargetError
 from pytest_cloudbench.workloads.fio.job import FioJob
 from pytest_cloudbench.workloads.fio.shared_layout import lay_out_shared
+from pytest_cloudbench.workloads.room_check import fits
 from pytest_cloudbench.workloads.target import Target
-
-_KEPT_FREE = 0.05
-"""Share of the room left for what file systems add of their own."""
 
 
 def make_room(target: Target, job: FioJob, to_lay_out: Size) -> tuple[str, ...]:
@@ -25,7 +24,7 @@ def make_room(target: Target, job: FioJob, to_lay_out: Size) -> tuple[str, ...]:
     if room is None:
         return ()
     more = _most_written(target, job, to_lay_out)
-    if more.bytes <= room.bytes * (1 - _KEPT_FREE):
+    if fits(room, more):
         return ()
     if target.kind == "directory" and job.size is not None and not job.writes:
         return (lay_out_shared(target, job, job.size),)
@@ -39,13 +38,19 @@ def make_room(target: Target, job: FioJob, to_lay_out: Size) -> tuple[str, ...]:
 def _most_written(target: Target, job: FioJob, to_lay_out: Size) -> Size:
     if target.kind == "directory":
         return to_lay_out
-    if not job.writes:
+    if target.kind == "file" or not job.writes:  # a file is there in full already
         return Size(0)
     reached = target.size
     if job.size is not None:
         reached = min(reached, job.size * job.numjobs * len(target.paths))
-    envelope = target.envelope(job.bs, sequential=job.sequential)
+    envelope = envelope_of(target, job)
     fastest = envelope.limit_throughput if envelope is not None else None
     if fastest is None:
         return reached
     return min(reached, Size(int(fastest.bytes_per_second * (job.runtime + job.ramp_time))))
+
+
+def envelope_of(target: Target, job: FioJob) -> Envelope | None:
+    """Every ceiling of this job on this target, its reads and writes in their proportion."""
+    envelope = target.envelope(job.bs, sequential=job.sequential)
+    return None if envelope is None else envelope.of_mix(job.read_share)

@@ -17,9 +17,9 @@ from pytest_cloudbench.workloads.fio.job import RESULT_FILE, FioJob
 from pytest_cloudbench.workloads.fio.options import HostFio, fio_of
 from pytest_cloudbench.workloads.fio.output import FioResult, parse_output
 from pytest_cloudbench.workloads.fio.progress import Progress, ProgressReader
-from pytest_cloudbench.workloads.fio.room import make_room
+from pytest_cloudbench.workloads.fio.room import envelope_of, make_room
 from pytest_cloudbench.workloads.fio.series_logs import LOGS, series_from_logs
-from pytest_cloudbench.workloads.fio.space import check_is_target, check_target
+from pytest_cloudbench.workloads.fio.space import as_on_device, check_is_target, check_target
 from pytest_cloudbench.workloads.measurement import Measurement
 from pytest_cloudbench.workloads.pace import Pace, paced
 from pytest_cloudbench.workloads.runner import Job
@@ -51,8 +51,10 @@ def run_fio(
     Interrupted (Ctrl-C), it ends fio on the host and raises the interrupt again.
     """
     check_is_target(target)
-    conditions: tuple[str, ...]
-    job, conditions = paced(job, pace, lays_out_files=target.kind == "directory")
+    job, sized = as_on_device(target, job)
+    lays_out_files = target.kind == "directory"
+    job, changed = paced(job, pace, lays_out_files=lays_out_files, factor=target.time_compression)
+    conditions = (*target.conditions, *sized, *changed)
     to_lay_out = check_target(target, job)
     fio = fio_of(target.runner)
     argv = job.to_argv(target.kind, target.paths, fio=fio.path)
@@ -190,22 +192,28 @@ def _measurement(
         read=result.read,
         write=result.write,
         latency=result.latency,
-        series=series_from_logs(files, runtime_s=result.runtime_s),
+        series=series_from_logs(
+            files,
+            runtime_s=result.runtime_s,
+            sample_s=job.sample_s,
+            compression=target.time_compression,
+        ),
         block_size=job.bs,
         sequential=job.sequential,
         outstanding_asked=job.outstanding(devices),
-        runtime_s=result.runtime_s,
+        runtime_s=result.runtime_s * target.time_compression,
         command=shlex.join(argv),
         tool_version=result.version,
         host=target.runner.label,
         target=target.label,
         started_at=started_at,
-        envelope=target.envelope(job.bs, sequential=job.sequential),
+        envelope=envelope_of(target, job),
         counters=counters,
         generator=GeneratorLoad(
             cpu_percent_busiest=busy, cpu_percent_total=busy * job.numjobs * devices, cpus=fio.host_cpus
         ),
         rate_asked=job.rate_iops or job.rate,
+        time_compression=target.time_compression,
         conditions=conditions,
         asked=job.asked(),
         raw=files,

@@ -1,5 +1,6 @@
-"""fio's per-second logs (log_avg_msec=1000, per_job_logs=0), summed over jobs into one-second samples.
+"""fio's logs (log_avg_msec=1000, per_job_logs=0), summed over jobs into one-second samples.
 
+Where samples are shorter or longer, the clock is stretched on reading, so that each lasts what is a second here.
 A line is "ms, value, direction, block size, offset"; values are IOPS, KiB/s and ns, and the clock starts
 when the ramp ends. With per_job_logs=0 the jobs' lines follow each other in one file, so a clock that goes
 back begins the next job. A job's intervals drift by some milliseconds; each value is therefore spread over
@@ -29,23 +30,26 @@ _Rates = dict[int, list[float]]
 """Per direction, the value of each second."""
 
 
-def series_from_logs(logs: dict[str, bytes], *, runtime_s: float) -> Series:
-    """The one-second series of a run from its three logs; empty when fio wrote none (runs under 2 s).
+def series_from_logs(
+    logs: dict[str, bytes], *, runtime_s: float, sample_s: float = 1.0, compression: float = 1.0
+) -> Series:
+    """The series of a run from its three logs; empty when fio wrote none (runs under 2 s).
 
-    The last second is left out when the run, or the jobs' last intervals, do not cover it.
+    The last sample is left out when the run, or the jobs' last intervals, do not cover it. `runtime_s` and
+    `sample_s` are real seconds, each of which stands for `compression` seconds of the test in the series.
     """
-    iops_lines = list(_jobs(logs.get(IOPS_LOG, b"")))
-    seconds = min(_covered_seconds(iops_lines), int(runtime_s + 0.05))
+    iops_lines = list(_jobs(logs.get(IOPS_LOG, b""), sample_s))
+    seconds = min(_covered_seconds(iops_lines), int(runtime_s / sample_s + 0.05))
     if seconds < 1:
         return Series()
     iops = _summed(iops_lines, seconds)
-    bandwidth = _summed(list(_jobs(logs.get(BANDWIDTH_LOG, b""))), seconds)
-    latency = _mean_latency(iops_lines, list(_jobs(logs.get(LATENCY_LOG, b""))), seconds)
+    bandwidth = _summed(list(_jobs(logs.get(BANDWIDTH_LOG, b""), sample_s)), seconds)
+    latency = _mean_latency(iops_lines, list(_jobs(logs.get(LATENCY_LOG, b""), sample_s)), seconds)
     ways = [way for way in (_READ, _WRITE) if any(iops.get(way, ()))]
     apart = {way: _direction(iops, bandwidth, latency, way, seconds) for way in ways}
     total_iops = [sum(iops[way][index] for way in ways) for index in range(seconds)]
     return Series(
-        seconds=tuple(float(index + 1) for index in range(seconds)),
+        seconds=tuple((index + 1) * sample_s * compression for index in range(seconds)),
         iops=tuple(Iops(value) for value in total_iops),
         throughput=tuple(
             Throughput(sum(apart[way].throughput[index].bytes_per_second for way in ways))
@@ -64,13 +68,13 @@ _Interval = tuple[float, float, float]
 """Begin and end in ms, value."""
 
 
-def _jobs(log: bytes) -> Iterator[dict[int, list[_Interval]]]:
+def _jobs(log: bytes, sample_s: float) -> Iterator[dict[int, list[_Interval]]]:
     """The intervals of each job by direction. Lines that are no log lines (a torn last one) are left out."""
     job: dict[int, list[_Interval]] = defaultdict(list)
     for line in log.decode("ascii", "replace").splitlines():
         fields = line.split(",")
         try:
-            end, value, way = float(fields[0]), float(fields[1]), int(fields[2])
+            end, value, way = float(fields[0]) / sample_s, float(fields[1]), int(fields[2])
         except (ValueError, IndexError):
             continue
         if not (math.isfinite(end) and math.isfinite(value) and way in (_READ, _WRITE)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from pytest_cloudbench.promises.quantities import Size
 from pytest_cloudbench.workloads.fio.errors import BadFioJob, TargetError
 from pytest_cloudbench.workloads.fio.job import FioJob
@@ -24,17 +26,39 @@ find "$1" -maxdepth 1 -type f -name "$2.*" -printf '%b\\n'
 find "$1" -maxdepth 1 -type f -name "$2-*.*" -printf '%b\\n'
 """
 
+_KINDS = {"block": "block device", "directory": "directory", "file": "regular file"}
 _KEPT_FREE = 0.02
 """Share of the free space that file systems need for themselves."""
 
 
 def check_is_target(given: object) -> None:
     """Raise BadFioJob for what is no target at all, such as a path: a path proves nothing about whose it is."""
-    if getattr(given, "kind", None) not in ("block", "directory"):
+    if getattr(given, "kind", None) not in _KINDS:
         raise BadFioJob(
             f"fio's target is a volume, several of them (ebs_volumes) or a mounted one (ebs_volume.mounted()), "
             f"not {given!r}"
         )
+
+
+def as_on_device(target: Target, job: FioJob) -> tuple[FioJob, tuple[str, ...]]:
+    """The job as it is run in a directory that stands for a device, and the sentence that says what changed.
+
+    It gets a size where it names none, and writes over data that is there: space that is merely reserved is
+    read without touching a disk, and one written here and there is read in pieces.
+    """
+    data = target.data_of_device
+    if data is None:
+        return job, ()
+    if job.writes:
+        job = dataclasses.replace(job, options={"overwrite": True, **job.options})
+    if job.size is not None:
+        return job, ()
+    blocks = max(1, data.bytes // job.numjobs // job.bs.bytes)
+    size = Size(blocks * job.bs.bytes)
+    files = "1 file" if job.numjobs == 1 else f"{job.numjobs} files"
+    return dataclasses.replace(job, size=size), (
+        f"no size= was given: {files} of {size} in place of a device, which {target.label} is not",
+    )
 
 
 def check_target(target: Target, job: FioJob) -> Size:
@@ -48,7 +72,9 @@ def check_target(target: Target, job: FioJob) -> Size:
         raise BadFioJob(
             f"size= is needed on a file system: {target.label} has no size of its own (size is per job)"
         )
-    wanted = "block device" if target.kind == "block" else "directory"
+    if target.kind == "file" and job.size is not None and job.size > target.size:
+        raise BadFioJob(f"size={job.size} is more than {target.label} has: leave size= out, or lay out more")
+    wanted = _KINDS[target.kind]
     said = target.runner.run(["sh", "-c", _LOOK, "sh", *target.paths], idempotent=True).stdout.splitlines()
     for path, found in zip(target.paths, said, strict=True):
         if found == "missing":
@@ -57,7 +83,7 @@ def check_target(target: Target, job: FioJob) -> Size:
             raise TargetError(f"{path} on {target.runner.label} is a {found}, not a {wanted}")
     # On a directory even a reading job first lays out its files, and where nothing is mounted any more it
     # would measure the disk below.
-    if target.kind == "directory" or job.writes:
+    if target.kind != "block" or job.writes:
         target.prove_writable()
     if target.kind == "directory" and job.size is not None:
         return _check_space(target.runner, target.path, job, job.size)

@@ -1,0 +1,213 @@
+"""Block devices as a host shows them at one moment: looked at by kernel number, so that no name can deceive."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_cloudbench.hosts.errors import DeviceNotFound
+from pytest_cloudbench.hosts.listener import operation
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.hosts.connection import HostConnection
+
+EBS_LINK = "nvme-Amazon_Elastic_Block_Store_"
+INSTANCE_STORE_LINK = "nvme-Amazon_EC2_NVMe_Instance_Storage_"
+INSTANCE_STORE_MODEL = "Amazon EC2 NVMe Instance Storage"
+
+_VOLUME_ID = re.compile(r"vol-?[0-9a-f]{8,32}\Z")
+
+# Plain sysfs and /proc, because a device node may be seen by lsblk under another name than the host gives it.
+_INSPECT = r"""
+# Not echo: some shells read backslashes in it.
+say() { printf '%s\n' "$1"; }
+number_of() { echo $((0x$(stat -L -c %t -- "$1"))):$((0x$(stat -L -c %T -- "$1"))); }
+newline='
+'
+# Where each link leads, line by line, in one command: an instance with many volumes has a hundred of them.
+leads=$(readlink -m -- /dev/disk/by-id/*)$newline
+for asked; do
+    path=$(readlink -f -- "$asked")
+    say "device=$asked"
+    say "path=$path"
+    if [ ! -e "$path" ]; then say "kind=missing"; continue; fi
+    if [ ! -b "$path" ]; then say "kind=$(stat -L -c %F -- "$path")"; continue; fi
+    say "kind=block"
+    number=$(number_of "$path")
+    say "number=$number"
+    sys=/sys/dev/block/$number
+    [ -r $sys/size ] && say "sectors=$(cat $sys/size)"
+    [ -r $sys/ro ] && say "ro=$(cat $sys/ro)"
+    [ -e $sys/partition ] && say "partition=1"
+    for each in $sys/device/serial $sys/serial; do
+        [ -r $each ] && say "serial=$(cat $each)" && break
+    done
+    [ -r $sys/device/model ] && say "model=$(cat $sys/device/model)"
+    for each in $sys/holders/*; do [ -e "$each" ] && say "holder=${each##*/}"; done
+    for each in $sys/slaves/*; do [ -e "$each" ] && say "member=$(cat "$each/dev")"; done
+    for each in $sys/*/partition; do [ -e "$each" ] && say "part=$(cat "${each%/partition}/dev")"; done
+    for each in /sys/fs/btrfs/*/devices/*; do
+        [ -r "$each/dev" ] && [ "$(cat "$each/dev")" = "$number" ] || continue
+        say "holder=btrfs"
+        for other in "${each%/*}"/*; do [ -r "$other/dev" ] && say "beside=$(cat "$other/dev")"; done
+    done
+    rest=$leads
+    for each in /dev/disk/by-id/*; do
+        [ "${rest%%"$newline"*}" = "$path" ] && say "link=${each##*/}"
+        rest=${rest#*"$newline"}
+    done
+done
+say "device="
+sed "s/^/mount=/" /proc/self/mountinfo
+# btrfs is mounted under a number of its own, and names one of its devices, by whatever name it was told.
+sed -n 's/.* - btrfs \([^ ]*\) .*/\1/p' /proc/self/mountinfo | sort -u | while read -r each; do
+    if [ -b "$each" ]; then say "source=$(number_of "$each") $each"
+    elif [ -r "/sys/class/block/${each##*/}/dev" ]; then
+        say "source=$(cat "/sys/class/block/${each##*/}/dev") $each"
+    fi
+done
+while read -r file rest; do [ -b "$file" ] && say "swap=$(readlink -f -- "$file")"; done < /proc/swaps
+exit 0
+"""
+
+
+@dataclass(frozen=True)
+class DeviceFacts:
+    """A block device as the host shows it at one moment.
+
+    `number` is the kernel's major:minor. `mounts` lists where it or a partition of it is mounted,
+    `used_by` what else holds it (device mapper, RAID, swap). `links` are its names in /dev/disk/by-id.
+    `members` are the numbers of the devices that it is made of, where it is an array.
+    """
+
+    path: str
+    number: str
+    size_bytes: int
+    serial: str | None = None
+    model: str | None = None
+    links: tuple[str, ...] = ()
+    mounts: tuple[str, ...] = ()
+    used_by: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
+    is_partition: bool = False
+    has_partitions: bool = False
+    read_only: bool = False
+
+    def is_volume(self, volume_id: str) -> bool:
+        """Does the device itself say that it is this EBS volume?"""
+        serial = volume_serial(volume_id)
+        return self.serial == serial or any(_link_names(link, EBS_LINK + serial) for link in self.links)
+
+    @property
+    def is_instance_store(self) -> bool:
+        """Does the device itself say that it is a local disk of the instance?"""
+        return self.model == INSTANCE_STORE_MODEL or any(
+            link.startswith(INSTANCE_STORE_LINK) for link in self.links
+        )
+
+    @property
+    def instance_store_serial(self) -> str | None:
+        """The serial of a local disk, from itself or from its links; None where it has none."""
+        if not self.is_instance_store:
+            return None
+        if self.serial:
+            return self.serial
+        named = [link.removeprefix(INSTANCE_STORE_LINK) for link in self.links if INSTANCE_STORE_LINK in link]
+        return min(named, key=len, default=None)
+
+    @property
+    def says_what_it_is(self) -> bool:
+        """Has it a serial or a by-id link of EC2 at all?"""
+        return bool(self.serial) or any(
+            link.startswith((EBS_LINK, INSTANCE_STORE_LINK)) for link in self.links
+        )
+
+
+def volume_serial(volume_id: str) -> str:
+    """The serial of a volume's device: its id without the dash. ValueError for what is no volume id."""
+    if not _VOLUME_ID.match(volume_id):
+        raise ValueError(f"{volume_id!r} is no volume id: vol- and hexadecimal digits")
+    return volume_id.replace("-", "")
+
+
+@operation
+def inspect_device(host: HostConnection, path: str) -> DeviceFacts:
+    """What `path` is on the host now. DeviceNotFound when it is missing or no block device."""
+    return inspect_devices(host, [path])[0]
+
+
+def inspect_devices(host: HostConnection, paths: Sequence[str]) -> list[DeviceFacts]:
+    """What each of `paths` is on the host now, all in one command. DeviceNotFound as for one."""
+    said = host.run(["sh", "-c", _INSPECT, "sh", *paths], idempotent=True).stdout
+    found: list[dict[str, list[str]]] = []
+    for line in said.splitlines():
+        key, _, value = line.partition("=")
+        if key == "device":
+            found.append({})
+        found[-1].setdefault(key, []).append(value.strip())
+    *each_device, surroundings = found
+    for path, facts in zip(paths, each_device, strict=True):
+        kind = _first(facts, "kind")
+        if kind == "missing":
+            raise DeviceNotFound(f"{path} does not exist on {host.label}")
+        if kind != "block":
+            raise DeviceNotFound(
+                f"{path} on {host.label} is a {kind or 'thing of unknown kind'}, not a block device"
+            )
+    return [_device_facts(facts, surroundings) for facts in each_device]
+
+
+def _device_facts(facts: dict[str, list[str]], surroundings: dict[str, list[str]]) -> DeviceFacts:
+    path = _first(facts, "path") or ""
+    number = _first(facts, "number") or ""
+    parts = facts.get("part", [])
+    links = tuple(facts.get("link", []))
+    numbers = {number, *parts}
+    sources = {path, *(f"/dev/disk/by-id/{link}" for link in links)}
+    for source in surroundings.get("source", []):
+        source_number, _, name = source.partition(" ")
+        if source_number in {number, *facts.get("beside", [])}:
+            sources.add(name)
+    mounts = []
+    for line in surroundings.get("mount", []):
+        # "id parent major:minor root mount-point options... - type source super-options"
+        before, _, after = line.partition(" - ")
+        fields, mounted = before.split(), after.split()
+        if len(fields) < 5 or len(mounted) < 2:
+            continue
+        if fields[2] in numbers or mounted[1] in sources:
+            mounts.append(_unescaped(fields[4]))
+    used_by = [
+        *facts.get("holder", []),
+        *("swap" for swap in surroundings.get("swap", []) if swap == path),
+    ]
+    return DeviceFacts(
+        path=path,
+        number=number,
+        size_bytes=int(_first(facts, "sectors") or 0) * 512,
+        serial=_first(facts, "serial") or None,
+        model=_first(facts, "model") or None,
+        links=links,
+        mounts=tuple(dict.fromkeys(mounts)),
+        used_by=tuple(dict.fromkeys(used_by)),
+        members=tuple(facts.get("member", [])),
+        is_partition=bool(facts.get("partition")),
+        has_partitions=bool(parts),
+        read_only=_first(facts, "ro") == "1",
+    )
+
+
+def _link_names(link: str, wanted: str) -> bool:
+    return link in (wanted, f"{wanted}_1", f"{wanted}-ns-1")
+
+
+def _first(facts: dict[str, list[str]], key: str) -> str | None:
+    values = facts.get(key)
+    return values[0] if values else None
+
+
+def _unescaped(text: str) -> str:
+    """mountinfo writes blanks and the like as \\040."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)

@@ -1,0 +1,112 @@
+"""Allowance counters of an instance's network interface, as EC2's driver (ENA) shows them in `ethtool -S`.
+
+Each counts packets that were queued or dropped because one of the instance's allowances was exceeded: its
+bandwidth in and out, packets per second, tracked connections, and traffic to link-local services.
+Source: the EC2 user guide, "Monitor network performance for your Amazon EC2 instance".
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from pytest_cloudbench.hosts.errors import CommandFailed, HostError, ToolMissing
+from pytest_cloudbench.hosts.listener import operation
+from pytest_cloudbench.verdicts.allowances import AllowanceDelta
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.hosts.connection import HostConnection
+
+COUNTERS = {
+    "bw_in_exceeded": "bw_in_allowance_exceeded",
+    "bw_out_exceeded": "bw_out_allowance_exceeded",
+    "pps_exceeded": "pps_allowance_exceeded",
+    "conntrack_exceeded": "conntrack_allowance_exceeded",
+    "linklocal_exceeded": "linklocal_allowance_exceeded",
+}
+"""What we call each counter, and what the driver calls it."""
+
+_ALWAYS_THERE = ("bw_in_exceeded", "bw_out_exceeded")
+"""Later drivers added the others; one that has not even these is no driver of EC2's."""
+
+_READ_LIMIT_S = 20.0
+_READ = (
+    'tool=$1; found=$(ip -o addr show to "$2") || exit 1; found=${found#*: }; name=${found%% *}; '
+    '[ -n "$name" ] || { echo "no interface carries $2" >&2; exit 1; }; exec "$tool" -S "${name%%@*}"'
+)
+
+
+class NoAllowanceCounters(ValueError):
+    """The interface's statistics hold no allowance counters."""
+
+
+@dataclass(frozen=True)
+class AllowanceSnapshot:
+    """One interface's counters, in packets, at one moment of this machine's monotonic clock."""
+
+    taken_s: float
+    packets: Mapping[str, int]
+
+    def since(self, earlier: AllowanceSnapshot) -> AllowanceDelta:
+        """What was gained since `earlier`. A counter that went back (the host was restarted) counts from zero."""
+
+        def gained(name: str) -> int:
+            now, then = self.packets.get(name, 0), earlier.packets.get(name, 0)
+            return now - then if now >= then else now
+
+        return AllowanceDelta(
+            elapsed_s=self.taken_s - earlier.taken_s,
+            bw_in_exceeded=gained("bw_in_exceeded"),
+            bw_out_exceeded=gained("bw_out_exceeded"),
+            pps_exceeded=gained("pps_exceeded"),
+            conntrack_exceeded=gained("conntrack_exceeded"),
+            linklocal_exceeded=gained("linklocal_exceeded"),
+        )
+
+
+def parse_statistics(text: str) -> dict[str, int]:
+    """The allowance counters in the output of `ethtool -S`, by our names.
+
+    Raises NoAllowanceCounters where the driver has none.
+    """
+    shown: dict[str, int] = {}
+    for line in text.splitlines():
+        name, colon, value = line.partition(":")
+        if colon and value.strip().isdecimal():
+            shown[name.strip()] = int(value)
+    packets = {ours: shown[theirs] for ours, theirs in COUNTERS.items() if theirs in shown}
+    if not all(name in packets for name in _ALWAYS_THERE):
+        raise NoAllowanceCounters("the driver of the network interface has no allowance counters")
+    return packets
+
+
+_without: WeakKeyDictionary[HostConnection, str] = WeakKeyDictionary()
+
+
+@operation
+def read_allowances(host: HostConnection, address: str) -> AllowanceSnapshot | None:
+    """The counters now of the interface that carries `address`, the host's own private address.
+
+    None where they cannot be had; they are evidence, and a measurement does not fail for want of it. Where
+    that is for good (another driver, no ethtool and no way to install it) it is not tried again on that host,
+    and `why_no_allowances` says the reason.
+    """
+    if host in _without:
+        return None
+    try:
+        tool = host.ensure_tool("ethtool")
+        said = host.run(["sh", "-c", _READ, "sh", tool, address], timeout_s=_READ_LIMIT_S, idempotent=True)
+        return AllowanceSnapshot(time.monotonic(), parse_statistics(said.stdout))
+    except (ToolMissing, CommandFailed, NoAllowanceCounters) as error:
+        _without[host] = str(error)
+    except HostError:
+        pass  # an answer that did not come this time may come the next
+    return None
+
+
+def why_no_allowances(host: HostConnection) -> str | None:
+    """Why `read_allowances` gives None on this host; None where it does not."""
+    return _without.get(host)

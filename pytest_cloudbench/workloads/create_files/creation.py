@@ -1,0 +1,278 @@
+"""What one creation of files measured: in the page cache, on the device, and second by second."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from typing import Any
+
+from pytest_cloudbench.promises.envelope import Envelope
+from pytest_cloudbench.promises.quantities import Size, Throughput
+from pytest_cloudbench.verdicts.observation import GeneratorLoad
+from pytest_cloudbench.verdicts.throttling import ThrottleDelta
+from pytest_cloudbench.verdicts.verdict import Verdict
+from pytest_cloudbench.workloads.create_files.series import DeviceSeries, FileSeries
+from pytest_cloudbench.workloads.judged import Judged
+
+
+class NotOnDevice(ValueError):
+    """A verdict about the device was asked of a measurement that did not wait for it."""
+
+
+@dataclass(frozen=True)
+class Marker:
+    """An empty file beside the others, made right before the first of them or right after the last."""
+
+    path: str
+    mtime_ns: int
+
+    @property
+    def mtime(self) -> str:
+        """Its time of modification by the host's clock, ISO 8601 in UTC, to the microsecond."""
+        return datetime.fromtimestamp(self.mtime_ns / 1e9, timezone.utc).isoformat(timespec="microseconds")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; the keys carry the unit."""
+        return {"path": self.path, "mtime": self.mtime, "mtime_ns": self.mtime_ns}
+
+
+@dataclass(frozen=True)
+class DeviceWrites:
+    """What the devices below the file system had been given to write by one moment: write I/Os and their bytes."""
+
+    ios: int
+    size: Size
+
+    def to_dict(self) -> dict[str, int]:
+        """Plain values; the keys carry the unit."""
+        return {"ios": self.ios, "bytes": self.size.bytes}
+
+
+@dataclass(frozen=True)
+class DeviceSide:
+    """A creation of files as the judges see it: a sequential load of writes on the device."""
+
+    iops: float
+    throughput_mib: float
+    block_size: Size
+    series: DeviceSeries | None
+    envelope: Envelope | None
+    counters: ThrottleDelta | None
+    generator: GeneratorLoad | None
+    outstanding_asked: int
+    runtime_s: float
+    conditions: tuple[str, ...]
+    sequential: bool = True
+    latency_mean_s: float = math.nan
+    more_load_by: str = "workers"
+
+
+@dataclass(frozen=True, repr=False)
+class FileCreation(Judged):
+    """What creating files on a mounted target gave.
+
+    files: how many were created; `asked` holds how many were wanted. size: of each.
+    written_s: seconds from the first file's begin until the last was written. The page cache took part in it.
+    on_device_s: seconds from the same begin until all was on the device (a sync of that file system alone
+    was through); None with sync="none".
+    series: one-second rates, files and device. start_marker, end_marker: empty files made right before the first
+    and right after the last, as one brackets a loop by hand; their times have the granularity of the host's
+    file system clock, some milliseconds.
+    device_when_written, device_writes: what the device had been given by written_s, and by the end; None
+    where its counters are not known. block_size: their mean size, for the envelope; where they are not known,
+    the largest write that counts as one I/O.
+    method: "python" or "dd". folder: where the files lie with keep=True, None where they were removed.
+    generator: how busy the creating processes were, over elapsed_s. `on_verdict` is told of every verdict.
+
+    Verdicts judge what reached the device: `throughput`, against an IOPS target the device's own write I/Os,
+    second by second the device's series. With sync="none" they raise NotOnDevice.
+    """
+
+    files: int
+    size: Size
+    written_s: float
+    on_device_s: float | None
+    series: FileSeries
+    start_marker: Marker | None
+    end_marker: Marker | None
+    device_when_written: DeviceWrites | None
+    device_writes: DeviceWrites | None
+    block_size: Size
+    method: str
+    tool_version: str
+    command: str
+    host: str
+    target: str
+    started_at: str
+    folder: str | None = None
+    envelope: Envelope | None = None
+    counters: ThrottleDelta | None = None
+    generator: GeneratorLoad | None = None
+    conditions: tuple[str, ...] = ()
+    asked: dict[str, Any] = field(default_factory=dict)
+    raw: dict[str, bytes] = field(default_factory=dict)
+    on_verdict: Callable[[Verdict], None] | None = field(default=None, compare=False)
+
+    @property
+    def complete(self) -> bool:
+        """Were all files created that the job asked for?"""
+        return self.files == self.asked.get("count")
+
+    @property
+    def data(self) -> Size:
+        """What all files hold together."""
+        return self.size * self.files
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds until all was on the device; with sync="none" until the last file was written."""
+        return self.written_s if self.on_device_s is None else self.on_device_s
+
+    @property
+    def files_per_second(self) -> float:
+        """Files per second until the last was written, page cache included."""
+        return self.files / self.written_s
+
+    @property
+    def files_per_second_on_device(self) -> float | None:
+        """Files per second until all were on the device; None with sync="none"."""
+        return None if self.on_device_s is None else self.files / self.on_device_s
+
+    @property
+    def written_throughput(self) -> Throughput:
+        """The files' bytes over the time until the last was written, page cache included."""
+        return Throughput(self.data.bytes / self.written_s)
+
+    @property
+    def throughput(self) -> Throughput | None:
+        """The files' bytes over the time until all were on the device; None with sync="none"."""
+        return None if self.on_device_s is None else Throughput(self.data.bytes / self.on_device_s)
+
+    @property
+    def throughput_mib(self) -> float | None:
+        """`throughput` as a plain number of MiB/s."""
+        return None if self.throughput is None else self.throughput.mib
+
+    @property
+    def written_throughput_mib(self) -> float:
+        """`written_throughput` as a plain number of MiB/s."""
+        return self.written_throughput.mib
+
+    @property
+    def markers_s(self) -> float | None:
+        """Seconds between the two marker files' times of modification."""
+        if self.start_marker is None or self.end_marker is None:
+            return None
+        return (self.end_marker.mtime_ns - self.start_marker.mtime_ns) / 1e9
+
+    @property
+    def left_in_page_cache(self) -> Size | None:
+        """How much of the files had not reached the device when the last was written; None where not known."""
+        if self.device_when_written is None:
+            return None
+        return Size(max(0, self.data.bytes - self.device_when_written.size.bytes))
+
+    @property
+    def work(self) -> dict[str, object]:
+        """What was done: the same for two creations whose times may be compared."""
+        names = ("sync", "content", "workers", "per_folder")
+        return {
+            "files": self.files,
+            "size": self.size,
+            "method": self.method,
+            **{name: self.asked.get(name) for name in names},
+        }
+
+    @property
+    def device_side(self) -> DeviceSide:
+        """The load that this was for the device, as verdicts on ceilings judge it, over `elapsed_s`."""
+        writes = self.device_writes
+        throughput = Throughput(self.data.bytes / self.elapsed_s)
+        iops = throughput.in_ios_of(self.block_size).per_second
+        ios = -(-self.data.bytes // self.block_size.bytes)
+        if self.asked.get("sync") == "each":
+            # Each writer waits for its file before it begins the next.
+            in_flight = self.asked.get("workers", 1) * -(-self.size.bytes // self.block_size.bytes)
+            ios = min(ios, in_flight)
+        return DeviceSide(
+            iops=writes.ios / self.elapsed_s if writes else iops,
+            throughput_mib=throughput.mib,
+            block_size=self.block_size,
+            series=self.series.device,
+            envelope=self.envelope,
+            counters=self.counters,
+            generator=self.generator,
+            outstanding_asked=ios,
+            runtime_s=self.elapsed_s,
+            conditions=self.conditions,
+        )
+
+    def faster_than(self, other: FileCreation, *, by: float = 1.0) -> Verdict:
+        """Was the same work on the device at least `by` times as fast as in `other`? (1.3 is 30 % faster.)"""
+        from pytest_cloudbench.verdicts.faster_than import faster_than
+
+        return self._told(faster_than(self, other, by=by))
+
+    def _observed(self) -> DeviceSide:
+        if self.on_device_s is None:
+            raise NotOnDevice(
+                f"with sync='none' nothing says when the files on {self.target} had reached the device, only when "
+                "the page cache had them, and no promise is about that: use sync='end' or sync='each'"
+            )
+        return self.device_side
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for reports and JSON; the keys carry the unit. Raw files are named, not held."""
+        return {
+            "workload": "create_files",
+            "files": self.files,
+            "size_bytes": self.size.bytes,
+            "complete": self.complete,
+            "written_s": self.written_s,
+            "on_device_s": self.on_device_s,
+            "files_per_s": self.files_per_second,
+            "files_per_s_on_device": self.files_per_second_on_device,
+            "written_throughput_mib_per_s": self.written_throughput_mib,
+            "throughput_mib_per_s": self.throughput_mib,
+            "start_marker": self.start_marker.to_dict() if self.start_marker else None,
+            "end_marker": self.end_marker.to_dict() if self.end_marker else None,
+            "markers_s": self.markers_s,
+            "device_when_written": self.device_when_written.to_dict() if self.device_when_written else None,
+            "device_writes": self.device_writes.to_dict() if self.device_writes else None,
+            "left_in_page_cache_bytes": _bytes(self.left_in_page_cache),
+            "series": self.series.to_dict(),
+            "block_size_bytes": self.block_size.bytes,
+            "method": self.method,
+            "tool_version": self.tool_version,
+            "command": self.command,
+            "host": self.host,
+            "target": self.target,
+            "started_at": self.started_at,
+            "folder": self.folder,
+            "envelope": list(self.envelope.explain()) if self.envelope else None,
+            "throttle_counters": _plain(self.counters),
+            "generator": _plain(self.generator),
+            "conditions": list(self.conditions),
+            "asked": dict(self.asked),
+            "raw_files": sorted(self.raw),
+        }
+
+    def __repr__(self) -> str:
+        on_device = ""
+        if self.on_device_s is not None and self.throughput is not None:
+            on_device = f"; on the device after {self.on_device_s:,.2f} s, {self.throughput}"
+        return (
+            f"{self.files:,} files of {self.size} on {self.target}: written after {self.written_s:,.2f} s, "
+            f"{self.files_per_second:,.0f} files/s{on_device}"
+            + (f" ({'; '.join(self.conditions)})" if self.conditions else "")
+        )
+
+
+def _bytes(size: Size | None) -> int | None:
+    return None if size is None else size.bytes
+
+
+def _plain(value: ThrottleDelta | GeneratorLoad | None) -> Mapping[str, Any] | None:
+    return None if value is None else asdict(value)

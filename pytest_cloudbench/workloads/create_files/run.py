@@ -1,0 +1,177 @@
+"""Creating files on a target: checked first, started exactly once, watched, read into a measurement, removed."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+import uuid
+from collections.abc import Callable
+from datetime import datetime, timezone
+
+from pytest_cloudbench.verdicts.throttling import ThrottleDelta
+from pytest_cloudbench.workloads.create_files.commands import job_argv, job_files
+from pytest_cloudbench.workloads.create_files.creation import FileCreation
+from pytest_cloudbench.workloads.create_files.errors import CreationTimedOut
+from pytest_cloudbench.workloads.create_files.job import FilesJob
+from pytest_cloudbench.workloads.create_files.look import check_is_target, check_room, chosen_method, look
+from pytest_cloudbench.workloads.create_files.outcome import Origin, creation_of
+from pytest_cloudbench.workloads.create_files.paced_files import paced_files
+from pytest_cloudbench.workloads.create_files.progress import Progress, ProgressReader
+from pytest_cloudbench.workloads.pace import Pace
+from pytest_cloudbench.workloads.runner import Job
+from pytest_cloudbench.workloads.target import CountersSnapshot, Target
+
+_SLOWEST = 1 << 20
+"""Bytes a second below which a target without known ceilings counts as hanging; others at a third of theirs."""
+_SLOWEST_FILES = 50
+"""Files a second below which creating them counts as hanging."""
+_SPARE_S = 120.0
+_FASTEST_FILES = 200_000
+"""Files a second that no single file system creates."""
+_LONGEST_BLIND_S = 0.5
+_REMOVED_FILES = 200
+"""Files a second that are removed at least."""
+
+_REMOVE = """\
+case "$2" in "$1"/cloudbench-files-*) ;; *) echo "$2 is not ours" >&2; exit 1 ;; esac
+rm -rf -- "$2" && sync -f -- "$1"
+"""
+
+
+def run_create_files(
+    target: Target,
+    job: FilesJob,
+    *,
+    pace: Pace = Pace.FULL,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> FileCreation:
+    """Create the job's files on `target` once, in a fresh folder, and return what was measured.
+
+    on_progress: called about once a second while it runs. Nothing is printed here.
+    The folder is removed afterwards unless the job keeps it; that is not measured.
+
+    Raises, before anything is started: BadFilesJob, TargetError, and what target.prove_writable() raises.
+    After: FilesystemFull and CreationFailed with what was measured until then, RecordError, CreationTimedOut,
+    and the runner's errors for a lost host or a vanished job.
+    Interrupted (Ctrl-C), it ends the job on the host, removes the files and raises the interrupt again.
+    """
+    check_is_target(target)
+    facts = look(target)
+    method, conditions = chosen_method(job, facts, target.runner.label)
+    shortened, changes = paced_files(job, pace, method=method)
+    target.prove_writable()
+    check_room(target, shortened, facts)
+    folder = f"{target.path.rstrip('/')}/cloudbench-files-{uuid.uuid4().hex[:12]}"
+    argv = job_argv(shortened, method, folder, python=facts.python, stats=facts.stats)
+    origin = Origin(
+        target=target,
+        job=shortened,
+        method=method,
+        cpus=facts.cpus,
+        folder=folder,
+        argv=argv,
+        started_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        conditions=(*conditions, *changes),
+    )
+    return _Run(origin, on_progress).measured()
+
+
+class _Run:
+    """One run: started, watched, its folder removed whatever happens."""
+
+    def __init__(self, origin: Origin, on_progress: Callable[[Progress], None] | None) -> None:
+        self._origin = origin
+        self._target = origin.target
+        self._job = origin.job
+        self._on_progress = on_progress
+        self._reader = ProgressReader(origin.job)
+        self._ends_s: float | None = None
+        self._all_created = False
+        self._limit_s = _longest_s(origin.target, origin.job)
+
+    def measured(self) -> FileCreation:
+        """Do it all. The first error is the one to be seen."""
+        sent = job_files(self._origin.method)
+        before = self._target.counters()
+        running: Job | None = None
+        try:
+            running = self._target.runner.start_job(self._origin.argv, files=sent, name="files")
+            exit_code = self._watch(running)
+            counters = self._gained(before)
+            files = {**running.fetch(["stdout", "stderr"]), **sent}
+        except BaseException as error:
+            self._end(running, error)
+            raise
+        with contextlib.suppress(Exception):
+            running.cleanup()
+        try:
+            creation = creation_of(self._origin, files, exit_code=exit_code, counters=counters)
+        except BaseException:
+            self._remove()
+            raise
+        return dataclasses.replace(creation, conditions=(*creation.conditions, *self._remove()))
+
+    def _watch(self, running: Job) -> int:
+        # A look takes processor time on the host, which the files need: none before any could be done.
+        time.sleep(min(_LONGEST_BLIND_S, self._job.count / _FASTEST_FILES))
+        try:
+            state = running.wait(self._limit_s, remaining_s=self._remaining_s, on_output=self._take)
+        except TimeoutError as error:
+            raise CreationTimedOut(
+                f"creating {self._job} on {self._target.label} still went on after {self._limit_s:,.0f} s: it was ended"
+            ) from error
+        return state.exit_code if state.exit_code is not None else 0
+
+    def _remaining_s(self) -> float | None:
+        return None if self._ends_s is None else self._ends_s - time.monotonic()
+
+    def _take(self, output: str) -> None:
+        for progress in self._reader.feed(output):
+            self._all_created = progress.all_created
+            left_s = self._reader.end_in_s(progress)
+            self._ends_s = None if left_s is None else time.monotonic() + left_s
+            if self._on_progress is not None:
+                self._on_progress(progress)
+
+    def _gained(self, before: CountersSnapshot | None) -> ThrottleDelta | None:
+        after = self._target.counters() if before is not None else None
+        return None if before is None or after is None else after.since(before)
+
+    def _end(self, running: Job | None, error: BaseException) -> None:
+        """Leave nothing running and no files, whatever went wrong."""
+        if self._all_created:
+            # A sync cannot be interrupted, but has nothing left to do once the files are gone.
+            self._remove()
+        if running is not None:
+            with contextlib.suppress(Exception):
+                running.kill()
+        self._remove()
+        if running is not None and isinstance(error, (KeyboardInterrupt, CreationTimedOut)):
+            with contextlib.suppress(Exception):
+                running.cleanup()
+
+    def _remove(self) -> tuple[str, ...]:
+        """Remove the files and have that reach the device too; the sentence that says why it was not possible."""
+        if self._job.keep:
+            return ()
+        try:
+            self._target.runner.run(
+                ["sh", "-c", _REMOVE, "sh", self._target.path.rstrip("/"), self._origin.folder],
+                timeout_s=self._limit_s + self._job.count / _REMOVED_FILES,
+                idempotent=True,
+            )
+        except Exception as error:
+            return (f"the files could not be removed from {self._origin.folder}: {error}",)
+        return ()
+
+
+def _longest_s(target: Target, job: FilesJob) -> float:
+    envelope = target.envelope(job.size, sequential=True)
+    levels = [
+        level.throughput.bytes_per_second
+        for ceiling in (envelope.of_mix(0.0).ceilings if envelope is not None else ())
+        for level in envelope.levels_of(ceiling)  # type: ignore[union-attr]  # there are ceilings
+    ]
+    slowest = min(levels, default=3.0 * _SLOWEST) / 3.0
+    return job.data.bytes / max(slowest, 1.0) + job.count / _SLOWEST_FILES + _SPARE_S

@@ -1,0 +1,1 @@
+"""iperf3: a typed job, run between two hosts, read into a measurement."""

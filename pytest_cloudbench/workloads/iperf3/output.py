@@ -1,0 +1,270 @@
+"""One iperf3 process's JSON, read with its traps.
+
+They differ by version: text before the JSON; an "error" key beside intervals that are good (and an exit code
+of 0 up to 3.13), or no such key and the error on stderr only (3.9); sums that hold one direction of two (3.7
+to 3.9); streams that do not say whether they send (3.1); figures of the other end that are its last look or
+nonsense. So everything is taken from the intervals of each stream, at the end that knows it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytest_cloudbench.workloads.iperf3.errors import Iperf3OutputError, Iperf3Refused
+
+CLIENT, SERVER = "client", "server"
+
+_JSON_START = re.compile(r"^\{", re.MULTILINE)
+_PREFIXES = ("iperf3: ", "parameter error - ", "error - ", "interrupt - ")
+_KILLED = 128
+_LATEST_S = 200_000.0
+"""No run is longer: iperf3 takes a day at most."""
+_US = 1e-6
+_MS = 1e-3
+
+
+@dataclass(frozen=True)
+class ProcessFiles:
+    """What one process left: its output, its error text, its exit code (None where none is known)."""
+
+    output: bytes | None
+    stderr: str = ""
+    exit_code: int | None = 0
+
+
+@dataclass(frozen=True)
+class Interval:
+    """One interval of one stream at one end, in seconds from the start of the measured time.
+
+    What that end does not know is None: retransmits, window and round trip are the sender's, jitter and
+    loss the receiver's (UDP). `packets` counts datagrams, the lost ones included; `lost` is negative where
+    datagrams counted as lost before have arrived after all.
+    """
+
+    start_s: float
+    end_s: float
+    bytes: float
+    retransmits: int | None = None
+    cwnd_bytes: int | None = None
+    rtt_s: float | None = None
+    jitter_s: float | None = None
+    lost: int | None = None
+    packets: int | None = None
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One stream at one end. `port` is the client's, which both ends know; None where neither told it."""
+
+    port: int | None
+    sender: bool
+    intervals: tuple[Interval, ...]
+
+
+@dataclass(frozen=True)
+class OtherEnd:
+    """What the client was told of a stream at its end: bytes a second that arrived, jitter and loss."""
+
+    received_bytes_s: float | None
+    jitter_s: float | None
+    lost: int | None
+    packets: int | None
+
+
+@dataclass(frozen=True)
+class ProcessOutput:
+    """What one process says. CPU is in per cent of one core, over its threads together.
+
+    `error` is iperf3's own word for why it ended early, without its prefixes. `mss_bytes` is the data in one
+    TCP segment, of which only clients tell. `server` is the server's
+    output where the client brought it along (--get-server-output).
+    """
+
+    version: str
+    flows: tuple[Flow, ...]
+    cpu_percent: float | None
+    other_cpu_percent: float | None
+    error: str | None
+    notes: str
+    mss_bytes: int | None = None
+    others: Mapping[int, OtherEnd] = field(default_factory=dict)
+    server: ProcessOutput | None = None
+
+    @property
+    def measured(self) -> bool:
+        """Does it hold any interval at all?"""
+        return any(flow.intervals for flow in self.flows)
+
+
+def parse_output(files: ProcessFiles, *, role: str, reverse: bool) -> ProcessOutput:
+    """Read what one process wrote with --json. role: CLIENT or SERVER. reverse: the server sends.
+
+    A run that ended early is no error here: `error` says so beside the intervals there are. Raises
+    Iperf3Refused with iperf3's own words where there is no JSON, Iperf3OutputError where it cannot be read.
+    """
+    text = (files.output or b"").decode("utf-8", "replace")
+    notes, document = _split(text, files)
+    error = document.get("error")
+    if error is None and files.exit_code and files.stderr.strip():
+        error = iperf3_words(files.stderr)
+    try:
+        read = _process_output(document, role=role, reverse=reverse, notes=notes)
+    except (ValueError, TypeError, AttributeError, KeyError, OverflowError) as wrong:
+        raise Iperf3OutputError(f"iperf3's JSON holds a value that cannot be one: {wrong}") from None
+    return read if error is None else dataclasses.replace(read, error=_bare(str(error)))
+
+
+def iperf3_words(text: str) -> str:
+    """iperf3's own error in one line, without its prefixes and without its pages of usage."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    said = [line for line in lines if line.startswith("iperf3: ") or " error - " in line] or lines[:1]
+    return "; ".join(dict.fromkeys(_bare(line) for line in said)) or "it gave no reason"
+
+
+def _split(text: str, files: ProcessFiles) -> tuple[str, dict[str, Any]]:
+    found = _JSON_START.search(text)
+    if found is None:
+        code = files.exit_code
+        if code is not None and code > _KILLED:
+            raise Iperf3Refused(f"iperf3 was killed by signal {code - _KILLED}")
+        if code or files.stderr.strip() or text.strip():
+            ended = "" if code is None else f" with exit code {code}"
+            words = iperf3_words(f"{files.stderr}\n{text}")
+            raise Iperf3Refused(f"iperf3 ended{ended} and no result: {words}")
+        raise Iperf3OutputError("iperf3 left no output at all")
+    try:
+        document, _ = json.JSONDecoder().raw_decode(text, found.start())
+    except (ValueError, RecursionError) as error:
+        raise Iperf3OutputError(
+            f"iperf3's JSON is damaged or cut off after {len(text):,} characters: {error}"
+        ) from None
+    return text[: found.start()].strip(), document
+
+
+def _process_output(document: dict[str, Any], *, role: str, reverse: bool, notes: str = "") -> ProcessOutput:
+    start, end = _mapping(document, "start"), _mapping(document, "end")
+    intervals = document.get("intervals")
+    if "start" not in document or not isinstance(intervals, list):
+        raise Iperf3OutputError(
+            f"iperf3's JSON has no start and no list of intervals: its keys are {', '.join(map(str, document))}"
+        )
+    ports = _ports(start, role)
+    cpu = _mapping(end, "cpu_utilization_percent")
+    nested = document.get("server_output_json")
+    return ProcessOutput(
+        version=str(start.get("version", "iperf3 of unknown version")),
+        flows=_flows(intervals, ports, sends=(role == CLIENT) != reverse),
+        cpu_percent=_number(cpu, "host_total"),
+        other_cpu_percent=_number(cpu, "remote_total"),
+        error=None,
+        notes=notes,
+        # What was asked for, else what the connection came to; a server and UDP say 0.
+        mss_bytes=_whole(start, "tcp_mss") or _whole(start, "tcp_mss_default") or None,
+        others=_others(end, ports) if role == CLIENT else {},
+        server=_process_output(nested, role=SERVER, reverse=reverse) if isinstance(nested, dict) else None,
+    )
+
+
+def _ports(start: Mapping[str, Any], role: str) -> dict[int, int]:
+    """The client's port of each stream, by the socket number under which this end shows the stream."""
+    key = "local_port" if role == CLIENT else "remote_port"
+    found = {}
+    connected = start.get("connected")
+    for each in connected if isinstance(connected, list) else ():
+        socket, port = _whole(each, "socket"), _whole(each, key)
+        if socket is not None and port is not None:
+            found[socket] = port
+    return found
+
+
+def _flows(intervals: list[Any], ports: Mapping[int, int], *, sends: bool) -> tuple[Flow, ...]:
+    gathered: dict[int, list[Interval]] = {}
+    sending: dict[int, bool] = {}
+    for interval in intervals:
+        for stream in interval["streams"]:
+            socket = _whole(stream, "socket")
+            if socket is None or stream.get("omitted") is True:
+                continue
+            read = _interval(stream)
+            if read is not None:
+                gathered.setdefault(socket, []).append(read)
+            sender = stream.get("sender")
+            sending[socket] = sender if isinstance(sender, bool) else sends
+    return tuple(
+        Flow(ports.get(socket), sending[socket], tuple(sorted(found, key=lambda each: each.end_s)))
+        for socket, found in gathered.items()
+    )
+
+
+def _interval(stream: Mapping[str, Any]) -> Interval | None:
+    """None for an interval that took no time: iperf3 writes such when its timer was late."""
+    start_s, end_s = _number(stream, "start"), _number(stream, "end")
+    moved = _number(stream, "bytes")
+    if start_s is None or end_s is None or moved is None or not 0 <= start_s < end_s <= _LATEST_S:
+        return None
+    rtt_us, jitter_ms = _number(stream, "rtt"), _number(stream, "jitter_ms")
+    return Interval(
+        start_s=start_s,
+        end_s=end_s,
+        bytes=max(0.0, moved),
+        retransmits=_count(stream, "retransmits"),
+        cwnd_bytes=_count(stream, "snd_cwnd"),
+        rtt_s=rtt_us * _US if rtt_us is not None and rtt_us > 0 else None,
+        jitter_s=jitter_ms * _MS if jitter_ms is not None else None,
+        lost=_whole(stream, "lost_packets"),
+        packets=_count(stream, "packets"),
+    )
+
+
+def _others(end: Mapping[str, Any], ports: Mapping[int, int]) -> dict[int, OtherEnd]:
+    found = {}
+    streams = end.get("streams")
+    for stream in streams if isinstance(streams, list) else ():
+        received, udp = _mapping(stream, "receiver"), _mapping(stream, "udp")
+        socket = _whole(received or udp, "socket")
+        if socket is None or socket not in ports:
+            continue
+        bits_s, jitter_ms = _number(received, "bits_per_second"), _number(udp, "jitter_ms")
+        found[ports[socket]] = OtherEnd(
+            received_bytes_s=None if bits_s is None else bits_s / 8,
+            jitter_s=None if jitter_ms is None else jitter_ms * _MS,
+            lost=_count(udp, "lost_packets"),
+            packets=_count(udp, "packets"),
+        )
+    return found
+
+
+def _bare(line: str) -> str:
+    for prefix in _PREFIXES:
+        line = line.strip().removeprefix(prefix)
+    return line.strip()
+
+
+def _mapping(values: Any, key: str) -> Mapping[str, Any]:
+    value = values.get(key) if isinstance(values, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def _number(values: Any, key: str) -> float | None:
+    """A finite number; None where it is missing, null (iperf3's NaN) or of another kind."""
+    value = values.get(key) if isinstance(values, dict) else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def _whole(values: Any, key: str) -> int | None:
+    value = _number(values, key)
+    return None if value is None else int(value)
+
+
+def _count(values: Any, key: str) -> int | None:
+    """A count, at least 0."""
+    value = _whole(values, key)
+    return None if value is None else max(0, value)

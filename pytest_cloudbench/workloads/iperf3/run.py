@@ -1,0 +1,158 @@
+"""Running an iperf3 job on a path: checked first, started exactly once, watched, read into a measurement."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Callable
+from datetime import datetime, timezone
+
+from pytest_cloudbench.verdicts.allowances import AllowancePair
+from pytest_cloudbench.workloads.iperf3.ends import (
+    SERVER_ENDS_WITHIN_S,
+    Side,
+    start_client,
+    start_server,
+)
+from pytest_cloudbench.workloads.iperf3.failures import failure_of, stall_of
+from pytest_cloudbench.workloads.iperf3.job import Iperf3Job
+from pytest_cloudbench.workloads.iperf3.output import CLIENT, SERVER
+from pytest_cloudbench.workloads.iperf3.plan import Plan, plan_run
+from pytest_cloudbench.workloads.iperf3.progress import NetworkProgress, ProgressReader
+from pytest_cloudbench.workloads.iperf3.result import Gathered, measurement_of, read_end
+from pytest_cloudbench.workloads.iperf3.stalls import is_noted, longest_stall
+from pytest_cloudbench.workloads.network_measurement import NetworkMeasurement
+from pytest_cloudbench.workloads.pace import Pace
+from pytest_cloudbench.workloads.path import NetworkPath, PathCounters
+
+_SPARE_S = 60.0
+"""How much longer than its time a run may take: a network that was away at its end needs up to half of it."""
+
+
+def run_iperf3(
+    path: NetworkPath,
+    job: Iperf3Job,
+    *,
+    pace: Pace = Pace.FULL,
+    on_progress: Callable[[NetworkProgress], None] | None = None,
+) -> NetworkMeasurement:
+    """Run `job` on `path` once and return what it measured.
+
+    on_progress: called about once a second while it runs; without it nothing is sampled. Nothing is
+    printed here.
+
+    Raises, before anything is started: BadIperf3Job, Iperf3TooOld, PortBusy. After: ServerNotUp,
+    Iperf3Refused, Iperf3OutputError, Iperf3TimedOut, Iperf3Interrupted (with what was measured), and the
+    runner's errors for a host that was lost before anything was measured. Whatever happens, nothing is left
+    running on a host that can be reached. Interrupted (Ctrl-C), it ends iperf3 on both and raises it again.
+    """
+    plan = plan_run(path, job, pace)
+    before = _counters(path)
+    started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    server, ports = start_server(plan)
+    client: Side | None = None
+    cause: Exception | None = None
+    try:
+        client = start_client(plan, ports, with_samples=on_progress is not None)
+        try:
+            _watch(plan, client, on_progress)
+        except Exception as error:  # what both ends have measured is looked at before it is raised
+            cause = error
+            client.end()
+        counters = _gained(plan, path, before)
+        _let_end(server, at_once=cause is not None)
+        gathered = _gather(plan, client, server, counters, started_at)
+    except BaseException:
+        for side in (client, server):
+            if side is not None:
+                side.end()
+                side.remove()
+        raise
+    for side in (client, server):
+        side.remove()
+    failure = failure_of(plan, gathered, cause)
+    if failure is not None:
+        if cause is not None and not gathered.measured and not isinstance(cause, TimeoutError):
+            raise cause
+        raise failure from cause
+    measurement = measurement_of(plan, gathered)
+    if (stalled := stall_of(plan, measurement)) is not None:
+        raise stalled
+    return _with_stall_noted(plan, measurement)
+
+
+def _watch(plan: Plan, client: Side, on_progress: Callable[[NetworkProgress], None] | None) -> None:
+    """Wait for the clients' end. TimeoutError when that takes far longer than they were told."""
+    began = time.monotonic()
+    reader = ProgressReader(plan.job, plan.length_s)
+
+    def take(output: str) -> None:
+        if on_progress is not None:
+            for progress in reader.feed(output):
+                on_progress(progress)
+
+    client.job.wait(
+        plan.length_s + _SPARE_S,
+        remaining_s=lambda: began + plan.length_s - time.monotonic(),
+        on_output=take,
+    )
+
+
+def _let_end(server: Side, *, at_once: bool) -> None:
+    """A one-off server ends with its client; one whose client never came to it is ended."""
+    if not at_once:
+        with contextlib.suppress(Exception):
+            server.job.wait(SERVER_ENDS_WITHIN_S)
+            return
+    server.end()
+
+
+def _gather(
+    plan: Plan, client: Side, server: Side, counters: AllowancePair | None, started_at: str
+) -> Gathered:
+    client_files, server_files = client.fetch(), server.fetch()
+    reverse = plan.job.reverse
+    raw = {
+        name.replace("process", role, 1): content
+        for role, files in ((CLIENT, client_files), (SERVER, server_files))
+        for name, content in files.items()
+        if name.startswith("process") and content
+    }
+    return Gathered(
+        client=read_end(client.processes(client_files), role=CLIENT, reverse=reverse),
+        server=read_end(server.processes(server_files), role=SERVER, reverse=reverse),
+        client_commands=client.commands,
+        server_commands=server.commands,
+        raw=raw,
+        counters=counters,
+        started_at=started_at,
+    )
+
+
+def _counters(path: NetworkPath) -> PathCounters | None:
+    # They are evidence: a run does not fail for want of them.
+    with contextlib.suppress(Exception):
+        return path.counters()
+    return None
+
+
+def _gained(plan: Plan, path: NetworkPath, before: PathCounters | None) -> AllowancePair | None:
+    after = _counters(path) if before is not None else None
+    if before is None or after is None:
+        return None
+    gained = after.since(before)
+    # Nothing could be exceeded between reading them and the first byte, nor after the last one.
+    client, server = (
+        end and dataclasses.replace(end, elapsed_s=min(end.elapsed_s, plan.length_s))
+        for end in (gained.client, gained.server)
+    )
+    return dataclasses.replace(gained, client=client, server=server)
+
+
+def _with_stall_noted(plan: Plan, measurement: NetworkMeasurement) -> NetworkMeasurement:
+    stall = longest_stall(measurement.series, compression=plan.time.compression)
+    if stall is None or not is_noted(stall, plan.job):
+        return measurement
+    noted = (*measurement.conditions, f"nothing flowed {stall}")
+    return dataclasses.replace(measurement, conditions=noted)

@@ -1,0 +1,284 @@
+"""A measurement of a network: the result of one load between two hosts, its series, and where it came from."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from pytest_cloudbench.promises.envelope import Envelope
+from pytest_cloudbench.promises.quantities import Bandwidth
+from pytest_cloudbench.verdicts.allowances import AllowancePair
+from pytest_cloudbench.verdicts.observation import GeneratorLoad
+from pytest_cloudbench.verdicts.verdict import Verdict
+from pytest_cloudbench.workloads.judged import Judged
+
+
+class BothDirections(TypeError):
+    """A verdict was asked of a run that went both ways, where a promise holds for each direction by itself."""
+
+
+@dataclass(frozen=True)
+class NetworkSeries:
+    """Samples of one stream or of all together; what is omitted is not in it, nor an unfinished last one.
+
+    `seconds` holds the end of each sample in seconds of the test: under a compressed time a real second is
+    many. `throughput` is what arrived (what was sent, where the receiver's output is missing), `sent` what
+    the sender wrote. A column is empty where its figure is not known: `retransmits`, `cwnd_bytes`, `rtt_s` of
+    TCP, `jitter_s` and `lost_packets` of UDP; the window, round trip and jitter belong to single streams.
+    """
+
+    seconds: tuple[float, ...] = ()
+    throughput: tuple[Bandwidth, ...] = ()
+    sent: tuple[Bandwidth, ...] = ()
+    retransmits: tuple[int, ...] = ()
+    cwnd_bytes: tuple[int | None, ...] = ()
+    rtt_s: tuple[float | None, ...] = ()
+    jitter_s: tuple[float | None, ...] = ()
+    lost_packets: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.seconds)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; the keys carry the unit."""
+        return {
+            "seconds": list(self.seconds),
+            "throughput_bytes_per_s": [value.bytes_per_second for value in self.throughput],
+            "sent_bytes_per_s": [value.bytes_per_second for value in self.sent],
+            "retransmits": list(self.retransmits),
+            "cwnd_bytes": list(self.cwnd_bytes),
+            "rtt_s": list(self.rtt_s),
+            "jitter_s": list(self.jitter_s),
+            "lost_packets": list(self.lost_packets),
+        }
+
+
+@dataclass(frozen=True)
+class StreamResult:
+    """One stream. `received` is None where only the sender told of it, `sent` where only the receiver did.
+
+    `process` counts from 1; `port` is the client's. `rtt_s` and `cwnd_bytes` are means over the samples,
+    `jitter_s` iperf3's own at the end of the run. Of UDP, `packets` counts the datagrams, lost ones included.
+    """
+
+    process: int
+    port: int | None
+    from_client: bool
+    sent: Bandwidth | None
+    received: Bandwidth | None
+    series: NetworkSeries
+    retransmits: int | None = None
+    cwnd_bytes: float | None = None
+    rtt_s: float | None = None
+    jitter_s: float | None = None
+    lost_packets: int | None = None
+    packets: int | None = None
+
+    @property
+    def throughput(self) -> Bandwidth:
+        """What arrived; what was sent, where that is not known."""
+        known = self.received if self.received is not None else self.sent
+        return known if known is not None else Bandwidth(0.0)
+
+    @property
+    def lost_percent(self) -> float | None:
+        """Datagrams lost, in per cent; None for TCP."""
+        if self.lost_packets is None or not self.packets:
+            return None
+        return 100.0 * self.lost_packets / self.packets
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; the keys carry the unit."""
+        return {
+            "process": self.process,
+            "client_port": self.port,
+            "from_client": self.from_client,
+            "sent_bytes_per_s": self.sent.bytes_per_second if self.sent else None,
+            "received_bytes_per_s": self.received.bytes_per_second if self.received else None,
+            "retransmits": self.retransmits,
+            "cwnd_mean_bytes": self.cwnd_bytes,
+            "rtt_mean_s": self.rtt_s,
+            "jitter_s": self.jitter_s,
+            "lost_packets": self.lost_packets,
+            "packets": self.packets,
+            "series": self.series.to_dict(),
+        }
+
+
+@dataclass(frozen=True, repr=False)
+class NetworkMeasurement(Judged):
+    """What one load between two hosts gave.
+
+    `throughput` is what arrived, all streams together, as a mean over the run (goodput: no headers); what
+    was sent, where the receiver's output is missing, which `conditions` then say. `runtime_s` is in seconds
+    of the test. CPU is in per cent of one core over all processes of an end. `processes_why` says why there
+    were so many. `rate_asked` is the limit that the load set on itself, if any, `mss` the data in one TCP
+    segment, in bytes. `raw` holds the tool's own output by name. `on_verdict` is told of every verdict.
+
+    A run both ways has `forward` (what the client sent) and `backward` (what it received), each a
+    measurement that can be judged; its own figures are those of both together.
+    """
+
+    workload: str
+    protocol: str
+    throughput: Bandwidth
+    sent: Bandwidth | None
+    received: Bandwidth | None
+    streams: tuple[StreamResult, ...]
+    series: NetworkSeries
+    runtime_s: float
+    path: str
+    client: str
+    server: str
+    client_commands: tuple[str, ...]
+    server_commands: tuple[str, ...]
+    tool_versions: dict[str, str]
+    started_at: str
+    reverse: bool = False
+    cpu_client_percent: float | None = None
+    cpu_server_percent: float | None = None
+    processes: int = 1
+    processes_why: str = ""
+    time_compression: float = 1.0
+    envelope: Envelope | None = None
+    counters: AllowancePair | None = None
+    generator: GeneratorLoad | None = None
+    rate_asked: Bandwidth | None = None
+    mss: int | None = None
+    conditions: tuple[str, ...] = ()
+    asked: dict[str, Any] = field(default_factory=dict)
+    raw: dict[str, bytes] = field(default_factory=dict)
+    directions: tuple[NetworkMeasurement, ...] = ()
+    on_verdict: Callable[[Verdict], None] | None = field(default=None, compare=False)
+
+    @property
+    def throughput_gbit(self) -> float:
+        """`throughput` in Gbit/s."""
+        return self.throughput.gbit
+
+    @property
+    def throughput_mib(self) -> float:
+        """`throughput` in MiB/s."""
+        return self.throughput.mib
+
+    @property
+    def bidirectional(self) -> bool:
+        """Did both ends send at once?"""
+        return bool(self.directions)
+
+    @property
+    def forward(self) -> NetworkMeasurement | None:
+        """What the client sent; None where only the server did."""
+        return self._direction(reverse=False)
+
+    @property
+    def backward(self) -> NetworkMeasurement | None:
+        """What the server sent; None where only the client did."""
+        return self._direction(reverse=True)
+
+    @property
+    def retransmits(self) -> int | None:
+        """TCP segments sent again, over all streams; None where no sender told."""
+        return _total(stream.retransmits for stream in self.streams)
+
+    @property
+    def lost_packets(self) -> int | None:
+        """UDP datagrams lost, over all streams; None for TCP."""
+        return _total(stream.lost_packets for stream in self.streams)
+
+    @property
+    def lost_percent(self) -> float | None:
+        """UDP datagrams lost, over all streams, in per cent; None for TCP."""
+        lost, packets = self.lost_packets, _total(stream.packets for stream in self.streams)
+        return None if lost is None or not packets else 100.0 * lost / packets
+
+    @property
+    def jitter_s(self) -> float | None:
+        """Mean over the streams of their jitter at the end of the run; None for TCP."""
+        return _mean([stream.jitter_s for stream in self.streams])
+
+    @property
+    def rtt_s(self) -> float | None:
+        """Mean round trip over streams and samples; None where no sender told."""
+        return _mean([stream.rtt_s for stream in self.streams])
+
+    @property
+    def command(self) -> str:
+        """The clients' commands, one a line."""
+        return "\n".join(self.client_commands)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for reports and JSON; the keys carry the unit. Raw files are named, not held."""
+        return {
+            "workload": self.workload,
+            "protocol": self.protocol,
+            "reverse": self.reverse,
+            "bidirectional": self.bidirectional,
+            "throughput_bytes_per_s": self.throughput.bytes_per_second,
+            "throughput_gbit_per_s": self.throughput_gbit,
+            "sent_bytes_per_s": self.sent.bytes_per_second if self.sent else None,
+            "received_bytes_per_s": self.received.bytes_per_second if self.received else None,
+            "retransmits": self.retransmits,
+            "rtt_mean_s": self.rtt_s,
+            "jitter_s": self.jitter_s,
+            "lost_packets": self.lost_packets,
+            "lost_percent": self.lost_percent,
+            "streams": [stream.to_dict() for stream in self.streams],
+            "series": self.series.to_dict(),
+            "runtime_s": self.runtime_s,
+            "time_compression": self.time_compression,
+            "cpu_client_percent": self.cpu_client_percent,
+            "cpu_server_percent": self.cpu_server_percent,
+            "processes": self.processes,
+            "processes_why": self.processes_why,
+            "path": self.path,
+            "client": self.client,
+            "server": self.server,
+            "client_commands": list(self.client_commands),
+            "server_commands": list(self.server_commands),
+            "tool_versions": dict(self.tool_versions),
+            "started_at": self.started_at,
+            "envelope": list(self.envelope.explain()) if self.envelope else None,
+            "allowance_counters": asdict(self.counters) if self.counters else None,
+            "generator": asdict(self.generator) if self.generator else None,
+            "mss_bytes": self.mss,
+            "conditions": list(self.conditions),
+            "asked": dict(self.asked),
+            "raw_files": sorted(self.raw),
+            "directions": [each.to_dict() for each in self.directions],
+        }
+
+    def _direction(self, *, reverse: bool) -> NetworkMeasurement | None:
+        for each in self.directions or (self,):
+            if each.reverse == reverse:
+                return dataclasses.replace(each, on_verdict=self.on_verdict)
+        return None
+
+    def _observed(self) -> Any:
+        if self.directions:
+            raise BothDirections(
+                "this run went both ways, and a promise holds for each direction by itself: judge its forward or "
+                "its backward"
+            )
+        return self
+
+    def __repr__(self) -> str:
+        both = ""
+        if self.directions:
+            both = f" ({' and '.join(str(each.throughput) for each in self.directions)} each way)"
+        again = "" if self.retransmits is None else f", {self.retransmits:,} sent again"
+        lost = "" if self.lost_percent is None else f", {self.lost_percent:.2g} % lost"
+        noted = f" ({'; '.join(self.conditions)})" if self.conditions else ""
+        return f"{self.workload} on {self.path}: {self.throughput}{both}{again}{lost}{noted}"
+
+
+def _total(values: Any) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _mean(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

@@ -1,0 +1,206 @@
+"""The result of a sweep: latency over load, with its peak, its knee and its verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pytest_cloudbench.promises.quantities import Iops, Throughput, figure
+from pytest_cloudbench.verdicts.knee import METHOD, knee_index
+from pytest_cloudbench.verdicts.verdict import Verdict
+from pytest_cloudbench.verdicts.wording import duration
+from pytest_cloudbench.workloads.measurement import Latency, Measurement
+from pytest_cloudbench.workloads.sweep.mixes import Mix
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.promises.ceilings import Ceiling
+    from pytest_cloudbench.promises.envelope import Envelope
+    from pytest_cloudbench.promises.quantities import Rate
+    from pytest_cloudbench.verdicts.curve_comparison import CurveComparison
+
+
+@dataclass(frozen=True)
+class Step:
+    """One open-loop run: ``percent`` of the maximum was asked for, which is ``asked``. ``ended`` says why it ended."""
+
+    percent: float
+    asked: Iops
+    measurement: Measurement
+    ended: str
+
+    @property
+    def achieved(self) -> Iops:
+        """The rate that was carried."""
+        return Iops(self.measurement.iops)
+
+    @property
+    def throughput(self) -> Throughput:
+        """The bytes that were carried."""
+        return Throughput.from_mib(self.measurement.throughput_mib)
+
+    @property
+    def latency(self) -> Latency | None:
+        """Mean and percentiles; None when nothing was timed."""
+        return self.measurement.latency
+
+    @property
+    def outstanding(self) -> float | None:
+        """I/Os in flight on average, by Little's law."""
+        return self.measurement.outstanding_mean
+
+    def reached(self, within: float = 0.05) -> Verdict:
+        """Was the asked rate carried? If not, the verdict says who was the limit."""
+        from pytest_cloudbench.verdicts.reaches import reaches
+
+        return reaches(self.measurement, self.asked, within=within)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; the keys carry the unit."""
+        return {
+            "percent": self.percent,
+            "asked_iops": self.asked.per_second,
+            "ended": self.ended,
+            "measurement": self.measurement.to_dict(),
+        }
+
+
+@dataclass(frozen=True)
+class Knee:
+    """Where the curve turns upwards, and the method that found it."""
+
+    iops: Iops
+    latency_s: float
+    method: str = METHOD
+
+    def __str__(self) -> str:
+        return f"{self.iops} at {duration(self.latency_s)} ({self.method})"
+
+
+@dataclass(frozen=True, repr=False)
+class Curve:
+    """Latency over load of one mix on one target.
+
+    ``maximum`` is the closed-loop run with ``threads`` I/Os in flight on each of ``devices``; ``steps`` are the
+    open-loop runs at shares of its rate, in rising order. ``conditions`` say what was done otherwise than asked.
+    ``on_verdict`` is told of every verdict.
+    """
+
+    mix: Mix
+    threads: int
+    devices: int
+    maximum: Measurement
+    steps: tuple[Step, ...]
+    conditions: tuple[str, ...] = ()
+    on_verdict: Callable[[Verdict], None] | None = field(default=None, compare=False)
+
+    @property
+    def peak(self) -> Measurement:
+        """The maximum, a measurement like any other: `reaches`, `capped_by` ..."""
+        return self.maximum
+
+    @property
+    def target(self) -> str:
+        """What the load was put on, for people."""
+        return self.maximum.target
+
+    @property
+    def envelope(self) -> Envelope | None:
+        """Every ceiling that applies to this load."""
+        return self.maximum.envelope
+
+    @property
+    def points(self) -> tuple[tuple[float, Latency], ...]:
+        """IOPS carried and latency, step by step; the maximum, where latency is highest, comes last."""
+        runs = [*(step.measurement for step in self.steps), self.maximum]
+        return tuple((run.iops, run.latency) for run in runs if run.latency is not None)
+
+    @cached_property
+    def knee(self) -> Knee | None:
+        """Where it turns upwards, of the mean latency; None for fewer than four points, or where it does not turn."""
+        points = self.points
+        index = knee_index([iops for iops, _ in points], [latency.mean_s for _, latency in points])
+        return None if index is None else Knee(Iops(points[index][0]), points[index][1].mean_s)
+
+    def stays_below(
+        self,
+        latency: str,
+        *,
+        until: float | Rate | Ceiling | str | None = None,
+        percentile: float | str | None = None,
+        within: float = 0.10,
+    ) -> Verdict:
+        """Does latency stay at or below ``latency`` ("1ms") until the load reaches ``until`` (IOPS, or a rate)?
+
+        Of the mean, or of a percentile (50, 95, 99, 99.9). See `verdicts.stays_below`.
+        """
+        from pytest_cloudbench.verdicts.stays_below import stays_below
+
+        verdict = stays_below(self, latency, until=until, percentile=percentile, within=within)
+        if self.on_verdict is not None:
+            self.on_verdict(verdict)
+        return verdict
+
+    def compare(self, other: Curve, *, percentile: float | str | None = None) -> CurveComparison:
+        """Both peaks, and both latencies at the same load."""
+        from pytest_cloudbench.verdicts.curve_comparison import compare_curves
+
+        return compare_curves(self, other, percentile)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for reports and JSON; the keys carry the unit."""
+        knee = self.knee
+        return {
+            "mix": self.mix.to_dict(),
+            "target": self.target,
+            "threads_per_device": self.threads,
+            "devices": self.devices,
+            "knee": {"iops": knee.iops.per_second, "latency_s": knee.latency_s, "method": knee.method}
+            if knee
+            else None,
+            "maximum": self.maximum.to_dict(),
+            "steps": [step.to_dict() for step in self.steps],
+            "conditions": list(self.conditions),
+        }
+
+    def table(self) -> str:
+        """Every run on a line of its own."""
+        head = ("step", "asked IOPS", "IOPS", "MiB/s", "mean", "p50", "p95", "p99", "p99.9", "in flight")
+        rows = [head, _row("maximum", "", self.maximum)]
+        rows += [
+            _row(f"{figure(step.percent)} %", f"{step.asked.per_second:,.0f}", step.measurement)
+            for step in self.steps
+        ]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
+        return "\n".join(
+            "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows
+        )
+
+    def __str__(self) -> str:
+        return f"{self!r}\n{self.table()}"
+
+    def __repr__(self) -> str:
+        latency = self.maximum.latency
+        at = f" at {duration(latency.mean_s)}" if latency else ""
+        knee = f"; knee {self.knee}" if self.knee else ""
+        said = f" ({'; '.join(self.conditions)})" if self.conditions else ""
+        return f"sweep {self.mix.name} on {self.target}: peak {self.maximum.iops:,.0f} IOPS{at}{knee}{said}"
+
+
+def _row(name: str, asked: str, run: Measurement) -> tuple[str, ...]:
+    latency = run.latency
+    times = (
+        (latency.mean_s, latency.p50_s, latency.p95_s, latency.p99_s, latency.p999_s)
+        if latency
+        else (None,) * 5
+    )
+    in_flight = run.outstanding_mean
+    return (
+        name,
+        asked,
+        f"{run.iops:,.0f}",
+        f"{run.throughput_mib:,.1f}",
+        *("-" if time is None else duration(time) for time in times),
+        "-" if in_flight is None else figure(in_flight, 0 if in_flight >= 10 else 1),
+    )

@@ -1,0 +1,82 @@
+"""The mixes that come with the plugin, as data. A published review's own database and desktop mixes are not among
+them: their parameters were never published, so ours bear other names and say that they are our own."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+
+from pytest_cloudbench.workloads.sweep.errors import UnknownMix
+from pytest_cloudbench.workloads.sweep.mixes import Mix, Skew
+
+OUR_OWN = "our own"
+_CORNERS = "the four corners of VDBench reviews, such as one of i3.metal in 2018: 4K random, 64K sequential"
+_IOMETER = (
+    "Iometer's database pattern, as in Tom's Hardware, Storage Charts 2009: 8 KiB, 67 % reads, all random"
+)
+_ORION = "Oracle's calibration tool Orion, -run dss by its defaults: random reads of 1 MiB"
+_HOT = Skew(percent_of_io=80, percent_of_space=20)
+
+_SQL = {"8k": 85, "16k": 5, "64k": 10}
+_ORACLE = {"8k": 75, "16k": 10, "32k": 10, "64k": 5}
+
+
+def _mix(
+    name: str,
+    blocks: Mapping[str, int],
+    reads: int,
+    random: int,
+    source: str,
+    *,
+    skew: Skew | None = None,
+) -> Mix:
+    return Mix.of(name, blocks, read_percent=reads, random_percent=random, source=source, skew=skew)
+
+
+MIXES: dict[str, Mix] = {
+    mix.name: mix
+    for mix in (
+        _mix("4k-random-read", {"4k": 100}, 100, 100, _CORNERS),
+        _mix("4k-random-write", {"4k": 100}, 0, 100, _CORNERS),
+        _mix("64k-sequential-read", {"64k": 100}, 100, 0, _CORNERS),
+        _mix("64k-sequential-write", {"64k": 100}, 0, 0, _CORNERS),
+        _mix("oltp", {"8k": 100}, 67, 100, _IOMETER),
+        _mix("olap", {"1m": 100}, 100, 100, _ORION),
+        _mix("sql-like", _SQL, 100, 100, OUR_OWN, skew=_HOT),
+        _mix("sql-like-90-10", _SQL, 90, 100, OUR_OWN, skew=_HOT),
+        _mix("sql-like-80-20", _SQL, 80, 100, OUR_OWN, skew=_HOT),
+        _mix("oracle-like", _ORACLE, 100, 100, OUR_OWN, skew=_HOT),
+        _mix("oracle-like-90-10", _ORACLE, 90, 100, OUR_OWN, skew=_HOT),
+        _mix("oracle-like-80-20", _ORACLE, 80, 100, OUR_OWN, skew=_HOT),
+        _mix("vdi-boot", {"4k": 30, "8k": 10, "16k": 15, "32k": 20, "64k": 25}, 85, 70, OUR_OWN, skew=_HOT),
+        _mix(
+            "vdi-initial-login",
+            {"4k": 30, "8k": 10, "16k": 15, "32k": 20, "64k": 15, "128k": 10},
+            35,
+            80,
+            OUR_OWN,
+            skew=_HOT,
+        ),
+        _mix(
+            "vdi-monday-login",
+            {"4k": 30, "8k": 15, "16k": 10, "32k": 20, "64k": 15, "128k": 10},
+            55,
+            80,
+            OUR_OWN,
+            skew=_HOT,
+        ),
+    )
+}
+
+FOUR_CORNERS = ("4k-random-read", "4k-random-write", "64k-sequential-read", "64k-sequential-write")
+
+
+def find_mix(asked: str | Mix, own: Mapping[str, Mix]) -> Mix:
+    """The mix of that name, of the project's ``own`` or ours; a mix itself is taken as it is. Raises UnknownMix."""
+    if isinstance(asked, Mix):
+        return asked
+    known = {**MIXES, **own}
+    if not isinstance(asked, str) or asked not in known:
+        names = sorted(known)
+        raise UnknownMix(asked, difflib.get_close_matches(str(asked).lower(), names, n=3, cutoff=0.4), names)
+    return known[asked]

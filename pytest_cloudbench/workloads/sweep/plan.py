@@ -1,0 +1,174 @@
+"""What a sweep is to do: its mix, its threads, its steps and their times, checked before anything is started."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pytest_cloudbench.promises.durations import parse_duration
+from pytest_cloudbench.promises.quantities import figure
+from pytest_cloudbench.verdicts.wording import duration
+from pytest_cloudbench.workloads.pace import Pace
+from pytest_cloudbench.workloads.sweep.errors import BadSweep
+from pytest_cloudbench.workloads.sweep.mixes import Mix
+from pytest_cloudbench.workloads.sweep.working_set import DEFAULT, WorkingSet
+
+TIMES = ("step_time", "maximum_time", "ramp_time")
+"""What the ``sweep`` fixture calls its times."""
+STEPS = tuple(range(10, 130, 10))
+"""Per cent of the maximum, as the published review swept them."""
+LOWEST, HIGHEST = 1, 200
+QUICK_STEP_S = 2
+QUICK_STEP_RAMP_S = 1
+QUICK_MAXIMUM_S = 6
+QUICK_FULL_RAMP_S = 2
+"""Where a load meets its limit, throttles need about this long from rest until they hold it."""
+TICK_S = 1.0
+"""How often fio tells its totals, by which a run is measured."""
+START_STOP_S = 0.8
+"""About what starting fio on many devices and ending it takes; only the time left is guessed by it."""
+_MOST_THREADS = 65_536
+_CLOSE = 90
+_EVERY = 4
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """Seconds of a step: the ramp that is not measured, then at most ``runtime_s``, and when it may end before.
+
+    A step ends once it is steady, but not before ``steady_after_s``; None lets it take all its time.
+    """
+
+    ramp_s: int
+    runtime_s: int
+    steady_after_s: int | None
+
+    @property
+    def length_s(self) -> int:
+        """At most, ramp and all."""
+        return self.ramp_s + self.runtime_s
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """A sweep, ready to be run. ``threads`` I/Os are kept in flight on each device; steps are in per cent."""
+
+    mix: Mix
+    threads: int
+    steps: tuple[float, ...]
+    maximum: StepTimes
+    step: StepTimes
+    working_set: WorkingSet
+    latency_limit_s: float | None = None
+
+    @classmethod
+    def of(
+        cls,
+        mix: Mix,
+        *,
+        threads: int = 32,
+        steps: Iterable[float] = STEPS,
+        step_time: int = 60,
+        maximum_time: int = 60,
+        ramp_time: int = 5,
+        latency_limit: str | None = None,
+        working_set: object = DEFAULT,
+    ) -> SweepPlan:
+        """The plan in the words of the ``sweep`` fixture. Times in seconds, ``latency_limit`` a text such as "20ms".
+
+        Raises BadSweep naming what cannot be, and what would be possible.
+        """
+        _check_whole("threads", threads, 1, _MOST_THREADS)
+        _check_whole("step_time", step_time, 2, 86_400)
+        _check_whole("maximum_time", maximum_time, 2, 86_400)
+        _check_whole("ramp_time", ramp_time, 0, 3_600)
+        try:
+            limit_s = None if latency_limit is None else parse_duration(latency_limit)
+        except (ValueError, TypeError) as error:
+            raise BadSweep(f"latency_limit={latency_limit!r}: {error}") from None
+        return cls(
+            mix,
+            threads,
+            _checked_steps(steps),
+            StepTimes(ramp_time, maximum_time, min(30, maximum_time)),
+            StepTimes(ramp_time, step_time, min(10, step_time)),
+            WorkingSet.of(working_set),
+            limit_s,
+        )
+
+    def paced(self, pace: Pace) -> tuple[SweepPlan, tuple[str, ...]]:
+        """The plan as this pace runs it, and one sentence for each thing that was changed."""
+        if pace is Pace.FULL:
+            return self, ()
+        conditions = []
+        kept = _thinned(self.steps)
+        if kept != self.steps:
+            conditions.append(f"quick pace: steps {_listed(self.steps)} % -> {_listed(kept)} %")
+        step, said = _quick("step", self.step, QUICK_STEP_RAMP_S, QUICK_STEP_S)
+        conditions += said
+        maximum, said = _quick("maximum", self.maximum, QUICK_FULL_RAMP_S, QUICK_MAXIMUM_S)
+        conditions += said
+        return dataclasses.replace(self, steps=kept, step=step, maximum=maximum), tuple(conditions)
+
+    def times_of(self, percent: float | None) -> StepTimes:
+        """The times of one run: of a step, or of the maximum. A step at the limit has a ramp as long as that."""
+        if percent is None:
+            return self.maximum
+        if percent < 100:
+            return self.step
+        return dataclasses.replace(self.step, ramp_s=max(self.step.ramp_s, self.maximum.ramp_s))
+
+    def length_s(self, begun: int = 0) -> float:
+        """How long it will take at most, once that many of its runs (the maximum, then the steps) have begun."""
+        runs: list[float | None] = [None, *self.steps]
+        return sum(self.times_of(percent).length_s + START_STOP_S for percent in runs[begun:])
+
+    def __str__(self) -> str:
+        limit = f", up to {duration(self.latency_limit_s)}" if self.latency_limit_s is not None else ""
+        return f"{self.mix.name}, {self.threads} threads, {len(self.steps)} steps{limit}"
+
+
+def _quick(what: str, times: StepTimes, ramp_s: int, runtime_s: int) -> tuple[StepTimes, list[str]]:
+    paced = StepTimes(min(times.ramp_s, ramp_s), min(times.runtime_s, runtime_s), None)
+    if (paced.ramp_s, paced.runtime_s) == (times.ramp_s, times.runtime_s):
+        return paced, []
+    before, after = (f"{each.ramp_s} + {each.runtime_s} s" for each in (times, paced))
+    return paced, [f"quick pace: {what} {before} -> {after}"]
+
+
+def _thinned(steps: tuple[float, ...]) -> tuple[float, ...]:
+    """Those near the maximum; of those well below it, where little changes, every fourth; the last of those beyond."""
+    low = [step for step in steps if step < _CLOSE]
+    near = [step for step in steps if _CLOSE <= step <= 100]
+    beyond = [step for step in steps if step > 100]
+    return (*(low[::_EVERY] if len(low) > _EVERY else low), *near, *beyond[-1:])
+
+
+def _checked_steps(steps: Iterable[float]) -> tuple[float, ...]:
+    if isinstance(steps, (str, bytes)) or not isinstance(steps, Iterable):
+        raise BadSweep(
+            f"steps={steps!r}: numbers of per cent of the maximum are needed, such as range(10, 130, 10)"
+        )
+    found = tuple(steps)
+    if not found:
+        raise BadSweep(
+            "steps is empty: at least one share of the maximum is needed, such as range(10, 130, 10)"
+        )
+    for step in found:
+        number = isinstance(step, (int, float)) and not isinstance(step, bool) and math.isfinite(step)
+        if not number or not LOWEST <= step <= HIGHEST:
+            raise BadSweep(f"step {step!r} is not between {LOWEST} and {HIGHEST} per cent of the maximum")
+    if len(set(found)) != len(found):
+        raise BadSweep(f"steps={_listed(found)}: a step is there twice")
+    return tuple(sorted(found))
+
+
+def _listed(steps: Iterable[float]) -> str:
+    return ", ".join(figure(step) for step in steps)
+
+
+def _check_whole(name: str, value: object, least: int, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise BadSweep(f"{name}={value!r} is not a whole number from {least:,} to {most:,}")

@@ -1,0 +1,168 @@
+"""The runs of one sweep: each starts fio on all devices together and becomes a measurement."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any, Literal
+
+from pytest_cloudbench.promises.envelope import Envelope
+from pytest_cloudbench.promises.quantities import Iops
+from pytest_cloudbench.verdicts.observation import GeneratorLoad
+from pytest_cloudbench.verdicts.throttling import ThrottleDelta
+from pytest_cloudbench.workloads.fio.job import RESULT_FILE
+from pytest_cloudbench.workloads.fio.options import HostFio
+from pytest_cloudbench.workloads.measurement import Measurement
+from pytest_cloudbench.workloads.sweep.arrivals import divided
+from pytest_cloudbench.workloads.sweep.command import SizedPath, punctual, step_argv
+from pytest_cloudbench.workloads.sweep.layout import layout
+from pytest_cloudbench.workloads.sweep.mixes import Mix
+from pytest_cloudbench.workloads.sweep.plan import StepTimes
+from pytest_cloudbench.workloads.sweep.status import Totals, series_of
+from pytest_cloudbench.workloads.sweep.watch import Watch, Watched
+from pytest_cloudbench.workloads.target import CountersSnapshot, Target
+
+
+@dataclass(frozen=True)
+class Load:
+    """What one run asks for: all that is possible, or a rate that is ``percent`` of the maximum."""
+
+    times: StepTimes
+    percent: float | None = None
+    rate: Iops | None = None
+
+
+@dataclass
+class Known:
+    """What one run found out that the next one need not ask again: the throttle counters, the ceilings."""
+
+    counters: CountersSnapshot | None = None
+    envelope: Envelope | None = None
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Everything that the runs of a sweep have in common."""
+
+    target: Target
+    mix: Mix
+    threads: int
+    paths: tuple[SizedPath, ...]
+    fio: HostFio
+    conditions: tuple[str, ...]
+    known: Known = field(default_factory=Known)
+
+    def run(self, load: Load, on_second: Callable[[Totals], None] | None = None) -> tuple[Measurement, str]:
+        """Run fio once; its measurement, and why it ended. Raises as `Watch.until_end` does."""
+        devices = len(self.paths)
+        rate = load.rate.per_second if load.rate is not None else 0.0
+        shape = layout(self.mix, threads=self.threads, devices=devices, cpus=self.fio.host_cpus, rate=rate)
+        arrivals = (
+            divided(rate, shape.jobs * devices, self.mix.read_percent) if load.rate is not None else None
+        )
+        kind: Literal["block", "file"] = "block" if self.target.kind == "block" else "file"
+        argv = step_argv(
+            self.mix, shape, self.paths, load.times, kind=kind, arrivals=arrivals, fio=self.fio.path
+        )
+        before = self.known.counters or self.target.counters()
+        started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        running = self.target.runner.start_job(punctual(argv), sudo=kind == "block", name="sweep")
+        one_size = self.mix.block_size.bytes if len(self.mix.blocks) == 1 else None
+        watched = Watch(load.times, on_second, one_size).until_end(running)
+        # Nothing runs between two runs, so what is read after one is what the next one begins with.
+        self.known.counters = self.target.counters() if before is not None else None
+        measurement = self._measurement(
+            load,
+            watched,
+            jobs=shape.jobs * devices,
+            argv=argv,
+            counters=_gained(before, self.known.counters, load.times),
+            started_at=started_at,
+            asked=self._asked(load, shape.jobs, shape.depth),
+        )
+        return measurement, watched.ended
+
+    def envelope(self) -> Envelope | None:
+        """Every ceiling of this mix on this target, asked for after the first run.
+
+        What the machine under an embedded region serves is known better once it has served that.
+        """
+        if self.known.envelope is None:
+            self.known.envelope = self.target.envelope(self.mix.block_size, sequential=self.mix.sequential)
+        return self.known.envelope
+
+    def _asked(self, load: Load, jobs: int, depth: int) -> dict[str, Any]:
+        return {
+            "mix": self.mix.to_dict(),
+            "percent_of_maximum": load.percent,
+            "rate_iops_total": load.rate.per_second if load.rate is not None else None,
+            "arrivals": "poisson" if load.rate is not None else "closed loop",
+            "threads_per_device": self.threads,
+            "devices": len(self.paths),
+            "jobs_per_device": jobs,
+            "iodepth": depth,
+            "ramp_time_s": load.times.ramp_s,
+            "runtime_s": load.times.runtime_s,
+            "working_set_bytes": [size.bytes for _, size in self.paths],
+            "direct": True,
+        }
+
+    def _measurement(
+        self,
+        load: Load,
+        watched: Watched,
+        *,
+        jobs: int,
+        argv: Sequence[str],
+        counters: ThrottleDelta | None,
+        started_at: str,
+        asked: dict[str, Any],
+    ) -> Measurement:
+        last = watched.measured
+        factor = self.target.time_compression
+        read, write = last.read.direction(last.seconds), last.write.direction(last.seconds)
+        ways = [way for way in (read, write) if way is not None]
+        series = series_of(watched.totals)
+        return Measurement(
+            workload=f"sweep {self.mix.name}",
+            iops=sum(way.iops for way in ways),
+            throughput_mib=sum(way.throughput_mib for way in ways),
+            read=read,
+            write=write,
+            latency=last.both.latency(),
+            series=dataclasses.replace(series, seconds=tuple(at * factor for at in series.seconds)),
+            block_size=self.mix.block_size,
+            sequential=self.mix.sequential,
+            outstanding_asked=self.threads * len(self.paths),
+            runtime_s=last.seconds * factor,
+            command=shlex.join(argv),
+            tool_version=last.version,
+            host=self.target.runner.label,
+            target=self.target.label,
+            started_at=started_at,
+            envelope=self.envelope(),
+            counters=counters,
+            generator=GeneratorLoad(
+                cpu_percent_busiest=last.cpu_percent,
+                cpu_percent_total=last.cpu_percent * jobs,
+                cpus=self.fio.host_cpus,
+            ),
+            rate_asked=load.rate,
+            conditions=(*self.conditions, *([watched.condition] if watched.condition else [])),
+            asked=asked,
+            raw={RESULT_FILE: watched.document.encode()},
+            time_compression=factor,
+        )
+
+
+def _gained(
+    before: CountersSnapshot | None, after: CountersSnapshot | None, times: StepTimes
+) -> ThrottleDelta | None:
+    """What the throttle counters gained; the time before the first I/O and after the last is not counted."""
+    if before is None or after is None:
+        return None
+    gained = after.since(before)
+    return dataclasses.replace(gained, elapsed_s=min(gained.elapsed_s, float(times.length_s)))

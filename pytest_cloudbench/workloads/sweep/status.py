@@ -1,0 +1,233 @@
+"""fio's running totals: with --status-interval it prints its whole result again and again while it runs.
+
+Each is a JSON object over all jobs of the group, cumulative from their start, histograms and all. So the difference
+of two of them is what happened between two moments of the running load, percentiles included. That is what a run is
+measured by. fio's final figures are not: its time includes collecting the last I/Os, its count does not, and after a
+ramp of its own each job begins to count just when it collects a batch. Both bend the rate by a mean latency.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+from pytest_cloudbench.promises.quantities import Iops, Throughput
+from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused
+from pytest_cloudbench.workloads.fio.output import percentile_of_bins
+from pytest_cloudbench.workloads.measurement import Direction, DirectionSeries, Latency, Series
+
+PERCENTS = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
+_NS = 1e-9
+_MIB = 2.0**20
+
+
+@dataclass(frozen=True)
+class Way:
+    """Reads or writes since a moment: I/Os completed, bytes moved, the sum of their latencies and its histogram.
+
+    ``bins`` count I/Os by latency; fio's are at most 1.6 % wide.
+    """
+
+    ios: int = 0
+    bytes: float = 0.0
+    sum_ns: float = 0.0
+    bins: Counter[int] = field(default_factory=Counter)
+
+    @classmethod
+    def of(cls, part: Mapping[str, Any], block_bytes: int | None = None) -> Way:
+        """From one direction of one job of fio's JSON. ``block_bytes`` is the one block size, None for several.
+
+        While the load runs, fio's count of bytes and that of latencies are not of quite the same moment.
+        """
+        stats = part.get("lat_ns") or {}
+        timed = int(stats.get("N") or 0)
+        if not timed:
+            return cls()
+        total, moved = int(part.get("total_ios") or 0), float(part.get("io_bytes") or 0)
+        return cls(
+            ios=timed,
+            bytes=float(timed * (block_bytes or (moved / total if total else 0.0))),
+            sum_ns=float(stats["mean"]) * timed,
+            bins=Counter({int(value): int(count) for value, count in (stats.get("bins") or {}).items()}),
+        )
+
+    def __add__(self, other: Way) -> Way:
+        if not other.ios or not self.ios:
+            return self if self.ios else other
+        return Way(
+            self.ios + other.ios,
+            self.bytes + other.bytes,
+            self.sum_ns + other.sum_ns,
+            self.bins + other.bins,
+        )
+
+    def since(self, earlier: Way) -> Way:
+        """What came between."""
+        bins = Counter(self.bins)
+        bins.subtract(earlier.bins)
+        return Way(
+            max(0, self.ios - earlier.ios),
+            max(0.0, self.bytes - earlier.bytes),
+            max(0.0, self.sum_ns - earlier.sum_ns),
+            Counter({value: count for value, count in bins.items() if count > 0}),
+        )
+
+    @property
+    def mean_s(self) -> float | None:
+        """Mean latency in seconds."""
+        return self.sum_ns / self.ios * _NS if self.ios else None
+
+    def percentile_s(self, percent: float) -> float | None:
+        """A percentile of the latency in seconds, out of the histogram."""
+        return percentile_of_bins(self.bins, percent) * _NS if self.bins else None
+
+    def latency(self) -> Latency | None:
+        """The latency of all its I/Os; the extremes are those of the histogram."""
+        if not self.ios or not self.bins:
+            return None
+        at = {f"{name}_s": self.percentile_s(percent) for name, percent in PERCENTS.items()}
+        low, high = min(self.bins) * _NS, max(self.bins) * _NS
+        return Latency(mean_s=self.sum_ns / self.ios * _NS, min_s=low, max_s=high, **at)
+
+    def direction(self, seconds: float) -> Direction | None:
+        """Its means over that time."""
+        if not self.ios:
+            return None
+        return Direction(
+            self.ios / seconds, self.bytes / seconds / _MIB, self.ios, int(self.bytes), self.latency()
+        )
+
+
+@dataclass(frozen=True)
+class Totals:
+    """All jobs together since a moment: for how many seconds, reads, writes, and their CPU time.
+
+    The per cent are of one processor, means over the jobs.
+    """
+
+    seconds: float
+    read: Way
+    write: Way
+    cpu_percent: float = 0.0
+    version: str = ""
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any], block_bytes: int | None = None) -> Totals:
+        """From one JSON object of fio, of one group or of many jobs. Raises FioRefused with a job's own error."""
+        jobs = document.get("jobs")
+        if not isinstance(jobs, list) or not jobs:
+            raise FioOutputError("fio's JSON lists no job")
+        for job in jobs:
+            if number := int(job.get("error") or 0):
+                raise FioRefused(f"fio's job {job.get('jobname', '?')!r} failed with {os.strerror(number)}")
+        try:
+            return cls(
+                seconds=max(float(job[way].get("runtime") or 0) for job in jobs for way in ("read", "write"))
+                / 1000,
+                read=_summed((job["read"] for job in jobs), block_bytes),
+                write=_summed((job["write"] for job in jobs), block_bytes),
+                cpu_percent=sum(
+                    float(job.get("usr_cpu") or 0) + float(job.get("sys_cpu") or 0) for job in jobs
+                )
+                / len(jobs),
+                version=str(document.get("fio version", "fio of unknown version")),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise FioOutputError(f"fio's JSON holds a value that cannot be one: {error!r}") from None
+
+    @property
+    def both(self) -> Way:
+        """Reads and writes together."""
+        return self.read + self.write
+
+    def since(self, earlier: Totals) -> Totals:
+        """What came between; the CPU time is of the whole run."""
+        return replace(
+            self,
+            seconds=self.seconds - earlier.seconds,
+            read=self.read.since(earlier.read),
+            write=self.write.since(earlier.write),
+        )
+
+
+def _summed(parts: Iterator[Mapping[str, Any]], block_bytes: int | None) -> Way:
+    ios, moved, sum_ns = 0, 0.0, 0.0
+    bins: Counter[int] = Counter()
+    for part in parts:
+        one = Way.of(part, block_bytes)
+        ios, moved, sum_ns = ios + one.ios, moved + one.bytes, sum_ns + one.sum_ns
+        bins.update(one.bins)
+    return Way(ios, moved, sum_ns, bins)
+
+
+class StatusReader:
+    """Takes fio's standard output in pieces as it arrives, gives the totals completed by each."""
+
+    def __init__(self, block_bytes: int | None = None) -> None:
+        """block_bytes: the one block size of the load, None where it has several."""
+        self._block_bytes = block_bytes
+        self._lines: list[str] = []
+        self._rest = ""
+        self._open = False
+        self.notes: list[str] = []
+
+    def feed(self, text: str) -> list[tuple[Totals, str]]:
+        """The totals that `text` completes, each with its JSON. What fio says between them goes to `notes`."""
+        found = []
+        *lines, self._rest = (self._rest + text).split("\n")
+        for line in lines:
+            if not self._open:
+                self._open = line == "{"
+                if not self._open:
+                    self.notes += [line.strip()] if line.strip() else []
+                    continue
+            self._lines.append(line)
+            if line == "}":
+                document = "\n".join(self._lines)
+                self._lines, self._open = [], False
+                found.append((Totals.of(_decoded(document), self._block_bytes), document))
+        return found
+
+
+def _decoded(document: str) -> dict[str, Any]:
+    try:
+        decoded: dict[str, Any] = json.loads(document)
+    except ValueError as error:
+        raise FioOutputError(f"fio's JSON is damaged: {error}") from None
+    return decoded
+
+
+NOTHING = Totals(0.0, Way(), Way())
+"""Before the first I/O."""
+
+
+def series_of(totals: Sequence[Totals]) -> Series:
+    """One sample for each interval between neighbouring totals, in seconds from the first of them."""
+    samples = [(now.seconds - totals[0].seconds, now.since(before)) for before, now in pairwise(totals)]
+    between = [(each.seconds, each.both) for _, each in samples]
+    return Series(
+        seconds=tuple(at for at, _ in samples),
+        iops=tuple(Iops(way.ios / length) for length, way in between),
+        throughput=tuple(Throughput(way.bytes / length) for length, way in between),
+        latency_s=tuple(way.mean_s for _, way in between),
+        read=_direction([(each.seconds, each.read) for _, each in samples]),
+        write=_direction([(each.seconds, each.write) for _, each in samples]),
+        percentiles_s={
+            name: tuple(way.percentile_s(percent) for _, way in between) for name, percent in PERCENTS.items()
+        },
+    )
+
+
+def _direction(samples: list[tuple[float, Way]]) -> DirectionSeries | None:
+    if not any(way.ios for _, way in samples):
+        return None
+    return DirectionSeries(
+        iops=tuple(Iops(way.ios / length) for length, way in samples),
+        throughput=tuple(Throughput(way.bytes / length) for length, way in samples),
+        latency_s=tuple(way.mean_s for _, way in samples),
+    )

@@ -1,0 +1,163 @@
+"""Running a sweep: checked first, then the maximum by a closed loop, then the open-loop steps at shares of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+
+from pytest_cloudbench.promises.quantities import Iops, Size
+from pytest_cloudbench.verdicts.wording import duration
+from pytest_cloudbench.workloads.fio.job import FioJob
+from pytest_cloudbench.workloads.fio.options import fio_of
+from pytest_cloudbench.workloads.fio.space import check_is_target, check_target
+from pytest_cloudbench.workloads.measurement import Measurement
+from pytest_cloudbench.workloads.pace import Pace
+from pytest_cloudbench.workloads.sweep.command import SizedPath
+from pytest_cloudbench.workloads.sweep.curve import Curve, Step
+from pytest_cloudbench.workloads.sweep.errors import BadSweep, SweepBroken, SweepInterrupted
+from pytest_cloudbench.workloads.sweep.layout import check_kernel_room
+from pytest_cloudbench.workloads.sweep.plan import START_STOP_S, SweepPlan
+from pytest_cloudbench.workloads.sweep.progress import SweepProgress
+from pytest_cloudbench.workloads.sweep.runs import Load, Runs
+from pytest_cloudbench.workloads.sweep.status import Totals
+from pytest_cloudbench.workloads.sweep.working_set import within_room
+from pytest_cloudbench.workloads.target import Target
+
+_LOOK = """\
+cat /proc/sys/fs/aio-max-nr /proc/sys/fs/aio-nr
+for each; do
+    if [ -b "$each" ]; then blockdev --getsize64 "$each"; else stat -L -c %s -- "$each"; fi
+done
+"""
+
+
+def run_sweep(
+    target: Target,
+    plan: SweepPlan,
+    *,
+    pace: Pace = Pace.FULL,
+    on_progress: Callable[[SweepProgress], None] | None = None,
+    on_run: Callable[[Measurement], None] | None = None,
+) -> Curve:
+    """Run ``plan`` on ``target`` and return its curve.
+
+    on_progress: called about once a second. on_run: called with what each run of it measured, the maximum first.
+    Nothing is printed here.
+
+    Raises, before anything is started: BadSweep, TargetError, and what target.prove_writable() raises. While the
+    maximum is looked for, the errors of fio and of the runner; afterwards SweepBroken with the steps done, and
+    SweepInterrupted with them on Ctrl-C.
+    """
+    plan, changed = plan.paced(pace)
+    runs, conditions = _prepared(target, plan, changed)
+    clock = _Clock(plan, on_progress)
+    curve: Curve | None = None
+    try:
+        maximum, _ = runs.run(Load(plan.times_of(None)), clock.begin(None, None))
+        if on_run is not None:
+            on_run(maximum)
+        curve = Curve(plan.mix, plan.threads, len(runs.paths), maximum, (), conditions)
+        for percent in plan.steps:
+            step = _step(runs, plan, curve, percent, clock)
+            if on_run is not None:
+                on_run(step.measurement)
+            curve = dataclasses.replace(curve, steps=(*curve.steps, step))
+            if (late := _past_limit(plan, step)) is not None:
+                return dataclasses.replace(curve, conditions=(*conditions, late))
+    except KeyboardInterrupt:
+        raise SweepInterrupted(curve) from None
+    except Exception as error:
+        if curve is None:
+            raise
+        done = len(curve.steps)
+        raise SweepBroken(f"the sweep broke off at {plan.steps[done]:g} %: {error}", curve) from error
+    return curve
+
+
+def _step(runs: Runs, plan: SweepPlan, curve: Curve, percent: float, clock: _Clock) -> Step:
+    asked = Iops(curve.maximum.iops * percent / 100)
+    measurement, ended = runs.run(Load(plan.times_of(percent), percent, asked), clock.begin(percent, asked))
+    return Step(percent, asked, measurement, ended)
+
+
+def _prepared(target: Target, plan: SweepPlan, changed: tuple[str, ...]) -> tuple[Runs, tuple[str, ...]]:
+    """Everything that is checked and asked once; the conditions that belong into every measurement."""
+    check_is_target(target)
+    if target.kind == "directory":
+        raise BadSweep(
+            f"a sweep goes over devices or one laid out file, not over the directory {target.label}: give it the "
+            "volume itself, or what prefilled('20g') returns"
+        )
+    check_target(target, FioJob(rw=plan.mix.pattern, bs=plan.mix.largest_block, iodepth=plan.threads))
+    fio = fio_of(target.runner)
+    said = target.runner.run(
+        ["sh", "-c", _LOOK, "sh", *target.paths], sudo=target.kind == "block", idempotent=True
+    )
+    most, used, *sizes = (int(line) for line in said.stdout.split())
+    check_kernel_room(plan.threads * len(target.paths), most, used)
+    sets = [plan.working_set.on(Size(size), plan.mix, plan.threads) for size in sizes]
+    conditions = (*target.conditions, *changed)
+    cut = within_room(sets, target.room() if plan.mix.writes else None, plan.mix, plan.threads)
+    if cut is not None:
+        conditions += (
+            f"working set of {plan.working_set} of each device cut to {cut}: the machine behind the devices keeps what "
+            "is written to them",
+        )
+        sets = [min(each, cut) for each in sets]
+    factor = target.time_compression
+    if factor != 1:
+        conditions += (f"time compressed {factor:g} times: each second of a step stands for {factor:g}",)
+    paths: tuple[SizedPath, ...] = tuple(zip(target.paths, sets, strict=True))
+    return Runs(target, plan.mix, plan.threads, paths, fio, conditions), conditions
+
+
+def _past_limit(plan: SweepPlan, step: Step) -> str | None:
+    latency = step.latency
+    if plan.latency_limit_s is None or latency is None or latency.mean_s <= plan.latency_limit_s:
+        return None
+    return (
+        f"stopped after {step.percent:g} %: mean latency {duration(latency.mean_s)} is past the limit of "
+        f"{duration(plan.latency_limit_s)}"
+    )
+
+
+class _Clock:
+    """Tells, second by second, where the sweep stands and how long it will still take at most."""
+
+    def __init__(self, plan: SweepPlan, on_progress: Callable[[SweepProgress], None] | None) -> None:
+        self._plan = plan
+        self._on_progress = on_progress
+        self._number = 0
+
+    def begin(self, percent: float | None, asked: Iops | None) -> Callable[[Totals], None] | None:
+        """The next run begins; what it tells its seconds to."""
+        self._number += 1
+        on_progress = self._on_progress
+        if on_progress is None:
+            return None
+        plan, number, began = self._plan, self._number, time.monotonic()
+        length_s = plan.times_of(percent).length_s + START_STOP_S
+        after_s = plan.length_s(number)
+
+        def second(lately: Totals) -> None:
+            both = lately.both
+            left_s = max(0.0, length_s - (time.monotonic() - began)) + after_s
+            on_progress(
+                SweepProgress(
+                    number,
+                    1 + len(plan.steps),
+                    percent,
+                    asked,
+                    both.ios / max(lately.seconds, 1e-3),
+                    both.mean_s,
+                    left_s,
+                )
+            )
+
+        return second
+
+
+def measured_runs(curve: Curve) -> list[Measurement]:
+    """Every run of a curve as a measurement of its own, the maximum first."""
+    return [curve.maximum, *(step.measurement for step in curve.steps)]

@@ -1,0 +1,150 @@
+"""One fio of a sweep while it runs: its totals as they come, whether it is steady, and its end."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+from pytest_cloudbench.verdicts.steadiness import steadiness
+from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused, FioTimedOut
+from pytest_cloudbench.workloads.fio.options import fio_words
+from pytest_cloudbench.workloads.runner import Job
+from pytest_cloudbench.workloads.sweep.plan import TICK_S, StepTimes
+from pytest_cloudbench.workloads.sweep.status import NOTHING, StatusReader, Totals
+
+STEADY_RATE = 0.05
+STEADY_LATENCY = 0.10
+"""How far, as a share, the two halves of a run may lie apart for it to be called steady."""
+TIME_UP = "its time was up"
+_SPARE_S = 60.0
+_AFTER_INTERRUPT_S = 30.0
+_START_S = 0.3
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What a run left: its totals while it was measured, the first of them the end of the ramp; fio's last JSON; why
+    it ended; and a sentence where it could not be measured as meant."""
+
+    totals: tuple[Totals, ...]
+    document: str
+    ended: str
+    condition: str | None = None
+
+    @property
+    def measured(self) -> Totals:
+        """From the end of the ramp to the last totals before its end."""
+        return self.totals[-1].since(self.totals[0])
+
+
+class _IsSteady(Exception):
+    """Waiting is over: the run has shown what it has to show."""
+
+
+class Watch:
+    """Waits for a run's end, and ends it before its time when it is steady."""
+
+    def __init__(
+        self,
+        times: StepTimes,
+        on_second: Callable[[Totals], None] | None = None,
+        block_bytes: int | None = None,
+    ) -> None:
+        """on_second: told what came since the totals before, about once a second. block_bytes: see `StatusReader`."""
+        self._times = times
+        self._on_second = on_second
+        self._reader = StatusReader(block_bytes)
+        self._totals: list[Totals] = []
+        self._document = ""
+        self._began = time.monotonic()
+
+    def until_end(self, running: Job) -> Watched:
+        """Wait. Whatever goes wrong, nothing of it is left running.
+
+        Raises FioRefused with fio's words, FioOutputError, FioTimedOut, and the runner's errors.
+        """
+        try:
+            exit_code, ended = self._wait(running)
+            notes = list(self._reader.notes)
+            if exit_code != 0 or not self._document:
+                running.kill()  # workers of a fio that was killed go on without it
+                notes += running.fetch(["stderr"]).get("stderr", b"").decode("utf-8", "replace").splitlines()
+        except BaseException:
+            with contextlib.suppress(Exception):
+                running.kill()
+            with contextlib.suppress(Exception):
+                running.cleanup()
+            raise
+        with contextlib.suppress(Exception):
+            running.cleanup()
+        if exit_code != 0:
+            raise FioRefused(f"fio ended with exit code {exit_code}: {fio_words(chr(10).join(notes))}")
+        if not self._totals or not self._totals[-1].both.ios:
+            raise FioOutputError(f"fio did no I/O: {fio_words(chr(10).join(notes))}")
+        return self._cut(ended)
+
+    def _wait(self, running: Job) -> tuple[int, str]:
+        try:
+            state = running.wait(
+                self._times.length_s * 1.2 + _SPARE_S, remaining_s=self._remaining_s, on_output=self._take
+            )
+        except _IsSteady:
+            seconds = self._measured()[-1].seconds
+            running.kill()
+            running.wait(_AFTER_INTERRUPT_S, on_output=self._take_end)
+            return 0, f"steady after {seconds:.0f} s"
+        except TimeoutError as error:
+            raise FioTimedOut(
+                f"fio on {running.describe} still ran long after its {self._times.length_s} s: it was ended"
+            ) from error
+        return state.exit_code if state.exit_code is not None else 0, TIME_UP
+
+    def _remaining_s(self) -> float:
+        return self._began + _START_S + self._times.length_s - time.monotonic()
+
+    def _take(self, output: str) -> None:
+        for totals, document in self._reader.feed(output):
+            self._document = document
+            if self._on_second is not None:
+                before = self._totals[-1] if self._totals else NOTHING
+                self._on_second(totals.since(before))
+            self._totals.append(totals)
+        if self._times.steady_after_s is not None and self._is_steady(self._times.steady_after_s):
+            raise _IsSteady
+
+    def _take_end(self, output: str) -> None:
+        """What an interrupted fio still says: its result, in which the load is already gone."""
+        for _, document in self._reader.feed(output):
+            self._document = document
+
+    def _measured(self) -> list[Totals]:
+        """The totals from the end of the ramp on, while the load ran; empty as long as there are none."""
+        begin_s = self._times.ramp_s - TICK_S / 2
+        found = [NOTHING] if self._times.ramp_s == 0 else []
+        return [*found, *(each for each in self._totals if begin_s <= each.seconds < self._times.length_s)]
+
+    def _cut(self, ended: str) -> Watched:
+        measured = self._measured()
+        if len(measured) > 1 and measured[-1].both.ios > measured[0].both.ios:
+            return Watched(tuple(measured), self._document, ended)
+        # fio told its totals too seldom, on a host that hardly got to it: what there is includes the ramp.
+        whole = (NOTHING, self._totals[-1])
+        return Watched(
+            whole, self._document, ended, "fio told its totals only at its end: the ramp is in the figures"
+        )
+
+    def _is_steady(self, after_s: int) -> bool:
+        measured = self._measured()
+        if len(measured) < 2 or measured[-1].seconds - measured[0].seconds < after_s:
+            return False
+        rates, latencies = [], []
+        for before, now in pairwise(measured):
+            between = now.since(before)
+            if between.both.ios > 0:
+                rates.append(between.both.ios / between.seconds)
+                latencies.append(between.both.sum_ns / between.both.ios)
+        steady_rate = steadiness(rates, STEADY_RATE).steady
+        return bool(steady_rate and steadiness(latencies, STEADY_LATENCY).steady)

@@ -1,0 +1,155 @@
+"""Real loop devices of this machine striped by whatever it has, mounted, proven and undone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_cloudbench.hosts.connection import HostConnection
+from pytest_cloudbench.hosts.device_facts import inspect_device
+from pytest_cloudbench.hosts.devices import BlockDevice, prove_ours
+from pytest_cloudbench.hosts.errors import FilesystemError, NotOurs, StripeError
+from pytest_cloudbench.hosts.filesystems import mount_new, prove_mounted, unmount
+from pytest_cloudbench.hosts.signatures import read_signature
+from pytest_cloudbench.hosts.stripe_methods import choose_method
+from pytest_cloudbench.hosts.stripes import BTRFS_CHUNK, StripedDevices, stripe, unstripe
+from pytest_cloudbench.promises.quantities import Size
+
+pytestmark = pytest.mark.embedded
+
+_SIZE = Size(300 << 20)
+_CHUNK = Size(64 << 10)
+
+
+@pytest.fixture
+def disks(tmp_path: Path) -> Iterator[list[BlockDevice]]:
+    """Three loop devices over sparse files, as Xen volumes; removed afterwards with what is mounted from them."""
+    if os.geteuid() != 0:
+        pytest.skip("making a loop device needs root")
+    made: list[str] = []
+    try:
+        for number in range(3):
+            backing = tmp_path / f"backing{number}"
+            backing.touch()
+            os.truncate(backing, _SIZE.bytes)
+            said = subprocess.run(
+                ["losetup", "--find", "--show", str(backing)], capture_output=True, text=True, check=False
+            )
+            if said.returncode != 0:
+                pytest.skip(f"this machine makes no loop device: {said.stderr.strip()}")
+            made.append(said.stdout.strip())
+        yield [
+            BlockDevice(path, _SIZE, f"vol-0123456789abcdef{number}", attached_as=path)
+            for number, path in enumerate(made)
+        ]
+    finally:
+        for path in made:
+            subprocess.run(["umount", "--all-targets", path], capture_output=True, check=False)
+            subprocess.run(["losetup", "--detach", path], check=True)
+
+
+@pytest.fixture
+def by_btrfs(host: HostConnection) -> None:
+    """Only where nothing else stripes: an array of this machine's own is not made by a test."""
+    try:
+        chosen = choose_method(host)
+    except StripeError as error:
+        pytest.skip(str(error))
+    if chosen.method != "btrfs":
+        pytest.skip(f"this machine stripes by {chosen.method}")
+
+
+@pytest.fixture
+def striped(host: HostConnection, by_btrfs: None, disks: list[BlockDevice]) -> StripedDevices:
+    return stripe(host, disks, chunk=_CHUNK)
+
+
+def test_a_stripe_by_btrfs_spans_all_its_devices(
+    host: HostConnection, striped: StripedDevices, disks: list[BlockDevice], tmp_path: Path
+) -> None:
+    assert (striped.method, striped.chunk, striped.is_device) == ("btrfs", BTRFS_CHUNK, False)
+    assert striped.size.bytes == 3 * _SIZE.bytes
+    assert "no md" in striped.why
+    assert "no LVM" in striped.why
+    at = tmp_path / "data"
+    mounted = mount_new(host, striped, "btrfs", at=str(at), owner="nobody")
+    prove_mounted(host, mounted)
+    for disk in disks:
+        facts = inspect_device(host, disk.path)
+        assert (facts.mounts, facts.used_by) == ((str(at),), ("btrfs",))
+        with pytest.raises(NotOurs, match="is in use by btrfs"):
+            prove_ours(host, disk)
+    before = [_sectors_written(disk) for disk in disks]
+    with (at / "file").open("wb", buffering=0) as file:
+        file.write(os.urandom(48 << 20))
+        os.fsync(file.fileno())
+    written = [now - then for now, then in zip(map(_sectors_written, disks), before, strict=True)]
+    assert all(each * 512 > 12 << 20 for each in written), "a third of it went to each"
+    flags = subprocess.run(["lsattr", str(at / "file")], capture_output=True, text=True, check=True)
+    assert "C" in flags.stdout.split()[0], "not copied on write"
+    with pytest.raises(NotOurs, match="is mounted on"):
+        unstripe(host, striped)
+    unmount(host, mounted)
+    again = mount_new(host, striped, "btrfs", at=str(at))
+    assert again.reused
+    assert (at / "file").stat().st_size == 48 << 20
+    unmount(host, again)
+    unstripe(host, striped)
+    assert [read_signature(host, disk.path) for disk in disks] == [None] * 3
+    assert stripe(host, disks[:2], chunk=_CHUNK).size.bytes == 2 * _SIZE.bytes
+
+
+def _sectors_written(disk: BlockDevice) -> int:
+    return int(Path(f"/sys/block/{Path(disk.path).name}/stat").read_text().split()[6])
+
+
+def test_a_lost_mount_is_not_written_to(
+    host: HostConnection, striped: StripedDevices, tmp_path: Path
+) -> None:
+    mounted = mount_new(host, striped, "btrfs", at=str(tmp_path / "data"))
+    subprocess.run(["umount", mounted.path], check=True)
+    with pytest.raises(NotOurs, match=r"is not where the stripe of volume .* is mounted"):
+        prove_mounted(host, mounted)
+
+
+def test_other_file_systems_do_not_span_devices(host: HostConnection, striped: StripedDevices) -> None:
+    with pytest.raises(FilesystemError, match="xfs cannot span the stripe of volume"):
+        mount_new(host, striped, "xfs", at="/mnt/never")
+
+
+def test_devices_in_use_or_carrying_something_are_refused_all_at_once(
+    host: HostConnection, disks: list[BlockDevice], by_btrfs: None, tmp_path: Path
+) -> None:
+    subprocess.run(["mkfs.ext4", "-q", disks[0].path], check=True)
+    subprocess.run(["mkfs.ext4", "-q", disks[1].path], check=True)
+    with pytest.raises(FilesystemError) as caught:
+        stripe(host, disks, chunk=_CHUNK)
+    assert str(caught.value).count("carries ext4") == 2
+    assert "striping would destroy it and is not done without overwrite=True" in str(caught.value)
+    at = tmp_path / "mnt"
+    at.mkdir()
+    subprocess.run(["mount", disks[1].path, str(at)], check=True)
+    for overwrite in (False, True):
+        with pytest.raises(NotOurs, match=rf"{disks[1].path} .* it is mounted on {at}"):
+            stripe(host, disks, chunk=_CHUNK, overwrite=overwrite)
+    assert read_signature(host, disks[0].path) is not None, "nothing was touched"
+    subprocess.run(["umount", str(at)], check=True)
+    overwritten = stripe(host, disks, chunk=_CHUNK, overwrite=True)
+    assert [read_signature(host, path) for path in overwritten.paths] == [None] * 3
+
+
+def test_the_root_device_is_never_a_member(host: HostConnection, disks: list[BlockDevice]) -> None:
+    source = subprocess.run(
+        ["findmnt", "-n", "-o", "SOURCE", "/"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    if not source.startswith("/dev/"):
+        pytest.skip("the root file system is on no block device")
+    facts = inspect_device(host, source)
+    root = BlockDevice(facts.path, Size(facts.size_bytes), "vol-0fedcba987654321", attached_as=facts.path)
+    same_size = [BlockDevice(each.path, root.size, each.volume_id, each.path) for each in disks]
+    with pytest.raises(NotOurs, match="it holds the root file system"):
+        stripe(host, [root, *same_size], chunk=_CHUNK, overwrite=True)

@@ -1,0 +1,127 @@
+"""What a host's answers say about it, and the program that is sent there."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.workloads.create_files.commands import job_files
+from pytest_cloudbench.workloads.create_files.errors import TargetError
+from pytest_cloudbench.workloads.create_files.job import FilesJob
+from pytest_cloudbench.workloads.create_files.look import HostFacts, check_room, look
+
+ANSWER = """\
+directory
+ec2-user
+ec2-user
+4096
+ 53687091200 26214400 26214397
+32
+sync
+/usr/bin/python3 3 9
+/sys/dev/block/259:1/stat
+"""
+
+
+@dataclass
+class Target:
+    """A directory on a host that answers with a fixed text."""
+
+    answer: str = ANSWER
+    path: str = "/data"
+    label: str = "xfs on gp3"
+    has_room_for: Size | None = None
+    asked: list[Any] = field(default_factory=list)
+
+    @property
+    def runner(self) -> Any:
+        return SimpleNamespace(label="instance i-0abc", run=self._run)
+
+    def room(self) -> Size | None:
+        return self.has_room_for
+
+    def _run(self, argv: list[str], *, idempotent: bool) -> Any:
+        self.asked.append(argv)
+        return SimpleNamespace(stdout=self.answer)
+
+
+def looked(answer: str) -> HostFacts:
+    return look(Target(answer))  # type: ignore[arg-type]
+
+
+def test_the_facts_are_read_in_one_look() -> None:
+    target = Target()
+    assert look(target) == HostFacts(  # type: ignore[arg-type]
+        free=Size(50 << 30),
+        block=Size(4096),
+        free_inodes=26_214_397,
+        cpus=32,
+        python="/usr/bin/python3",
+        stats=("/sys/dev/block/259:1/stat",),
+    )
+    assert len(target.asked) == 1
+
+
+@pytest.mark.parametrize("inodes", ["0 0", "- -"])
+def test_a_file_system_without_a_fixed_number_of_inodes_has_no_such_limit(inodes: str) -> None:
+    assert looked(ANSWER.replace("26214400 26214397", inodes)).free_inodes is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        ("missing\n", "/data does not exist on instance i-0abc: a mounted directory is needed"),
+        ("symbolic link\n", "/data on instance i-0abc is a symbolic link, not a directory"),
+        (
+            ANSWER.replace("ec2-user", "root", 1),
+            "/data on instance i-0abc belongs to root, not to ec2-user, .*mount it with owner='ec2-user'",
+        ),
+        (ANSWER.replace("sync", "-"), r"coreutils 8\.24 \(of 2015\) or later"),
+        (ANSWER.replace("53687091200", "plenty"), "what room /data on instance i-0abc has cannot be told"),
+        (ANSWER.partition("sync")[0], "cannot be told: its df and stat answered 'directory | ec2-user"),
+    ],
+)
+def test_what_speaks_against_it_is_said(answer: str, sentence: str) -> None:
+    with pytest.raises(TargetError, match=sentence):
+        looked(answer)
+
+
+@given(st.text(max_size=200), st.integers(0, 9))
+def test_any_answer_is_facts_or_an_error(text: str, keep: int) -> None:
+    kept = "".join(ANSWER.splitlines(keepends=True)[:keep])
+    try:
+        facts = looked(kept + text)
+    except TargetError:
+        return
+    assert facts.block.bytes > 0
+
+
+@given(st.integers(1, 10**7), st.integers(1, 1 << 30), st.integers(1, 1 << 50), st.integers(1, 10**8))
+def test_what_is_let_through_fits(count: int, size: int, free: int, inodes: int) -> None:
+    job = FilesJob(count=count, size=Size(size))
+    facts = HostFacts(Size(free), Size(4096), inodes, 1, None, ())
+    try:
+        check_room(Target(), job, facts)  # type: ignore[arg-type]
+    except TargetError:
+        return
+    assert job.data.bytes < free
+    assert count < inodes
+
+
+def test_the_program_is_read_by_the_oldest_python_it_may_meet() -> None:
+    source = job_files("python")["create_files.py"]
+    ast.parse(source, feature_version=(3, 7))
+    imported = {
+        name.name
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Import)
+        for name in node.names
+    }
+    assert not any(name.startswith("pytest_cloudbench") for name in imported), "it is sent alone"

@@ -1,0 +1,139 @@
+"""What a job left behind, read into a measurement or an error, without any host."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_cloudbench import gp3
+from pytest_cloudbench.promises.envelope import storage_envelope
+from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.verdicts.observation import Observation
+from pytest_cloudbench.verdicts.verdict import Outcome
+from pytest_cloudbench.workloads.create_files.creation import FileCreation
+from pytest_cloudbench.workloads.create_files.errors import (
+    CreateFilesError,
+    CreationFailed,
+    FilesystemFull,
+    RecordError,
+)
+from pytest_cloudbench.workloads.create_files.job import FilesJob
+from pytest_cloudbench.workloads.create_files.outcome import Origin, creation_of
+
+MIB = 1 << 20
+AT_125 = "".join(
+    f"at {second}.000000 500 {500 * MIB} {500 * second} {125 * MIB * second}\n" for second in (1, 2, 3)
+)
+WHOLE = f"""\
+tool Python 3.9.1
+start 1795202034.865323633
+written 0.250000 500 {500 * MIB} 0 0
+end 1795202035.113323633
+cpu 0.200000 0.200000
+{AT_125}synced 4.000000 2000 {500 * MIB}
+done
+"""
+
+
+def origin(**changes: Any) -> Origin:
+    volume = [("vol-0abc", gp3(size_gib=100))]
+    target: Any = SimpleNamespace(
+        label="xfs on gp3",
+        conditions=(),
+        runner=SimpleNamespace(label="instance i-0abc"),
+        envelope=lambda block, *, sequential: storage_envelope(None, volume, block, sequential=sequential),
+    )
+    job = FilesJob.of(500, "1m", **changes)
+    return Origin(target, job, "python", 8, "/data/cloudbench-files-0", ("python3",), "2026-11-20", ())
+
+
+def read(stdout: str, stderr: str = "", *, exit_code: int = 0, **changes: Any) -> FileCreation:
+    files = {"stdout": stdout.encode(), "stderr": stderr.encode()}
+    return creation_of(origin(**changes), files, exit_code=exit_code, counters=None)
+
+
+def test_the_figures_of_a_run_that_met_its_volume() -> None:
+    run = read(WHOLE)
+    assert (run.written_s, run.on_device_s, run.files_per_second) == (0.25, 4.0, 2000)
+    assert (run.throughput_mib, run.written_throughput_mib) == (125, 2000)
+    assert run.left_in_page_cache == Size(500 * MIB)
+    assert run.markers_s == pytest.approx(0.248)
+    assert run.start_marker is not None
+    assert run.start_marker.mtime == "2026-11-20T19:13:54.865324+00:00"
+    assert run.block_size == Size.from_kib(256)
+    assert run.generator is not None
+    assert run.generator.cpu_percent_busiest == pytest.approx(5)
+    assert repr(run) == (
+        "500 files of 1 MiB on xfs on gp3: written after 0.25 s, 2,000 files/s; on the device after 4.00 s, 125 MiB/s"
+    )
+    side: Observation = run.device_side
+    assert (side.throughput_mib, side.iops, side.outstanding_asked) == (125, 500, 2000)
+    assert run.reaches("125 MiB/s")
+    assert run.envelope is not None
+    assert run.capped_by(run.envelope.binding[0])
+    assert run.reaches("500 MiB/s").outcome is Outcome.VIOLATED
+
+
+def test_with_each_file_synced_only_the_workers_files_are_in_flight() -> None:
+    assert read(WHOLE, sync="each", workers=3).device_side.outstanding_asked == 12
+
+
+@pytest.mark.parametrize(
+    ("stderr", "kind", "words"),
+    [
+        (
+            "dd: error writing 'file13': No space left on device\nTerminated\n",
+            FilesystemFull,
+            "No space left",
+        ),
+        ("dd: failed to open 'file13': Disk quota exceeded\n", FilesystemFull, "quota exceeded"),
+        ("dd: writing 'file13': Input/output error\n", CreationFailed, "Input/output error"),
+        ("odd\n", CreationFailed, "odd"),
+        ("", CreationFailed, "file number 13"),
+    ],
+)
+def test_a_shells_reason_is_on_its_standard_error(stderr: str, kind: type[Exception], words: str) -> None:
+    said = "tool dd\nwritten 1.20 12 12582912 - -\nfailed 0 the file number 13 cannot be made\ndone\n"
+    with pytest.raises(kind, match=words) as caught:
+        read(said, stderr, exit_code=1, sync="none")
+    assert type(caught.value) is kind
+    assert isinstance(caught.value, CreationFailed)
+    assert caught.value.partial is not None
+    assert caught.value.partial.files == 12
+    assert "after 12 of 500 files of 1 MiB" in str(caught.value)
+
+
+def test_files_that_do_not_reach_the_device_are_no_measurement() -> None:
+    said = WHOLE.replace(
+        f"synced 4.000000 2000 {500 * MIB}\n", "unsynced 0 sync: error syncing '/data': Input/output error\n"
+    )
+    with pytest.raises(CreationFailed, match=r"500 files .* written on xfs on gp3, but .*Input/output error"):
+        read(said, exit_code=1)
+
+
+@pytest.mark.parametrize("stdout", ["", "tool Python 3.9.1\n", WHOLE.partition("done")[0]])
+def test_a_job_that_ended_before_its_end_is_an_error_in_its_own_words(stdout: str) -> None:
+    with pytest.raises(RecordError, match=r"instance i-0abc ended with exit code 1 before.*MemoryError"):
+        read(stdout, "Traceback\nMemoryError\n", exit_code=1)
+
+
+@given(
+    st.lists(st.sampled_from([*WHOLE.splitlines(), "failed 28 No space left on device", "unsynced 5 x"])),
+    st.integers(0, 2),
+    st.sampled_from(("end", "each", "none")),
+)
+def test_whatever_is_left_behind_is_a_measurement_or_an_error(
+    lines: list[str], exit_code: int, sync: str
+) -> None:
+    try:
+        run = read("".join(f"{line}\n" for line in lines), exit_code=exit_code, sync=sync)
+    except CreateFilesError:
+        return
+    assert run.written_s > 0
+    assert run.elapsed_s >= run.written_s
+    run.to_dict()
+    repr(run)

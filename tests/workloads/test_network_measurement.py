@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import pickle
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_cloudbench.promises.quantities import Bandwidth
+from pytest_cloudbench.verdicts.verdict import Verdict
+from pytest_cloudbench.workloads.iperf3.errors import Iperf3Interrupted
+from pytest_cloudbench.workloads.iperf3.job import Iperf3Job
+from pytest_cloudbench.workloads.iperf3.stalls import is_broken, is_noted, longest_stall
+from pytest_cloudbench.workloads.network_measurement import (
+    BothDirections,
+    NetworkMeasurement,
+    NetworkSeries,
+    StreamResult,
+)
+
+
+def _series(*gbit: float, step_s: float = 1.0) -> NetworkSeries:
+    return NetworkSeries(
+        seconds=tuple((number + 1) * step_s for number in range(len(gbit))),
+        throughput=tuple(Bandwidth.from_gbit(each) for each in gbit),
+        retransmits=(1,) * len(gbit),
+    )
+
+
+def _measurement(gbit: float = 4.97, **more: Any) -> NetworkMeasurement:
+    rate = Bandwidth.from_gbit(gbit)
+    series = _series(*[gbit] * 10)
+    stream = StreamResult(1, 40000, True, rate, rate, series, retransmits=10, rtt_s=0.0002, cwnd_bytes=1e6)
+    fields: dict[str, Any] = {
+        "workload": "iperf3 TCP 1 stream",
+        "protocol": "tcp",
+        "throughput": rate,
+        "sent": rate,
+        "received": rate,
+        "streams": (stream,),
+        "series": series,
+        "runtime_s": 10.0,
+        "path": "a -> b",
+        "client": "a",
+        "server": "b",
+        "client_commands": ("iperf3 -c b",),
+        "server_commands": ("iperf3 -s -1",),
+        "tool_versions": {"client": "iperf 3.12", "server": "iperf 3.12"},
+        "started_at": "2026-11-20T12:00:00+00:00",
+    }
+    return NetworkMeasurement(**(fields | more))
+
+
+def test_it_reads_as_a_sentence() -> None:
+    assert repr(_measurement()) == "iperf3 TCP 1 stream on a -> b: 4.97 Gbit/s, 10 sent again"
+    noted = _measurement(conditions=("time compressed 60 times: 1,800 s ran in 30 s",))
+    assert repr(noted).endswith("(time compressed 60 times: 1,800 s ran in 30 s)")
+    stream = dataclasses.replace(noted.streams[0], retransmits=None, lost_packets=5, packets=1000)
+    assert repr(_measurement(streams=(stream,))).endswith(": 4.97 Gbit/s, 0.5 % lost")
+
+
+def test_its_plain_values_carry_their_units() -> None:
+    plain = json.loads(json.dumps(_measurement(raw={"client-1.json": b"{}"}, mss=8949).to_dict()))
+    assert plain["throughput_gbit_per_s"] == pytest.approx(4.97)
+    assert plain["throughput_bytes_per_s"] == pytest.approx(4.97e9 / 8)
+    assert plain["streams"][0]["rtt_mean_s"] == 0.0002
+    assert plain["streams"][0]["series"]["throughput_bytes_per_s"][0] == pytest.approx(4.97e9 / 8)
+    assert plain["series"]["seconds"] == [float(number) for number in range(1, 11)]
+    assert plain["raw_files"] == ["client-1.json"]
+    assert plain["mss_bytes"] == 8949
+    united = ("_s", "_gbit_per_s", "_percent", "_bytes", "_packets", "_port")
+    for name, value in (*plain.items(), *plain["streams"][0].items()):
+        named = name in ("retransmits", "processes", "process", "packets", "time_compression")
+        assert (
+            not isinstance(value, (int, float)) or isinstance(value, bool) or named or name.endswith(united)
+        ), name
+
+
+def test_every_verdict_is_told() -> None:
+    told: list[Verdict] = []
+    run = _measurement(on_verdict=told.append)
+    assert run.reaches("4.9 Gbit/s", within=0.05)
+    assert run.steady()
+    assert not run.reaches("10 Gbit/s")
+    assert run.resembles(_measurement(4.99))
+    assert run.outperforms(_measurement(2.0), by=1.0)
+    assert len(told) == 5
+
+
+def test_a_run_both_ways_is_judged_way_by_way() -> None:
+    told: list[Verdict] = []
+    one, other = _measurement(4.0), _measurement(3.0, reverse=True)
+    both = _measurement(7.0, directions=(one, other), on_verdict=told.append)
+    assert both.bidirectional
+    assert both.forward is not None
+    assert both.backward is not None
+    assert both.forward.reaches("4 Gbit/s")
+    assert both.backward.reaches("3 Gbit/s")
+    assert len(told) == 2
+    for ask in (both.steady, lambda: both.reaches("7 Gbit/s"), lambda: one.resembles(both)):
+        with pytest.raises(BothDirections, match="a promise holds for each direction by itself"):
+            ask()
+    assert repr(both).startswith("iperf3 TCP 1 stream on a -> b: 7 Gbit/s (4 Gbit/s and 3 Gbit/s each way)")
+
+
+def test_one_way_is_its_own_direction() -> None:
+    assert _measurement().forward == _measurement()
+    assert _measurement().backward is None
+    assert _measurement(reverse=True).backward == _measurement(reverse=True)
+
+
+def test_an_interruption_carries_what_was_measured() -> None:
+    error = Iperf3Interrupted("it broke off", _measurement())
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.measurement) == ("it broke off", error.measurement)
+
+
+def test_a_stall_is_the_longest_time_without_a_byte() -> None:
+    assert longest_stall(_series(1, 1, 1), compression=1.0) is None
+    assert longest_stall(NetworkSeries(), compression=1.0) is None
+    stall = longest_stall(_series(1, 0, 1, 0, 0, 0, 1, 0, 0), compression=1.0)
+    assert stall is not None
+    assert (stall.from_s, stall.until_s, stall.real_s) == (3, 6, 3)
+    assert str(stall) == "from 3.0 s to 6.0 s of the test"
+    begun = longest_stall(_series(0, 0, 1), compression=1.0)
+    assert begun is not None
+    assert (begun.from_s, begun.until_s) == (0, 2)
+    fast = longest_stall(_series(*[1.0] * 10, *[0.0] * 50, 1.0, step_s=6.0), compression=60.0)
+    assert fast is not None
+    assert str(fast) == "from 60.0 s to 360.0 s of the test (5.0 s of real time)"
+    assert is_broken(fast, Iperf3Job.of())
+
+
+@pytest.mark.parametrize(
+    ("bitrate", "zeros", "noted", "broken"),
+    [
+        (None, 0, False, False),
+        (None, 1, True, False),
+        (None, 2, True, False),
+        (None, 3, True, True),
+        ("1 Gbit/s", 3, True, True),
+        ("300 kbit/s", 5, False, False),  # 128 KiB every 3.5 s
+        ("300 kbit/s", 11, True, True),
+    ],
+)
+def test_how_long_a_stall_must_be(bitrate: str | None, zeros: int, noted: bool, broken: bool) -> None:
+    job = Iperf3Job.of(bitrate=bitrate)
+    stall = longest_stall(_series(1, *[0.0] * zeros, 1), compression=1.0)
+    assert (stall is not None and is_noted(stall, job)) == noted
+    assert (stall is not None and is_broken(stall, job)) == broken
+
+
+@given(st.lists(st.sampled_from((0.0, 1.0)), max_size=50), st.sampled_from((1.0, 60.0)))
+def test_a_stall_is_never_longer_than_its_zeros(gbit: list[float], compression: float) -> None:
+    stall = longest_stall(_series(*gbit, step_s=compression), compression=compression)
+    runs = "".join("0" if each == 0 else "1" for each in gbit).split("1")
+    longest = max((len(run) for run in runs), default=0)
+    assert (stall.real_s if stall else 0) == pytest.approx(longest)
