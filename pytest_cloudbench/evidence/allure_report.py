@@ -1,0 +1,218 @@
+"""What allure-pytest's results say of a test's measurements. Only imported while ``--alluredir`` is given.
+
+A test's result is completed when its teardown begins, while its instances are still there, and once more when it has
+ended: labels, parameters, links, and the attachments, verdicts before everything else. Each attempt of a test has
+a result of its own, which allure-pytest writes in the process that ran it; the files beside the results are
+written by the one process that runs the session (under pytest-xdist the controller, told by its workers).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_cloudbench.evidence import allure_files, tested_on
+from pytest_cloudbench.evidence.allure_attachments import attach_all
+from pytest_cloudbench.evidence.allure_labels import marked_labels
+from pytest_cloudbench.evidence.allure_outcome import guarded, outcome_of
+from pytest_cloudbench.evidence.allure_result import (
+    Attempt,
+    add_labels,
+    add_links,
+    add_step,
+    is_ours,
+    make_readable,
+    mark,
+)
+from pytest_cloudbench.evidence.listeners import Listener, add_listener, unharmed
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.verdicts.verdict import Verdict
+
+_WORKER_FACTS = "cloudbench_tested_on"
+
+
+_WORKER = "workerinput"
+"""What pytest-xdist gives a worker's configuration, and only a worker's."""
+
+
+def join_allure(config: pytest.Config, run: Callable[[], tuple[str, str]]) -> None:
+    """Complete allure-pytest's results in this session, where it writes any; ``run`` gives its cloud and pace."""
+    if config.pluginmanager.hasplugin("allure_pytest") and config.getoption("allure_report_dir", None):
+        report = AllureReport(config, run)
+        config.pluginmanager.register(report, "cloudbench-allure")
+        add_listener(config, report)
+
+
+class AllureReport(Listener):
+    """Completes allure-pytest's results. `join_allure` registers it."""
+
+    def __init__(self, config: pytest.Config, run: Callable[[], tuple[str, str]]) -> None:
+        self._config = config
+        self._run = run
+        self._folder = Path(config.getoption("allure_report_dir")).absolute()
+        self._attempt: tuple[pytest.Item, Attempt] | None = None
+        self._facts: dict[str, list[str]] = {}
+        self._files_written = False
+
+    # What a test tells ------------------------------------------------------------------------------
+
+    def instance(self, item: pytest.Item, instance: Any, cloud: Any) -> None:
+        """Note it for labels, links and the environment."""
+        endpoint, region = (getattr(cloud, name, None) for name in ("endpoint", "region"))
+        told = self._of(item)
+        if told is not None:
+            told.instances.append((instance, _text(endpoint), _text(region)))
+        tested_on.add(self._facts, tested_on.of_instance(instance, cloud))
+
+    def measurement(self, item: pytest.Item, measurement: Any) -> None:
+        """Keep it until the test's end, when its verdicts are known."""
+        told = self._of(item)
+        if told is not None:
+            told.measurements.append(measurement)
+        tested_on.add(self._facts, tested_on.of_measurement(measurement))
+
+    def verdict(self, item: pytest.Item, verdict: Verdict) -> None:
+        """Keep it, and show judging as a step."""
+        told = self._of(item)
+        if told is None:
+            return
+        told.verdicts.append(verdict)
+        now = time.time()
+        status = {"held": "passed", "violated": "failed"}.get(verdict.outcome.value, "skipped")
+        add_step(
+            self._reporter(),
+            told,
+            f"judge: {verdict.promise or 'promise'}",
+            (now, now),
+            status=status,
+            said=verdict.sentence,
+        )
+
+    def step(
+        self, item: pytest.Item, name: str, started_s: float, ended_s: float, error: BaseException | None
+    ) -> None:
+        """Show it with its times."""
+        told = self._of(item)
+        if told is not None:
+            said = None if error is None else f"{type(error).__name__}: {error}"
+            add_step(
+                self._reporter(),
+                told,
+                name,
+                (started_s, ended_s),
+                status="passed" if error is None else "broken",
+                said=said,
+            )
+
+    # What pytest tells ------------------------------------------------------------------------------
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Another attempt begins; allure-pytest has begun its result."""
+        reporter = self._reporter()
+        result = reporter.get_test(None) if reporter is not None else None
+        self._attempt = (item, Attempt(result, time.time())) if result is not None else None
+        try:
+            marked_labels(item)
+        except ValueError as wrong:  # said before anything is launched
+            pytest.fail(str(wrong), pytrace=False)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> None:
+        """Everything is measured and the instances are still there."""
+        told = self._of(item)
+        if told is not None and is_ours(item, told):
+            with unharmed(f"the Allure result of {item.nodeid}"):
+                self._complete(item, told)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Say in the result what became of the test, once allure-pytest has said how it ended."""
+        error = call.excinfo.value if call.excinfo is not None else None  # before it is shortened for people
+        report = yield
+        told = self._of(item)
+        if told is None:
+            return report
+        details = told.result.statusDetails
+        if not is_ours(item, told):
+            if details is not None:
+                details.trace = guarded(details.trace)
+        elif (
+            error is not None
+            and not report.passed
+            and not hasattr(report, "wasxfail")
+            and told.outcome is None
+        ):
+            mark(told, error, outcome_of(error, told.verdicts, measured=bool(told.measurements)))
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Write the files beside the results as soon as there is a result: a killed run has them too."""
+        properties = getattr(report, "user_properties", ())
+        ours = any(str(name).startswith("cloudbench.") for name, _ in properties) or bool(self._facts)
+        if ours and not self._files_written and not hasattr(self._config, _WORKER):
+            self._write_files()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """A worker of pytest-xdist has ended: take over what it tested on."""
+        told = getattr(node, "workeroutput", {}).get(_WORKER_FACTS)
+        if told:
+            tested_on.add(self._facts, told)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self) -> None:
+        """Write, or tell the controller, what the session was tested on."""
+        output = getattr(self._config, "workeroutput", None)
+        if output is not None:
+            output[_WORKER_FACTS] = self._facts
+        elif self._facts or self._files_written:
+            self._write_files()
+
+    def _of(self, item: pytest.Item) -> Attempt | None:
+        if self._attempt is None or self._attempt[0] is not item:
+            return None
+        return self._attempt[1]
+
+    def _reporter(self) -> Any:
+        """Where allure-pytest keeps what it has not written yet; None while it is not set up."""
+        listener = self._config.pluginmanager.get_plugin("allure_listener")
+        return getattr(listener, "allure_logger", None)
+
+    def _complete(self, item: pytest.Item, told: Attempt) -> None:
+        if told.shown:
+            return
+        told.shown = True
+        add_labels(item, told)
+        make_readable(item, told)
+        add_links(told)
+        attach_all(self._reporter(), told.result, told.measurements, told.verdicts, self._cleaner())
+
+    def _cleaner(self) -> Any:
+        """What removes secrets, as from the evidence: this run's own where it is recorded."""
+        from pytest_cloudbench.evidence.recording.cleaner import Cleaner
+        from pytest_cloudbench.evidence.recording.recorder import recorder_of
+
+        recorder = recorder_of(self._config)
+        return recorder.cleaner if recorder is not None else Cleaner()
+
+    def _write_files(self) -> None:
+        self._files_written = True
+        with unharmed(f"the files beside the results in {self._folder}"):
+            allure_files.write_categories(self._folder)
+            allure_files.write_executor(self._folder)
+            cloud, pace = self._run()
+            facts = {**tested_on.of_run(cloud=cloud, pace=pace), **self._facts}
+            allure_files.write_environment(self._folder, facts)
+
+
+def _text(value: object) -> str:
+    """A text, and "" for whatever a control plane that only answers from a record gives in its place."""
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,224 @@
+"""Several measurements in one picture: as bars side by side, or as lines over time."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from pytest_cloudbench.evidence.plots.picture import WIDTH_IN, Picture, drawing
+from pytest_cloudbench.evidence.plots.rate_over_time import PANEL_IN, draw_series
+from pytest_cloudbench.evidence.plots.rate_scale import (
+    MIB_PER_S,
+    RateScale,
+    bits_for,
+    latency_text,
+    scale_of,
+    time_scale,
+)
+from pytest_cloudbench.evidence.plots.sheet import COLOURS, LIMIT, QUIET, SERIES, STYLES, Sheet
+from pytest_cloudbench.promises.quantities import figure
+from pytest_cloudbench.verdicts.network.observation import is_network
+from pytest_cloudbench.verdicts.timeline import rate_like, timeline
+
+MOST_LINES = 6
+"""More lines than this cannot be told apart; then they are bars."""
+
+_BAR_IN = 0.33
+_MANY_BARS = 60
+
+
+def plot_comparison(
+    measurements: Sequence[Any], labels: Sequence[str], title: str, *, over_time: bool | None = None
+) -> Picture:
+    """Measurements of one kind side by side, each with its label.
+
+    over_time: lines instead of bars. Left out, it is lines for creations of files and where a rate fell during a
+    run, unless there are too many. Raises ValueError for what cannot be compared, PlotsMissing without matplotlib.
+    """
+    if not measurements or len(measurements) != len(labels):
+        raise ValueError(
+            f"{len(measurements)} measurements with {len(labels)} labels cannot be compared: give one label for each"
+        )
+    kinds = {_kind(each) for each in measurements}
+    if len(kinds) > 1:
+        raise ValueError(f"measurements of {' and '.join(sorted(kinds))} cannot be compared in one picture")
+    with drawing():
+        if over_time is None:
+            over_time = (
+                len(measurements) <= MOST_LINES
+                and all(_has_series(each) for each in measurements)
+                and (kinds == {"files"} or any(_falls(each) for each in measurements))
+            )
+        if over_time and (picture := lines_over_time(measurements, labels, title)) is not None:
+            return picture
+        return bars(measurements, labels, title)
+
+
+def lines_over_time(measurements: Sequence[Any], labels: Sequence[str], title: str) -> Picture | None:
+    """Each measurement as a line; None where one of them has no series."""
+    files = _kind(measurements[0]) == "files"
+    scale = FILES_SCALE if files else common_scale(measurements)
+    lines = []
+    for each in measurements:
+        if files:
+            seconds, values = list(each.series.seconds), list(each.series.files_per_second)
+        else:
+            line = timeline(each, scale.like)
+            seconds, values = list(line.seconds), [value * scale.factor for value in line.values]
+        if len(seconds) < 2:
+            return None
+        lines.append((seconds, values))
+    end_s = max(seconds[-1] for seconds, _ in lines)
+    unit, per_s = time_scale(end_s)
+    sheet = Sheet([PANEL_IN], right_in=2.5)
+    panel = sheet.panels[0]
+    sheet.title(title, f"{'files per second' if files else scale.noun} over time, {len(lines)} runs")
+    panel.axes.set_ylim(0, max(value for _, values in lines for value in values) * 1.1 or 1)
+    panel.axes.set_xlim(0, end_s * per_s)
+    panel.axes.grid(axis="y")
+    panel.axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+    panel.unit(scale.unit)
+    for number, ((seconds, values), each, label) in enumerate(zip(lines, measurements, labels, strict=True)):
+        colour, style = COLOURS[number % len(COLOURS)], STYLES[number % len(STYLES)]
+        draw_series(panel, seconds, values, seconds[1] - seconds[0], per_s, colour=colour, style=style)
+        panel.axes.plot([seconds[-1] * per_s], [values[-1]], marker="o", markersize=4, color=colour)
+        panel.label(values[-1], label, _result(each, scale), colour=colour, bold=True)
+    sheet.time_axis(unit, max(getattr(each, "time_compression", 1.0) for each in measurements))
+    return sheet.picture(title)
+
+
+def bars(measurements: Sequence[Any], labels: Sequence[str], title: str) -> Picture:
+    """Each measurement as a bar with its figure, its mean latency and a tick at the lowest promised ceiling."""
+    files = _kind(measurements[0]) == "files"
+    scale = FILES_SCALE if files else common_scale(measurements)
+    values = [_value(each, scale) for each in measurements]
+    limits = [None if files else _limit(each, scale) for each in measurements]
+    latencies = [getattr(each, "latency", None) for each in measurements]
+    names = [textwrap.shorten(label, 46, placeholder=" …") for label in labels]
+    left = min(3.6, 0.35 + max(len(name) for name in names) * 0.082)
+    count = len(values)
+    bar_in = _BAR_IN if count <= _MANY_BARS else 12 / count
+    sheet = Sheet([max(0.7, count * bar_in)], left_in=left, right_in=1.5 if any(latencies) else 0.6)
+    axes = sheet.panels[0].axes
+    highest = max([*values, *(limit for limit in limits if limit is not None)])
+    bound = any(limit is not None for limit in limits)
+    sheet.title(
+        title,
+        f"{scale.noun}, mean over each run" + ("; the mark is the lowest promised ceiling" if bound else ""),
+    )
+    places = range(count)
+    axes.barh(places, values, height=0.62, color="#b9cde0", edgecolor=SERIES, linewidth=0.9, zorder=2)
+    axes.set_yticks(places, names)
+    axes.tick_params(axis="y", length=0)
+    axes.invert_yaxis()
+    axes.set_xlim(0, highest * 1.16 or 1)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+    axes.grid(axis="x")
+    for place, value, limit in zip(places, values, limits, strict=True):
+        at = value
+        if limit is not None and limit <= highest:
+            axes.plot(
+                [limit, limit],
+                [place - 0.42, place + 0.42],
+                color=LIMIT,
+                linewidth=2.2,
+                zorder=4,
+                solid_capstyle="butt",
+            )
+            at = max(value, limit) if limit < value + 0.14 * highest else value
+        axes.annotate(
+            scale.number(value),
+            (at, place),
+            xytext=(5, 0),
+            textcoords="offset points",
+            va="center",
+            fontweight="bold",
+            fontsize=9.5,
+            zorder=5,
+        )
+    axes.annotate(
+        scale.unit,
+        (1, 0),
+        xycoords="axes fraction",
+        xytext=(0, -23),
+        textcoords="offset points",
+        ha="right",
+        va="top",
+        color=QUIET,
+    )
+    if any(latencies):
+        _column(axes, "mean latency", [latency_text(each.mean_s) if each else "-" for each in latencies])
+    return sheet.picture(title)
+
+
+def _column(axes: Any, head: str, cells: Sequence[str]) -> None:
+    """A column of figures to the right of the bars."""
+    right = 1.0 + 1.2 / (WIDTH_IN - 3.0)
+    axes.annotate(
+        head,
+        (right, 1.0),
+        xycoords="axes fraction",
+        xytext=(0, 3),
+        textcoords="offset points",
+        ha="right",
+        color=QUIET,
+    )
+    for place, cell in enumerate(cells):
+        axes.annotate(cell, (right, place), xycoords=("axes fraction", "data"), ha="right", va="center")
+
+
+FILES_SCALE = RateScale("files/s", 1.0, MIB_PER_S.like)
+
+
+def common_scale(measurements: Sequence[Any]) -> RateScale:
+    """The unit for all of them: IOPS only where each of them is about those."""
+    if is_network(measurements[0]):
+        return bits_for(max(each.throughput.bytes_per_second for each in measurements))
+    scales = [scale_of(each) for each in measurements]
+    same_size = len({each.block_size for each in measurements}) == 1
+    if all(scale.noun == "IOPS" for scale in scales) or (same_size and scales[0].noun == "IOPS"):
+        return scales[0]
+    return MIB_PER_S
+
+
+def _kind(measurement: Any) -> str:
+    if hasattr(measurement, "files_per_second"):
+        return "files"
+    return "a network" if is_network(measurement) else "storage"
+
+
+def _value(measurement: Any, scale: RateScale) -> float:
+    if scale is FILES_SCALE:
+        return float(measurement.files_per_second)
+    return scale.of(rate_like(measurement, scale.like))
+
+
+def _result(measurement: Any, scale: RateScale) -> str:
+    if scale is not FILES_SCALE:
+        falls = timeline(measurement, scale.like).falls.lasting
+        if falls:
+            before, after = falls[0].before * scale.factor, falls[-1].after * scale.factor
+            return f"from {scale.number(before)} to {scale.text(after)}"
+        return f"mean {scale.text(_value(measurement, scale))}"
+    on_device = measurement.on_device_s
+    ended = f", {figure(on_device)} s to the device" if on_device else ""
+    return f"{figure(measurement.written_s)} s to write{ended}"
+
+
+def _limit(measurement: Any, scale: RateScale) -> float | None:
+    envelope = measurement.envelope.promised if measurement.envelope is not None else None
+    if envelope is None or not envelope.ceilings:
+        return None
+    lowest = envelope.limit_iops if scale.noun == "IOPS" else envelope.limit_throughput
+    return None if lowest is None else scale.of(lowest)
+
+
+def _has_series(measurement: Any) -> bool:
+    return measurement.series is not None and len(measurement.series.seconds) >= 2
+
+
+def _falls(measurement: Any) -> bool:
+    if _kind(measurement) == "files":
+        return False
+    return bool(timeline(measurement, scale_of(measurement).like).falls.lasting)

@@ -1,0 +1,132 @@
+"""The evidence folder: where things lie in it, and files written whole, with their sums."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import re
+import uuid
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+JOURNALS = "journals"
+TESTS = "tests"
+SOURCES = "sources"
+SOURCE_SUFFIX = ".source"
+MANIFEST = "MANIFEST.sha256"
+SIGNATURE = f"{MANIFEST}.sig"
+MAIN = "main"
+"""Part of a run that one process makes; with xdist, of its controller."""
+PARTIAL = ".partial"
+"""Ending of a file that is still being written."""
+RUN = "{run}"
+"""Stands for the run id in the name of a folder."""
+
+_SLUG_LENGTH = 80
+_COMPRESSION = 3
+
+
+class EvidenceError(RuntimeError):
+    """The evidence cannot be written, read or signed; the message says what to do."""
+
+
+def new_run_id() -> str:
+    """A run id: sortable by time, unique, short."""
+    return f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}"
+
+
+def folder_name_of(nodeid: str) -> str:
+    """The name of a test's folder: safe on every file system, readable, and another one for every test."""
+    readable = re.sub(r"[^A-Za-z0-9._]+", "-", nodeid).strip("-.")[-_SLUG_LENGTH:].lstrip("-.")
+    digest = hashlib.sha256(nodeid.encode("utf-8", "surrogatepass")).hexdigest()[:10]
+    return f"{readable}-{digest}" if readable else digest
+
+
+def journal_of(folder: str) -> str:
+    """Where a test's journal lies, by its folder ("tests/NAME/1")."""
+    return f"{folder}/journal.jsonl"
+
+
+@dataclass(frozen=True)
+class KeptFile:
+    """A file of the folder: its path below it, the SHA-256 of what is on disk, and its size."""
+
+    path: str
+    sha256: str
+    size_bytes: int
+
+
+class EvidenceFolder:
+    """A folder that one run writes, from one process or several."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def prepare(self) -> None:
+        """Make it. Raises EvidenceError where it cannot be made."""
+        try:
+            for name in (JOURNALS, TESTS, SOURCES):
+                (self.root / name).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise EvidenceError(
+                f"the evidence of this run cannot be written to {self.root} ({error.strerror or error}): give a "
+                "writable folder with --cloudbench-evidence=DIR, or --cloudbench-evidence=off to keep none"
+            ) from error
+
+    def new_test(self, nodeid: str) -> tuple[str, int]:
+        """Make the folder of a test's next attempt; its path below the root and the attempt's number, from 1."""
+        name = f"{TESTS}/{folder_name_of(nodeid)}"
+        (self.root / name).mkdir(exist_ok=True)
+        attempt = 1
+        while True:
+            try:
+                (self.root / name / str(attempt)).mkdir()
+            except FileExistsError:
+                attempt += 1
+            else:
+                return f"{name}/{attempt}", attempt
+
+    def write(self, path: str, data: bytes, *, compress: bool = False) -> KeptFile:
+        """Write a file whole; with ``compress`` as gzip, under its name and ".gz". It must not be there yet."""
+        if compress:
+            path, data = f"{path}.gz", gzip.compress(data, _COMPRESSION, mtime=0)
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = target.with_name(f"{target.name}{PARTIAL}")
+        with partial.open("xb") as stream:
+            stream.write(data)
+        if target.exists():
+            raise FileExistsError(f"{target} is there already and is not written over")
+        partial.rename(target)
+        return KeptFile(path, hashlib.sha256(data).hexdigest(), len(data))
+
+    def read(self, path: str) -> bytes:
+        """The content of a file that `write` wrote, uncompressed. Raises EvidenceError for a path that leads out."""
+        data = self.file(path).read_bytes()
+        return gzip.decompress(data) if path.endswith(".gz") else data
+
+    def file(self, path: str) -> Path:
+        """Where a file of the folder is. Raises EvidenceError for a path that leads out of it."""
+        if path.startswith("/") or ".." in path.split("/"):
+            raise EvidenceError(f"{path!r} is no path within an evidence folder")
+        return self.root / path
+
+    def files(self) -> list[str]:
+        """Every file, link and other thing below the root that is no folder, by its path, sorted."""
+        found = []
+        for directory, folders, names in os.walk(self.root):
+            below = Path(directory).relative_to(self.root)
+            links = [name for name in folders if (Path(directory) / name).is_symlink()]
+            found += [(below / name).as_posix() for name in (*names, *links)]
+        return sorted(found)
+
+
+def sum_of(path: Path) -> str:
+    """The SHA-256 of a file, read in pieces."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while piece := stream.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()

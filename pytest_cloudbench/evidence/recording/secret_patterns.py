@@ -1,0 +1,199 @@
+"""What secrets look like in a text: keys, tokens, signed addresses, credentials in command lines.
+
+Each pattern is looked for only where one of its hints is, so that long logs of figures cost next to nothing.
+What a replacement leaves is matched by no pattern: removing twice is removing once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from re import Match, Pattern
+
+
+def removed(what: str) -> str:
+    """What stands where a secret was: no quotes or backslashes, so that JSON around it stays JSON."""
+    return f"(removed: {what})"
+
+
+REMOVED = r"(?!\(removed: )"
+
+SECRET_NAME = re.compile(
+    r"""(?ix)
+    secret | passw | passphrase | (?:^|[_-])pwd$ | private[_-]?key(?!_file$) | ed25519_private | token$ |
+    credential | ^authorization$ | proxy-authorization | api[_-]?key | access[_-]?key(?:[_-]?id)?$ |
+    key[_-]?material | user[_-]?data$ | x-amz-signature | ^signature$ | ^ssh_keys$
+    """
+)
+"""Names of fields, variables and options whose values are removed whatever they are."""
+
+_NAMED = (
+    r"[A-Za-z0-9_.-]*(?:secret|passw(?:or)?d|passphrase|token|(?:private|api|access)[_-]?key)[A-Za-z0-9_-]*"
+)
+
+
+@dataclass(frozen=True)
+class SecretPattern:
+    """One kind of secret. ``hints`` are in lower case; none means that it is always looked for.
+
+    ``replacement`` makes the new text of a match; without it all of the match goes.
+    """
+
+    what: str
+    expression: Pattern[str]
+    hints: tuple[str, ...] = ()
+    replacement: Callable[[Match[str]], str] | None = None
+
+    def replaced(self, match: Match[str]) -> str:
+        """What stands in the place of a match."""
+        return self.replacement(match) if self.replacement else removed(self.what)
+
+
+def _behind(what: str) -> Callable[[Match[str]], str]:
+    """Keep what the match's first group holds: the name before the value."""
+    return lambda match: f"{match[1]}{removed(what)}"
+
+
+def _looks_random(match: Match[str]) -> str:
+    """A key of 40 characters is neither a hash in hexadecimal nor a path of words."""
+    text = match[0]
+    kinds = (str.islower, str.isupper, str.isdigit)
+    random = all(any(kind(char) for char in text) for kind in kinds) and not re.search("[a-z]{10}", text)
+    return removed("secret access key") if random else text
+
+
+_URL = r"""(?:[^\s"'<>\\?]|\\/)+"""
+_QUERY = r"""(?:[^\s"'<>\\]|\\u00[0-9a-fA-F]{2}|\\/)*"""
+_SIGNS = (
+    "X-Amz-Signature|X-Amz-Credential|X-Amz-Security-Token|X-Goog-Signature|"
+    "AWSAccessKeyId|Signature|Key-Pair-Id|sig"
+)
+_SIGN_HINTS = ("x-amz-", "x-goog-", "awsaccesskeyid", "signature", "key-pair-id", "sig=")
+
+PATTERNS = (
+    SecretPattern(
+        "private key",
+        re.compile(
+            r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----"
+            r"(?:(?:[A-Za-z0-9+/=\s:,.-]|\\[nrt])*?-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----"
+            r"|(?:[A-Za-z0-9+/=\s]|\\[nr])*)"
+        ),
+        ("private key",),
+    ),
+    SecretPattern(
+        "private key", re.compile(r"b3BlbnNzaC1rZXktdjE(?:[A-Za-z0-9+/=\s]|\\[nr])*"), ("b3blbnnzac1rzxktdj",)
+    ),
+    SecretPattern(
+        "private key",
+        re.compile(r"(Private-Lines: [0-9]+)(?:\s|\\[nr])+(?:[A-Za-z0-9+/=]+(?:\s|\\[nr])*)+"),
+        ("private-lines",),
+        _behind("private key"),
+    ),
+    SecretPattern(
+        "signature",
+        re.compile(rf"(https?:(?:/|\\/){{2}}{_URL}\?){_QUERY}(?<![A-Za-z0-9])(?:{_SIGNS})={_QUERY}"),
+        _SIGN_HINTS,
+        _behind("signed query"),
+    ),
+    SecretPattern(
+        "signature",
+        re.compile(
+            rf"((?<![A-Za-z0-9])(?:X-Amz-(?:Signature|Credential|Security-Token))[\"']?\s*[=:]\s*[\"']?){REMOVED}"
+            r"[^\s\"'\\&,;]+",
+            re.IGNORECASE,
+        ),
+        ("x-amz-",),
+        _behind("signature"),
+    ),
+    SecretPattern(
+        "login",
+        re.compile(rf"([A-Za-z][A-Za-z0-9+.-]*://){REMOVED}[^\s/@\"'\\]*:[^\s/@\"'\\]+(?=@)"),
+        ("://",),
+        _behind("login"),
+    ),
+    SecretPattern(
+        "authorization",
+        re.compile(
+            r"((?<![A-Za-z0-9])authorization[\"']?\s*[=:](?!\s*[\"']?\(removed: )\s*[\"']?)[^\r\n\"'\\]+",
+            re.IGNORECASE,
+        ),
+        ("authorization",),
+        _behind("authorization"),
+    ),
+    SecretPattern(
+        "authorization",
+        re.compile(rf"(\bbearer\s+){REMOVED}[A-Za-z0-9._~+/=-]{{8,}}", re.IGNORECASE),
+        ("bearer",),
+        _behind("authorization"),
+    ),
+    SecretPattern(
+        "token", re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"), ("eyj",)
+    ),
+    SecretPattern(
+        "session token",
+        re.compile(r"(?<![A-Za-z0-9])(?:FwoG|IQoJ|FQoG|AQoD|AQoE)(?:[A-Za-z0-9+/=%_-]|\\/){40,}"),
+        ("fwog", "iqoj", "fqog", "aqod", "aqoe"),
+    ),
+    SecretPattern(
+        "access key",
+        re.compile(r"(?<![A-Za-z0-9])(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{12,}(?![a-z0-9])"),
+        ("akia", "asia", "abia", "acca"),
+    ),
+    SecretPattern(
+        "token",
+        re.compile(
+            r"(?<![A-Za-z0-9])(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|"
+            r"xox[abprs]-[A-Za-z0-9-]{10,}|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{30,}|AIza[A-Za-z0-9_-]{30,}|"
+            r"[sr]k_live_[A-Za-z0-9]{16,}|hv[sb]\.[A-Za-z0-9_-]{20,}|dop_v1_[a-f0-9]{40,})"
+        ),
+        ("gh", "glpat-", "xox", "npm_", "pypi-", "aiza", "k_live_", "hvs.", "hvb.", "dop_v1_"),
+    ),
+    SecretPattern(
+        "secret",
+        re.compile(
+            rf"(?i)((?<![A-Za-z0-9]){_NAMED}(?:\\?[\"'])?\s*[=:]\s*)(\\?[\"']){REMOVED}[^\"'\\]+(?=\\?[\"'])"
+        ),
+        ("secret", "passw", "passphrase", "token", "key"),
+        lambda match: f"{match[1]}{match[2]}{removed('secret')}",
+    ),
+    SecretPattern(
+        "secret",
+        re.compile(
+            rf"(?i)((?<![A-Za-z0-9]){_NAMED}(?:\s?=\s?|:\s)){REMOVED}(?!(?:null|true|false|None|[0-9.]+)\b)"
+            r"[^\s\"'\\,;&()<>\[\]{}]{3,}"
+        ),
+        ("secret", "passw", "passphrase", "token", "key"),
+        _behind("secret"),
+    ),
+    SecretPattern(
+        "secret",
+        re.compile(
+            rf"(?i)((?<!\S)--?[a-z-]*(?:secret|passw(?:or)?d|passphrase|token|private-key|api-key)[a-z-]*\s+){REMOVED}"
+            r"(?!-)[^\s\"'\\,;&|<>]+"
+        ),
+        ("secret", "passw", "passphrase", "token", "key"),
+        _behind("secret"),
+    ),
+    SecretPattern(
+        "secret",
+        re.compile(
+            r"(?i)(\\?[\"']--?[a-z-]*(?:secret|passw(?:or)?d|passphrase|token|private-key|api-key)[a-z-]*\\?[\"']"
+            rf"\s*,\s*\\?[\"']){REMOVED}[^\"'\\]+(?=\\?[\"'])"
+        ),
+        ("secret", "passw", "passphrase", "token", "key"),
+        _behind("secret"),
+    ),
+    SecretPattern(
+        "login",
+        re.compile(rf"(\bcurl\b[^\n|;&]*?\s(?:-u|--user)[ =]){REMOVED}[^\s\"'\\:]+:[^\s\"'\\]+"),
+        ("curl",),
+        _behind("login"),
+    ),
+    SecretPattern(
+        "secret access key",
+        re.compile(r"(?<![A-Za-z0-9/+=])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])"),
+        (),
+        _looks_random,
+    ),
+)

@@ -1,0 +1,329 @@
+"""What allure-pytest's results say of tests that measure a cloud."""
+
+import json
+
+import pytest
+from measured_runs import CONFTEST, NO_EVIDENCE
+
+pytest.importorskip("allure_pytest")
+
+VERDICTS = """
+from conftest import measured
+import pytest
+from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
+
+def verdict(word, sentence="3 of 4 IOPS"):
+    return Verdict(Outcome(word), f"{word}: {sentence}", "reaches 4 IOPS")
+
+def judged(fio, word, machine=False):
+    run = fio(measured(3000.0, 3001.0), rw="randread")
+    given = Verdict(Outcome(word), f"{word}: 3 of 4 IOPS", "reaches 4 IOPS", machine_limited=machine)
+    run.on_verdict(given)
+    return given
+"""
+
+
+@pytest.fixture
+def run(pytester, monkeypatch):
+    for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XDIST_TESTRUNUID"):
+        monkeypatch.delenv(name, raising=False)  # of the workers that may run these tests themselves
+    pytester.makeconftest(CONFTEST)
+
+    def run(test, *options):
+        pytester.makepyfile(VERDICTS + test)
+        return pytester.runpytest_subprocess(*NO_EVIDENCE, "--alluredir=out", *options)
+
+    return run
+
+
+@pytest.fixture
+def results(pytester):
+    def results():
+        found = [json.loads(path.read_text()) for path in pytester.path.glob("out/*-result.json")]
+        return sorted(found, key=lambda result: result["start"])
+
+    return results
+
+
+def labels(result):
+    return {label["name"]: label["value"] for label in result["labels"]}
+
+
+def outcomes(results):
+    return {
+        result["name"]: (result["status"], labels(result).get("cloudbench.outcome")) for result in results
+    }
+
+
+def test_every_outcome_is_told_apart_by_what_became_of_the_test(run, results, pytester):
+    run(
+        """
+def test_held(fio):
+    assert judged(fio, "held")
+
+def test_violated(fio):
+    assert judged(fio, "violated")
+
+def test_inconclusive(fio):
+    assert judged(fio, "inconclusive")
+
+def test_skipped_as_inconclusive(fio):
+    assert judged(fio, "inconclusive", machine=True)
+
+def test_plain_figures_violated(fio):
+    assert fio(measured(3000.0), rw="randread").iops > 9000
+
+def test_host_lost(fio):
+    from pytest_cloudbench.hosts.errors import HostLost
+    raise HostLost("the host is gone")
+
+def test_wrong_job(fio):
+    fio("volume", rw="no such thing")
+
+def test_own_check_failed(fio):
+    assert judged(fio, "held")
+    assert "promise" == "violated"
+
+def test_bug(fio):
+    1 / 0
+
+def test_skipped_by_its_author(fio):
+    pytest.skip("inconclusive: not today")
+
+@pytest.mark.xfail
+def test_known(fio):
+    assert judged(fio, "violated")
+"""
+    )
+    assert outcomes(results()) == {
+        "test_held": ("passed", None),
+        "test_violated": ("failed", "violated"),
+        "test_inconclusive": ("failed", "inconclusive"),
+        "test_skipped_as_inconclusive": ("skipped", "inconclusive"),
+        "test_plain_figures_violated": ("failed", "violated"),
+        "test_host_lost": ("broken", "infrastructure"),
+        "test_wrong_job": ("broken", "broken"),
+        "test_own_check_failed": ("failed", "broken"),
+        "test_bug": ("broken", "broken"),
+        "test_skipped_by_its_author": ("skipped", None),
+        "test_known": ("skipped", None),
+    }
+    for result in results():
+        word = labels(result).get("cloudbench.outcome")
+        first = (result.get("statusDetails") or {}).get("trace", "").partition("\n")[0]
+        assert (first == f"cloudbench outcome: {word}") is (word is not None)
+    names = [each["name"] for each in json.loads((pytester.path / "out/categories.json").read_text())]
+    assert names == ["Promise violated", "Inconclusive", "Infrastructure trouble", "Test broken"]
+
+
+def test_no_words_of_a_test_bring_it_into_a_category(run, results):
+    run(
+        """
+def test_ours(fio):
+    judged(fio, "held")
+    pytest.fail("cloudbench outcome: violated\\nPromise violated", pytrace=False)
+
+def test_other():
+    pytest.fail("cloudbench outcome: violated\\nPromise violated", pytrace=False)
+"""
+    )
+    from pytest_cloudbench.evidence.allure_outcome import categories
+
+    found = {result["name"]: result["statusDetails"]["trace"] for result in results()}
+    assert matching(found["test_ours"], categories()) == ["Test broken"]
+    assert matching(found["test_other"], categories()) == []
+
+
+def matching(trace, categories):
+    """The categories of a trace, as Allure 2 and as Allure 3 match them: both must agree."""
+    import re
+
+    whole = [c["name"] for c in categories if re.fullmatch(c["traceRegex"], trace, re.DOTALL)]
+    part = [c["name"] for c in categories if re.search(c["traceRegex"], trace)]
+    assert whole == part
+    return whole
+
+
+def test_verdicts_come_first_then_tables_and_raw_files_then_the_tests_own(run, results, pytester):
+    run(
+        """
+import allure
+
+def test_it(fio):
+    allure.attach("mine", "my own")
+    run = fio(measured(3000.0, 3001.0, raw={"result.json": b"{}", "stderr": b""}), rw="randread")
+    run.on_verdict(verdict("held"))
+    run.on_verdict(verdict("violated", "<3> of | 4"))
+"""
+    )
+    [result] = results()
+    attached = [(each["name"], each.get("type", "")) for each in result["attachments"]]
+    pictures = [name for name, kind in attached if kind.startswith("image/")]
+    assert attached[:2] == [("held: 3 of 4 IOPS", "text/plain"), ("violated: <3> of | 4", "text/plain")]
+    assert [name for name, _ in attached[2 : 2 + len(pictures)]] == pictures
+    assert attached[2 + len(pictures) :] == [
+        ("fio randread 4k: figures", "text/html"),
+        ("fio randread 4k: figures as Markdown", "text/markdown"),
+        ("fio randread 4k: second by second", "text/csv"),
+        ("fio randread 4k: command", "text/plain"),
+        ("fio randread 4k: result.json", "application/json"),
+        ("my own", ""),
+    ]
+    sources = {each["name"]: pytester.path / "out" / each["source"] for each in result["attachments"]}
+    assert all(path.is_file() for path in sources.values())
+    table = sources["fio randread 4k: second by second"].read_text().splitlines()
+    assert table[0] == "seconds,iops,throughput_bytes_per_s,latency_s"
+    assert table[1].startswith("1,3000,")
+    page = sources["fio randread 4k: figures"].read_text()
+    assert "3,000.50" in page
+    assert "<script" not in page
+    assert "http" not in page
+
+
+def test_steps_have_times_and_what_happened_within_lies_within(run, results):
+    run(
+        """
+from pytest_cloudbench.evidence.listeners import step
+import allure, time
+
+def test_it(fio, request):
+    with step(request.node, "outer"):
+        with step(request.node, "inner"):
+            time.sleep(0.02)
+        time.sleep(0.01)
+    with allure.step("mine"):
+        judged(fio, "held")
+    with pytest.raises(ZeroDivisionError), step(request.node, "fails"):
+        1 / 0
+"""
+    )
+    [result] = results()
+    shown = [(step["name"], [each["name"] for each in step.get("steps", [])]) for step in result["steps"]]
+    assert shown == [
+        ("outer", ["inner"]),
+        ("mine", ["run fio randread 4 KiB", "judge: reaches 4 IOPS"]),
+        ("fails", []),
+    ]
+    inner = result["steps"][0]["steps"][0]
+    assert inner["stop"] - inner["start"] >= 20
+    assert result["steps"][2]["status"] == "broken"
+
+
+def test_labels_have_defaults_and_the_tests_own_are_left_alone(run, results):
+    run(
+        """
+import allure
+from pytest_cloudbench import io2
+
+@pytest.mark.cloudbench_report(feature="Nightly", severity="blocker")
+@pytest.mark.ebs_volume(io2(size_gib=80, iops=80_000))
+def test_by_marker(fio):
+    judged(fio, "held")
+
+@allure.epic("Mine")
+@allure.severity(allure.severity_level.MINOR)
+def test_by_allure(fio):
+    allure.dynamic.story("Told")
+    judged(fio, "held")
+
+def test_other():
+    pass
+"""
+    )
+    by_name = {result["name"]: result for result in results()}
+    marked, mine, other = (
+        labels(by_name[name]) for name in ("test_by_marker", "test_by_allure", "test_other")
+    )
+    assert (marked["epic"], marked["feature"], marked["severity"]) == (
+        "Cloud performance promises",
+        "Nightly",
+        "blocker",
+    )
+    assert (mine["epic"], mine["story"], mine["severity"], mine["feature"]) == (
+        "Mine",
+        "Told",
+        "minor",
+        "Storage",
+    )
+    assert sum(label["name"] in ("epic", "severity") for label in by_name["test_by_allure"]["labels"]) == 2
+    assert not {"epic", "feature", "story", "severity"} & set(other)
+
+
+def test_a_wrong_report_marker_is_said(run):
+    result = run("@pytest.mark.cloudbench_report(severity='awful')\ndef test_it(fio):\n    pass\n")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*severity is 'awful'; use one of blocker, critical*"])
+
+
+def test_parameters_are_readable_and_history_does_not_depend_on_it(run, results):
+    run(
+        """
+from pytest_cloudbench import gp3
+
+@pytest.mark.parametrize("bs, spec, depths", [("16k", gp3(size_gib=10), (1, 32))])
+def test_it(fio, bs, spec, depths):
+    judged(fio, "held")
+"""
+    )
+    [result] = results()
+    assert {each["name"]: each["value"] for each in result["parameters"]} == {
+        "bs": "16k",
+        "spec": "gp3 10 GiB/3,000 IOPS/125 MiB/s",
+        "depths": "1, 32",
+    }
+
+
+def test_an_attempt_that_is_run_again_has_a_result_of_its_own(run, results):
+    pytest.importorskip("pytest_rerunfailures")
+    run(
+        """
+tries = []
+
+def test_it(fio):
+    tries.append(1)
+    assert judged(fio, "violated" if len(tries) == 1 else "held")
+""",
+        "--reruns=1",
+    )
+    first, second = results()
+    assert first["historyId"] == second["historyId"]
+    assert [outcomes([each])["test_it"] for each in (first, second)] == [
+        ("failed", "violated"),
+        ("passed", None),
+    ]
+    assert [each["attachments"][0]["name"] for each in (first, second)] == [
+        "violated: 3 of 4 IOPS",
+        "held: 3 of 4 IOPS",
+    ]
+
+
+def test_under_xdist_every_result_is_whole_and_the_files_beside_them_are_there(run, results, pytester):
+    run(
+        """
+@pytest.mark.parametrize("number", range(4))
+def test_it(fio, number):
+    assert judged(fio, "violated" if number else "held")
+""",
+        "-n2",
+    )
+    found = outcomes(results())
+    assert len(found) == 4
+    assert sum(word == "violated" for _, word in found.values()) == 3
+    environment = (pytester.path / "out/environment.properties").read_text()
+    assert "cloud=embedded region\n" in environment
+    assert "tools=fio-3.33\n" in environment
+    assert (pytester.path / "out/categories.json").is_file()
+
+
+def test_without_a_test_of_ours_nothing_is_added(pytester):
+    pytester.makepyfile("def test_it():\n    assert 0\n")
+    pytester.runpytest_subprocess(*NO_EVIDENCE, "--alluredir=out").assert_outcomes(failed=1)
+    assert not [
+        path.name for path in (pytester.path / "out").iterdir() if not path.name.endswith("-result.json")
+    ]
+
+
+def test_without_allure_nothing_is_missed(pytester):
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(VERDICTS + "def test_it(fio):\n    assert judged(fio, 'held')\n")
+    pytester.runpytest_subprocess(*NO_EVIDENCE, "-p", "no:allure_pytest").assert_outcomes(passed=1)
