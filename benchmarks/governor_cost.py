@@ -1,4 +1,6 @@
-"""What the governor costs: CPU of its thread with 30 attached volumes, idle and with one busy.
+"""What the governor costs: CPU of its thread with 30 attached volumes, idle, with one and with all busy.
+
+The volumes are gp2, so that credits are accounted for as well.
 
     python benchmarks/governor_cost.py [--seconds 10]
 
@@ -12,7 +14,7 @@ import time
 
 from region_under_test import Region, region
 
-from pytest_cloudbench.promises.volumes import gp3
+from pytest_cloudbench.promises.volumes import gp2
 
 VOLUMES = 30
 
@@ -31,7 +33,7 @@ def main() -> None:
     seconds = parser.parse_args().seconds
     with region() as under_test:
         under_test.launch("i-1", iops=80_000, mbit=19_000)
-        devices = [under_test.volume("i-1", gp3(size_gib=10)) for _ in range(VOLUMES)]
+        devices = [under_test.volume("i-1", gp2(size_gib=10)) for _ in range(VOLUMES)]
         print(
             f"{VOLUMES} volumes, idle:      {share_of_a_core(under_test, seconds):.2%} of a core", flush=True
         )

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from pytest_cloudbench.promises.instances import EbsLimit
 from pytest_cloudbench.promises.quantities import Iops, Throughput
@@ -30,14 +31,36 @@ class Region:
         self._addresses: dict[str, str] = {}
         self._volumes = 0
 
-    def launch(self, instance_id: str, *, iops: float, mbit: float) -> None:
-        """Boot an instance with these EBS limits."""
+    def launch(
+        self,
+        instance_id: str,
+        *,
+        iops: float = 0,
+        mbit: float = 0,
+        baseline: EbsLimit | None = None,
+        maximum: EbsLimit | None = None,
+        **plan: Any,
+    ) -> None:
+        """Boot an instance with these EBS limits, for good or with a baseline and a maximum.
+
+        ``plan`` are further fields of its `HostPlan`.
+        """
         address = self.plane.free_address(0)
         self._addresses[instance_id] = address
-        limit = EbsLimit(Iops(iops), Throughput.from_mbit(mbit))
+        limit = maximum or EbsLimit(Iops(iops), Throughput.from_mbit(mbit))
         key = self._key.with_suffix(".pub").read_text()
         self.plane.boot(
-            HostPlan(instance_id, "benchmark", address, instance_id, "ec2-user", (key,), ebs_limit=limit)
+            HostPlan(
+                instance_id,
+                "benchmark",
+                address,
+                instance_id,
+                "ec2-user",
+                (key,),
+                ebs_limit=limit,
+                ebs_baseline=baseline,
+                **plan,
+            )
         )
 
     def volume(self, instance_id: str, spec: VolumeSpec) -> str:
@@ -47,15 +70,22 @@ class Region:
         self.plane.create_disk(volume_id, spec.size_gib, spec)
         return "/dev/" + self.plane.attach(volume_id, instance_id, "/dev/sdf")
 
+    def address(self, instance_id: str) -> str:
+        """The instance's own address."""
+        return self._addresses[instance_id]
+
+    def command(self, instance_id: str, command: str) -> list[str]:
+        """What runs a command there by OpenSSH's own client."""
+        return [
+            "ssh", "-i", str(self._key), "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
+            "-o", "LogLevel=ERROR", f"ec2-user@{self._addresses[instance_id]}", command,
+        ]  # fmt: skip
+
     def ssh(self, instance_id: str, command: str, timeout_s: float = 120) -> str:
         """Run a command there by OpenSSH's own client."""
         done = subprocess.run(
-            [
-                "ssh", "-i", str(self._key), "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
-                "-o", "LogLevel=ERROR", f"ec2-user@{self._addresses[instance_id]}", command,
-            ],
-            capture_output=True, text=True, timeout=timeout_s, check=False,
-        )  # fmt: skip
+            self.command(instance_id, command), capture_output=True, text=True, timeout=timeout_s, check=False
+        )
         if done.returncode != 0:
             raise RuntimeError(f"{command!r} failed on {instance_id}: {done.stderr.strip()}")
         return done.stdout
@@ -128,14 +158,14 @@ class Region:
 
 
 @contextlib.contextmanager
-def region() -> Iterator[Region]:
-    """A region that is gone when the block ends."""
+def region(time_compression: float = 1.0) -> Iterator[Region]:
+    """A region that is gone when the block ends; its burst credits go so many times faster than the clock."""
     with tempfile.TemporaryDirectory() as directory:
         key = Path(directory) / "key"
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
         slot = take_slot(sweep_slot)
         try:
-            plane = Plane(slot)
+            plane = Plane(slot, time_compression=time_compression)
             try:
                 yield Region(plane, key)
             finally:

@@ -64,7 +64,16 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         Path(name, "test_it.py").write_text(TEST.format(rounds=options.rounds, iops=options.iops))
-        command = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", "--cloudbench-pace=full"]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-s",
+            "-p",
+            "no:cacheprovider",
+            "--cloudbench-pace=full",
+        ]
         sys.exit(subprocess.run(command, cwd=name, check=False).returncode)
 
 

@@ -17,19 +17,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pytest_cloudbench.promises.ceilings import Ceiling
     from pytest_cloudbench.promises.envelope import Envelope
-    from pytest_cloudbench.promises.quantities import Iops, Size, Throughput, parse_rate
+    from pytest_cloudbench.promises.quantities import Bandwidth, Iops, Size, Throughput, parse_rate
+    from pytest_cloudbench.promises.recorded_limits import RecordedLimits, recorded_limits
     from pytest_cloudbench.promises.volumes import InvalidSpec, VolumeSpec, gp2, gp3, io1, io2, sc1, st1
     from pytest_cloudbench.verdicts.verdict import Inconclusive, Outcome, Verdict
+    from pytest_cloudbench.workloads.judged import scales_linearly
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Bandwidth",
     "Ceiling",
     "Envelope",
     "Inconclusive",
     "InvalidSpec",
     "Iops",
     "Outcome",
+    "RecordedLimits",
     "Size",
     "Throughput",
     "Verdict",
@@ -40,17 +44,21 @@ __all__ = [
     "io1",
     "io2",
     "parse_rate",
+    "recorded_limits",
     "sc1",
+    "scales_linearly",
     "st1",
 ]
 
 _HOMES = {
+    "Bandwidth": "promises.quantities",
     "Ceiling": "promises.ceilings",
     "Envelope": "promises.envelope",
     "Inconclusive": "verdicts.verdict",
     "InvalidSpec": "promises.volumes",
     "Iops": "promises.quantities",
     "Outcome": "verdicts.verdict",
+    "RecordedLimits": "promises.recorded_limits",
     "Size": "promises.quantities",
     "Throughput": "promises.quantities",
     "Verdict": "verdicts.verdict",
@@ -60,7 +68,9 @@ _HOMES = {
     "io1": "promises.volumes",
     "io2": "promises.volumes",
     "parse_rate": "promises.quantities",
+    "recorded_limits": "promises.recorded_limits",
     "sc1": "promises.volumes",
+    "scales_linearly": "workloads.judged",
     "st1": "promises.volumes",
 }
 

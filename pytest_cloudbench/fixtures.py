@@ -12,20 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_cloudbench.evidence.live_line import live_line, wanted
-from pytest_cloudbench.evidence.summary import CONDITION_PROPERTY, VERDICT_PROPERTY
-from pytest_cloudbench.settings import setting
+from pytest_cloudbench.create_files_call import CreateFilesCall
+from pytest_cloudbench.keeping.keeper import keeper_of
+from pytest_cloudbench.settings import setting, time_compression
+from pytest_cloudbench.sweep_call import SweepCall
+from pytest_cloudbench.workload_calls import FioCall, Iperf3Call, Preparing
 
 if TYPE_CHECKING:
     from pytest_cloudbench.cloud.access import CloudAccess
     from pytest_cloudbench.cloud.cloud import Cloud
     from pytest_cloudbench.topology.factory import Ec2
     from pytest_cloudbench.topology.instance import Instance
+    from pytest_cloudbench.topology.instance_store import InstanceStore
     from pytest_cloudbench.topology.markers import Wanted
+    from pytest_cloudbench.topology.pair import Pair
     from pytest_cloudbench.topology.volumes import Volume, VolumeGroup
-    from pytest_cloudbench.workloads.fio.progress import Progress
-    from pytest_cloudbench.workloads.measurement import Measurement
-    from pytest_cloudbench.workloads.target import Target
 
 _WANTED: pytest.StashKey[Wanted] = pytest.StashKey()
 
@@ -44,9 +45,10 @@ def _cloudbench_access(pytestconfig: pytest.Config) -> Iterator[CloudAccess]:
         return
     from pytest_cloudbench import launcher
 
-    backing = option("twin-backing")
-    kept = None if backing else launcher.kept_region()
-    leased = None if kept else launcher.start_leased_region(launcher.backed_by(backing))
+    backing, factor = option("twin-backing"), time_compression(pytestconfig)
+    kept = None if backing else launcher.kept_region_with(factor)
+    arguments = [*launcher.backed_by(backing), *launcher.time_compressed(factor)]
+    leased = None if kept else launcher.start_leased_region(arguments)
     record = kept or leased.record  # type: ignore[union-attr]  # one of the two is there
     try:
         yield CloudAccess(
@@ -84,8 +86,10 @@ def read_wanted(item: pytest.Item) -> None:
     """Read and check what a test's markers ask for; its fixtures find it in the item's stash."""
     from pytest_cloudbench.topology.markers import read_markers
 
-    names = ("ec2_instance", "ebs_volume", "ebs_volumes")
+    names = ("ec2_instance", "ec2_pair", "ebs_volume", "ebs_volumes")
     asked = read_markers({name: item.get_closest_marker(name) for name in names})
+    if "instance_store" in getattr(item, "fixturenames", ()):
+        asked = dataclasses.replace(asked, instance_store=True)
     asked.check()
     item.stash[_WANTED] = asked
 
@@ -101,7 +105,6 @@ def _cloudbench_wanted(request: pytest.FixtureRequest) -> Wanted:
 @pytest.fixture
 def ec2(
     _cloudbench_wanted: Wanted,
-    _cloudbench_cloud: Cloud,
     pytestconfig: pytest.Config,
     request: pytest.FixtureRequest,
 ) -> Iterator[Ec2]:
@@ -112,12 +115,15 @@ def ec2(
     from pytest_cloudbench.topology.factory import Ec2
 
     option = functools.partial(setting, pytestconfig)
+    # Asked for only when it is needed: a replay opens no region.
+    cloud = keeper_of(pytestconfig).cloud(request.node, lambda: request.getfixturevalue("_cloudbench_cloud"))
     factory = Ec2(
-        _cloudbench_cloud,
+        cloud,
         test_name=request.node.name,
         zone=option("zone") or None,
         image=option("image") or None,
         user=option("user") or None,
+        preparation=Preparing(pytestconfig, request.node),
     )
     factory.check(_cloudbench_wanted)
     with contextlib.closing(factory):
@@ -133,6 +139,15 @@ def ec2_instance(ec2: Ec2, _cloudbench_wanted: Wanted) -> Instance:
             "ec2_instance needs @pytest.mark.ec2_instance(type), such as 'c5.18xlarge'", pytrace=False
         )
     return ec2.launch(**{field.name: getattr(asked, field.name) for field in dataclasses.fields(asked)})
+
+
+@pytest.fixture
+def ec2_pair(ec2: Ec2, _cloudbench_wanted: Wanted) -> Pair:
+    """The client and the server that ``@pytest.mark.ec2_pair(client_type, ...)`` describes, running."""
+    asked = _cloudbench_wanted.pair
+    if asked is None:
+        pytest.fail("ec2_pair needs @pytest.mark.ec2_pair(client_type), such as 'm5.2xlarge'", pytrace=False)
+    return ec2.launch_pair(asked)
 
 
 @pytest.fixture
@@ -154,46 +169,33 @@ def ebs_volumes(ec2: Ec2, ec2_instance: Instance, _cloudbench_wanted: Wanted) ->
 
 
 @pytest.fixture
+def instance_store(ec2_instance: Instance) -> InstanceStore:
+    """The local NVMe disks of ``ec2_instance``: ``instance_store[0]`` is one, the whole is all side by side."""
+    return ec2_instance.instance_store
+
+
+@pytest.fixture
 def fio(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -> FioCall:
     """Run fio on a target's host: ``fio(target, rw="randread", bs="4k", ...)`` returns the measurement."""
     return FioCall(pytestconfig, request.node)
 
 
-class FioCall:
-    """The ``fio`` fixture's value: a call runs one fio job and returns its measurement."""
+@pytest.fixture
+def create_files(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -> CreateFilesCall:
+    """Create files on a mounted target: ``create_files(data, count=100_000, size="1m")`` returns the measurement."""
+    return CreateFilesCall(pytestconfig, request.node)
 
-    def __init__(self, config: pytest.Config, item: pytest.Item) -> None:
-        self._config = config
-        self._item = item
 
-    def __call__(self, target: Target, *, rw: str, bs: str | int = "4k", **options: Any) -> Measurement:
-        """Run fio on ``target`` and return what it measured.
+@pytest.fixture
+def sweep(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -> SweepCall:
+    """Sweep the load on a target: ``sweep(ebs_volumes, mix="4k-random-read", threads=128)`` returns the curve."""
+    return SweepCall(pytestconfig, request.node)
 
-        Options are FioJob's (iodepth, numjobs, runtime and ramp_time in seconds, size, rwmixread, rate_iops
-        and rate as totals ...) and any other of fio's own, checked before the run. Raises BadFioJob for what
-        cannot be asked, FioRefused with fio's words for what it would not do.
-        """
-        from pytest_cloudbench.workloads.fio.job import FioJob
-        from pytest_cloudbench.workloads.fio.run import run_fio
-        from pytest_cloudbench.workloads.pace import Pace
 
-        job = FioJob.of(rw, bs, **options)
-        default_pace = "full" if setting(self._config, "cloud") == "aws" else "quick"
-        pace = Pace.named(setting(self._config, "pace") or default_pace)
-        shown = wanted(self._config, setting(self._config, "progress"))
-        with live_line(self._config, shown=shown) as show:
-
-            def on_progress(progress: Progress) -> None:
-                left = f", {progress.eta_s:.0f} s left" if progress.eta_s is not None else ""
-                show(f"fio {job.rw} {job.bs}: {progress}{left}")
-
-            measurement = run_fio(target, job, pace=pace, on_progress=on_progress if shown else None)
-        for condition in measurement.conditions:
-            self._item.user_properties.append((CONDITION_PROPERTY, condition))
-        return dataclasses.replace(measurement, on_verdict=self._keep)
-
-    def _keep(self, verdict: object) -> None:
-        self._item.user_properties.append((VERDICT_PROPERTY, str(verdict)))
+@pytest.fixture
+def iperf3(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -> Iperf3Call:
+    """Run iperf3 between two instances: ``iperf3(ec2_pair, streams=5, duration=1800)`` returns the measurement."""
+    return Iperf3Call(pytestconfig, request.node)
 
 
 def _say(config: pytest.Config, sentence: str) -> None:

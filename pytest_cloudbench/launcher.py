@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import select
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
+
+from pytest_cloudbench.promises.time_factor import factor_words
 
 STATE_DIR = Path("/run/cloudbench")
 SUDO_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -34,7 +37,10 @@ class RegionUnavailable(RuntimeError):
 
 @dataclass(frozen=True)
 class RegionRecord:
-    """What a running embedded region says of itself: how to reach it, and which process it is."""
+    """What a running embedded region says of itself: how to reach it, and which process it is.
+
+    ``time_compression`` is how many times faster than the clock its burst credits go.
+    """
 
     endpoint_url: str
     region: str
@@ -43,11 +49,13 @@ class RegionRecord:
     ssh_from_cidr: str
     pid: int
     slot: int
+    time_compression: float = 1.0
 
     @classmethod
     def from_json(cls, answer: dict[str, Any]) -> RegionRecord:
         """Take the fields of the region's ready line; others are ignored."""
-        return cls(**{name: answer[name] for name in cls.__dataclass_fields__})
+        told = {"time_compression": 1.0, **answer}
+        return cls(**{name: told[name] for name in cls.__dataclass_fields__})
 
     def environment(self) -> dict[str, str]:
         """Return the variables with which any AWS client talks to this region."""
@@ -117,6 +125,11 @@ def backed_by(directory: str | None) -> list[str]:
     return ["--backing", str(Path(directory).expanduser().absolute())] if directory else []
 
 
+def time_compressed(factor: float) -> list[str]:
+    """Return the region's arguments for credits that go faster than the clock; none for a factor of 1."""
+    return [] if factor == 1 else ["--time", factor_words(factor)]
+
+
 def start_leased_region(arguments: Sequence[str] = ()) -> LeasedRegion:
     """Start an embedded region that ends with this process.
 
@@ -144,6 +157,22 @@ def kept_region() -> RegionRecord | None:
             if b"pytest_cloudbench.twin" in Path(f"/proc/{record.pid}/cmdline").read_bytes():
                 return record
     return None
+
+
+def kept_region_with(time_compression: float) -> RegionRecord | None:
+    """Return the region this user keeps, if one runs, provided that its credits go at the pace that is asked for.
+
+    Raises RegionUnavailable otherwise: a burst would end at another second than the test expects.
+    """
+    record = kept_region()
+    if record is None or record.time_compression == time_compression:
+        return record
+    runs, asked = factor_words(record.time_compression), factor_words(time_compression)
+    raise RegionUnavailable(
+        f"the region that is kept (slot {record.slot}) runs with a factor of time of {runs}, not {asked}: take it "
+        f"as it is (pytest --cloudbench-twin-time={runs}), or start it anew: `cloudbench twin down {record.slot}; "
+        f"{shlex.join(['cloudbench', 'twin', 'up', *time_compressed(time_compression)])}`"
+    )
 
 
 def _as_root(command: list[str]) -> list[str]:

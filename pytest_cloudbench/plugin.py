@@ -5,20 +5,33 @@ Nothing heavy is imported here: a test session that uses no cloudbench fixture m
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
 from types import TracebackType
 from typing import Any
 
 import pytest
 
-from pytest_cloudbench.settings import OPTIONS, setting
+from pytest_cloudbench.settings import (
+    OPTIONS,
+    option_given,
+    option_source,
+    pace,
+    setting,
+    time_compression,
+)
 
 MARKERS = (
-    "ec2_instance(type, *, zone=None, image=None, user=None, commands=()): the EC2 instance the ec2_instance "
-    "fixture launches",
+    "ec2_instance(type, *, zone=None, image=None, user=None, commands=(), limits=None): the EC2 instance the "
+    "ec2_instance fixture launches; limits=recorded_limits(...) states EBS limits in place of the type's own",
+    "ec2_pair(client_type, server_type=None, *, placement=None, zones=None, image=None, user=None, commands=()): "
+    "the two EC2 instances the ec2_pair fixture launches, to measure the network between them; "
+    "placement='cluster' puts them into a placement group",
     "ebs_volume(spec, *, zone=None): the EBS volume the ebs_volume fixture creates and attaches to ec2_instance",
     "ebs_volumes(spec, *, count, zone=None): the EBS volumes the ebs_volumes fixture creates and attaches to "
     "ec2_instance, side by side",
+    "cloudbench_report(*, epic=None, feature=None, story=None, severity=None): how an Allure report files the test",
+    "full_pace: the test, or the parameter, runs at full pace only; at quick pace it is deselected",
 )
 
 _MACHINERY = frozenset({"pytest_cloudbench", "_pytest", "pluggy", "contextlib"})
@@ -41,23 +54,75 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
+    if option_given(config, "evidence", "sign", "replay"):
+        from pytest_cloudbench.keeping.session import check_settings
+
+        check_settings(config)
+    time_compression(config)  # what cannot be is said before anything is collected
     from pytest_cloudbench import fixtures
 
     config.pluginmanager.register(fixtures, "cloudbench-fixtures")
+    _join_reports(config)
+    if option_given(config, "summary"):
+        _sum_up(config)
+
+
+def _sum_up(config: pytest.Config) -> None:
+    """Have the run summed up in a file; one that could not be written is refused before anything runs."""
+    if hasattr(config, "workerinput"):
+        return  # the controller sees every report
+    from pytest_cloudbench.evidence.summary_file import SummaryFile, SummaryRefused
+
+    given = setting(config, "summary")
+    on_command_line = option_source(config, "summary") == "command line"
+    path = (config.invocation_params.dir if on_command_line else config.rootpath) / given
+    where = "replay" if option_given(config, "replay") else setting(config, "cloud")
+    try:
+        summary = SummaryFile(path, about=f"pytest-cloudbench: cloud {where}, {pace(config)} pace")
+    except SummaryRefused as error:
+        raise pytest.UsageError(str(error)) from None
+    config.pluginmanager.register(summary, "cloudbench-summary")
+
+
+def _join_reports(config: pytest.Config) -> None:
+    """Have the reports of other plugins, where those are active, told of what tests measure."""
+    if config.getoption("allure_report_dir", None):
+        from pytest_cloudbench.evidence.allure_report import join_allure
+
+        join_allure(config, lambda: (setting(config, "cloud"), pace(config)))
+    if config.pluginmanager.hasplugin("benchmark"):
+        from pytest_cloudbench.evidence.benchmark_table import join_benchmark
+
+        join_benchmark(config, lambda: setting(config, "cloud"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out at quick pace what was marked for the full one."""
+    kept = [item for item in items if item.get_closest_marker("full_pace") is None]
+    if len(kept) == len(items) or pace(config) == "full":
+        return
+    config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("full_pace")])
+    items[:] = kept
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Read what the test's markers ask for before any fixture is set up, so that nothing is opened in vain."""
+    if item.user_properties:  # pytest keeps them when a test is run again
+        from pytest_cloudbench.evidence.verdict_properties import forget_earlier_attempt
+
+        forget_earlier_attempt(item.user_properties)
     if "ec2" in getattr(item, "fixturenames", ()):
         from pytest_cloudbench import fixtures
+        from pytest_cloudbench.evidence.verdict_properties import CLOUD_PROPERTY
 
+        item.user_properties.append((CLOUD_PROPERTY, setting(item.config, "cloud")))
         fixtures.read_wanted(item)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
     """Show our own errors as the sentences they are, where the user's code met them; all with --full-trace."""
-    if call.excinfo is None or item.config.getoption("fulltrace"):
+    if call.excinfo is None or item.config.getoption("fulltrace", False):  # an option of the terminal's
         return
     error: BaseException = call.excinfo.value
     if not type(error).__module__.startswith("pytest_cloudbench."):
@@ -85,11 +150,41 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
         raise
 
 
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say what a replay replays."""
+    if not option_given(config, "replay"):
+        return None
+    from pytest_cloudbench.keeping.session import header
+
+    return header(config)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Have the workers of pytest-xdist write into one evidence folder."""
+    from pytest_cloudbench.keeping.session import tell_worker
+
+    tell_worker(node)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Complete the evidence, once every fixture is torn down and every worker has ended."""
+    if "pytest_cloudbench.keeping.session" in sys.modules:
+        from pytest_cloudbench.keeping.session import finish
+
+        finish(session)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """List every verdict with its sentence, the held ones too."""
+    """List every verdict with its sentence, the held ones too, and say where the evidence is."""
     from pytest_cloudbench.evidence.summary import write_verdicts
 
     write_verdicts(terminalreporter)
+    if "pytest_cloudbench.keeping.session" in sys.modules:
+        from pytest_cloudbench.keeping.session import write_lines
+
+        write_lines(terminalreporter)
 
 
 def _users_frames(traceback: TracebackType | None) -> TracebackType | None:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
 
+from pytest_cloudbench.promises.time_factor import factor_words, parse_time_factor
+
 
 @dataclass(frozen=True)
 class Option:
-    """One option; an empty default means that what happens without it depends on other things."""
+    """One option; an empty default means that what happens without it depends on other things.
+
+    ``check`` raises ValueError, with a sentence, for a value that cannot be used.
+    """
 
     name: str
     default: str
     choices: tuple[str, ...] | None
     help: str
+    check: Callable[[str], object] | None = None
 
     @property
     def flag(self) -> str:
@@ -52,7 +59,32 @@ OPTIONS = (
         "progress",
         "auto",
         ("auto", "on", "off"),
-        "the live line of a running workload (auto: on a terminal, not with -q)",
+        "the live line of a running workload; without a terminal, and with pytest-xdist, a plain line every 30 s "
+        "(auto: not with -q; on: plain lines begin at once)",
+    ),
+    Option(
+        "evidence",
+        "cloudbench-evidence/{run}",
+        None,
+        "folder for the evidence of this run, or off; {run} stands for the run's id; never written over",
+    ),
+    Option(
+        "sign",
+        "",
+        None,
+        "SSH key file that signs the evidence at the end of the run, as ssh-keygen -Y sign does",
+    ),
+    Option(
+        "replay",
+        "",
+        None,
+        "evidence folder to replay: the same tests without any cloud, on what was measured then, judged anew",
+    ),
+    Option(
+        "summary",
+        "",
+        None,
+        "file for the verdicts of this run as Markdown, such as for the comment of a pull request",
     ),
     Option("region", "", None, "AWS region (default: the one of your AWS configuration)"),
     Option(
@@ -79,6 +111,14 @@ OPTIONS = (
         "address by which instances are reached (auto: public if any)",
     ),
     Option("twin-backing", "", None, "folder for the data of embedded volumes instead of memory (slower)"),
+    Option(
+        "twin-time",
+        "1",
+        None,
+        "how many times faster than the clock the embedded region drains and refills burst credits, 1 to 3600: with "
+        "60, half an hour of a test runs in 30 s, and every result says so (default: 1)",
+        check=parse_time_factor,
+    ),
 )
 _BY_NAME = {option.name: option for option in OPTIONS}
 
@@ -86,15 +126,48 @@ _BY_NAME = {option.name: option for option in OPTIONS}
 def setting(config: pytest.Config, name: str) -> str:
     """Return an option's value: of the command line, else of the ini file, else its default.
 
-    Raises pytest.UsageError for an ini value that is none of the choices.
+    Raises pytest.UsageError for a value that is none of the choices or that the option's check refuses.
     """
     option = _BY_NAME[name]
     given = config.getoption(option.flag)
-    if given is not None:
-        return str(given)
-    value = str(config.getini(option.ini))
-    if value and option.choices is not None and value not in option.choices:
+    value = str(config.getini(option.ini) if given is None else given)
+    if given is None and value and option.choices is not None and value not in option.choices:
         raise pytest.UsageError(
             f"{option.ini}={value!r} in the ini file: use one of {', '.join(option.choices)}"
         )
+    if option.check is not None:
+        try:
+            option.check(value)
+        except ValueError as error:
+            where = option.flag if given is not None else f"{option.ini} in the ini file"
+            raise pytest.UsageError(f"{where}: {error}") from None
     return value
+
+
+def pace(config: pytest.Config) -> str:
+    """Return the pace of the run, "quick" or "full": without the option full on AWS, quick elsewhere."""
+    return setting(config, "pace") or ("full" if setting(config, "cloud") == "aws" else "quick")
+
+
+def option_given(config: pytest.Config, *names: str) -> bool:
+    """Return whether any of these options has another value than its default."""
+    return any(setting(config, name) != _BY_NAME[name].default for name in names)
+
+
+def option_source(config: pytest.Config, name: str) -> str:
+    """Say where an option's value comes from: "command line", or "ini file" where its default does too."""
+    return "ini file" if config.getoption(_BY_NAME[name].flag) is None else "command line"
+
+
+def time_compression(config: pytest.Config) -> float:
+    """Return by how much time is to be compressed; 1.0 is as the clock goes.
+
+    Raises pytest.UsageError for a value that is no such factor, and for one above 1 on AWS.
+    """
+    factor = parse_time_factor(setting(config, "twin-time"))
+    if factor != 1 and setting(config, "cloud") == "aws":
+        raise pytest.UsageError(
+            f"time cannot be compressed {factor_words(factor)} times on AWS, where credits go by the clock: leave "
+            "out --cloudbench-twin-time (cloudbench_twin_time in the ini file), or give it as 1"
+        )
+    return factor

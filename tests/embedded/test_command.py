@@ -67,6 +67,31 @@ def test_any_client_talks_to_a_kept_region_and_pytest_uses_it(kept, pytester):
     assert "kept" in cloudbench("twin", "status").stdout
 
 
+def test_a_region_kept_with_compressed_time_is_used_by_whoever_asks_for_the_same(pytester):
+    if _kept_slots():
+        pytest.skip("a region is kept on this machine already")
+    up = cloudbench("twin", "up", "--time", "60")
+    assert up.returncode == 0, up.stderr
+    try:
+        assert "pytest --cloudbench-twin-time=60" in up.stdout
+        assert "time compressed 60 times" in cloudbench("twin", "status").stdout
+        assert cloudbench("twin", "up").stdout.startswith("# the region was up already")
+        refused = cloudbench("twin", "up", "--time", "2")
+        assert refused.returncode == 3
+        assert "runs with a factor of time of 60, not 2" in refused.stderr
+        pytester.makepyfile(USES_THE_KEPT_REGION)
+        result = pytester.runpytest_subprocess("-s")
+        result.assert_outcomes(errors=1)
+        result.stdout.fnmatch_lines(["RegionUnavailable: *runs with a factor of time of 60, not 1*"])
+        result = pytester.runpytest_subprocess("-s", "--cloudbench-twin-time=60")
+        result.assert_outcomes(passed=1)
+        [endpoint] = re.findall(r"AWS_ENDPOINT_URL=(\S+)", up.stdout)
+        result.stdout.fnmatch_lines([f"*endpoint {endpoint}"])
+    finally:
+        down = cloudbench("twin", "down", *_kept_slots())
+    assert down.returncode == 0, down.stderr
+
+
 def test_the_doctor_lists_what_this_machine_can_do():
     asked = cloudbench("twin", "doctor", "--json")
     assert asked.returncode == 0, asked.stdout

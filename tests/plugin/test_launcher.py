@@ -113,6 +113,36 @@ def test_a_backing_folder_is_the_caller_s_not_the_region_s(monkeypatch, tmp_path
     assert launcher.backed_by("") == launcher.backed_by(None) == []
 
 
+def test_a_factor_of_time_reaches_the_region_as_it_was_written():
+    assert launcher.time_compressed(1) == launcher.time_compressed(1.0) == []
+    assert launcher.time_compressed(60.0) == ["--time", "60"]
+    assert launcher.time_compressed(1.5) == ["--time", "1.5"]
+
+
+def test_a_record_says_its_factor_of_time_and_an_older_one_has_none():
+    assert RegionRecord.from_json(READY).time_compression == 1.0
+    assert RegionRecord.from_json({**READY, "time_compression": 60.0}).time_compression == 60.0
+
+
+@pytest.mark.parametrize(("kept", "asked"), [(1.0, 60.0), (60.0, 1.0), (60.0, 61.0)])
+def test_a_kept_region_with_another_factor_of_time_is_refused(monkeypatch, kept, asked):
+    record = RegionRecord.from_json({**READY, "slot": 3, "time_compression": kept})
+    monkeypatch.setattr(launcher, "kept_region", lambda: record)
+    assert launcher.kept_region_with(kept) is record
+    anew = "cloudbench twin up" + (f" --time {asked:.0f}" if asked != 1 else "")
+    with pytest.raises(RegionUnavailable) as refused:
+        launcher.kept_region_with(asked)
+    assert str(refused.value) == (
+        f"the region that is kept (slot 3) runs with a factor of time of {kept:.0f}, not {asked:.0f}: take it as it "
+        f"is (pytest --cloudbench-twin-time={kept:.0f}), or start it anew: `cloudbench twin down 3; {anew}`"
+    )
+
+
+def test_without_a_kept_region_no_factor_is_wrong(monkeypatch):
+    monkeypatch.setattr(launcher, "kept_region", lambda: None)
+    assert launcher.kept_region_with(60.0) is None
+
+
 def test_the_region_gets_nothing_of_the_user_s_aws_account(stand_in, monkeypatch):
     monkeypatch.setenv("AWS_PROFILE", "bench")
     stand_in("import os, sys; sys.exit(os.environ.get('AWS_PROFILE', 'no profile'))")

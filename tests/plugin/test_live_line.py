@@ -7,8 +7,9 @@ SHOWS = """
     from pytest_cloudbench.settings import setting
 
     def test_it(pytestconfig):
-        shown = wanted(pytestconfig, setting(pytestconfig, "progress"))
-        with live_line(pytestconfig, shown=shown) as show:
+        choice = setting(pytestconfig, "progress")
+        shown = wanted(pytestconfig, choice)
+        with live_line(pytestconfig, shown=shown, at_once=choice == "on") as show:
             show("fio randread 4k: 50 % 80,000 IOPS")
 """
 
@@ -38,3 +39,26 @@ def test_on_a_terminal_the_line_is_cleared_and_pytest_goes_on_where_it_was(pytes
     saved, restored = line.index("\x1b7"), line.index("\x1b[K\x1b8")
     assert saved < line.index("fio randread") < restored
     assert line.index("\x1b[K", restored + 1) < line.rindex(".")
+
+
+GOES_ON = """
+    import itertools
+
+    from pytest_cloudbench.evidence import live_line
+
+    def test_it(pytestconfig, monkeypatch):
+        clock = itertools.count()
+        monkeypatch.setattr(live_line.time, "monotonic", lambda: float(next(clock)))
+        with live_line.live_line(pytestconfig, shown=live_line.wanted(pytestconfig, "auto")) as show:
+            for second in range(1, 101):
+                show(f"fio randread 4k: second {second}.")
+"""
+
+
+def test_without_a_terminal_a_line_every_half_minute(pytester):
+    """The first after that time too, so that short workloads say nothing."""
+    pytester.makepyfile(GOES_ON)
+    result = pytester.runpytest_inprocess()
+    said = [line for line in result.outlines if "second" in line]
+    assert said == [f"fio randread 4k: second {second}." for second in (30, 60, 90)]
+    assert "second" not in str(pytester.runpytest_inprocess("-q").stdout)

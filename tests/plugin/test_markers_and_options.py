@@ -5,6 +5,7 @@ import pytest
 # Loaded here so that the runs inside these tests do not load them anew: classes would exist twice.
 import pytest_cloudbench.promises.volumes
 import pytest_cloudbench.topology.markers  # noqa: F401
+from pytest_cloudbench import launcher
 
 HEAD = "import pytest\nfrom pytest_cloudbench import gp3, io2\n"
 
@@ -95,6 +96,11 @@ def no_region(monkeypatch, pytester):
             "*BadMarker*ebs_volume needs an instance to attach to*ec2_instance*",
         ),
         (
+            "@pytest.mark.ec2_pair('m5.large')\n@pytest.mark.ebs_volume(gp3(size_gib=1))",
+            "ebs_volume",
+            "*BadMarker*ebs_volume needs an instance*for one of a pair, ec2.create_volume(spec, ec2_pair.client)*",
+        ),
+        (
             "@pytest.mark.ec2_instance('m5.large', zone='us-east-1a')\n"
             "@pytest.mark.ebs_volume(gp3(size_gib=1), zone='us-east-1b')",
             "ebs_volume",
@@ -104,6 +110,69 @@ def no_region(monkeypatch, pytester):
             "@pytest.mark.ec2_instance('m5.large')\n@pytest.mark.ebs_volume(io2(size_gib=4, iops=80_000))",
             "ebs_volume",
             "*InvalidSpec*80,000*1,000 IOPS per GiB*",
+        ),
+        ("@pytest.mark.ec2_pair()", "ec2_pair", "*BadMarker*ec2_pair needs client_type*"),
+        (
+            "@pytest.mark.ec2_pair('m5.large', servertype='m5.large')",
+            "ec2_pair",
+            "*BadMarker*ec2_pair has no argument servertype=; did you mean server_type=? It takes client_type, "
+            "server_type, placement, zones, image, user, commands*",
+        ),
+        (
+            "@pytest.mark.ec2_pair('m5.large', 'm5.large', 'cluster')",
+            "ec2_pair",
+            "*BadMarker*takes client_type and server_type by position and the rest by name (placement, zones, *"
+            "3 were given by position*",
+        ),
+        (
+            "@pytest.mark.ec2_pair('m5.large', server_type=5)",
+            "ec2_pair",
+            "*BadMarker*ec2_pair: server_type must be a name such as 'c5.18xlarge', not 5*",
+        ),
+        (
+            "@pytest.mark.ec2_pair(None)",
+            "ec2_pair",
+            "*BadMarker*ec2_pair: client_type must be a name such as 'c5.18xlarge', not None*",
+        ),
+        (
+            "@pytest.mark.ec2_pair('m5.large', placement='spread')",
+            "ec2_pair",
+            "*BadMarker*ec2_pair: placement must be 'cluster'*or None for none; not 'spread'*",
+        ),
+        (
+            "@pytest.mark.ec2_pair('m5.large', placement=True)",
+            "ec2_pair",
+            "*BadMarker*ec2_pair: placement must be 'cluster'*or None for none; not True*",
+        ),
+        (
+            "@pytest.mark.ec2_pair('m5.large', zones='us-east-1a')",
+            "ec2_pair",
+            "*BadMarker*zones must be a pair of availability zones*not 'us-east-1a'*",
+        ),
+        (
+            "@pytest.mark.ec2_pair('m5.large', zones=('us-east-1a',))",
+            "ec2_pair",
+            "*BadMarker*zones must be a pair of availability zones*such as ('us-east-1a', 'us-east-1b')*",
+        ),
+        (
+            "@pytest.mark.ec2_pair('m5.large', zones=['us-east-1a', None])",
+            "ec2_pair",
+            "*BadMarker*zones must be a pair of availability zones*",
+        ),
+        (
+            "@pytest.mark.ec2_pair('m5.large', placement='cluster', zones=('us-east-1a', 'us-east-1b'))",
+            "ec2_pair",
+            "*BadMarker*a cluster placement group lies in one availability zone*us-east-1a and us-east-1b*",
+        ),
+        (
+            "@pytest.mark.ec2_pair('m5.large', image=5)",
+            "ec2_pair",
+            "*BadMarker*ec2_pair: image must be a text, not 5*",
+        ),
+        (
+            "@pytest.mark.ec2_pair('m5.large', commands=5)",
+            "ec2_pair",
+            "*BadMarker*ec2_pair: commands must be a list of shell lines*not 5*",
         ),
     ],
 )
@@ -141,6 +210,110 @@ def test_it(request):
 """
     )
     pytester.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
+
+
+def test_a_pair_s_arguments_are_read_and_a_lone_type_is_for_both(pytester):
+    pytester.makepyfile(
+        f"""{HEAD}
+@pytest.mark.ec2_pair('m5.large', zones=['us-east-1a', 'us-east-1a'], placement='cluster', commands='true')
+def test_alike(request):
+    pair = request.getfixturevalue('_cloudbench_wanted').pair
+    assert (pair.client_type, pair.server_type, pair.cluster) == ('m5.large', 'm5.large', True)
+    assert (pair.zones, pair.commands) == (('us-east-1a', 'us-east-1a'), ('true',))
+
+@pytest.mark.ec2_pair('t2.medium', 'm5.2xlarge')
+def test_unlike(request):
+    pair = request.getfixturevalue('_cloudbench_wanted').pair
+    assert (pair.client_type, pair.server_type, pair.cluster) == ('t2.medium', 'm5.2xlarge', False)
+    assert pair.zones is None
+"""
+    )
+    pytester.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=2)
+
+
+def test_the_fixture_of_a_pair_launches_what_the_marker_says_and_needs_one(pytester):
+    pytester.makepyfile(
+        f"""{HEAD}
+class Factory:
+    def launch_pair(self, wanted):
+        return wanted
+
+@pytest.fixture
+def ec2():
+    return Factory()
+
+@pytest.mark.ec2_pair('t2.medium', 'm5.2xlarge')
+def test_marked(ec2_pair):
+    assert (ec2_pair.client_type, ec2_pair.server_type) == ('t2.medium', 'm5.2xlarge')
+
+def test_unmarked(ec2_pair):
+    pass
+"""
+    )
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["ec2_pair needs @pytest.mark.ec2_pair(client_type), such as 'm5.2xlarge'"])
+
+
+@pytest.mark.parametrize("value", ["0", "0.5", "-60", "3601", "sixty", "nan", "inf", "60x", ""])
+def test_a_factor_of_time_out_of_bounds_is_a_usage_error(pytester, value):
+    pytester.makepyfile("def test_it():\n    pass\n")
+    result = pytester.runpytest_inprocess(f"--cloudbench-twin-time={value}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*--cloudbench-twin-time: '{value}' is no factor of time: *1 *to 3,600*"])
+
+
+def test_a_factor_of_time_in_the_ini_file_is_checked_too(pytester):
+    pytester.makeini("[pytest]\ncloudbench_twin_time = 0\n")
+    result = pytester.runpytest_inprocess()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*cloudbench_twin_time in the ini file: '0' is no factor of time*"])
+
+
+def test_time_is_not_compressed_on_aws(pytester):
+    pytester.makepyfile("def test_it():\n    pass\n")
+    result = pytester.runpytest_inprocess("--cloudbench-cloud=aws", "--cloudbench-twin-time=60")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["*time cannot be compressed 60 times on AWS*leave out --cloudbench-twin-time*"]
+    )
+    pytester.runpytest_inprocess("--cloudbench-cloud=aws", "--cloudbench-twin-time=1").assert_outcomes(
+        passed=1
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "arguments"),
+    [([], []), (["--cloudbench-twin-time=1.0"], []), (["--cloudbench-twin-time=60"], ["--time", "60"])],
+)
+def test_the_region_is_started_with_the_factor_that_is_asked_for(pytester, monkeypatch, options, arguments):
+    monkeypatch.setattr(launcher, "kept_region", lambda: None)
+
+    def start(given):
+        raise launcher.RegionUnavailable(f"started with {given}")
+
+    monkeypatch.setattr(launcher, "start_leased_region", start)
+    pytester.makepyfile(
+        f"{HEAD}\n@pytest.mark.ec2_instance('m5.large')\ndef test_it(ec2_instance):\n    pass\n"
+    )
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", *options)
+    assert any(line.endswith(f"RegionUnavailable: started with {arguments}") for line in result.outlines)
+
+
+def test_a_kept_region_with_another_factor_is_refused(pytester, monkeypatch):
+    record = launcher.RegionRecord("http://127.0.0.1:1", "us-east-1", "A", "S", "198.18.0.1/32", 1, 3, 60.0)
+    monkeypatch.setattr(launcher, "kept_region", lambda: record)
+    pytester.makepyfile(
+        f"{HEAD}\n@pytest.mark.ec2_instance('m5.large')\ndef test_it(ec2_instance):\n    pass\n"
+    )
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "RegionUnavailable: the region that is kept (slot 3) runs with a factor of time of 60, not 1: take it as "
+            "it is (pytest --cloudbench-twin-time=60), or start it anew: `cloudbench twin down 3; cloudbench twin up`"
+        ]
+    )
 
 
 def test_an_option_outside_its_choices_is_a_usage_error(pytester):
@@ -184,3 +357,32 @@ def test_no_credentials_on_aws_is_one_clear_sentence(pytester, monkeypatch):
     result = pytester.runpytest_subprocess("--cloudbench-cloud=aws", "--cloudbench-region=us-east-1")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*NoCredentials:*credentials*"])
+
+
+@pytest.mark.parametrize(
+    ("options", "outcomes"),
+    [
+        ((), {"passed": 2, "deselected": 2}),
+        (("--cloudbench-pace=quick",), {"passed": 2, "deselected": 2}),
+        (("--cloudbench-pace=full",), {"passed": 4}),
+        (("--cloudbench-cloud=aws",), {"passed": 4}),
+    ],
+)
+def test_what_is_marked_for_full_pace_is_left_out_at_quick_pace(pytester, options, outcomes):
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.full_pace
+        def test_long():
+            pass
+
+        @pytest.mark.parametrize("size", ["small", pytest.param("large", marks=pytest.mark.full_pace)])
+        def test_sizes(size):
+            pass
+
+        def test_short():
+            pass
+        """
+    )
+    pytester.runpytest(*options).assert_outcomes(**outcomes)

@@ -1,0 +1,161 @@
+"""How exactly burst credits go: when a bucket is empty and what is left in between, against the rule's arithmetic.
+
+    python benchmarks/credits_accuracy.py [--only NAME] [--time 60]
+
+Needs root. Every case puts a load on that wants all it can get and watches the balance twenty times a second. The
+moment of exhaustion is when the balance reaches nothing; the arithmetic says capacity / (peak - baseline), divided
+by the time compression. Levels are compared at a quarter, a half and three quarters of that. The rate afterwards
+is the kernel's own counters' over the seconds that follow. The bar is 2 % for the moment, 1 % of a full bucket for
+the levels, 1 % for the rate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+from region_under_test import Region, region
+
+from pytest_cloudbench.promises.credits import CreditRule, ebs_credits, per_second, volume_credits
+from pytest_cloudbench.promises.instances import EbsLimit
+from pytest_cloudbench.promises.quantities import Iops, Throughput
+from pytest_cloudbench.promises.volumes import gp2, io2, sc1, st1
+
+AFTER_S = 8.0
+SETTLING_S = 1.5
+RANDOM = "--rw=randread --bs=4k --iodepth=32 --numjobs=2 --size=1g"
+SEQUENTIAL = "--rw=read --bs=1m --iodepth=16 --size=4g"
+SMALL_SEQUENTIAL = "--rw=read --bs=64k --iodepth=32 --size=4g"
+SMALL_RANDOM = "--rw=randread --bs=64k --iodepth=32 --size=4g"
+SMALL_INSTANCE = EbsLimit(Iops(1_000), Throughput.from_mb(60)), EbsLimit(Iops(4_000), Throughput.from_mb(150))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A load, and the bucket that it empties. ``of_rate`` is what of the kernel's counters drains it."""
+
+    rule: CreditRule
+    prepare: Callable[[Region], str]
+    load: str
+    balance: Callable[[Region], float]
+    of_rate: str = "ios"
+    unit: float = 1.0
+
+
+def on_volume(spec) -> tuple[CreditRule, Callable[[Region], str], Callable[[Region], float]]:
+    rule = volume_credits(spec)
+    assert rule is not None
+
+    def prepare(under_test: Region) -> str:
+        under_test.launch("i-1", iops=100_000, mbit=40_000)
+        return under_test.volume("i-1", spec)
+
+    return rule, prepare, lambda under_test: under_test.plane.storage_activity()[0][0].burst_balance
+
+
+def on_instance(which: str) -> tuple[CreditRule, Callable[[Region], str], Callable[[Region], float]]:
+    rule = getattr(ebs_credits(*SMALL_INSTANCE), which)
+    attribute = {"iops": "io_balance", "throughput": "byte_balance"}[which]
+
+    def prepare(under_test: Region) -> str:
+        under_test.launch("i-1", baseline=SMALL_INSTANCE[0], maximum=SMALL_INSTANCE[1])
+        return under_test.volume("i-1", io2(size_gib=80, iops=16_000))
+
+    return rule, prepare, lambda under_test: getattr(under_test.plane.storage_activity()[1][0], attribute)
+
+
+def volume_case(spec, load: str, **more) -> Case:
+    rule, prepare, balance = on_volume(spec)
+    return Case(rule, prepare, load, balance, **more)
+
+
+def instance_case(which: str, load: str, **more) -> Case:
+    rule, prepare, balance = on_instance(which)
+    return Case(rule, prepare, load, balance, **more)
+
+
+MIB = 1024**2
+CASES = {
+    "gp2 100 GiB, 4 KiB random": volume_case(gp2(size_gib=100), RANDOM),
+    "gp2 500 GiB, 4 KiB random": volume_case(gp2(size_gib=500), RANDOM),
+    "st1 512 GiB, 1 MiB sequential": volume_case(st1(size_gib=512), SEQUENTIAL, of_rate="bytes"),
+    "st1 512 GiB, 64 KiB sequential": volume_case(st1(size_gib=512), SMALL_SEQUENTIAL, of_rate="bytes"),
+    "st1 512 GiB, 64 KiB random": volume_case(st1(size_gib=512), SMALL_RANDOM, unit=MIB),
+    "sc1 512 GiB, 1 MiB sequential": volume_case(sc1(size_gib=512), SEQUENTIAL, of_rate="bytes"),
+    "instance, IOPS": instance_case("iops", RANDOM),
+    "instance, throughput": instance_case("throughput", SEQUENTIAL, of_rate="bytes"),
+}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a run showed."""
+
+    emptied_s: float
+    levels: list[tuple[float, float]]
+    rate: float
+
+
+def watch(under_test: Region, case: Case, device: str, expected_s: float) -> Seen:
+    """Run the load until the bucket was empty for a while; times count from its first I/O."""
+    end_s = expected_s * 1.1 + 4 + SETTLING_S + AFTER_S
+    load = threading.Thread(
+        target=under_test.fio, args=("i-1", [device], f"{case.load} --runtime={int(end_s)}"), daemon=True
+    )
+    samples: list[tuple[float, float]] = []
+    load.start()
+    while load.is_alive():
+        samples.append((time.monotonic(), case.balance(under_test)))
+        time.sleep(0.05)
+    load.join()
+    moving = [
+        (now, ios, size)
+        for (now, ios, size), before in zip(under_test._samples[1:], under_test._samples, strict=False)
+        if ios > before[1]
+    ]
+    started = moving[0][0]
+    emptied = next(when for when, level in samples if level < 0.2)
+    levels = []
+    for share in (0.25, 0.5, 0.75):
+        at = started + share * expected_s
+        (t0, level0), (t1, level1) = next(
+            (one, two) for one, two in pairwise(samples) if one[0] <= at < two[0]
+        )
+        levels.append((100 * (1 - share), level0 + (level1 - level0) * (at - t0) / (t1 - t0)))
+    first = next(sample for sample in moving if sample[0] >= emptied + SETTLING_S)
+    last = next(sample for sample in moving if sample[0] >= first[0] + AFTER_S)
+    which = 1 if case.of_rate == "ios" else 2
+    rate = (last[which] - first[which]) * case.unit / (last[0] - first[0])
+    return Seen(emptied - started, levels, rate)
+
+
+def main() -> None:
+    """Run the cases and print them against the arithmetic."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--time", type=float, help="time compression (each case about 30 s unless given)")
+    arguments = parser.parse_args()
+    for name, case in CASES.items():
+        if arguments.only not in name:
+            continue
+        compression = arguments.time or round(case.rule.time_until_empty() / 30)
+        expected_s = case.rule.time_until_empty(time_compression=compression)
+        with region(time_compression=compression) as under_test:
+            device = case.prepare(under_test)
+            seen = watch(under_test, case, device, expected_s)
+        base = per_second(case.rule.baseline)
+        levels = ", ".join(f"{got:.2f} of {wanted:.0f} %" for wanted, got in seen.levels)
+        print(
+            f"{name:32} {compression:4.0f} times: empty after {seen.emptied_s:6.2f} s of {expected_s:6.2f} s "
+            f"(ratio {seen.emptied_s / expected_s:.4f}); levels {levels}; then {type(case.rule.baseline)(seen.rate)} "
+            f"of {case.rule.baseline} (ratio {seen.rate / base:.4f})",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""create_files end to end on the embedded region: buffered writes meet the volume's limit when they are synced."""
+
+import json
+
+import pytest
+
+from pytest_cloudbench import Outcome, gp3
+from pytest_cloudbench.workloads.create_files.errors import BadFilesJob
+from pytest_cloudbench.workloads.create_files.job import FilesJob
+from pytest_cloudbench.workloads.create_files.run import run_create_files
+
+pytestmark = pytest.mark.embedded
+
+
+def conclusive(verdict):
+    """Skip where this machine was too busy to tell; anything else must be the verdict that is expected."""
+    if verdict.outcome is Outcome.INCONCLUSIVE and verdict.machine_limited:
+        pytest.skip(str(verdict))
+    return verdict
+
+
+@pytest.mark.ec2_instance("m5.2xlarge")
+@pytest.mark.ebs_volume(gp3(size_gib=4))
+@pytest.mark.parametrize("filesystem", ["xfs", "ext4"])
+def test_the_page_cache_takes_files_faster_than_the_volume(
+    ec2_instance, ebs_volume, create_files, filesystem
+):
+    data = ebs_volume.mounted(filesystem, at="/data")
+    run = create_files(data, count=200, size="1m")
+    assert run.complete
+    assert run.left_in_page_cache.mib > 50, "200 MiB fit the page cache of any machine"
+    assert run.written_s < run.on_device_s
+    # 200 MiB at 125 MiB/s: the first slice of the throttle may come early, but no more than that.
+    assert 1.4 < run.on_device_s < 3
+    assert conclusive(run.reaches(ebs_volume.throughput))
+    assert run.throughput_mib < 125 * 1.1
+    assert run.device_writes.size >= run.data
+    assert max(rate.mib for rate in run.series.device.throughput) < 125 * 1.25
+    assert run.counters.volume_throughput_exceeded_s > 0.3
+    assert [ceiling.label for ceiling in run.envelope.binding] == [ebs_volume.throughput.label]
+    assert json.loads(json.dumps(run.to_dict()))["on_device_s"] == run.on_device_s
+    assert ec2_instance.run(["ls", "-A", "/data"]).stdout in ("", "lost+found\n")
+
+
+@pytest.mark.ec2_instance("m5.2xlarge")
+@pytest.mark.ebs_volume(gp3(size_gib=4))
+def test_quick_pace_and_the_ways_to_create_them(ec2_instance, ebs_volume, create_files):
+    data = ebs_volume.mounted("xfs")
+    by_dd = create_files(data, count=400, size="4k", method="dd", keep=True)
+    assert (by_dd.method, by_dd.files) == ("dd", 400)
+    listed = ec2_instance.run(["ls", by_dd.folder]).stdout.split()
+    assert set(listed) == {"start", "end", *(f"file{number}" for number in range(1, 401))}
+    each = create_files(data, count=100_000, size="4k", sync="each")
+    assert each.conditions == ("quick pace: 100,000 files -> 2,000",)
+    # Every file waits for the device at least once.
+    assert each.device_writes.ios >= 2_000
+    cached = create_files(data, count=500, size="4k", sync="none")
+    assert cached.on_device_s is None
+    with pytest.raises(BadFilesJob, match="needs a mounted volume"):
+        create_files(ebs_volume, count=5)
+
+
+@pytest.mark.ec2_instance("m5.2xlarge")
+def test_a_faster_volume_is_faster(ec2, ec2_instance, create_files):
+    fast = ec2.create_volume(gp3(size_gib=4, iops=3_000, throughput_mib=250), ec2_instance)
+    slow = ec2.create_volume(gp3(size_gib=4), ec2_instance)
+    quicker, slower = (create_files(each.mounted("xfs"), count=300, size="1m") for each in (fast, slow))
+    assert conclusive(quicker.faster_than(slower, by=1.3))
+    assert quicker.faster_than(slower, by=4).outcome is not Outcome.HELD
+    assert not slower.faster_than(quicker, by=1.3)
+    other = create_files(fast.mounted("xfs"), count=10, size="1m")
+    assert other.faster_than(slower).outcome is Outcome.INCONCLUSIVE
+
+
+@pytest.mark.ec2_instance("m5.2xlarge")
+@pytest.mark.ebs_volume(gp3(size_gib=4))
+@pytest.mark.parametrize("method", ["python", "dd"])
+def test_an_interrupt_while_the_volume_is_still_written_to_leaves_nothing(ec2_instance, ebs_volume, method):
+    data = ebs_volume.mounted("xfs")
+
+    def interrupt(progress):
+        if progress.all_created:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_create_files(data, FilesJob.of(400, "1m", method=method), on_progress=interrupt)
+    assert ec2_instance.run(["ls", "-A", data.path]).stdout == ""
+    assert ec2_instance.run(["pgrep", "-f", "create_files"], check=False).exit_code == 1
+    data.unmount()

@@ -1,0 +1,58 @@
+"""What `cloudbench twin up` makes of its arguments; the region itself is not started here."""
+
+import pytest
+
+from pytest_cloudbench import command, launcher
+from pytest_cloudbench.launcher import RegionRecord
+
+
+def record(time_compression):
+    return RegionRecord("http://127.0.0.1:1", "us-east-1", "A", "S", "198.18.0.1/32", 1, 3, time_compression)
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """The arguments with which regions were started."""
+    calls = []
+
+    def start(arguments):
+        calls.append(arguments)
+        return record(float(arguments[-1]) if "--time" in arguments else 1.0)
+
+    monkeypatch.setattr(launcher, "kept_region", lambda: None)
+    monkeypatch.setattr(launcher, "start_kept_region", start)
+    return calls
+
+
+def test_up_hands_the_factor_of_time_on_and_says_it(started, capsys):
+    assert command.main(["twin", "up", "--time", "60"]) == 0
+    assert started == [["--time", "60"]]
+    said = capsys.readouterr().out.splitlines()
+    assert said[1] == "# its credits go 60 times faster than the clock: pytest --cloudbench-twin-time=60"
+    assert all(line.startswith(("#", "export ")) for line in said), "it is read by a shell"
+
+
+def test_up_without_a_factor_goes_by_the_clock(started, capsys):
+    assert command.main(["twin", "up"]) == 0
+    assert started == [[]]
+    assert "faster" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("factor", ["0", "3601", "fast"])
+def test_a_factor_out_of_bounds_is_refused(started, capsys, factor):
+    with pytest.raises(SystemExit) as ended:
+        command.main(["twin", "up", "--time", factor])
+    assert ended.value.code == 2
+    assert f"argument --time: '{factor}' is no factor of time" in capsys.readouterr().err
+    assert not started
+
+
+def test_a_region_that_is_up_is_taken_as_it_is_unless_another_factor_is_asked_for(monkeypatch, capsys):
+    monkeypatch.setattr(launcher, "kept_region", lambda: record(60.0))
+    assert command.main(["twin", "up"]) == 0
+    assert "60 times faster" in capsys.readouterr().out
+    assert command.main(["twin", "up", "--time", "60"]) == 0
+    assert command.main(["twin", "up", "--time", "2"]) == 3
+    assert "cloudbench: the region that is kept (slot 3) runs with a factor of time of 60, not 2" in (
+        capsys.readouterr().err
+    )

@@ -1,0 +1,61 @@
+"""How the verdicts at the end are broken into lines: between words on a terminal, not at all in a file."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from pytest_cloudbench.evidence.summary import CONDITION_PROPERTY, VERDICT_PROPERTY, write_verdicts
+
+HELD = "held: fell at 902 s from 9.94 Gbit/s to 2.49 Gbit/s, within 0.4 % of m5.2xlarge network baseline, 2.5 Gbit/s"
+PROPERTIES = [
+    (VERDICT_PROPERTY, HELD),
+    (CONDITION_PROPERTY, "time compressed 60 times: 1,800 s ran in 30 s"),
+    (CONDITION_PROPERTY, "2 iperf3 processes"),
+]
+
+
+class Terminal:
+    """What `write_verdicts` uses of pytest's reporter."""
+
+    verbosity = 0
+
+    def __init__(self, *, isatty, width):
+        self.isatty = isatty
+        self.config = SimpleNamespace(get_terminal_writer=lambda: SimpleNamespace(fullwidth=width))
+        report = SimpleNamespace(nodeid="test_a.py::test_it", when="call", user_properties=PROPERTIES)
+        self.stats = {"passed": [report]}
+        self.lines = []
+        self.colours = []
+
+    def write_sep(self, _, title):
+        self.lines.append(title)
+
+    def write_line(self, line, **colour):
+        self.lines.append(line)
+        self.colours.append([name for name, wanted in colour.items() if wanted])
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_on_a_terminal_sentences_break_between_words(width):
+    terminal = Terminal(isatty=True, width=width)
+    write_verdicts(terminal)
+    said = terminal.lines[2:]
+    assert all(len(line) <= width for line in said)
+    assert " ".join(line.strip() for line in said) == (
+        f"{HELD} (time compressed 60 times: 1,800 s ran in 30 s; 2 iperf3 processes)"
+    )
+    first = [line for line in said if not line.startswith("    ")]
+    assert [line[:7] for line in first] == ["  held:", "  (time"], "what goes on is indented further"
+    green = [line for line, colour in zip(said, terminal.colours[1:], strict=True) if colour == ["green"]]
+    assert " ".join(line.strip() for line in green) == HELD
+
+
+def test_elsewhere_a_sentence_stays_on_one_line():
+    terminal = Terminal(isatty=False, width=40)
+    write_verdicts(terminal)
+    assert terminal.lines == [
+        "cloudbench verdicts",
+        "test_a.py::test_it",
+        f"  {HELD}",
+        "  (time compressed 60 times: 1,800 s ran in 30 s; 2 iperf3 processes)",
+    ]

@@ -1,0 +1,147 @@
+"""What the `fio` and `iperf3` fixtures do besides running: live line, pace, conditions and verdicts kept."""
+
+import pytest
+
+# Loaded here so that the runs inside these tests do not load them anew: classes would exist twice.
+import pytest_cloudbench.workloads.fio.run
+import pytest_cloudbench.workloads.iperf3.run  # noqa: F401
+
+STANDS_IN = """
+    import dataclasses
+    from collections.abc import Callable
+
+    import pytest
+
+    from pytest_cloudbench.workloads.iperf3.errors import Iperf3Interrupted
+
+    @dataclasses.dataclass(frozen=True)
+    class Measured:
+        conditions: tuple = ("time compressed 60 times: 1,800 s ran in 30 s",)
+        on_verdict: Callable | None = None
+
+    ran = []
+
+    def run(path, job, *, pace, on_progress):
+        ran.append((path, job, pace.value))
+        if on_progress is not None:
+            on_progress("12 s, 9.94 Gbit/s")
+        if path == "breaks off":
+            raise Iperf3Interrupted("the server's iperf3 ended after 12 s of 30 s", Measured())
+        if path == "Ctrl-C":
+            raise KeyboardInterrupt
+        return Measured()
+
+    @pytest.fixture(autouse=True)
+    def _stands_in(monkeypatch):
+        monkeypatch.setattr("pytest_cloudbench.workloads.iperf3.run.run_iperf3", run)
+        monkeypatch.setattr("pytest_cloudbench.workloads.fio.run.run_fio", run)
+"""
+
+
+@pytest.fixture
+def run(pytester):
+    pytester.makeconftest(STANDS_IN)
+
+    def run(body, *options):
+        pytester.makepyfile(f"from conftest import ran\n\n{body}")
+        return pytester.runpytest_inprocess("-p", "no:cacheprovider", *options, no_reraise_ctrlc=True)
+
+    return run
+
+
+def test_the_measurement_s_conditions_and_verdicts_are_kept_with_the_test(run):
+    result = run(
+        """
+def test_it(iperf3):
+    measured = iperf3("path", streams=5, duration=1800)
+    measured.on_verdict("held: fell at 902 s from 9.94 Gbit/s to 2.49 Gbit/s")
+"""
+    )
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*cloudbench verdicts*",
+            "*::test_it",
+            "  held: fell at 902 s from 9.94 Gbit/s to 2.49 Gbit/s",
+            "  (time compressed 60 times: 1,800 s ran in 30 s)",
+        ]
+    )
+
+
+def test_a_run_that_breaks_off_is_an_error_with_its_own_sentence_and_what_was_measured(run):
+    result = run(
+        """
+import pytest
+
+def test_it(iperf3):
+    iperf3("breaks off")
+
+def test_what_was_measured_is_at_hand(iperf3):
+    with pytest.raises(Exception, match="ended after 12 s") as broken:
+        iperf3("breaks off")
+    broken.value.measurement.on_verdict("inconclusive: 12 s are too short")
+"""
+    )
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "E *Iperf3Interrupted: the server's iperf3 ended after 12 s of 30 s",
+            "*::test_it",
+            "  (time compressed 60 times: 1,800 s ran in 30 s)",
+            "  inconclusive: 12 s are too short",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*workload_calls.py*")
+
+
+def test_an_interrupt_stays_one_and_the_live_line_is_cleared(run):
+    result = run("def test_it(iperf3):\n    iperf3('Ctrl-C')\n", "--cloudbench-progress=on", "--color=yes")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    shown = str(result.stdout)
+    assert "KeyboardInterrupt" in shown
+    assert shown.index("9.94 Gbit/s") < shown.rindex("\x1b[K")
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        ("iperf3('path', streams=5)", "iperf3 TCP 5 streams: 12 s, 9.94 Gbit/s"),
+        ("iperf3('path', udp=True, bitrate='1 Gbit/s')", "iperf3 UDP 1 stream, 1 Gbit/s: 12 s, 9.94 Gbit/s"),
+    ],
+)
+def test_the_live_line_names_the_workload(run, call, line):
+    result = run(f"def test_it(iperf3):\n    {call}\n", "--cloudbench-progress=on")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines([f"*{line}*"])
+    assert "9.94" not in str(run(f"def test_it(iperf3):\n    {call}\n", "--cloudbench-progress=off").stdout)
+
+
+@pytest.mark.parametrize(
+    ("options", "pace"),
+    [
+        ([], "quick"),
+        (["--cloudbench-pace=full"], "full"),
+        (["--cloudbench-cloud=aws"], "full"),
+        (["--cloudbench-cloud=aws", "--cloudbench-pace=quick"], "quick"),
+    ],
+)
+def test_the_pace_is_that_of_the_run_for_both_workloads(run, options, pace):
+    result = run(
+        f"""
+def test_it(iperf3, fio):
+    iperf3("path")
+    fio("volume", rw="randread")
+    assert [pace for _, _, pace in ran] == [{pace!r}, {pace!r}]
+""",
+        "--cloudbench-progress=off",
+        *options,
+    )
+    result.assert_outcomes(passed=1)
+
+
+def test_a_job_that_cannot_be_is_refused_before_anything_runs(run):
+    result = run("def test_it(iperf3):\n    iperf3('path', parallel=5)\n")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["E *BadIperf3Job: parallel= is no option of an iperf3 job: did you mean streams=?"]
+    )
