@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_cloudbench.promises.volumes import InvalidSpec, VolumeSpec, gp2, gp3, io1, io2, sc1, st1
     from pytest_cloudbench.verdicts.verdict import Inconclusive, Outcome, Verdict
     from pytest_cloudbench.workloads.judged import scales_linearly
+    from pytest_cloudbench.workloads.sweep.mixes import Mix, Skew
 
 __version__ = "0.1.0"
 
@@ -32,9 +33,11 @@ __all__ = [
     "Inconclusive",
     "InvalidSpec",
     "Iops",
+    "Mix",
     "Outcome",
     "RecordedLimits",
     "Size",
+    "Skew",
     "Throughput",
     "Verdict",
     "VolumeSpec",
@@ -57,9 +60,11 @@ _HOMES = {
     "Inconclusive": "verdicts.verdict",
     "InvalidSpec": "promises.volumes",
     "Iops": "promises.quantities",
+    "Mix": "workloads.sweep.mixes",
     "Outcome": "verdicts.verdict",
     "RecordedLimits": "promises.recorded_limits",
     "Size": "promises.quantities",
+    "Skew": "workloads.sweep.mixes",
     "Throughput": "promises.quantities",
     "Verdict": "verdicts.verdict",
     "VolumeSpec": "promises.volumes",

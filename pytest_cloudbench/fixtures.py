@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_cloudbench.create_files_call import CreateFilesCall
-from pytest_cloudbench.keeping.keeper import keeper_of
 from pytest_cloudbench.settings import setting, time_compression
 from pytest_cloudbench.sweep_call import SweepCall
 from pytest_cloudbench.workload_calls import FioCall, Iperf3Call, Preparing
@@ -112,6 +111,7 @@ def ec2(
 
     What it made is removed when the test ends.
     """
+    from pytest_cloudbench.keeping.keeper import keeper_of
     from pytest_cloudbench.topology.factory import Ec2
 
     option = functools.partial(setting, pytestconfig)

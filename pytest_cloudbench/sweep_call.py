@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_cloudbench.evidence.listeners import tell_curve
-from pytest_cloudbench.keeping.keeper import keeper_of
 from pytest_cloudbench.workload_calls import _WorkloadCall
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ class SweepCall(_WorkloadCall):
     def _kept_curve(self, curve: Curve) -> Curve:
         """The curve, its peak reported as a measurement and its conditions and verdicts kept with the test."""
         maximum = self._kept(dataclasses.replace(curve.maximum, conditions=curve.conditions))
-        of = keeper_of(self._config).measured_as(self._item)
+        of = self._keeper.measured_as(self._item)
         curve = dataclasses.replace(
             curve, maximum=maximum, on_verdict=functools.partial(self._keep_verdict, of=of)
         )

@@ -16,13 +16,13 @@ from pytest_cloudbench.evidence.verdict_properties import (
     MEASUREMENT_PROPERTY,
     verdict_properties,
 )
-from pytest_cloudbench.keeping.keeper import keeper_of
 from pytest_cloudbench.settings import pace, setting
 
 if TYPE_CHECKING:
     import pytest
 
     from pytest_cloudbench.hosts.connection import HostConnection
+    from pytest_cloudbench.keeping.keeper import Keeper
     from pytest_cloudbench.workloads.create_files.creation import FileCreation
     from pytest_cloudbench.workloads.fio.progress import Progress
     from pytest_cloudbench.workloads.measurement import Measurement
@@ -65,17 +65,23 @@ class _WorkloadCall:
         with step(self._item, f"{self._doing}{name}"), line as show:
             yield (lambda progress: show(f"{name}: {words(progress)}")) if shown else None
 
+    @property
+    def _keeper(self) -> Keeper:
+        from pytest_cloudbench.keeping.keeper import keeper_of
+
+        return keeper_of(self._config)
+
     def _measured(self, name: str, target: object, arguments: Mapping[str, Any], run: Callable[[], _T]) -> _T:
         """What ``run`` measures, recorded with the arguments as the test gave them; in a replay what it measured."""
-        return keeper_of(self._config).workload(self._item, name, target, arguments, run)
+        return self._keeper.workload(self._item, name, target, arguments, run)
 
     def _part(self, measurement: Any) -> None:
         """Have a part of a workload that goes on recorded at once: a kill must not cost it."""
-        keeper_of(self._config).part_measured(self._item, measurement)
+        self._keeper.part_measured(self._item, measurement)
 
     def _kept(self, measurement: _M) -> _M:
         """The measurement, its conditions kept with the test as its verdicts will be."""
-        of = keeper_of(self._config).measured_as(self._item)
+        of = self._keeper.measured_as(self._item)
         self._item.user_properties.append((MEASUREMENT_PROPERTY, str(measurement)))
         for condition in measurement.conditions:
             self._item.user_properties.append((CONDITION_PROPERTY, condition))
@@ -85,7 +91,7 @@ class _WorkloadCall:
     def _keep_verdict(self, verdict: Any, *, of: str | None = None) -> None:
         self._item.user_properties.extend(verdict_properties(verdict))
         tell_verdict(self._item, verdict)
-        keeper_of(self._config).verdict(self._item, verdict, of)
+        self._keeper.verdict(self._item, verdict, of)
 
 
 class Preparing(_WorkloadCall):
@@ -104,11 +110,11 @@ class Preparing(_WorkloadCall):
 
     def host(self, address: str, **how: Any) -> HostConnection:
         """A host by SSH, with HostConnection's arguments; what happens on it is recorded, or replayed."""
-        return keeper_of(self._config).host(self._item, address, **how)
+        return self._keeper.host(self._item, address, **how)
 
     def done(self, name: str, target: Any, run: Callable[[], _T]) -> _T:
         """Have a target prepared by ``run`` and return what that gives; recorded, or replayed."""
-        return keeper_of(self._config).prepared(self._item, name, target, run)
+        return self._keeper.prepared(self._item, name, target, run)
 
     def step(self, name: str) -> AbstractContextManager[None]:
         """A step of the test, for its report."""

@@ -1,6 +1,13 @@
 """Settings of this project's own tests."""
 
+import contextlib
+
 from hypothesis import HealthCheck, settings
+
+with contextlib.suppress(ImportError):
+    # Comes with a plotting library and puts itself in the place of Python's own way to find installed packages.
+    # Loaded within a test that runs pytest, it is taken out again with that test, and no package is found any more.
+    import importlib_metadata  # noqa: F401
 
 # How long an example takes says nothing here, and on a busy or emulated machine it is anything.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])

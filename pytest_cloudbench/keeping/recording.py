@@ -14,7 +14,7 @@ from pytest_cloudbench.evidence.recording.happenings import Happenings
 from pytest_cloudbench.evidence.recording.kept_values import call_arguments
 from pytest_cloudbench.evidence.recording.recorder import Recorder
 from pytest_cloudbench.evidence.recording.session_hooks import RecordedSteps, RecorderHooks
-from pytest_cloudbench.keeping.session import part_of, run_id_of
+from pytest_cloudbench.keeping.session import RECORDER_PLUGIN, part_of, run_id_of
 from pytest_cloudbench.settings import OPTIONS, setting
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Recording:
         self._happenings = Happenings(self.recorder)
         self._cloud: Cloud | None = None
         self._noted = False
-        config.pluginmanager.register(RecorderHooks(self.recorder), "cloudbench-recorder")
+        config.pluginmanager.register(RecorderHooks(self.recorder), RECORDER_PLUGIN)
         add_listener(config, RecordedSteps(self.recorder))
 
     def cloud(self, item: pytest.Item, opened: Callable[[], Cloud]) -> Cloud:

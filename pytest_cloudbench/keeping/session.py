@@ -18,6 +18,8 @@ from pytest_cloudbench.evidence.recording.reading import Evidence
 from pytest_cloudbench.settings import OPTIONS, option_source, setting
 
 OFF = "off"
+RECORDER_PLUGIN = "cloudbench-recorder"
+"""Name under which a recording is registered with pytest."""
 OTHERWISE_PROPERTY = "cloudbench.judged_otherwise"
 """Name of the user property for a verdict of a replay that is another one than when it was measured."""
 _ANEW = ("evidence", "sign", "replay", "progress", "inconclusive", "summary")
@@ -119,16 +121,17 @@ def tell_worker(node: Any) -> None:
 
 def finish(session: pytest.Session) -> None:
     """End this process's part of the evidence; the main one seals, sums and signs all of it."""
+    config = session.config
+    folder = config.stash.get(_FOLDER, None)
+    records = config.pluginmanager.hasplugin(RECORDER_PLUGIN)
+    if folder is None or not (records or (folder.is_dir() and any(folder.iterdir()))):
+        return
     from pytest_cloudbench.evidence.recording.finish import finish_run
     from pytest_cloudbench.evidence.recording.recorder import Recorder, recorder_of
 
-    config = session.config
     recorder = recorder_of(config)
     if recorder is None or not recorder.opened:
-        folder = config.stash.get(_FOLDER, None)
-        if hasattr(config, "workerinput") or folder is None or not folder.is_dir():
-            return
-        if not any(folder.iterdir()):
+        if hasattr(config, "workerinput") or not folder.is_dir():
             return
         # The controller of a session whose workers have recorded.
         options = {option.name: setting(config, option.name) for option in OPTIONS}

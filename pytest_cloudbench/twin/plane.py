@@ -166,7 +166,12 @@ class Plane:
                 on_plugged=lambda pid: self._networks.plugged(plan, pid),
                 on_unplugging=lambda: self._networks.unplugging(plan.instance_id),
             )
-            self._networks.add(plan, host.allowances)
+            try:
+                self._networks.add(plan, host.allowances)
+            except OSError as error:
+                self._throttle.close_group(plan.instance_id)
+                self._network.give_back(plan.private_ip)
+                raise BootFailed(f"{plan.instance_id} got no page for its counters: {error}") from error
             label = f"{self.slot.name}/{plan.instance_id}"
             local = InstanceStore(plan, self._store, self._workshop, self._throttle, label)
             instance = self._instances[plan.instance_id] = _Instance(host, local)

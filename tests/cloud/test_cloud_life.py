@@ -10,6 +10,7 @@ import yaml
 
 from pytest_cloudbench.cloud import CloudAccess, CloudError, Launch, reap
 from pytest_cloudbench.cloud.clients import Secret
+from pytest_cloudbench.promises.recorded_limits import recorded_limits
 from pytest_cloudbench.promises.volumes import gp3, io1, io2, st1
 
 
@@ -300,3 +301,14 @@ def test_region_comes_from_the_configuration_when_not_given(monkeypatch):
         _ = Clients(CloudAccess()).region
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-3")
     assert Clients(CloudAccess()).region == "eu-west-3"
+
+
+def test_recorded_limits_go_with_the_launch_as_tags_and_count_instead_of_the_type_s(cloud, asked_of):
+    recorded = recorded_limits(ebs_iops=64_000, source="a review", date="2018")
+    instance = cloud.launch("c5.18xlarge", recorded=recorded)
+    (run,) = asked_of(cloud, "run_instances")
+    assert tags(run["TagSpecifications"])["instance"]["cloudbench:ebs-iops"] == "64000"
+    assert instance.limits.ebs_iops.limit.per_second == 64_000
+    assert instance.limits.ebs_iops.source == "a review"
+    assert cloud.refresh(instance).limits == instance.limits
+    assert cloud.limits("c5.18xlarge").ebs_iops.limit.per_second == 80_000, "of this instance alone"

@@ -18,7 +18,7 @@ _LEADS_ELSEWHERE = re.compile(r"(?i)_(?:file|path|dir|uri|url|arn|name|header)$"
 _SHORTEST_BASE64 = 48
 _LONGEST_REMEMBERED = 200
 _MOST_REMEMBERED = 20_000
-_IN_BASE64 = re.compile(rf"[A-Za-z0-9+/]{{{_SHORTEST_BASE64},}}={{0,2}}")
+_IN_BASE64 = re.compile(rf"(?:(?<![A-Za-z0-9+/\\])|(?<=\\[nrt]))[A-Za-z0-9+/]{{{_SHORTEST_BASE64},}}={{0,2}}")
 _FIGURES = b"0123456789,.:;-+ \t\r\n"
 _IN_CLEAR = (bool, float, type(None))
 _OPTION = re.compile(r"--?[A-Za-z0-9_-]+\Z")
@@ -37,7 +37,8 @@ class Cleaner:
         # Names and words come again and again.
         self._seen: dict[str, str] = {}
         for name, value in (os.environ if environment is None else environment).items():
-            if SECRET_NAME.search(name) and not _LEADS_ELSEWHERE.search(name):
+            leads_elsewhere = _LEADS_ELSEWHERE.search(name) or os.path.exists(value)
+            if SECRET_NAME.search(name) and not leads_elsewhere:
                 self.learn(value)
 
     def learn(self, *secrets: str | None) -> None:

@@ -18,10 +18,12 @@ def removed(what: str) -> str:
 
 
 REMOVED = r"(?!\(removed: )"
+START = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
+"""Where a word begins: also behind a line's end as JSON writes it, whose last character is a letter."""
 
 SECRET_NAME = re.compile(
     r"""(?ix)
-    secret | passw | passphrase | (?:^|[_-])pwd$ | private[_-]?key(?!_file$) | ed25519_private | token$ |
+    secret | passw | passphrase | [_-]pwd$ | private[_-]?key(?!_file$) | ed25519_private | token$ |
     credential | ^authorization$ | proxy-authorization | api[_-]?key | access[_-]?key(?:[_-]?id)?$ |
     key[_-]?material | user[_-]?data$ | x-amz-signature | ^signature$ | ^ssh_keys$
     """
@@ -29,7 +31,8 @@ SECRET_NAME = re.compile(
 """Names of fields, variables and options whose values are removed whatever they are."""
 
 _NAMED = (
-    r"[A-Za-z0-9_.-]*(?:secret|passw(?:or)?d|passphrase|token|(?:private|api|access)[_-]?key)[A-Za-z0-9_-]*"
+    r"[A-Za-z0-9_.-]{0,40}(?:secret|passw(?:or)?d|passphrase|token(?!s)|(?:private|api|access)[_-]?key)"
+    r"[A-Za-z0-9_-]{0,40}"
 )
 
 
@@ -70,36 +73,48 @@ _SIGNS = (
     "AWSAccessKeyId|Signature|Key-Pair-Id|sig"
 )
 _SIGN_HINTS = ("x-amz-", "x-goog-", "awsaccesskeyid", "signature", "key-pair-id", "sig=")
+_KEY_LINES = (
+    r"(?:(?:\s|\\[nr])*[A-Za-z0-9+/=]{16,})*"
+    r"""(?:(?:\s|\\[nr])+[A-Za-z0-9+/=]{1,15}(?=["']|(?:\s|\\[nr])*(?:\Z|-----)))?"""
+)
+"""Lines of a key whose end is missing: what follows it may be anything, so short ones only at the very end."""
 
 PATTERNS = (
+    SecretPattern(
+        "token",
+        re.compile(rf"{START}eyJ[A-Za-z0-9_-]{{8,}}\.eyJ[A-Za-z0-9_-]{{8,}}\.[A-Za-z0-9_-]*"),
+        ("eyj",),
+    ),
     SecretPattern(
         "private key",
         re.compile(
             r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----"
             r"(?:(?:[A-Za-z0-9+/=\s:,.-]|\\[nrt])*?-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----"
-            r"|(?:[A-Za-z0-9+/=\s]|\\[nr])*)"
+            rf"|{_KEY_LINES})"
         ),
         ("private key",),
     ),
     SecretPattern(
-        "private key", re.compile(r"b3BlbnNzaC1rZXktdjE(?:[A-Za-z0-9+/=\s]|\\[nr])*"), ("b3blbnnzac1rzxktdj",)
+        "private key",
+        re.compile(rf"b3BlbnNzaC1rZXktdjE[A-Za-z0-9+/=]*{_KEY_LINES}"),
+        ("b3blbnnzac1rzxktdj",),
     ),
     SecretPattern(
         "private key",
-        re.compile(r"(Private-Lines: [0-9]+)(?:\s|\\[nr])+(?:[A-Za-z0-9+/=]+(?:\s|\\[nr])*)+"),
+        re.compile(rf"(Private-Lines: [0-9]+)(?=(?:\s|\\[nr])+[A-Za-z0-9+/=]{{16}}){_KEY_LINES}"),
         ("private-lines",),
         _behind("private key"),
     ),
     SecretPattern(
         "signature",
-        re.compile(rf"(https?:(?:/|\\/){{2}}{_URL}\?){_QUERY}(?<![A-Za-z0-9])(?:{_SIGNS})={_QUERY}"),
+        re.compile(rf"(https?:(?:/|\\/){{2}}{_URL}\?){_QUERY}{START}(?:{_SIGNS})={_QUERY}"),
         _SIGN_HINTS,
         _behind("signed query"),
     ),
     SecretPattern(
         "signature",
         re.compile(
-            rf"((?<![A-Za-z0-9])(?:X-Amz-(?:Signature|Credential|Security-Token))[\"']?\s*[=:]\s*[\"']?){REMOVED}"
+            rf"({START}(?:X-Amz-(?:Signature|Credential|Security-Token))[\"']?\s*[=:]\s*[\"']?){REMOVED}"
             r"[^\s\"'\\&,;]+",
             re.IGNORECASE,
         ),
@@ -108,14 +123,17 @@ PATTERNS = (
     ),
     SecretPattern(
         "login",
-        re.compile(rf"([A-Za-z][A-Za-z0-9+.-]*://){REMOVED}[^\s/@\"'\\]*:[^\s/@\"'\\]+(?=@)"),
+        re.compile(
+            rf"((?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{{0,20}}://){REMOVED}[^\s/@\"'\\]*:[^\s/@\"'\\]+(?=@)"
+        ),
         ("://",),
         _behind("login"),
     ),
     SecretPattern(
         "authorization",
         re.compile(
-            r"((?<![A-Za-z0-9])authorization[\"']?\s*[=:](?!\s*[\"']?\(removed: )\s*[\"']?)[^\r\n\"'\\]+",
+            rf"({START}authorization[\"']?\s*[=:](?!\s*[\"']?\(removed: )\s*[\"']?)"
+            r"(?:[A-Za-z0-9-]+[ ]+)?(?:[A-Za-z]+=[^\s,;\"'\\]+(?:,[ ]*[A-Za-z]+=[^\s,;\"'\\]+)*|[^\s,;\"'\\]+)",
             re.IGNORECASE,
         ),
         ("authorization",),
@@ -123,27 +141,24 @@ PATTERNS = (
     ),
     SecretPattern(
         "authorization",
-        re.compile(rf"(\bbearer\s+){REMOVED}[A-Za-z0-9._~+/=-]{{8,}}", re.IGNORECASE),
+        re.compile(rf"({START}bearer\s+){REMOVED}[A-Za-z0-9._~+/=-]{{8,}}", re.IGNORECASE),
         ("bearer",),
         _behind("authorization"),
     ),
     SecretPattern(
-        "token", re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"), ("eyj",)
-    ),
-    SecretPattern(
         "session token",
-        re.compile(r"(?<![A-Za-z0-9])(?:FwoG|IQoJ|FQoG|AQoD|AQoE)(?:[A-Za-z0-9+/=%_-]|\\/){40,}"),
+        re.compile(rf"{START}(?:FwoG|IQoJ|FQoG|AQoD|AQoE)(?:[A-Za-z0-9+/=%_-]|\\/){{40,}}"),
         ("fwog", "iqoj", "fqog", "aqod", "aqoe"),
     ),
     SecretPattern(
         "access key",
-        re.compile(r"(?<![A-Za-z0-9])(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{12,}(?![a-z0-9])"),
+        re.compile(rf"{START}(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{{12,}}(?![a-z0-9])"),
         ("akia", "asia", "abia", "acca"),
     ),
     SecretPattern(
         "token",
         re.compile(
-            r"(?<![A-Za-z0-9])(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|"
+            rf"{START}(?:gh[pousr]_[A-Za-z0-9]{{20,}}|github_pat_[A-Za-z0-9_]{{20,}}|glpat-[A-Za-z0-9_-]{{16,}}|"
             r"xox[abprs]-[A-Za-z0-9-]{10,}|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{30,}|AIza[A-Za-z0-9_-]{30,}|"
             r"[sr]k_live_[A-Za-z0-9]{16,}|hv[sb]\.[A-Za-z0-9_-]{20,}|dop_v1_[a-f0-9]{40,})"
         ),
@@ -151,16 +166,14 @@ PATTERNS = (
     ),
     SecretPattern(
         "secret",
-        re.compile(
-            rf"(?i)((?<![A-Za-z0-9]){_NAMED}(?:\\?[\"'])?\s*[=:]\s*)(\\?[\"']){REMOVED}[^\"'\\]+(?=\\?[\"'])"
-        ),
+        re.compile(rf"(?i)({START}{_NAMED}(?:\\?[\"'])?\s*[=:]\s*)(\\?[\"']){REMOVED}[^\"'\\]+(?=\\?[\"'])"),
         ("secret", "passw", "passphrase", "token", "key"),
         lambda match: f"{match[1]}{match[2]}{removed('secret')}",
     ),
     SecretPattern(
         "secret",
         re.compile(
-            rf"(?i)((?<![A-Za-z0-9]){_NAMED}(?:\s?=\s?|:\s)){REMOVED}(?!(?:null|true|false|None|[0-9.]+)\b)"
+            rf"(?i)({START}{_NAMED}(?:\s?=\s?|:\s)){REMOVED}(?!(?:null|true|false|None|[0-9.]+)\b)"
             r"[^\s\"'\\,;&()<>\[\]{}]{3,}"
         ),
         ("secret", "passw", "passphrase", "token", "key"),
@@ -169,7 +182,7 @@ PATTERNS = (
     SecretPattern(
         "secret",
         re.compile(
-            rf"(?i)((?<!\S)--?[a-z-]*(?:secret|passw(?:or)?d|passphrase|token|private-key|api-key)[a-z-]*\s+){REMOVED}"
+            rf"(?i)((?:(?<!\S)|(?<=\\[nrt]))--?[a-z-]*(?:secret|passw(?:or)?d|passphrase|token|private-key|api-key)[a-z-]*\s+){REMOVED}"
             r"(?!-)[^\s\"'\\,;&|<>]+"
         ),
         ("secret", "passw", "passphrase", "token", "key"),
@@ -186,13 +199,13 @@ PATTERNS = (
     ),
     SecretPattern(
         "login",
-        re.compile(rf"(\bcurl\b[^\n|;&]*?\s(?:-u|--user)[ =]){REMOVED}[^\s\"'\\:]+:[^\s\"'\\]+"),
+        re.compile(rf"({START}curl\b[^\n|;&]*?\s(?:-u|--user)[ =]){REMOVED}[^\s\"'\\:]+:[^\s\"'\\]+"),
         ("curl",),
         _behind("login"),
     ),
     SecretPattern(
         "secret access key",
-        re.compile(r"(?<![A-Za-z0-9/+=])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])"),
+        re.compile(r"(?:(?<![A-Za-z0-9/+=])|(?<=\\[nrt]))[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])"),
         (),
         _looks_random,
     ),

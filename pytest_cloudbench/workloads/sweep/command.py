@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from pytest_cloudbench.promises.quantities import Size
 from pytest_cloudbench.workloads.fio.job import escaped_path
@@ -34,19 +33,18 @@ def step_argv(
     paths: Sequence[SizedPath],
     times: StepTimes,
     *,
-    kind: Literal["block", "file"],
     arrivals: Sequence[Arrivals] | None,
     fio: str = "fio",
 ) -> tuple[str, ...]:
     """The command line. ``arrivals`` has the rates of each job, device by device; None is a closed loop.
 
-    All jobs are one group, so fio adds up their histograms itself.
+    All jobs are one group, so fio adds up their histograms itself. They are threads, which start sooner than processes.
     """
     argv = [
         fio, "--output-format=json+", f"--status-interval={TICK_S:g}", "--eta=never", "--group_reporting",
         "--lat_percentiles=1", "--allow_file_create=0", *([] if mix.writes else ["--readonly"]),
         f"--rw={mix.pattern}", *_blocks(mix), *_shares(mix),
-        "--ioengine=libaio", "--direct=1", f"--iodepth={layout.depth}",
+        "--ioengine=libaio", "--direct=1", "--thread", f"--iodepth={layout.depth}",
         f"--runtime={times.length_s}", "--time_based",
         *([] if arrivals is None else ["--rate_process=poisson"]),
     ]  # fmt: skip

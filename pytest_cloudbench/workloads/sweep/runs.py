@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any, Literal
+from typing import Any
 
 from pytest_cloudbench.promises.envelope import Envelope
 from pytest_cloudbench.promises.quantities import Iops
@@ -63,13 +63,10 @@ class Runs:
         arrivals = (
             divided(rate, shape.jobs * devices, self.mix.read_percent) if load.rate is not None else None
         )
-        kind: Literal["block", "file"] = "block" if self.target.kind == "block" else "file"
-        argv = step_argv(
-            self.mix, shape, self.paths, load.times, kind=kind, arrivals=arrivals, fio=self.fio.path
-        )
+        argv = step_argv(self.mix, shape, self.paths, load.times, arrivals=arrivals, fio=self.fio.path)
         before = self.known.counters or self.target.counters()
         started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        running = self.target.runner.start_job(punctual(argv), sudo=kind == "block", name="sweep")
+        running = self.target.runner.start_job(punctual(argv), sudo=self.target.kind == "block", name="sweep")
         one_size = self.mix.block_size.bytes if len(self.mix.blocks) == 1 else None
         watched = Watch(load.times, on_second, one_size).until_end(running)
         # Nothing runs between two runs, so what is read after one is what the next one begins with.

@@ -98,7 +98,10 @@ def _prepared(target: Target, plan: SweepPlan, changed: tuple[str, ...]) -> tupl
     check_kernel_room(plan.threads * len(target.paths), most, used)
     sets = [plan.working_set.on(Size(size), plan.mix, plan.threads) for size in sizes]
     conditions = (*target.conditions, *changed)
-    cut = within_room(sets, target.room() if plan.mix.writes else None, plan.mix, plan.threads)
+    room = (
+        target.room() if plan.mix.writes and target.kind == "block" else None
+    )  # a file is there in full already
+    cut = within_room(sets, room, plan.mix, plan.threads)
     if cut is not None:
         conditions += (
             f"working set of {plan.working_set} of each device cut to {cut}: the machine behind the devices keeps what "
@@ -156,8 +159,3 @@ class _Clock:
             )
 
         return second
-
-
-def measured_runs(curve: Curve) -> list[Measurement]:
-    """Every run of a curve as a measurement of its own, the maximum first."""
-    return [curve.maximum, *(step.measurement for step in curve.steps)]

@@ -1,0 +1,210 @@
+"""What the `sweep` fixture does besides running: its project's mixes, its report, its live line, its ends."""
+
+from pathlib import Path
+
+import pytest
+
+# Loaded here so that the runs inside these tests do not load it anew: classes would exist twice.
+import pytest_cloudbench.workloads.sweep.sweep  # noqa: F401
+
+STANDS_IN = f"""
+    import sys
+
+    import pytest
+
+    sys.path.insert(0, {str(Path(__file__).parent.parent / "verdicts")!r})
+
+    from synthetic_curves import curve_of
+
+    from pytest_cloudbench.promises.quantities import Iops
+    from pytest_cloudbench.workloads.sweep.errors import SweepBroken, SweepInterrupted
+    from pytest_cloudbench.workloads.sweep.progress import SweepProgress
+
+    ran = []
+
+    def run(target, plan, *, pace, on_progress, on_run):
+        ran.append((target, plan, pace.value))
+        if on_progress is not None:
+            on_progress(SweepProgress(5, 13, 40, Iops(25_600.0), 25_590.0, 0.00031, 38.4))
+        done = curve_of(percents=(10, 20), conditions=("quick pace: step 5 + 60 s -> 1 + 2 s",))
+        if target == "breaks off":
+            raise SweepBroken("the sweep broke off at 30 %: fio ended with exit code 137", done)
+        if target == "Ctrl-C":
+            raise SweepInterrupted(done)
+        return curve_of(conditions=("quick pace: step 5 + 60 s -> 1 + 2 s",))
+
+    @pytest.fixture(autouse=True)
+    def _stands_in(monkeypatch):
+        monkeypatch.setattr("pytest_cloudbench.workloads.sweep.sweep.run_sweep", run)
+"""
+
+
+@pytest.fixture
+def run(pytester):
+    pytester.makeconftest(STANDS_IN)
+
+    def run(body, *options):
+        pytester.makepyfile(f"from conftest import ran\nimport pytest\n\n{body}")
+        return pytester.runpytest_inprocess("-p", "no:cacheprovider", *options, no_reraise_ctrlc=True)
+
+    return run
+
+
+def test_the_curve_s_conditions_and_verdicts_are_kept_with_the_test(run):
+    result = run(
+        """
+def test_it(sweep):
+    curve = sweep("volumes", mix="4k-random-read", threads=128)
+    assert curve.stays_below("2ms", until=60_000)
+    assert curve.peak.reaches("64,000 IOPS")
+    ((target, plan, pace),) = ran
+    assert (target, plan.mix.name, plan.threads, pace) == ("volumes", "4k-random-read", 128, "quick")
+    assert plan.steps == tuple(range(10, 130, 10))
+"""
+    )
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "  held: mean latency at most 1.8 ms up to 57,600 IOPS (at most 2 ms until 60,000 IOPS wanted)",
+            "  held: 64,000 of 64,000 IOPS (100.0 %*",
+            "  (quick pace: step 5 + 60 s -> 1 + 2 s)",
+        ]
+    )
+
+
+def test_a_violated_curve_fails_its_test_with_the_sentence(run):
+    result = run("def test_it(sweep):\n    assert sweep('volumes').stays_below('1ms', until=60_000)\n")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*violated: mean latency 1.16 ms at 51,200 IOPS; no known ceiling explains it*"]
+    )
+
+
+def test_an_unknown_mix_is_told_with_the_nearest_names(run):
+    result = run("def test_it(sweep):\n    sweep('volumes', mix='orcle-like')\n")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E *UnknownMix: there is no mix 'orcle-like'; nearest: oracle-like, *"])
+    result.stdout.no_fnmatch_line("*sweep_call.py*")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("steps=range(0, 100, 10)", "*BadSweep: step 0 is not between 1 and 200 per cent of the maximum"),
+        ("step_tme=3", "*BadSweep: sweep has no step_tme=: its times are step_time, maximum_time, ramp_time"),
+        ("working_set='lots'", "*BadSweep: working_set='lots' is neither a share*"),
+    ],
+)
+def test_what_cannot_be_asked_is_told_before_anything_runs(run, arguments, sentence):
+    result = run(
+        f"""
+def test_it(sweep):
+    try:
+        sweep('volumes', {arguments})
+    finally:
+        assert ran == []
+"""
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([sentence])
+
+
+def test_a_project_s_own_mix_is_found_beside_its_settings(run, pytester):
+    pytester.makefile(
+        ".toml",
+        **{
+            "cloudbench-mixes": """
+[mixes.shop]
+blocks = { 8k = 100 }
+read_percent = 75
+random_percent = 100
+source = "our own"
+"""
+        },
+    )
+    pytester.makeini("[pytest]\n")
+    (pytester.path / "deeper").mkdir()
+    result = run(
+        """
+def test_it(sweep):
+    sweep("volumes", mix="shop")
+    assert ran[0][1].mix.read_percent == 75
+"""
+    )
+    result.assert_outcomes(passed=1)
+
+
+def test_a_mix_may_be_given_as_one(run):
+    result = run(
+        """
+from pytest_cloudbench import Mix
+
+def test_it(sweep):
+    mix = Mix.of("log", {"64k": 100}, read_percent=0, random_percent=0, source="our own")
+    sweep("volumes", mix)
+    assert ran[0][1].mix is mix
+"""
+    )
+    result.assert_outcomes(passed=1)
+
+
+def test_a_sweep_that_breaks_off_is_an_error_with_the_steps_done(run):
+    result = run(
+        """
+def test_it(sweep):
+    sweep("breaks off")
+
+def test_the_steps_done_are_at_hand(sweep):
+    with pytest.raises(Exception, match="broke off") as broken:
+        sweep("breaks off")
+    assert broken.value.curve.stays_below("2ms", until=12_800)
+"""
+    )
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "E *SweepBroken: the sweep broke off at 30 %: fio ended with exit code 137; the steps done before it:",
+            "E *10 %*6,400*",
+            "  held: mean latency at most 0.37 ms up to 12,800 IOPS*",
+        ]
+    )
+
+
+def test_an_interrupted_sweep_shows_the_steps_done(run):
+    result = run("def test_it(sweep):\n    sweep('Ctrl-C')\n")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["the sweep was interrupted after 2 steps:", "*10 %*6,400*", "*20 %*12,800*"])
+
+
+def test_the_live_line_says_where_it_stands_and_the_time_left(run):
+    result = run("def test_it(sweep):\n    sweep('volumes')\n", "--cloudbench-progress=on")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        ["*sweep 4k-random-read: 5 of 13, 40 % = 25,600 IOPS: 25,590 IOPS at 0.31 ms, 38 s left*"]
+    )
+
+
+def test_the_curve_is_drawn_where_it_is_wanted(run, pytester):
+    pytest.importorskip("matplotlib")
+    result = run(
+        """
+def test_it(sweep, tmp_path):
+    svg, png = sweep.plot(sweep("volumes"), to=tmp_path / "curve.svg")
+    assert svg.read_bytes().startswith(b"<?xml")
+    assert png.read_bytes().startswith(b"\\x89PNG")
+"""
+    )
+    result.assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("limits", ["64_000", "{'ebs_iops': 64_000}"])
+def test_recorded_limits_are_made_by_their_own_call(run, limits):
+    result = run(
+        f"""
+@pytest.mark.ec2_instance("i3.metal", limits={limits})
+def test_it(ec2_instance):
+    pass
+"""
+    )
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*BadMarker*limits must be made by recorded_limits from pytest_cloudbench*"])

@@ -1,0 +1,207 @@
+"""Sweeps with real fio on this machine: their steps, their ends, and what is left when they break off."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from host_targets import HostTarget
+
+from pytest_cloudbench.hosts.connection import HostConnection
+from pytest_cloudbench.hosts.errors import NotOurs
+from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.workloads.fio.errors import FioRefused, TargetError
+from pytest_cloudbench.workloads.pace import Pace
+from pytest_cloudbench.workloads.sweep.errors import BadSweep, SweepBroken, SweepInterrupted
+from pytest_cloudbench.workloads.sweep.mixes import Mix
+from pytest_cloudbench.workloads.sweep.named_mixes import MIXES
+from pytest_cloudbench.workloads.sweep.plan import SweepPlan
+from pytest_cloudbench.workloads.sweep.progress import SweepProgress
+from pytest_cloudbench.workloads.sweep.sweep import run_sweep
+
+MIB = 1 << 20
+READS = MIXES["4k-random-read"]
+MIXED = Mix.of("mixed", {"4k": 50, "16k": 50}, read_percent=70, random_percent=100, source="our own")
+SHORT = {"threads": 2, "step_time": 2, "maximum_time": 2, "ramp_time": 1, "working_set": "100%"}
+
+
+@pytest.fixture
+def files(host: HostConnection, tmp_path: Path) -> HostTarget:
+    """Two files as one target, side by side."""
+    paths = []
+    for name in ("one", "two"):
+        path = tmp_path / name
+        path.write_bytes(os.urandom(16 * MIB))
+        paths.append(str(path))
+    return HostTarget(host, "file", tuple(paths), conditions=("laid out before",), label="two files")
+
+
+def plan(mix: Mix = READS, **how: object) -> SweepPlan:
+    return SweepPlan.of(mix, **{**SHORT, "steps": (5, 10), **how})  # type: ignore[arg-type]
+
+
+def fios(target: HostTarget) -> list[str]:
+    said = target.runner.run(["pgrep", "-f", f"fio .*{target.path}"], check=False).stdout
+    return [pid for pid in said.split() if _is_fio(pid)]
+
+
+def _is_fio(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip() == "fio"
+    except OSError:
+        return False
+
+
+@pytest.mark.alone
+def test_a_maximum_and_steps_at_shares_of_it(files: HostTarget) -> None:
+    told: list[SweepProgress] = []
+    curve = run_sweep(files, plan(MIXED), on_progress=told.append)
+    assert curve.maximum.iops > 0
+    assert curve.maximum.rate_asked is None
+    assert curve.maximum.outstanding_asked == 4
+    assert curve.maximum.consistency is not None
+    assert curve.maximum.consistency.consistent
+    assert curve.maximum.asked["threads_per_device"] == 2
+    assert [step.percent for step in curve.steps] == [5, 10]
+    for step in curve.steps:
+        run = step.measurement
+        assert step.asked.per_second == pytest.approx(curve.maximum.iops * step.percent / 100)
+        assert run.rate_asked == step.asked
+        assert run.iops == pytest.approx(step.asked.per_second, rel=0.15)
+        assert run.read is not None
+        assert run.read.iops / run.iops == pytest.approx(0.7, abs=0.05)
+        assert run.throughput_mib * MIB / run.iops == pytest.approx(10_240, rel=0.05)
+        assert run.latency is not None
+        assert run.latency.p50_s is not None
+        assert run.latency.p999_s is not None
+        assert run.latency.min_s <= run.latency.p50_s <= run.latency.p999_s <= run.latency.max_s
+        assert len(run.series) >= 1
+        assert len(run.series.percentiles_s["p99"]) == len(run.series)
+        assert run.runtime_s == pytest.approx(2, abs=0.5)
+        assert run.conditions == ("laid out before",)
+        assert run.command.startswith("/usr/bin/fio ")
+    assert {progress.of for progress in told} == {3}
+    assert told[0].asked is None
+    assert told[-1].percent == 10
+    assert told[-1].left_s < told[0].left_s
+    assert fios(files) == []
+    assert not list(Path("/var/tmp").glob("cloudbench-*/sweep-*"))
+
+
+@pytest.mark.alone
+def test_a_run_ends_once_it_is_steady(files: HostTarget) -> None:
+    began = time.monotonic()
+    slow = plan(steps=(2,), step_time=40, threads=1)
+    curve = run_sweep(files, slow)
+    (step,) = curve.steps
+    assert time.monotonic() - began < 35
+    assert step.ended.startswith("steady after 1")
+    assert 9 <= step.measurement.runtime_s < 30
+    assert step.measurement.iops == pytest.approx(step.asked.per_second, rel=0.1)
+
+
+@pytest.mark.alone
+def test_quick_pace_says_what_it_changed(files: HostTarget) -> None:
+    curve = run_sweep(files, plan(step_time=60, steps=(5,)), pace=Pace.QUICK)
+    assert curve.conditions == ("laid out before", "quick pace: step 1 + 60 s -> 1 + 2 s")
+    assert curve.maximum.conditions == curve.conditions
+
+
+@pytest.mark.alone
+def test_the_sweep_stops_past_its_latency_limit(files: HostTarget) -> None:
+    curve = run_sweep(files, plan(latency_limit="1us", steps=(5, 10, 20)))
+    assert [step.percent for step in curve.steps] == [5]
+    assert curve.conditions[-1].startswith("stopped after 5 %: mean latency ")
+    assert curve.conditions[-1].endswith("is past the limit of 0.001 ms")
+
+
+def _at(number: int, do: Callable[[], None]) -> Callable[[SweepProgress], None]:
+    def told(progress: SweepProgress) -> None:
+        if progress.number == number:
+            do()
+
+    return told
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.alone
+def test_an_interrupted_sweep_keeps_the_steps_done(files: HostTarget) -> None:
+    with pytest.raises(KeyboardInterrupt) as raised:
+        run_sweep(files, plan(), on_progress=_at(3, _interrupt))
+    ended = raised.value
+    assert isinstance(ended, SweepInterrupted)
+    assert ended.curve is not None
+    assert [step.percent for step in ended.curve.steps] == [5]
+    assert "interrupted after 1 steps:\n   step" in str(ended)
+    assert fios(files) == []
+
+
+@pytest.mark.alone
+def test_interrupted_before_its_first_step_it_has_no_curve(files: HostTarget) -> None:
+    with pytest.raises(SweepInterrupted, match="before its first step") as raised:
+        run_sweep(files, plan(), on_progress=_at(1, _interrupt))
+    assert raised.value.curve is None
+    assert fios(files) == []
+
+
+@pytest.mark.alone
+def test_a_step_that_cannot_be_measured_keeps_those_before_it(files: HostTarget) -> None:
+    def kill() -> None:
+        for pid in fios(files):
+            os.kill(int(pid), signal.SIGKILL)
+
+    with pytest.raises(SweepBroken, match="the sweep broke off at 10 %: fio ended with exit code") as raised:
+        run_sweep(files, plan(), on_progress=_at(3, kill))
+    assert raised.value.curve is not None
+    assert [step.percent for step in raised.value.curve.steps] == [5]
+    assert "the steps done before it:" in str(raised.value)
+    assert fios(files) == []
+
+
+def test_a_fio_that_fails_at_once_is_told_in_its_words(
+    files: HostTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "pytest_cloudbench.workloads.sweep.runs.step_argv",
+        lambda *_args, fio, **_how: (fio, "--name=a", "--nonsense=1"),
+    )
+    with pytest.raises(FioRefused, match=r"fio ended with exit code 1: .*nonsense"):
+        run_sweep(files, plan())
+
+
+def test_what_is_no_target_is_refused_before_anything_starts(files: HostTarget) -> None:
+    with pytest.raises(BadSweep, match=r"a working set of 1 MiB .* too small for 2000 threads"):
+        run_sweep(files, plan(threads=2000, working_set="1m"))
+    with pytest.raises(BadSweep, match="I/Os in flight are more than the host's kernel takes"):
+        run_sweep(
+            files,
+            plan(
+                Mix.of("tiny", {"512": 100}, read_percent=100, random_percent=100, source="x"), threads=60_000
+            ),
+        )
+    files.kind = "directory"
+    with pytest.raises(BadSweep, match=r"not over the directory two files: .*prefilled"):
+        run_sweep(files, plan())
+    files.kind = "block"
+    with pytest.raises(TargetError, match="is a regular file, not a block device"):
+        run_sweep(files, plan())
+    files.kind, files.paths = "file", ("/nonexistent",)
+    with pytest.raises(TargetError, match="does not exist"):
+        run_sweep(files, plan())
+
+
+def test_a_mix_that_writes_needs_a_target_proven_ours(files: HostTarget) -> None:
+    def refuse() -> None:
+        raise NotOurs("not proven to be ours")
+
+    files.prove = refuse
+    with pytest.raises(NotOurs):
+        run_sweep(files, plan(MIXED))
+    assert Size(os.stat(files.path).st_size) == Size(16 * MIB)
