@@ -63,7 +63,7 @@ class Host:
     """One instance. It runs while ``process`` is set; its root disk stays until it is removed.
 
     ``counters`` and ``allowances`` are directories of pages that it sees. ``on_plugged`` is called with the
-    process whose namespace its eth0 is in, while it goes on booting; ``on_unplugging`` before its cable goes.
+    process whose namespace its eth0 is in, before anything there can use it; ``on_unplugging`` before its cable goes.
     """
 
     plan: HostPlan
@@ -138,8 +138,8 @@ class Host:
         self.init_pid = self._expect("unshared", deadline)["pid"]
         self.network.plug_in(self.init_pid, plan.private_ip)
         self._plugged_in = True
-        self._send(b"plugged")
         self.on_plugged(self.init_pid)
+        self._send(b"plugged")
         self._expect("up", deadline)
         self._wait_for_sshd(deadline)
         self._booted_once = True

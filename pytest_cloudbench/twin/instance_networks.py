@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
+from pytest_cloudbench.promises.network_credits import ShapedRates
 from pytest_cloudbench.twin.allowance_page import AllowancePage
 from pytest_cloudbench.twin.host_plan import HostPlan
 from pytest_cloudbench.twin.network import Network, NetworkFailed
@@ -36,33 +37,51 @@ class InstanceNetworks:
         self._governor = NetworkGovernor(
             network.open_counters(), time_compression=time_compression, on_carried=on_carried
         )
+        self._pages: dict[str, Path] = {}
 
     def add(self, plan: HostPlan, pages: Path) -> None:
         """Take an instance in, with full credits; ``pages`` is the directory in which it finds its counters."""
         if plan.network is None:
             return
+        self._pages[plan.instance_id] = pages
+        self._govern(plan, plan.network)
+
+    def _govern(self, plan: HostPlan, rates: ShapedRates) -> None:
+        pages = self._pages[plan.instance_id]
 
         def make() -> AllowancePage:
             pages.mkdir(parents=True, exist_ok=True)
             return AllowancePage(pages / _INTERFACE)
 
         page = self._workshop.run(make)
-        self._governor.add(plan.instance_id, plan.network, plan.network_credits, page)
+        self._governor.add(plan.instance_id, rates, plan.network_credits, page)
 
     def plugged(self, plan: HostPlan, pid: int) -> None:
-        """Shape the cable that an instance was just given; its eth0 is in the namespace of process ``pid``."""
-        rate = self._governor.rate(plan.instance_id)
-        if plan.network is None or rate is None:
+        """Shape the cable that an instance was just given; its eth0 is in the namespace of process ``pid``.
+
+        Where that fails the instance has an unlimited network until it is given another cable.
+        """
+        rates = plan.network
+        if rates is None or plan.instance_id not in self._pages:
             return
-        shape = Shape(rate, plan.network.peak, in_cluster=plan.placement_group is not None)
         try:
-            ends = self._network.shape(pid, plan.private_ip, shape, plan.placement_group)
-        except NetworkFailed as error:
+            if self._governor.rate(plan.instance_id) is None:  # it could not be shaped the last time
+                self._govern(plan, rates)
+            self._shape(plan, rates, pid)
+        except (NetworkFailed, OSError, ValueError) as error:
             # Its disks are worth having all the same; `state` tells that there is no limit on its network.
             _log.error("%s runs with an unlimited network: %s", plan.instance_id, error)
-            self.remove(plan.instance_id)
-            return
-        self._governor.connect(plan.instance_id, ends)
+            self._give_up(plan.instance_id)
+
+    def _shape(self, plan: HostPlan, rates: ShapedRates, pid: int) -> None:
+        rate = self._governor.rate(plan.instance_id) or rates.peak
+        shape = Shape(rate, rates.peak, in_cluster=plan.placement_group is not None)
+        ends = self._network.shape(pid, plan.private_ip, shape, plan.placement_group)
+        try:
+            self._governor.connect(plan.instance_id, ends)
+        except BaseException:
+            self._network.unshape(pid, plan.private_ip)
+            raise
 
     def unplugging(self, instance_id: str) -> None:
         """Let go of an instance's cable; its credits stay as they are."""
@@ -74,6 +93,10 @@ class InstanceNetworks:
 
     def remove(self, instance_id: str) -> None:
         """Forget an instance. Unknown ones are ignored."""
+        self._give_up(instance_id)
+        self._pages.pop(instance_id, None)
+
+    def _give_up(self, instance_id: str) -> None:
         page = self._governor.remove(instance_id)
         if page is not None:
             self._workshop.run(lambda: page.unlink(missing_ok=True))

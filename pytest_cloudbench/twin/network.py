@@ -180,7 +180,7 @@ class Network:
         """Shape the cable of the instance with this address, whose processes are in the namespace of ``pid``.
 
         ``group`` names its cluster placement group: from now on flows between it and the others there have more.
-        Raises `NetworkFailed`; the cable is not shaped then.
+        The ends are the caller's to close. Raises `NetworkFailed`; the cable is not shaped then.
         """
         cable = _cable(address)
         with self._shaping:
@@ -196,7 +196,7 @@ class Network:
                 ingress = ShapedEnd(f"/proc/{self._holder.pid}/ns/net", cable)
                 undo.pop_all()
         except (NetworkFailed, OSError) as error:
-            self._unshape(pid, address)
+            self.unshape(pid, address)
             raise NetworkFailed(f"the network of {address} cannot be shaped: {error}") from error
         with self._shaping:
             self._shaped[address] = _Shaped(pid, shape, peers)
@@ -220,7 +220,10 @@ class Network:
                     _run("tc", commands, shaped.pid)
                 shaped.peers = peers
 
-    def _unshape(self, pid: int, address: str) -> None:
+    def unshape(self, pid: int, address: str) -> None:
+        """Let a cable have what the machine carries; where it was never shaped nothing happens."""
+        with self._shaping:
+            self._shaped.pop(address, None)
         for device, namespace_of in (("eth0", pid), (_cable(address), self._holder.pid)):
             with contextlib.suppress(NetworkFailed):
                 _run("tc", [f"qdisc delete dev {device} root"], namespace_of)

@@ -7,6 +7,7 @@ earlier when a bucket will be empty before. The law is in network_credits_law.py
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import threading
@@ -128,14 +129,19 @@ class NetworkGovernor:
             return governed.rate if governed is not None else None
 
     def connect(self, instance_id: str, ends: ShapedEnds) -> None:
-        """Govern a cable that was just shaped to `rate`; the ends are closed by `disconnect`."""
-        with self._lock:
+        """Govern a cable that was just shaped to `rate`; the ends are closed by `disconnect`.
+
+        Raises `OSError` or ValueError when they do not say what they have done; they are closed then.
+        """
+        with contextlib.ExitStack() as undo, self._lock:
+            undo.callback(ends.close)
             governed = self._instances[instance_id]
+            governed.sent, governed.received = ends.egress.figures(), ends.ingress.figures()
             governed.ends = ends
             governed.line = b""
-            governed.sent, governed.received = ends.egress.figures(), ends.ingress.figures()
             governed.accounted_at = governed.pace_at = governed.window_at = time.monotonic()
             governed.window_bytes = governed.sent.bytes
+            undo.pop_all()
 
     def disconnect(self, instance_id: str) -> None:
         """Stop governing an instance's cable; its credits stay as they are. A second call does nothing."""

@@ -238,6 +238,27 @@ def test_what_was_carried_before_a_rest_does_not_count_in_the_next_second(settin
     assert setting.carried[0] == pytest.approx(PEAK.bytes_per_second, rel=0.1)
 
 
+@pytest.mark.parametrize("way", [0, 1])
+def test_ends_that_cannot_be_asked_when_connected_are_closed(setting, way):
+    setting.add("i-1")
+    setting.governor.disconnect("i-1")
+    ends = End(PEAK), End(PEAK)
+    ends[way].fails = True
+    with pytest.raises(OSError, match="no such device"):
+        setting.governor.connect("i-1", ShapedEnds(b"pi-1", *ends))
+    assert [end.closed for end in ends] == [True, True]
+    again, _ = setting.connect("i-1")
+    again.set_busy(True)
+    wait_until(lambda: again.asked > 3, "it is governed again")
+
+
+def test_ends_of_an_instance_that_is_not_known_are_closed(setting):
+    ends = End(PEAK), End(PEAK)
+    with pytest.raises(KeyError):
+        setting.governor.connect("i-9", ShapedEnds(b"pi-9", *ends))
+    assert [end.closed for end in ends] == [True, True]
+
+
 def test_unknown_instances_are_nobody(setting):
     assert setting.governor.state("i-9") is None
     assert setting.governor.rate("i-9") is None

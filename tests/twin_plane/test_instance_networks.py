@@ -1,0 +1,144 @@
+"""What becomes of an instance's network when its cable cannot be shaped, and that it is shaped in time."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from pytest_cloudbench.promises.network_credits import NetworkCredits, ShapedRates
+from pytest_cloudbench.promises.quantities import Bandwidth
+from pytest_cloudbench.twin.host_plan import HostPlan
+from pytest_cloudbench.twin.hosts import Host
+from pytest_cloudbench.twin.instance_networks import InstanceNetworks
+from pytest_cloudbench.twin.network import NetworkFailed
+from pytest_cloudbench.twin.traffic_control import ClassFigures, ShapedEnds
+
+PEAK, BASELINE = Bandwidth.from_gbit(10), Bandwidth.from_gbit(2.5)
+PLAN = HostPlan(
+    "i-1", "test", "198.18.0.4", "host", "ec2-user", (),
+    network=ShapedRates(PEAK, BASELINE), network_credits=NetworkCredits(1e12, "test", "2026-11"),
+)  # fmt: skip
+
+
+class Workshop:
+    def run(self, work):
+        return work()
+
+
+class End:
+    def __init__(self, *, mute):
+        self.mute, self.closed = mute, False
+
+    def figures(self):
+        if self.mute:
+            raise OSError("no such class")
+        return ClassFigures()
+
+    def set_rate(self, rate):
+        pass
+
+    def close(self):
+        self.closed = True
+
+
+class Network:
+    """Shapes, or does not, as it is told."""
+
+    def __init__(self):
+        self.refuses = self.mute = False
+        self.shaped, self.ends = {}, []
+
+    def open_counters(self):
+        return io.BytesIO(b"Inter-|\n face |\n")
+
+    def shape(self, pid, address, shape, group):
+        if self.refuses:
+            raise NetworkFailed(f"the network of {address} cannot be shaped")
+        self.shaped[address] = shape.rate
+        self.ends = [End(mute=self.mute), End(mute=False)]
+        return ShapedEnds(b"p1", *self.ends)
+
+    def unshape(self, pid, address):
+        self.shaped.pop(address, None)
+
+
+@pytest.fixture
+def network():
+    return Network()
+
+
+@pytest.fixture
+def networks(network, tmp_path):
+    subject = InstanceNetworks(network, Workshop(), time_compression=1.0)
+    subject.add(PLAN, tmp_path / "pages")
+    try:
+        yield subject
+    finally:
+        subject.close()
+
+
+def fail_by(network, way):
+    setattr(network, way, True)
+
+
+@pytest.mark.parametrize("way", ["refuses", "mute"])
+def test_a_cable_that_cannot_be_shaped_is_said_to_be_unlimited(networks, network, tmp_path, caplog, way):
+    fail_by(network, way)
+    networks.plugged(PLAN, 1)
+    assert networks.state("i-1") is None
+    assert "i-1 runs with an unlimited network" in caplog.text
+    assert network.shaped == {}
+    assert all(end.closed for end in network.ends)
+    # Zeros there would say that nothing was over its allowance.
+    assert list((tmp_path / "pages").iterdir()) == []
+
+
+@pytest.mark.parametrize("way", ["refuses", "mute"])
+def test_shaping_that_failed_is_tried_again_with_the_next_cable(networks, network, tmp_path, way):
+    fail_by(network, way)
+    networks.plugged(PLAN, 1)
+    networks.unplugging("i-1")
+    network.refuses = network.mute = False
+    networks.plugged(PLAN, 2)
+    assert network.shaped == {"198.18.0.4": PEAK}
+    state = networks.state("i-1")
+    assert (state.rate, state.level_bytes) == (PEAK, 1e12)
+    assert [page.name for page in (tmp_path / "pages").iterdir()] == ["eth0"]
+
+
+def test_what_was_removed_is_not_shaped_again(networks, network):
+    networks.remove("i-1")
+    networks.plugged(PLAN, 1)
+    assert network.shaped == {}
+    assert networks.state("i-1") is None
+
+
+def test_an_instance_hears_of_its_cable_once_that_is_shaped(monkeypatch, tmp_path):
+    """Its user data may send at once."""
+    order = []
+
+    class Switch:
+        def plug_in(self, pid, address):
+            order.append("cable")
+
+    class Disk:
+        layers = ()
+
+    class Slot:
+        class network:
+            netmask = "255.255.252.0"
+
+    monkeypatch.setattr(Host, "_spawn", lambda self: None)
+    monkeypatch.setattr(
+        Host, "_send", lambda self, line: order.append(line if line == b"plugged" else "plan")
+    )
+    monkeypatch.setattr(Host, "_expect", lambda self, event, deadline: order.append(event) or {"pid": 7})
+    monkeypatch.setattr(Host, "_wait_for_sshd", lambda self, deadline: None)
+    host = Host(
+        PLAN, Slot(), Switch(), Workshop(), tmp_path, tmp_path, tmp_path, [],
+        on_plugged=lambda pid: order.append(f"shaped in {pid}"), on_unplugging=lambda: None,
+        _disk=Disk(), _booted_once=True,
+    )  # fmt: skip
+    host.start([])
+    assert order == ["plan", "unshared", "cable", "shaped in 7", b"plugged", "up"]
