@@ -60,13 +60,18 @@ class DropLevel:
             return ""
         return f"; headers take up to {figure(self.headers * 100, 1)} % of the wire"
 
-    def usual_text(self, length_s: float) -> str:
-        """A remark on how long bursts usually last, for a run that is shorter than the longest."""
-        longest = self.longest_burst_s
-        if longest is None or length_s >= longest:
-            return ""
-        usual = f"{self.shortest_burst_s / 60:.0f} to {longest / 60:.0f} minutes"
-        return f"; by the EC2 user guide bursts last {usual}, this run lasted {moment(length_s)}"
+    @property
+    def ended_by_s(self) -> float:
+        """How long a run must last so that a burst of the usual length would have ended in it."""
+        return self.longest_burst_s or self.shortest_burst_s
+
+    @property
+    def usual_text(self) -> str:
+        """How long bursts last, as the subject of a remark on a run that was shorter."""
+        if self.longest_burst_s is None:
+            return f"bursts last at least {moment(self.shortest_burst_s)}"
+        usual = f"{self.shortest_burst_s / 60:.0f} to {self.longest_burst_s / 60:.0f} minutes"
+        return f"by the EC2 user guide bursts last {usual}"
 
 
 def drop_level(obs: AnyObservation, level: Ceiling | Iops | Throughput | str) -> DropLevel:

@@ -47,9 +47,10 @@ def drops_to(
 
     ``level`` is a baseline, a ceiling that bursts (which stands for what remains of it), or a rate with its
     unit. Held when the series has a lasting fall and what follows the last one lies within ``within`` of the
-    level. Violated when it fell to another level, or did not fall in a run longer than the shortest burst
-    (5 minutes of a network, 30 of storage). Inconclusive when the series is too short or has not settled,
-    when it was at the level from the start, and when something else than a promise set the rate.
+    level. Violated when it fell to another level, or did not fall in a run that outlasts every usual burst
+    (60 minutes of a network; 30 of storage, or what its full bucket lasts). Inconclusive when the series is too
+    short or has not settled, when it was at the level from the start, and when something else than a promise set
+    the rate.
 
     Raises TypeError for a level without a unit or of another quantity, ValueError for a tolerance outside
     0 to 1.
@@ -143,14 +144,12 @@ def _above_all_along(
     """A run that stayed above the level it was to fall to."""
     if limit := other_limit(obs, level):
         return _Finding(Outcome.INCONCLUSIVE, f"{text}; {limit.text}", level, (), limit.machine)
-    if line.length_s < wanted.shortest_burst_s * (1 - 1e-3):
-        text += f"; bursts last at least {moment(wanted.shortest_burst_s)}: lengthen the run"
-        return _Finding(Outcome.INCONCLUSIVE, text, level)
     if on_embedded_region(obs) and (dips := _dips(line)):
         return _Finding(Outcome.INCONCLUSIVE, f"{text}, {wanted.rate} wanted; {dips}", level, (), True)
-    return _Finding(
-        Outcome.VIOLATED, f"{text}, {wanted.rate} wanted{wanted.usual_text(line.length_s)}", level
-    )
+    if line.length_s < wanted.ended_by_s * (1 - 1e-3):
+        text += f"; {wanted.usual_text}: lengthen the run"
+        return _Finding(Outcome.INCONCLUSIVE, text, level)
+    return _Finding(Outcome.VIOLATED, f"{text}, {wanted.rate} wanted", level)
 
 
 def _dips(line: Timeline) -> str | None:
