@@ -1,6 +1,7 @@
 """Settings of this project's own tests."""
 
 import contextlib
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -8,6 +9,11 @@ with contextlib.suppress(ImportError):
     # Comes with a plotting library and puts itself in the place of Python's own way to find installed packages.
     # Loaded within a test that runs pytest, it is taken out again with that test, and no package is found any more.
     import importlib_metadata  # noqa: F401
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts what goes on in the background with Ctrl-C ignored, and every process started from here would
+    # inherit that: tests of an interrupted run would test nothing.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes says nothing here, and on a busy or emulated machine it is anything.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])

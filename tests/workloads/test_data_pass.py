@@ -160,13 +160,13 @@ def test_an_interrupted_pass_leaves_no_fio_behind(
         raise KeyboardInterrupt
 
     file = tmp_path / "file"
-    # A gigabyte by a thousand takes long enough to be interrupted, whatever the disk; none of it need be written.
+    # A million writes, one after the other, take long enough to be interrupted, whatever the disk; none of it need be written.
     monkeypatch.setattr("pytest_cloudbench.workloads.fio.data_pass.BLOCK", Size(4096))
     monkeypatch.setattr("pytest_cloudbench.workloads.fio.data_pass.DEPTH", 1)
     with pytest.raises(KeyboardInterrupt):
         pass_over(
             host,
-            [Whole(str(file), Size(1 << 30), "write")],
+            [Whole(str(file), Size(4 << 30), "write")],
             sudo=False,
             makes_files=True,
             on_progress=interrupt,
