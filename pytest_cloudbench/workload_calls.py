@@ -157,17 +157,23 @@ def _with_time_left(progress: Progress) -> str:
 class Iperf3Call(_WorkloadCall):
     """The ``iperf3`` fixture's value: a call runs iperf3 between two instances and returns its measurement."""
 
-    def __call__(self, path: NetworkPath, **options: Any) -> NetworkMeasurement:
+    def __call__(self, path: NetworkPath, *unnamed: object, **options: Any) -> NetworkMeasurement:
         """Run iperf3 from the client to the server of ``path`` and return what it measured.
 
         Options are Iperf3Job's (streams, duration and omit in seconds, reverse, bidirectional, udp, bitrate,
         mss, window ...), checked before the run. Raises BadIperf3Job for what cannot be asked; an error about a
         run that broke off carries what was measured until then.
         """
-        from pytest_cloudbench.workloads.iperf3.errors import Iperf3Interrupted
+        from pytest_cloudbench.workloads.iperf3.errors import BadIperf3Job, Iperf3Interrupted
         from pytest_cloudbench.workloads.iperf3.job import Iperf3Job
         from pytest_cloudbench.workloads.iperf3.run import run_iperf3
 
+        if unnamed:
+            given = ", ".join(repr(value) for value in unnamed)
+            raise BadIperf3Job(
+                f"iperf3({path!r}, {given}): options are given by name, such as streams=5, duration=30 or "
+                "bitrate='1 Gbit/s'"
+            )
         job = Iperf3Job.of(**options)
         try:
             with self._live_line(f"iperf3 {job}") as show:

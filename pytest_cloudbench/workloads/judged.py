@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from pytest_cloudbench.promises.ceilings import Ceiling
@@ -13,6 +13,18 @@ if TYPE_CHECKING:
 
 class Judged:
     """The verdicts of a measurement. ``on_verdict``, where it is not None, is told of every one."""
+
+    _kind: ClassVar[str] = ""
+    _of_other_kinds: ClassVar[Mapping[str, str]] = {}
+    """What people ask of this kind of run because another one has it, and what there is instead."""
+
+    if not TYPE_CHECKING:  # for a type checker these are not there
+
+        def __getattr__(self, name: str) -> Any:
+            text = f"{type(self).__name__!r} object has no attribute {name!r}"
+            if name in type(self)._of_other_kinds:
+                text = f"this was a run on {self._kind}, and {name} {self._of_other_kinds[name]}"
+            raise AttributeError(text, name=name, obj=self)
 
     def reaches(
         self,

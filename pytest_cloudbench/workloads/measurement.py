@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from pytest_cloudbench.promises.envelope import Envelope
 from pytest_cloudbench.promises.quantities import Iops, Rate, Size, Throughput
@@ -188,6 +188,16 @@ class Measurement(Judged):
     raw: dict[str, bytes] = field(default_factory=dict)
     on_verdict: Callable[[Verdict], None] | None = field(default=None, compare=False)
 
+    _kind = "storage"
+    _of_other_kinds: ClassVar[Mapping[str, str]] = {
+        "faster_than": "compares created files: ask outperforms(other, by=0.3)",
+        "throughput_gbit": "is of a network: there is throughput_mib",
+        "forward": "is of a network: there are read and write",
+        "backward": "is of a network: there are read and write",
+        "retransmits": "is of a network",
+        "rtt_s": "is of a network: there is latency",
+    }
+
     def __post_init__(self) -> None:
         for name, of in (("read", "reads"), ("write", "writes")):
             way: Direction | None = getattr(self, name)
@@ -205,6 +215,17 @@ class Measurement(Judged):
     def outstanding_mean(self) -> float | None:
         """I/Os in flight on average, by Little's law: IOPS times mean latency."""
         return self.iops * self.latency.mean_s if self.latency else None
+
+    @property
+    def more_load_by(self) -> str:
+        """What to raise for more outstanding I/O, in the words of the call that was made."""
+        return "threads" if "threads_per_device" in self.asked else "iodepth or numjobs"
+
+    @property
+    def carried_with_as_many(self) -> Iops | None:
+        """A rate that was carried with as many I/Os outstanding: of a step of a sweep, the maximum. Else None."""
+        share = self.asked.get("percent_of_maximum")
+        return self.rate_asked * (100 / share) if share and isinstance(self.rate_asked, Iops) else None
 
     @property
     def keeps_outstanding(self) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from pytest_cloudbench.promises.envelope import Envelope
 from pytest_cloudbench.promises.quantities import Bandwidth
@@ -152,6 +152,15 @@ class NetworkMeasurement(Judged):
     raw: dict[str, bytes] = field(default_factory=dict)
     directions: tuple[NetworkMeasurement, ...] = ()
     on_verdict: Callable[[Verdict], None] | None = field(default=None, compare=False)
+
+    _kind = "a network"
+    _of_other_kinds: ClassVar[Mapping[str, str]] = {
+        "faster_than": "compares created files: ask outperforms(other, by=0.3)",
+        "iops": "counts I/Os, of which a network has none: there is throughput_gbit",
+        "latency": "is that of I/Os: there is rtt_s, and jitter_s of UDP",
+        "read": "is of storage: there are forward and backward",
+        "write": "is of storage: there are forward and backward",
+    }
 
     @property
     def throughput_gbit(self) -> float:

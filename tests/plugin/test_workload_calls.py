@@ -145,3 +145,17 @@ def test_a_job_that_cannot_be_is_refused_before_anything_runs(run):
     result.stdout.fnmatch_lines(
         ["E *BadIperf3Job: parallel= is no option of an iperf3 job: did you mean streams=?"]
     )
+
+
+def test_options_without_a_name_are_answered_with_how_to_name_them(run):
+    result = run(
+        "def test_it(iperf3):\n    iperf3('path', 5, 30)\n\ndef test_after():\n    assert ran == []\n"
+    )
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "E *BadIperf3Job: iperf3('path', 5, 30): options are given by name, such as streams=5, duration=30 or "
+            "bitrate='1 Gbit/s'"
+        ]
+    )
+    result.stdout.no_fnmatch_line("*workload_calls.py*")

@@ -109,6 +109,39 @@ def test_above_one_flow_names_what_allows_it():
     assert other.sentence.endswith("look for other instances or a figure that has changed")
 
 
+@pytest.mark.parametrize(
+    ("streams", "cluster", "figure", "told"),
+    [
+        (
+            3,
+            False,
+            "5 Gbit/s",
+            "outside a cluster placement group is 5 Gbit/s for each; for all of them write",
+        ),
+        (
+            3,
+            False,
+            "10 Gbit/s",
+            "outside a cluster placement group is 5 Gbit/s for each; for all of them write",
+        ),
+        (2, True, "10 Gbit/s", "in a cluster placement group is 10 Gbit/s for each; for all of them write"),
+    ],
+)
+def test_the_figure_of_one_flow_is_not_that_of_several(streams, cluster, figure, told):
+    each = 10 if cluster else 5
+    run = network_run(0.9927 * each * streams, client=C5_18XL, streams=streams, cluster=cluster)
+    verdict = capped_by(run, figure)
+    assert verdict.outcome is Outcome.VIOLATED
+    said = verdict.sentence.partition("; ")[2]
+    assert said == (
+        f"a figure speaks of all {streams} streams together: a single flow's limit {told} "
+        f"capped_by('{each * streams} Gbit/s')"
+    )
+    assert capped_by(run, f"{each * streams} Gbit/s")
+    other = capped_by(run, "8 Gbit/s").sentence
+    assert other.endswith("above the given limit: look for other instances or a figure that has changed")
+
+
 def test_limits_of_one_figure_cannot_be_told_apart():
     run = network_run(9.93, client=M5_8XL, streams=2)
     for target in (FLOW, M5_8XL.network_peak):

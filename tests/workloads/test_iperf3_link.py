@@ -119,6 +119,7 @@ def test_a_link_that_goes_away_for_ten_seconds(
     kept = caught.value.measurement
     assert [rate.mbit for rate in kept.series.throughput[:3]] == pytest.approx([200] * 3, rel=0.1)
     assert kept.runtime_s == 24
+    assert f"nothing flowed from {began} s to {ended} s of the test" in kept.conditions
     assert iperf3s(sshd) == []
 
 

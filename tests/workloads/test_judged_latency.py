@@ -82,3 +82,15 @@ def test_a_verdict_over_several_is_told_once() -> None:
     told: list[object] = []
     verdict = scales_linearly([measurement(1_000), measurement(2_000, told)], with_=[1, 2])
     assert told == [verdict]
+
+
+def test_what_only_networks_or_created_files_have_is_said_to_be_so() -> None:
+    run = measurement()
+    with pytest.raises(
+        AttributeError, match=r"^this was a run on storage, and throughput_gbit is of a network"
+    ):
+        _ = run.throughput_gbit  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"and faster_than compares created files: ask outperforms"):
+        run.faster_than(run)  # type: ignore[attr-defined]
+    assert not hasattr(run, "streams")
+    assert copy.copy(run) == run

@@ -112,6 +112,31 @@ def test_one_way_is_its_own_direction() -> None:
     assert _measurement(reverse=True).backward == _measurement(reverse=True)
 
 
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("faster_than", r"compares created files: ask outperforms\(other, by=0\.3\)"),
+        ("iops", "counts I/Os, of which a network has none: there is throughput_gbit"),
+        ("latency", "is that of I/Os: there is rtt_s"),
+        ("read", "is of storage: there are forward and backward"),
+    ],
+)
+def test_what_only_storage_has_is_said_to_be_so(name: str, instead: str) -> None:
+    run = _measurement()
+    with pytest.raises(AttributeError, match=f"^this was a run on a network, and {name} {instead}"):
+        getattr(run, name)
+    assert not hasattr(run, name)
+
+
+def test_a_name_that_nothing_has_is_an_ordinary_error() -> None:
+    with pytest.raises(
+        AttributeError, match=r"^'NetworkMeasurement' object has no attribute 'reache'"
+    ) as caught:
+        _ = _measurement().reache  # type: ignore[attr-defined]
+    assert caught.value.name == "reache"
+    assert pickle.loads(pickle.dumps(_measurement())) == _measurement()
+
+
 def test_an_interruption_carries_what_was_measured() -> None:
     error = Iperf3Interrupted("it broke off", _measurement())
     again = pickle.loads(pickle.dumps(error))

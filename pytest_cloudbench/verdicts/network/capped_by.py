@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_cloudbench.promises.ceilings import FLOW, Ceiling
+from pytest_cloudbench.promises.envelope import TIE
+from pytest_cloudbench.promises.network import FLOW_LIMIT, FLOW_LIMIT_IN_CLUSTER
 from pytest_cloudbench.promises.quantities import Bandwidth, Iops, Throughput
 from pytest_cloudbench.verdicts.allowances import bandwidth_acted, exceeded_text
 from pytest_cloudbench.verdicts.attribution import MACHINE
@@ -134,7 +136,25 @@ def _why_above(obs: NetworkObservation, claim: _Claim) -> str:
         return f"above {label}: its network credits were not spent"
     if any(level.ceiling.scope == FLOW for level in claim.target.levels):
         return f"above {label}: a cluster placement group or ENA Express allows one flow more"
+    if text := _meant_for_one_flow(obs, claim):
+        return text
     return f"above {label}: look for other instances or a figure that has changed"
+
+
+def _meant_for_one_flow(obs: NetworkObservation, claim: _Claim) -> str | None:
+    """A sentence when the figure is that of one flow and the run had several."""
+    streams = len(obs.streams)
+    if not claim.target.plain or streams < 2:
+        return None
+    for level in levels_in(network_ceilings(obs)):
+        each = level.rate / streams
+        if level.ceiling.scope != FLOW or not any(
+            abs(claim.asked / one - 1) <= TIE for one in (each, FLOW_LIMIT, FLOW_LIMIT_IN_CLUSTER)
+        ):
+            continue
+        text = f"a figure speaks of all {streams} streams together: {level.label} {level.ceiling.detail}".rstrip()
+        return f"{text} is {each} for each; for all of them write capped_by('{level.rate}')"
+    return None
 
 
 def _doubt(obs: NetworkObservation, claim: _Claim) -> _Doubt | None:

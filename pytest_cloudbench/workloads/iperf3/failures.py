@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pytest_cloudbench.workloads.iperf3.errors import (
     Iperf3Error,
     Iperf3Interrupted,
@@ -11,7 +13,7 @@ from pytest_cloudbench.workloads.iperf3.errors import (
 )
 from pytest_cloudbench.workloads.iperf3.plan import Plan
 from pytest_cloudbench.workloads.iperf3.result import Gathered, measurement_of
-from pytest_cloudbench.workloads.iperf3.stalls import is_broken, longest_stall
+from pytest_cloudbench.workloads.iperf3.stalls import is_broken, is_noted, longest_stall
 from pytest_cloudbench.workloads.network_measurement import NetworkMeasurement
 
 _UNREACHED = ("unable to connect to server", "unable to send control message")
@@ -37,7 +39,7 @@ def failure_of(plan: Plan, gathered: Gathered, cause: Exception | None) -> Iperf
         if isinstance(cause, TimeoutError):
             return Iperf3TimedOut(f"{what}, with nothing measured")
         return _nothing_measured(plan, gathered, what)
-    return _interrupted(plan, measurement_of(plan, gathered), what)
+    return _interrupted(plan, with_stall_noted(plan, measurement_of(plan, gathered)), what)
 
 
 def stall_of(plan: Plan, measurement: NetworkMeasurement) -> Iperf3Interrupted | None:
@@ -53,6 +55,14 @@ def stall_of(plan: Plan, measurement: NetworkMeasurement) -> Iperf3Interrupted |
             measurement,
         )
     return None
+
+
+def with_stall_noted(plan: Plan, measurement: NetworkMeasurement) -> NetworkMeasurement:
+    """The measurement, its conditions telling of a time without a byte that a reader should know of."""
+    stall = longest_stall(measurement.series, compression=plan.time.compression)
+    if stall is None or not is_noted(stall, plan.job):
+        return measurement
+    return replace(measurement, conditions=(*measurement.conditions, f"nothing flowed {stall}"))
 
 
 def _what_broke(plan: Plan, gathered: Gathered, cause: Exception | None) -> str | None:

@@ -15,13 +15,12 @@ from pytest_cloudbench.workloads.iperf3.ends import (
     start_client,
     start_server,
 )
-from pytest_cloudbench.workloads.iperf3.failures import failure_of, stall_of
+from pytest_cloudbench.workloads.iperf3.failures import failure_of, stall_of, with_stall_noted
 from pytest_cloudbench.workloads.iperf3.job import Iperf3Job
 from pytest_cloudbench.workloads.iperf3.output import CLIENT, SERVER
 from pytest_cloudbench.workloads.iperf3.plan import Plan, plan_run
 from pytest_cloudbench.workloads.iperf3.progress import NetworkProgress, ProgressReader
 from pytest_cloudbench.workloads.iperf3.result import Gathered, measurement_of, read_end
-from pytest_cloudbench.workloads.iperf3.stalls import is_noted, longest_stall
 from pytest_cloudbench.workloads.network_measurement import NetworkMeasurement
 from pytest_cloudbench.workloads.pace import Pace
 from pytest_cloudbench.workloads.path import NetworkPath, PathCounters
@@ -76,10 +75,10 @@ def run_iperf3(
         if cause is not None and not gathered.measured and not isinstance(cause, TimeoutError):
             raise cause
         raise failure from cause
-    measurement = measurement_of(plan, gathered)
+    measurement = with_stall_noted(plan, measurement_of(plan, gathered))
     if (stalled := stall_of(plan, measurement)) is not None:
         raise stalled
-    return _with_stall_noted(plan, measurement)
+    return measurement
 
 
 def _watch(plan: Plan, client: Side, on_progress: Callable[[NetworkProgress], None] | None) -> None:
@@ -148,11 +147,3 @@ def _gained(plan: Plan, path: NetworkPath, before: PathCounters | None) -> Allow
         for end in (gained.client, gained.server)
     )
     return dataclasses.replace(gained, client=client, server=server)
-
-
-def _with_stall_noted(plan: Plan, measurement: NetworkMeasurement) -> NetworkMeasurement:
-    stall = longest_stall(measurement.series, compression=plan.time.compression)
-    if stall is None or not is_noted(stall, plan.job):
-        return measurement
-    noted = (*measurement.conditions, f"nothing flowed {stall}")
-    return dataclasses.replace(measurement, conditions=noted)
