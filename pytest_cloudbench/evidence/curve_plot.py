@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pytest_cloudbench.evidence.plots.ceiling_lines import CeilingLine, ceiling_lines, told_below
-from pytest_cloudbench.evidence.plots.picture import Picture, drawing
+from pytest_cloudbench.evidence.plots.drawing import WIDTH_IN
+from pytest_cloudbench.evidence.plots.picture import Picture, check_can_draw
 from pytest_cloudbench.evidence.plots.rate_scale import IOPS, MIB_PER_S, RateScale, scale_of
-from pytest_cloudbench.evidence.plots.sheet import COLOURS, GREY, LIMIT, QUIET, STYLES, Sheet
+from pytest_cloudbench.evidence.plots.sheet import COLOURS, GREY, LIMIT, QUIET, STYLES, Panel, Sheet
 from pytest_cloudbench.verdicts.wording import duration
 
 MOST_CURVES = 6
@@ -19,7 +20,15 @@ MOST_CURVES = 6
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
 _HEIGHT_IN = 3.7
+_LEFT_IN, _RIGHT_IN = 0.78, 2.75
+_ACROSS_IN = WIDTH_IN - _LEFT_IN - _RIGHT_IN
 _LABEL_IN = 0.17
+_CHARACTER_IN = 0.072
+"""As wide as the letters of a ceiling's name are on average, and some to spare."""
+_FEWEST_COLUMNS = 16
+_LEFT_FROM = 0.45
+"""A ceiling further to the right than this share of the picture has its name on its left."""
+_NAME_COLUMNS, _SAID_COLUMNS = 26, 30
 _MS = 1000.0
 
 
@@ -47,15 +56,14 @@ def curves_picture(curves: Sequence[Any], *, labels: Sequence[str] = (), title: 
     if labels and len(labels) != len(curves):
         raise ValueError(f"{len(curves)} curves and {len(labels)} labels: give one label for each")
     names = list(labels) or [curve.mix.name for curve in curves]
-    with drawing():
-        return _drawn(curves, names, title)
+    check_can_draw()
+    return _drawn(curves, names, title)
 
 
 def _drawn(curves: Sequence[Any], names: Sequence[str], title: str) -> Picture:
     scale = _scale(curves)
-    sheet = Sheet([_HEIGHT_IN], right_in=2.75)
+    sheet = Sheet([_HEIGHT_IN], left_in=_LEFT_IN, right_in=_RIGHT_IN)
     panel = sheet.panels[0]
-    axes: Any = panel.axes
     targets = list(dict.fromkeys(curve.target for curve in curves))
     head = title or f"latency over load: {', '.join(dict.fromkeys(names))}"
     knees = list(dict.fromkeys(curve.knee.method for curve in curves if curve.knee is not None))
@@ -65,31 +73,28 @@ def _drawn(curves: Sequence[Any], names: Sequence[str], title: str) -> Picture:
     highest = max(scale.of(_rate(run, scale)) for curve in curves for run in _runs(curve))
     walls, beyond = _walls(curves, names, scale, highest)
     right = max([highest, *(wall.value for wall in walls)]) * 1.06
+    named = [_wall_name(wall, scale, right) for wall in walls]
     alone = len(curves) == 1
     latencies = [run.latency.mean_s * _MS for curve in curves for run in _runs(curve)]
-    axes.set_yscale("log")
-    axes.set_xlim(0, right)
+    panel.across(0, right)
     shown = latencies + (
         [run.latency.p99_s * _MS for run in _runs(curves[0]) if run.latency.p99_s] if alone else []
     )
     bottom = min(latencies) / 2.2
     # As much room above all marks as the names of the ceilings take.
-    taken = min(0.5, (len(walls) * _LABEL_IN + 0.2) / _HEIGHT_IN)
-    axes.set_ylim(bottom, max(shown) * (max(shown) / bottom) ** (taken / (1 - taken)))
-    axes.grid(axis="y", which="major")
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
-    axes.yaxis.set_minor_formatter(lambda *_: "")
+    rows = sum(len(name.lines) for name in named)
+    taken = min(0.5, (rows * _LABEL_IN + 0.2) / _HEIGHT_IN)
+    top = max(shown) * (max(shown) / bottom) ** (taken / (1 - taken))
+    panel.upwards(bottom, top, logarithmic=True)
     panel.unit("mean latency, ms (logarithmic)")
-    axes.annotate(
-        scale.unit, (1, 0), xycoords="axes fraction", xytext=(0, -23), textcoords="offset points", ha="right",
-        va="top", color=QUIET,
-    )  # fmt: skip
-    for number, wall in enumerate(walls):
-        _wall(axes, wall, scale, right, row=number)
+    panel.below(scale.unit)
+    row = 0
+    for wall, name in zip(walls, named, strict=True):
+        _wall(panel, wall, name, row=row)
+        row += len(name.lines)
     for number, curve in enumerate(curves):
-        _curve(axes, curve, scale, number, alone=alone)
-    _named(axes, curves, names, scale)
+        _curve(panel, curve, scale, number, alone=alone)
+    _named(panel, curves, names, scale)
     sheet.note(told_below(beyond, scale))
     return sheet.picture(head)
 
@@ -138,88 +143,94 @@ def _walls(
     return sorted(told, key=lambda line: line.value), sorted(beyond, key=lambda line: line.value)
 
 
-def _wall(axes: Any, wall: CeilingLine, scale: RateScale, right: float, *, row: int) -> None:
-    """A vertical line with its name at the top, each on a row of its own so that close ones stay readable."""
-    colour, style = (LIMIT, (0, (6, 3))) if wall.promised else (GREY, (0, (1, 2)))
-    axes.axvline(wall.value, color=colour, linewidth=1.1, linestyle=style, zorder=1.5)
+@dataclass(frozen=True)
+class _WallName:
+    """A ceiling's name as it is written beside its line, broken so that it stays within the picture."""
+
+    lines: tuple[str, ...]
+    to_the_left: bool
+
+
+def _wall_name(wall: CeilingLine, scale: RateScale, right: float) -> _WallName:
     remark = f" ({wall.remark})" if wall.remark else ""
-    to_the_left = wall.value > right * 0.45
-    axes.annotate(
-        f"{' and '.join(wall.names)}, {scale.text(wall.value)}{remark}",
-        (wall.value, 1 - (row * _LABEL_IN + 0.03) / _HEIGHT_IN),
-        xycoords=("data", "axes fraction"),
-        xytext=(-4 if to_the_left else 4, 0),
-        textcoords="offset points",
-        ha="right" if to_the_left else "left",
-        va="top",
-        fontsize=9,
-        color=colour,
-        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.88, "pad": 1.0},
+    text = f"{' and '.join(wall.names)}, {scale.text(wall.value)}{remark}"
+    share = wall.value / right
+    to_the_left = share > _LEFT_FROM
+    columns = int((share if to_the_left else 1 - share) * _ACROSS_IN / _CHARACTER_IN)
+    return _WallName(
+        tuple(textwrap.wrap(text, max(columns, _FEWEST_COLUMNS), break_on_hyphens=False)), to_the_left
     )
 
 
-def _curve(axes: Any, curve: Any, scale: RateScale, number: int, *, alone: bool) -> None:
+def _wall(panel: Panel, wall: CeilingLine, name: _WallName, *, row: int) -> None:
+    """A vertical line with its name at the top, each on rows of its own so that close ones stay readable."""
+    colour, style = (LIMIT, (6, 3)) if wall.promised else (GREY, (1, 2))
+    panel.upright(wall.value, colour, style=style, width=1.1, z=1.5)
+    panel.drawing.text(
+        panel.spot(panel.x.share(wall.value), 1 - (row * _LABEL_IN + 0.03) / _HEIGHT_IN),
+        "\n".join(name.lines),
+        size_pt=9,
+        colour=colour,
+        align="right" if name.to_the_left else "left",
+        vertical="top",
+        shift_pt=(-4 if name.to_the_left else 4, 0),
+        backed=True,
+    )
+
+
+def _curve(panel: Panel, curve: Any, scale: RateScale, number: int, *, alone: bool) -> None:
     colour, style, marker = COLOURS[number], STYLES[number], MARKERS[number]
     steps = [run for run in _runs(curve) if run is not curve.maximum]
     across = [scale.of(_rate(run, scale)) for run in steps]
     means = [run.latency.mean_s * _MS for run in steps]
-    axes.plot(
-        across, means, color=colour, linestyle=style, marker=marker, markersize=5, linewidth=1.6, zorder=3
-    )
+    mark = panel.drawing.mark
+    panel.line(across, means, colour, style=style)
+    for each in zip(across, means, strict=True):
+        mark(panel.point(*each), colour, shape=marker, size_pt=5, z=3)
     if curve.maximum.latency is not None:
-        peak = [scale.of(_rate(curve.maximum, scale))], [curve.maximum.latency.mean_s * _MS]
-        axes.plot(*peak, marker=marker, markersize=9, markerfacecolor="white", color=colour, zorder=3.5)
+        peak = panel.point(scale.of(_rate(curve.maximum, scale)), curve.maximum.latency.mean_s * _MS)
+        mark(peak, colour, shape=marker, size_pt=9, fill="white")
     if curve.knee is not None:
-        knee = [_knee_at(curve, scale)], [curve.knee.latency_s * _MS]
-        ring = {"marker": "o", "markersize": 15, "markerfacecolor": "none", "markeredgewidth": 1.3}
-        axes.plot(*knee, color=colour, zorder=3.6, **ring)
+        knee = panel.point(_knee_at(curve, scale), curve.knee.latency_s * _MS)
+        mark(knee, colour, size_pt=15, hollow=True, width_pt=1.3, z=3.6)
     p99 = [run.latency.p99_s for run in steps]
     if alone and steps and None not in p99:
         above = [each * _MS for each in p99]
-        axes.plot(across, above, color=QUIET, linestyle=(0, (1, 1.5)), linewidth=1.2, zorder=2.5)
-        axes.annotate(
-            "p99", (across[0], above[0]), xytext=(0, 5), textcoords="offset points", fontsize=9, color=QUIET
-        )
+        panel.line(across, above, QUIET, style=(1, 1.5), width=1.2, z=2.5)
+        first = panel.point(across[0], above[0])
+        panel.drawing.text(first, "p99", size_pt=9, colour=QUIET, shift_pt=(0, 5))
 
 
-def _named(axes: Any, curves: Sequence[Any], names: Sequence[str], scale: RateScale) -> None:
+def _named(panel: Panel, curves: Sequence[Any], names: Sequence[str], scale: RateScale) -> None:
     """Beside the picture, each curve's line and mark, its name, its peak and its knee."""
     line = _LABEL_IN / _HEIGHT_IN
     top = 1.0
     for number, (curve, name) in enumerate(zip(curves, names, strict=True)):
         colour = COLOURS[number]
-        axes.plot(
-            [1.03, 1.075],
-            [top - line / 2] * 2,
-            transform=axes.transAxes,
-            clip_on=False,
-            color=colour,
-            linestyle=STYLES[number],
-            marker=MARKERS[number],
-            markersize=5,
-            linewidth=1.6,
-        )
+        ends = [panel.spot(1.03, top - line / 2), panel.spot(1.075, top - line / 2)]
+        panel.drawing.line(ends, colour, width_pt=1.6, dashes=STYLES[number])
+        for end in ends:
+            panel.drawing.mark(end, colour, shape=MARKERS[number], size_pt=5)
         latency = curve.maximum.latency
-        lines = textwrap.wrap(name, 26)
+        lines = textwrap.wrap(name, _NAME_COLUMNS)
         at = f", {duration(latency.mean_s)}" if latency is not None else ""
-        said = [f"maximum {scale.text(scale.of(_rate(curve.maximum, scale)))}{at}"]
+        said = _broken(f"maximum {scale.text(scale.of(_rate(curve.maximum, scale)))}{at}")
         if curve.knee is not None:
-            said.append(f"knee {scale.text(_knee_at(curve, scale))}, {duration(curve.knee.latency_s)}")
+            said += _broken(f"knee {scale.text(_knee_at(curve, scale))}, {duration(curve.knee.latency_s)}")
         for words, bold in ((lines, True), (said, False)):
             for text in words:
-                axes.text(
-                    1.09,
-                    top - line / 2,
-                    text,
-                    transform=axes.transAxes,
-                    ha="left",
-                    va="center",
-                    fontsize=9,
-                    color=colour,
-                    fontweight="bold" if bold else "normal",
-                )
+                place = panel.spot(1.09, top - line / 2)
+                panel.drawing.text(place, text, size_pt=9, colour=colour, bold=bold, vertical="center")
                 top -= line
         top -= line * 0.6
+
+
+def _broken(said: str) -> list[str]:
+    """As one line where that fits beside the picture, else with the time below."""
+    if len(said) <= _SAID_COLUMNS:
+        return [said]
+    rate, _, at = said.rpartition(", ")
+    return [rate, f"at {at}"]
 
 
 def _knee_at(curve: Any, scale: RateScale) -> float:

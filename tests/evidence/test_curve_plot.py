@@ -65,7 +65,9 @@ def test_several_curves_say_which_ceiling_is_whose():
     boot = curve_of(41_000, mix="vdi-boot", outstanding=480, **ON_30)
     said = texts(curves_picture([reads, boot]).svg)
     assert {"4k-random-read", "vdi-boot"} <= set(said)
-    assert "i3.metal EBS throughput, 41,457 IOPS (vdi-boot)" in said
+    assert "i3.metal EBS throughput, 41,457 IOPS (vdi-boot)" in " ".join(said), (
+        "broken where it would not fit"
+    )
     assert "i3.metal EBS IOPS, 64,000 IOPS" in said, "the same for both"
     assert "p99" not in said, "the tails of several would not be told apart"
 

@@ -2,6 +2,7 @@
 
 import builtins
 import dataclasses
+import math
 import re
 import struct
 import xml.etree.ElementTree as ElementTree
@@ -20,8 +21,10 @@ from pytest_cloudbench.evidence.plots.rate_scale import latency_text
 pytest.importorskip("matplotlib")
 
 from pytest_cloudbench.evidence.plots.comparison import plot_comparison
+from pytest_cloudbench.evidence.plots.drawing import broken
 from pytest_cloudbench.evidence.plots.measurement_pictures import plot_measurement
 from pytest_cloudbench.evidence.plots.picture import PlotsMissing
+from pytest_cloudbench.evidence.plots.sheet import Sheet
 
 
 def texts(picture):
@@ -264,3 +267,17 @@ def test_a_lone_label_stays_where_it_is_wanted(wanted):
 )
 def test_latencies_as_people_say_them(seconds, text):
     assert latency_text(seconds) == text
+
+
+def test_labels_are_broken_between_words_where_they_would_not_fit():
+    assert broken("one two three", 10.0) == ["one two three"]
+    assert broken("one two three", 0.01) == ["one", "two", "three"]
+    assert broken("", 1.0) == []
+
+
+def test_a_gap_in_a_series_is_a_gap_in_its_line():
+    sheet = Sheet([2.0])
+    sheet.panels[0].across(0, 5)
+    sheet.panels[0].line([0, 1, 2, 3, 4, 5], [0.1, 0.2, math.nan, 0.4, 0.5, 0.6], "#123456")
+    svg = sheet.picture("gap").svg.decode()
+    assert svg.count("stroke: #123456") == 2

@@ -12,6 +12,8 @@ from pytest_cloudbench.promises.envelope import TIE, Envelope
 ROOM_ABOVE = 1.6
 """A ceiling up to so many times the highest of what must be seen is drawn; the others are told below."""
 
+_NOTE_COLUMNS = 135
+"""Letters that fit on a note's line."""
 _NOT_MERGED = "not merged"
 
 
@@ -62,6 +64,10 @@ def told_below(lines: Sequence[CeilingLine], scale: RateScale) -> str:
     """Ceilings that are not drawn, in a sentence; "" where there are none."""
     if not lines:
         return ""
-    words = [f"{' and '.join(line.names)} {scale.text(line.value)}" for line in lines[:3]]
-    more = f" and {len(lines) - 3} more" if len(lines) > 3 else ""
-    return f"Higher than shown: {'; '.join(words)}{more}"
+    for told in range(min(3, len(lines)), 0, -1):
+        words = [f"{' and '.join(line.names)} {scale.text(line.value)}" for line in lines[:told]]
+        more = f" and {len(lines) - told} more" if len(lines) > told else ""
+        sentence = f"Higher than shown: {'; '.join(words)}{more}"
+        if len(sentence) <= _NOTE_COLUMNS:
+            break
+    return sentence

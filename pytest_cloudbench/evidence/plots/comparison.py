@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from pytest_cloudbench.evidence.plots.picture import WIDTH_IN, Picture, drawing
+from pytest_cloudbench.evidence.plots.picture import Picture, check_can_draw
 from pytest_cloudbench.evidence.plots.rate_over_time import PANEL_IN, draw_series
 from pytest_cloudbench.evidence.plots.rate_scale import (
     MIB_PER_S,
@@ -26,6 +26,7 @@ MOST_LINES = 6
 
 _BAR_IN = 0.33
 _MANY_BARS = 60
+_BAR = "#b9cde0"
 
 
 def plot_comparison(
@@ -43,16 +44,16 @@ def plot_comparison(
     kinds = {_kind(each) for each in measurements}
     if len(kinds) > 1:
         raise ValueError(f"measurements of {' and '.join(sorted(kinds))} cannot be compared in one picture")
-    with drawing():
-        if over_time is None:
-            over_time = (
-                len(measurements) <= MOST_LINES
-                and all(_has_series(each) for each in measurements)
-                and (kinds == {"files"} or any(_falls(each) for each in measurements))
-            )
-        if over_time and (picture := lines_over_time(measurements, labels, title)) is not None:
-            return picture
-        return bars(measurements, labels, title)
+    check_can_draw()
+    if over_time is None:
+        over_time = (
+            len(measurements) <= MOST_LINES
+            and all(_has_series(each) for each in measurements)
+            and (kinds == {"files"} or any(_falls(each) for each in measurements))
+        )
+    if over_time and (picture := lines_over_time(measurements, labels, title)) is not None:
+        return picture
+    return bars(measurements, labels, title)
 
 
 def lines_over_time(measurements: Sequence[Any], labels: Sequence[str], title: str) -> Picture | None:
@@ -74,15 +75,13 @@ def lines_over_time(measurements: Sequence[Any], labels: Sequence[str], title: s
     sheet = Sheet([PANEL_IN], right_in=2.5)
     panel = sheet.panels[0]
     sheet.title(title, f"{'files per second' if files else scale.noun} over time, {len(lines)} runs")
-    panel.axes.set_ylim(0, max(value for _, values in lines for value in values) * 1.1 or 1)
-    panel.axes.set_xlim(0, end_s * per_s)
-    panel.axes.grid(axis="y")
-    panel.axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+    panel.upwards(0, max(value for _, values in lines for value in values) * 1.1 or 1)
+    panel.across(0, end_s * per_s)
     panel.unit(scale.unit)
     for number, ((seconds, values), each, label) in enumerate(zip(lines, measurements, labels, strict=True)):
         colour, style = COLOURS[number % len(COLOURS)], STYLES[number % len(STYLES)]
         draw_series(panel, seconds, values, seconds[1] - seconds[0], per_s, colour=colour, style=style)
-        panel.axes.plot([seconds[-1] * per_s], [values[-1]], marker="o", markersize=4, color=colour)
+        panel.drawing.mark(panel.point(seconds[-1] * per_s, values[-1]), colour)
         panel.label(values[-1], label, _result(each, scale), colour=colour, bold=True)
     sheet.time_axis(unit, max(getattr(each, "time_compression", 1.0) for each in measurements))
     return sheet.picture(title)
@@ -100,72 +99,39 @@ def bars(measurements: Sequence[Any], labels: Sequence[str], title: str) -> Pict
     count = len(values)
     bar_in = _BAR_IN if count <= _MANY_BARS else 12 / count
     sheet = Sheet([max(0.7, count * bar_in)], left_in=left, right_in=1.5 if any(latencies) else 0.6)
-    axes = sheet.panels[0].axes
+    panel = sheet.panels[0]
     highest = max([*values, *(limit for limit in limits if limit is not None)])
     bound = any(limit is not None for limit in limits)
     sheet.title(
         title,
         f"{scale.noun}, mean over each run" + ("; the mark is the lowest promised ceiling" if bound else ""),
     )
-    places = range(count)
-    axes.barh(places, values, height=0.62, color="#b9cde0", edgecolor=SERIES, linewidth=0.9, zorder=2)
-    axes.set_yticks(places, names)
-    axes.tick_params(axis="y", length=0)
-    axes.invert_yaxis()
-    axes.set_xlim(0, highest * 1.16 or 1)
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
-    axes.grid(axis="x")
-    for place, value, limit in zip(places, values, limits, strict=True):
+    panel.across(0, highest * 1.16 or 1)
+    panel.upwards(0, count)
+    panel.grid = "x"
+    middles = [count - place - 0.5 for place in range(count)]
+    panel.rows = list(zip(middles, names, strict=True))
+    for middle, value, limit in zip(middles, values, limits, strict=True):
+        low, high = panel.point(0, middle - 0.31), panel.point(value, middle + 0.31)
+        panel.drawing.area(low, (high[0] - low[0], high[1] - low[1]), _BAR, edge=SERIES)
         at = value
         if limit is not None and limit <= highest:
-            axes.plot(
-                [limit, limit],
-                [place - 0.42, place + 0.42],
-                color=LIMIT,
-                linewidth=2.2,
-                zorder=4,
-                solid_capstyle="butt",
-            )
+            ends = [panel.point(limit, middle - 0.42), panel.point(limit, middle + 0.42)]
+            panel.drawing.line(ends, LIMIT, width_pt=2.2, z=4, snap=True)
             at = max(value, limit) if limit < value + 0.14 * highest else value
-        axes.annotate(
-            scale.number(value),
-            (at, place),
-            xytext=(5, 0),
-            textcoords="offset points",
-            va="center",
-            fontweight="bold",
-            fontsize=9.5,
-            zorder=5,
+        panel.drawing.text(
+            panel.point(at, middle), scale.number(value), bold=True, vertical="center", shift_pt=(5, 0)
         )
-    axes.annotate(
-        scale.unit,
-        (1, 0),
-        xycoords="axes fraction",
-        xytext=(0, -23),
-        textcoords="offset points",
-        ha="right",
-        va="top",
-        color=QUIET,
-    )
+    panel.below(scale.unit)
     if any(latencies):
-        _column(axes, "mean latency", [latency_text(each.mean_s) if each else "-" for each in latencies])
+        right = panel.box[0] + panel.box[2] + 1.3
+        head = right, panel.spot(0, 1)[1]
+        panel.drawing.text(head, "mean latency", colour=QUIET, align="right", shift_pt=(0, 3))
+        for middle, each in zip(middles, latencies, strict=True):
+            said = latency_text(each.mean_s) if each else "-"
+            place = right, panel.point(0, middle)[1]
+            panel.drawing.text(place, said, align="right", vertical="center")
     return sheet.picture(title)
-
-
-def _column(axes: Any, head: str, cells: Sequence[str]) -> None:
-    """A column of figures to the right of the bars."""
-    right = 1.0 + 1.2 / (WIDTH_IN - 3.0)
-    axes.annotate(
-        head,
-        (right, 1.0),
-        xycoords="axes fraction",
-        xytext=(0, 3),
-        textcoords="offset points",
-        ha="right",
-        color=QUIET,
-    )
-    for place, cell in enumerate(cells):
-        axes.annotate(cell, (right, place), xycoords=("axes fraction", "data"), ha="right", va="center")
 
 
 FILES_SCALE = RateScale("files/s", 1.0, MIB_PER_S.like)

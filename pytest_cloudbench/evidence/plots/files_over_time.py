@@ -31,9 +31,8 @@ def files_over_time(creation: Any) -> Picture | None:
     )
     top = sheet.panels[0]
     rates = list(series.files_per_second)
-    top.axes.set_ylim(0, max(rates) * 1.12 or 1)
-    top.axes.grid(axis="y")
-    top.axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+    top.upwards(0, max(rates) * 1.12 or 1)
+    top.across(0, end_s * per_s)
     top.unit("files/s, page cache included")
     draw_series(top, series.seconds, rates, series.seconds[0], per_s)
     top.label(
@@ -57,9 +56,9 @@ def files_over_time(creation: Any) -> Picture | None:
             per_s=per_s,
             name=f"written to the device{mean}",
             falls=False,
+            whole_s=(0, end_s),
         )
         sheet.note(told_below(beyond, MIB_PER_S))
-    top.axes.set_xlim(0, end_s * per_s)
     if end_s - creation.written_s > 0.03 * end_s:
         top.moment(
             creation.written_s * per_s, f"last file written\nafter {figure(creation.written_s)} s", height=0.5

@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from pytest_cloudbench.evidence.plots.fio_histogram import Distribution, distributions
-from pytest_cloudbench.evidence.plots.latency_over_time import LOG_FROM, logarithmic
+from pytest_cloudbench.evidence.plots.latency_over_time import LOG_FROM
 from pytest_cloudbench.evidence.plots.picture import Picture
 from pytest_cloudbench.evidence.plots.rate_scale import latency_scale, latency_text
-from pytest_cloudbench.evidence.plots.sheet import COLOURS, QUIET, STYLES, Sheet
+from pytest_cloudbench.evidence.plots.sheet import COLOURS, STYLES, Panel, Sheet
 
 PANEL_IN = 2.6
 _TICKS = (0.0, 50.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999, 99.9999)
@@ -25,7 +25,6 @@ def latency_distribution(measurement: Any) -> Picture | None:
         return None
     sheet = Sheet([PANEL_IN], right_in=1.5)
     panel = sheet.panels[0]
-    axes = panel.axes
     total = sum(each.total for each in found.values())
     longest = max(each.seconds[-1] for each in found.values())
     sheet.title(
@@ -37,66 +36,51 @@ def latency_distribution(measurement: Any) -> Picture | None:
     )
     lowest = min(each.percentile_s(1.0) for each in found.values())
     if longest > LOG_FROM * lowest:
-        logarithmic(axes, lowest * factor * 0.6, longest * factor * 1.6)
+        panel.upwards(lowest * factor * 0.6, longest * factor * 1.6, logarithmic=True)
     else:
-        axes.set_ylim(0, longest * factor * 1.15)
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+        panel.upwards(0, longest * factor * 1.15)
     right = min(_nines(1 - 1 / total), _nines(_TICKS[-1] / 100))
     ticks = [tick for tick in _TICKS if _nines(tick / 100) <= right]
-    axes.set_xlim(0, right)
-    axes.set_xticks([_nines(tick / 100) for tick in ticks], [f"{tick:g} %" for tick in ticks])
-    axes.grid()
+    panel.across(0, right)
+    panel.ticks = [(_nines(tick / 100), f"{tick:g} %") for tick in ticks]
+    panel.grid = "xy"
     panel.unit(f"latency, {unit}")
     slowest = max(found.values(), key=lambda each: each.percentile_s(50.0))
     for number, (way, each) in enumerate(found.items()):
         colour = COLOURS[number]
         shares = [min(_nines(share), right) for share in each.shares]
         values = [value * factor for value in each.seconds]
-        axes.plot(
-            [0.0, *shares],
-            [values[0], *values],
-            color=colour,
-            linestyle=STYLES[number],
-            linewidth=1.5,
-            drawstyle="steps-pre",
-        )
+        panel.line([0.0, *shares], [values[0], *values], colour, style=STYLES[number], width=1.5, steps=True)
         panel.label(
             values[-1],
             f"{way}s" if len(found) > 1 else "longest",
             latency_text(each.seconds[-1]),
             colour=colour,
         )
-        _mark(axes, each, factor, colour, right, above=each is slowest and len(found) > 1)
-    axes.annotate(
-        "share of the I/Os that took no longer",
-        (1, 0),
-        xycoords="axes fraction",
-        xytext=(0, -23),
-        textcoords="offset points",
-        ha="right",
-        va="top",
-        color=QUIET,
-    )
+        _mark(panel, each, factor, colour, right, above=each is slowest and len(found) > 1)
+    panel.below("share of the I/Os that took no longer")
     return sheet.picture("latency distribution")
 
 
-def _mark(axes: Any, found: Distribution, factor: float, colour: str, right: float, *, above: bool) -> None:
+def _mark(
+    panel: Panel, found: Distribution, factor: float, colour: str, right: float, *, above: bool
+) -> None:
     for percent in _MARKED:
         at = _nines(percent / 100)
         if at > right * 0.97:
             continue
         value_s = found.percentile_s(percent)
-        axes.plot([at], [value_s * factor], marker="o", markersize=4, color=colour)
-        axes.annotate(
+        place = panel.point(at, value_s * factor)
+        panel.drawing.mark(place, colour)
+        panel.drawing.text(
+            place,
             f"p{percent:g} {latency_text(value_s)}" if percent != 50 else f"median {latency_text(value_s)}",
-            (at, value_s * factor),
-            xytext=(-4 if percent > 50 else 4, 7) if above else (5, -5),
-            textcoords="offset points",
-            ha=("right" if percent > 50 else "center") if above else "left",
-            va="bottom" if above else "top",
-            fontsize=9,
-            color=colour,
-            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.8},
+            size_pt=9,
+            colour=colour,
+            align=("right" if percent > 50 else "middle") if above else "left",
+            vertical="bottom" if above else "top",
+            shift_pt=(-4 if percent > 50 else 4, 7) if above else (5, -5),
+            backed=True,
         )
 
 

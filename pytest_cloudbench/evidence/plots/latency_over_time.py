@@ -11,6 +11,8 @@ from pytest_cloudbench.evidence.plots.rate_scale import latency_scale, latency_t
 from pytest_cloudbench.evidence.plots.sheet import COLOURS, STYLES, Sheet
 
 PANEL_IN = 2.3
+FEW = 30
+"""Up to so many samples each has a mark."""
 LOG_FROM = 15
 """From this ratio of the largest to the smallest on, the axis is logarithmic."""
 
@@ -42,42 +44,23 @@ def latency_over_time(measurement: Any) -> Picture | None:
         f"{measurement.workload} on {measurement.target}",
         ", ".join([*means, "of one I/O, over the whole run"]),
     )
-    axes = panel.axes
     if max(known) > LOG_FROM * min(known):
-        logarithmic(axes, min(known) * factor * 0.8, max(known) * factor * 1.25)
+        panel.upwards(min(known) * factor * 0.8, max(known) * factor * 1.25, logarithmic=True)
     else:
-        axes.set_ylim(0, max(known) * factor * 1.1)
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
-    axes.set_xlim(0, series.seconds[-1] * per_s)
-    axes.set_axisbelow(True)
-    axes.grid(axis="y")
+        panel.upwards(0, max(known) * factor * 1.1)
+    panel.across(0, series.seconds[-1] * per_s)
     panel.unit(f"latency, {unit}, by the second")
     for number, (name, values) in enumerate(drawn.items()):
         colour = COLOURS[number % len(COLOURS)]
-        axes.plot(
-            [at * per_s for at in series.seconds],
-            [value * factor for value in values],
-            color=colour,
-            linestyle=STYLES[number % len(STYLES)],
-            linewidth=1.3,
-            marker="o" if len(values) <= 30 else None,
-            markersize=2.5,
-        )
+        times, scaled = [at * per_s for at in series.seconds], [value * factor for value in values]
+        panel.line(times, scaled, colour, style=STYLES[number % len(STYLES)], width=1.3)
+        if len(values) <= FEW:
+            for at, value in zip(times, scaled, strict=True):
+                if math.isfinite(value):
+                    panel.drawing.mark(panel.point(at, value), colour, size_pt=2.5)
         panel.label(_last(values) * factor, _NAMES.get(name, name), colour=colour, bold=name == "mean")
     sheet.time_axis(time_unit, getattr(measurement, "time_compression", 1.0))
     return sheet.picture("latency over time")
-
-
-def logarithmic(axes: Any, low: float, high: float) -> None:
-    """A logarithmic vertical axis with a figure at 1, 2 and 5 of each power of ten, fewer over many of them."""
-    from matplotlib.ticker import LogLocator, NullLocator
-
-    axes.set_yscale("log")
-    axes.set_ylim(low, high)
-    steps = (1.0, 2.0, 5.0) if high < 200 * low else (1.0, 3.0) if high < 5_000 * low else (1.0,)
-    axes.yaxis.set_major_locator(LogLocator(subs=steps))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
 
 
 def _last(values: Sequence[float]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_cloudbench.evidence.plots.picture import Picture, drawing
+from pytest_cloudbench.evidence.plots.picture import Picture, check_can_draw
 from pytest_cloudbench.verdicts.network.observation import is_network
 
 
@@ -13,8 +13,8 @@ def plot_measurement(measurement: Any) -> list[Picture]:
 
     Raises PlotsMissing where matplotlib is not installed.
     """
-    with drawing():
-        return [picture for draw in _drawings(measurement) if (picture := draw(measurement)) is not None]
+    check_can_draw()
+    return [picture for draw in _drawings(measurement) if (picture := draw(measurement)) is not None]
 
 
 def _drawings(measurement: Any) -> list[Any]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pytest_cloudbench.evidence.plots.ceiling_lines import CeilingLine, ceiling_lines, told_below
+from pytest_cloudbench.evidence.plots.drawing import Dashes
 from pytest_cloudbench.evidence.plots.picture import Picture
 from pytest_cloudbench.evidence.plots.rate_scale import RateScale, scale_of, time_scale
 from pytest_cloudbench.evidence.plots.sheet import COLOURS, GREY, LIMIT, SERIES, STYLES, Panel, Sheet
@@ -50,17 +51,18 @@ def draw_rates(
     per_s: float,
     name: str,
     falls: bool = True,
+    whole_s: tuple[float, float] | None = None,
 ) -> list[CeilingLine]:
-    """Draw a series with its ceilings and falls on a panel; return the ceilings that lie too high for it."""
+    """Draw a series with its ceilings and falls on a panel; return the ceilings that lie too high for it.
+
+    whole_s: from when to when the time axis goes, in place of the series' own time.
+    """
     values = [value * scale.factor for value in line.values]
     shown, beyond = ceiling_lines(envelope, scale, max(values))
     top = max([max(values), *(each.value for each in shown)])
-    axes = panel.axes
-    axes.set_ylim(0, top * 1.12 or 1)
-    axes.set_xlim((line.seconds[0] - line.interval_s) * per_s, line.seconds[-1] * per_s)
-    axes.grid(axis="y")
-    axes.set_axisbelow(True)
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+    begin_s, end_s = whole_s or (line.seconds[0] - line.interval_s, line.seconds[-1])
+    panel.upwards(0, top * 1.12 or 1)
+    panel.across(begin_s * per_s, end_s * per_s)
     panel.unit(scale.unit)
     draw_series(panel, line.seconds, values, line.interval_s, per_s)
     tail = values[-max(1, len(values) // 20) :]
@@ -80,31 +82,24 @@ def draw_series(
     per_s: float,
     *,
     colour: str = SERIES,
-    style: Any = "-",
+    style: Dashes = (),
     width: float = 1.6,
 ) -> None:
     """Draw samples, each a mean over the interval that ends at its second: as steps while those can be seen."""
     begin = seconds[0] - interval_s
     times = [begin * per_s, *(each * per_s for each in seconds)]
-    how = "steps-pre" if len(values) <= _STEPS_UP_TO else "default"
-    panel.axes.plot(
-        times,
-        [values[0], *values],
-        color=colour,
-        linestyle=style,
-        linewidth=width if len(values) <= _STEPS_UP_TO else width * 0.75,
-        drawstyle=how,
-        zorder=3,
-        solid_joinstyle="round",
+    few = len(values) <= _STEPS_UP_TO
+    panel.line(
+        times, [values[0], *values], colour, style=style, width=width if few else width * 0.75, steps=few
     )
 
 
 def _draw_ceiling(panel: Panel, line: CeilingLine, scale: RateScale) -> None:
     lines = [*line.names, scale.text(line.value) + (f" ({line.remark})" if line.remark else "")]
     if not line.promised:
-        panel.limit(line.value, *lines, style=(0, (1, 2)), colour=GREY)
+        panel.limit(line.value, *lines, style=(1, 2), colour=GREY)
     elif line.remark:
-        panel.limit(line.value, *lines, style=(0, (5, 2, 1, 2)), colour=LIMIT)
+        panel.limit(line.value, *lines, style=(5, 2, 1, 2), colour=LIMIT)
     else:
         panel.limit(line.value, *lines)
 
@@ -130,7 +125,7 @@ def _draw_directions(panel: Panel, measurement: Any, scale: RateScale, line: Tim
     for (name, each), colour, style in zip(both, COLOURS[2:], STYLES[1:], strict=False):
         rates = each.iops if scale.noun == "IOPS" else each.throughput
         values = [scale.of(rate) for rate in rates][: len(line.seconds)]
-        if len(values) != len(line.seconds) or not all(math.isfinite(value) for value in values):
+        if len(values) != len(line.seconds) or not all(map(math.isfinite, values)):
             continue
         draw_series(
             panel, line.seconds, values, line.interval_s, per_s, colour=colour, style=style, width=1.2
