@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_cloudbench.promises.ceilings import Ceiling
+from pytest_cloudbench.promises.ceilings import GIVEN, Ceiling
 from pytest_cloudbench.promises.envelope import Envelope, Level
 from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput
 from pytest_cloudbench.verdicts.attribution import (
@@ -27,6 +27,7 @@ from pytest_cloudbench.verdicts.attribution import (
     seconds_of,
     why_short,
 )
+from pytest_cloudbench.verdicts.burst_part import part_for, remaining_at
 from pytest_cloudbench.verdicts.details import details_of, not_measured
 from pytest_cloudbench.verdicts.little import inconsistent
 from pytest_cloudbench.verdicts.network.capped_by import network_capped_by
@@ -88,8 +89,9 @@ def capped_by(
     """Judge whether ``ceiling`` is what held a run back.
 
     ``ceiling`` is one of the instance's, a volume's or the envelope's, or a plain figure with its unit
-    ("2,375 MB/s"), which stands for every promised ceiling of that figure. Held when the rate lies
-    within ``within`` of it on either side and nothing else can be the cause.
+    ("2,375 MB/s"), which stands for every promised ceiling of that figure, or for what remains of one that
+    bursts. Held when the rate lies within ``within`` of it on either side and nothing else can be the cause.
+    A run whose rate fell because credits were spent is judged before the fall, for what remains after it.
 
     A run over a network is judged by `network_capped_by`.
 
@@ -107,10 +109,17 @@ def _storage_capped_by(
     target = as_rate_or_ceiling(ceiling, "capped_by")
     envelope = obs.envelope or Envelope((), obs.block_size, obs.sequential)
     ceilings = as_ceilings(target, envelope)
+    spent = remaining_at(ceilings[0].limit, envelope) if ceilings[0].scope == GIVEN else ()
+    ceilings = spent or ceilings
+    part = part_for(obs, ceilings, spent=bool(spent))
+    obs, whole = part.obs, obs
     claim = _claim(obs, envelope, ceilings, tolerated)
     highest = max((level.like(claim.asked) for level in envelope.levels_of(ceilings[0])), key=plain)
     promise = f"capped by {claim.label}, {ceilings[0].limit}, within {tolerance(tolerated)}"
-    details = details_of(obs, within=tolerated, asked=claim.asked, measured=claim.measured)
+    details = {
+        **details_of(whole, within=tolerated, asked=claim.asked, measured=claim.measured),
+        **part.details,
+    }
 
     def verdict(
         outcome: Outcome, text: str, bound_by: Sequence[Ceiling] = (), machine: bool = False
@@ -119,11 +128,11 @@ def _storage_capped_by(
         found = tuple(bound_by)
         return Verdict(outcome, sentence, promise, claim.asked, claim.measured, found, machine, details)
 
-    if sentence := not_measured(claim.measured) or inconsistent(obs):
+    if sentence := not_measured(claim.measured) or inconsistent(whole):
         return verdict(Outcome.INCONCLUSIVE, sentence.removeprefix("inconclusive: "))
     if ratio(claim.measured, highest) > (1 + tolerated) * (1 + _ROUNDING):
-        return verdict(Outcome.VIOLATED, _above(claim, highest))
-    figures = around(claim.measured, claim.asked, tolerated)
+        return verdict(Outcome.VIOLATED, _above(claim, highest, part.where))
+    figures = around(claim.measured, claim.asked, tolerated) + part.where
     if abs(ratio(claim.measured, claim.asked) - 1) > tolerated * (1 + _ROUNDING):
         reason = why_short(obs, mean_rates(obs), claim.asked, but=ceilings)
         if claim.acted and obs.counters is not None and not reason.bound_by:
@@ -138,7 +147,7 @@ def _storage_capped_by(
         )
     how = f" ({claim.level.how})" if claim.level.how else ""
     share = percent(ratio(claim.measured, claim.asked))
-    text = f"{of(claim.measured, claim.asked)} ({share}), capped by {claim.label}{how}"
+    text = f"{of(claim.measured, claim.asked)} ({share}){part.where}, capped by {claim.label}{how}"
     return verdict(Outcome.HELD, text + _other_side(envelope, claim), ceilings)
 
 
@@ -154,10 +163,10 @@ def _claim(obs: Observation, envelope: Envelope, ceilings: tuple[Ceiling, ...], 
     return _Claim(ceilings, level, level.like(limit), rates.like(limit), within, all_said)
 
 
-def _above(claim: _Claim, highest: Rate) -> str:
+def _above(claim: _Claim, highest: Rate, where: str) -> str:
     share = percent(ratio(claim.measured, highest), 1 + claim.within)
     return (
-        f"{of(claim.measured, highest)} ({share}, at most {tolerance(1 + claim.within)} possible under it); "
+        f"{of(claim.measured, highest)} ({share}, at most {tolerance(1 + claim.within)} possible under it){where}; "
         f"above the ceiling {claim.label}: a cache, burst credits or the wrong device served it"
     )
 

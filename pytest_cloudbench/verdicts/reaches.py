@@ -9,9 +9,11 @@ from typing import Any
 from pytest_cloudbench.promises.ceilings import Ceiling
 from pytest_cloudbench.promises.envelope import Envelope
 from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput
-from pytest_cloudbench.verdicts.attribution import NEAR, Rates, mean_rates, rates_of, why_short
+from pytest_cloudbench.verdicts.attribution import NEAR, Rates, Reason, mean_rates, rates_of, why_short
+from pytest_cloudbench.verdicts.burst_part import Part, after_its_falls, part_for
 from pytest_cloudbench.verdicts.details import details_of, not_measured
 from pytest_cloudbench.verdicts.little import inconsistent
+from pytest_cloudbench.verdicts.moments import moment
 from pytest_cloudbench.verdicts.network.observation import NetworkObservation, is_network
 from pytest_cloudbench.verdicts.network.reaches import network_reaches
 from pytest_cloudbench.verdicts.observation import Observation
@@ -38,9 +40,10 @@ def reaches(
     """Judge whether a run reached ``target``.
 
     ``target`` is a ceiling, a rate, or a text such as "3,000 IOPS". Held when the mean is at least
-    ``1 - within`` of it. With ``share`` (such as 0.999) the one-second series is judged instead: held
-    when the share of samples at or above ``1 - within`` of the target, with its 95 % Wilson interval,
-    is consistent with that share of the time.
+    ``1 - within`` of it. A ceiling that bursts is judged before the rate fell because its credits were
+    spent, where it did; a plain rate on the whole run. With ``share`` (such as 0.999) the one-second
+    series is judged instead: held when the share of samples at or above ``1 - within`` of the target, with
+    its 95 % Wilson interval, is consistent with that share of the time.
 
     A shortfall is violated when a promised ceiling explains it or nothing does, and inconclusive when
     the load, its generator or the machine under an embedded region was the limit.
@@ -61,25 +64,28 @@ def _storage_reaches(
     wanted_share = None if share is None else checked_share(share)
     found = as_rate_or_ceiling(target, "reaches")
     asked = _asked_rate(found, obs)
+    part, whole = _part(found, obs), obs
+    obs = part.obs
     rates = mean_rates(obs)
     measured = rates.like(asked)
     goal = found.label + f", {asked}," if isinstance(found, Ceiling) else f"{asked}"
     promise = f"reaches {goal} within {tolerance(tolerated)}"
     if wanted_share is not None:
         promise += f" for {tolerance(wanted_share)} of the time"
-    details = details_of(obs, within=tolerated, asked=asked, measured=measured)
+    details = {**details_of(whole, within=tolerated, asked=asked, measured=measured), **part.details}
     if sentence := not_measured(measured):
         return Verdict(Outcome.INCONCLUSIVE, sentence, promise, asked, measured, details=details)
-    if text := inconsistent(obs):
+    if text := inconsistent(whole):
         sentence = f"inconclusive: {text}"
         return Verdict(Outcome.INCONCLUSIVE, sentence, promise, asked, measured, details=details)
     if wanted_share is not None:
-        return _judge_share(obs, asked, tolerated, wanted_share, _draft(promise, asked, measured, details))
-    figures = at_least(measured, asked, tolerated)
+        draft = _draft(promise, asked, measured, details)
+        return _judge_share(part, asked, tolerated, wanted_share, draft)
+    figures = at_least(measured, asked, tolerated) + part.where
     if ratio(measured, asked) >= (1 - tolerated) * (1 - _ROUNDING):
         sentence = f"held: {figures}{_suspicion(obs, rates)}"
         return Verdict(Outcome.HELD, sentence, promise, asked, measured, details=details)
-    reason = why_short(obs, rates, asked)
+    reason = _why(obs, rates, asked)
     sentence = f"{reason.outcome.value}: {figures}; {reason.text}"
     return Verdict(
         reason.outcome, sentence, promise, asked, measured, reason.bound_by, reason.machine_limited, details
@@ -90,14 +96,34 @@ def _draft(promise: str, asked: Rate, measured: Rate, details: dict[str, Any]) -
     return Verdict(Outcome.INCONCLUSIVE, "inconclusive", promise, asked, measured, details=details)
 
 
-def _judge_share(obs: Observation, asked: Rate, within: float, share: float, draft: Verdict) -> Verdict:
+def _part(target: Ceiling | Rate, obs: Observation) -> Part:
+    """What of the run the target speaks of."""
+    if not isinstance(target, Ceiling):
+        return Part(obs)
+    return part_for(obs, ((obs.envelope.find(target) if obs.envelope else None) or target,))
+
+
+def _why(obs: Observation, rates: Rates, asked: Rate) -> Reason:
+    """Why a run fell short. Where it fell for good to a limit that is known, the fall is what it missed by."""
+    if (fallen := after_its_falls(obs, asked)) is None:
+        return why_short(obs, rates, asked)
+    after = mean_rates(fallen.obs)
+    reason = why_short(fallen.obs, after, asked)
+    if not reason.bound_by:
+        return why_short(obs, rates, asked)
+    at = moment(fallen.details["judged_from_s"])
+    return replace(reason, text=f"the rate fell to {after.like(asked)} after {at}, {reason.text}")
+
+
+def _judge_share(part: Part, asked: Rate, within: float, share: float, draft: Verdict) -> Verdict:
+    obs = part.obs
     samples = full_samples(obs.series, asked)
     floor = asked * (1 - within)
     if sentence := too_few(samples, share):
         return replace(draft, sentence=f"inconclusive: {sentence}")
     found = time_share(samples, plain(floor) * (1 - _ROUNDING))
     details = {**draft.details, **found.details(share)}
-    figures = found.text(floor, share)
+    figures = found.text(floor, share) + part.where
     if found.high >= share:
         sentence = f"held: {figures}, consistent with {tolerance(share)}"
         return replace(draft, outcome=Outcome.HELD, sentence=sentence, details=details)

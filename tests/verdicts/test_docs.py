@@ -48,6 +48,7 @@ def sentences():
     busy = network_run(18.9, client=C5_18XL, streams=5, generator=GeneratorLoad(99.6))
     spent = network_run(2.4825, samples=1_800, streams=5)
     fast, slow, nearly = noisy(9.93, 1), noisy(4.96, 2), noisy(9.7, 3)
+    spent_in_the_middle = falling(2_000, length=3_000)
     spent_early = falling(1_988)
     in_linear_steps = [on(1, 1_000), on(2, 2_000), on(5, 4_960)]
     at_the_instance = [on(1, 1_000, "64k"), on(2, 1_907, "64k"), on(5, 1_907, "64k")]
@@ -66,6 +67,8 @@ def sentences():
             outperforms(fast, slow, by=0.5),
             resembles(fast, nearly),
             burst_ends_at(spent_early, gp2_iops(spent_early)),
+            reaches(spent_in_the_middle, gp2_iops(spent_in_the_middle)),
+            reaches(spent_in_the_middle, "3,000 IOPS"),
             sustains(run_of(79_900, samples=600), "80,000 IOPS", for_="10 min"),
             sustains(run_of(80_000, samples=60), "80,000 IOPS", for_="10 min"),
             latency_at_most(at_the_ceiling(), latency(64), {"mean": "5 ms"}),
@@ -77,7 +80,7 @@ def sentences():
 
 def test_every_quoted_sentence_is_one_that_a_verdict_says():
     quoted = [line for block in blocks("text") for line in block.splitlines()]
-    assert len(quoted) == 16
+    assert len(quoted) == 18
     assert set(quoted) == sentences()
 
 
