@@ -504,4 +504,4 @@ class Cloud:
                 thread.join(0.5)
 
     def _verify(self) -> None:
-        self._remaining = self.remaining()
+        self._remaining = self._resources.left_over() if self.journal.intentions else ()

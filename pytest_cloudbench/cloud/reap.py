@@ -86,7 +86,7 @@ def _reap_run(content: JournalContent, clients: Clients, bounds: Bounds) -> Reap
         found.extend(resources.remaining())
 
     def verify() -> None:
-        left = resources.remaining()
+        left = resources.left_over()
         if left:
             raise CloudError(", ".join(str(leftover) for leftover in left))
 

@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 
 _GONE_INSTANCE = frozenset({"terminated"})
 _GONE_VOLUME = frozenset({"deleted"})
+_BEING_DELETED = ("volume", "deleting")
 _GONE_PLACEMENT_GROUP = frozenset({"deleting", "deleted"})
 _BATCH = 100
 # It is being detached already, came free since we looked, or is the root volume of an instance just ended.
@@ -107,6 +108,18 @@ class RunResources:
             *(Leftover("security group", g["GroupId"], "") for g in self.groups()),
             *(Leftover("key pair", k["KeyPairId"], "") for k in self.key_pairs()),
         )
+
+    def left_over(self) -> tuple[Leftover, ...]:
+        """As `remaining`, once the volumes that are being deleted are gone; that is waited for up to `volume_s`."""
+        left: tuple[Leftover, ...] = ()
+
+        def deleted() -> bool | None:
+            nonlocal left
+            left = self.remaining()
+            return None if any((one.kind, one.state) == _BEING_DELETED for one in left) else True
+
+        poll(deleted, self._bounds.volume_s)
+        return left
 
     def removal_steps(self) -> list[tuple[str, Callable[[], None]]]:
         """The steps of a teardown that remove all of the run; what depends on the others' end comes first."""

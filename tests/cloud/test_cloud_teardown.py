@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_cloudbench.cloud import (
+    Bounds,
     Cloud,
     CloudError,
     Journal,
@@ -112,6 +113,37 @@ def test_what_cannot_be_removed_is_named_and_left_to_the_next_start(cloud, fault
     (reaped,) = reap(access, directory=journals)
     assert [left.id for left in reaped.removed] == [volume.id]
     assert not cloud.journal.path.exists()
+
+
+def deleted_slowly(resources, monkeypatch, looks):
+    """A service that says "deleting" for so many looks after a volume was deleted, as EC2 does for a moment."""
+    volumes, seen = resources.volumes, []
+
+    def of_service():
+        seen.append(None)
+        gone = {"VolumeId": "vol-0123", "State": "deleting", "Tags": []}
+        return [*volumes(), gone] if len(seen) <= looks else volumes()
+
+    monkeypatch.setattr(resources, "volumes", of_service)
+    monkeypatch.setattr(resources, "remove_volumes", lambda: None)
+    return seen
+
+
+def test_a_volume_that_is_being_deleted_is_waited_for(cloud, monkeypatch):
+    cloud.create_volume(gp3(size_gib=1), zone="us-east-1a")
+    cloud._resources.remove_volumes()
+    looks = deleted_slowly(cloud._resources, monkeypatch, 3)
+    assert cloud.close().clean
+    assert len(looks) == 4
+
+
+def test_the_wait_for_a_volume_that_is_being_deleted_is_bounded(make_cloud, monkeypatch):
+    cloud = make_cloud(bounds=Bounds(volume_s=0.3, settle_s=0.5))
+    cloud.create_volume(gp3(size_gib=1), zone="us-east-1a")
+    cloud._resources.remove_volumes()
+    deleted_slowly(cloud._resources, monkeypatch, 10**6)
+    report = cloud.close()
+    assert [str(left) for left in report.remaining] == ["volume vol-0123 (deleting)"]
 
 
 def test_one_instance_that_may_not_end_does_not_keep_the_others(cloud, faults, ec2):
