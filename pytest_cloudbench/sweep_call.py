@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_cloudbench.evidence.listeners import tell_curve
+from pytest_cloudbench.evidence.listeners import tell_comparison, tell_curve
 from pytest_cloudbench.workload_calls import _WorkloadCall
 
 if TYPE_CHECKING:
@@ -93,7 +93,10 @@ class SweepCall(_WorkloadCall):
         maximum = self._kept(dataclasses.replace(curve.maximum, conditions=curve.conditions))
         of = self._keeper.measured_as(self._item)
         curve = dataclasses.replace(
-            curve, maximum=maximum, on_verdict=functools.partial(self._keep_verdict, of=of)
+            curve,
+            maximum=maximum,
+            on_verdict=functools.partial(self._keep_verdict, of=of),
+            on_comparison=functools.partial(tell_comparison, self._item),
         )
         tell_curve(self._item, curve)
         return curve

@@ -9,7 +9,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytest_cloudbench.evidence.listeners import step, tell_instance, tell_measurement, tell_verdict
+from pytest_cloudbench.evidence.listeners import (
+    step,
+    tell_comparison,
+    tell_instance,
+    tell_measurement,
+    tell_verdict,
+)
 from pytest_cloudbench.evidence.live_line import live_line, wanted
 from pytest_cloudbench.evidence.verdict_properties import (
     CONDITION_PROPERTY,
@@ -86,7 +92,11 @@ class _WorkloadCall:
         for condition in measurement.conditions:
             self._item.user_properties.append((CONDITION_PROPERTY, condition))
         tell_measurement(self._item, measurement)
-        return dataclasses.replace(measurement, on_verdict=functools.partial(self._keep_verdict, of=of))
+        return dataclasses.replace(
+            measurement,
+            on_verdict=functools.partial(self._keep_verdict, of=of),
+            on_comparison=functools.partial(tell_comparison, self._item),
+        )
 
     def _keep_verdict(self, verdict: Any, *, of: str | None = None) -> None:
         self._item.user_properties.extend(verdict_properties(verdict))

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pytest_cloudbench.evidence.comparisons import joined
+from pytest_cloudbench.evidence.curve_plot import curves_picture
 from pytest_cloudbench.evidence.listeners import unharmed
 from pytest_cloudbench.evidence.measurement_tables import figures, html_page, markdown, series_csv
+from pytest_cloudbench.evidence.plots.picture import Picture, PlotsMissing
 
 if TYPE_CHECKING:
+    from pytest_cloudbench.evidence.allure_result import Attempt
     from pytest_cloudbench.evidence.recording.cleaner import Cleaner
     from pytest_cloudbench.verdicts.verdict import Verdict
 
@@ -26,14 +31,9 @@ _VERDICTS_APART = 12
 """With more of them, as in a sweep, they are one attachment: nobody reads a page of a hundred titles."""
 
 
-def attach_all(
-    reporter: Any,
-    result: Any,
-    measurements: Sequence[Any],
-    verdicts: Sequence[Verdict],
-    cleaner: Cleaner,
-) -> None:
+def attach_all(reporter: Any, told: Attempt, cleaner: Cleaner) -> None:
     """Attach everything of one attempt, before what the test attached itself."""
+    result, measurements = told.result, told.measurements
     theirs = list(result.attachments)
     result.attachments.clear()
 
@@ -47,11 +47,19 @@ def attach_all(
             parent_uuid=result.uuid,
         )
 
-    _attach_verdicts(attach, measurements, verdicts)
+    _attach_verdicts(attach, measurements, told.verdicts)
     titles = _titles(measurements)
+    for each in joined(told.comparisons):
+        for _, data, ending in drawn(lambda each=each: [each.picture()]):  # type: ignore[misc]
+            attach(_with_ending(f"comparison: {_short(each.heading)}", ending), data, ending, clean=False)
+    for curve in told.curves:
+        title = f"sweep {curve.mix.name}: latency over load"
+        for _, data, ending in drawn(lambda curve=curve: [curves_picture([curve])]):  # type: ignore[misc]
+            attach(_with_ending(title, ending), data, ending, clean=False)
+        attach(f"sweep {curve.mix.name}: every step", f"{curve}\n".encode(), "txt")
     for title, measurement in zip(titles, measurements, strict=True):
         for name, data, ending in pictures(measurement):
-            attach(f"{title}: {name}", data, ending, clean=False)
+            attach(_with_ending(f"{title}: {name}", ending), data, ending, clean=False)
     for title, measurement in zip(titles, measurements, strict=True):
         rows = figures(measurement)
         attach(f"{title}: figures", html_page(rows, title=title).encode(), "html")
@@ -72,16 +80,20 @@ def attach_all(
 def pictures(measurement: Any) -> list[tuple[str, bytes, str]]:
     """The pictures of a measurement as (name, data, "svg" or "png"); none where none can be drawn."""
     from pytest_cloudbench.evidence.plots.measurement_pictures import plot_measurement
-    from pytest_cloudbench.evidence.plots.picture import PlotsMissing
 
-    drawn = []
-    with unharmed("the pictures of a measurement"):
-        try:
-            drawn = plot_measurement(measurement)
-        except PlotsMissing:
-            return []
-    both = [((each.name, each.svg, "svg"), (f"{each.name} as PNG", each.png, "png")) for each in drawn]
-    return [file for files in both for file in files]
+    return drawn(lambda: plot_measurement(measurement))
+
+
+def drawn(draw: Callable[[], Sequence[Picture]]) -> list[tuple[str, bytes, str]]:
+    """What it draws as (name, data, "svg" or "png"); none without the library, which the session says once."""
+    found: Sequence[Picture] = ()
+    with unharmed("a picture"), contextlib.suppress(PlotsMissing):
+        found = draw()
+    return [file for each in found for file in ((each.name, each.svg, "svg"), (each.name, each.png, "png"))]
+
+
+def _with_ending(name: str, ending: str) -> str:
+    return f"{name} as PNG" if ending == "png" else name
 
 
 def _attach_verdicts(

@@ -9,7 +9,7 @@ written by the one process that runs the session (under pytest-xdist the control
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,9 @@ from pytest_cloudbench.evidence.allure_result import (
     make_readable,
     mark,
 )
+from pytest_cloudbench.evidence.comparisons import ComparedRuns
 from pytest_cloudbench.evidence.listeners import Listener, add_listener, unharmed
+from pytest_cloudbench.evidence.plots.picture import PlotsMissing, check_can_draw
 
 if TYPE_CHECKING:
     from pytest_cloudbench.verdicts.verdict import Verdict
@@ -75,6 +77,16 @@ class AllureReport(Listener):
         if told is not None:
             told.measurements.append(measurement)
         tested_on.add(self._facts, tested_on.of_measurement(measurement))
+
+    def curve(self, item: pytest.Item, curve: Any) -> None:
+        """Keep it beside its peak."""
+        if (told := self._of(item)) is not None:
+            told.curves.append(curve)
+
+    def comparison(self, item: pytest.Item, runs: Sequence[Any], labels: Sequence[str], title: str) -> None:
+        """Keep what is to be seen in one picture."""
+        if (told := self._of(item)) is not None:
+            told.comparisons.append(ComparedRuns(tuple(runs), tuple(labels), title))
 
     def verdict(self, item: pytest.Item, verdict: Verdict) -> None:
         """Keep it, and show judging as a step."""
@@ -176,6 +188,15 @@ class AllureReport(Listener):
         elif self._facts or self._files_written:
             self._write_files()
 
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Say once what the report lacks and how to have it."""
+        if not self._facts:
+            return
+        try:
+            check_can_draw()
+        except PlotsMissing as missing:
+            terminalreporter.write_line(f"cloudbench: no pictures in {self._folder}: {missing}", yellow=True)
+
     def _of(self, item: pytest.Item) -> Attempt | None:
         if self._attempt is None or self._attempt[0] is not item:
             return None
@@ -193,7 +214,7 @@ class AllureReport(Listener):
         add_labels(item, told)
         make_readable(item, told)
         add_links(told)
-        attach_all(self._reporter(), told.result, told.measurements, told.verdicts, self._cleaner())
+        attach_all(self._reporter(), told, self._cleaner())
 
     def _cleaner(self) -> Any:
         """What removes secrets, as from the evidence: this run's own where it is recorded."""

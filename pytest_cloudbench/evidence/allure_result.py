@@ -18,6 +18,7 @@ from pytest_cloudbench.evidence.allure_labels import (
     uses_cloudbench,
 )
 from pytest_cloudbench.evidence.allure_outcome import LABEL, TestOutcome, marked
+from pytest_cloudbench.evidence.comparisons import ComparedRuns
 from pytest_cloudbench.evidence.console_links import console_host, instance_link, volume_link
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class Attempt:
     instances: list[tuple[Any, str, str]] = field(default_factory=list)
     measurements: list[Any] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
+    curves: list[Any] = field(default_factory=list)
+    comparisons: list[ComparedRuns] = field(default_factory=list)
     outcome: TestOutcome | None = None
     shown: bool = False
 

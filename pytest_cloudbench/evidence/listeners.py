@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -41,6 +41,9 @@ class Listener:
     def verdict(self, item: pytest.Item, verdict: Verdict) -> None:
         """One of its measurements was judged."""
 
+    def comparison(self, item: pytest.Item, runs: Sequence[Any], labels: Sequence[str], title: str) -> None:
+        """Measurements, or curves, were set side by side; ``labels`` and ``title`` may be empty."""
+
 
 _LISTENERS: pytest.StashKey[list[Listener]] = pytest.StashKey()
 
@@ -68,6 +71,13 @@ def tell_curve(item: pytest.Item, curve: Any) -> None:
 def tell_verdict(item: pytest.Item, verdict: Verdict) -> None:
     """Tell the reports how one of the test's measurements was judged."""
     _tell(item, lambda listener: listener.verdict(item, verdict))
+
+
+def tell_comparison(
+    item: pytest.Item, runs: Sequence[Any], labels: Sequence[str] = (), title: str = ""
+) -> None:
+    """Tell the reports that some of the test's measurements, or curves, were set side by side."""
+    _tell(item, lambda listener: listener.comparison(item, runs, labels, title))
 
 
 @contextlib.contextmanager

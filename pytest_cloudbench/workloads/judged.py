@@ -12,7 +12,11 @@ if TYPE_CHECKING:
 
 
 class Judged:
-    """The verdicts of a measurement. ``on_verdict``, where it is not None, is told of every one."""
+    """The verdicts of a measurement. ``on_verdict``, where it is not None, is told of every one.
+
+    ``on_comparison``, where it is not None, is told of every verdict that sets runs side by side:
+    ``on_comparison(runs, labels=(), title="")``, labels and title where the verdict has words for them.
+    """
 
     _kind: ClassVar[str] = ""
     _of_other_kinds: ClassVar[Mapping[str, str]] = {}
@@ -78,17 +82,25 @@ class Judged:
         """Is this measurement above `other`, another measurement, by the fraction `by` or more?"""
         from pytest_cloudbench.verdicts.outperforms import outperforms
 
-        return self._told(outperforms(self._observed(), _observed(other), by=by))
+        return self._compared(outperforms(self._observed(), _observed(other), by=by), (self, other))
 
     def resembles(self, other: Any, *, within: float = 0.10) -> Verdict:
         """Are this measurement and `other`, another one, the same but for the fraction `within`?"""
         from pytest_cloudbench.verdicts.resembles import resembles
 
-        return self._told(resembles(self._observed(), _observed(other), within=within))
+        return self._compared(resembles(self._observed(), _observed(other), within=within), (self, other))
 
     def _observed(self) -> Any:
         """The measurement to judge; one that cannot be judged as a whole says so here."""
         return self
+
+    def _compared(
+        self, verdict: Verdict, runs: Sequence[Any], labels: Sequence[str] = (), title: str = ""
+    ) -> Verdict:
+        on_comparison = getattr(self, "on_comparison", None)
+        if on_comparison is not None:
+            on_comparison(tuple(runs), labels=tuple(labels), title=title)
+        return self._told(verdict)
 
     def _told(self, verdict: Verdict) -> Verdict:
         on_verdict = getattr(self, "on_verdict", None)
@@ -107,7 +119,9 @@ def scales_linearly(measurements: Sequence[Any], *, with_: Sequence[int], within
 
     runs = list(measurements)
     verdict = judged([_observed(run) for run in runs], with_=with_, within=within)
-    return runs[-1]._told(verdict) if isinstance(runs[-1], Judged) else verdict
+    if not isinstance(runs[-1], Judged):
+        return verdict
+    return runs[-1]._compared(verdict, runs, [f"with {count:,}" for count in with_], verdict.promise)
 
 
 def _observed(other: Any) -> Any:

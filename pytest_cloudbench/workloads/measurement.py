@@ -157,7 +157,8 @@ class Measurement(Judged):
     tool itself reports them. `outstanding_asked` is the I/O the workload keeps in flight (depth times
     jobs), `outstanding_mean` what was really in flight by Little's law: far apart, the run is suspect.
     `rate_asked` is the limit that the workload set on itself, if any. `asked` holds the workload's own
-    parameters, `raw` the tool's own output files by name. `on_verdict` is told of every verdict.
+    parameters, `raw` the tool's own output files by name. `on_verdict` is told of every verdict,
+    `on_comparison` of every one that sets runs side by side, with those runs.
     `runtime_s` and the series count seconds of the test, `time_compression` of which pass in a real one;
     latencies and rates are real.
     """
@@ -187,6 +188,7 @@ class Measurement(Judged):
     asked: dict[str, Any] = field(default_factory=dict)
     raw: dict[str, bytes] = field(default_factory=dict)
     on_verdict: Callable[[Verdict], None] | None = field(default=None, compare=False)
+    on_comparison: Callable[..., None] | None = field(default=None, compare=False)
 
     _kind = "storage"
     _of_other_kinds: ClassVar[Mapping[str, str]] = {

@@ -115,7 +115,8 @@ class NetworkMeasurement(Judged):
     was sent, where the receiver's output is missing, which `conditions` then say. `runtime_s` is in seconds
     of the test. CPU is in per cent of one core over all processes of an end. `processes_why` says why there
     were so many. `rate_asked` is the limit that the load set on itself, if any, `mss` the data in one TCP
-    segment, in bytes. `raw` holds the tool's own output by name. `on_verdict` is told of every verdict.
+    segment, in bytes. `raw` holds the tool's own output by name. `on_verdict` is told of every verdict,
+    `on_comparison` of every one that sets runs side by side, with those runs.
 
     A run both ways has `forward` (what the client sent) and `backward` (what it received), each a
     measurement that can be judged; its own figures are those of both together.
@@ -152,6 +153,7 @@ class NetworkMeasurement(Judged):
     raw: dict[str, bytes] = field(default_factory=dict)
     directions: tuple[NetworkMeasurement, ...] = ()
     on_verdict: Callable[[Verdict], None] | None = field(default=None, compare=False)
+    on_comparison: Callable[..., None] | None = field(default=None, compare=False)
 
     _kind = "a network"
     _of_other_kinds: ClassVar[Mapping[str, str]] = {
@@ -262,7 +264,7 @@ class NetworkMeasurement(Judged):
     def _direction(self, *, reverse: bool) -> NetworkMeasurement | None:
         for each in self.directions or (self,):
             if each.reverse == reverse:
-                return dataclasses.replace(each, on_verdict=self.on_verdict)
+                return dataclasses.replace(each, on_verdict=self.on_verdict, on_comparison=self.on_comparison)
         return None
 
     def _observed(self) -> Any:

@@ -327,3 +327,35 @@ def test_without_allure_nothing_is_missed(pytester):
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(VERDICTS + "def test_it(fio):\n    assert judged(fio, 'held')\n")
     pytester.runpytest_subprocess(*NO_EVIDENCE, "-p", "no:allure_pytest").assert_outcomes(passed=1)
+
+
+COMPARING = """
+def test_two_runs(fio):
+    first = fio(measured(3000.0, 3001.0, 3002.0, 3000.0, 3001.0), rw="randread")
+    second = fio(measured(4000.0, 4001.0, 4002.0, 4000.0, 4001.0, workload="fio randread 8k"), rw="randread")
+    assert second.outperforms(first) is not None
+"""
+
+
+def test_what_a_test_compares_is_attached_as_one_picture_after_its_verdicts(run, results):
+    pytest.importorskip("matplotlib")
+    run(COMPARING)
+    (result,) = results()
+    names = [each["name"] for each in result["attachments"]]
+    at = names.index("comparison: fio randread 8k against fio randread 4k")
+    assert names[at + 1] == "comparison: fio randread 8k against fio randread 4k as PNG"
+    assert at < names.index("fio randread 4k: IOPS over time")
+    assert result["attachments"][at]["type"] == "image/svg+xml"
+
+
+@pytest.mark.parametrize("workers", [(), ("-n2", "-p", "xdist")])
+def test_that_pictures_are_missing_is_said_once(run, results, pytester, workers):
+    if workers:
+        pytest.importorskip("xdist")
+    pytester.mkpydir("matplotlib").joinpath("__init__.py").write_text("raise ImportError('not here')")
+    ran = run(COMPARING + COMPARING.replace("two_runs", "two_more"), *workers)
+    said = [line for line in ran.outlines if "pip install 'pytest-cloudbench[plots]'" in line]
+    assert len(said) == 1, said
+    assert "no pictures in" in said[0]
+    assert len(results()) == 2
+    assert not any(each["type"].startswith("image/") for each in results()[0]["attachments"])

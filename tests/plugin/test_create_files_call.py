@@ -17,6 +17,7 @@ STANDS_IN = """
     class Measured:
         conditions: tuple = ("quick pace: 100,000 files -> 512",)
         on_verdict: Callable | None = None
+        on_comparison: Callable | None = None
 
     class Progress:
         eta_s = 3.2

@@ -64,6 +64,7 @@ THROUGHPUT = Ceiling("c5.18xlarge", "EBS throughput", "instance", Throughput.fro
 class Measured:
     conditions: tuple = ("quick pace: runtime 300 s -> 6 s",)
     on_verdict: object = None
+    on_comparison: object = None
 
     def __repr__(self):
         return "fio randread 4k on vol-0abc: 9,061 IOPS, 35.4 MiB/s"

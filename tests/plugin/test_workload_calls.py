@@ -18,6 +18,7 @@ STANDS_IN = """
     class Measured:
         conditions: tuple = ("time compressed 60 times: 1,800 s ran in 30 s",)
         on_verdict: Callable | None = None
+        on_comparison: Callable | None = None
 
     ran = []
 

@@ -84,7 +84,8 @@ class FileCreation(Judged):
     where its counters are not known. block_size: their mean size, for the envelope; where they are not known,
     the largest write that counts as one I/O.
     method: "python" or "dd". folder: where the files lie with keep=True, None where they were removed.
-    generator: how busy the creating processes were, over elapsed_s. `on_verdict` is told of every verdict.
+    generator: how busy the creating processes were, over elapsed_s. `on_verdict` is told of every verdict,
+    `on_comparison` of every one that sets runs side by side, with those runs.
 
     Verdicts judge what reached the device: `throughput`, against an IOPS target the device's own write I/Os,
     second by second the device's series. With sync="none" they raise NotOnDevice.
@@ -114,6 +115,7 @@ class FileCreation(Judged):
     asked: dict[str, Any] = field(default_factory=dict)
     raw: dict[str, bytes] = field(default_factory=dict)
     on_verdict: Callable[[Verdict], None] | None = field(default=None, compare=False)
+    on_comparison: Callable[..., None] | None = field(default=None, compare=False)
 
     @property
     def complete(self) -> bool:
@@ -213,7 +215,7 @@ class FileCreation(Judged):
         """Was the same work on the device at least `by` times as fast as in `other`? (1.3 is 30 % faster.)"""
         from pytest_cloudbench.verdicts.faster_than import faster_than
 
-        return self._told(faster_than(self, other, by=by))
+        return self._compared(faster_than(self, other, by=by), (self, other))
 
     def _observed(self) -> DeviceSide:
         if self.on_device_s is None:

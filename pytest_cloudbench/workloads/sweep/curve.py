@@ -84,7 +84,7 @@ class Curve:
 
     ``maximum`` is the closed-loop run with ``threads`` I/Os in flight on each of ``devices``; ``steps`` are the
     open-loop runs at shares of its rate, in rising order. ``conditions`` say what was done otherwise than asked.
-    ``on_verdict`` is told of every verdict.
+    ``on_verdict`` is told of every verdict, ``on_comparison`` of every other curve that it is compared with.
     """
 
     mix: Mix
@@ -94,6 +94,7 @@ class Curve:
     steps: tuple[Step, ...]
     conditions: tuple[str, ...] = ()
     on_verdict: Callable[[Verdict], None] | None = field(default=None, compare=False)
+    on_comparison: Callable[..., None] | None = field(default=None, compare=False)
 
     @property
     def peak(self) -> Measurement:
@@ -146,7 +147,10 @@ class Curve:
         """Both peaks, and both latencies at the same load."""
         from pytest_cloudbench.verdicts.curve_comparison import compare_curves
 
-        return compare_curves(self, other, percentile)
+        compared = compare_curves(self, other, percentile)
+        if self.on_comparison is not None:
+            self.on_comparison((self, other))
+        return compared
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for reports and JSON; the keys carry the unit."""
