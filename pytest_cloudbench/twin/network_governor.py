@@ -252,7 +252,7 @@ class NetworkGovernor:
     def _account(self, governed: _Governed, ends: ShapedEnds, now: float, *, quiet: bool = False) -> None:
         """Bring an instance's credits up to ``now``; ``quiet`` when it is known that nothing has moved."""
         elapsed_s, governed.accounted_at = now - governed.accounted_at, now
-        moved = 0 if quiet else self._read(governed, ends)
+        moved, waited = (0, False) if quiet else self._read(governed, ends)
         governed.pace_moved += moved
         if now - governed.pace_at >= _TELLING_S:
             governed.moved_per_s = governed.pace_moved / (now - governed.pace_at)
@@ -262,7 +262,7 @@ class NetworkGovernor:
         if bucket is None:
             return
         before = bucket.bursting
-        emptied_ago_s = bucket.account(moved, elapsed_s)
+        emptied_ago_s = bucket.account(moved, elapsed_s, waited=waited)
         if bucket.bursting and bucket.empty_in_s(governed.moved_per_s) < _CLOSE_S:
             emptied_ago_s = 0.0
             bucket.empty()
@@ -274,19 +274,20 @@ class NetworkGovernor:
         governed.empty_at = now + bucket.empty_in_s(governed.moved_per_s)
 
     @staticmethod
-    def _read(governed: _Governed, ends: ShapedEnds) -> int:
-        """Take in what both ends have done; the bytes moved in the busier direction since the last time."""
+    def _read(governed: _Governed, ends: ShapedEnds) -> tuple[int, bool]:
+        """Take in what both ends have done: bytes moved in the busier direction, and whether a packet had to wait."""
         sent, received = ends.egress.figures(), ends.ingress.figures()
         moved = max(sent.bytes - governed.sent.bytes, received.bytes - governed.received.bytes)
         waited_out = (sent.waits - governed.sent.waits) % _WRAP
         waited_in = (received.waits - governed.received.waits) % _WRAP
         lost_in = (received.drops - governed.received.drops) % _WRAP
-        if waited_out or waited_in or lost_in:
+        waited = bool(waited_out or waited_in or lost_in)
+        if waited:
             governed.allowances.bw_out += waited_out
             governed.allowances.bw_in += waited_in + lost_in
             governed.page.show(governed.allowances)
         governed.sent, governed.received = sent, received
-        return moved
+        return moved, waited
 
     def _judge_machine(self, governed: _Governed, now: float) -> None:
         elapsed_s = now - governed.window_at

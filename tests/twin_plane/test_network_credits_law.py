@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cloudbench.twin.network_credits_law import FULL_USE, RESUME_SHARE, Bucket
+from pytest_cloudbench.twin.network_credits_law import FULL_USE, RESUME_SHARE, WANTING_S, Bucket
 
 GBIT = 1e9 / 8
 RATES = st.tuples(st.floats(0.03, 25), st.floats(1.05, 100)).map(
@@ -89,6 +89,44 @@ def test_the_unused_baseline_fills_it_and_brings_the_peak_back_once(rates, use, 
         assert subject.bursting == (step >= 51) or step in (50, 51)
     assert changes == 1
     assert subject.level == pytest.approx(gain_per_s * step_s * 199, rel=1e-3)
+
+
+@given(
+    rates=RATES,
+    moments=st.lists(st.tuples(st.floats(0.75, 1.0), st.floats(0.0, 0.4)), min_size=20, max_size=60),
+    compression=st.floats(1, 3600),
+)
+def test_a_load_that_the_machine_starves_now_and_then_earns_nothing(rates, moments, compression):
+    """It has to wait for its rate whenever it is served; pauses of up to 0.4 s between are the machine's."""
+    subject = bucket(*rates, compression=compression)
+    subject.account(2 * subject.peak, 2.0, waited=True)
+    subject.empty()
+    for use, pause_s in moments:
+        subject.account(0.0, pause_s)
+        subject.account(use * subject.baseline * 0.4, 0.4, waited=True)
+        assert not subject.bursting
+        assert subject.level == 0
+
+
+@given(rates=RATES, compression=st.floats(1, 3600))
+def test_when_its_load_ends_it_fills_within_a_second(rates, compression):
+    subject = bucket(*rates, compression=compression)
+    subject.account(subject.baseline, 1.0, waited=True)
+    subject.empty()
+    for _ in range(11):
+        assert subject.account(0.0, WANTING_S / 10) is None
+    full_tick = min(subject.baseline * WANTING_S / 10 * compression, subject.capacity)
+    assert subject.level >= full_tick * 0.99
+
+
+def test_a_load_far_below_the_baseline_fills_it_though_its_transfers_have_to_wait():
+    subject = bucket()
+    subject.account(0.0, 5.0)
+    subject.empty()
+    for _ in range(600):
+        subject.account(0.1 * subject.baseline, 0.1, waited=True)
+        subject.account(0.0, 0.9)
+    assert subject.level == pytest.approx(600 * 0.9 * subject.baseline, rel=0.01)
 
 
 def test_it_is_drained_twice_as_fast_when_time_is():

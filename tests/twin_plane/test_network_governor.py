@@ -160,6 +160,20 @@ def test_under_load_it_stays_down_and_after_a_rest_it_comes_back(setting):
     assert setting.governor.state("i-1").emptied_at is not None
 
 
+def test_a_load_that_the_machine_starves_does_not_see_the_peak_again(setting):
+    egress, _ = setting.add("i-1", burst_s=0.05)  # of which 2 % come back in 3 ms of rest
+    egress.set_busy(True)
+    wait_until(lambda: egress.changes, "the bucket is empty")
+    for _ in range(4):
+        egress.set_busy(False)
+        read = setting.ports.reads_at_rest
+        wait_until(lambda before=read: setting.ports.reads_at_rest > before + 1, "ticks without a byte")
+        egress.set_busy(True)
+        asked = egress.asked
+        wait_until(lambda before=asked: egress.asked > before + 3, "ticks under load")
+    assert len(egress.changes) == 1
+
+
 def test_a_load_below_the_baseline_costs_no_credits(setting):
     egress, _ = setting.add("i-1", burst_s=0.2, demand=BASELINE.bytes_per_second * 0.9)
     egress.set_busy(True)
