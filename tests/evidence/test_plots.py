@@ -281,3 +281,19 @@ def test_a_gap_in_a_series_is_a_gap_in_its_line():
     sheet.panels[0].line([0, 1, 2, 3, 4, 5], [0.1, 0.2, math.nan, 0.4, 0.5, 0.6], "#123456")
     svg = sheet.picture("gap").svg.decode()
     assert svg.count("stroke: #123456") == 2
+
+
+def test_a_line_is_as_wide_in_the_png_as_in_the_svg():
+    import io
+
+    from PIL import Image
+
+    sheet = Sheet([2.0])
+    sheet.panels[0].across(0, 1)
+    sheet.panels[0].line([0, 1], [0.55, 0.55], "#ff0000", width=4.0)
+    picture = sheet.picture("wide")
+    image = Image.open(io.BytesIO(picture.png)).convert("RGB")
+    column = [image.getpixel((image.width // 2, y)) for y in range(image.height)]
+    red = sum(pixel[0] > 200 and pixel[1] < 60 for pixel in column)
+    assert b"stroke-width: 4" in picture.svg
+    assert red in (7, 8, 9), "4 points of 72 to the inch are 8 pixels of 144"

@@ -233,10 +233,10 @@ class Drawing:
                 yield _Area(corner, ((width + 3) / 72, (_LINE * each.size_pt + 0.5) / 72), "white", None, 0.0)
 
 
-def _context(renderer: Any, per_inch: int, colour: str, width_pt: float) -> Any:
+def _context(renderer: Any, colour: str, width_pt: float) -> Any:
     context = renderer.new_gc()
     context.set_foreground(colour)
-    context.set_linewidth(width_pt * per_inch / _POINTS_PER_INCH)
+    context.set_linewidth(width_pt)  # as dashes in points: the renderers make pixels of them
     return context
 
 
@@ -244,12 +244,11 @@ def _line(renderer: Any, per_inch: int, line: _Line) -> None:
     from matplotlib.path import Path as Route
     from matplotlib.transforms import Affine2D, Bbox
 
-    context = _context(renderer, per_inch, line.colour, line.width_pt)
+    context = _context(renderer, line.colour, line.width_pt)
     context.set_joinstyle("round")
     context.set_capstyle("butt" if line.dashes or line.snap else "projecting")
     context.set_snap(line.snap)
     if line.dashes:
-        # In points: the renderers make pixels of them.
         context.set_dashes(0, [each * line.width_pt for each in line.dashes])
     if line.clip is not None:
         left, bottom, width, height = (each * per_inch for each in line.clip)
@@ -263,7 +262,7 @@ def _area(renderer: Any, per_inch: int, area: _Area) -> None:
     from matplotlib.path import Path as Route
     from matplotlib.transforms import Affine2D
 
-    context = _context(renderer, per_inch, area.edge or area.fill, area.width_pt if area.edge else 0.0)
+    context = _context(renderer, area.edge or area.fill, area.width_pt if area.edge else 0.0)
     context.set_snap(True)
     place = Affine2D().scale(*area.size).translate(*area.corner).scale(per_inch)
     renderer.draw_path(context, Route.unit_rectangle(), place, to_rgba(area.fill))
@@ -275,7 +274,7 @@ def _mark(renderer: Any, per_inch: int, mark: _Mark) -> None:
     from matplotlib.transforms import Affine2D
 
     route, shape = _shape(mark.shape)
-    context = _context(renderer, per_inch, mark.edge, mark.width_pt)
+    context = _context(renderer, mark.edge, mark.width_pt)
     context.set_snap(False)
     place = shape + Affine2D().scale(mark.size_pt / _POINTS_PER_INCH).translate(*mark.at).scale(per_inch)
     renderer.draw_path(context, route, place, to_rgba(mark.fill) if mark.fill else None)
