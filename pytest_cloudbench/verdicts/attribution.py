@@ -21,6 +21,7 @@ NEAR = 0.05
 MACHINE_NEAR = 0.10
 SATURATED_PERCENT = 95.0
 DRIFT = 0.10
+ROUNDING = 1e-9
 # AWS advises one outstanding I/O per 1,000 IOPS, which is what a latency of 1 ms needs.
 ADVISED_LATENCY_S = 0.001
 MACHINE = "the machine under the embedded region"
@@ -143,7 +144,7 @@ def outstanding_needed(rate: Rate, obs: Observation) -> int:
 def few_outstanding(obs: Observation, rate: Rate) -> str | None:
     """A sentence when the load keeps too few I/Os outstanding to ask for this rate."""
     needed = outstanding_needed(rate, obs)
-    if obs.outstanding_asked >= needed:
+    if obs.outstanding_asked >= needed or _carried_before(obs, rate):
         return None
     kept = "1 I/O" if obs.outstanding_asked == 1 else f"{obs.outstanding_asked:,} I/Os"
     latency = obs.latency_mean_s
@@ -153,6 +154,12 @@ def few_outstanding(obs: Observation, rate: Rate) -> str | None:
         f"the load kept only {kept} outstanding{at_latency}, at least {needed:,} are needed to ask for "
         f"{rate}: raise {getattr(obs, 'more_load_by', 'iodepth or numjobs')}"
     )
+
+
+def _carried_before(obs: Observation, rate: Rate) -> bool:
+    """Whether as many I/Os outstanding are known to have been enough for this rate."""
+    carried = getattr(obs, "carried_with_as_many", None)
+    return carried is not None and ratio(as_quantity(carried, rate, obs), rate) >= 1 - ROUNDING
 
 
 def saturated(load: GeneratorLoad | None) -> str | None:

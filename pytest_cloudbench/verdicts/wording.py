@@ -103,7 +103,9 @@ def listed(words: Iterable[str], last: str = "and") -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time in a sentence: "0.42 ms", "12 ms", "300 s"."""
+    """A time in a sentence: "7.6 us", "0.42 ms", "12 ms", "300 s"."""
+    if seconds < 0.0001:
+        return f"{figure(seconds * 1e6, 1)} us"
     if seconds < 1:
         return f"{figure(seconds * 1000, 2 if seconds < 0.01 else 0)} ms"
     return f"{figure(seconds, 1 if seconds < 100 else 0)} s"

@@ -46,7 +46,12 @@ def test_lists():
 
 
 def test_durations():
-    assert [duration(value) for value in (0.00042, 0.0128, 0.256, 6.0, 300.0)] == [
+    assert [
+        duration(value) for value in (0.00000756, 0.0000154, 0.0001, 0.00042, 0.0128, 0.256, 6.0, 300.0)
+    ] == [
+        "7.6 us",
+        "15.4 us",
+        "0.1 ms",
         "0.42 ms",
         "13 ms",
         "256 ms",

@@ -10,8 +10,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent / "verdicts"))
 
 from synthetic_curves import curve_of, latency_of, run_at
+from synthetic_runs import instance
 
-from pytest_cloudbench import Iops, Outcome
+from pytest_cloudbench import Iops, Outcome, Throughput, io2
+from pytest_cloudbench.promises.ceilings import MachineLimits
 from pytest_cloudbench.workloads.sweep.curve import Knee
 
 
@@ -133,3 +135,34 @@ def test_curves_without_a_common_load_have_only_their_peaks():
 def test_only_curves_can_be_compared():
     with pytest.raises(TypeError, match="that is no curve"):
         curve_of().compare(latency_of(0.1))
+
+
+def test_a_step_that_the_machine_does_not_carry_is_the_machine_s_not_the_threads():
+    """As many threads carried more in the closed loop; beyond that nobody knows, and threads are what to raise."""
+    machine = MachineLimits(Iops(1_000_000.0), Throughput.from_mib(20_000))
+    changes = {"iops": 500_000.0, "throughput_mib": 500_000 / 256, "latency": latency_of(1_000 / 500_000)}
+    curve = curve_of(
+        1_200_000,
+        percents=(100, 120),
+        outstanding=1_020,
+        on=instance("i3.metal", 3_000_000, 20_000),
+        volumes=tuple((f"vol-{number}", io2(size_gib=1_000, iops=256_000)) for number in range(20)),
+        machine=machine,
+    )
+    at = [
+        dataclasses.replace(
+            step,
+            measurement=dataclasses.replace(
+                step.measurement,
+                asked={"percent_of_maximum": step.percent, "threads_per_device": 34},
+                **changes,
+            ),
+        )
+        for step in curve.steps
+    ]
+    full, beyond = (step.reached() for step in at)
+    assert full.outcome is Outcome.INCONCLUSIVE
+    assert full.machine_limited
+    assert "the machine under the embedded region was the limit" in str(full)
+    assert beyond.outcome is Outcome.INCONCLUSIVE
+    assert str(beyond).endswith("raise threads")

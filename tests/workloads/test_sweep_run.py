@@ -7,21 +7,27 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from host_targets import HostTarget
 
 from pytest_cloudbench.hosts.connection import HostConnection
 from pytest_cloudbench.hosts.errors import NotOurs
+from pytest_cloudbench.promises.instance_store import STORE_RATES, store_envelope
 from pytest_cloudbench.promises.quantities import Size
 from pytest_cloudbench.workloads.fio.errors import FioRefused, TargetError
+from pytest_cloudbench.workloads.fio.options import HostFio
 from pytest_cloudbench.workloads.pace import Pace
 from pytest_cloudbench.workloads.sweep.errors import BadSweep, SweepBroken, SweepInterrupted
 from pytest_cloudbench.workloads.sweep.mixes import Mix
 from pytest_cloudbench.workloads.sweep.named_mixes import MIXES
 from pytest_cloudbench.workloads.sweep.plan import SweepPlan
 from pytest_cloudbench.workloads.sweep.progress import SweepProgress
+from pytest_cloudbench.workloads.sweep.runs import Runs
 from pytest_cloudbench.workloads.sweep.sweep import run_sweep
+from pytest_cloudbench.workloads.target import Target
 
 MIB = 1 << 20
 READS = MIXES["4k-random-read"]
@@ -116,7 +122,7 @@ def test_the_sweep_stops_past_its_latency_limit(files: HostTarget) -> None:
     curve = run_sweep(files, plan(latency_limit="1us", steps=(5, 10, 20)))
     assert [step.percent for step in curve.steps] == [5]
     assert curve.conditions[-1].startswith("stopped after 5 %: mean latency ")
-    assert curve.conditions[-1].endswith("is past the limit of 0.001 ms")
+    assert curve.conditions[-1].endswith("is past the limit of 1 us")
 
 
 def _at(number: int, do: Callable[[], None]) -> Callable[[SweepProgress], None]:
@@ -205,3 +211,26 @@ def test_a_mix_that_writes_needs_a_target_proven_ours(files: HostTarget) -> None
     with pytest.raises(NotOurs):
         run_sweep(files, plan(MIXED))
     assert Size(os.stat(files.path).st_size) == Size(16 * MIB)
+
+
+@pytest.mark.parametrize(
+    ("mix", "limits"),
+    [
+        ("4k-random-read", {"NVMe random read IOPS": 3_300_000}),
+        ("4k-random-write", {"NVMe random write IOPS": 1_440_000}),
+        ("oltp", {"NVMe random read IOPS": 3_300_000 / 0.67, "NVMe random write IOPS": 1_440_000 / 0.33}),
+    ],
+)
+def test_only_the_ceilings_of_what_a_mix_does_count(mix: str, limits: dict[str, float]) -> None:
+    """Reads and writes of local disks have limits of their own."""
+    rates = STORE_RATES["i3.metal"]
+    target = SimpleNamespace(
+        envelope=lambda block_size, *, sequential: store_envelope(
+            "i3.metal", rates, block_size, sequential=sequential
+        )
+    )
+    runs = Runs(cast(Target, target), MIXES[mix], 32, (), cast(HostFio, None), ())
+    envelope = runs.envelope()
+    assert envelope is not None
+    found = {ceiling.quantity: ceiling.limit.per_second for ceiling in envelope.ceilings}  # type: ignore[union-attr]
+    assert found == pytest.approx(limits)

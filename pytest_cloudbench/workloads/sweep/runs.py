@@ -88,7 +88,8 @@ class Runs:
         What the machine under an embedded region serves is known better once it has served that.
         """
         if self.known.envelope is None:
-            self.known.envelope = self.target.envelope(self.mix.block_size, sequential=self.mix.sequential)
+            found = self.target.envelope(self.mix.block_size, sequential=self.mix.sequential)
+            self.known.envelope = None if found is None else found.of_mix(self.mix.read_percent / 100)
         return self.known.envelope
 
     def _asked(self, load: Load, jobs: int, depth: int) -> dict[str, Any]:
