@@ -1,6 +1,8 @@
 """The picture of curves: what it names, as text in the SVG, and that the PNG beside it is one."""
 
 import builtins
+import io
+import re
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -14,6 +16,7 @@ from synthetic_runs import STRONG_MACHINE, instance
 
 from pytest_cloudbench import gp2
 from pytest_cloudbench.evidence.curve_plot import MARKERS, MOST_CURVES, curves_picture, plot_curves
+from pytest_cloudbench.evidence.plots.drawing import WIDTH_IN, _length_pt
 from pytest_cloudbench.evidence.plots.picture import PlotsMissing
 
 ON_30 = {
@@ -32,6 +35,16 @@ def _needs_matplotlib(request):
 def texts(svg):
     root = ElementTree.fromstring(svg)
     return ["".join(each.itertext()).strip() for each in root.iter("{http://www.w3.org/2000/svg}text")]
+
+
+def placed(svg):
+    """Each text with where it begins and ends, in points from the left."""
+    for each in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text"):
+        text = "".join(each.itertext()).strip()
+        size = float(re.search(r"font-size: ([0-9.]+)px", each.get("style")).group(1))
+        width = _length_pt(text, size, "bold" in each.get("style"))
+        left = float(each.get("x")) - width * {"start": 0, "middle": 0.5, "end": 1}[each.get("text-anchor")]
+        yield text, left, left + width
 
 
 def test_one_curve_with_its_ceilings_its_knee_and_its_tail():
@@ -123,3 +136,38 @@ def test_without_matplotlib_the_extra_is_named(without_matplotlib, tmp_path):
     with pytest.raises(PlotsMissing, match=r"pip install 'pytest-cloudbench\[plots\]'"):
         plot_curves(curve_of(), to=tmp_path / "curve")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_names_of_ceilings_stay_within_the_picture_and_beside_their_lines():
+    corners = [
+        curve_of(mix="4k-random-read", **ON_30),
+        curve_of(mix="4k-random-write", outstanding=1_920, **ON_30),
+        curve_of(17_360, mix="64k-sequential-read", outstanding=480, **ON_30),
+        curve_of(17_360, mix="64k-sequential-write", outstanding=240, **ON_30),
+    ]
+    svg = curves_picture(corners).svg
+    names = [
+        text for text in placed(svg) if "EBS" in text[0] or "random-write)" in text[0] or "gp2 v" in text[0]
+    ]
+    assert any(text.startswith("i3.metal EBS throughput, 17,360 IOPS (64k-") for text, *_ in names)
+    for text, left, right in names:
+        if not text.startswith("Higher"):
+            assert left > 0, text
+            assert right < (WIDTH_IN - 2.75) * 72 + 1, text
+
+
+def test_a_long_figure_and_its_latency_stand_below_each_other():
+    said = texts(curves_picture([curve_of(12_802_904, outstanding=4_470, **ON_30)]).svg)
+    assert "maximum 12,802,904 IOPS" in said
+    assert "at 0.35 ms" in said
+
+
+def test_lines_of_the_png_are_as_thick_as_those_of_the_svg():
+    """A ceiling is 1.1 points wide: two or three pixels, not twice as many."""
+    from PIL import Image
+
+    image = Image.open(io.BytesIO(curves_picture([curve_of(**ON_30)]).png)).convert("L")
+    row = image.height - 120
+    dark = [x for x in range(image.width) if min(image.getpixel((x, y)) for y in range(row - 30, row)) < 170]
+    wall = [x for x in dark if 895 < x < 915]
+    assert 2 <= len(wall) <= 3

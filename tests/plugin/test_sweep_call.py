@@ -1,5 +1,6 @@
 """What the `sweep` fixture does besides running: its project's mixes, its report, its live line, its ends."""
 
+import importlib.util
 from pathlib import Path
 
 import pytest
@@ -43,8 +44,10 @@ STANDS_IN = f"""
 def run(pytester):
     pytester.makeconftest(STANDS_IN)
 
-    def run(body, *options):
+    def run(body, *options, apart=False):
         pytester.makepyfile(f"from conftest import ran\nimport pytest\n\n{body}")
+        if apart:
+            return pytester.runpytest_subprocess("-p", "no:cacheprovider", *options)
         return pytester.runpytest_inprocess("-p", "no:cacheprovider", *options, no_reraise_ctrlc=True)
 
     return run
@@ -184,15 +187,18 @@ def test_the_live_line_says_where_it_stands_and_the_time_left(run):
     )
 
 
-def test_the_curve_is_drawn_where_it_is_wanted(run, pytester):
-    pytest.importorskip("matplotlib")
+def test_the_curve_is_drawn_where_it_is_wanted(run):
+    """In a process of its own: matplotlib cannot be loaded twice in one."""
+    if importlib.util.find_spec("matplotlib") is None:
+        pytest.skip("matplotlib is not installed")
     result = run(
         """
 def test_it(sweep, tmp_path):
     svg, png = sweep.plot(sweep("volumes"), to=tmp_path / "curve.svg")
     assert svg.read_bytes().startswith(b"<?xml")
     assert png.read_bytes().startswith(b"\\x89PNG")
-"""
+""",
+        apart=True,
     )
     result.assert_outcomes(passed=1)
 
