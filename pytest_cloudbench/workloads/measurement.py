@@ -136,6 +136,12 @@ class Series:
     def __len__(self) -> int:
         return len(self.seconds)
 
+    @property
+    def outstanding(self) -> tuple[float | None, ...]:
+        """I/Os in flight on average over each sample, by Little's law; None where no latency is known."""
+        timed = zip(self.iops, self.latency_s, strict=False)
+        return tuple(None if mean_s is None else rate.per_second * mean_s for rate, mean_s in timed)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values; the keys carry the unit."""
         return {
