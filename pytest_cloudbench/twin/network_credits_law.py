@@ -1,9 +1,9 @@
 """The law of network credits: what drains an instance's bucket, what fills it, and which rate it then has. Pure.
 
-The bucket holds bytes. What is moved above the baseline drains it, the baseline that is left unused fills it, up to
-its capacity. While it holds something the instance has its peak; once empty, its baseline, and it stays there under
-load. Only when a part of the bucket is back (`RESUME_SHARE`) does it have the peak again: so a load does not see the
-rate jump to and fro.
+The bucket holds bytes and follows the law of promises.credits: what is moved above the baseline drains it, the
+baseline that is left unused fills it. While it holds something the instance has its peak; once empty, its baseline,
+and it stays there under load. Only when a part of the bucket is back (`RESUME_SHARE`) does it have the peak again: so
+a load does not see the rate jump to and fro.
 
 A load that has to wait for its rate wants all of its baseline. What it does not get for a moment it loses to the
 machine under the region, not to its own restraint, and that fills nothing: where time is compressed, a second of it
@@ -13,7 +13,9 @@ would else be a minute's rest.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+
+from pytest_cloudbench.promises.credits import CreditBucket
 
 RESUME_SHARE = 0.02
 """Of the capacity; chosen. With the buckets of promises/network_credits.py it is a burst of 18 to 48 s."""
@@ -30,7 +32,7 @@ RESTING = 0.25
 
 @dataclass
 class Bucket:
-    """One instance's credits. Rates in bytes per second, ``level`` and ``capacity`` in bytes.
+    """One instance's credits, full at first. Rates in bytes per second, ``level`` and ``capacity`` in bytes.
 
     ``compression`` is how many times faster than the clock it drains and fills; it does not change the rates.
     """
@@ -39,10 +41,10 @@ class Bucket:
     peak: float
     baseline: float
     compression: float = 1.0
-    level: float = math.nan
-    bursting: bool = True
-    _used_per_s: float = 0.0  # over about WANTING_S
-    _unhindered_s: float = math.inf  # since a packet had to wait
+    bursting: bool = field(default=True, init=False)
+    _credits: CreditBucket = field(init=False, repr=False)
+    _used_per_s: float = field(default=0.0, init=False)  # over about WANTING_S
+    _unhindered_s: float = field(default=math.inf, init=False)  # since a packet had to wait
 
     def __post_init__(self) -> None:
         if not (self.peak > self.baseline > 0 and self.capacity > 0 and self.compression > 0):
@@ -50,8 +52,13 @@ class Bucket:
                 f"no bucket of {self.capacity} bytes between {self.baseline} and {self.peak} bytes per second, "
                 f"{self.compression} times faster than the clock: all must be above 0, the peak above the baseline"
             )
-        if math.isnan(self.level):
-            self.level = self.capacity
+        # Over a moment a shaped cable lets more than its rate pass, so what is spent is whatever was moved.
+        self._credits = CreditBucket(self.capacity, self.baseline, math.inf, self.capacity)
+
+    @property
+    def level(self) -> float:
+        """What is in it, in bytes."""
+        return self._credits.level
 
     @property
     def rate(self) -> float:
@@ -74,31 +81,32 @@ class Bucket:
         moved_per_s = moved / elapsed_s
         self._used_per_s += (moved_per_s - self._used_per_s) * -math.expm1(-elapsed_s / WANTING_S)
         self._unhindered_s = 0.0 if waited else self._unhindered_s + elapsed_s
-        change_per_s = self._change_per_s(moved_per_s)
+        used_per_s = self._whole(moved_per_s)
         if self._wants_more:
-            change_per_s = min(change_per_s, 0.0)
-        before = self.level
-        self.level = min(max(before + change_per_s * elapsed_s, 0.0), self.capacity)
-        if self.bursting and self.level <= 0.0:
+            used_per_s = max(used_per_s, self.baseline)
+        before = self._credits
+        self._credits = before.advance(used_per_s, elapsed_s, self.compression)
+        if self.bursting and self._credits.empty:
             self.bursting = False
-            return min(max(elapsed_s + before / change_per_s, 0.0), elapsed_s)
-        if not self.bursting and self.level >= RESUME_SHARE * self.capacity:
+            return max(0.0, elapsed_s - before.time_until_empty(used_per_s, self.compression))
+        if not self.bursting and self._credits.share >= RESUME_SHARE:
             self.bursting = True
         return None
 
     def empty_in_s(self, moved_per_s: float) -> float:
         """How long it lasts, by the clock, if that much is moved in the busier direction; infinity if for ever."""
-        change_per_s = self._change_per_s(moved_per_s)
-        return self.level / -change_per_s if self.bursting and change_per_s < 0 else math.inf
+        if not self.bursting:
+            return math.inf
+        return self._credits.time_until_empty(self._whole(moved_per_s), self.compression)
 
     def empty(self) -> None:
         """Make it empty, as it would be a moment later."""
-        self.level = 0.0
+        self._credits = replace(self._credits, level=0.0)
         self.bursting = False
 
     def refill(self) -> None:
         """Make it full, as after a stop and start."""
-        self.level = self.capacity
+        self._credits = replace(self._credits, level=self.capacity)
         self.bursting = True
         self._unhindered_s = math.inf
 
@@ -106,7 +114,6 @@ class Bucket:
     def _wants_more(self) -> bool:
         return self._unhindered_s <= WANTING_S and self._used_per_s >= RESTING * self.baseline
 
-    def _change_per_s(self, moved_per_s: float) -> float:
-        if FULL_USE * self.baseline <= moved_per_s <= self.baseline:
-            return 0.0
-        return (self.baseline - moved_per_s) * self.compression
+    def _whole(self, moved_per_s: float) -> float:
+        """The rate, the whole baseline where it is nearly that."""
+        return max(moved_per_s, self.baseline) if moved_per_s >= FULL_USE * self.baseline else moved_per_s

@@ -286,6 +286,11 @@ def test_json_of_another_shape_says_so(output: bytes) -> None:
         _parse(output)
 
 
+def test_an_error_alone_is_told_in_iperf3s_own_words() -> None:
+    with pytest.raises(Iperf3Refused, match=r"^iperf3 ended with no result: unable to create a new stream$"):
+        _parse(b'{"error": "error - unable to create a new stream"}')
+
+
 @pytest.mark.parametrize("intervals", [[1], [{}], [{"streams": 3}], [{"streams": None}]])
 def test_intervals_that_are_none_say_so(intervals: list[Any]) -> None:
     strange = document("3.12", "tcp", CLIENT)

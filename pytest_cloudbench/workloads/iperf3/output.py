@@ -151,9 +151,10 @@ def _process_output(document: dict[str, Any], *, role: str, reverse: bool, notes
     start, end = _mapping(document, "start"), _mapping(document, "end")
     intervals = document.get("intervals")
     if "start" not in document or not isinstance(intervals, list):
-        raise Iperf3OutputError(
-            f"iperf3's JSON has no start and no list of intervals: its keys are {', '.join(map(str, document))}"
-        )
+        if (said := document.get("error")) is not None:
+            raise Iperf3Refused(f"iperf3 ended with no result: {_bare(str(said))}")
+        keys = f"its keys are {', '.join(map(str, document))}" if document else "it is empty"
+        raise Iperf3OutputError(f"iperf3's JSON has no start and no list of intervals: {keys}")
     ports = _ports(start, role)
     cpu = _mapping(end, "cpu_utilization_percent")
     nested = document.get("server_output_json")
