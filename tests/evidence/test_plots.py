@@ -297,3 +297,4 @@ def test_a_line_is_as_wide_in_the_png_as_in_the_svg():
     red = sum(pixel[0] > 200 and pixel[1] < 60 for pixel in column)
     assert b"stroke-width: 4" in picture.svg
     assert red in (7, 8, 9), "4 points of 72 to the inch are 8 pixels of 144"
+    assert image.getpixel((image.width - 5, 5)) == (255, 255, 255), "the sheet is white"

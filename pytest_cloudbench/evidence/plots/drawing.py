@@ -30,6 +30,8 @@ _CAPITAL, _ASCENT, _DESCENT = 0.73, 0.78, 0.22
 """Heights of DejaVu Sans, in font sizes."""
 _COLOURS = 128
 """A PNG of so many is a sixth of one with all, and cannot be told from it: few colours and their edges are drawn."""
+_NEARLY = 254
+"""What that makes of white's 255."""
 _FULL_TURN = "o"
 
 Point = tuple[float, float]
@@ -208,7 +210,9 @@ class Drawing:
             anchor = {"left": "ls", "middle": "ms", "right": "rs"}[each.align]
             pen.text(at, each.text, each.colour, _font(each.size_pt, each.bold), anchor)
         out = io.BytesIO()
-        image.quantize(_COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(out, "png")
+        few = image.quantize(_COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+        few.putpalette([255 if value == _NEARLY else value for value in few.getpalette() or ()])
+        few.save(out, "png")
         return out.getvalue()
 
     def _draw(self, renderer: Any, per_inch: int) -> None:

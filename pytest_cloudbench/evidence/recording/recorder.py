@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_CARRIED = ("measurement", "partial", "curve")
+"""Under which name the workloads' errors carry what was measured until then."""
 _RECORDER: pytest.StashKey[Recorder] = pytest.StashKey()
 
 
@@ -136,7 +138,7 @@ class Recorder(RunRecorder):
                 **asked,
                 **times,
                 **outcome,
-                "figures": {} if failed else plain(figures_of(result), clean=self.cleaner.named),
+                "figures": plain(figures_of(_measured_in(result)), clean=self.cleaner.named),
                 "value": value,
             }
             path = record.keep(f"{file_name}.json", in_lines(content), "measurement")
@@ -144,3 +146,10 @@ class Recorder(RunRecorder):
             record.last_measurement = path
             return path
         return None
+
+
+def _measured_in(result: object) -> object:
+    """The measurement that an error carries, of a run that broke off; anything else itself."""
+    if not isinstance(result, BaseException):
+        return result
+    return next((found for name in _CARRIED if (found := getattr(result, name, None)) is not None), None)

@@ -1,0 +1,262 @@
+"""The report of the recorded scenarios, opened in headless Chromium: its pictures, its categories, what it asks for.
+
+CLOUDBENCH_RECORDED_SCENARIOS names the evidence of a run of scenarios/ (or folders of several, joined by ":"), as
+.ci/run records it. It is replayed, without any cloud; the Allure report of that, and of one test for each way in which
+a test can end badly, is what is looked at. With CLOUDBENCH_SCREENSHOTS=DIR pictures of every page are kept there.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "evidence"))
+
+from headless_chromium import browser
+from measured_runs import CONFTEST, NO_EVIDENCE
+
+from pytest_cloudbench.command import main
+from pytest_cloudbench.evidence.allure_outcome import LABEL, TestOutcome
+from pytest_cloudbench.evidence.recording.reading import Evidence
+
+PROJECT = Path(__file__).parents[2]
+CATEGORY = {outcome.word: outcome.category for outcome in TestOutcome}
+RECORDED = os.environ.get("CLOUDBENCH_RECORDED_SCENARIOS", "")
+BAD_ENDS = """
+import pytest
+from conftest import measured
+from pytest_cloudbench.hosts.errors import HostLost
+from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
+
+
+def judged(fio, word):
+    run = fio(measured(*[3000.0 + second % 3 for second in range(20)]), rw="randread")
+    verdict = Verdict(Outcome(word), f"{word}: 3,001 of 80,000 IOPS", "reaches 80,000 IOPS")
+    run.on_verdict(verdict)
+    return verdict
+
+
+def test_a_promise_is_violated(fio):
+    assert judged(fio, "violated")
+
+
+def test_a_run_proves_nothing(fio):
+    assert judged(fio, "inconclusive")
+
+
+def test_a_host_is_lost(fio):
+    raise HostLost("the host is gone")
+
+
+def test_a_test_has_a_bug(fio):
+    raise KeyError("Promise violated, inconclusive, Infrastructure trouble")
+"""
+
+pytestmark = [
+    pytest.mark.skipif(not RECORDED, reason="CLOUDBENCH_RECORDED_SCENARIOS names no evidence"),
+    pytest.mark.timeout(900),
+]
+
+
+@dataclass
+class Page:
+    """The report in the browser, with the results that it was made of."""
+
+    page: object
+    address: str
+    results: list
+
+    def leaves(self):
+        """The names of all tests, as the page lists them."""
+        self.page.open("about:blank")
+        self.page.open(self.address)
+        self.page.until("document.querySelector('[data-testid=tree-leaf]')")
+        return self.page.run(
+            "[...document.querySelectorAll('[data-testid=tree-leaf-title]')].map(e => e.innerText)"
+        )
+
+    def open_test(self, number):
+        """Go to the test of that number in the list, everything attached to it in sight."""
+        self.leaves()
+        self.page.run(f"document.querySelectorAll('[data-testid=tree-leaf]')[{number}].click()")
+        self.page.until("document.querySelector('[data-testid=test-result-info-title]')")
+
+
+def run_pytest(*arguments, cwd):
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *map(str, arguments)],
+        cwd=cwd, capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    print(done.stdout[-4000:], done.stderr[-2000:])
+    return done.returncode
+
+
+@pytest.fixture(scope="module")
+def evidence():
+    return [Evidence(Path(folder)) for folder in RECORDED.split(":")]
+
+
+@pytest.fixture(scope="module")
+def results(evidence, tmp_path_factory):
+    """What Allure is told of a replay of the recorded tests, and of the tests that end badly."""
+    folder = tmp_path_factory.mktemp("report") / "allure-results"
+    for each in evidence:
+        tests = sorted({test.nodeid for test in each.tests})
+        assert tests, f"{each.root} holds no tests"
+        run_pytest(*tests, f"--cloudbench-replay={each.root}", f"--alluredir={folder}", cwd=PROJECT)
+    bad = tmp_path_factory.mktemp("bad_ends")
+    (bad / "conftest.py").write_text(CONFTEST)
+    (bad / "pytest.ini").write_text("[pytest]\n")
+    (bad / "test_bad_ends.py").write_text(BAD_ENDS)
+    assert run_pytest(*NO_EVIDENCE, f"--alluredir={folder}", cwd=bad) == pytest.ExitCode.TESTS_FAILED
+    return folder
+
+
+@pytest.fixture(scope="module")
+def told(results):
+    return [json.loads(path.read_text()) for path in results.glob("*-result.json")]
+
+
+@pytest.fixture(scope="module")
+def report(results, told, tmp_path_factory):
+    """The report in a browser that saw nothing before."""
+    made = results.parent / "report"
+    assert main(["report", str(results), "--output", str(made)]) == 0
+    with browser(tmp_path_factory.mktemp("profile")) as page:
+        page.size(1400, 1200)
+        yield Page(page, (made / "index.html").as_uri(), told)
+
+
+def labels(result):
+    return {label["name"]: label["value"] for label in result["labels"]}
+
+
+def keep_picture(page, name):
+    if folder := os.environ.get("CLOUDBENCH_SCREENSHOTS"):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        page.screenshot(Path(folder, re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") + ".png"))
+
+
+def test_the_evidence_is_intact(evidence, capsys):
+    for each in evidence:
+        assert main(["verify", str(each.root)]) == 0, capsys.readouterr().out
+
+
+def test_a_replay_ends_as_the_run_did(evidence, told):
+    last = {test.nodeid: test.outcome for each in evidence for test in each.tests}
+    words = {"error": "failed", "broken": "failed"}
+    recorded = Counter((nodeid.partition("::")[2], words.get(word, word)) for nodeid, word in last.items())
+    replayed = Counter((result["name"], words.get(result["status"], result["status"])) for result in told)
+    assert not recorded - replayed
+
+
+def test_every_test_is_listed(report):
+    assert len(report.leaves()) == len(report.results)
+    keep_picture(report.page, "0 results")
+    shown = report.page.run("document.body.innerText")
+    for feature in {labels(result).get("feature") for result in report.results} - {None}:
+        assert feature in shown
+
+
+def test_categories_hold_what_became_of_the_tests(report):
+    wanted = Counter(CATEGORY[labels(result)[LABEL]] for result in report.results if LABEL in labels(result))
+    assert set(wanted) == set(CATEGORY.values()), "each way to end badly is there"
+    report.leaves()
+    report.page.run("document.querySelector('[data-testid=nav-tab-categories]').click()")
+    report.page.until("document.body.innerText.includes('Promise violated')")
+    sections = report.page.run(
+        "[...document.querySelectorAll('[data-testid=tree-section]')].map(e => e.innerText.split('\\n'))"
+    )
+    keep_picture(report.page, "0 categories")
+    found = {lines[0]: sum(int(each) for each in lines[1:] if each.isdigit()) for lines in sections}
+    assert found == wanted
+
+
+def test_every_picture_is_seen(report):
+    """Each test's page in turn: the pictures are unfolded, loaded, as wide as the page, and show something."""
+    attached = {
+        result["name"]: sum(each["type"].startswith("image/") for each in result.get("attachments", ()))
+        for result in report.results
+    }
+    assert sum(attached.values()) >= 2 * len([name for name, pictures in attached.items() if pictures])
+    names = report.leaves()
+    for number, name in enumerate(names):
+        if not attached.get(name):
+            continue
+        report.open_test(number)
+        report.page.until("document.querySelector('[data-testid=test-result-attachment]')")
+        report.page.run(UNFOLD)
+        report.page.until(f"document.images.length >= {attached[name]}")
+        report.page.until("[...document.images].every(image => image.complete && image.naturalWidth > 0)")
+        for picture in report.page.run(LOOK):
+            assert picture["width"] > 600, (name, picture)
+            assert picture["height"] > 100, (name, picture)
+            assert picture["colours"] > 5, f"{name} shows a picture with nothing on it: {picture}"
+        if os.environ.get("CLOUDBENCH_SCREENSHOTS"):
+            report.page.size(1400, min(12_000, report.page.run(HEIGHT) + 100))
+            keep_picture(report.page, f"{number + 1} {name}")
+            report.page.size(1400, 1200)
+
+
+UNFOLD = """
+[...document.querySelectorAll('[data-testid=test-result-attachment-header]')]
+    .filter(header => header.innerText.includes('image/')).forEach(header => header.querySelector('button').click())
+"""
+HEIGHT = "Math.max(...[...document.querySelectorAll('body, body *')].map(each => each.scrollHeight))"
+LOOK = """
+[...document.images].map(image => {
+    const canvas = document.createElement('canvas');
+    canvas.width = 300; canvas.height = 150;
+    const pen = canvas.getContext('2d');
+    pen.drawImage(image, 0, 0, 300, 150);
+    const seen = new Set(new Uint32Array(pen.getImageData(0, 0, 300, 150).data.buffer));
+    const place = image.getBoundingClientRect();
+    return {width: place.width, height: place.height, colours: seen.size};
+})
+"""
+
+
+def test_compared_runs_are_one_picture(report):
+    """Stripes of more and more volumes, families side by side, EBS against the instance store."""
+    names = [each["name"] for result in report.results for each in result.get("attachments", ())]
+    compared = [name for name in names if name.startswith("comparison: ") and not name.endswith("as PNG")]
+    tests = {test.nodeid for each in map(Evidence, map(Path, RECORDED.split(":"))) for test in each.tests}
+    for scenario, words in (
+        ("test_ebs_striping.py", "scales linearly with 1, 2 and 5 volumes"),
+        ("test_network_bandwidth.py", "c4.4xlarge against m4.4xlarge"),
+        ("test_instance_store.py", "instance store disk 1 of 4 against"),
+    ):
+        if any(scenario in test for test in tests):
+            assert any(words in name for name in compared), (scenario, compared)
+
+
+def test_nothing_was_wrong_and_no_request_left_the_machine(report):
+    """Of all that the tests above opened; run alone, of the first page."""
+    report.leaves()
+    assert report.page.errors == []
+    assert any(address.startswith("file:") for address in report.page.asked)
+    assert report.page.asked_elsewhere == []
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        '<img src="http://127.0.0.1:9/picture.png">',
+        '<script>fetch("http://127.0.0.1:9/count")</script>',
+        '<script async src="https://counter.example/visits.js"></script>',
+    ],
+)
+def test_a_request_that_would_leave_is_noticed(tmp_path, asks):
+    """That the check above sees such a request, where a page makes one."""
+    page = tmp_path / "page.html"
+    page.write_text(f"<!doctype html><html><head><title>asks</title></head><body>here{asks}</body></html>")
+    with browser(tmp_path / "profile") as seen:
+        seen.open(page.as_uri())
+        seen.until("document.body.innerText.includes('here')")
+        assert len(seen.asked_elsewhere) == 1
