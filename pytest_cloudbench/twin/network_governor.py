@@ -53,6 +53,7 @@ class _Governed:
     page: AllowancePage
     allowances: Allowances = field(default_factory=Allowances)
     ends: ShapedEnds | None = None
+    shaped_to: Bandwidth | None = None
     line: bytes = b""
     sent: ClassFigures = field(default_factory=ClassFigures)
     received: ClassFigures = field(default_factory=ClassFigures)
@@ -137,7 +138,7 @@ class NetworkGovernor:
             undo.callback(ends.close)
             governed = self._instances[instance_id]
             governed.sent, governed.received = ends.egress.figures(), ends.ingress.figures()
-            governed.ends = ends
+            governed.ends, governed.shaped_to = ends, governed.rate
             governed.line = b""
             governed.accounted_at = governed.pace_at = governed.window_at = time.monotonic()
             governed.window_bytes = governed.sent.bytes
@@ -261,17 +262,17 @@ class NetworkGovernor:
         bucket = governed.bucket
         if bucket is None:
             return
-        before = bucket.bursting
         emptied_ago_s = bucket.account(moved, elapsed_s, waited=waited)
         if bucket.bursting and bucket.empty_in_s(governed.moved_per_s) < _CLOSE_S:
             emptied_ago_s = 0.0
             bucket.empty()
-        if bucket.bursting != before:
-            ends.egress.set_rate(governed.rate)
-            ends.ingress.set_rate(governed.rate)
         if emptied_ago_s is not None:
             governed.emptied_at = time.time() - (time.monotonic() - now) - emptied_ago_s
         governed.empty_at = now + bucket.empty_in_s(governed.moved_per_s)
+        if governed.shaped_to != governed.rate:
+            ends.egress.set_rate(governed.rate)
+            ends.ingress.set_rate(governed.rate)
+            governed.shaped_to = governed.rate
 
     @staticmethod
     def _read(governed: _Governed, ends: ShapedEnds) -> tuple[int, bool]:

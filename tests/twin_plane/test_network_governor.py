@@ -26,6 +26,7 @@ class End:
         self.demand = demand
         self.busy = self.moved = False
         self.closed = self.fails = False
+        self.refusals = 0
         self.asked = 0
         self.changes = []
         self._sent = 0.0
@@ -57,6 +58,9 @@ class End:
 
     def set_rate(self, rate):
         with self._lock:
+            if self.refusals:
+                self.refusals -= 1
+                raise OSError("not now")
             self._advance()
             self.rate = rate.bytes_per_second
             self.changes.append((time.time(), rate))
@@ -158,6 +162,15 @@ def test_under_load_it_stays_down_and_after_a_rest_it_comes_back(setting):
     wait_until(lambda: len(egress.changes) == 2, "the peak is back")
     assert egress.changes[1][1] == PEAK
     assert setting.governor.state("i-1").emptied_at is not None
+
+
+@pytest.mark.parametrize("way", [0, 1])
+def test_a_rate_that_could_not_be_set_is_set_at_the_next_tick(setting, way):
+    ends = setting.add("i-1", burst_s=0.2)
+    ends[way].refusals = 2
+    ends[0].set_busy(True)
+    wait_until(lambda: all(end.changes for end in ends), "both rates fall")
+    assert [end.rate for end in ends] == [BASELINE.bytes_per_second] * 2
 
 
 def test_a_load_that_the_machine_starves_does_not_see_the_peak_again(setting):
