@@ -125,6 +125,16 @@ def machine_is_near(obs: Observation, measured: Rate) -> bool:
     return level is not None and ratio(level, measured) <= 1 + MACHINE_NEAR
 
 
+def _waited_for_machine(obs: Observation, measured: Rate) -> bool:
+    """Whether the I/Os outstanding were enough for more than was measured, with nothing but the machine to hold them.
+
+    As many as they were, they would have carried more at the latency that is advised to reckon with.
+    """
+    enough = obs.outstanding_asked / ADVISED_LATENCY_S
+    carried = as_quantity(measured, Iops(0), obs)
+    return machine_level(obs.envelope, measured) is not None and ratio(carried, Iops(enough)) < 1 - NEAR
+
+
 def as_quantity(rate: Rate, like: Rate, obs: Observation) -> Rate:
     """A rate in the quantity of another, through the block size of the run."""
     if isinstance(rate, Iops) and isinstance(like, Throughput):
@@ -216,7 +226,8 @@ def why_short(obs: Observation, rates: Rates, asked: Rate, *, but: Sequence[Ceil
 def _why_unbound(obs: Observation, measured: Rate, asked: Rate, suspects: Sequence[Bound]) -> Reason:
     """Why a rate stayed low that no promised ceiling is shown to have held; suspects only lie near it."""
     # What reached the machine's own level did not want for I/Os, however few they were.
-    if not machine_is_near(obs, measured) and (text := few_outstanding(obs, asked)):
+    at_machine = machine_is_near(obs, measured) or _waited_for_machine(obs, measured)
+    if not at_machine and (text := few_outstanding(obs, asked)):
         return Reason(Outcome.INCONCLUSIVE, text)
     if machine_level(obs.envelope, asked) is not None:
         text = _machine_text(obs, measured)
