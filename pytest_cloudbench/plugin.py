@@ -65,6 +65,8 @@ def pytest_configure(config: pytest.Config) -> None:
     _join_reports(config)
     if option_given(config, "summary"):
         _sum_up(config)
+    if option_given(config, "prices"):
+        _count_costs(config)
 
 
 def _sum_up(config: pytest.Config) -> None:
@@ -82,6 +84,24 @@ def _sum_up(config: pytest.Config) -> None:
     except SummaryRefused as error:
         raise pytest.UsageError(str(error)) from None
     config.pluginmanager.register(summary, "cloudbench-summary")
+
+
+def _count_costs(config: pytest.Config) -> None:
+    """Have each test say what it cost; prices that cannot be read are refused before anything runs."""
+    from pytest_cloudbench.evidence.costs import TestCosts
+    from pytest_cloudbench.evidence.listeners import add_listener
+    from pytest_cloudbench.evidence.prices import BadPrices, Prices
+
+    on_command_line = option_source(config, "prices") == "command line"
+    base = config.invocation_params.dir if on_command_line else config.rootpath
+    try:
+        prices = Prices.read(base / setting(config, "prices"))
+    except BadPrices as error:
+        raise pytest.UsageError(str(error)) from None
+    if setting(config, "cloud") == "aws" and not option_given(config, "replay"):  # nothing else is billed
+        costs = TestCosts(prices)
+        config.pluginmanager.register(costs, "cloudbench-costs")
+        add_listener(config, costs)
 
 
 def _join_reports(config: pytest.Config) -> None:

@@ -86,6 +86,12 @@ OPTIONS = (
         None,
         "file for the verdicts of this run as Markdown, such as for the comment of a pull request",
     ),
+    Option(
+        "prices",
+        "",
+        None,
+        "JSON file with what instances cost an hour and volumes a month, for the cost of each test on AWS",
+    ),
     Option("region", "", None, "AWS region (default: the one of your AWS configuration)"),
     Option(
         "zone",

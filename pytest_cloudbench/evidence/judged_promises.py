@@ -9,6 +9,7 @@ from pytest_cloudbench.evidence.verdict_properties import (
     ASKED,
     BOUND_BY,
     CONDITION_PROPERTY,
+    COST_PROPERTY,
     MEASURED,
     OUTCOME,
     PROMISE,
@@ -68,3 +69,8 @@ def judged_promises(properties: Iterable[Property]) -> list[JudgedPromise]:
 def conditions_in(properties: Iterable[Property]) -> list[str]:
     """The conditions of a test's measurements, each once."""
     return list(dict.fromkeys(str(value) for name, value in properties if name == CONDITION_PROPERTY))
+
+
+def cost_in(properties: Iterable[Property]) -> str:
+    """What the test cost, "" where that is not known."""
+    return next((str(value) for name, value in properties if name == COST_PROPERTY), "")

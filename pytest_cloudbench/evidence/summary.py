@@ -39,11 +39,25 @@ def write_verdicts(terminal: pytest.TerminalReporter) -> None:
             _write(terminal, judged.sentence, **{_COLOURS.get(judged.outcome, "white"): True})
         if conditions := conditions_in(properties):
             _write(terminal, f"({'; '.join(conditions)})")
-    _write_table(terminal, tests)
+    _write_table(terminal, tests, costs_of(terminal))
+
+
+def costs_of(terminal: pytest.TerminalReporter) -> dict[str, str]:
+    """What each test cost, where that is known: the report of its teardown says it."""
+    from pytest_cloudbench.evidence.judged_promises import cost_in
+
+    return {
+        report.nodeid: cost
+        for reports in terminal.stats.values()
+        for report in reports
+        if getattr(report, "when", None) == "teardown" and (cost := cost_in(report.user_properties))
+    }
 
 
 def _write_table(
-    terminal: pytest.TerminalReporter, tests: list[tuple[str, list[tuple[str, object]]]]
+    terminal: pytest.TerminalReporter,
+    tests: list[tuple[str, list[tuple[str, object]]]],
+    costs: dict[str, str],
 ) -> None:
     """Write the table of those tests whose verdicts carry more than their sentence."""
     from pytest_cloudbench.evidence.judged_promises import judged_promises
@@ -60,7 +74,7 @@ def _write_table(
     def coloured(text: str, outcome: str) -> str:
         return writer.markup(text, **{_COLOURS.get(outcome, "white"): True})
 
-    for line in table_lines(rows_of(found), writer.fullwidth - 1, coloured):
+    for line in table_lines(rows_of(found, costs), writer.fullwidth - 1, coloured):
         terminal.write_line(line)
 
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_cloudbench.evidence.judged_promises import JudgedPromise, conditions_in, judged_promises
+from pytest_cloudbench.evidence.judged_promises import JudgedPromise, conditions_in, cost_in, judged_promises
 from pytest_cloudbench.evidence.summary_table import short_names, totals
 from pytest_cloudbench.evidence.verdict_properties import of_cloudbench
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 _MARKERS = frozenset({"ec2_instance", "ec2_pair", "ebs_volume", "ebs_volumes"})
 _SIGNS = {"held": "✅", "violated": "❌", "inconclusive": "❔"}
@@ -55,10 +55,13 @@ class SummaryFile:
         self._path = path
         self._about = about
         self._tests: list[SummarisedTest] = []
+        self._costs: dict[str, str] = {}
         self._trouble: str | None = None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take in a test that measured, judged, or should have."""
+        if report.when == "teardown" and (cost := cost_in(report.user_properties)):
+            self._costs[report.nodeid] = cost
         found = summarised(report)
         if found is not None:
             self._tests.append(found)
@@ -67,7 +70,9 @@ class SummaryFile:
     def pytest_sessionfinish(self) -> None:
         """Write the file, also when nothing was measured: a missing one would look like a failed job."""
         try:
-            self._path.write_text(markdown(self._tests, about=self._about), encoding="utf-8")
+            self._path.write_text(
+                markdown(self._tests, about=self._about, costs=self._costs), encoding="utf-8"
+            )
         except OSError as error:
             self._trouble = str(error)
 
@@ -100,16 +105,23 @@ def _reason(report: pytest.TestReport) -> str:
     return where + (lines[0] if crash is not None else lines[-1])
 
 
-def markdown(tests: Sequence[SummarisedTest], *, about: str) -> str:
-    """The whole summary."""
+def markdown(tests: Sequence[SummarisedTest], *, about: str, costs: Mapping[str, str] | None = None) -> str:
+    """The whole summary; ``costs`` by node id, where they are known."""
+    paid = dict(costs or {})
     judged = [verdict for test in tests for verdict in test.verdicts]
     failed = [test for test in tests if test.error]
     heads = [part for part in (totals(judged), f"{len(failed)} not judged" if failed else "") if part]
     lines = [f"### cloudbench: {', '.join(heads) or 'nothing was measured'}", ""]
     named = list(zip(short_names([test.nodeid for test in tests]), tests, strict=True))
     if judged:
-        lines += ["| | test | promised | measured | verdict | bound by |", "|---|---|---|---|---|---|"]
-        lines += [_row(name, verdict) for name, test in named for verdict in test.verdicts]
+        lines += [f"| | test | promised | measured | verdict | {'cost | ' if paid else ''}bound by |"]
+        lines += [f"|---|---|---|---|---|{'---|' if paid else ''}---|"]
+        lines += [
+            # Once a test: its verdicts share it.
+            _row(name, verdict, (paid.get(test.nodeid, "") if number == 0 else "") if paid else None)
+            for name, test in named
+            for number, verdict in enumerate(test.verdicts)
+        ]
         lines.append("")
     if failed:
         lines += [
@@ -125,7 +137,7 @@ def markdown(tests: Sequence[SummarisedTest], *, about: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row(name: str, verdict: JudgedPromise) -> str:
+def _row(name: str, verdict: JudgedPromise, cost: str | None) -> str:
     word = verdict.outcome if verdict.outcome == "held" else f"**{verdict.outcome}**"
     cells = (
         _SIGNS.get(verdict.outcome, ""),
@@ -133,6 +145,7 @@ def _row(name: str, verdict: JudgedPromise) -> str:
         _cell(verdict.promised),
         _cell(verdict.measured),
         word,
+        *([] if cost is None else [_cell(cost)]),
         _cell(verdict.bound_by),
     )
     return f"| {' | '.join(cells)} |"

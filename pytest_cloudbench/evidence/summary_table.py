@@ -1,9 +1,9 @@
-"""The table at the end of a run: test, promised, measured, verdict, bound by."""
+"""The table at the end of a run: test, promised, measured, verdict, cost where it is known, bound by."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_cloudbench.evidence.judged_promises import JudgedPromise
@@ -15,7 +15,7 @@ WIDE = 100
 _VERDICT = len(OUTCOMES[-1])
 _GAP = 2
 _NARROW_LAST = 24
-_HEADS = ("test", "promised", "measured", "verdict", "bound by")
+_HEADS = ("test", "promised", "measured", "verdict", "cost", "bound by")
 _MAY_BREAK = re.compile(r"(?<=[\s_/:\-\[])")
 
 Mark = Callable[[str, str], str]
@@ -23,18 +23,21 @@ Mark = Callable[[str, str], str]
 
 @dataclass(frozen=True)
 class Row:
-    """One verdict of one test; ``test`` is empty where the row above is of the same."""
+    """One verdict of one test; ``test`` and ``cost`` are empty where the row above is of the same."""
 
     test: str
     judged: JudgedPromise
+    cost: str = ""
 
 
-def rows_of(tests: Sequence[tuple[str, Sequence[JudgedPromise]]]) -> list[Row]:
-    """The rows of tests, each a node id with its verdicts."""
+def rows_of(
+    tests: Sequence[tuple[str, Sequence[JudgedPromise]]], costs: Mapping[str, str] | None = None
+) -> list[Row]:
+    """The rows of tests, each a node id with its verdicts; ``costs`` by node id, where they are known."""
     names = short_names([nodeid for nodeid, _ in tests])
     return [
-        Row(name if number == 0 else "", judged)
-        for name, (_, verdicts) in zip(names, tests, strict=True)
+        Row(name if number == 0 else "", judged, (costs or {}).get(nodeid, "") if number == 0 else "")
+        for name, (nodeid, verdicts) in zip(names, tests, strict=True)
         for number, judged in enumerate(verdicts)
     ]
 
@@ -61,17 +64,24 @@ def table_lines(rows: Sequence[Row], width: int, mark: Mark = lambda text, outco
     wide = width >= WIDE
     bound = [row.judged.bound_by for row in rows] if wide else [""] * len(rows)
     natural = [max(len(text) for text in column) for column in zip(_HEADS[:4], *cells, strict=True)]
-    last = max([len(_HEADS[4]), *(len(text) for text in bound)]) if wide and any(bound) else 0
-    widths = _widths([*natural, last], width)
-    heads = list(_HEADS[: 5 if last else 4])
-    lines = [_line(heads, widths), _line(["-" * each for each in widths if each], widths)]
-    for row, texts, ceiling in zip(rows, cells, bound, strict=True):
-        wrapped = [broken(text, each) for text, each in zip([*texts, ceiling], widths, strict=True) if each]
+    last = max([len(_HEADS[5]), *(len(text) for text in bound)]) if wide and any(bound) else 0
+    costs = [row.cost for row in rows] if wide else [""] * len(rows)
+    cost = max([len(_HEADS[4]), *(len(text) for text in costs)]) if any(costs) else 0
+    *first, bounds = _widths([*natural, last], width - (cost + _GAP if cost else 0))
+    columns = [*first, cost, bounds]
+    widths = [each for each in columns if each]
+    heads = [head for head, each in zip(_HEADS, columns, strict=True) if each]
+    lines = [_line(heads, widths), _line(["-" * each for each in widths], widths)]
+    for row, texts, paid, ceiling in zip(rows, cells, costs, bound, strict=True):
+        whole = zip([*texts, paid, ceiling], columns, strict=True)
+        wrapped = [broken(text, each) for text, each in whole if each]
         for number in range(max(len(parts) for parts in wrapped)):
             line = [parts[number] if number < len(parts) else "" for parts in wrapped]
             lines.append(_line(line, widths, mark=mark, outcome=row.judged.outcome))
         if not wide and row.judged.bound_by:
             lines += [f"  {part}" for part in broken(f"bound by {row.judged.bound_by}", width - 2)]
+        if not wide and row.cost:
+            lines.append(f"  cost {row.cost}")
     return lines
 
 

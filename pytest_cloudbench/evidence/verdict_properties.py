@@ -23,6 +23,9 @@ MEASUREMENT_PROPERTY = "cloudbench.measurement"
 CLOUD_PROPERTY = "cloudbench.cloud"
 """Name of the user property that every test has which asks for an instance: where it measures."""
 
+COST_PROPERTY = "cloudbench.cost"
+"""Name of the user property for what a test cost, where prices are known; it comes with the teardown's report."""
+
 OUTCOME, PROMISE, ASKED, MEASURED, BOUND_BY = (
     f"{_PREFIX}{name}" for name in ("outcome", "promise", "asked", "measured", "bound_by")
 )

@@ -22,7 +22,7 @@ RECORDER_PLUGIN = "cloudbench-recorder"
 """Name under which a recording is registered with pytest."""
 OTHERWISE_PROPERTY = "cloudbench.judged_otherwise"
 """Name of the user property for a verdict of a replay that is another one than when it was measured."""
-_ANEW = ("evidence", "sign", "replay", "progress", "inconclusive", "summary")
+_ANEW = ("evidence", "sign", "replay", "progress", "inconclusive", "summary", "prices")
 """Options of a replay's own: what was chosen when it was recorded does not matter."""
 _WORKER_KEY = "cloudbench_evidence"
 

@@ -1,0 +1,90 @@
+"""What a test cost: the prices that a file states, times how long its instances and volumes were there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+_HOUR_S = 3600.0
+_MONTH_S = 730 * _HOUR_S
+"""As AWS reckons a month of storage: 730 hours."""
+_LEAST_S = 60.0
+"""EC2 bills by the second, at least a minute (Linux On-Demand)."""
+_VOLUME_PARTS = ("gib", "iops", "mib_per_s")
+
+
+class BadPrices(ValueError):
+    """A file of prices cannot be used; the message says where."""
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Prices in one currency.
+
+    instance_hour: by instance type. volume_month: by volume type, "gib", "iops" and "mib_per_s" each a month's price
+    of one, and with "_free" behind it how many of them are included.
+    """
+
+    currency: str
+    instance_hour: Mapping[str, float] = field(default_factory=dict)
+    volume_month: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> Prices:
+        """Read a JSON file. Raises BadPrices for one that is missing, no JSON, or has anything but prices."""
+        try:
+            found = json.loads(path.read_text("utf-8"))
+        except OSError as error:
+            raise BadPrices(f"the prices {path} cannot be read: {error.strerror or error}") from error
+        except ValueError as error:
+            raise BadPrices(f"the prices {path} are no JSON: {error}") from error
+        known = {"currency", "instance_hour", "volume_month"}
+        if not isinstance(found, dict) or set(found) - known or not isinstance(found.get("currency"), str):
+            raise BadPrices(
+                f"the prices {path} need a currency, such as 'USD', and have instance_hour and volume_month besides"
+            )
+        hours, months = found.get("instance_hour", {}), found.get("volume_month", {})
+        if not isinstance(hours, dict) or not isinstance(months, dict):
+            raise BadPrices(f"the prices {path}: instance_hour and volume_month are objects")
+        parts = {*_VOLUME_PARTS, *(f"{part}_free" for part in _VOLUME_PARTS)}
+        for name, volume in months.items():
+            if not isinstance(volume, dict) or set(volume) - parts:
+                raise BadPrices(f"the prices {path}: {name} of volume_month has {', '.join(sorted(parts))}")
+        for name, price in [*hours.items(), *(pair for each in months.values() for pair in each.items())]:
+            if isinstance(price, bool) or not isinstance(price, int | float) or not 0 <= price < float("inf"):
+                raise BadPrices(f"the prices {path}: {name} is {price!r}, no price")
+        return cls(found["currency"], hours, months)
+
+    def cost(
+        self, instance_types: Sequence[tuple[str, float]], volumes: Sequence[tuple[Any, float]]
+    ) -> float | None:
+        """What they cost together, each with the seconds it was there; None where one of them has no price.
+
+        volumes: specifications, with ``type``, ``size_gib``, ``iops`` and ``throughput_mib``.
+        """
+        total = 0.0
+        for name, seconds in instance_types:
+            if name not in self.instance_hour:
+                return None
+            total += self.instance_hour[name] * max(seconds, _LEAST_S) / _HOUR_S
+        for spec, seconds in volumes:
+            if spec.type not in self.volume_month:
+                return None
+            total += self._month(spec) * max(seconds, _LEAST_S) / _MONTH_S
+        return total
+
+    def said(self, cost: float) -> str:
+        """A cost as people read it: "0.42 USD", a small one with two digits: "0.0031 USD"."""
+        figure = f"{cost:,.2f}" if cost >= 0.1 or cost == 0 else f"{cost:.2g}"
+        return f"{figure} {self.currency}"
+
+    def _month(self, spec: Any) -> float:
+        prices = self.volume_month[spec.type]
+        amounts = (spec.size_gib, spec.iops, spec.throughput_mib)
+        return sum(
+            prices.get(part, 0.0) * max(0.0, (amount or 0) - prices.get(f"{part}_free", 0.0))
+            for part, amount in zip(_VOLUME_PARTS, amounts, strict=True)
+        )
