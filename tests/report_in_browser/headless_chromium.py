@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import fcntl
 import itertools
 import json
 import os
@@ -143,10 +144,10 @@ def browser(profile: Path) -> Iterator[Browser]:
     come_from, written_by_it = os.pipe()
 
     def takes_over() -> None:
-        # Where it reads and writes: 3 and 4, by its own convention. Moved up first, lest one lies on the other.
-        first, second = os.dup2(read_by_it, 20), os.dup2(written_by_it, 21)
-        os.dup2(first, 3)
-        os.dup2(second, 4)
+        # Where it reads and writes: 3 and 4, by its own convention. First out of the way of those two.
+        apart = [fcntl.fcntl(each, fcntl.F_DUPFD, 10) for each in (read_by_it, written_by_it)]
+        for given, wanted in zip(apart, (3, 4), strict=True):
+            os.dup2(given, wanted)
 
     process = subprocess.Popen(
         [
