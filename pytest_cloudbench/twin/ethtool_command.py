@@ -13,7 +13,8 @@ own() {
     for candidate in /usr/sbin/ethtool /sbin/ethtool /usr/bin/ethtool; do
         [ -x "$candidate" ] && exec "$candidate" "$@"
     done
-    echo "ethtool: only '-S INTERFACE' is answered here, this machine has no ethtool" >&2
+    echo "ethtool: answered here is only '-S' with an interface whose network is shaped, and this machine has no" \
+        "ethtool of its own" >&2
     exit 1
 }
 [ $# = 2 ] || own "$@"

@@ -68,4 +68,4 @@ def test_a_machine_without_ethtool_is_told_so(ethtool):
     ethtool.machine.unlink()
     code, out, error = ethtool("-i", "eth0")
     assert (code, out) == (1, "")
-    assert error == "ethtool: only '-S INTERFACE' is answered here, this machine has no ethtool\n"
+    assert error.startswith("ethtool: answered here is only '-S'")

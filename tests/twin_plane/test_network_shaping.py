@@ -291,7 +291,7 @@ def test_a_type_without_figures_is_not_shaped_and_the_plane_says_so(driver):
     with driver.launched("i-any", "i-any-too"):
         assert driver.plane.network_state("i-any") is None
         assert "htb" not in driver.tc("i-any", "qdisc show dev eth0")
-        assert "allowance" not in driver.ssh("i-any", "ethtool -S eth0")
+        assert "allowance" not in driver.ssh("i-any", "ethtool -S eth0 2>&1 || true")
         assert driver.goodput("i-any", "i-any-too") > 1
 
 
@@ -306,7 +306,7 @@ def test_a_machine_that_cannot_shape_runs_instances_all_the_same(driver, monkeyp
     monkeypatch.setattr(network_module, "_run", refused)
     with driver.launched("i-any", peak=1.0):
         assert driver.plane.network_state("i-any") is None
-        assert "allowance" not in driver.ssh("i-any", "ethtool -S eth0")
+        assert "allowance" not in driver.ssh("i-any", "ethtool -S eth0 2>&1 || true")
     assert "i-any runs with an unlimited network" in caplog.text
     assert "Specified qdisc kind is unknown." in caplog.text
 
