@@ -39,8 +39,9 @@ def test_a_port_that_is_taken(ec2_pair, iperf3):
 
 
 @pytest.mark.ec2_pair("m5.large")
-def test_a_link_that_is_away_for_ten_seconds(ec2_pair, iperf3, request):
+def test_a_link_that_is_away_for_ten_seconds(ec2_pair, iperf3, request, monkeypatch):
     """The server's interface goes down while the load runs, and SSH to it with it."""
+    monkeypatch.setattr("pytest_cloudbench.workload_calls.pace", lambda config: "full")
     away = (
         "until pgrep -x iperf3; do sleep 0.05; done; sleep 4; ip link set eth0 down; sleep 10; ip link set eth0 up"
     )
