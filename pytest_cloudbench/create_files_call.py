@@ -42,7 +42,7 @@ class CreateFilesCall(_WorkloadCall):
 
         job = FilesJob.of(count, size, sync=sync, **options)
         try:
-            with self._live_line(f"create_files {job}", _with_time_left) as show:
+            with self._live_line(f"create_files {job}", _with_time_left, on=target) as show:
                 creation = self._measured(
                     "create_files",
                     target,

@@ -62,7 +62,7 @@ class SweepCall(_WorkloadCall):
         }
         plan = SweepPlan.of(found, **asked)
         try:
-            with self._live_line(f"sweep {found.name}") as show:
+            with self._live_line(f"sweep {found.name}", on=target) as show:
                 curve = self._measured(
                     "sweep",
                     target,

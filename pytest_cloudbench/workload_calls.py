@@ -62,14 +62,18 @@ class _WorkloadCall:
 
     @contextlib.contextmanager
     def _live_line(
-        self, name: str, words: Callable[[Any], str] = str
+        self, name: str, words: Callable[[Any], str] = str, *, on: object = None
     ) -> Iterator[Callable[[Any], None] | None]:
-        """Yield what shows a progress on the live line, behind the workload's name; None where none is wanted."""
+        """Yield what shows a progress on the live line, behind the workload's name; None where none is wanted.
+
+        ``on`` is where it runs, told last: a narrow terminal cuts that off first.
+        """
+        where = f" on {label}" if (label := getattr(on, "label", None)) else ""
         choice = setting(self._config, "progress")
         shown = wanted(self._config, choice)
         line = live_line(self._config, shown=shown, at_once=choice == "on", test=self._item.name)
         with step(self._item, f"{self._doing}{name}"), line as show:
-            yield (lambda progress: show(f"{name}: {words(progress)}")) if shown else None
+            yield (lambda progress: show(f"{name}: {words(progress)}{where}")) if shown else None
 
     @property
     def _keeper(self) -> Keeper:
@@ -149,7 +153,7 @@ class FioCall(_WorkloadCall):
         from pytest_cloudbench.workloads.fio.run import run_fio
 
         job = FioJob.of(rw, bs, **options)
-        with self._live_line(f"fio {job.rw} {job.bs}", _with_time_left) as show:
+        with self._live_line(f"fio {job.rw} {job.bs}", _with_time_left, on=target) as show:
             measurement = self._measured(
                 "fio",
                 target,
@@ -186,7 +190,7 @@ class Iperf3Call(_WorkloadCall):
             )
         job = Iperf3Job.of(**options)
         try:
-            with self._live_line(f"iperf3 {job}") as show:
+            with self._live_line(f"iperf3 {job}", on=path) as show:
                 measurement = self._measured(
                     "iperf3",
                     path,

@@ -117,6 +117,19 @@ def test_the_live_line_names_the_workload(run, call, line):
     assert "9.94" not in str(run(f"def test_it(iperf3):\n    {call}\n", "--cloudbench-progress=off").stdout)
 
 
+def test_the_live_line_says_last_where_it_runs(run):
+    result = run(
+        """
+import types
+
+def test_it(iperf3):
+    iperf3(types.SimpleNamespace(label="m5.2xlarge i-0a -> m5.2xlarge i-0b"), streams=5)
+""",
+        "--cloudbench-progress=on",
+    )
+    result.stdout.fnmatch_lines(["*9.94 Gbit/s on m5.2xlarge i-0a -> m5.2xlarge i-0b*"])
+
+
 @pytest.mark.parametrize(
     ("options", "pace"),
     [

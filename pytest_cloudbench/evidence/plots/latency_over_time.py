@@ -49,7 +49,8 @@ def latency_over_time(measurement: Any) -> Picture | None:
     else:
         panel.upwards(0, max(known) * factor * 1.1)
     panel.across(0, series.seconds[-1] * per_s)
-    panel.unit(f"latency, {unit}, by the second")
+    compressed = getattr(measurement, "time_compression", 1.0) != 1
+    panel.unit(f"latency, {unit}, by the {'sample' if compressed else 'second'}")
     for number, (name, values) in enumerate(drawn.items()):
         colour = COLOURS[number % len(COLOURS)]
         times, scaled = [at * per_s for at in series.seconds], [value * factor for value in values]
