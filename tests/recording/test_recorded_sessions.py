@@ -344,3 +344,20 @@ def test_a_run_that_is_killed_leaves_what_it_measured_readable_and_verifiable(se
     for workload in workloads:
         assert measurement_from(test.measurement(workload["file"]), test.read) == recorded_runs.measured()
     assert json.loads((measured / "journals" / "main.jsonl").read_text().splitlines()[0])["run"]
+
+
+@pytest.mark.parametrize("seen", ["journals/main.jsonl", "tests/*/1/journal.jsonl"])
+def test_a_run_that_is_killed_before_it_measured_anything_is_no_intact_evidence(session, pytester, seen):
+    pytester.makepyfile(test_it=GOES_ON)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--cloudbench-evidence=kept"]
+    process = subprocess.Popen([*command, "test_it.py"], cwd=pytester.path, stdout=subprocess.DEVNULL)
+    folder = pytester.path / "kept"
+    deadline = time.monotonic() + 60
+    while not any(path.stat().st_size for path in folder.glob(seen)):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    found = verify(folder)
+    assert found.exit_code == UNFINISHED, str(found)
+    assert Evidence(folder).run["run"]
