@@ -112,11 +112,7 @@ def watch(under_test: Region, case: Case, device: str, expected_s: float) -> See
         samples.append((time.monotonic(), case.balance(under_test)))
         time.sleep(0.05)
     load.join()
-    moving = [
-        (now, ios, size)
-        for (now, ios, size), before in zip(under_test._samples[1:], under_test._samples, strict=False)
-        if ios > before[1]
-    ]
+    moving = under_test.watch.moving()
     started = moving[0][0]
     emptied = next(when for when, level in samples if level < 0.2)
     levels = []

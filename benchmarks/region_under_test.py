@@ -6,11 +6,11 @@ import contextlib
 import json
 import subprocess
 import tempfile
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from kernel_counters import DiskWatch
 
 from pytest_cloudbench.promises.instances import EbsLimit
 from pytest_cloudbench.promises.quantities import Iops, Throughput
@@ -18,8 +18,6 @@ from pytest_cloudbench.promises.volumes import VolumeSpec
 from pytest_cloudbench.twin.plane import HostPlan, Plane
 from pytest_cloudbench.twin.slots import take_slot
 from pytest_cloudbench.twin.sweep import sweep_slot
-
-SETTLING_S = 3.0
 
 
 class Region:
@@ -101,7 +99,12 @@ class Region:
         command = f"sudo fio --output-format=json --name=b --filename={':'.join(devices)} {every} {options}"
         if other is not None:
             command += f" {other[1]} --new_group --filename={':'.join(other[0])} {every}"
-        with self._watching():
+        self.watch = DiskWatch(
+            f"{volume.node.major}:{volume.node.minor}"
+            for volume in self.plane._inventory.volumes.values()
+            if volume.node is not None
+        )
+        with self.watch.watching():
             text = self.ssh(instance_id, command)
         jobs = json.loads(text[text.index("{") :])["jobs"]
         total = {"iops": 0.0, "bytes_per_s": 0.0, "read_iops": 0.0, "write_iops": 0.0}
@@ -112,48 +115,9 @@ class Region:
                 total[f"{way}_iops"] += job[way]["iops"]
         return total
 
-    @contextlib.contextmanager
-    def _watching(self) -> Iterator[None]:
-        """Read the devices' counters twenty times a second, from outside, while a load runs."""
-        files = [
-            Path(f"/sys/dev/block/{volume.node.major}:{volume.node.minor}/stat")
-            for volume in self.plane._volumes.values()
-            if volume.node is not None
-        ]
-        self._samples: list[tuple[float, int, int]] = []
-        end = threading.Event()
-
-        def watch() -> None:
-            while not end.wait(0.05):
-                ios = size = 0
-                for file in files:
-                    fields = file.read_text().split()
-                    ios += int(fields[0]) + int(fields[4])
-                    size += (int(fields[2]) + int(fields[6])) * 512
-                self._samples.append((time.monotonic(), ios, size))
-
-        thread = threading.Thread(target=watch)
-        thread.start()
-        try:
-            yield
-        finally:
-            end.set()
-            thread.join()
-
     def served_by_kernel(self, seconds: float, *, size: bool) -> tuple[float, float]:
         """The lowest and highest rate (IOPS, or MiB/s) of any window of that length at steady load."""
-        which = 2 if size else 1
-        moving = [
-            now for before, now in zip(self._samples, self._samples[1:], strict=False) if now[1] > before[1]
-        ]
-        start, end = moving[0][0] + SETTLING_S, moving[-1][0] - 0.2
-        steady = [sample for sample in self._samples if start <= sample[0] <= end]
-        rates = []
-        for first in steady:
-            last = next((sample for sample in steady if sample[0] >= first[0] + seconds), None)
-            if last is None:
-                break
-            rates.append((last[which] - first[which]) / (last[0] - first[0]) / (1024**2 if size else 1))
+        rates = self.watch.rates(seconds, size=size)
         return (min(rates), max(rates)) if rates else (float("nan"), float("nan"))
 
 

@@ -230,7 +230,7 @@ def test_a_volume_lives_through_mount_reboot_detach_and_another_instance(driver)
         assert driver.ssh("i-one", "cat /mnt/file") == "data\n"
         plane.reboot("i-one")
         assert driver.ssh("i-one", f"sudo mount {link} /mnt && cat /mnt/file && sudo umount /mnt") == "data\n"
-        loop = plane._volumes["vol-0a"].disk.loop
+        loop = plane._inventory.volumes["vol-0a"].disk.loop
         device = loop.device_number
         assert plane.detach("vol-0a") is True
         assert throttle_lines(device) == []
@@ -267,7 +267,7 @@ def test_local_disks_go_with_a_stop_and_not_with_a_reboot(driver):
     )  # fmt: skip
     plane.create_disk("vol-0f", 1, gp3(size_gib=1))
     try:
-        [(disk, node)] = plane._instances["i-local"].local._disks
+        [(disk, node)] = plane._inventory.instances["i-local"].local._disks
         assert node.name == "nvme1n1"
         device = disk.loop.device_number
         if plane.store_is_limited("i-local") and Path("/sys/fs/cgroup/blkio").exists():
@@ -285,10 +285,10 @@ def test_local_disks_go_with_a_stop_and_not_with_a_reboot(driver):
         assert driver.ssh("i-local", "sudo mount /dev/nvme1n1 /mnt; ls /mnt") == "lost+found\nx\n"
         plane.stop("i-local")
         assert disk.loop is None
-        assert plane._instances["i-local"].local.nodes == []
+        assert plane._inventory.instances["i-local"].local.nodes == []
         assert throttle_lines(device) == []
         plane.start("i-local")
-        [(_, other)] = plane._instances["i-local"].local._disks
+        [(_, other)] = plane._inventory.instances["i-local"].local._disks
         assert other.name == "nvme1n1"
         assert other.links != node.links
         assert driver.ssh("i-local", "sudo head -c 1M /dev/nvme1n1 | tr -d '\\0' | wc -c") == "0\n"
@@ -363,12 +363,12 @@ def test_a_boot_that_cannot_work_says_why_and_leaves_nothing(driver, monkeypatch
 def test_what_waited_for_an_instance_that_ended_is_told_so(driver):
     driver.boot("i-short")
     driver.plane.create_disk("vol-late", 1, gp3(size_gib=1))
-    with ThreadPoolExecutor(1) as other, driver.plane._held("i-short"):
+    with ThreadPoolExecutor(1) as other, driver.plane._inventory.held("i-short"):
         late = other.submit(driver.plane.attach, "vol-late", "i-short", "/dev/sdf")
         driver.plane.terminate("i-short")
     with pytest.raises(PlaneError, match="no instance i-short"):
         late.result()
-    assert driver.plane._volumes["vol-late"].disk.loop is None
+    assert driver.plane._inventory.volumes["vol-late"].disk.loop is None
     driver.plane.delete_disk("vol-late")
 
 
@@ -418,7 +418,7 @@ def test_volumes_can_lie_in_a_directory(tmp_path):
             plane.boot(HostPlan("i-b", "t", plane.free_address(3), "b", "ec2-user", ()))
             plane.create_disk("vol-b", 1, gp3(size_gib=1))
             assert plane.attach("vol-b", "i-b", "/dev/sdf") == "nvme1n1"
-            loop = plane._volumes["vol-b"].disk.loop
+            loop = plane._inventory.volumes["vol-b"].disk.loop
             assert str(tmp_path) in (loop.sysfs / "loop" / "backing_file").read_text()
             assert list(tmp_path.iterdir()) == []  # the data have no name, so they go with the region
         finally:
@@ -448,8 +448,8 @@ plane = Plane(slot)
 plane.boot(HostPlan("i-k", "t", plane.free_address(0), "k", "ec2-user", ("ssh-ed25519 AAAA",)))
 plane.create_disk("vol-k", 1, gp3(size_gib=1))
 plane.attach("vol-k", "i-k", "/dev/sdf")
-loop = plane._volumes["vol-k"].disk.loop
-print(slot.number, loop.number, loop.device_number, plane._instances["i-k"].host.init_pid, flush=True)
+loop = plane._inventory.volumes["vol-k"].disk.loop
+print(slot.number, loop.number, loop.device_number, plane._inventory.instances["i-k"].host.init_pid, flush=True)
 time.sleep(600)
 """
     region = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
