@@ -109,11 +109,21 @@ def _join_reports(config: pytest.Config) -> None:
     if config.getoption("allure_report_dir", None):
         from pytest_cloudbench.evidence.allure_report import join_allure
 
-        join_allure(config, lambda: (setting(config, "cloud"), pace(config)))
+        join_allure(config, lambda: _about(config))
     if config.pluginmanager.hasplugin("benchmark"):
         from pytest_cloudbench.evidence.benchmark_table import join_benchmark
 
         join_benchmark(config, lambda: setting(config, "cloud"))
+
+
+def _about(config: pytest.Config) -> dict[str, str]:
+    """What a report says of the whole run."""
+    replayed = ""
+    if option_given(config, "replay"):
+        from pytest_cloudbench.keeping.session import header
+
+        replayed = (header(config) or "").removeprefix("cloudbench replays ")
+    return {"cloud": setting(config, "cloud"), "pace": pace(config), "replayed": replayed}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

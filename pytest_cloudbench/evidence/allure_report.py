@@ -42,8 +42,8 @@ _WORKER = "workerinput"
 """What pytest-xdist gives a worker's configuration, and only a worker's."""
 
 
-def join_allure(config: pytest.Config, run: Callable[[], tuple[str, str]]) -> None:
-    """Complete allure-pytest's results in this session, where it writes any; ``run`` gives its cloud and pace."""
+def join_allure(config: pytest.Config, run: Callable[[], dict[str, str]]) -> None:
+    """Complete allure-pytest's results in this session, where it writes any; ``run`` is asked for `of_run`'s facts."""
     if config.pluginmanager.hasplugin("allure_pytest") and config.getoption("allure_report_dir", None):
         report = AllureReport(config, run)
         config.pluginmanager.register(report, "cloudbench-allure")
@@ -53,7 +53,7 @@ def join_allure(config: pytest.Config, run: Callable[[], tuple[str, str]]) -> No
 class AllureReport(Listener):
     """Completes allure-pytest's results. `join_allure` registers it."""
 
-    def __init__(self, config: pytest.Config, run: Callable[[], tuple[str, str]]) -> None:
+    def __init__(self, config: pytest.Config, run: Callable[[], dict[str, str]]) -> None:
         self._config = config
         self._run = run
         self._folder = Path(config.getoption("allure_report_dir")).absolute()
@@ -229,8 +229,7 @@ class AllureReport(Listener):
         with unharmed(f"the files beside the results in {self._folder}"):
             allure_files.write_categories(self._folder)
             allure_files.write_executor(self._folder)
-            cloud, pace = self._run()
-            facts = {**tested_on.of_run(cloud=cloud, pace=pace), **self._facts}
+            facts = {**tested_on.of_run(**self._run()), **self._facts}
             allure_files.write_environment(self._folder, facts)
 
 

@@ -17,9 +17,13 @@ def add(known: Facts, new: Mapping[str, Sequence[str]]) -> None:
         have += [value for value in values if value and value not in have]
 
 
-def of_run(*, cloud: str, pace: str) -> Facts:
-    """What holds for the whole run: the option that chose the cloud, "aws" or "embedded", and the pace."""
+def of_run(*, cloud: str, pace: str, replayed: str = "") -> Facts:
+    """What holds for the whole run: the option that chose the cloud, "aws" or "embedded", and the pace.
+
+    replayed: which run this one replays; then the times in its report are the replay's, not those of the measuring.
+    """
     return {
+        **({"replayed": [replayed]} if replayed else {}),
         "cloud": ["AWS" if cloud == "aws" else "embedded region"],
         "pace": [pace],
         "python": [platform.python_version()],

@@ -74,6 +74,7 @@ class Page:
     page: object
     address: str
     results: list
+    folder: Path
 
     def leaves(self):
         """The names of all tests, as the page lists them once its groups are unfolded."""
@@ -136,7 +137,7 @@ def report(results, told, tmp_path_factory):
     assert main(["report", str(results), "--output", str(made)]) == 0
     with browser(tmp_path_factory.mktemp("profile")) as page:
         page.size(1400, 1200)
-        yield Page(page, (made / "index.html").as_uri(), told)
+        yield Page(page, (made / "index.html").as_uri(), told, results)
 
 
 def labels(result):
@@ -165,6 +166,8 @@ def test_a_replay_ends_as_the_run_did(evidence, told):
 def test_every_test_is_listed(report):
     assert len(report.leaves()) == len(report.results)
     keep_picture(report.page, "0 results")
+    environment = (Path(report.folder) / "environment.properties").read_text()
+    assert re.search(r"^replayed=.*run \d{8}-\d{6}-", environment, re.MULTILINE), environment
     shown = report.page.run("document.body.innerText")
     for feature in {labels(result).get("feature") for result in report.results} - {None}:
         assert feature in shown
