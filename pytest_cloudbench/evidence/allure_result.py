@@ -30,7 +30,8 @@ class Attempt:
     """What one attempt of a test has told so far.
 
     result: allure-pytest's own. began: seconds since the epoch. instances: each with the endpoint and the region
-    of its control plane. shown: whether the result is complete but for its outcome.
+    of its control plane. times_s: begin and end of this plugin's steps by their identity, finer than the milliseconds
+    of the result. shown: whether the result is complete but for its outcome.
     """
 
     result: Any
@@ -40,6 +41,7 @@ class Attempt:
     verdicts: list[Verdict] = field(default_factory=list)
     curves: list[Any] = field(default_factory=list)
     comparisons: list[ComparedRuns] = field(default_factory=list)
+    times_s: dict[int, tuple[float, float]] = field(default_factory=dict)
     outcome: TestOutcome | None = None
     shown: bool = False
 
@@ -146,8 +148,19 @@ def add_step(
     inside = reporter.get_last_item(TestStepResult)
     steps = (inside if inside is not None else told.result).steps
     if step.stop > step.start:
-        within = [each for each in steps if each.start >= step.start and each.stop and each.stop <= step.stop]
+        within = [each for each in steps if _lies_within(each, step, told.times_s.get(id(each)), times_s)]
         for each in within:
             steps.remove(each)
             step.steps.append(each)
     steps.append(step)
+    told.times_s[id(step)] = times_s
+
+
+def _lies_within(
+    each: Any, step: Any, its_s: tuple[float, float] | None, times_s: tuple[float, float]
+) -> bool:
+    """Whether a step was part of another. One of the test's own is known to the millisecond only, and one that began
+    in the same as the other may as well have ended before it."""
+    if its_s is not None:
+        return its_s[0] >= times_s[0] and its_s[1] <= times_s[1]
+    return bool(each.start > step.start and each.stop and each.stop <= step.stop)

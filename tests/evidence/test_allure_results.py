@@ -359,3 +359,22 @@ def test_that_pictures_are_missing_is_said_once(run, results, pytester, workers)
     assert "no pictures in" in said[0]
     assert len(results()) == 2
     assert not any(each["type"].startswith("image/") for each in results()[0]["attachments"])
+
+
+def test_a_step_that_ended_in_the_millisecond_in_which_another_began_is_not_part_of_it():
+    from types import SimpleNamespace
+
+    from allure_commons.model2 import TestStepResult
+
+    from pytest_cloudbench.evidence.allure_result import Attempt, add_step
+
+    reporter = SimpleNamespace(get_last_item=lambda kind: None)
+    told = Attempt(SimpleNamespace(steps=[TestStepResult(name="mine", start=1000, stop=1000)]), 0.0)
+    add_step(reporter, told, "before", (0.9996, 1.0002), status="passed", said=None)
+    add_step(reporter, told, "inner", (1.0004, 1.0005), status="passed", said=None)
+    add_step(reporter, told, "outer", (1.0003, 1.0021), status="passed", said=None)
+    assert [(step.name, [each.name for each in step.steps]) for step in told.result.steps] == [
+        ("mine", []),
+        ("before", []),
+        ("outer", ["inner"]),
+    ]
