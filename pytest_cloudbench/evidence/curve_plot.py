@@ -28,6 +28,8 @@ _CHARACTER_IN = 0.072
 _FEWEST_COLUMNS = 16
 _LEFT_FROM = 0.45
 """A ceiling further to the right than this share of the picture has its name on its left."""
+_STEEP = 1.5
+"""A line that rises by so much at once would cross what is written above its beginning."""
 _NAME_COLUMNS, _SAID_COLUMNS = 26, 30
 _MS = 1000.0
 
@@ -198,7 +200,8 @@ def _curve(panel: Panel, curve: Any, scale: RateScale, number: int, *, alone: bo
         above = [each * _MS for each in p99]
         panel.line(across, above, QUIET, style=(1, 1.5), width=1.2, z=2.5)
         first = panel.point(across[0], above[0])
-        panel.drawing.text(first, "p99", size_pt=9, colour=QUIET, shift_pt=(0, 5))
+        rises = above[1:] and above[1] > above[0] * _STEEP
+        panel.drawing.text(first, "p99", size_pt=9, colour=QUIET, shift_pt=(5, -9) if rises else (0, 5))
 
 
 def _named(panel: Panel, curves: Sequence[Any], names: Sequence[str], scale: RateScale) -> None:
