@@ -122,7 +122,9 @@ def _about(config: pytest.Config) -> dict[str, str]:
     if option_given(config, "replay"):
         from pytest_cloudbench.keeping.session import header
 
-        replayed = (header(config) or "").removeprefix("cloudbench replays ")
+        replayed = (
+            "run " + (header(config) or "").partition(": run ")[2]
+        )  # without the folder, which is this machine's
     return {"cloud": setting(config, "cloud"), "pace": pace(config), "replayed": replayed}
 
 
