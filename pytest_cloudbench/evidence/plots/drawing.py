@@ -212,7 +212,7 @@ class Drawing:
         out = io.BytesIO()
         few = image.quantize(_COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
         few.putpalette([255 if value == _NEARLY else value for value in few.getpalette() or ()])
-        few.save(out, "png")
+        few.save(out, "png", compress_level=3)  # half the time of the usual 6, for a quarter more bytes
         return out.getvalue()
 
     def _draw(self, renderer: Any, per_inch: int) -> None:
