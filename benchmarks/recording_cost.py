@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -216,6 +217,12 @@ def main() -> None:
                 f"replayed {kind} in {replayed.wall_s:.1f} s, {replayed.mib:,.0f} MiB (wanted: under "
                 f"{WANTED_REPLAY_S:g} s and {WANTED_MIB:g} MiB; ratio {ratio:.2f})"
             )
+        if (folder / "allure").is_dir() and shutil.which("allure"):
+            began = time.perf_counter()
+            command = [sys.executable, "-m", "pytest_cloudbench.command", "report", "allure", "--served"]
+            subprocess.run(command, cwd=folder, check=True, capture_output=True)
+            took_s = time.perf_counter() - began
+            print(f"their HTML by Allure in {took_s:.1f} s, together {replayed.wall_s + took_s:.1f} s")
 
 
 if __name__ == "__main__":
