@@ -1,11 +1,15 @@
 """What allure-pytest's results say of tests that measure a cloud."""
 
+import importlib.util
 import json
+from pathlib import Path
 
 import pytest
 from measured_runs import CONFTEST, NO_EVIDENCE
 
 pytest.importorskip("allure_pytest")
+# Looked for and not loaded: what is loaded within these tests is taken out with them, and cannot be loaded again.
+drawn = pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="pictures need matplotlib")
 
 VERDICTS = """
 from conftest import measured
@@ -337,8 +341,8 @@ def test_two_runs(fio):
 """
 
 
+@drawn
 def test_what_a_test_compares_is_attached_as_one_picture_after_its_verdicts(run, results):
-    pytest.importorskip("matplotlib")
     run(COMPARING)
     (result,) = results()
     names = [each["name"] for each in result["attachments"]]
@@ -346,6 +350,33 @@ def test_what_a_test_compares_is_attached_as_one_picture_after_its_verdicts(run,
     assert names[at + 1] == "comparison: fio randread 8k against fio randread 4k as PNG"
     assert at < names.index("fio randread 4k: IOPS over time")
     assert result["attachments"][at]["type"] == "image/svg+xml"
+
+
+SWEEPING = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent.parent / "verdicts")!r})
+from synthetic_curves import curve_of
+from pytest_cloudbench.evidence.listeners import tell_comparison, tell_curve
+
+
+def test_two_curves(fio, request):
+    first, second = curve_of(), curve_of(32_000, mix="vdi-boot")
+    for curve in (first, second):
+        tell_curve(request.node, curve)
+    tell_comparison(request.node, (first, second))
+"""
+
+
+@drawn
+def test_a_sweep_is_attached_as_its_curve_with_every_step(run, results, pytester):
+    run(SWEEPING)
+    (result,) = results()
+    attached = {each["name"]: each for each in result["attachments"]}
+    assert next(iter(attached)).startswith("comparison: ")
+    for mix in ("4k-random-read", "vdi-boot"):
+        assert attached[f"sweep {mix}: latency over load"]["type"] == "image/svg+xml"
+        table = pytester.path / "out" / attached[f"sweep {mix}: every step"]["source"]
+        assert "in flight" in table.read_text()
 
 
 @pytest.mark.parametrize("workers", [(), ("-n2", "-p", "xdist")])
