@@ -13,21 +13,26 @@ from pytest_cloudbench.twin import bpf
 LOOP_MAJOR = 7
 MINORS = 4096  # loop devices beyond are not looked at
 # What follows on is looked for among so many I/Os before it. On a small file random I/O passes
-# for a sequel now and then, so one is not believed before a second one comes; a stream that was believed is found
+# for a sequel now and then, so it is not believed before the third one in a row; a stream that was believed is found
 # again among many others.
 _NEAR_IOS, _FAR_IOS = 256, 4096
+# And what is read again and again at random comes after any of its neighbours as soon as after itself. So the one
+# before must be so many times (a power of two) more recent than the last I/O of the same place.
+_MORE_RECENT_BITS = 4
 STREAM_BITS = 16  # of the table that all devices share; far more places than I/Os that are looked for
 # A device: its unit in sectors, the window of time in ns (0: nothing is merged), then units and pieces of its reads
 # and of its writes, how many I/Os it has seen, one spare.
 DEVICE = struct.Struct("<8Q")
 _UNIT, _WINDOW, COUNTS_AT, _OF_WRITES, _SEEN = 0, 8, 16, 16, 48
 # A stream: the sector where it ended, the time, device and direction, how full its unit is in sectors, how many I/Os
-# the device had seen, how many followed on (at most two), and units counted too many if another one does.
+# the device had seen, how many followed on (at most three; another number once something else goes on from here), and
+# units counted too many if another one does.
 STREAM_BYTES = 40
 _END, _TIME, _WHOSE, _FILL, _SEEN_THEN, _SEQUELS, _TOO_MANY = 0, 8, 16, 20, 24, 32, 36
 # Where the program keeps what does not fit in its registers.
 _KEY, _DIRECTION, _MY_UNIT, _MY_WINDOW, _MY_FILL = -4, -16, -24, -32, -40
-_NOW, _MY_SEEN, _MY_SEQUELS, _MY_TOO_MANY = -48, -56, -64, -72
+_NOW, _MY_SEEN, _MY_SEQUELS, _MY_TOO_MANY, _SAME_PLACE = -48, -56, -64, -72, -80
+_BELIEVED, _GONE_ON_FROM = 3, 4
 
 
 def unit_counter(queued: bpf.Tracepoint, devices: int, streams: int) -> bytes:
@@ -118,6 +123,7 @@ def _continue_stream(code: bpf.Assembler, streams: int) -> None:
     code.store(10, _MY_TOO_MANY, 3, 8)
     code.read_clock()
     code.store(10, _NOW, 0, 8)
+    _find_same_place(code, streams)
     _find_stream(code, streams)
     code.load(2, 0, _END, 8)
     code.jump_with("apart", "!=", 2, 9)
@@ -128,32 +134,56 @@ def _continue_stream(code: bpf.Assembler, streams: int) -> None:
     code.do_with("sub", 2, 3)
     code.load(3, 10, _MY_WINDOW, 8)
     code.jump_with("apart", ">=", 2, 3)
+    code.load(2, 0, _SEQUELS, 4)
+    code.jump("apart", "==", 2, _GONE_ON_FROM)
     code.load(2, 10, _MY_SEEN, 8)
     code.load(3, 0, _SEEN_THEN, 8)
     code.do_with("sub", 2, 3)
     code.jump("apart", ">", 2, _FAR_IOS)
+    code.do_with("mov", 3, 2)
+    code.do("lsh", 3, _MORE_RECENT_BITS)
+    code.load(4, 10, _SAME_PLACE, 8)
+    code.jump_with("apart", ">", 3, 4)
     code.jump("near", "<", 2, _NEAR_IOS + 1)
     code.load(2, 0, _SEQUELS, 4)
-    code.jump("apart", "!=", 2, 2)
+    code.jump("apart", "!=", 2, _BELIEVED)
     code.label("near")
     for held, place in ((_MY_FILL, _FILL), (_MY_TOO_MANY, _TOO_MANY)):
         code.load(2, 0, place, 4)
         code.store(10, held, 2, 8)
     code.load(2, 0, _SEQUELS, 4)
     code.do("add", 2, 1)
-    code.jump("few", "<", 2, 3)
-    code.do("mov", 2, 2)
+    code.jump("few", "<", 2, _BELIEVED)
+    code.do("mov", 2, _BELIEVED)
     code.label("few")
     code.store(10, _MY_SEQUELS, 2, 8)
-    code.do("mov", 2, -1)
-    code.store(0, _END, 2, 8)  # nothing else goes on from where this one does
+    code.do("mov", 2, _GONE_ON_FROM)
+    code.store(0, _SEQUELS, 2, 4)
     code.label("apart")
+
+
+def _find_same_place(code: bpf.Assembler, streams: int) -> None:
+    """How many I/Os ago the last one ended where this one will: very many where none is known."""
+    code.do("mov", 2, -1)
+    code.store(10, _SAME_PLACE, 2, 8)
+    code.do_with("add", 9, 8)
+    _find_stream(code, streams)
+    code.load(2, 0, _END, 8)
+    code.jump_with("elsewhere", "!=", 2, 9)
+    code.load(2, 0, _WHOSE, 4)
+    code.jump_with("elsewhere", "!=", 2, 7)
+    code.load(2, 10, _MY_SEEN, 8)
+    code.load(3, 0, _SEEN_THEN, 8)
+    code.do_with("sub", 2, 3)
+    code.store(10, _SAME_PLACE, 2, 8)
+    code.label("elsewhere")
+    code.do_with("sub", 9, 8)
 
 
 def _count_units(code: bpf.Assembler) -> None:
     """The units that this I/O and what went before fill together, without the one that is counted already.
 
-    The first sequel is counted as if it stood alone; the second one takes back what was too many then.
+    Sequels are counted as if they stood alone until they are believed; that one takes back what was too many.
     """
     code.load(4, 10, _MY_FILL, 8)
     code.do_with("add", 4, 8)
@@ -164,15 +194,18 @@ def _count_units(code: bpf.Assembler) -> None:
     code.do_with("sub", 4, 5)
     code.store(10, _MY_FILL, 4, 8)
     code.load(4, 10, _MY_SEQUELS, 8)
-    code.jump("first", "==", 4, 1)
+    code.jump("alone", "==", 4, 0)
+    code.jump("doubted", "!=", 4, _BELIEVED)
     code.load(4, 10, _MY_TOO_MANY, 8)
     code.do_with("sub", 2, 4)
+    code.label("alone")
     code.do("mov", 4, 0)
     code.jump("sum")
-    code.label("first")
+    code.label("doubted")
     code.do_with("mov", 5, 2)
     _divide_up(code, 8)
-    code.do_with("mov", 4, 2)
+    code.load(4, 10, _MY_TOO_MANY, 8)
+    code.do_with("add", 4, 2)
     code.do_with("sub", 4, 5)
     code.label("sum")
     code.store(10, _MY_TOO_MANY, 4, 8)

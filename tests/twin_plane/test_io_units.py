@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -140,12 +141,31 @@ class TestTheProgram:
             bench.read((number + 1) * 4 * KIB, 4 * KIB)
         assert (bench.counted.read_units, bench.counted.write_units) == (4, 4)
 
-    def test_one_sequel_alone_is_not_believed(self, bench):
+    def test_two_sequels_alone_are_not_believed(self, bench):
         bench.start()
         for place in (1, 9, 30):
-            bench.read(place * MIB, 4 * KIB)
-            bench.read(place * MIB + 4 * KIB, 4 * KIB)
-        assert bench.counted.read_units == 6
+            for number in range(3):
+                bench.read(place * MIB + number * 4 * KIB, 4 * KIB)
+        assert bench.counted.read_units == 9
+
+    @pytest.mark.parametrize(
+        ("region", "size"), [(4 * MIB, 64 * KIB), (16 * MIB, 64 * KIB), (16 * MIB, 4 * KIB)]
+    )
+    def test_random_io_on_a_small_region_is_not_taken_for_a_sequence(self, bench, region, size):
+        bench.start()
+        places = random.Random(7)
+        for _ in range(8_000):
+            bench.read(places.randrange(region // size) * size, size)
+        assert 0.98 * 8_000 <= bench.counted.read_units <= 8_000
+
+    @pytest.mark.parametrize("jobs", [1, 16])
+    def test_a_small_file_read_in_a_row_again_and_again_merges(self, bench, jobs):
+        bench.start()
+        for _ in range(3):
+            for place in range(0, 2 * MIB, 16 * KIB):
+                for job in range(jobs):
+                    bench.read(job * 4 * MIB + place, 16 * KIB)
+        assert bench.counted.read_units == 3 * jobs * 8
 
     def test_a_device_that_is_forgotten_is_not_counted(self, bench):
         bench.start()
@@ -168,14 +188,14 @@ class TestTheProgram:
     )
     @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     def test_any_mixture_of_runs_is_counted_by_the_rule(self, bench, runs):
-        """Apart from each other, a run of one or two counts I/O by I/O, a longer one by the units it fills."""
+        """Apart from each other, a run of up to three counts I/O by I/O, a longer one by the units it fills."""
         bench.start()
         expected = {False: 0, True: 0}
         for place, kib, times, writes in runs:
             size = kib * KIB
             for number in range(times):
                 (bench.write if writes else bench.read)(place * 2 * MIB + number * size, size)
-            expected[writes] += -(-times * size // UNIT) if times > 2 else times
+            expected[writes] += -(-times * size // UNIT) if times > 3 else times
         assert (bench.counted.read_units, bench.counted.write_units) == (expected[False], expected[True])
 
     def test_the_counts_of_a_disk_are_those_since_the_last_look(self, bench):
