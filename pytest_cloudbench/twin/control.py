@@ -28,6 +28,7 @@ _MOST_SURPLUS_S = 0.4  # of service at the limit; lasting excess is worked off, 
 _MOST_DEFICIT_S = 0.1
 _START_S = 1.0
 _MOST_START_ERROR = 0.1  # of the limit, counted per tick during a start
+_AT_ONCE = 1.25  # times the limit: more than ticks differ whose requests are small
 _SILENCE_S = 0.25  # without any I/O, and a flow has ended
 _STALL_S = 0.5  # a machine that stands still for a moment is not a load that has ended
 
@@ -55,15 +56,36 @@ class Budget:
     handed_out: bool = True
     pressed_for_s: float = 0.0
     busy_for_s: float = 0.0
+    exceeded_s: float = 0.0
+    waited_s: float = 0.0
+    _silence: float = 0.0
+    _lost: float = 0.0
+    _unseen_s: float = 0.0
 
     def account(self, served: float, pressed: bool, elapsed_s: float, weight: float) -> None:
-        """Take in what was served, per second, over the last ``elapsed_s``."""
+        """Take in what was served, per second, over the last ``elapsed_s``.
+
+        For how much longer than at the last look demand was above the limit is in ``exceeded_s`` afterwards; how
+        long before, while nothing was served, what came now may have waited for this limit, is in ``waited_s``.
+        """
+        self.exceeded_s = self.waited_s = 0.0
         if math.isinf(self.limit):
             return
         self.served += weight * (served - self.served)
         self.binding = pressed and self.served >= _BINDING * self.limit
         self.pressed_for_s = _STALL_S if pressed else self.pressed_for_s - elapsed_s
-        error = served - self.limit
+        at_once = served > _AT_ONCE * self.limit
+        if self.binding or (pressed and at_once):
+            self.exceeded_s = elapsed_s
+        if served == 0.0:
+            self.rest(elapsed_s)
+            if self.pressed_for_s > 0:
+                self._lost += self.limit * elapsed_s
+            if not self.binding:
+                self._unseen_s += elapsed_s
+            return
+        excess = (served - self.limit) * elapsed_s
+        error = self._beyond_what_waited(excess, at_once=at_once, pressed=pressed) / elapsed_s
         if self.pressed_for_s <= 0:
             self.busy_for_s = 0.0
         elif self.busy_for_s < _START_S:
@@ -78,11 +100,45 @@ class Budget:
             # Unused service is not saved up for later, and a surplus is forgotten as unused service makes it up.
             self.surplus = max(0.0, self.surplus + min(error, 0.0) * elapsed_s)
 
+    def rest(self, seconds: float) -> None:
+        """Take in a time in which nothing was served."""
+        if math.isfinite(self.limit):
+            made_up = min(max(self.surplus, 0.0), self.limit * seconds)
+            self.surplus -= made_up
+            self._silence += self.limit * seconds - made_up
+        if self.pressed_for_s <= 0:
+            self.busy_for_s = 0.0
+
+    def looked_away(self, seconds: float) -> None:
+        """Take in a time of rest in which `account` was not called."""
+        self.pressed_for_s -= seconds
+        self.rest(seconds)
+        self._unseen_s += seconds
+        self._lost = self.exceeded_s = self.waited_s = 0.0
+
+    def _beyond_what_waited(self, excess: float, *, at_once: bool, pressed: bool) -> float:
+        """What of an excess over the limit the throttle did not hold back before, while nothing was served.
+
+        It lets a large request wait until there was time for all of it, and then go at once: write-back from the page
+        cache comes in requests of hundreds of MiB. Neither is that a surplus, nor was the time before one of rest.
+        """
+        lost, self._lost = self._lost, 0.0
+        if not at_once:
+            self._silence = self._unseen_s = 0.0
+            return excess - lost
+        waited = min(excess, self._silence)
+        self._silence -= waited
+        if pressed:
+            self.waited_s = min(waited / self.limit, self._unseen_s)
+            self._unseen_s -= self.waited_s
+        return excess - waited
+
     def change(self, limit: float) -> None:
         """Hold another limit from now on; how well the last one was held counts in proportion."""
         if limit != self.limit:
             known = math.isfinite(self.limit) and math.isfinite(limit)
             self.surplus = self.surplus * limit / self.limit if known else 0.0
+            self._silence = self._silence * limit / self.limit if known else 0.0
             self.limit = limit
 
     @property
@@ -146,6 +202,16 @@ class VolumeState:
         return self.reads.served == 0 and self.writes.served == 0
 
 
+def exceeded(iops: Budget, bytes_per_s: Budget) -> tuple[float, float]:
+    """For how long since the last look demand was above each of two limits that held the same I/O.
+
+    What came at once after a silence had waited for the one that lets it through later.
+    """
+    longer = bytes_per_s if bytes_per_s.waited_s > iops.waited_s else iops
+    found = [each.exceeded_s + (each.waited_s if each is longer else 0.0) for each in (iops, bytes_per_s)]
+    return found[0], found[1]
+
+
 class Shares:
     """One resource (IOPS or bytes) of one instance and of the volumes attached to it."""
 
@@ -183,14 +249,24 @@ class Shares:
         self.account(served, elapsed_s)
         self.grant()
 
-    def account(self, served: dict[str, tuple[float, float]], elapsed_s: float) -> None:
-        """Take in (reads, writes) per second of every volume that is not idle, as served under the old limits."""
+    def account(
+        self, served: dict[str, tuple[float, float]], elapsed_s: float, *, before_s: float = 0.0
+    ) -> None:
+        """Take in (reads, writes) per second of every volume that is not idle, as served under the old limits.
+
+        ``before_s`` is a time of rest that lies between the last look and ``elapsed_s``.
+        """
+        if before_s > 0:
+            self.budget.looked_away(before_s)
         weight = 1.0 - math.exp(-elapsed_s / _SMOOTHING_S)
         self._busy, self._came_to_rest = [], []
         total = 0.0
         for volume_id, state in self.volumes.items():
             reads, writes = served.get(volume_id, (0.0, 0.0))
+            if before_s > 0:
+                state.budget.looked_away(before_s)
             if reads == 0 and writes == 0 and state.idle:
+                state.budget.looked_away(elapsed_s)
                 continue
             state.reads.account(reads, elapsed_s, weight)
             state.writes.account(writes, elapsed_s, weight)

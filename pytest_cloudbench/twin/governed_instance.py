@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from pytest_cloudbench.twin.control import Shares
+from pytest_cloudbench.twin.control import Shares, exceeded
 from pytest_cloudbench.twin.counters import Counters, CountersPage
 from pytest_cloudbench.twin.disk_counts import DiskCounts, PiecesPerUnit, Served
 from pytest_cloudbench.twin.loop_devices import LoopDevice
@@ -42,6 +42,7 @@ class GovernedInstance:
         self._throttle = throttle
         self._iops = Shares(account.iops.limit)
         self._bytes_per_s = Shares(account.bytes_per_s.limit)
+        self._rested_s = 0.0
 
     def add(self, volume: GovernedVolume) -> None:
         """Take a volume in; its limits hold when this returns."""
@@ -83,13 +84,14 @@ class GovernedInstance:
         looked = {name: volume.counts.since_last_look() for name, volume in self.volumes.items()}
         served = {name: figures for name, figures in looked.items() if figures is not None}
         if not served and all(volume.quiet for volume in self.volumes.values()):
+            self._rested_s += elapsed_s
             return 0, 0
         self._account(served, elapsed_s)
         self._charge(served, elapsed_s, now)
         self._iops.grant()
         self._bytes_per_s.grant()
         for volume in self.volumes.values():
-            self._show_and_apply(volume, elapsed_s)
+            self._show_and_apply(volume)
         return sum(each.ops for each in served.values()), sum(each.size for each in served.values())
 
     def _account(self, served: dict[str, Served], elapsed_s: float) -> None:
@@ -102,8 +104,9 @@ class GovernedInstance:
             # What was counted as one too many until a sequel proved it is taken back: never below nothing.
             units[name] = max(0, each.read_units) / elapsed_s, max(0, each.write_units) / elapsed_s
             moved[name] = each.read_bytes / elapsed_s, each.write_bytes / elapsed_s
-        self._iops.account(units, elapsed_s)
-        self._bytes_per_s.account(moved, elapsed_s)
+        self._iops.account(units, elapsed_s, before_s=self._rested_s)
+        self._bytes_per_s.account(moved, elapsed_s, before_s=self._rested_s)
+        self._rested_s = 0.0
 
     def _charge(self, served: dict[str, Served], elapsed_s: float, now: float) -> None:
         """Let everybody pay for what he was served, and go by the limits that are left him."""
@@ -123,7 +126,7 @@ class GovernedInstance:
             burst.take(amount, elapsed_s, now, pressed=shares.budget.binding)
             shares.budget.change(burst.limit)
 
-    def _show_and_apply(self, volume: GovernedVolume, elapsed_s: float) -> None:
+    def _show_and_apply(self, volume: GovernedVolume) -> None:
         name = volume.volume_id
         resting = self._iops.volumes[name].idle and self._bytes_per_s.volumes[name].idle
         if resting and volume.quiet:
@@ -132,21 +135,20 @@ class GovernedInstance:
         if resting:  # what comes next may be of another kind
             volume.reads.forget()
             volume.writes.forget()
-        self._count(volume, elapsed_s)
+        self._count(volume)
         if volume.limits is not None:
             self._apply(volume)
 
-    def _count(self, volume: GovernedVolume, elapsed_s: float) -> None:
+    def _count(self, volume: GovernedVolume) -> None:
         counters = volume.counters
         volume.counts.show_in(counters)
-        if self._iops.volumes[volume.volume_id].budget.binding:
-            counters.volume_iops_exceeded_s += elapsed_s
-        if self._bytes_per_s.volumes[volume.volume_id].budget.binding:
-            counters.volume_throughput_exceeded_s += elapsed_s
-        if self._iops.budget.binding:
-            counters.instance_iops_exceeded_s += elapsed_s
-        if self._bytes_per_s.budget.binding:
-            counters.instance_throughput_exceeded_s += elapsed_s
+        name = volume.volume_id
+        own = exceeded(self._iops.volumes[name].budget, self._bytes_per_s.volumes[name].budget)
+        shared = exceeded(self._iops.budget, self._bytes_per_s.budget)
+        counters.volume_iops_exceeded_s += own[0]
+        counters.volume_throughput_exceeded_s += own[1]
+        counters.instance_iops_exceeded_s += shared[0]
+        counters.instance_throughput_exceeded_s += shared[1]
         volume.page.show(counters)
 
     def _apply(self, volume: GovernedVolume) -> None:

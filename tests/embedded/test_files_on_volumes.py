@@ -44,6 +44,18 @@ def test_the_page_cache_takes_files_faster_than_the_volume(
 
 @pytest.mark.ec2_instance("m5.2xlarge")
 @pytest.mark.ebs_volume(gp3(size_gib=4))
+def test_write_back_of_large_files_is_limited_and_counted_as_direct_writes_are(ebs_volume, create_files):
+    """It comes in requests of hundreds of MiB, of which the kernel sees nothing while its throttle holds them back."""
+    run = create_files(ebs_volume.mounted("xfs", at="/data"), count=2, size="256m")
+    synced_s = run.on_device_s - run.written_s
+    assert run.on_device_s > 0.95 * 512 / 125, "no faster than the limit"
+    assert synced_s < 1.25 * 512 / 125, "nor does it wait much longer"
+    assert 0.75 * synced_s < run.counters.volume_throughput_exceeded_s <= run.counters.elapsed_s
+    assert run.counters.volume_iops_exceeded_s < 0.5 * run.counters.volume_throughput_exceeded_s
+
+
+@pytest.mark.ec2_instance("m5.2xlarge")
+@pytest.mark.ebs_volume(gp3(size_gib=4))
 def test_quick_pace_and_the_ways_to_create_them(ec2_instance, ebs_volume, create_files):
     data = ebs_volume.mounted("xfs")
     by_dd = create_files(data, count=400, size="4k", method="dd", keep=True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_cloudbench.twin.control import Shares, fair_level
+from pytest_cloudbench.twin.control import Shares, exceeded, fair_level
 
 TICK_S = 0.1
 SETTLING_TICKS = 50
@@ -136,10 +136,56 @@ def test_readers_and_writers_that_do_not_know_each_other_share_evenly():
     assert reads == pytest.approx(8_000, rel=0.02)
 
 
+class LargeRequests:
+    """Write-back of a large file: a request waits until there was time for it, then it goes at once."""
+
+    def __init__(self, size, disk):
+        self.size, self.disk = size, disk
+        self._earned = self._under_way = 0.0
+
+    def served(self, reads_granted, writes_granted):
+        self._earned += writes_granted * TICK_S
+        while self._earned >= self.size:
+            self._earned -= self.size
+            self._under_way += self.size
+        now = min(self._under_way, self.disk * TICK_S)
+        self._under_way -= now
+        return 0.0, now / TICK_S
+
+
+@pytest.mark.parametrize("seconds_of_the_limit", [0.05, 0.13, 0.16, 0.35, 1.5, 4.0])
+def test_large_requests_that_waited_are_no_surplus_and_their_waiting_is_counted(seconds_of_the_limit):
+    shares = one_volume(125.0, instance=2_000.0)
+    load = LargeRequests(125.0 * seconds_of_the_limit, disk=1_000.0)
+    counted = total = 0.0
+    for _ in range(1_200):
+        rates = load.served(0.0, shares.volumes["v"].writes.granted)
+        shares.tick({"v": rates}, TICK_S)
+        total += sum(rates)
+        budget = shares.volumes["v"].budget
+        counted += budget.exceeded_s + budget.waited_s
+    assert total * TICK_S / 120 == pytest.approx(125.0, rel=0.04), "the last request may be under way"
+    assert 0.9 * 120 <= counted <= 120
+    assert shares.budget.exceeded_s + shares.budget.waited_s == 0
+
+
+def test_what_came_at_once_waited_for_the_limit_that_takes_longer():
+    iops, moved = Shares(math.inf), Shares(math.inf)
+    for shares, limit in ((iops, 3_000), (moved, 125)):
+        shares.add("v", limit)
+        for _ in range(20):
+            shares.tick({}, TICK_S)
+    iops.tick({"v": (0.0, 8_000.0)}, TICK_S)  # 200 MiB in requests that count as 800
+    moved.tick({"v": (0.0, 2_000.0)}, TICK_S)
+    found = exceeded(iops.volumes["v"].budget, moved.volumes["v"].budget)
+    assert found == (pytest.approx(0.1), pytest.approx(0.1 + 1.5))
+
+
 def test_a_load_below_the_limit_is_left_alone():
     shares = one_volume(16_000, instance=20_000)
     history = simulate(shares, {"v": Load(0.7, most=12_000)})
     assert all(sum(rates["v"]) == pytest.approx(12_000) for rates in history)
+    assert shares.volumes["v"].budget.exceeded_s == 0
     assert not shares.budget.binding
     assert not shares.volumes["v"].budget.binding
 
@@ -151,6 +197,18 @@ def test_idle_volumes_cost_nothing_and_have_their_full_limit_waiting():
     history = simulate(shares, {"0": Load(1.0)}, noise=0.02)
     assert worst_window(history, ["0"], 16_000) < 0.005
     assert shares.volumes["7"].reads.granted == 16_000
+
+
+@pytest.mark.parametrize("first", [0.3, 1.0, 2.0])
+def test_a_rest_is_no_credit_for_the_start_that_follows(first):
+    """The first tick sees a part of the load only, or what the kernel lets through at once."""
+    shares = one_volume(1_000)
+    simulate(shares, {"v": Load(1.0)}, ticks=50)
+    for _ in range(100):
+        shares.tick({}, TICK_S)
+    shares.tick({"v": (first * 1_000, 0.0)}, TICK_S)
+    history = simulate(shares, {"v": Load(1.0)}, ticks=20, noise=0.02)
+    assert sum(sum(rates["v"]) for rates in history) * TICK_S <= 2_000 * 1.01
 
 
 def test_unused_service_is_not_saved_up():
