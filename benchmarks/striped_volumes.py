@@ -4,7 +4,8 @@
 
 Needs what the embedded region needs. Every line is one run of fio on a stripe: random reads of 8 KiB, so many of them
 outstanding for each volume. Beside the plugin's figure stands what the volumes' own counters in /sys say, from outside
-the instance, over any window of almost that length: the first is what a user sees, the second whether the limits were held. The bar is 2 %.
+the instance, over any window of almost that length: the first is what a user sees, the second whether the limits were
+held. The bar is 2 %.
 
 How many are outstanding matters. A closed load shares them among all volumes; by chance one volume now and then has
 none of them and serves nothing meanwhile. With D of them on n volumes that costs about (n - 1) / 2D.
