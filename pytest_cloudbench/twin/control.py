@@ -78,9 +78,9 @@ class Budget:
         if self.binding or (pressed and at_once):
             self.exceeded_s = elapsed_s
         if served == 0.0:
-            self.rest(elapsed_s)
+            unused = self.rest(elapsed_s)
             if self.pressed_for_s > 0:
-                self._lost += self.limit * elapsed_s
+                self._lost += unused
             if not self.binding:
                 self._unseen_s += elapsed_s
             return
@@ -100,14 +100,17 @@ class Budget:
             # Unused service is not saved up for later, and a surplus is forgotten as unused service makes it up.
             self.surplus = max(0.0, self.surplus + min(error, 0.0) * elapsed_s)
 
-    def rest(self, seconds: float) -> None:
-        """Take in a time in which nothing was served."""
-        if math.isfinite(self.limit):
-            made_up = min(max(self.surplus, 0.0), self.limit * seconds)
-            self.surplus -= made_up
-            self._silence += self.limit * seconds - made_up
+    def rest(self, seconds: float) -> float:
+        """Take in a time in which nothing was served; what could have been, without what made up for a surplus."""
         if self.pressed_for_s <= 0:
             self.busy_for_s = 0.0
+        if math.isinf(self.limit):
+            return 0.0
+        made_up = min(max(self.surplus, 0.0), self.limit * seconds)
+        self.surplus -= made_up
+        unused = self.limit * seconds - made_up
+        self._silence += unused
+        return unused
 
     def looked_away(self, seconds: float) -> None:
         """Take in a time of rest in which `account` was not called."""
@@ -123,15 +126,17 @@ class Budget:
         cache comes in requests of hundreds of MiB. Neither is that a surplus, nor was the time before one of rest.
         """
         lost, self._lost = self._lost, 0.0
+        self._silence = max(0.0, self._silence - lost)
+        error = excess - lost
         if not at_once:
             self._silence = self._unseen_s = 0.0
-            return excess - lost
-        waited = min(excess, self._silence)
+            return error
+        waited = min(max(error, 0.0), self._silence)
         self._silence -= waited
         if pressed:
-            self.waited_s = min(waited / self.limit, self._unseen_s)
+            self.waited_s = min(excess / self.limit, self._unseen_s)
             self._unseen_s -= self.waited_s
-        return excess - waited
+        return error - waited
 
     def change(self, limit: float) -> None:
         """Hold another limit from now on; how well the last one was held counts in proportion."""

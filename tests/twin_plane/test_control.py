@@ -169,6 +169,19 @@ def test_large_requests_that_waited_are_no_surplus_and_their_waiting_is_counted(
     assert shares.budget.exceeded_s + shares.budget.waited_s == 0
 
 
+@pytest.mark.parametrize("late", [0.0, 0.02, 0.05])
+def test_a_few_large_ios_a_second_hold_a_low_limit(late):
+    """As of an HDD volume, in ticks of which many see none; and when each comes a little too late."""
+    shares = one_volume(6.0)
+    earned = total = 0.0
+    for number in range(3_000):
+        earned += shares.volumes["v"].reads.granted * TICK_S * (1 - late)
+        whole, earned = int(earned), earned % 1
+        shares.tick({"v": (whole / TICK_S, 0.0)}, TICK_S)
+        total += whole if number >= 300 else 0
+    assert total / 270 == pytest.approx(6.0, rel=0.01)
+
+
 def test_what_came_at_once_waited_for_the_limit_that_takes_longer():
     iops, moved = Shares(math.inf), Shares(math.inf)
     for shares, limit in ((iops, 3_000), (moved, 125)):
