@@ -3,6 +3,10 @@
 import contextlib
 import signal
 
+# Loaded first within a test that runs pytest, compiled parts would be taken out again with that test, and what is then
+# loaded anew no longer fits them.
+import cryptography.hazmat.primitives.asymmetric.ed25519
+import cryptography.hazmat.primitives.serialization  # noqa: F401
 from hypothesis import HealthCheck, settings
 
 with contextlib.suppress(ImportError):

@@ -28,11 +28,11 @@ from pytest_cloudbench.verdicts.attribution import (
     why_short,
 )
 from pytest_cloudbench.verdicts.burst_part import part_for, remaining_at
-from pytest_cloudbench.verdicts.details import details_of, not_measured
-from pytest_cloudbench.verdicts.little import inconsistent
+from pytest_cloudbench.verdicts.details import details_of
 from pytest_cloudbench.verdicts.network.capped_by import network_capped_by
 from pytest_cloudbench.verdicts.network.observation import NetworkObservation, is_network
 from pytest_cloudbench.verdicts.observation import Observation, generator_load, rate_asked
+from pytest_cloudbench.verdicts.run_details import unusable
 from pytest_cloudbench.verdicts.steadiness import FEWEST_SAMPLES, full_samples
 from pytest_cloudbench.verdicts.targets import as_ceilings, as_rate_or_ceiling, checked_within, plain, ratio
 from pytest_cloudbench.verdicts.throttling import acted
@@ -128,8 +128,8 @@ def _storage_capped_by(
         found = tuple(bound_by)
         return Verdict(outcome, sentence, promise, claim.asked, claim.measured, found, machine, details)
 
-    if sentence := not_measured(claim.measured) or inconsistent(whole):
-        return verdict(Outcome.INCONCLUSIVE, sentence.removeprefix("inconclusive: "))
+    if wrong := unusable(whole, claim.measured):
+        return verdict(Outcome.INCONCLUSIVE, wrong.text, machine=wrong.machine_limited)
     if ratio(claim.measured, highest) > (1 + tolerated) * (1 + _ROUNDING):
         return verdict(Outcome.VIOLATED, _above(claim, highest, part.where))
     figures = around(claim.measured, claim.asked, tolerated) + part.where

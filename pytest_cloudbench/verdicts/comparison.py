@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput
+from pytest_cloudbench.verdicts.little import Unusable
 from pytest_cloudbench.verdicts.network.details import conditions_of
 from pytest_cloudbench.verdicts.network.observation import is_network
 from pytest_cloudbench.verdicts.noise import FEWEST_SAMPLES, METHOD, Noise, noise_of
-from pytest_cloudbench.verdicts.run_details import not_measured_text, run_details
+from pytest_cloudbench.verdicts.run_details import run_details, unusable
 from pytest_cloudbench.verdicts.run_limits import OtherLimit, other_limit
 from pytest_cloudbench.verdicts.targets import plain, ratio
 from pytest_cloudbench.verdicts.timeline import AnyObservation, as_storage, natural_rate, rate_like, timeline
@@ -26,7 +27,7 @@ class Side:
     samples: int
     noise: Noise | None
     limit: OtherLimit | None
-    failed: str | None
+    failed: Unusable | None
     details: dict[str, Any]
 
 
@@ -47,13 +48,13 @@ class Comparison:
     remark: str
 
     @property
-    def unfit(self) -> str | None:
-        """A sentence when one of the runs gave nothing to compare."""
+    def unfit(self) -> Unusable | None:
+        """What is wrong when one of the runs gave nothing to compare."""
         for which, side in (("first", self.first), ("second", self.second)):
             if side.failed:
-                return f"of the {which} run: {side.failed}"
+                return replace(side.failed, text=f"of the {which} run: {side.failed.text}")
             if side.noise is None:
-                return (
+                return Unusable(
                     f"{side.samples} samples of the {which} run are too few to know its noise, at least "
                     f"{FEWEST_SAMPLES} are needed: lengthen the run"
                 )
@@ -108,7 +109,7 @@ def _side(obs: AnyObservation, like: Rate, within: float) -> Side:
     line = timeline(obs, mean)
     pieces = [plateau.values for plateau in line.plateaus]
     enough = len(line.values) >= FEWEST_SAMPLES
-    failed = not_measured_text(obs, mean)
+    failed = unusable(obs, mean)
     # A mean over a fall lies at no limit; what the run began with tells what set its rate.
     first = line.rate(line.plateaus[0].mean) if len(pieces) > 1 else mean
     limit = None if failed else other_limit(obs, first)

@@ -17,7 +17,7 @@ from pytest_cloudbench.verdicts.change_point import FEWEST_SAMPLES, SMALLEST_FAL
 from pytest_cloudbench.verdicts.drop_targets import DropLevel, drop_level
 from pytest_cloudbench.verdicts.levels import level_of
 from pytest_cloudbench.verdicts.moments import moment
-from pytest_cloudbench.verdicts.run_details import not_measured_text, run_details
+from pytest_cloudbench.verdicts.run_details import run_details, unusable
 from pytest_cloudbench.verdicts.run_limits import on_embedded_region, other_limit, why_below
 from pytest_cloudbench.verdicts.steadiness import steadiness
 from pytest_cloudbench.verdicts.targets import checked_within, ratio
@@ -60,8 +60,8 @@ def drops_to(
     mean = rate_like(obs, wanted.rate)
     line = timeline(obs, mean)
     details = run_details(obs, mean, within=tolerated, asked=wanted.rate, line=line)
-    if text := not_measured_text(obs, mean):
-        found = _Finding(Outcome.INCONCLUSIVE, text, mean)
+    if wrong := unusable(obs, mean):
+        found = _Finding(Outcome.INCONCLUSIVE, wrong.text, mean, machine_limited=wrong.machine_limited)
     else:
         found = _judged(obs, wanted, line, mean, tolerated)
     return Verdict(

@@ -82,8 +82,8 @@ def latency_at_most(
 
     if text := not_measured(measured):
         return verdict(Outcome.INCONCLUSIVE, text.removeprefix("inconclusive: "))
-    if text := inconsistent(obs):
-        return verdict(Outcome.INCONCLUSIVE, text)
+    if wrong := inconsistent(obs):
+        return verdict(Outcome.INCONCLUSIVE, wrong.text, machine=wrong.machine_limited)
     figures = f"latency{whose}: {'; '.join(one.text for one in checked)}"
     law = in_flight(obs)
     consistent = f"; {law.text}" if law is not None and not of else ""

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 
 from pytest_cloudbench.promises.quantities import figure
+from pytest_cloudbench.verdicts.attribution import MACHINE, bounds, mean_rates
 from pytest_cloudbench.verdicts.observation import Observation, generator_load, rate_asked
 from pytest_cloudbench.verdicts.wording import duration, percent
 
@@ -92,10 +93,28 @@ def in_flight(obs: Observation) -> InFlight | None:
     )
 
 
-def inconsistent(obs: Observation) -> str | None:
-    """A sentence when the figures of a run contradict each other, without the outcome's word."""
+@dataclass(frozen=True)
+class Unusable:
+    """Why no verdict can rest on a run, in words, and whether the machine under an embedded region is the cause."""
+
+    text: str
+    machine_limited: bool = False
+
+
+def inconsistent(obs: Observation) -> Unusable | None:
+    """What is wrong when the figures of a run contradict each other.
+
+    Too few in flight on an embedded region, at a rate that no promised ceiling held: the load's own processes
+    waited for the machine, and no I/O is in flight for a process that waits.
+    """
     found = in_flight(obs)
     if found is None or found.consistent:
         return None
-    more = "more than there can be" if found.found > found.high else "far fewer than the load keeps"
-    return f"the measurement contradicts itself: {found.text}, {more}: no verdict can rest on it"
+    beginning = f"the measurement contradicts itself: {found.text}"
+    if found.found > found.high:
+        return Unusable(f"{beginning}, more than there can be: no verdict can rest on it")
+    few = f"{beginning}, far fewer than the load keeps"
+    on_machine = obs.envelope is not None and bool(obs.envelope.machine)
+    if on_machine and obs.envelope is not None and not bounds(obs.envelope, mean_rates(obs), obs.counters):
+        return Unusable(f"{few}: its processes had to wait for {MACHINE}, no verdict can rest on it", True)
+    return Unusable(f"{few}: no verdict can rest on it")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from pytest_cloudbench.promises.quantities import figure
 from pytest_cloudbench.verdicts.comparison import Side, compared, limits_text, margin
@@ -36,8 +37,8 @@ def outperforms(obs: AnyObservation, other: AnyObservation, *, by: float = 0.0) 
         asked = found.second.mean * (1 + wanted)
         return Verdict(outcome, sentence, promise, asked, found.first.mean, (), machine, details)
 
-    if text := found.unfit:
-        return verdict(Outcome.INCONCLUSIVE, text)
+    if wrong := found.unfit:
+        return replace(verdict(Outcome.INCONCLUSIVE, wrong.text), machine_limited=wrong.machine_limited)
     noise = margin(found.first, found.second, 1 + wanted)
     details["margin"] = noise
     text = f"{found.text}, {_wanted(wanted)}; the noise of both is ±{figure(noise * 100)} %)"

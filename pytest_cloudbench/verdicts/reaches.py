@@ -75,9 +75,11 @@ def _storage_reaches(
     details = {**details_of(whole, within=tolerated, asked=asked, measured=measured), **part.details}
     if sentence := not_measured(measured):
         return Verdict(Outcome.INCONCLUSIVE, sentence, promise, asked, measured, details=details)
-    if text := inconsistent(whole):
-        sentence = f"inconclusive: {text}"
-        return Verdict(Outcome.INCONCLUSIVE, sentence, promise, asked, measured, details=details)
+    if wrong := inconsistent(whole):
+        sentence = f"inconclusive: {wrong.text}"
+        return Verdict(
+            Outcome.INCONCLUSIVE, sentence, promise, asked, measured, (), wrong.machine_limited, details
+        )
     if wanted_share is not None:
         draft = _draft(promise, asked, measured, details)
         return _judge_share(part, asked, tolerated, wanted_share, draft)

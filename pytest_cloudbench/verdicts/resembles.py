@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pytest_cloudbench.promises.quantities import figure
 from pytest_cloudbench.verdicts.comparison import Side, compared, limits_text, margin
 from pytest_cloudbench.verdicts.targets import checked_within, plain, ratio
@@ -33,8 +35,8 @@ def resembles(obs: AnyObservation, other: AnyObservation, *, within: float = 0.1
         machine = any(side.limit is not None and side.limit.machine for side in limited)
         return Verdict(outcome, sentence, promise, found.second.mean, found.first.mean, (), machine, details)
 
-    if text := found.unfit:
-        return verdict(Outcome.INCONCLUSIVE, text)
+    if wrong := found.unfit:
+        return replace(verdict(Outcome.INCONCLUSIVE, wrong.text), machine_limited=wrong.machine_limited)
     sides = [("first", found.first), ("second", found.second)]
     low, high = sorted(sides, key=lambda one: plain(one[1].mean))
     noise = margin(high[1], low[1], 1 + tolerated)

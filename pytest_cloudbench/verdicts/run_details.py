@@ -6,7 +6,7 @@ from typing import Any
 
 from pytest_cloudbench.promises.quantities import Bandwidth, Rate, Throughput
 from pytest_cloudbench.verdicts.details import details_of, not_measured
-from pytest_cloudbench.verdicts.little import inconsistent
+from pytest_cloudbench.verdicts.little import Unusable, inconsistent
 from pytest_cloudbench.verdicts.network.details import (
     conditions_of,
     falls_details,
@@ -17,13 +17,16 @@ from pytest_cloudbench.verdicts.network.observation import is_network
 from pytest_cloudbench.verdicts.timeline import AnyObservation, Timeline, as_storage
 
 
-def not_measured_text(obs: AnyObservation, measured: Rate) -> str | None:
-    """The sentence of a run that gave no rate, or figures that contradict each other; None for a good one."""
+def unusable(obs: AnyObservation, measured: Rate) -> Unusable | None:
+    """What is wrong with a run that gave no rate, or figures that contradict each other; None for a good one."""
     if is_network(obs):
         assert isinstance(measured, Throughput)
-        return network_not_measured(Bandwidth.of(measured))
-    text = not_measured(measured)
-    return inconsistent(as_storage(obs)) if text is None else text.removeprefix("inconclusive: ")
+        missing = network_not_measured(Bandwidth.of(measured))
+    else:
+        missing = not_measured(measured)
+    if missing is not None:
+        return Unusable(missing.removeprefix("inconclusive: "))
+    return None if is_network(obs) else inconsistent(as_storage(obs))
 
 
 def run_details(

@@ -9,7 +9,7 @@ from typing import Any
 from pytest_cloudbench.promises.ceilings import INSTANCE, VOLUME
 from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput
 from pytest_cloudbench.verdicts.network.observation import is_network
-from pytest_cloudbench.verdicts.run_details import not_measured_text, run_details
+from pytest_cloudbench.verdicts.run_details import run_details, unusable
 from pytest_cloudbench.verdicts.run_limits import other_limit, why_below
 from pytest_cloudbench.verdicts.targets import checked_within, plain, ratio
 from pytest_cloudbench.verdicts.timeline import AnyObservation, as_storage, natural_rate, rate_like, timeline
@@ -79,8 +79,9 @@ def scales_linearly(
         return Verdict(outcome, sentence, promise, point.wanted, point.rate, tuple(bound), machine, details)
 
     for point in points:
-        if text := not_measured_text(point.run, point.rate):
-            return verdict(Outcome.INCONCLUSIVE, f"with {point.count:,}: {text}", point)
+        if wrong := unusable(point.run, point.rate):
+            text = f"with {point.count:,}: {wrong.text}"
+            return verdict(Outcome.INCONCLUSIVE, text, point, (), wrong.machine_limited)
     if limit := other_limit(first.run, first.rate):
         text = f"with {first.count:,}: {first.rate}, but {limit.text}, so it sets no line"
         return verdict(Outcome.INCONCLUSIVE, text, first, (), limit.machine)

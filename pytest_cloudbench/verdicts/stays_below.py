@@ -138,9 +138,12 @@ def _unfit(curve: LoadCurve, claim: _Claim) -> _Finding | None:
         if not claim.covers(step):
             continue
         where = f"at {step.percent:g} % ({claim.seen(step)} asked)"
-        text = not_measured(mean_rates(step.measurement).iops) or inconsistent(step.measurement)
-        if text:
+        if text := not_measured(mean_rates(step.measurement).iops):
             return _Finding(Outcome.INCONCLUSIVE, f"{where} {text.removeprefix('inconclusive: ')}")
+        if wrong := inconsistent(step.measurement):
+            return _Finding(
+                Outcome.INCONCLUSIVE, f"{where} {wrong.text}", machine_limited=wrong.machine_limited
+            )
         if claim.latency_s(step) is None:
             return _Finding(Outcome.INCONCLUSIVE, f"{where} no {claim.name} was measured")
     return None

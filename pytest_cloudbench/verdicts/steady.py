@@ -13,7 +13,7 @@ from statistics import median
 from pytest_cloudbench.promises.quantities import Rate
 from pytest_cloudbench.verdicts.attribution import MACHINE
 from pytest_cloudbench.verdicts.moments import moment
-from pytest_cloudbench.verdicts.run_details import not_measured_text, run_details
+from pytest_cloudbench.verdicts.run_details import run_details, unusable
 from pytest_cloudbench.verdicts.run_limits import on_embedded_region, saturated
 from pytest_cloudbench.verdicts.steadiness import steadiness
 from pytest_cloudbench.verdicts.targets import checked_within
@@ -49,14 +49,14 @@ def steady(obs: AnyObservation, *, within: float = 0.05) -> Verdict:
     details = run_details(obs, rate, within=tolerated, asked=None, line=line)
     promise = f"steady within {tolerance(tolerated)}"
 
-    if text := not_measured_text(obs, rate):
-        found = _Finding(Outcome.INCONCLUSIVE, text)
+    if wrong := unusable(obs, rate):
+        found = _Finding(Outcome.INCONCLUSIVE, wrong.text, machine_limited=wrong.machine_limited)
     elif len(values) < FEWEST_SAMPLES:
         text = f"{len(values)} one-second samples are too few to see whether the rate was steady"
         text += f", at least {FEWEST_SAMPLES} are needed: lengthen the run"
         found = _Finding(Outcome.INCONCLUSIVE, text)
-    elif text := _fall(line):
-        found = _Finding(Outcome.VIOLATED, text)
+    elif fallen := _fall(line):
+        found = _Finding(Outcome.VIOLATED, fallen)
     else:
         found = _scatter(obs, line, values, tolerated)
     sentence = f"{found.outcome.value}: {found.text}"

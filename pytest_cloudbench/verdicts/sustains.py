@@ -13,7 +13,7 @@ from pytest_cloudbench.verdicts.attribution import MACHINE, Reason, bounds, rate
 from pytest_cloudbench.verdicts.levels import level_of
 from pytest_cloudbench.verdicts.moments import moment
 from pytest_cloudbench.verdicts.network.observation import is_network
-from pytest_cloudbench.verdicts.run_details import not_measured_text, run_details
+from pytest_cloudbench.verdicts.run_details import run_details, unusable
 from pytest_cloudbench.verdicts.run_limits import on_embedded_region, why_below
 from pytest_cloudbench.verdicts.targets import as_rate_or_ceiling, checked_share, checked_within, plain
 from pytest_cloudbench.verdicts.timeline import (
@@ -58,8 +58,8 @@ def sustains(
     details = run_details(obs, mean, within=tolerated, asked=asked, line=line)
     details |= {"for_s": length_s, "share_wanted": wanted_share, "longest_s": stretch.longest_s}
     draft = Verdict(Outcome.INCONCLUSIVE, "inconclusive", promise, asked, mean, details=details)
-    if text := not_measured_text(obs, mean):
-        return replace(draft, sentence=f"inconclusive: {text}")
+    if wrong := unusable(obs, mean):
+        return replace(draft, sentence=f"inconclusive: {wrong.text}", machine_limited=wrong.machine_limited)
     if not stretch.fits:
         return replace(
             draft,

@@ -8,12 +8,14 @@ from hypothesis import strategies as st
 from synthetic_runs import IO2, run_of
 
 from pytest_cloudbench import Inconclusive, Outcome
-from pytest_cloudbench.promises.quantities import Iops
+from pytest_cloudbench.promises.ceilings import MachineLimits
+from pytest_cloudbench.promises.quantities import Iops, Throughput
 from pytest_cloudbench.verdicts.capped_by import capped_by
 from pytest_cloudbench.verdicts.little import FAR, InFlight, in_flight, inconsistent
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.verdicts.outperforms import outperforms
 from pytest_cloudbench.verdicts.reaches import reaches
+from pytest_cloudbench.verdicts.steady import steady
 
 EBS_VOLUMES, NVME_DISKS = 30, 8
 # Workload, threads per device, then IOPS and mean latency in ms at the peak: over 30 EBS volumes, over 8 NVMe disks.
@@ -136,3 +138,26 @@ def test_a_good_run_and_one_without_latency_are_not_touched():
     assert in_flight(untimed) is None
     assert reaches(untimed, "80,000 IOPS").outcome is Outcome.HELD
     assert reaches(good, "80,000 IOPS").details["outstanding"].startswith("1,024 I/Os in flight")
+
+
+def test_too_few_in_flight_are_the_machines_doing_where_no_ceiling_held_the_rate():
+    """64 processes on two emulated cores: those that wait for a core have nothing in flight."""
+    machine = MachineLimits(Iops(60_000), Throughput.from_mib(4_000))
+    run = run_of(2_083, block="256k", machine=machine, sequential=True, generator=GeneratorLoad(3.0))
+    starved = dataclasses.replace(run, latency_mean_s=0.401)
+    wrong = inconsistent(starved)
+    assert wrong.machine_limited
+    assert wrong.text.endswith(
+        "835 I/Os in flight by Little's law (2,083 IOPS x 401 ms) of 1,024 asked (82 %), far fewer than the load "
+        "keeps: its processes had to wait for the machine under the embedded region, no verdict can rest on it"
+    )
+    for verdict in (capped_by(starved, "2,264.98 MiB/s"), reaches(starved, "2,000 MiB/s"), steady(starved)):
+        assert (verdict.outcome, verdict.machine_limited) == (Outcome.INCONCLUSIVE, True)
+
+
+def test_too_few_in_flight_at_a_ceiling_or_without_such_a_machine_are_a_wrong_measurement():
+    machine = MachineLimits(Iops(600_000), Throughput.from_mib(20_000))
+    for run in (run_of(80_000, machine=machine), run_of(2_083, block="256k")):
+        wrong = inconsistent(dataclasses.replace(run, latency_mean_s=run.latency_mean_s * 0.5))
+        assert not wrong.machine_limited
+        assert wrong.text.endswith("far fewer than the load keeps: no verdict can rest on it")
