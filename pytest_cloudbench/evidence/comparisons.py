@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 _ID = re.compile(r"\s*\b(?:i|vol|snap)-[0-9a-f]+\b")
 _SHORTEN_FROM = 46
 _ARROW = " -> "
+_WORK = 2
+"""Place of what a run did among its parts."""
 
 
 @dataclass(frozen=True)
@@ -84,11 +86,24 @@ def names_of(runs: Sequence[Any]) -> list[str]:
     parts = [_parts(run) for run in runs]
     differing = [place for place in range(len(parts[0])) if len({part[place] for part in parts}) > 1]
     names = [", ".join(filter(None, (part[place] for place in differing))) for part in parts]
-    names = [name if len(name) <= _SHORTEN_FROM else name.replace(" instances", "") for name in names]
+    if max(map(len, names), default=0) > _SHORTEN_FROM:
+        columns = [[part[place] for part in parts] for place in differing]
+        columns[-1] = _without_common_words(columns[-1]) if differing[-1] == _WORK else columns[-1]
+        names = [", ".join(filter(None, words)) for words in zip(*columns, strict=True)]
     return [
         name if name and names.count(name) == 1 else f"{name or 'run'} ({names[: at + 1].count(name)})"
         for at, name in enumerate(names)
     ]
+
+
+def _without_common_words(texts: Sequence[str]) -> list[str]:
+    """Texts without the words with which all of them begin: "reverse" of "TCP 5 streams, reverse"."""
+    words = [text.replace(",", " ,").split() for text in texts]
+    common = next(
+        (place for place, each in enumerate(zip(*words, strict=False)) if len(set(each)) > 1),
+        min(len(each) for each in words),
+    )
+    return [" ".join(each[common:]).replace(" ,", ",").lstrip(", ") for each in words]
 
 
 def _parts(run: Any) -> tuple[str, ...]:

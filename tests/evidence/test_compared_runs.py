@@ -31,10 +31,16 @@ def test_a_mismatched_pair_names_both_ends_and_the_way():
     slow, mixed = between("t2.medium", "t2.medium"), between("t2.medium", "m5.2xlarge")
     back = between("t2.medium", "m5.2xlarge", workload="iperf3 TCP 5 streams, reverse")
     assert names_of([slow, mixed, back]) == [
-        "t2.medium, iperf3 TCP 5 streams",
-        "t2.medium -> m5.2xlarge, iperf3 TCP 5 streams",
-        "t2.medium -> m5.2xlarge, iperf3 TCP 5 streams, reverse",
+        "t2.medium",
+        "t2.medium -> m5.2xlarge",
+        "t2.medium -> m5.2xlarge, reverse",
     ]
+
+
+def test_streams_are_told_apart_where_the_ends_are_the_same():
+    one = between("c5.18xlarge", "c5.18xlarge", workload="iperf3 TCP 1 stream")
+    five = between("c5.18xlarge", "c5.18xlarge", workload="iperf3 TCP 5 streams")
+    assert names_of([five, one]) == ["iperf3 TCP 5 streams", "iperf3 TCP 1 stream"]
 
 
 def test_storage_is_told_apart_by_its_target_without_ids():
