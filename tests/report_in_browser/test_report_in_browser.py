@@ -237,7 +237,7 @@ def test_compared_runs_are_one_picture(report):
     compared = [name for name in names if name.startswith("comparison: ") and not name.endswith("as PNG")]
     tests = {test.nodeid for each in map(Evidence, map(Path, RECORDED.split(":"))) for test in each.tests}
     for scenario, words in (
-        ("test_ebs_striping.py", "scales linearly with 1, 2 and 5 volumes"),
+        ("test_ebs_striping.py", "scales linearly with 1, 2 and 5"),
         ("test_network_bandwidth.py", "c4.4xlarge against m4.4xlarge"),
         ("test_instance_store.py", "instance store disk 1 of 4 against"),
     ):
