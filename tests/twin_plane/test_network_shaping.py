@@ -280,6 +280,24 @@ def test_a_reboot_keeps_the_credits_and_a_stop_and_start_fills_them(driver):
         assert driver.allowances("i-burst")["bw_out_exceeded"] == 0
 
 
+def test_a_load_that_the_machine_starves_does_not_burst_again(driver):
+    """Its sender gets no processor for 0.3 s now and then. 20 ms of rest would bring the peak back."""
+    pauses = "for n in 1 2 3 4 5; do pkill -STOP -x iperf3; sleep 0.3; pkill -CONT -x iperf3; sleep 0.4; done"
+    with driver.launched("i-burst", "i-burst-too", peak=0.8, baseline=0.4, burst_s=1.0):
+        later = f"(sleep 2; {pauses}) >/dev/null 2>&1 & true"
+        driver.ssh("i-burst", f"setsid sh -c '{later}'")
+        run = driver.iperf3("i-burst", "i-burst-too", seconds=6, options="-i 0.1")
+    sums = [interval["sum"] for interval in run["intervals"]]
+    assert any(each["bits_per_second"] > 0.6e9 for each in sums if each["end"] < 1)
+    late = [each for each in sums if each["start"] >= 2]
+    mean = sum(each["bytes"] for each in late) * 8 / sum(each["seconds"] for each in late) / 1e9
+    assert 0.1 < mean < 0.37  # starved indeed
+    # What the socket holds goes at once when the sender is back, but no more than that.
+    assert not any(
+        min(each["bits_per_second"] for each in late[at : at + 3]) > 0.5e9 for at in range(len(late) - 2)
+    )
+
+
 def test_a_rest_brings_the_peak_back(driver):
     with driver.launched("i-burst", "i-burst-too", peak=0.8, baseline=0.4, burst_s=0.5):
         driver.iperf3("i-burst", "i-burst-too", seconds=1)
