@@ -89,7 +89,9 @@ def test_what_cannot_be_is_refused_before_anything_is_created(ec2, arguments, op
 
 def test_a_cluster_over_two_zones_is_refused_before_anything_is_asked(ec2):
     before = len(ec2._cloud.answers)
-    with pytest.raises(ValueError, match=r"a cluster placement group lies in one availability zone, but zones"):
+    with pytest.raises(
+        ValueError, match=r"a cluster placement group lies in one availability zone, but zones"
+    ):
         ec2.pair("m5.large", placement="cluster", zones=("us-east-1a", "us-east-1b"))
     assert len(ec2._cloud.answers) == before
 
