@@ -87,7 +87,9 @@ def test_the_series_has_a_sample_for_each_interval():
     for index in range(2):
         lately = totals[index + 1].since(totals[index]).both
         assert series.latency_s[index] == lately.mean_s
-        assert series.outstanding[index] == pytest.approx(lately.sum_ns * 1e-9 / (1.001, 0.999)[index], rel=0.01)
+        assert series.outstanding[index] == pytest.approx(
+            lately.sum_ns * 1e-9 / (1.001, 0.999)[index], rel=0.01
+        )
         assert series.percentiles_s["p99"][index] == percentile_of_bins(lately.bins, 99) * 1e-9
         assert series.percentiles_s["p50"][index] <= series.percentiles_s["p999"][index]
     assert series.to_dict()["percentiles_s"]["p95"] == list(series.percentiles_s["p95"])
