@@ -160,7 +160,7 @@ def test_an_interrupted_pass_leaves_no_fio_behind(
         raise KeyboardInterrupt
 
     file = tmp_path / "file"
-    # A million writes, one after the other, take long enough to be interrupted, whatever the disk; none of it need be written.
+    # A million writes in a row take long enough to be interrupted, whatever the disk; none of it need be written.
     monkeypatch.setattr("pytest_cloudbench.workloads.fio.data_pass.BLOCK", Size(4096))
     monkeypatch.setattr("pytest_cloudbench.workloads.fio.data_pass.DEPTH", 1)
     with pytest.raises(KeyboardInterrupt):
