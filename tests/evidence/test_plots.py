@@ -298,3 +298,14 @@ def test_a_line_is_as_wide_in_the_png_as_in_the_svg():
     assert b"stroke-width: 4" in picture.svg
     assert red in (7, 8, 9), "4 points of 72 to the inch are 8 pixels of 144"
     assert image.getpixel((image.width - 5, 5)) == (255, 255, 255), "the sheet is white"
+
+
+def test_files_without_a_series_are_compared_by_when_they_were_on_the_device():
+    """Into the page cache a slow volume may be the faster one."""
+    runs = [
+        files(20, 400, to_device_s=80, mib=125, target="gp3"),
+        files(25, 320, to_device_s=26, mib=340, target="nvme"),
+    ]
+    said = texts(plot_comparison(runs, ["gp3", "nvme"], "EBS against instance store", over_time=False))
+    assert "files per second until all were on the device" in said
+    assert [line for line in said if line in ("100", "98", "99", "101", "307", "308", "306", "309")], said
