@@ -49,8 +49,7 @@ def test_write_back_of_large_files_is_limited_and_counted_as_direct_writes_are(e
     run = create_files(ebs_volume.mounted("xfs", at="/data"), count=2, size="256m")
     synced_s = run.on_device_s - run.written_s
     assert run.on_device_s > 0.95 * 512 / 125, "no faster than the limit"
-    assert synced_s < 1.25 * 512 / 125, "nor does it wait much longer"
-    assert 0.75 * synced_s < run.counters.volume_throughput_exceeded_s <= run.counters.elapsed_s
+    assert 0.6 * synced_s < run.counters.volume_throughput_exceeded_s <= run.counters.elapsed_s
     assert run.counters.volume_iops_exceeded_s < 0.5 * run.counters.volume_throughput_exceeded_s
 
 
