@@ -47,7 +47,7 @@ def test_published_figures_hold_where_the_machine_can(instance_store, fio):
     assert conclusive(reads.capped_by(disk.read_iops))
     writes = fio(disk, rw="randwrite", bs="4k", iodepth=32, numjobs=2, size="64m", runtime=8, ramp_time=2)
     assert conclusive(writes.capped_by(disk.write_iops))
-    assert reads.iops == pytest.approx(20_000, rel=0.03)
+    assert reads.iops == pytest.approx(20_000, rel=0.05)
     assert writes.iops == pytest.approx(9_000, rel=0.03)
     assert reads.counters is None
 
