@@ -14,10 +14,9 @@ looks at them, by hand it is that of the whole line.
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
+
+from pytest_session import run_session
 
 TEST = '''
 import math
@@ -126,19 +125,7 @@ def main() -> None:
     options = parser.parse_args()
     ways = [("python", options.files, options.rounds), ("dd", options.dd_files, options.rounds)]
     test = TEST.format(ways=[way for way in ways if way[1]], filesystem=options.filesystem, count="{count}")
-    with tempfile.TemporaryDirectory() as name:
-        Path(name, "test_it.py").write_text(test)
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-s",
-            "-p",
-            "no:cacheprovider",
-            "--cloudbench-pace=full",
-        ]
-        sys.exit(subprocess.run(command, cwd=name, check=False).returncode)
+    sys.exit(run_session(test).returncode)
 
 
 if __name__ == "__main__":

@@ -7,10 +7,9 @@ is the plugin with a person, not one start of a load with another.
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
+
+from pytest_session import run_session
 
 TEST = '''
 import json
@@ -62,19 +61,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--iops", type=int, default=80_000)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        Path(name, "test_it.py").write_text(TEST.format(rounds=options.rounds, iops=options.iops))
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-s",
-            "-p",
-            "no:cacheprovider",
-            "--cloudbench-pace=full",
-        ]
-        sys.exit(subprocess.run(command, cwd=name, check=False).returncode)
+    sys.exit(run_session(TEST.format(rounds=options.rounds, iops=options.iops)).returncode)
 
 
 if __name__ == "__main__":

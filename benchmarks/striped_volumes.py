@@ -14,11 +14,9 @@ none of them and serves nothing meanwhile. With D of them on n volumes that cost
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
+
+from pytest_session import run_session
 
 TEST = """
 import pytest
@@ -58,20 +56,7 @@ def main() -> None:
     parser.add_argument("--ramp", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=1)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        Path(name, "test_it.py").write_text(TEST.format(**vars(options)))
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-s",
-            "-p",
-            "no:cacheprovider",
-            "--cloudbench-pace=full",
-        ]
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
-        sys.exit(subprocess.run(command, cwd=name, env=environment, check=False).returncode)
+    sys.exit(run_session(TEST.format(**vars(options))).returncode)
 
 
 if __name__ == "__main__":

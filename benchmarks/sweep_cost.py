@@ -12,9 +12,9 @@ from __future__ import annotations
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
+
+from pytest_session import run_session
 
 from pytest_cloudbench.workloads.sweep.status import StatusReader
 
@@ -51,19 +51,7 @@ def test_it(ebs_volumes, sweep, monkeypatch):
 
 def steps_on_thirty_volumes() -> int:
     """Run the sweep in a pytest of its own and show its line."""
-    with tempfile.TemporaryDirectory() as name:
-        Path(name, "test_it.py").write_text(TEST)
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-s",
-            "-p",
-            "no:cacheprovider",
-            "--cloudbench-pace=full",
-        ]
-        done = subprocess.run(command, cwd=name, capture_output=True, text=True, check=False)
+    done = run_session(TEST, captured=True)
     print(next((line for line in done.stdout.splitlines() if "start and stop" in line), done.stdout))
     print(f"wanted: under {STEP_WANTED_S:g} s")
     return done.returncode
