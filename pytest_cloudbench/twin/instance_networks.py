@@ -43,12 +43,10 @@ class InstanceNetworks:
         """Take an instance in, with full credits; ``pages`` is the directory in which it finds its counters."""
         if plan.network is None:
             return
+        self._govern(plan, plan.network, pages)
         self._pages[plan.instance_id] = pages
-        self._govern(plan, plan.network)
 
-    def _govern(self, plan: HostPlan, rates: ShapedRates) -> None:
-        pages = self._pages[plan.instance_id]
-
+    def _govern(self, plan: HostPlan, rates: ShapedRates, pages: Path) -> None:
         def make() -> AllowancePage:
             pages.mkdir(parents=True, exist_ok=True)
             return AllowancePage(pages / _INTERFACE)
@@ -66,7 +64,7 @@ class InstanceNetworks:
             return
         try:
             if self._governor.rate(plan.instance_id) is None:  # it could not be shaped the last time
-                self._govern(plan, rates)
+                self._govern(plan, rates, self._pages[plan.instance_id])
             self._shape(plan, rates, pid)
         except (NetworkFailed, OSError, ValueError) as error:
             # Its disks are worth having all the same; `state` tells that there is no limit on its network.

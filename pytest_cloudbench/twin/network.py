@@ -197,6 +197,8 @@ class Network:
                 undo.pop_all()
         except (NetworkFailed, OSError) as error:
             self.unshape(pid, address)
+            with self._shaping:
+                self._groups.pop(address, None)
             raise NetworkFailed(f"the network of {address} cannot be shaped: {error}") from error
         with self._shaping:
             self._shaped[address] = _Shaped(pid, shape, peers)

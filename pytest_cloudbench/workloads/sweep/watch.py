@@ -109,8 +109,10 @@ class Watch:
         for totals, document in self._reader.feed(output):
             self._document = document
             if self._on_second is not None:
-                before = self._totals[-1] if self._totals else NOTHING
-                self._on_second(totals.since(before))
+                latest = totals.since(self._totals[-1] if self._totals else NOTHING)
+                # The last totals may come right after those before: of a few milliseconds no rate can be told.
+                if latest.seconds >= TICK_S / 2:
+                    self._on_second(latest)
             self._totals.append(totals)
         if self._times.steady_after_s is not None and self._is_steady(self._times.steady_after_s):
             raise _IsSteady
