@@ -50,12 +50,16 @@ class Bound:
 
 @dataclass(frozen=True)
 class Reason:
-    """What a shortfall comes from, in words, and what follows for the verdict."""
+    """What a shortfall comes from, in words, and what follows for the verdict.
+
+    ``at_level``: the rate lies at a level of what it was bound by, so that more than counters say so.
+    """
 
     outcome: Outcome
     text: str
     bound_by: tuple[Ceiling, ...] = ()
     machine_limited: bool = False
+    at_level: bool = False
 
 
 def mean_rates(obs: Observation) -> Rates:
@@ -122,14 +126,21 @@ def machine_level(envelope: Envelope | None, like: Rate) -> Rate | None:
 def machine_is_near(obs: Observation, measured: Rate) -> bool:
     """Whether the machine's own limit is so close to the rate that it may be what was measured."""
     level = machine_level(obs.envelope, measured)
-    return level is not None and ratio(level, measured) <= 1 + MACHINE_NEAR
+    return level is not None and ratio(measured, level) * (1 + MACHINE_NEAR) >= 1
 
 
 def _waited_for_machine(obs: Observation, measured: Rate) -> bool:
     """Whether the I/Os outstanding were enough for more than was measured, with nothing but the machine to hold them.
 
-    As many as they were, they would have carried more at the latency that is advised to reckon with.
+    As many as they were, they would have carried more at the latency that is advised to reckon with, and each took
+    longer. Of a load that pauses, syncs or is buffered that says nothing, nor where the latency is not known; one
+    that only limits its rate, to more than was measured, waited like any other.
     """
+    latency = obs.latency_mean_s
+    slow = isinstance(latency, (int, float)) and math.isfinite(latency) and latency > ADVISED_LATENCY_S
+    pauses = getattr(obs, "keeps_outstanding", None) is False and rate_asked(obs) is None
+    if not slow or pauses:
+        return False
     enough = obs.outstanding_asked / ADVISED_LATENCY_S
     carried = as_quantity(measured, Iops(0), obs)
     return machine_level(obs.envelope, measured) is not None and ratio(carried, Iops(enough)) < 1 - NEAR
@@ -219,7 +230,8 @@ def why_short(obs: Observation, rates: Rates, asked: Rate, *, but: Sequence[Ceil
         return Reason(Outcome.INCONCLUSIVE, text)
     if found and (confirmed or not machine_is_near(obs, measured)):
         ceilings = tuple(bound.ceiling for bound in found)
-        return Reason(Outcome.VIOLATED, bound_text(found, obs), ceilings)
+        at_level = any(bound.level is not None for bound in found)
+        return Reason(Outcome.VIOLATED, bound_text(found, obs), ceilings, at_level=at_level)
     return _why_unbound(obs, measured, asked, found)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
@@ -10,9 +11,10 @@ from typing import Any, cast
 from pytest_cloudbench.promises.ceilings import Ceiling
 from pytest_cloudbench.promises.envelope import TIE, Envelope
 from pytest_cloudbench.promises.quantities import MIB, Iops, Rate, Throughput
+from pytest_cloudbench.verdicts.attribution import NEAR, Rates, Reason, mean_rates, rates_of, why_short
 from pytest_cloudbench.verdicts.moments import moment
 from pytest_cloudbench.verdicts.network.details import falls_details
-from pytest_cloudbench.verdicts.observation import Observation
+from pytest_cloudbench.verdicts.observation import GeneratorLoad, Observation, generator_load
 from pytest_cloudbench.verdicts.targets import ratio
 from pytest_cloudbench.verdicts.timeline import Plateau, Timeline, timeline
 
@@ -37,7 +39,13 @@ class _Samples:
 
 
 class _PartOfRun:
-    """Rates and series of a part; everything else is the whole run's, its throttle counters too."""
+    """Rates and series of a part, and of what is known of the whole run alone as much as holds for the part.
+
+    Throttle counters are those of `ThrottleDelta.during`. The latency is not known. The generator's share of its
+    CPUs is reckoned to follow its rate, and never below that of the whole run.
+    """
+
+    latency_mean_s = math.nan
 
     def __init__(self, run: Observation, series: _Samples, length_s: float) -> None:
         self._run = run
@@ -45,37 +53,117 @@ class _PartOfRun:
         self.iops = fmean(rate.per_second for rate in series.iops)
         self.throughput_mib = fmean(rate.bytes_per_second for rate in series.throughput) / MIB
         self.runtime_s = length_s
+        compression = getattr(run, "time_compression", None) or 1.0
+        self.counters = run.counters.during(length_s / compression) if run.counters is not None else None
+        self.generator = _busier(generator_load(run), self.iops / run.iops if run.iops > 0 else 1.0)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._run, name)
 
 
+class _ShareOfRun:
+    """A run of which only a share of the time is asked about: that much is certain of its throttle counters."""
+
+    def __init__(self, run: Observation, share: float) -> None:
+        self._run = run
+        self.counters = (
+            run.counters.during(share * run.counters.elapsed_s) if run.counters is not None else None
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._run, name)
+
+
+def _busier(load: GeneratorLoad | None, times: float) -> GeneratorLoad | None:
+    """A generator's load while its rate was so many ``times`` that of the whole run."""
+    if load is None or times <= 1:
+        return load
+    total, cpus = load.cpu_percent_total, load.cpus
+    if total is not None and cpus:
+        total = max(total, min(total * times, 100.0 * cpus))
+    busiest = max(load.cpu_percent_busiest, min(load.cpu_percent_busiest * times, 100.0))
+    return GeneratorLoad(busiest, total, cpus)
+
+
 def part_for(obs: Observation, ceilings: Sequence[Ceiling], *, spent: bool = False) -> Part:
     """The part of a run on which a claim on ``ceilings`` is judged.
 
-    Where one of them bursts and the rate fell for good, that is what lies before the first fall; with ``spent``,
-    where what remains of one that burst is meant, what lies after the last fall. In any other case it is all.
+    Where one of them bursts and the rate fell for good to what remains of a limit once its credits are spent, that
+    is what lies before that fall; with ``spent``, where what remains of one that burst is meant, what lies after
+    the last lasting fall. In any other case it is all: a fall to no such level is no end of a burst.
     """
-    if not spent and all(ceiling.base is None for ceiling in ceilings):
+    if spent:
+        after = after_its_falls(obs, ceilings[0].limit)
+        return after if after is not None and after.obs.iops > 0 else Part(obs)
+    if all(ceiling.base is None for ceiling in ceilings):
         return Part(obs)
     line = timeline(obs, ceilings[0].limit)
-    return _part(obs, line, last=spent) if len(line.plateaus) > 1 else Part(obs)
+    levels = _spent_levels(obs, ceilings)
+    end = line.end_of_burst(lambda rate: _is_near(obs, rate, levels))
+    if end is None:
+        return Part(obs)
+    where = f" in the first {moment(end.at_s)}, before the rate fell to {line.rate(end.after)}"
+    return _part(obs, line, line.before(end), where) or Part(obs)
 
 
 def after_its_falls(obs: Observation, like: Rate) -> Part | None:
     """What of a run lies after its last lasting fall; None where nothing fell."""
     line = timeline(obs, like)
-    return _part(obs, line, last=True) if len(line.plateaus) > 1 else None
+    falls = line.falls.lasting
+    if not falls:
+        return None
+    before = line.rate(line.plateaus[0].mean)
+    where = f" after {moment(falls[-1].at_s)}, when the rate had fallen from {before}"
+    return _part(obs, line, line.after(falls[-1]), where)
 
 
-def _part(obs: Observation, line: Timeline, *, last: bool) -> Part:
-    kept = line.plateaus[-1 if last else 0]
+def for_a_share(obs: Observation, share: float) -> Observation:
+    """A run as it is known for a share of its time that need not lie in one piece."""
+    return cast(Observation, _ShareOfRun(obs, share))
+
+
+def why_run_short(obs: Observation, rates: Rates, asked: Rate, *, but: Sequence[Ceiling] = ()) -> Reason:
+    """Why a run, judged as a whole, fell short; ``but`` are ceilings that are out of the question.
+
+    Where it fell for good to the level of a promised ceiling, the fall is what it missed by. Where it fell to any
+    other level, no promised ceiling explains it: its mean over the fall lies at no limit, and what counters saw may
+    be what held it before.
+    """
+    if (fallen := after_its_falls(obs, asked)) is None:
+        return why_short(obs, rates, asked, but=but)
+    after = mean_rates(fallen.obs)
+    reason = why_short(fallen.obs, after, asked, but=but)
+    if not reason.at_level:
+        promised = obs.envelope.promised.ceilings if obs.envelope is not None else ()
+        return why_short(obs, rates, asked, but=promised)
+    at = moment(fallen.details["judged_from_s"])
+    return replace(reason, text=f"the rate fell to {after.like(asked)} after {at}, {reason.text}")
+
+
+def _part(obs: Observation, line: Timeline, kept: Plateau, where: str) -> Part | None:
+    """A part of a run; None where no sample lies wholly within it."""
     series = _samples_of(obs, kept, line.interval_s)
     if series is None:
-        return Part(obs)
+        return None
     part = _PartOfRun(obs, series, kept.end_s - kept.begin_s)
     details = {**falls_details(line.falls), "judged_from_s": kept.begin_s, "judged_to_s": kept.end_s}
-    return Part(cast(Observation, part), _where(line, kept, last=last), details)
+    return Part(cast(Observation, part), where, details)
+
+
+def _spent_levels(obs: Observation, ceilings: Sequence[Ceiling]) -> list[Rate]:
+    """What remains of each limit that bursts, each in its own quantity: the envelope's and those claimed."""
+    shape = obs.envelope or Envelope((), obs.block_size, obs.sequential)
+    return [
+        level.like(ceiling.limit)
+        for ceiling in (*shape.promised.ceilings, *ceilings)
+        for level in shape.levels_of(ceiling)
+        if level.how.startswith("burst spent")
+    ]
+
+
+def _is_near(obs: Observation, rate: Rate, levels: Sequence[Rate]) -> bool:
+    rates = rates_of(obs, rate)
+    return any(abs(ratio(rates.like(level), level) - 1) <= NEAR for level in levels)
 
 
 def remaining_at(rate: Rate, envelope: Envelope) -> tuple[Ceiling, ...]:
@@ -87,14 +175,6 @@ def remaining_at(rate: Rate, envelope: Envelope) -> tuple[Ceiling, ...]:
         and ceiling.of_iops == isinstance(rate, Iops)
         and abs(ratio(ceiling.base, rate) - 1) <= TIE
     )
-
-
-def _where(line: Timeline, kept: Plateau, *, last: bool) -> str:
-    if last:
-        return (
-            f" after {moment(kept.begin_s)}, when the rate had fallen from {line.rate(line.plateaus[0].mean)}"
-        )
-    return f" in the first {moment(kept.end_s)}, before the rate fell to {line.rate(line.plateaus[1].mean)}"
 
 
 def _samples_of(obs: Observation, kept: Plateau, interval_s: float) -> _Samples | None:

@@ -25,9 +25,8 @@ from pytest_cloudbench.verdicts.attribution import (
     nearest_level,
     saturated,
     seconds_of,
-    why_short,
 )
-from pytest_cloudbench.verdicts.burst_part import part_for, remaining_at
+from pytest_cloudbench.verdicts.burst_part import after_its_falls, part_for, remaining_at, why_run_short
 from pytest_cloudbench.verdicts.details import details_of
 from pytest_cloudbench.verdicts.network.capped_by import network_capped_by
 from pytest_cloudbench.verdicts.network.observation import NetworkObservation, is_network
@@ -91,7 +90,7 @@ def capped_by(
     ``ceiling`` is one of the instance's, a volume's or the envelope's, or a plain figure with its unit
     ("2,375 MB/s"), which stands for every promised ceiling of that figure, or for what remains of one that
     bursts. Held when the rate lies within ``within`` of it on either side and nothing else can be the cause.
-    A run whose rate fell because credits were spent is judged before the fall, for what remains after it.
+    A run whose rate fell for good because credits were spent is judged before the fall, for what remains after it.
 
     A run over a network is judged by `network_capped_by`.
 
@@ -134,8 +133,9 @@ def _storage_capped_by(
         return verdict(Outcome.VIOLATED, _above(claim, highest, part.where))
     figures = around(claim.measured, claim.asked, tolerated) + part.where
     if abs(ratio(claim.measured, claim.asked) - 1) > tolerated * (1 + _ROUNDING):
-        reason = why_short(obs, mean_rates(obs), claim.asked, but=ceilings)
-        if claim.acted and obs.counters is not None and not reason.bound_by:
+        reason = why_run_short(obs, mean_rates(obs), claim.asked, but=ceilings)
+        fell = after_its_falls(obs, claim.asked) is not None
+        if claim.acted and obs.counters is not None and not (reason.bound_by or fell):
             seconds = max(obs.counters.seconds_of(one) or 0.0 for one in ceilings)
             counted = f"its throttle counter says that it acted for {seconds_of(seconds, obs.counters)}"
             return verdict(Outcome.VIOLATED, f"{figures}, not at {claim.label}, although {counted}", ceilings)

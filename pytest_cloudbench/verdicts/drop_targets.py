@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from pytest_cloudbench.promises.ceilings import INSTANCE, Ceiling
-from pytest_cloudbench.promises.envelope import Envelope
+from pytest_cloudbench.promises.envelope import TIE, Envelope
 from pytest_cloudbench.promises.network import BASELINE, PEAK
 from pytest_cloudbench.promises.quantities import Bandwidth, Iops, Rate, Throughput, figure
+from pytest_cloudbench.verdicts.attribution import NEAR
 from pytest_cloudbench.verdicts.moments import moment
 from pytest_cloudbench.verdicts.network.observation import (
     NetworkObservation,
@@ -17,20 +19,23 @@ from pytest_cloudbench.verdicts.network.observation import (
 )
 from pytest_cloudbench.verdicts.network.targets import NetworkLevel, levels_in, network_target
 from pytest_cloudbench.verdicts.observation import Observation
-from pytest_cloudbench.verdicts.targets import as_rate_or_ceiling
+from pytest_cloudbench.verdicts.targets import as_rate_or_ceiling, ratio
 from pytest_cloudbench.verdicts.timeline import AnyObservation, as_storage
 
 # EC2 user guide, "Amazon EC2 instance network bandwidth": "typically from 5 to 60 minutes".
 SHORTEST_NETWORK_BURST_S, LONGEST_NETWORK_BURST_S = 300.0, 3_600.0
 # EBS user guide: an instance holds its maximum at least 30 minutes; a gp2 bucket lasts longer.
 SHORTEST_STORAGE_BURST_S = 1_800.0
+_WORTH_TELLING = 1.005
 
 
 @dataclass(frozen=True)
 class DropLevel:
     """A level with its name; ``bursts`` is False where it is known that nothing bursts above it.
 
-    ``headers`` is the share of the rate that headers take, 0 for storage. Times in seconds of the test.
+    ``headers`` is the share of the rate that headers take, 0 for storage. Times in seconds of the test, of a burst
+    at ``full``, the limit while it lasts (None where that is not known). A rate counts as that limit from
+    ``full_from`` of it on: how long bursts usually last is no exact figure, what a bucket lasts is.
     """
 
     rate: Rate
@@ -40,6 +45,8 @@ class DropLevel:
     headers: float = 0.0
     shortest_burst_s: float = SHORTEST_STORAGE_BURST_S
     longest_burst_s: float | None = None
+    full: Rate | None = None
+    full_from: float = 1 - NEAR
 
     def lowest(self, within: float) -> float:
         """The smallest share of the level that counts as at it."""
@@ -60,18 +67,36 @@ class DropLevel:
             return ""
         return f"; headers take up to {figure(self.headers * 100, 1)} % of the wire"
 
-    @property
-    def ended_by_s(self) -> float:
-        """How long a run must last so that a burst of the usual length would have ended in it."""
-        return self.longest_burst_s or self.shortest_burst_s
+    def ended_by_s(self, seen: Rate) -> float:
+        """How long a run at a rate above the level must last so that a burst of the usual length ended in it."""
+        return (self.longest_burst_s or self.shortest_burst_s) * self.times_as_long(seen)
 
-    @property
-    def usual_text(self) -> str:
+    def times_as_long(self, seen: Rate) -> float:
+        """How many times as long credits last at a rate above the level as at the limit.
+
+        What is spent of them is what a rate lies above that which remains: (limit - level) / (rate - level).
+        """
+        if self.full is None:
+            return 1.0
+        of_full = ratio(seen, self.full) / (1 - self.headers)
+        level = ratio(self.rate, self.full)
+        if of_full >= self.full_from or of_full <= level:
+            return 1.0
+        return (1 - level) / (of_full - level)
+
+    def usual_text(self, seen: Rate) -> str:
         """How long bursts last, as the subject of a remark on a run that was shorter."""
         if self.longest_burst_s is None:
-            return f"bursts last at least {moment(self.shortest_burst_s)}"
-        usual = f"{self.shortest_burst_s / 60:.0f} to {self.longest_burst_s / 60:.0f} minutes"
-        return f"by the EC2 user guide bursts last {usual}"
+            text = f"bursts last at least {moment(self.shortest_burst_s)}"
+        else:
+            usual = f"{self.shortest_burst_s / 60:.0f} to {self.longest_burst_s / 60:.0f} minutes"
+            text = f"by the EC2 user guide bursts last {usual}"
+        times = self.times_as_long(seen)
+        return (
+            text
+            if times < _WORTH_TELLING
+            else f"{text}, {times:.3g} times as long at this rate as at {self.full}"
+        )
 
 
 def drop_level(obs: AnyObservation, level: Ceiling | Iops | Throughput | str) -> DropLevel:
@@ -103,20 +128,38 @@ def _of_network(obs: NetworkObservation, level: Ceiling | Iops | Throughput | st
         headers=header_share(obs),
         shortest_burst_s=SHORTEST_NETWORK_BURST_S,
         longest_burst_s=LONGEST_NETWORK_BURST_S,
+        full=envelope.bandwidth_of(found.ceiling) if found.spent else None,
     )
 
 
 def _of_storage(obs: Observation, level: Ceiling | Iops | Throughput | str) -> DropLevel:
     given = as_rate_or_ceiling(level, "drops_to")
-    if not isinstance(given, Ceiling):
-        return DropLevel(given, f"{given}")
     shape = obs.envelope or Envelope((), obs.block_size, obs.sequential)
+    if not isinstance(given, Ceiling):
+        return _with_burst(DropLevel(given, f"{given}"), shape, shape.promised.ceilings)
     known = shape.find(given) or given
     levels = shape.levels_of(known)
     spent = [one for one in levels if one.how.startswith("burst spent")]
     rate = (spent or list(levels))[0].like(known.limit)
-    shortest_s = known.burst_s or SHORTEST_STORAGE_BURST_S
-    return DropLevel(rate, f"{known.label}, {rate}", (known,), bool(spent), shortest_burst_s=shortest_s)
+    return _with_burst(DropLevel(rate, f"{known.label}, {rate}", (known,), bool(spent)), shape, [known])
+
+
+def _with_burst(level: DropLevel, shape: Envelope, ceilings: Sequence[Ceiling]) -> DropLevel:
+    """A level with how long the burst lasts of which it is what remains: the longest, where several end there."""
+    found = []
+    for ceiling in ceilings:
+        levels = shape.levels_of(ceiling)
+        spent = len(levels) // 2  # the second half are those of the first with the burst spent
+        for full, left in zip(levels[:spent], levels[spent:], strict=False):
+            same = abs(ratio(left.like(level.rate), level.rate) - 1) <= TIE
+            if ceiling.base is not None and same:
+                exact = ceiling.burst_s is not None
+                lasts_s = ceiling.burst_s or SHORTEST_STORAGE_BURST_S
+                found.append((lasts_s, full.like(level.rate), 1.0 if exact else 1 - NEAR))
+    if not found:
+        return level
+    lasts_s, limit, full_from = max(found, key=lambda burst: burst[0])
+    return replace(level, shortest_burst_s=lasts_s, full=limit, full_from=full_from)
 
 
 def _bytes(rate: Rate) -> Throughput:

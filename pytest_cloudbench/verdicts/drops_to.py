@@ -20,7 +20,7 @@ from pytest_cloudbench.verdicts.moments import moment
 from pytest_cloudbench.verdicts.run_details import run_details, unusable
 from pytest_cloudbench.verdicts.run_limits import on_embedded_region, other_limit, why_below
 from pytest_cloudbench.verdicts.steadiness import steadiness
-from pytest_cloudbench.verdicts.targets import checked_within, ratio
+from pytest_cloudbench.verdicts.targets import checked_within, plain, ratio
 from pytest_cloudbench.verdicts.timeline import AnyObservation, Timeline, rate_like, timeline
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import around, percent, tolerance
@@ -48,9 +48,9 @@ def drops_to(
     ``level`` is a baseline, a ceiling that bursts (which stands for what remains of it), or a rate with its
     unit. Held when the series has a lasting fall and what follows the last one lies within ``within`` of the
     level. Violated when it fell to another level, or did not fall in a run that outlasts every usual burst
-    (60 minutes of a network; 30 of storage, or what its full bucket lasts). Inconclusive when the series is too
-    short or has not settled, when it was at the level from the start, and when something else than a promise set
-    the rate.
+    (60 minutes of a network; 30 of storage, or what its full bucket lasts; at a rate below the limit
+    (limit - level) / (rate - level) times as long). Inconclusive when the series is too short or has not
+    settled, when it was at the level from the start, and when something else than a promise set the rate.
 
     Raises TypeError for a level without a unit or of another quantity, ValueError for a tolerance outside
     0 to 1.
@@ -124,7 +124,7 @@ def _not_fallen(obs: AnyObservation, wanted: DropLevel, line: Timeline, within: 
     count = max(5, int(len(line.values) * _END))
     start, end = line.rate(level_of(line.values[:count])), line.rate(level_of(line.values[-count:]))
     level = line.rate(level_of(line.values))
-    if abs(ratio(end, level) - 1) > SMALLEST_FALL or abs(ratio(start, level) - 1) > SMALLEST_FALL:
+    if any(abs(plain(one) - plain(level)) > SMALLEST_FALL * plain(level) for one in (start, end)):
         text = f"no fall at one moment: the rate went from {start} at the start to {end} at the end"
         return _Finding(Outcome.INCONCLUSIVE, f"{text} and had not settled; {wanted.rate} wanted", end)
     share = ratio(level, wanted.rate)
@@ -146,8 +146,8 @@ def _above_all_along(
         return _Finding(Outcome.INCONCLUSIVE, f"{text}; {limit.text}", level, (), limit.machine)
     if on_embedded_region(obs) and (dips := _dips(line)):
         return _Finding(Outcome.INCONCLUSIVE, f"{text}, {wanted.rate} wanted; {dips}", level, (), True)
-    if line.length_s < wanted.ended_by_s * (1 - 1e-3):
-        text += f"; {wanted.usual_text}: lengthen the run"
+    if line.length_s < wanted.ended_by_s(level) * (1 - 1e-3):
+        text += f"; {wanted.usual_text(level)}: lengthen the run"
         return _Finding(Outcome.INCONCLUSIVE, text, level)
     return _Finding(Outcome.VIOLATED, f"{text}, {wanted.rate} wanted", level)
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from pytest_cloudbench.promises.quantities import figure
-from pytest_cloudbench.verdicts.attribution import MACHINE, bounds, mean_rates
+from pytest_cloudbench.promises.quantities import Iops, figure
+from pytest_cloudbench.verdicts.attribution import MACHINE, bounds, mean_rates, rates_of
 from pytest_cloudbench.verdicts.observation import Observation, generator_load, rate_asked
+from pytest_cloudbench.verdicts.timeline import timeline
 from pytest_cloudbench.verdicts.wording import duration, percent
 
 FAR = 0.10
@@ -104,7 +105,7 @@ class Unusable:
 def inconsistent(obs: Observation) -> Unusable | None:
     """What is wrong when the figures of a run contradict each other.
 
-    Too few in flight on an embedded region, at a rate that no promised ceiling held: the load's own processes
+    Too few in flight on an embedded region, at rates that no promised ceiling held: the load's own processes
     waited for the machine, and no I/O is in flight for a process that waits.
     """
     found = in_flight(obs)
@@ -114,7 +115,22 @@ def inconsistent(obs: Observation) -> Unusable | None:
     if found.found > found.high:
         return Unusable(f"{beginning}, more than there can be: no verdict can rest on it")
     few = f"{beginning}, far fewer than the load keeps"
-    on_machine = obs.envelope is not None and bool(obs.envelope.machine)
-    if on_machine and obs.envelope is not None and not bounds(obs.envelope, mean_rates(obs), obs.counters):
+    if obs.envelope is not None and obs.envelope.machine and not _held_by_a_promise(obs):
         return Unusable(f"{few}: its processes had to wait for {MACHINE}, no verdict can rest on it", True)
     return Unusable(f"{few}: no verdict can rest on it")
+
+
+def _held_by_a_promise(obs: Observation) -> bool:
+    """Whether a promised ceiling explains the rate of a run, or one of its levels: a mean over a fall lies at none."""
+    if obs.envelope is None:
+        return False
+    if bounds(obs.envelope, mean_rates(obs), obs.counters):
+        return True
+    line = timeline(obs, Iops(0))
+    counters = obs.counters
+    for plateau in line.plateaus:
+        real_s = (plateau.end_s - plateau.begin_s) / line.time_compression
+        counted = counters.during(real_s) if counters is not None else None
+        if bounds(obs.envelope, rates_of(obs, line.rate(plateau.mean)), counted):
+            return True
+    return False

@@ -9,11 +9,10 @@ from typing import Any
 from pytest_cloudbench.promises.ceilings import Ceiling
 from pytest_cloudbench.promises.envelope import Envelope
 from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput
-from pytest_cloudbench.verdicts.attribution import NEAR, Rates, Reason, mean_rates, rates_of, why_short
-from pytest_cloudbench.verdicts.burst_part import Part, after_its_falls, part_for
+from pytest_cloudbench.verdicts.attribution import NEAR, Rates, mean_rates, rates_of, why_short
+from pytest_cloudbench.verdicts.burst_part import Part, for_a_share, part_for, why_run_short
 from pytest_cloudbench.verdicts.details import details_of, not_measured
 from pytest_cloudbench.verdicts.little import inconsistent
-from pytest_cloudbench.verdicts.moments import moment
 from pytest_cloudbench.verdicts.network.observation import NetworkObservation, is_network
 from pytest_cloudbench.verdicts.network.reaches import network_reaches
 from pytest_cloudbench.verdicts.observation import Observation
@@ -40,10 +39,10 @@ def reaches(
     """Judge whether a run reached ``target``.
 
     ``target`` is a ceiling, a rate, or a text such as "3,000 IOPS". Held when the mean is at least
-    ``1 - within`` of it. A ceiling that bursts is judged before the rate fell because its credits were
-    spent, where it did; a plain rate on the whole run. With ``share`` (such as 0.999) the one-second
-    series is judged instead: held when the share of samples at or above ``1 - within`` of the target, with
-    its 95 % Wilson interval, is consistent with that share of the time.
+    ``1 - within`` of it. A ceiling that bursts is judged before the rate fell because its credits were spent,
+    where it fell for good to what remains of them; a plain rate on the whole run. With ``share`` (such as 0.999)
+    the one-second series is judged instead: held when the share of samples at or above ``1 - within`` of the
+    target, with its 95 % Wilson interval, is consistent with that share of the time.
 
     A shortfall is violated when a promised ceiling explains it or nothing does, and inconclusive when
     the load, its generator or the machine under an embedded region was the limit.
@@ -87,7 +86,7 @@ def _storage_reaches(
     if ratio(measured, asked) >= (1 - tolerated) * (1 - _ROUNDING):
         sentence = f"held: {figures}{_suspicion(obs, rates)}"
         return Verdict(Outcome.HELD, sentence, promise, asked, measured, details=details)
-    reason = _why(obs, rates, asked)
+    reason = why_run_short(obs, rates, asked)
     sentence = f"{reason.outcome.value}: {figures}; {reason.text}"
     return Verdict(
         reason.outcome, sentence, promise, asked, measured, reason.bound_by, reason.machine_limited, details
@@ -105,18 +104,6 @@ def _part(target: Ceiling | Rate, obs: Observation) -> Part:
     return part_for(obs, ((obs.envelope.find(target) if obs.envelope else None) or target,))
 
 
-def _why(obs: Observation, rates: Rates, asked: Rate) -> Reason:
-    """Why a run fell short. Where it fell for good to a limit that is known, the fall is what it missed by."""
-    if (fallen := after_its_falls(obs, asked)) is None:
-        return why_short(obs, rates, asked)
-    after = mean_rates(fallen.obs)
-    reason = why_short(fallen.obs, after, asked)
-    if not reason.bound_by:
-        return why_short(obs, rates, asked)
-    at = moment(fallen.details["judged_from_s"])
-    return replace(reason, text=f"the rate fell to {after.like(asked)} after {at}, {reason.text}")
-
-
 def _judge_share(part: Part, asked: Rate, within: float, share: float, draft: Verdict) -> Verdict:
     obs = part.obs
     samples = full_samples(obs.series, asked)
@@ -129,7 +116,8 @@ def _judge_share(part: Part, asked: Rate, within: float, share: float, draft: Ve
     if found.high >= share:
         sentence = f"held: {figures}, consistent with {tolerance(share)}"
         return replace(draft, outcome=Outcome.HELD, sentence=sentence, details=details)
-    reason = why_short(obs, rates_of(obs, type(asked)(fmean(found.short))), asked)
+    below = rates_of(obs, type(asked)(fmean(found.short)))
+    reason = why_short(for_a_share(obs, len(found.short) / found.samples), below, asked)
     sentence = (
         f"{reason.outcome.value}: {figures}, not consistent with {tolerance(share)}; "
         f"those below: {reason.text}"

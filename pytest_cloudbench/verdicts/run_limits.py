@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pytest_cloudbench.promises.quantities import Bandwidth, Rate, Throughput
 from pytest_cloudbench.verdicts import attribution as of_storage
 from pytest_cloudbench.verdicts.attribution import MACHINE, Reason
+from pytest_cloudbench.verdicts.burst_part import for_a_share
 from pytest_cloudbench.verdicts.network import attribution as of_network
 from pytest_cloudbench.verdicts.network.observation import bitrate_asked, is_network, network_ceilings
 from pytest_cloudbench.verdicts.observation import generator_load, rate_asked
+from pytest_cloudbench.verdicts.steadiness import full_samples
 from pytest_cloudbench.verdicts.targets import ratio
 from pytest_cloudbench.verdicts.timeline import AnyObservation, as_storage
 
@@ -48,12 +50,17 @@ def other_limit(obs: AnyObservation, measured: Rate) -> OtherLimit | None:
 
 
 def why_below(obs: AnyObservation, measured: Rate, values: tuple[float, ...], asked: Rate) -> Reason:
-    """Why a part of a run, its mean and its samples, lies below ``asked``."""
+    """Why a part of a run, its mean and its samples, lies below ``asked``.
+
+    Of storage's throttle counters only what is certain of as many samples counts.
+    """
     if is_network(obs):
         stretch = of_network.Stretch(_bits(measured), values)
         return of_network.why_short(obs, stretch, _bits(asked))
     storage = as_storage(obs)
-    return of_storage.why_short(storage, of_storage.rates_of(storage, measured), asked)
+    samples = len(full_samples(storage.series, measured))
+    part = for_a_share(storage, min(1.0, len(values) / samples)) if samples else storage
+    return of_storage.why_short(part, of_storage.rates_of(storage, measured), asked)
 
 
 def _own_limit(obs: AnyObservation, like: Rate) -> Rate | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -84,6 +84,27 @@ class Timeline:
             Plateau(moments[number], moments[number + 1], self.values[start:end], number == 0, number == last)
             for number, (start, end) in enumerate(zip(starts, ends, strict=True))
         )
+
+    def before(self, fall: Fall) -> Plateau:
+        """All that lies before a fall."""
+        values = self.values[: fall.index - _ON_THE_WAY]
+        return Plateau(self.seconds[0] - self.interval_s, fall.at_s, values, first=True, last=False)
+
+    def after(self, fall: Fall) -> Plateau:
+        """All that lies after a fall."""
+        values = self.values[fall.index + _ON_THE_WAY :]
+        return Plateau(fall.at_s, self.seconds[-1], values, first=False, last=True)
+
+    def end_of_burst(self, is_spent: Callable[[Rate], bool]) -> Fall | None:
+        """The fall that ended a burst: the first lasting one to a level that remains once credits are spent.
+
+        None where nothing fell for good, or where the level after the last lasting fall is none such: then credits
+        are not known to be what ended.
+        """
+        falls = self.falls.lasting
+        if not falls or not is_spent(self.rate(falls[-1].after)):
+            return None
+        return next(fall for fall in falls if is_spent(self.rate(fall.after)))
 
     def of_real_seconds(self, values: Sequence[float]) -> list[float]:
         """Samples of this run, those shorter than a second of the clock put together to one.

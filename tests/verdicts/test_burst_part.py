@@ -1,11 +1,19 @@
 """`reaches` and `capped_by` of what bursts: judged on the part of the run of which the claim speaks."""
 
-import pytest
-from synthetic_runs import M5, ceiling, run_of
+import dataclasses
+import math
 
-from pytest_cloudbench import gp2, gp3
+import pytest
+from synthetic_runs import M5, STRONG_MACHINE, ceiling, instance, run_of
+
+from pytest_cloudbench import Iops, Throughput, gp2, gp3
+from pytest_cloudbench.promises.envelope import MachineLimits
+from pytest_cloudbench.verdicts.burst_part import part_for
 from pytest_cloudbench.verdicts.capped_by import capped_by
+from pytest_cloudbench.verdicts.drops_to import drops_to
+from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.verdicts.reaches import reaches
+from pytest_cloudbench.verdicts.throttling import ThrottleDelta
 from pytest_cloudbench.verdicts.verdict import Outcome
 
 GP2 = (("vol-0gp2", gp2(size_gib=100)),)
@@ -100,3 +108,144 @@ def test_short_samples_of_compressed_time_are_parted_as_well():
     verdict = reaches(run, ceiling("gp2 vol-0gp2 IOPS", run))
     assert verdict.outcome is Outcome.HELD
     assert "in the first 1,980 s (33 min)" in str(verdict)
+
+
+def gp2_iops(run):
+    return ceiling("gp2 vol-0gp2 IOPS", run)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [3_000] * 30 + [1_000] * 300,  # to a level at which nothing was promised to remain
+        [3_000] * 45 + [900] * 14,  # too short to tell that it stays
+        [3_000] * 45 + [300] * 14,
+        [3_000] * 100 + [0] * 100,  # a volume that hung
+        [3_000] * 30 + [1_000] * 3_000 + [300] * 300,  # long low before its credits were spent
+    ],
+)
+@pytest.mark.parametrize("machine", [None, STRONG_MACHINE])
+def test_what_is_no_end_of_a_burst_parts_no_run(values, machine):
+    run = run_with(values, machine=machine)
+    for verdict in (reaches(run, gp2_iops(run)), capped_by(run, gp2_iops(run))):
+        assert verdict.outcome is not Outcome.HELD
+        assert "in the first 30" not in str(verdict)
+        assert "in the first 45 s" not in str(verdict)
+        assert "in the first 100 s" not in str(verdict)
+
+
+def test_a_burst_lasts_until_its_credits_are_spent_however_often_it_fell_before():
+    run = run_with([3_000] * 30 + [1_000] * 3_000 + [300] * 300)
+    verdict = reaches(run, gp2_iops(run))
+    assert "1,020 of 3,000 IOPS" in str(verdict)
+    assert "in the first 3,030 s" in str(verdict)
+
+
+def test_what_remains_is_not_sought_where_nothing_was_served():
+    run = run_with([3_000] * 100 + [0] * 100)
+    assert capped_by(run, "300 IOPS").outcome is Outcome.VIOLATED
+
+
+@pytest.mark.parametrize("machine", [None, STRONG_MACHINE])
+def test_a_run_whose_rate_falls_to_nothing_has_verdicts(machine):
+    run = run_with([3_000] * 100 + [0] * 100, machine=machine)
+    for verdict in (
+        reaches(run, "3,000 IOPS"),
+        reaches(run, "3,000 IOPS", share=0.99),
+        reaches(run, gp2_iops(run), share=0.99),
+        drops_to(run, "300 IOPS"),
+        capped_by(run, "3,000 IOPS"),
+    ):
+        assert verdict.outcome is not Outcome.HELD
+        assert verdict.outcome is Outcome.INCONCLUSIVE or machine is None
+
+
+def counted(values, volume_s, instance_s=0.0, **how):
+    return run_with(values, counters=ThrottleDelta(float(len(values)), volume_s, 0, instance_s), **how)
+
+
+def test_the_seconds_of_the_rest_say_nothing_of_the_burst():
+    """All that the counter counted may lie after the fall: a machine near the rate is as good a reason."""
+    machine = MachineLimits(Iops(2_600), Throughput.from_mib(9_000))
+    values = [2_500] * 2_000
+    alone = run_with(values, machine=machine)
+    assert reaches(alone, gp2_iops(alone)).machine_limited
+    run = counted(values + [300] * 4_000, 4_000, machine=machine)
+    verdict = reaches(run, gp2_iops(run))
+    assert (verdict.outcome, verdict.machine_limited) == (Outcome.INCONCLUSIVE, True)
+    assert "2,500 of 3,000 IOPS" in str(verdict)
+
+
+def test_seconds_that_must_lie_in_the_burst_count():
+    run = counted([3_000] * 2_000 + [300] * 1_000, 2_990, machine=STRONG_MACHINE)
+    counters = part_for(run, [gp2_iops(run)]).obs.counters
+    assert counters.seconds_of(gp2_iops(run)) == pytest.approx(1_990, abs=5)
+    near = MachineLimits(Iops(3_100), Throughput.from_mib(9_000))
+    assert capped_by(counted([3_000] * 2_000 + [300] * 1_000, 2_990, machine=near), "3,000 IOPS").outcome is (
+        Outcome.HELD
+    )
+
+
+def test_compressed_seconds_are_those_of_the_counters():
+    values = [3_000] * 2_000 + [300] * 1_000
+    run = counted(values, 0.0)
+    run = Compressed(run, counters=ThrottleDelta(50.0, 48.0), time_compression=60.0)
+    counters = part_for(run, [gp2_iops(run)]).obs.counters
+    assert counters.elapsed_s == pytest.approx(2_000 / 60, rel=0.01)
+    assert counters.seconds_of(gp2_iops(run)) == pytest.approx(48 - 1_000 / 60, rel=0.01)
+
+
+class Compressed:
+    def __init__(self, run, **more):
+        self.__dict__.update(more)
+        self._run = run
+
+    def __getattr__(self, name):
+        return getattr(self._run, name)
+
+
+def test_a_tied_limit_that_may_have_acted_all_through_the_burst_stays_a_rival():
+    """300 s of 6,000 are hardly any, but they may be most of the 400 s of the burst."""
+    run = counted([3_000] * 400 + [300] * 5_600, 5_900, 300)
+    assert capped_by(run, gp2_iops(run)).outcome is Outcome.HELD
+    tied = run_of(1.0, on=instance("i", 3_000, 600.0), volumes=GP2).envelope
+    run = dataclasses.replace(run, envelope=tied)
+    verdict = capped_by(run, gp2_iops(run))
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert "too close to tell apart" in str(verdict)
+
+
+def test_few_outstanding_need_counters_of_the_burst_itself():
+    run = counted([2_900] * 2_000 + [300] * 4_000, 4_000, outstanding=2)
+    verdict = capped_by(run, gp2_iops(run))
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert "the load kept only 2 I/Os outstanding, at least 3 are needed" in str(verdict)
+    assert math.isnan(part_for(run, [gp2_iops(run)]).obs.latency_mean_s)
+
+
+def test_a_generator_worked_harder_while_the_rate_was_higher():
+    values = [2_500] * 2_000 + [300] * 4_000
+    run = run_with(values, generator=GeneratorLoad(41.0))
+    verdict = reaches(run, gp2_iops(run))
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert "the load generator was the limit" in str(verdict)
+    idle = run_with(values, generator=GeneratorLoad(5.0))
+    assert reaches(idle, gp2_iops(idle)).outcome is Outcome.VIOLATED
+
+
+@pytest.mark.parametrize("share", [None, 0.99])
+def test_a_ceiling_that_acted_before_the_fall_explains_nothing_after_it(share):
+    values = [3_000] * 400 + [1_500] * 200
+    verdict = reaches(counted(values, 400), "3,000 IOPS", share=share)
+    assert "bound by" not in str(verdict)
+    assert verdict.bound_by == ()
+    embedded = reaches(counted(values, 400, machine=STRONG_MACHINE), "3,000 IOPS", share=share)
+    assert (embedded.outcome, embedded.machine_limited) == (Outcome.INCONCLUSIVE, True)
+
+
+def test_a_mean_over_a_fall_that_happens_to_lie_at_a_limit_was_not_bound_by_it():
+    """2,000 of 3,000 IOPS on an instance of 2,000, at which the rate never was."""
+    run = run_of(2_000, values=[3_000] * 300 + [1_000] * 300, volumes=GP2, on=instance("i", 2_000, 600.0))
+    verdict = reaches(run, "3,000 IOPS")
+    assert verdict.bound_by == ()
+    assert "bound by" not in str(verdict)

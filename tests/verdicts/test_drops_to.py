@@ -21,6 +21,7 @@ from pytest_cloudbench import Iops, Outcome, gp2
 from pytest_cloudbench.promises.quantities import Bandwidth
 from pytest_cloudbench.verdicts.drops_to import drops_to
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
+from pytest_cloudbench.verdicts.throttling import ThrottleDelta
 
 BASELINE = M5_2XL.network_baseline
 GP2 = (("vol-0123", gp2(size_gib=100)),)
@@ -247,6 +248,58 @@ def test_the_end_of_a_gp2_burst():
     assert early.sentence.endswith("bursts last at least 2,000 s (33.3 min): lengthen the run")
     late = drops_to(run_of(3_000, on=M5, volumes=GP2, samples=2_400), iops)
     assert late.outcome is Outcome.VIOLATED
+
+
+def test_credits_last_longer_at_a_lower_rate():
+    """A burst's usual length is that at the full peak; what is not used of it goes on being earned."""
+    slow = network_run(5 * 0.9927, samples=3_600, streams=1)
+    verdict = drops_to(slow, BASELINE)
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert verdict.sentence.endswith(
+        "; by the EC2 user guide bursts last 5 to 60 minutes, 3 times as long at this rate as at 10 Gbit/s: "
+        "lengthen the run"
+    )
+    assert drops_to(slow, "2.5 Gbit/s").outcome is Outcome.INCONCLUSIVE
+    longer = network_run(5 * 0.9927, samples=10_900, streams=1)
+    assert drops_to(longer, BASELINE).outcome is Outcome.VIOLATED
+
+
+def test_a_bucket_of_a_volume_lasts_longer_at_a_lower_rate():
+    run = run_of(1_500, on=M5, volumes=GP2, samples=2_100)
+    (iops, _) = [one for one in run.envelope.ceilings if one.scope == "volume"]
+    verdict = drops_to(run, iops)
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert "bursts last at least 2,000 s (33.3 min), 2.25 times as long at this rate" in verdict.sentence
+    assert drops_to(run, "300 IOPS").outcome is Outcome.INCONCLUSIVE
+    for level in (iops, "300 IOPS"):
+        shorter = run_of(1_500, on=M5, volumes=GP2, samples=4_400)
+        assert drops_to(shorter, level).outcome is Outcome.INCONCLUSIVE
+        longer = run_of(1_500, on=M5, volumes=GP2, samples=4_600)
+        assert drops_to(longer, level).outcome is Outcome.VIOLATED
+
+
+@pytest.mark.parametrize("values", [[3_000] * 10 + [0] * 100, [0] * 50 + [3_000] * 10 + [0] * 50])
+def test_a_run_of_which_most_was_nothing_has_a_verdict(values):
+    for embedded in (None, machine(45)):
+        run = run_of(sum(values) / len(values), on=M5, volumes=GP2, values=values, machine=embedded)
+        assert drops_to(run, "300 IOPS").outcome is not Outcome.HELD
+        net = network_run(values=[value / 300 for value in values], streams=5, on=embedded)
+        assert drops_to(net, BASELINE).outcome is not Outcome.HELD
+
+
+def test_a_ceiling_that_acted_before_the_fall_explains_no_level_below():
+    values, machines = [3_000] * 400 + [200] * 200, (None, machine(45))
+    alone, embedded = (
+        drops_to(
+            run_of(
+                2_067, on=M5, volumes=GP2, values=values, machine=each, counters=ThrottleDelta(600.0, 400.0)
+            ),
+            "300 IOPS",
+        )
+        for each in machines
+    )
+    assert alone.bound_by == ()
+    assert (embedded.outcome, embedded.machine_limited) == (Outcome.INCONCLUSIVE, True)
 
 
 def test_bad_levels_show_how_to_write_them():

@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic_runs import IO2, run_of
+from synthetic_runs import IO2, M5, STRONG_MACHINE, run_of
 
-from pytest_cloudbench import Inconclusive, Outcome
+from pytest_cloudbench import Inconclusive, Outcome, gp2
 from pytest_cloudbench.promises.ceilings import MachineLimits
 from pytest_cloudbench.promises.quantities import Iops, Throughput
 from pytest_cloudbench.verdicts.capped_by import capped_by
@@ -161,3 +161,17 @@ def test_too_few_in_flight_at_a_ceiling_or_without_such_a_machine_are_a_wrong_me
         wrong = inconsistent(dataclasses.replace(run, latency_mean_s=run.latency_mean_s * 0.5))
         assert not wrong.machine_limited
         assert wrong.text.endswith("far fewer than the load keeps: no verdict can rest on it")
+
+
+def test_too_few_in_flight_over_a_fall_are_the_machines_doing_only_where_no_level_is_a_promised_one():
+    """The mean of a burst and what followed lies at no limit, and each of the two levels at one."""
+    volumes = (("vol-0gp2", gp2(size_gib=100)),)
+
+    def starved(values):
+        run = run_of(sum(values) / len(values), values=values, volumes=volumes, on=M5, machine=STRONG_MACHINE)
+        return inconsistent(dataclasses.replace(run, latency_mean_s=run.latency_mean_s / 4))
+
+    at_limits = starved([3_000] * 1_000 + [300] * 2_000)
+    assert not at_limits.machine_limited
+    assert at_limits.text.endswith("far fewer than the load keeps: no verdict can rest on it")
+    assert starved([2_000] * 1_000 + [900] * 2_000).machine_limited

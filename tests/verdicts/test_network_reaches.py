@@ -24,6 +24,8 @@ from pytest_cloudbench import Iops, Outcome, Throughput
 from pytest_cloudbench.promises.network import flow_limit
 from pytest_cloudbench.promises.quantities import Bandwidth
 from pytest_cloudbench.verdicts.allowances import AllowanceDelta, AllowancePair
+from pytest_cloudbench.verdicts.capped_by import capped_by
+from pytest_cloudbench.verdicts.drops_to import drops_to
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.verdicts.reaches import reaches
 
@@ -191,6 +193,44 @@ def test_a_drift_that_nothing_explains_is_inconclusive():
     assert reaches(run, "10 Gbit/s").sentence.endswith(
         "the rate was not steady: 8.03 Gbit/s in the first half, 6.03 Gbit/s in the second"
     )
+
+
+@pytest.mark.parametrize("target", [PEAK, flow_limit(False)])
+@pytest.mark.parametrize("client", [M5_2XL, M5_8XL])
+def test_a_fall_to_no_baseline_is_no_end_of_a_burst(target, client):
+    for values in ([9.93] * 30 + [4.0] * 300, [9.93] * 45 + [4.0] * 14, [9.93] * 100 + [0.0] * 300):
+        for on in (None, machine(45)):
+            run = network_run(values=values, streams=2, client=client, on=on)
+            verdict = reaches(run, client.network_peak if target is PEAK else target)
+            assert "before the rate fell" not in verdict.sentence
+            assert verdict.outcome is not Outcome.HELD
+            assert "before the rate fell" not in capped_by(run, "10 Gbit/s").sentence
+
+
+def test_a_peak_lasts_until_the_rate_is_at_a_baseline():
+    run = network_run(values=[9.93] * 60 + [5.0] * 600 + [2.4825] * 300, streams=5)
+    verdict = reaches(run, PEAK)
+    assert verdict.outcome is not Outcome.HELD
+    assert "in the first 660 s (11 min), before the rate fell to 2.48 Gbit/s" in verdict.sentence
+
+
+def test_a_ceiling_of_no_envelope_has_its_own_baseline():
+    fell = network_run(values=burst(1_260, 1_800), streams=5, envelope=False)
+    assert reaches(fell, PEAK).outcome is Outcome.HELD
+    unknown = network_run(values=burst(1_260, 1_800), streams=5, envelope=False)
+    assert reaches(unknown, M5_8XL.network_peak).outcome is not Outcome.HELD
+
+
+def test_a_network_that_fell_silent_has_verdicts():
+    run = network_run(values=[9.93] * 100 + [0.0] * 300, streams=5, on=machine(45))
+    for verdict in (
+        reaches(run, "9 Gbit/s"),
+        reaches(run, PEAK, share=0.99),
+        reaches(run, BASELINE),
+        drops_to(run, BASELINE),
+        capped_by(run, BASELINE),
+    ):
+        assert verdict.outcome is not Outcome.HELD
 
 
 def test_headers_are_no_shortfall():

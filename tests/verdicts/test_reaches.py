@@ -1,7 +1,9 @@
 """`reaches`: sentences, causes of a shortfall, the share of the time, and bad input."""
 
+import dataclasses
 import json
 import math
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -103,6 +105,23 @@ def test_too_few_outstanding_ios_are_the_loads_own_limit(machine):
         "the load kept only 1 I/O outstanding (mean latency 0.11 ms), at least 80 are needed"
         in verdict.sentence
     )
+
+
+def test_a_load_that_pauses_did_not_wait_for_the_machine():
+    """fio(iodepth=1, thinktime=...): 90 I/Os a second of 0.2 ms each on a machine that serves 300,000."""
+    pausing = dataclasses.replace(run_of(90, outstanding=1, machine=STRONG_MACHINE), latency_mean_s=0.0002)
+    pausing = SimpleNamespace(**vars(pausing), keeps_outstanding=False)
+    verdict = reaches(pausing, "3,000 IOPS")
+    assert (verdict.outcome, verdict.machine_limited) == (Outcome.INCONCLUSIVE, False)
+    assert "the load kept only 1 I/O outstanding (mean latency 0.2 ms)" in verdict.sentence
+    slow = run_of(90, outstanding=1, machine=STRONG_MACHINE)
+    assert reaches(slow, "3,000 IOPS").machine_limited
+    syncing = SimpleNamespace(**vars(slow), keeps_outstanding=False)
+    assert not reaches(syncing, "3,000 IOPS").machine_limited
+    behind = SimpleNamespace(**{**vars(slow), "rate_asked": Iops(4_000)}, keeps_outstanding=False)
+    assert reaches(behind, "3,000 IOPS").machine_limited
+    untimed = dataclasses.replace(slow, latency_mean_s=math.nan)
+    assert not reaches(untimed, "3,000 IOPS").machine_limited
 
 
 def test_a_load_that_limited_itself_proves_nothing():

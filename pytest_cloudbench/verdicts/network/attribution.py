@@ -99,7 +99,7 @@ def machine_network(envelope: NetworkEnvelope) -> Bandwidth | None:
 def machine_is_near(obs: NetworkObservation, measured: Bandwidth) -> bool:
     """Whether the machine's own limit is so close to the rate that it may be what was measured."""
     level = machine_network(network_ceilings(obs))
-    return level is not None and level / measured <= 1 + MACHINE_NEAR
+    return level is not None and measured / level * (1 + MACHINE_NEAR) >= 1
 
 
 def machine_carries(obs: NetworkObservation) -> str:

@@ -34,7 +34,8 @@ def network_reaches(
     """Judge whether a run over a network reached ``target``.
 
     A ceiling is judged on the part of the run of which it speaks: a peak (and one flow's limit) before
-    the rate fell because credits were spent, a baseline after. A plain rate is judged on the whole run.
+    the rate fell for good to an end's baseline, because credits were spent; a baseline after the last
+    lasting fall. A plain rate is judged on the whole run.
     What headers take of the wire counts as reached. With ``share`` the samples of that part are judged.
 
     Raises TypeError for a target without a unit or of storage, ValueError for a tolerance or share
@@ -81,9 +82,9 @@ def network_reaches(
 
 def _why(obs: NetworkObservation, claim: NetworkTarget, stretch: Stretch, line: Timeline) -> Reason:
     """Why a claim was missed. Where the whole run is judged and its rate fell, the fall is what it missed by."""
-    if not claim.plain or len(line.plateaus) < 2:
+    if stretch.where or not line.falls.lasting:
         return why_short(obs, stretch, claim.asked)
-    last = line.plateaus[-1]
+    last = line.after(line.falls.lasting[-1])
     fallen = Stretch(Bandwidth(last.mean), line.of_real_seconds(last.values))
     reason = why_short(obs, fallen, claim.asked)
     return replace(reason, text=f"the rate fell to {fallen.mean} after {moment(last.begin_s)}, {reason.text}")
