@@ -9,7 +9,7 @@ from pytest_cloudbench.workloads.create_files.errors import BadFilesJob
 from pytest_cloudbench.workloads.create_files.job import FilesJob
 from pytest_cloudbench.workloads.create_files.run import run_create_files
 
-pytestmark = pytest.mark.embedded
+pytestmark = [pytest.mark.embedded, pytest.mark.alone]
 
 
 def conclusive(verdict):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from leftovers import leftovers
 
-pytestmark = pytest.mark.embedded
+pytestmark = [pytest.mark.embedded, pytest.mark.alone]
 
 HEAD = """
 import pathlib

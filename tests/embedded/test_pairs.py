@@ -11,7 +11,7 @@ import pytest
 
 from pytest_cloudbench import Bandwidth, Outcome
 
-pytestmark = pytest.mark.embedded
+pytestmark = [pytest.mark.embedded, pytest.mark.alone]
 
 CREATING = {"RunInstances", "CreatePlacementGroup"}
 

@@ -16,6 +16,7 @@ def blocks(language):
 
 
 @pytest.mark.embedded
+@pytest.mark.alone
 def test_the_example_runs(tmp_path):
     """Each verdict is held, or inconclusive because of this machine: never violated, never an error."""
     (example,) = blocks("python")

@@ -8,7 +8,7 @@ from pytest_cloudbench.topology.instance_store import NoStoreFigure, StoreLost
 from pytest_cloudbench.topology.restarts import NotRunning
 from pytest_cloudbench.topology.storage_target import StorageInUse
 
-pytestmark = pytest.mark.embedded
+pytestmark = [pytest.mark.embedded, pytest.mark.alone]
 
 
 def conclusive(verdict):

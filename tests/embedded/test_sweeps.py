@@ -12,7 +12,7 @@ from pytest_cloudbench import Outcome, gp2, gp3, recorded_limits
 from pytest_cloudbench.cloud.errors import AttachmentLimit
 from pytest_cloudbench.workloads.sweep.errors import BadSweep
 
-pytestmark = pytest.mark.embedded
+pytestmark = [pytest.mark.embedded, pytest.mark.alone]
 
 LIMITS = recorded_limits(ebs_iops=64_000, ebs_throughput="1,085 MiB/s", source="a review", date="2018")
 

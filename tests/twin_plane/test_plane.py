@@ -24,7 +24,7 @@ from pytest_cloudbench.twin.slots import Slot, take_slot
 from pytest_cloudbench.twin.sweep import sweep_slot
 from pytest_cloudbench.twin.throttle import needs_delegated_scope
 
-pytestmark = pytest.mark.embedded
+pytestmark = [pytest.mark.embedded, pytest.mark.alone]
 # The plane is the inside of the region's own process; a plain user meets it through sudo, end to end.
 NEEDS = (
     "needs root, and where systemd rules cgroup v2 a scope: systemd-run --scope -p Delegate=yes pytest ..."
