@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import shutil
 import subprocess
 
 import pytest
@@ -136,6 +137,8 @@ def planted(session, pytester, monkeypatch):
     monkeypatch.setenv("CLOUDBENCH_NOTE", SIGNED_URL)
     monkeypatch.setenv("AWS_PROFILE", f"profile-{KEY_ID}")
     monkeypatch.setenv("GITHUB_SERVER_URL", f"https://me:{PASSWORD}@git.example.org")
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
     for command in (["init", "-q"], ["remote", "add", "origin", f"https://x:{PASSWORD}@git.example.org/x"]):
         subprocess.run(["git", *command], cwd=pytester.path, check=True)
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -131,6 +132,7 @@ def test_what_a_run_leaves_says_who_ran_what(recorded):
     assert set(run["git"]) & {"revision", "none"}
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_the_git_revision_of_the_tests_is_kept(session, pytester):
     def git(*words):
         subprocess.run(

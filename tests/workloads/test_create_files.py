@@ -40,7 +40,7 @@ from pytest_cloudbench.workloads.create_files.run import run_create_files
 from pytest_cloudbench.workloads.pace import Pace
 
 METHODS = ("python", "dd")
-ENDLESS = {"count": 10**6, "size": 1}
+ENDLESS = {"count": 300_000, "size": 1}
 """More than is created while a test looks on."""
 
 
