@@ -241,7 +241,8 @@ def test_the_flow_limit_alone_is_no_allowance_of_the_instance(driver, monkeypatc
 
 def test_a_burst_ends_when_the_plane_says_so_and_at_the_baseline(driver):
     with driver.launched("i-burst", "i-burst-too", peak=0.8, baseline=0.2, burst_s=2.0):
-        run = driver.iperf3("i-burst", "i-burst-too", streams=5, seconds=5, options="-i 0.1")
+        # Long enough that what the sockets of the sender hold, 2 MB or so, is little of it.
+        run = driver.iperf3("i-burst", "i-burst-too", streams=5, seconds=12, options="-i 0.1")
         began = run["start"]["timestamp"]["timemillisecs"] / 1000 if "timemillisecs" in run["start"] else None
         states = [driver.plane.network_state(name) for name in ("i-burst", "i-burst-too")]
         for state in states:
