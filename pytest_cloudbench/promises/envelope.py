@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Ceiling", "Envelope", "Level", "MachineLimits", "storage_envelope"]
 
 TIE = 0.005
+_BURST_SPENT = "burst spent"
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,11 @@ class Level:
     iops: Iops
     throughput: Throughput
     how: str = ""
+
+    @property
+    def burst_spent(self) -> bool:
+        """Whether it is what remains once the ceiling's credits are spent."""
+        return self.how.startswith(_BURST_SPENT)
 
     def like(self, rate: Rate) -> Rate:
         """The level in the quantity of ``rate``."""
@@ -81,9 +87,9 @@ class Envelope:
         if merges:
             found.append((self.unmerged_iops_of(ceiling), "sequential I/O not merged"))
         if ceiling.base is not None:
-            found.append((self._iops(ceiling, ceiling.base, merged=True), "burst spent"))
+            found.append((self._iops(ceiling, ceiling.base, merged=True), _BURST_SPENT))
             if merges:
-                how = "burst spent, sequential I/O not merged"
+                how = f"{_BURST_SPENT}, sequential I/O not merged"
                 found.append((self._iops(ceiling, ceiling.base, merged=False), how))
         return tuple(Level(iops, iops.at(self.block_size), how) for iops, how in found)
 

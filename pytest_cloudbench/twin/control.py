@@ -128,13 +128,13 @@ class Budget:
         lost, self._lost = self._lost, 0.0
         self._silence = max(0.0, self._silence - lost)
         error = excess - lost
-        if pressed and not at_once:
-            self._silence = self._unseen_s = 0.0
-        elif not at_once:
-            # A file system's log goes on in small requests meanwhile.
-            self._silence += max(0.0, -excess)
-            self._unseen_s += max(0.0, -excess) / self.limit
         if not at_once:
+            if pressed:
+                self._silence = self._unseen_s = 0.0
+            else:
+                # A file system's log goes on in small requests meanwhile.
+                self._silence += max(0.0, -excess)
+                self._unseen_s += max(0.0, -excess) / self.limit
             return error
         waited = min(max(error, 0.0), self._silence)
         self._silence -= waited

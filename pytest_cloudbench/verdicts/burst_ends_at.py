@@ -102,7 +102,7 @@ def _bucket(obs: Observation, wanted: DropLevel, before: Rate) -> _Bucket | None
         assert obs.envelope is not None
         assert ceiling.base is not None
         assert ceiling.burst_credits is not None
-        levels = [one for one in obs.envelope.levels_of(ceiling) if not one.how.startswith("burst spent")]
+        levels = [one for one in obs.envelope.levels_of(ceiling) if not one.burst_spent]
         rates = rates_of(obs, before)
         nearest, _ = nearest_level(obs.envelope, ceiling, rates)
         level = nearest if nearest in levels else levels[0]
@@ -122,7 +122,7 @@ def _bursting(obs: Observation, wanted: DropLevel) -> list[Ceiling]:
     for ceiling in named or obs.envelope.promised.ordered:
         if ceiling.base is None or ceiling.burst_credits is None:
             continue
-        spent = [one for one in obs.envelope.levels_of(ceiling) if one.how.startswith("burst spent")]
+        spent = [one for one in obs.envelope.levels_of(ceiling) if one.burst_spent]
         if named or any(abs(ratio(one.like(wanted.rate), wanted.rate) - 1) <= _SAME for one in spent):
             found.append(ceiling)
     return found

@@ -157,7 +157,7 @@ def _spent_levels(obs: Observation, ceilings: Sequence[Ceiling]) -> list[Rate]:
         level.like(ceiling.limit)
         for ceiling in (*shape.promised.ceilings, *ceilings)
         for level in shape.levels_of(ceiling)
-        if level.how.startswith("burst spent")
+        if level.burst_spent
     ]
 
 

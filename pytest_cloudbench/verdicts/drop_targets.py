@@ -139,7 +139,7 @@ def _of_storage(obs: Observation, level: Ceiling | Iops | Throughput | str) -> D
         return _with_burst(DropLevel(given, f"{given}"), shape, shape.promised.ceilings)
     known = shape.find(given) or given
     levels = shape.levels_of(known)
-    spent = [one for one in levels if one.how.startswith("burst spent")]
+    spent = [one for one in levels if one.burst_spent]
     rate = (spent or list(levels))[0].like(known.limit)
     return _with_burst(DropLevel(rate, f"{known.label}, {rate}", (known,), bool(spent)), shape, [known])
 

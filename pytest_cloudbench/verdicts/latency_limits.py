@@ -10,9 +10,10 @@ from typing import Any
 from pytest_cloudbench.promises.durations import parse_duration
 from pytest_cloudbench.promises.quantities import Iops
 from pytest_cloudbench.verdicts.attribution import MACHINE, bound_text, bounds, mean_rates, saturated
-from pytest_cloudbench.verdicts.details import details_of, not_measured
-from pytest_cloudbench.verdicts.little import in_flight, inconsistent
+from pytest_cloudbench.verdicts.details import details_of
+from pytest_cloudbench.verdicts.little import in_flight
 from pytest_cloudbench.verdicts.observation import Observation, generator_load
+from pytest_cloudbench.verdicts.run_details import unusable
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import duration, listed
 
@@ -80,9 +81,7 @@ def latency_at_most(
         sentence = f"{outcome.value}: {text}"
         return Verdict(outcome, sentence, promise, None, Iops(obs.iops), tuple(bound), machine, details)
 
-    if text := not_measured(measured):
-        return verdict(Outcome.INCONCLUSIVE, text.removeprefix("inconclusive: "))
-    if wrong := inconsistent(obs):
+    if wrong := unusable(obs, measured):
         return verdict(Outcome.INCONCLUSIVE, wrong.text, machine=wrong.machine_limited)
     figures = f"latency{whose}: {'; '.join(one.text for one in checked)}"
     law = in_flight(obs)

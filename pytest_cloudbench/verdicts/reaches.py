@@ -11,11 +11,11 @@ from pytest_cloudbench.promises.envelope import Envelope
 from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput
 from pytest_cloudbench.verdicts.attribution import NEAR, Rates, mean_rates, rates_of, why_short
 from pytest_cloudbench.verdicts.burst_part import Part, for_a_share, part_for, why_run_short
-from pytest_cloudbench.verdicts.details import details_of, not_measured
-from pytest_cloudbench.verdicts.little import inconsistent
+from pytest_cloudbench.verdicts.details import details_of
 from pytest_cloudbench.verdicts.network.observation import NetworkObservation, is_network
 from pytest_cloudbench.verdicts.network.reaches import network_reaches
 from pytest_cloudbench.verdicts.observation import Observation
+from pytest_cloudbench.verdicts.run_details import unusable
 from pytest_cloudbench.verdicts.steadiness import full_samples
 from pytest_cloudbench.verdicts.targets import as_rate_or_ceiling, checked_share, checked_within, plain, ratio
 from pytest_cloudbench.verdicts.time_share import time_share, too_few, wilson_interval
@@ -72,9 +72,7 @@ def _storage_reaches(
     if wanted_share is not None:
         promise += f" for {tolerance(wanted_share)} of the time"
     details = {**details_of(whole, within=tolerated, asked=asked, measured=measured), **part.details}
-    if sentence := not_measured(measured):
-        return Verdict(Outcome.INCONCLUSIVE, sentence, promise, asked, measured, details=details)
-    if wrong := inconsistent(whole):
+    if wrong := unusable(whole, measured):
         sentence = f"inconclusive: {wrong.text}"
         return Verdict(
             Outcome.INCONCLUSIVE, sentence, promise, asked, measured, (), wrong.machine_limited, details

@@ -19,7 +19,6 @@ from pytest_cloudbench.verdicts.attribution import (
     saturated,
     why_short,
 )
-from pytest_cloudbench.verdicts.details import not_measured
 from pytest_cloudbench.verdicts.little import inconsistent
 from pytest_cloudbench.verdicts.load_curve import (
     LoadCurve,
@@ -29,6 +28,7 @@ from pytest_cloudbench.verdicts.load_curve import (
     latency_name,
 )
 from pytest_cloudbench.verdicts.observation import generator_load
+from pytest_cloudbench.verdicts.run_details import unusable
 from pytest_cloudbench.verdicts.targets import checked_within, plain, ratio
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import duration
@@ -138,9 +138,7 @@ def _unfit(curve: LoadCurve, claim: _Claim) -> _Finding | None:
         if not claim.covers(step):
             continue
         where = f"at {step.percent:g} % ({claim.seen(step)} asked)"
-        if text := not_measured(mean_rates(step.measurement).iops):
-            return _Finding(Outcome.INCONCLUSIVE, f"{where} {text.removeprefix('inconclusive: ')}")
-        if wrong := inconsistent(step.measurement):
+        if wrong := unusable(step.measurement, mean_rates(step.measurement).iops):
             return _Finding(
                 Outcome.INCONCLUSIVE, f"{where} {wrong.text}", machine_limited=wrong.machine_limited
             )
