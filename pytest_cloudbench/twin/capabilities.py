@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pytest_cloudbench.twin.disks import GIB, memory_available
+from pytest_cloudbench.twin.linux import kernel_version
 from pytest_cloudbench.twin.throttle import blkio_root, cgroup_version, needs_delegated_scope
 
 State = Literal["ok", "missing", "limited"]
@@ -119,13 +120,8 @@ def _loop_devices() -> Check:
     return Check("loop devices", "missing", "no /dev/loop-control", "modprobe loop")
 
 
-def _kernel() -> tuple[int, ...]:
-    """Version of the running kernel, such as (6, 1)."""
-    return tuple(int(part) for part in platform.release().split("-")[0].split(".")[:2] if part.isdigit())
-
-
 def _loop_direct_io() -> Check:
-    if _kernel() >= (6, 6):
+    if kernel_version() >= (6, 6):
         return Check("loop direct I/O", "ok", f"kernel {platform.release()} does direct I/O on tmpfs")
     return Check(
         "loop direct I/O", "limited", f"kernel {platform.release()} has no direct I/O on tmpfs (6.6 has)",
@@ -148,17 +144,6 @@ def _io_control() -> Check:
         "cgroup io control", "missing", "neither blkio.throttle (version 1) nor io (version 2)",
         "boot a kernel with CONFIG_BLK_DEV_THROTTLING; in a container, run it with --privileged",
     )  # fmt: skip
-
-
-def _lowered_limits() -> Check:
-    name = "lowered limits"
-    if _kernel() == (6, 1):
-        return Check(
-            name, "limited", "Linux 6.1 opens a device for about 0.1 s when its limit is lowered: the end of a burst, "
-            "or volumes that share an instance's limit, may come out above it",
-            "boot a newer kernel; limits that stay are held",
-        )  # fmt: skip
-    return Check(name, "ok", f"kernel {platform.release()} is not known to lose a limit that is lowered")
 
 
 def _sequential_io() -> Check:
@@ -274,6 +259,6 @@ def _memory() -> Check:
 
 
 _LOOKS: tuple[Callable[[], Check], ...] = (
-    _root, _python, _loop_devices, _loop_direct_io, _io_control, _lowered_limits, _sequential_io, _namespaces, _overlay,
+    _root, _python, _loop_devices, _loop_direct_io, _io_control, _sequential_io, _namespaces, _overlay,
     _bridge, _rate_limits, _flow_filter, _memory,
 )  # fmt: skip

@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import fcntl
 import os
+import platform
 import signal
 import socket
 import struct
@@ -55,6 +56,12 @@ _libc.umount2.argtypes = (ctypes.c_char_p, ctypes.c_int)
 _libc.sethostname.argtypes = (ctypes.c_char_p, ctypes.c_size_t)
 _libc.prctl.argtypes = (ctypes.c_int, *([ctypes.c_ulong] * 4))
 _libc.pivot_root.argtypes = (ctypes.c_char_p, ctypes.c_char_p)
+
+
+def kernel_version() -> tuple[int, ...]:
+    """Version of the running kernel, such as (6, 1)."""
+    release = platform.release().split("-", maxsplit=1)[0]
+    return tuple(int(part) for part in release.split(".")[:2] if part.isdigit())
 
 
 def _check(result: int, what: str) -> None:

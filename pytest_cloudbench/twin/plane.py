@@ -24,6 +24,7 @@ from pytest_cloudbench.twin.plane_instances import PlaneInstances
 from pytest_cloudbench.twin.plane_volumes import PlaneVolumes
 from pytest_cloudbench.twin.probe import MachineRecord
 from pytest_cloudbench.twin.slots import Slot
+from pytest_cloudbench.twin.stepped_throttle import holding_lowered_limits
 from pytest_cloudbench.twin.storage_accounts import InstanceActivity, RateLimit, VolumeActivity
 from pytest_cloudbench.twin.throttle import open_throttle
 from pytest_cloudbench.twin.workshop import Workshop
@@ -51,7 +52,7 @@ class Plane:
         self._inventory = Inventory()
         self._machine = MachineRecord(slot.base)
         with contextlib.ExitStack() as undo:
-            self._throttle = open_throttle(slot.name, slot.directory)
+            self._throttle = holding_lowered_limits(open_throttle(slot.name, slot.directory))
             undo.callback(self._throttle.close)
             self._workshop = Workshop()
             undo.callback(self._workshop.close)

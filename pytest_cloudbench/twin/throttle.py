@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import math
 import os
 import time
 from collections.abc import Iterator
@@ -161,6 +162,11 @@ def _number(value: float, largest: float) -> int:
     return max(1, round(min(value, largest)))
 
 
+def _or_max(value: float, largest: float) -> int | str:
+    # A huge number is no substitute: the kernel carries what it left unused over to the next limit.
+    return "max" if math.isinf(value) else _number(value, largest)
+
+
 class ThrottleV1:
     """Limits as lines in the root blkio group."""
 
@@ -252,8 +258,8 @@ class ThrottleV2:
         """Limit the device for the instance."""
         self._set.add((instance_id, device))
         line = (
-            f"{device} rbps={_number(limits.read_bytes, 2**62)} wbps={_number(limits.write_bytes, 2**62)} "
-            f"riops={_number(limits.read_iops, _LARGEST_IOPS)} wiops={_number(limits.write_iops, _LARGEST_IOPS)}"
+            f"{device} rbps={_or_max(limits.read_bytes, 2**62)} wbps={_or_max(limits.write_bytes, 2**62)} "
+            f"riops={_or_max(limits.read_iops, _LARGEST_IOPS)} wiops={_or_max(limits.write_iops, _LARGEST_IOPS)}"
         )
         os.pwrite(self._files[instance_id], line.encode(), 0)
 

@@ -12,7 +12,7 @@ from pytest_cloudbench.promises.instances import EbsLimit
 from pytest_cloudbench.promises.quantities import Iops, Throughput
 from pytest_cloudbench.promises.volumes import VolumeSpec, gp2, gp3, io2, st1
 from pytest_cloudbench.twin import loop_devices
-from pytest_cloudbench.twin.capabilities import Check, examine
+from pytest_cloudbench.twin.capabilities import Check
 from pytest_cloudbench.twin.counters import Counters, CountersPage
 from pytest_cloudbench.twin.disks import GIB, Disk, nitro_node, xen_node
 from pytest_cloudbench.twin.doctor import report
@@ -128,12 +128,3 @@ def test_a_volume_of_an_unknown_instance_leaves_no_open_file(tmp_path, monkeypat
     finally:
         governor.close()
         page.close()
-
-
-@pytest.mark.parametrize(("release", "state"), [("6.1.0-56-cloud-amd64", "limited"), ("6.18.44", "ok")])
-def test_the_doctor_knows_the_kernel_that_opens_a_device_when_its_limit_is_lowered(
-    monkeypatch, release, state
-):
-    monkeypatch.setattr("platform.release", lambda: release)
-    [found] = [check for check in examine() if check.name == "lowered limits"]
-    assert found.state == state
