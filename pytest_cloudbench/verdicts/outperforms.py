@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from pytest_cloudbench.promises.quantities import figure
-from pytest_cloudbench.verdicts.comparison import Side, compared, limits_text, margin
+from pytest_cloudbench.verdicts.comparison import MACHINES_NOISE, compared, limits_text, margin
 from pytest_cloudbench.verdicts.timeline import AnyObservation
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import tolerance
@@ -31,25 +30,27 @@ def outperforms(obs: AnyObservation, other: AnyObservation, *, by: float = 0.0) 
     promise = "outperforms the other run" + (f" by {tolerance(wanted)}" if wanted else "")
     details = found.details() | {"by": wanted}
 
-    def verdict(outcome: Outcome, text: str, limited: Side | None = None) -> Verdict:
+    def verdict(outcome: Outcome, text: str, *, machine: bool = False) -> Verdict:
         sentence = f"{outcome.value}: {text}{found.remark}"
-        machine = limited is not None and limited.limit is not None and limited.limit.machine
         asked = found.second.mean * (1 + wanted)
         return Verdict(outcome, sentence, promise, asked, found.first.mean, (), machine, details)
 
     if wrong := found.unfit:
-        return replace(verdict(Outcome.INCONCLUSIVE, wrong.text), machine_limited=wrong.machine_limited)
+        return verdict(Outcome.INCONCLUSIVE, wrong.text, machine=wrong.machine_limited)
     noise = margin(found.first, found.second, 1 + wanted)
     details["margin"] = noise
     text = f"{found.text}, {_wanted(wanted)}; the noise of both is ±{figure(noise * 100)} %)"
     beyond = found.share - (1 + wanted)
     equal = abs(found.share - 1) <= _ROUNDING and wanted <= _ROUNDING
     if abs(beyond) < noise or equal:
-        return verdict(Outcome.INCONCLUSIVE, f"{text}, too little beside the noise to tell")
+        machine = found.machines_noise(noise)
+        text += f", too little beside the noise to tell{MACHINES_NOISE if machine else ''}"
+        return verdict(Outcome.INCONCLUSIVE, text, machine=machine)
     outcome = Outcome.HELD if beyond >= -_ROUNDING else Outcome.VIOLATED
-    loser = ("second", found.second) if outcome is Outcome.HELD else ("first", found.first)
-    if loser[1].limit is not None:
-        return verdict(Outcome.INCONCLUSIVE, f"{text}; but {limits_text(loser)}", loser[1])
+    name, loser = ("second", found.second) if outcome is Outcome.HELD else ("first", found.first)
+    if loser.limit is not None:
+        text += f"; but {limits_text((name, loser))}"
+        return verdict(Outcome.INCONCLUSIVE, text, machine=loser.limit.machine)
     return verdict(outcome, text)
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pytest_cloudbench.promises.quantities import figure
-from pytest_cloudbench.verdicts.comparison import Side, compared, limits_text, margin
+from pytest_cloudbench.verdicts.comparison import MACHINES_NOISE, compared, limits_text, margin
 from pytest_cloudbench.verdicts.targets import checked_within, plain, ratio
 from pytest_cloudbench.verdicts.timeline import AnyObservation
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
@@ -30,13 +28,12 @@ def resembles(obs: AnyObservation, other: AnyObservation, *, within: float = 0.1
     promise = f"resembles the other run within {tolerance(tolerated)}"
     details = found.details() | {"within": tolerated}
 
-    def verdict(outcome: Outcome, text: str, *limited: Side) -> Verdict:
+    def verdict(outcome: Outcome, text: str, *, machine: bool = False) -> Verdict:
         sentence = f"{outcome.value}: {text}{found.remark}"
-        machine = any(side.limit is not None and side.limit.machine for side in limited)
         return Verdict(outcome, sentence, promise, found.second.mean, found.first.mean, (), machine, details)
 
     if wrong := found.unfit:
-        return replace(verdict(Outcome.INCONCLUSIVE, wrong.text), machine_limited=wrong.machine_limited)
+        return verdict(Outcome.INCONCLUSIVE, wrong.text, machine=wrong.machine_limited)
     sides = [("first", found.first), ("second", found.second)]
     low, high = sorted(sides, key=lambda one: plain(one[1].mean))
     noise = margin(high[1], low[1], 1 + tolerated)
@@ -52,7 +49,10 @@ def resembles(obs: AnyObservation, other: AnyObservation, *, within: float = 0.1
     elif apart + noise <= tolerated + _ROUNDING:
         doubtful, outcome = sides, Outcome.HELD
     else:
-        return verdict(Outcome.INCONCLUSIVE, f"{text}, too much of it to tell")
+        machine = found.machines_noise(noise)
+        text += f", too much of it to tell{MACHINES_NOISE if machine else ''}"
+        return verdict(Outcome.INCONCLUSIVE, text, machine=machine)
     if limits := limits_text(*doubtful):
-        return verdict(Outcome.INCONCLUSIVE, f"{text}; but {limits}", *(side for _, side in doubtful))
+        machine = any(side.limit is not None and side.limit.machine for _, side in doubtful)
+        return verdict(Outcome.INCONCLUSIVE, f"{text}; but {limits}", machine=machine)
     return verdict(outcome, text)

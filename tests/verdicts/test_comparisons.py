@@ -53,6 +53,24 @@ def test_within_the_noise_nothing_is_said():
     assert outperforms(flat, flat).outcome is Outcome.INCONCLUSIVE
 
 
+def test_on_the_embedded_region_much_noise_is_its_machines_and_little_is_not():
+    on = machine(40)
+    wild = [noisy(gbit, 0.2, memory=0.9, seed=seed, on=on) for gbit, seed in ((5.0, 1), (5.1, 9))]
+    for verdict in (outperforms(*wild), resembles(*wild)):
+        assert verdict.outcome is Outcome.INCONCLUSIVE
+        assert verdict.machine_limited
+        assert verdict.sentence.endswith(
+            "to tell; limits of the embedded region are steady, so the noise is that of the machine under the "
+            "embedded region"
+        )
+    calm = [noisy(gbit, 0.01, seed=seed, on=on) for gbit, seed in ((5.0, 1), (5.001, 9))]
+    assert outperforms(*calm).outcome is Outcome.INCONCLUSIVE
+    assert not outperforms(*calm).machine_limited
+    elsewhere = resembles(noisy(5.0, 0.2, memory=0.9), noisy(5.1, 0.2, memory=0.9, seed=9))
+    assert elsewhere.outcome is Outcome.INCONCLUSIVE
+    assert not elsewhere.machine_limited
+
+
 def test_noise_that_remembers_counts_for_more():
     plain = outperforms(noisy(5.0, 0.03), noisy(4.9, 0.03, seed=2))
     slow = outperforms(noisy(5.0, 0.03, memory=0.9), noisy(4.9, 0.03, memory=0.9, seed=2))

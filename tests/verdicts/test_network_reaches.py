@@ -72,6 +72,21 @@ def test_credits_that_were_gone_before_explain_a_missed_peak():
     )
 
 
+def test_a_machine_that_happens_to_carry_the_baseline_is_no_spent_credit():
+    """The embedded region's own counters say that nothing was above an allowance."""
+    none = AllowancePair(IDLE, IDLE)
+    verdict = reaches(network_run(2.4825, streams=5, on=machine(3.4), counters=none), PEAK)
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert verdict.machine_limited
+    assert "the machine under the embedded region was the limit" in verdict.sentence
+    elsewhere = reaches(network_run(2.4825, streams=5, counters=none), PEAK)
+    assert elsewhere.outcome is Outcome.VIOLATED
+    shaped = AllowancePair(AllowanceDelta(60.0, bw_out_exceeded=5_000), IDLE)
+    spent = reaches(network_run(2.4825, streams=5, on=machine(3.4), counters=shaped), PEAK)
+    assert spent.outcome is Outcome.VIOLATED
+    assert "network baseline" in spent.sentence
+
+
 def test_credits_that_were_not_spent_are_remarked():
     verdict = reaches(network_run(9.93, streams=5), BASELINE)
     assert verdict.outcome is Outcome.HELD

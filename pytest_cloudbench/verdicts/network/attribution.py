@@ -62,7 +62,8 @@ def bounds(
     """The promised levels at which a rate lies.
 
     Those whose counters confirm them where there are any, else those whose counters do not deny them:
-    no packet above an allowance speaks against an end only where something else lies as near.
+    no packet above an allowance speaks against an end only where something else lies as near, or where
+    the region is embedded: its counters are exact, and a machine may happen to carry just as much.
     """
     envelope = network_ceilings(obs)
     found = [
@@ -75,7 +76,7 @@ def bounds(
     said = {id(level): bandwidth_acted(obs.counters, level.ceiling) for level in found}
     confirmed = [level for level in found if said[id(level)]]
     possible = [level for level in found if said[id(level)] is not False]
-    return tuple(confirmed or possible or found)
+    return tuple(confirmed or possible or ([] if envelope.machine else found))
 
 
 def confirmed(obs: NetworkObservation, found: Sequence[NetworkLevel]) -> bool:
