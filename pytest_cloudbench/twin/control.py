@@ -96,6 +96,9 @@ class Budget:
         if self.pressed_for_s > 0:
             surplus = min(self.surplus + error * elapsed_s, _MOST_SURPLUS_S * self.limit)
             self.surplus = max(surplus, -_MOST_DEFICIT_S * self.limit)
+            if not pressed and not at_once:
+                # Counted here or there: what is counted in both raises the limit each time it is made up for.
+                self._silence += max(0.0, self.surplus - surplus)
         else:
             # Unused service is not saved up for later, and a surplus is forgotten as unused service makes it up.
             self.surplus = max(0.0, self.surplus + min(error, 0.0) * elapsed_s)
@@ -133,7 +136,8 @@ class Budget:
                 self._silence = self._unseen_s = 0.0
             else:
                 # A file system's log goes on in small requests meanwhile.
-                self._silence += max(0.0, -excess)
+                if self.pressed_for_s <= 0:
+                    self._silence += max(0.0, -excess)
                 self._unseen_s += max(0.0, -excess) / self.limit
             return error
         waited = min(max(error, 0.0), self._silence)

@@ -1,5 +1,6 @@
 """create_files end to end on the embedded region: buffered writes meet the volume's limit when they are synced."""
 
+import itertools
 import json
 
 import pytest
@@ -35,7 +36,10 @@ def test_the_page_cache_takes_files_faster_than_the_volume(
     assert conclusive(run.reaches(ebs_volume.throughput))
     assert run.throughput_mib < 125 * 1.1
     assert run.device_writes.size >= run.data
-    assert max(rate.mib for rate in run.series.device.throughput) < 125 * 1.25
+    # Large requests wait for all their time and then go at once: a single second may be above the limit, what was
+    # written until any second may not.
+    written = itertools.accumulate(rate.mib for rate in run.series.device.throughput)
+    assert all(mib < 125 * 1.1 * (second + 0.5) for second, mib in enumerate(written, 1))
     assert run.counters.volume_throughput_exceeded_s > 0.3
     assert [ceiling.label for ceiling in run.envelope.binding] == [ebs_volume.throughput.label]
     assert json.loads(json.dumps(run.to_dict()))["on_device_s"] == run.on_device_s

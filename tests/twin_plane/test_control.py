@@ -185,6 +185,20 @@ def test_a_few_large_ios_a_second_hold_a_low_limit(late):
     assert total / 270 == pytest.approx(6.0, rel=0.01)
 
 
+@pytest.mark.parametrize("bias", [0.0, 0.05])
+@pytest.mark.parametrize("held_back", [0.3, 0.5, 0.9])
+def test_what_comes_unevenly_makes_up_for_itself_once(held_back, bias):
+    """A busy machine: too little for some ticks, then what was due at once."""
+    shares = one_volume(125.0)
+    owed = total = 0.0
+    for number in range(2_000):
+        due = shares.volumes["v"].reads.granted * (1 + bias) * TICK_S + owed
+        owed = due * held_back if number % 7 < 4 else 0.0
+        shares.tick({"v": ((due - owed) / TICK_S, 0.0)}, TICK_S)
+        total += due - owed if number >= 200 else 0.0
+    assert total / 180 == pytest.approx(125.0, rel=0.015)
+
+
 def test_what_came_at_once_waited_for_the_limit_that_takes_longer():
     iops, moved = Shares(math.inf), Shares(math.inf)
     for shares, limit in ((iops, 3_000), (moved, 125)):
