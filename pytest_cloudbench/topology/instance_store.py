@@ -135,6 +135,12 @@ class InstanceStoreDisk(_OnStore, Disk):
         return self.store.device_of(self)
 
     @property
+    def paths(self) -> tuple[str, ...]:
+        """The one path. Raises StoreLost when somebody stopped the instance since."""
+        self.check_there()
+        return super().paths
+
+    @property
     def size(self) -> Size:
         """Size of the device."""
         return self.device.size

@@ -116,7 +116,8 @@ class Stripe(Layer, Mountable):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The one path."""
+        """The one path. Raises StoreLost for disks of an instance store that somebody's stop took away."""
+        self.check_there()
         return (self.path,)
 
     @property
@@ -166,6 +167,7 @@ class Stripe(Layer, Mountable):
 
     def prove_writable(self) -> None:
         """Raise NotOurs unless it consists of exactly our own disks and, as a device, is free."""
+        self.check_there()
         if self.striped.is_device:
             self.striped.prove(self.instance.host)
         else:

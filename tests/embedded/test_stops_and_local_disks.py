@@ -104,7 +104,7 @@ def test_somebody_else_stopped_it_in_between(ec2_instance, instance_store, fio):
         time.sleep(0.02)
     cloud.start(launched)
     with pytest.raises(StoreLost, match=r"stopped and started by somebody else .* new and empty"):
-        fio(instance_store, rw="randread", bs="4k", size="1m", runtime=1)
+        fio(instance_store[1], rw="randread", bs="4k", size="1m", runtime=1)
     with pytest.raises(StorageInUse, match="what was on its instance store is gone"):
         fio(local, rw="randread", bs="4k", size="1m", runtime=1)
     ec2_instance.host.drop()

@@ -248,6 +248,20 @@ def test_somebody_elses_stop_is_noticed_before_load_is_put(
     assert store[0].device.serial == "AWSB0"
 
 
+def test_a_single_disk_that_is_only_read_is_lost_as_well(
+    instance: Instance, service: Service, disks: Disks
+) -> None:
+    disk = instance.instance_store[0]
+    assert disk.paths == ("/dev/nvme0n1",)
+    service.stop(None)
+    service.start(None)
+    disks.generation = "B"
+    with pytest.raises(StoreLost, match=r"was stopped and started by somebody else .* new and empty"):
+        _ = disk.paths
+    assert disk.paths == ("/dev/nvme0n1",)
+    assert disk.device.serial == "AWSB0"
+
+
 def test_other_disks_in_the_place_of_ours_are_noticed(instance: Instance, disks: Disks) -> None:
     store = InstanceStore(instance)
     store.look_again()
