@@ -89,15 +89,17 @@ class SweepCall(_WorkloadCall):
         return plot_curves(*curves, to=to, labels=labels, title=title)
 
     def _kept_curve(self, curve: Curve) -> Curve:
-        """The curve, its peak reported as a measurement and its conditions and verdicts kept with the test."""
+        """The curve, its peak reported as a measurement; conditions and all verdicts are kept with the test."""
         maximum = self._kept(dataclasses.replace(curve.maximum, conditions=curve.conditions))
-        of = self._keeper.measured_as(self._item)
-        curve = dataclasses.replace(
-            curve,
-            maximum=maximum,
-            on_verdict=functools.partial(self._keep_verdict, of=of),
-            on_comparison=functools.partial(tell_comparison, self._item),
+        told: dict[str, Any] = {
+            "on_verdict": functools.partial(self._keep_verdict, of=self._keeper.measured_as(self._item)),
+            "on_comparison": functools.partial(tell_comparison, self._item),
+        }
+        steps = tuple(
+            dataclasses.replace(step, measurement=dataclasses.replace(step.measurement, **told))
+            for step in curve.steps
         )
+        curve = dataclasses.replace(curve, maximum=maximum, steps=steps, **told)
         tell_curve(self._item, curve)
         return curve
 

@@ -1,6 +1,7 @@
 """What the `sweep` fixture does besides running: its project's mixes, its report, its live line, its ends."""
 
 import importlib.util
+import json
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,84 @@ def test_it(sweep):
             "  (quick pace: step 5 + 60 s -> 1 + 2 s)",
         ]
     )
+
+
+def test_what_is_asked_of_a_step_is_kept_with_the_test(run, pytester):
+    result = run(
+        """
+def test_it(sweep):
+    step = sweep("volumes").steps[4]
+    assert step.reached()
+    assert step.latency.at_most(mean="1ms")
+    assert step.measurement.reaches("31,000 IOPS")
+    with pytest.raises(AssertionError):
+        assert step.measurement.reaches("80,000 IOPS")
+
+def test_of_a_sweep_that_broke_off(sweep):
+    with pytest.raises(Exception, match="broke off") as broken:
+        sweep("breaks off")
+    assert broken.value.curve.steps[0].reached()
+""",
+        "--junitxml=junit.xml",
+    )
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "  held: 32,000 of 32,000 IOPS (100.0 %*",
+            "  held: latency: mean 0.56 ms, at most 1 ms wanted*",
+            "  held: 32,000 of 31,000 IOPS (103.2 %*",
+            "  inconclusive: 32,000 of 80,000 IOPS (40 %*",
+            "  held: 6,400 of 6,400 IOPS (100.0 %*",
+        ]
+    )
+    junit = (pytester.path / "junit.xml").read_text()
+    assert junit.count('name="cloudbench.verdict"') == 5
+    assert 'name="cloudbench.promise" value="reaches 32,000 IOPS' in junit
+
+
+def test_steps_set_side_by_side_are_told_as_a_comparison(run):
+    result = run(
+        """
+from pytest_cloudbench.evidence.listeners import Listener, add_listener
+
+class Pictures(Listener):
+    def __init__(self):
+        self.compared = []
+
+    def comparison(self, item, runs, labels, title):
+        self.compared.append([round(run.iops) for run in runs])
+
+def test_it(sweep, request):
+    pictures = Pictures()
+    add_listener(request.config, pictures)
+    steps = sweep("volumes").steps
+    with pytest.raises(AssertionError, match="limited its own load"):
+        assert steps[3].measurement.outperforms(steps[1].measurement, by=0.5)
+    assert pictures.compared == [[25_600, 12_800]]
+"""
+    )
+    result.assert_outcomes(passed=1)
+
+
+def test_a_violated_step_is_filed_as_a_violated_promise(run, pytester):
+    """In a process of its own: what allure-pytest keeps for a session it keeps for a process."""
+    pytest.importorskip("allure_pytest")
+    run(
+        """
+def test_it(sweep):
+    curve = sweep("volumes")
+    assert curve.stays_below("2ms", until=60_000)
+    assert curve.steps[4].latency.at_most(mean="0.1ms")
+""",
+        "--alluredir=out",
+        "--cloudbench-evidence=off",
+        apart=True,
+    ).assert_outcomes(failed=1)
+    (result,) = (json.loads(path.read_text()) for path in pytester.path.glob("out/*-result.json"))
+    judged = [step for step in result["steps"] if step["name"].startswith("judge: ")]
+    assert [step["status"] for step in judged] == ["passed", "failed"]
+    (outcome,) = (each["value"] for each in result["labels"] if each["name"] == "cloudbench.outcome")
+    assert outcome == "violated"
 
 
 def test_a_violated_curve_fails_its_test_with_the_sentence(run):

@@ -71,6 +71,32 @@ def test_each_run_of_a_sweep_is_recorded_as_it_ends(kept):
     assert verify(kept).exit_code == 0
 
 
+STEPS_JUDGED = """
+def test_it(volume, sweep):
+    curve = sweep(volume, "4k-random-read", threads=16, steps=(20, 50))
+    assert curve.steps[1].reached()
+    assert curve.steps[0].measurement.reaches("590 IOPS")
+    assert curve.steps[0].latency.at_most(p99="1 ms")
+"""
+
+
+def test_verdicts_on_steps_are_recorded_and_drawn_again(session, pytester):
+    pytester.makeconftest(recorded_runs.STANDS_IN + SWEEPS)
+    session(STEPS_JUDGED, "--cloudbench-evidence=kept").assert_outcomes(failed=1)
+    (test,) = Evidence(pytester.path / "kept").tests
+    held, again, violated = test.of_kind("verdict")
+    assert held["sentence"].startswith("held: 1,500 of 1,500 IOPS")
+    assert again["sentence"].startswith("held: 600 of 590 IOPS")
+    assert violated["sentence"].startswith("violated: latency: p99 12 ms, at most 1 ms wanted; ")
+    (workload,) = test.of_kind("workload")
+    assert {entry["of"] for entry in test.of_kind("verdict")} == {workload["file"]}
+    assert verify(pytester.path / "kept").exit_code == 0
+
+    replayed = session(STEPS_JUDGED.replace("1 ms", "20 ms"), "--cloudbench-replay=kept")
+    replayed.assert_outcomes(passed=1)
+    replayed.stdout.fnmatch_lines(["*judged otherwise than then, when it was violated: latency: p99 12 ms*"])
+
+
 def test_a_sweep_is_replayed_as_its_curve(session, kept):
     session(BODY, "--cloudbench-replay=kept").assert_outcomes(passed=2)
     result = session(BODY.replace("(20, 50, 100)", "(20, 50, 90)"), "--cloudbench-replay=kept")

@@ -52,9 +52,7 @@ class Step:
 
     def reached(self, within: float = 0.05) -> Verdict:
         """Was the asked rate carried? If not, the verdict says who was the limit."""
-        from pytest_cloudbench.verdicts.reaches import reaches
-
-        return reaches(self.measurement, self.asked, within=within)
+        return self.measurement.reaches(self.asked, within=within)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; the keys carry the unit."""
