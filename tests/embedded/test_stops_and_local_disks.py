@@ -56,7 +56,7 @@ def test_published_figures_hold_where_the_machine_can(instance_store, fio):
 
 @pytest.mark.ec2_instance("c5d.large")
 @pytest.mark.ebs_volume(gp3(size_gib=1))
-def test_what_a_stop_and_a_reboot_leave(ec2_instance, instance_store, ebs_volume, fio):
+def test_what_a_stop_and_a_reboot_leave(ec2_instance, instance_store, ebs_volume, fio, create_files):
     local = instance_store[0].mounted("xfs", at="/local")
     volume = ebs_volume.mounted("xfs", at="/data")
     for directory in ("/local", "/data"):
@@ -80,8 +80,9 @@ def test_what_a_stop_and_a_reboot_leave(ec2_instance, instance_store, ebs_volume
     with pytest.raises(NotRunning, match="was not stopped"):
         ec2_instance.start()
     assert ec2_instance.launched.private_ip == address
-    with pytest.raises(StorageInUse, match="was stopped since"):
-        local.prove_writable()
+    for use in (lambda: create_files(local, count=1), lambda: fio(local, rw="randread", bs="4k", size="1m")):
+        with pytest.raises(StorageInUse, match="was stopped since"):
+            use()
     assert instance_store[0].device.serial != serial
     volume = ebs_volume.mounted("xfs", at="/data")
     assert volume.mount.reused

@@ -401,6 +401,17 @@ def test_a_directory_that_is_not_proven_ours_is_not_written_to(folder: Folder) -
     assert os.listdir(folder.path) == []
 
 
+@pytest.mark.parametrize("left", ["/var", "/nonexistent"])
+def test_what_became_of_the_target_is_said_before_what_is_left_in_its_place(
+    folder: Folder, left: str
+) -> None:
+    """After a stop the mount point is an empty directory of root's, or gone: that explains nothing."""
+    folder.paths = (left,)
+    folder.prove = refused
+    with pytest.raises(NotOurs):
+        run_create_files(folder, FilesJob.of(1, 1))
+
+
 def test_too_little_room_is_said_with_figures_before_anything_is_written(folder: Folder) -> None:
     with pytest.raises(
         TargetError,

@@ -57,10 +57,11 @@ def run_create_files(
     Interrupted (Ctrl-C), it ends the job on the host, removes the files and raises the interrupt again.
     """
     check_is_target(target)
+    # First of all: where its file system is gone, the directory that is left is somebody else's.
+    target.prove_writable()
     facts = look(target)
     method, conditions = chosen_method(job, facts, target.runner.label)
     shortened, changes = paced_files(job, pace, method=method)
-    target.prove_writable()
     check_room(target, shortened, facts)
     folder = f"{target.path.rstrip('/')}/cloudbench-files-{uuid.uuid4().hex[:12]}"
     argv = job_argv(shortened, method, folder, python=facts.python, stats=facts.stats)
