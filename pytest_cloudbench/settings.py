@@ -155,6 +155,11 @@ def pace(config: pytest.Config) -> str:
     return setting(config, "pace") or ("full" if setting(config, "cloud") == "aws" else "quick")
 
 
+def options_in_force(config: pytest.Config) -> dict[str, str]:
+    """Return every option's value by its name; the pace as it came out, also where nobody gave one."""
+    return {option.name: setting(config, option.name) for option in OPTIONS} | {"pace": pace(config)}
+
+
 def option_given(config: pytest.Config, *names: str) -> bool:
     """Return whether any of these options has another value than its default."""
     return any(setting(config, name) != _BY_NAME[name].default for name in names)

@@ -15,7 +15,7 @@ from pytest_cloudbench.evidence.recording.kept_values import call_arguments
 from pytest_cloudbench.evidence.recording.recorder import Recorder
 from pytest_cloudbench.evidence.recording.session_hooks import RecordedSteps, RecorderHooks
 from pytest_cloudbench.keeping.session import RECORDER_PLUGIN, part_of, run_id_of
-from pytest_cloudbench.settings import OPTIONS, setting
+from pytest_cloudbench.settings import options_in_force
 
 if TYPE_CHECKING:
     import pytest
@@ -38,7 +38,7 @@ class Recording:
             folder,
             run_id=run_id_of(config),
             part=part_of(config),
-            options={option.name: setting(config, option.name) for option in OPTIONS},
+            options=options_in_force(config),
         )
         self._happenings = Happenings(self.recorder)
         self._cloud: Cloud | None = None

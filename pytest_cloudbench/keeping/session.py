@@ -15,7 +15,7 @@ from pytest_cloudbench.evidence.recording.folder import (
     new_run_id,
 )
 from pytest_cloudbench.evidence.recording.reading import Evidence
-from pytest_cloudbench.settings import OPTIONS, option_source, setting
+from pytest_cloudbench.settings import OPTIONS, option_source, options_in_force, setting
 
 OFF = "off"
 RECORDER_PLUGIN = "cloudbench-recorder"
@@ -134,7 +134,7 @@ def finish(session: pytest.Session) -> None:
         if hasattr(config, "workerinput") or not folder.is_dir():
             return
         # The controller of a session whose workers have recorded.
-        options = {option.name: setting(config, option.name) for option in OPTIONS}
+        options = options_in_force(config)
         recorder = Recorder(config, folder, run_id=run_id_of(config), part=MAIN, options=options)
     lines = config.stash.setdefault(_LINES, [])
     try:

@@ -128,8 +128,20 @@ def test_what_a_run_leaves_says_who_ran_what(recorded):
     assert run["by"]["user"]
     assert "--cloudbench-evidence=evidence" in run["command"]
     assert run["options"]["cloud"] == "embedded"
+    assert run["options"]["pace"] == "quick", "the one in force, though nobody gave one"
     assert run["machine"]["processors"]
     assert set(run["git"]) & {"revision", "none"}
+
+
+@pytest.mark.parametrize(
+    ("options", "pace"), [((), "full"), (("--cloudbench-pace=quick",), "quick"), (("-n1",), "full")]
+)
+def test_the_pace_on_aws_is_kept_as_it_came_out(session, pytester, options, pace):
+    body = "def test_it(volume, fio):\n    fio(volume, rw='randread')\n"
+    aws = ("--cloudbench-cloud=aws", "--cloudbench-evidence=kept")
+    session(body, *aws, *options).assert_outcomes(passed=1)
+    parts = Evidence(pytester.path / "kept").parts.values()
+    assert [part.entries[0]["options"]["pace"] for part in parts] == [pace] * len(parts)
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")

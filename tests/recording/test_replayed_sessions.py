@@ -152,6 +152,22 @@ def test_it(volume, fio, pytestconfig):
     result.stdout.fnmatch_lines(["*zone us-east-1a"])
 
 
+def test_a_replay_has_the_pace_of_then_wherever_it_runs(session, pytester):
+    body = """
+def test_it(volume, fio, pytestconfig):
+    from pytest_cloudbench.settings import pace
+    fio(volume, rw="randread")
+    print("the pace is", pace(pytestconfig))
+"""
+    session(body, "--cloudbench-evidence=kept").assert_outcomes(passed=1)
+    for options, paced in (((), "quick"), (("--cloudbench-pace=full",), "full")):
+        result = session(body, "--cloudbench-replay=kept", "-s", *options)
+        result.assert_outcomes(passed=1)
+        result.stdout.fnmatch_lines([f"*the pace is {paced}"])
+    result = session(body, "--cloudbench-replay=kept", "-s", "--cloudbench-cloud=aws")
+    result.stdout.fnmatch_lines(["*the pace is quick"])
+
+
 def test_reruns_and_workers_replay_too(replay):
     body = """
 def test_it_reaches(volume, fio):
