@@ -1,7 +1,13 @@
-"""The end of a run: its journals sealed by the last entry, everything summed in a manifest, the manifest signed."""
+"""The end of a run: its journals sealed by the last entry, everything summed in a manifest, the manifest signed.
+
+Manifest and signature are written under another name, then the last entry, then both get their own names. So what is
+killed on the way has either no last entry, or one with everything that proves what is there.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +17,7 @@ from pytest_cloudbench.evidence.recording.folder import (
     JOURNALS,
     MAIN,
     MANIFEST,
+    PARTIAL,
     SIGNATURE,
     EvidenceError,
     EvidenceFolder,
@@ -18,8 +25,8 @@ from pytest_cloudbench.evidence.recording.folder import (
     sum_of,
 )
 from pytest_cloudbench.evidence.recording.journal import SUFFIX, Journal, JournalRead, read_journal
-from pytest_cloudbench.evidence.recording.manifest import write_manifest
-from pytest_cloudbench.evidence.recording.signature import fingerprint_of, sign_manifest
+from pytest_cloudbench.evidence.recording.manifest import manifest_of
+from pytest_cloudbench.evidence.recording.signature import fingerprint_of, signature_of
 
 
 @dataclass(frozen=True)
@@ -60,43 +67,68 @@ def finish_run(root: Path, journal: Journal, *, sign: Path | None = None) -> Fin
         *_not_ended(parts),
         *(line for part in parts.values() for line in (part.last("close") or {}).get("trouble", ())),
     ]
-    signed_by, unsigned = None, None
-    if sign is not None:
-        try:
-            signed_by = fingerprint_of(sign)
-        except EvidenceError as error:
-            unsigned = error
-    journal.add(
-        "end",
-        {
-            "parts": {
-                name: {"entries": len(part.entries), "head": part.head}
-                for name, part in parts.items()
-                if name != MAIN
-            },
-            "tests": len(tests),
-            "measurements": sum(entry["measurements"] for entry in tests),
-            "trouble": trouble,
-            "signed": signed_by,
+    last = {
+        "parts": {
+            name: {"entries": len(part.entries), "head": part.head}
+            for name, part in parts.items()
+            if name != MAIN
         },
-    )
-    journal.sync()
-    journal.close()
+        "tests": len(tests),
+        "measurements": sum(entry["measurements"] for entry in tests),
+        "trouble": trouble,
+    }
     sums = _sums(folder, parts)
-    manifest = write_manifest(root, sums)
+    try:
+        sealed = _sealed(journal, last, sums, sign)
+        unsigned = None
+    except EvidenceError as error:
+        sealed, unsigned = _sealed(journal, last, sums, None), error
+    _put(root, journal, sealed)
     if unsigned is not None:
         raise unsigned
-    if sign is not None:
-        sign_manifest(root, sign)
     return FinishedRun(
         root=root,
         tests=len(tests),
-        measurements=sum(entry["measurements"] for entry in tests),
+        measurements=last["measurements"],
         size_bytes=sum(folder.file(path).lstat().st_size for path in folder.files()),
-        manifest_sha256=manifest,
-        signed_by=signed_by,
+        manifest_sha256=hashlib.sha256(sealed.manifest).hexdigest(),
+        signed_by=sealed.signed_by,
         trouble=tuple(trouble),
     )
+
+
+@dataclass(frozen=True)
+class _Sealed:
+    """What ends a run: the last line of its journal, the manifest that goes with it, and the signature of that."""
+
+    end: bytes
+    manifest: bytes
+    signed: bytes | None
+    signed_by: str | None
+
+
+def _sealed(journal: Journal, last: Mapping[str, Any], sums: Mapping[str, str], sign: Path | None) -> _Sealed:
+    signed_by = fingerprint_of(sign) if sign is not None else None
+    end = journal.prepared("end", {**last, "signed": signed_by})
+    name = f"{JOURNALS}/{MAIN}{SUFFIX}"
+    manifest = manifest_of({**sums, name: sum_of(journal.path, end + b"\n")})
+    return _Sealed(end, manifest, signature_of(manifest, sign) if sign is not None else None, signed_by)
+
+
+def _put(root: Path, journal: Journal, sealed: _Sealed) -> None:
+    # The manifest gets its name last: with it, the run is complete.
+    contents = {SIGNATURE: sealed.signed, MANIFEST: sealed.manifest}
+    files = {root / name: data for name, data in contents.items() if data is not None}
+    for path, data in files.items():
+        with path.with_name(f"{path.name}{PARTIAL}").open("xb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+    journal.add_prepared(sealed.end)
+    journal.sync()
+    journal.close()
+    for path in files:
+        path.with_name(f"{path.name}{PARTIAL}").rename(path)
 
 
 def _sums(folder: EvidenceFolder, parts: Mapping[str, JournalRead]) -> dict[str, str]:
@@ -110,10 +142,9 @@ def _sums(folder: EvidenceFolder, parts: Mapping[str, JournalRead]) -> dict[str,
         for begun in part.all("begin"):
             if begun["folder"] not in ended:
                 noted |= _noted_in(folder, begun["folder"])
-    unsealed = (MANIFEST, SIGNATURE)
-    return {
-        path: noted.get(path) or sum_of(folder.file(path)) for path in folder.files() if path not in unsealed
-    } | {path: sha256 for path, sha256 in noted.items() if not folder.file(path).exists()}
+    return {path: noted.get(path) or sum_of(folder.file(path)) for path in folder.files()} | {
+        path: sha256 for path, sha256 in noted.items() if not folder.file(path).exists()
+    }
 
 
 def _noted_in(folder: EvidenceFolder, test_folder: str) -> dict[str, str]:

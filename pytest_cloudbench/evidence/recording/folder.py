@@ -123,10 +123,11 @@ class EvidenceFolder:
         return sorted(found)
 
 
-def sum_of(path: Path) -> str:
-    """The SHA-256 of a file, read in pieces."""
+def sum_of(path: Path, more: bytes = b"") -> str:
+    """The SHA-256 of a file, read in pieces, and of ``more`` behind it."""
     digest = hashlib.sha256()
     with path.open("rb") as stream:
         while piece := stream.read(1 << 20):
             digest.update(piece)
+    digest.update(more)
     return digest.hexdigest()

@@ -45,18 +45,35 @@ class Journal:
 
     def add(self, kind: str, content: Mapping[str, Any]) -> int:
         """Append an entry and return its number. Raises OSError when it cannot be written; then nothing is."""
+        with self._lock:
+            return self._append(self._line(kind, content))
+
+    def prepared(self, kind: str, content: Mapping[str, Any]) -> bytes:
+        """The line of an entry that may be appended next, for what has to be known of the journal before that."""
+        with self._lock:
+            return self._line(kind, content)
+
+    def add_prepared(self, line: bytes) -> int:
+        """Append a line that `prepared` gave. Raises ValueError where the journal has gone on since."""
+        with self._lock:
+            entry = _entry(line)
+            if entry is None or (entry["entry"], entry["previous"]) != (self.entries + 1, self.head):
+                raise ValueError(f"the journal {self.path} has gone on since the line was prepared")
+            return self._append(line)
+
+    def _line(self, kind: str, content: Mapping[str, Any]) -> bytes:
         import msgspec
 
-        with self._lock:
-            if self._descriptor is None:
-                raise ValueError(f"the journal {self.path} is closed")
-            number = self.entries + 1
-            entry = {"entry": number, "at": utc_now(), "kind": kind, **content, "previous": self.head}
-            line = msgspec.json.encode(entry)
-            _write_whole(self._descriptor, line + b"\n")
-            self.entries = number
-            self.head = hashlib.sha256(line).hexdigest()
-            return number
+        entry = {"entry": self.entries + 1, "at": utc_now(), "kind": kind, **content, "previous": self.head}
+        return msgspec.json.encode(entry)
+
+    def _append(self, line: bytes) -> int:
+        if self._descriptor is None:
+            raise ValueError(f"the journal {self.path} is closed")
+        _write_whole(self._descriptor, line + b"\n")
+        self.entries += 1
+        self.head = hashlib.sha256(line).hexdigest()
+        return self.entries
 
     def sync(self) -> None:
         """Have what was written survive a crash of the machine too."""

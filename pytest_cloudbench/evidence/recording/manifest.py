@@ -2,41 +2,32 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from pytest_cloudbench.evidence.recording.folder import MANIFEST, PARTIAL, EvidenceError
+from pytest_cloudbench.evidence.recording.folder import MANIFEST, EvidenceError
 
 _LINE = re.compile(r"(\\?)([0-9a-f]{64})  (.+)\Z")
 _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}
 
 
-def write_manifest(root: Path, sums: Mapping[str, str]) -> str:
-    """Write it, sorted by path; the SHA-256 of the manifest itself."""
-    data = "".join(_line(path, sums[path]) for path in sorted(sums)).encode("utf-8", "surrogateescape")
-    partial = root / f"{MANIFEST}{PARTIAL}"
-    with partial.open("xb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-    partial.rename(root / MANIFEST)
-    return hashlib.sha256(data).hexdigest()
+def manifest_of(sums: Mapping[str, str]) -> bytes:
+    """Its content, sorted by path."""
+    return "".join(_line(path, sums[path]) for path in sorted(sums)).encode("utf-8", "surrogateescape")
 
 
-def read_manifest(root: Path) -> dict[str, str]:
+def read_manifest(root: Path, name: str = MANIFEST) -> dict[str, str]:
     """The sums by path. Raises EvidenceError for a line that is none, and for a path that is there twice."""
     sums: dict[str, str] = {}
-    text = (root / MANIFEST).read_bytes().decode("utf-8", "surrogateescape")
+    text = (root / name).read_bytes().decode("utf-8", "surrogateescape")
     for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
         match = _LINE.match(line)
         if match is None:
-            raise EvidenceError(f"{MANIFEST}, line {number}, is no sum and path")
+            raise EvidenceError(f"{name}, line {number}, is no sum and path")
         path = _unescaped(match[3]) if match[1] else match[3]
         if path in sums:
-            raise EvidenceError(f"{MANIFEST} names {path} twice")
+            raise EvidenceError(f"{name} names {path} twice")
         sums[path] = match[2]
     return sums
 

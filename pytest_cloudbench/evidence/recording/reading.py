@@ -12,6 +12,7 @@ from typing import Any
 from pytest_cloudbench.evidence.recording.folder import (
     JOURNALS,
     MAIN,
+    MANIFEST,
     EvidenceError,
     EvidenceFolder,
     journal_of,
@@ -148,7 +149,7 @@ class Evidence:
     def finished(self) -> bool:
         """Whether the run came to its end."""
         main = self.parts.get(MAIN)
-        return main is not None and main.last("end") is not None
+        return main is not None and main.last("end") is not None and (self.root / MANIFEST).exists()
 
     @cached_property
     def tests(self) -> list[RecordedTest]:

@@ -36,37 +36,41 @@ def fingerprint_of(key_file: Path) -> str:
 
 def check_can_sign(key_file: Path) -> None:
     """Sign something small, before anything is measured. Raises EvidenceError with what ssh-keygen says."""
-    with tempfile.TemporaryDirectory() as name:
-        probe = Path(name) / "probe"
-        probe.write_bytes(b"probe\n")
-        _sign(key_file, probe)
+    signature_of(b"probe\n", key_file)
 
 
-def sign_manifest(root: Path, key_file: Path) -> Path:
-    """Sign the manifest of an evidence folder; the signature's file. Raises EvidenceError."""
-    _sign(key_file, root / MANIFEST)
-    return root / SIGNATURE
+def signature_of(manifest: bytes, key_file: Path) -> bytes:
+    """The content of the signature of a manifest. Raises EvidenceError."""
+    said = _ssh_keygen("-Y", "sign", "-f", str(key_file), "-n", NAMESPACE, stdin=manifest)
+    if said.returncode:
+        raise EvidenceError(
+            f"{key_file} cannot sign the evidence: {_complaint(said)} (a key with a passphrase has to be in an "
+            "ssh-agent: give its public half then)"
+        )
+    return said.stdout.encode()
 
 
-def check_signature(root: Path, signers: Path | None = None) -> Signed:
-    """Check the manifest's signature. Raises EvidenceError where it does not fit.
+def check_signature(
+    root: Path, signers: Path | None = None, *, manifest: str = MANIFEST, signature: str = SIGNATURE
+) -> Signed:
+    """Check the manifest's signature, each by its file's name. Raises EvidenceError where it does not fit.
 
     signers: a public key, or a file as ssh-keygen's ALLOWED SIGNERS; without it the signature is checked
     against the key that it names itself, which says that nothing was altered but not whose key it is.
     """
-    manifest = (root / MANIFEST).read_bytes()
-    how = ["-n", NAMESPACE, "-s", str(root / SIGNATURE)]
+    signed = (root / manifest).read_bytes()
+    how = ["-n", NAMESPACE, "-s", str(root / signature)]
     if signers is None:
-        said = _ssh_keygen("-Y", "check-novalidate", *how, stdin=manifest)
+        said = _ssh_keygen("-Y", "check-novalidate", *how, stdin=signed)
         return _signed(said)
     with tempfile.TemporaryDirectory() as name:
         allowed = Path(name) / "signers"
         allowed.write_text(_allowed_signers(signers))
-        found = _ssh_keygen("-Y", "find-principals", "-f", str(allowed), "-s", str(root / SIGNATURE))
+        found = _ssh_keygen("-Y", "find-principals", "-f", str(allowed), "-s", str(root / signature))
         identity = found.stdout.split("\n")[0].strip()
         if found.returncode or not identity:
             raise EvidenceError(f"it was not made by a key of {signers}")
-        said = _ssh_keygen("-Y", "verify", "-f", str(allowed), "-I", identity, *how, stdin=manifest)
+        said = _ssh_keygen("-Y", "verify", "-f", str(allowed), "-I", identity, *how, stdin=signed)
         return _signed(said, identity)
 
 
@@ -89,15 +93,6 @@ def _signed(said: subprocess.CompletedProcess[str], identity: str = "") -> Signe
     if said.returncode or found is None:
         raise EvidenceError(_complaint(said))
     return Signed(found[0], identity)
-
-
-def _sign(key_file: Path, file: Path) -> None:
-    said = _ssh_keygen("-Y", "sign", "-f", str(key_file), "-n", NAMESPACE, str(file))
-    if said.returncode:
-        raise EvidenceError(
-            f"{key_file} cannot sign the evidence: {_complaint(said)} (a key with a passphrase has to be in an "
-            "ssh-agent: give its public half then)"
-        )
 
 
 def _ssh_keygen(*words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:

@@ -80,24 +80,37 @@ class _Check:
         self.tell = self.found.differences.append
         self.on_disk = set(self.folder.files())
         self.sums = {path: self._sum(path) for path in self.on_disk}
+        self.manifest, self.signature = MANIFEST, SIGNATURE
 
     def run(self, signers: Path | None, manifest_sha256: str | None) -> Verification:
         parts = self._parts()
         main = parts.get(MAIN)
         end = main.last("end") if main is not None else None
+        self._find_seals(end)
         for name, part in parts.items():
             self._check_tests(name, part)
         self._check_seals(parts, end)
         self._check_files()
         self._check_manifest(end)
         self._check_signature(end, signers)
-        if manifest_sha256 is not None and self.sums.get(MANIFEST) != manifest_sha256.strip().lower():
-            self.tell(f"{MANIFEST}: its sum is not {manifest_sha256}, as was told")
-        self.found.finished = end is not None
+        if manifest_sha256 is not None and self.sums.get(self.manifest) != manifest_sha256.strip().lower():
+            self.tell(f"{self.manifest}: its sum is not {manifest_sha256}, as was told")
+        self.found.finished = end is not None and self.manifest == MANIFEST
         self.found.files = len(self.on_disk)
         for line in (end or {}).get("trouble", ()):
             self.found.notes.append(f"the run noted: {line}")
         return self.found
+
+    def _find_seals(self, end: Mapping[str, Any] | None) -> None:
+        """A run that is killed between its last entry and the last names has manifest and signature by other names."""
+        if end is None or MANIFEST in self.on_disk or f"{MANIFEST}{PARTIAL}" not in self.on_disk:
+            return
+        self.manifest = f"{MANIFEST}{PARTIAL}"
+        if SIGNATURE not in self.on_disk:
+            self.signature = f"{SIGNATURE}{PARTIAL}"
+        self.found.notes.append(
+            f"{self.manifest}: complete, and the run was killed before it had its own name"
+        )
 
     # Journals --------------------------------------------------------------------------------------
 
@@ -129,7 +142,7 @@ class _Check:
             self.found.tests += 1
             if begun["folder"] not in ended:
                 self.not_ended.add(begun["folder"])
-                if path not in self.on_disk and MANIFEST not in self.on_disk:
+                if path not in self.on_disk and self.manifest not in self.on_disk:
                     self.found.notes.append(f"{begun['test']}: began when the run was killed")
                     continue
             if path not in self.on_disk:
@@ -197,34 +210,36 @@ class _Check:
                 self.tell(f"{path}: {what}")
 
     def _check_manifest(self, end: Mapping[str, Any] | None) -> None:
-        if MANIFEST not in self.on_disk:
+        if self.manifest not in self.on_disk:
             if end is not None:
-                self.tell(f"{MANIFEST}: missing, though the run came to its end")
+                self.tell(f"{self.manifest}: missing, though the run came to its end")
             self._check_strangers(set(self.noted) | self.journals)
             return
         try:
-            listed = read_manifest(self.root)
+            listed = read_manifest(self.root, self.manifest)
         except EvidenceError as error:
             self.tell(str(error))
             return
         if end is None:
-            self.tell(f"{MANIFEST}: is there, though the journal has no end of the run: entries were cut off")
+            self.tell(
+                f"{self.manifest}: is there, though the journal has no end of the run: entries were cut off"
+            )
         for path, sha256 in sorted(listed.items()):
             noted, actual = self.noted.get(path), self.sums.get(path)
             if noted is not None and noted != sha256:
-                self.tell(f"{MANIFEST}: says {sha256} of {path}, where the journal says {noted}")
+                self.tell(f"{self.manifest}: says {sha256} of {path}, where the journal says {noted}")
             elif noted is None and actual is None:
                 self.tell(f"{path}: missing")
             elif noted is None and actual != sha256:
                 self.tell(f"{path}: altered: its sum is {actual}, not {sha256}")
         for path in sorted(self.noted.keys() - listed.keys()):
-            self.tell(f"{MANIFEST}: leaves out {path}")
+            self.tell(f"{self.manifest}: leaves out {path}")
         self._check_strangers(set(listed) | set(self.noted))
 
     def _check_strangers(self, known: set[str]) -> None:
         """Files that nothing tells of; those that a killed run had no time to tell of are no difference."""
-        for path in sorted(self.on_disk - known - {MANIFEST, SIGNATURE}):
-            if MANIFEST not in self.on_disk and self._was_being_written(path):
+        for path in sorted(self.on_disk - known - {self.manifest, self.signature}):
+            if self.manifest not in self.on_disk and self._was_being_written(path):
                 self.found.notes.append(f"{path}: was being written when the run was killed")
             else:
                 self.tell(f"{path}: added: the run wrote no such file")
@@ -235,23 +250,25 @@ class _Check:
 
     def _check_signature(self, end: Mapping[str, Any] | None, signers: Path | None) -> None:
         promised = (end or {}).get("signed")
-        if SIGNATURE not in self.on_disk or MANIFEST not in self.on_disk:
-            if promised and SIGNATURE not in self.on_disk:
-                self.tell(f"{SIGNATURE}: missing: the run was signed by {promised}")
+        if self.signature not in self.on_disk or self.manifest not in self.on_disk:
+            if promised and self.signature not in self.on_disk:
+                self.tell(f"{self.signature}: missing: the run was signed by {promised}")
             elif signers is not None:
-                self.tell(f"{SIGNATURE}: missing: nobody signed this run")
+                self.tell(f"{self.signature}: missing: nobody signed this run")
             elif end is not None and not promised:
                 self.found.notes.append(
                     "not signed: whoever can write this folder could have made all of it anew"
                 )
             return
         try:
-            signed = check_signature(self.root, signers)
+            signed = check_signature(self.root, signers, manifest=self.manifest, signature=self.signature)
         except EvidenceError as error:
-            self.tell(f"{SIGNATURE}: does not fit: {error}")
+            self.tell(f"{self.signature}: does not fit: {error}")
             return
         if promised and signed.fingerprint != promised:
-            self.tell(f"{SIGNATURE}: made by {signed.fingerprint}, where the run was signed by {promised}")
+            self.tell(
+                f"{self.signature}: made by {signed.fingerprint}, where the run was signed by {promised}"
+            )
             return
         whose = f"a key of {signers}" if signers is not None else "whose key that is was not checked"
         self.found.notes.append(f"signed by {signed.fingerprint} ({whose})")
