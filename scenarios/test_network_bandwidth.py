@@ -11,8 +11,11 @@ Half an hour of burst credits is long. The embedded region drains them faster wh
 
 import pytest
 
-TWENTY_MINUTES, HALF_HOUR = 1200, 1800
+MINUTE = 60
+HALF_HOUR = 30 * MINUTE
 SIZES = ["large", "xlarge", "2xlarge", "4xlarge"]
+SEEN_FLAT = {"m4.large": "0.5 Gbit/s", "m4.4xlarge": "2 Gbit/s"}
+"""What was published of them."""
 
 
 def at_quick_pace_only(*quick, of):
@@ -25,42 +28,90 @@ def at_quick_pace_only(*quick, of):
     at_quick_pace_only("medium", of=["nano", "micro", "small", "medium", "large", "xlarge", "2xlarge"]),
 )
 def test_t2_is_far_below_with_a_wide_range(ec2, iperf3, size):
-    t2 = iperf3(ec2.pair(f"t2.{size}"), streams=5, duration=HALF_HOUR if "xlarge" in size else TWENTY_MINUTES)
-    m5 = iperf3(ec2.pair("m5.2xlarge"), streams=5, duration=60)
+    """t2.medium was seen between 0.2 and 0.5 Gbit/s, t2.2xlarge at about 1 at most."""
+    pair = ec2.pair(f"t2.{size}")
+    t2 = iperf3(pair, streams=5, duration=HALF_HOUR if "xlarge" in size else 20 * MINUTE)
+    m5 = iperf3(ec2.pair("m5.2xlarge"), streams=5, duration=MINUTE)
     assert m5.outperforms(t2, by=4)
-    assert not t2.steady()
+    assert t2.throughput_gbit < 1.1
+    if size == "2xlarge":  # its baseline lies 2 % below its peak: no range to speak of
+        assert t2.reaches("1 Gbit/s")
+        return
+    assert t2.capped_by(pair.client.network_peak)
+    assert t2.drops_to(pair.client.network_baseline)
+    if size == "medium":
+        assert pair.client.network_peak.limit.gbit == pytest.approx(0.5, rel=0.1)
+        assert t2.sustains("0.2 Gbit/s", for_="19 min", share=0.95)
 
 
-@pytest.mark.parametrize("size", at_quick_pace_only("large", of=[*SIZES, "10xlarge"]))
-@pytest.mark.parametrize("family", ["m4", "c4"])
-def test_m4_and_c4_are_flat(ec2, iperf3, family, size):
-    type = "c4.8xlarge" if (family, size) == ("c4", "10xlarge") else f"{family}.{size}"
+@pytest.mark.parametrize(
+    "type",
+    at_quick_pace_only(
+        "m4.large",
+        "c4.large",
+        of=[f"m4.{size}" for size in (*SIZES, "10xlarge", "16xlarge")]
+        + [f"c4.{size}" for size in (*SIZES, "8xlarge")],
+    ),
+)
+def test_m4_and_c4_are_flat(ec2, iperf3, type):
     pair = ec2.pair(type)
-    run = iperf3(pair, streams=5, duration=300)
+    # Five connections of 5 Gbit/s end where m4.16xlarge itself does: more of them tell which of the two it was.
+    run = iperf3(pair, streams=8 if type == "m4.16xlarge" else 5, duration=5 * MINUTE)
     assert run.capped_by(pair.client.network_baseline)
     assert run.steady()
+    if type in SEEN_FLAT:
+        assert run.reaches(SEEN_FLAT[type], within=0.15)
 
 
 @pytest.mark.parametrize("size", at_quick_pace_only("4xlarge", of=SIZES))
 def test_c4_beats_m4_at_the_same_size(ec2, iperf3, size):
-    c4 = iperf3(ec2.pair(f"c4.{size}"), streams=5, duration=60)
-    m4 = iperf3(ec2.pair(f"m4.{size}"), streams=5, duration=60)
+    c4 = iperf3(ec2.pair(f"c4.{size}"), streams=5, duration=MINUTE)
+    m4 = iperf3(ec2.pair(f"m4.{size}"), streams=5, duration=MINUTE)
     assert c4.outperforms(m4, by=0.25)
 
 
-@pytest.mark.parametrize("size", at_quick_pace_only("2xlarge", of=SIZES))
-@pytest.mark.parametrize("family", ["m5", "c5"])
-def test_a_burst_ends_at_the_baseline_of_the_size(ec2, iperf3, family, size):
-    pair = ec2.pair(f"{family}.{size}")
-    run = iperf3(pair, streams=5, duration=HALF_HOUR if size != "4xlarge" else 2 * HALF_HOUR)
+@pytest.mark.parametrize(
+    ("type", "duration"),
+    [
+        pytest.param(
+            f"{family}.{size}",
+            minutes * MINUTE,
+            id=f"{family}.{size}",
+            marks=() if (family, size) in {("m5", "2xlarge"), ("c5", "large")} else pytest.mark.full_pace,
+        )
+        for family in ("m5", "c5")
+        for size, minutes in zip(SIZES, (25, 30, 30, 60), strict=True)
+    ],
+)
+def test_a_burst_ends_at_the_baseline_of_the_size(ec2, iperf3, type, duration):
+    """They fell after 15 to 40 minutes; a rate a little below the peak makes the same credits last longer."""
+    pair = ec2.pair(type)
+    run = iperf3(pair, streams=5, duration=duration)
     assert run.reaches(pair.client.network_peak)
-    assert run.drops_to(pair.client.network_baseline)
+    fallen = run.drops_to(pair.client.network_baseline)
+    assert fallen
+    assert 0.9 * 15 * MINUTE <= fallen.details["falls"][-1]["at_s"] <= 1.2 * 40 * MINUTE
 
 
-@pytest.mark.parametrize("size", at_quick_pace_only("xlarge", of=SIZES))
-def test_m5_and_c5_do_not_differ(ec2, iperf3, size):
-    m5 = iperf3(ec2.pair(f"m5.{size}"), streams=5, duration=60)
-    c5 = iperf3(ec2.pair(f"c5.{size}"), streams=5, duration=60)
+@pytest.mark.full_pace
+@pytest.mark.parametrize("type", ["m5.12xlarge", "c5.9xlarge"])
+def test_large_m5_and_c5_reach_ten_gigabit_and_stay_there(ec2, iperf3, type):
+    """Half of the largest size; the largest are below, where one connection and five are compared."""
+    run = iperf3(ec2.pair(type), streams=5, duration=HALF_HOUR)
+    assert run.reaches("10 Gbit/s")
+    assert run.steady()
+
+
+@pytest.mark.parametrize(
+    ("m5_size", "c5_size"),
+    [
+        pytest.param(*sizes, marks=() if sizes[0] == "xlarge" else pytest.mark.full_pace)
+        for sizes in [*zip(SIZES, SIZES, strict=True), ("12xlarge", "9xlarge"), ("24xlarge", "18xlarge")]
+    ],
+)
+def test_m5_and_c5_do_not_differ(ec2, iperf3, m5_size, c5_size):
+    m5 = iperf3(ec2.pair(f"m5.{m5_size}"), streams=5, duration=MINUTE)
+    c5 = iperf3(ec2.pair(f"c5.{c5_size}"), streams=5, duration=MINUTE)
     assert m5.resembles(c5)
 
 
@@ -68,22 +119,24 @@ def test_m5_and_c5_do_not_differ(ec2, iperf3, size):
     "type", at_quick_pace_only("c5.18xlarge", of=["m4.16xlarge", "m5.24xlarge", "c5.18xlarge"])
 )
 def test_five_connections_carry_what_one_cannot(ec2, iperf3, type):
+    """About 20 Gbit/s with five; one has 5 today."""
     pair = ec2.pair(type)
-    one = iperf3(pair, streams=1, duration=60)
-    five = iperf3(pair, streams=5, duration=60)
+    one = iperf3(pair, streams=1, duration=MINUTE)
+    five = iperf3(pair, streams=5, duration=MINUTE)
     assert one.capped_by("5 Gbit/s")
-    assert five.outperforms(one, by=1)
+    assert five.outperforms(one, by=2.5)
+    assert five.reaches("20 Gbit/s")
 
 
 def test_the_slower_end_decides(ec2, iperf3):
     """t2.medium and m5.2xlarge, both ways: the connection does what the t2 does."""
-    slow = iperf3(ec2.pair("t2.medium"), streams=5, duration=60)
+    slow = iperf3(ec2.pair("t2.medium"), streams=5, duration=MINUTE)
     mixed = ec2.pair("t2.medium", "m5.2xlarge")
-    assert iperf3(mixed, streams=5, duration=60).resembles(slow)
-    assert iperf3(mixed, streams=5, duration=60, reverse=True).resembles(slow)
+    assert iperf3(mixed, streams=5, duration=MINUTE).resembles(slow)
+    assert iperf3(mixed, streams=5, duration=MINUTE, reverse=True).resembles(slow)
 
 
 @pytest.mark.ec2_pair("c5.18xlarge", placement="cluster")
 def test_one_flow_gets_ten_gigabit_in_a_cluster_group(ec2_pair, iperf3):
-    run = iperf3(ec2_pair, streams=1, duration=60)
+    run = iperf3(ec2_pair, streams=1, duration=MINUTE)
     assert run.capped_by("10 Gbit/s")

@@ -7,7 +7,8 @@ law behind it. Measured and published by others, in 2018 and 2019:
 * M5 and C5 "Up to 10 Gigabit": bursts of 15 to 40 minutes, longer for larger sizes (`CASES_OF_2018`); c5.xlarge
   13 minutes, c5.2xlarge 26 minutes, full again after a stop and start (`THREAD_OF_2019`).
 * M4 and C4, whose network AWS calls "Moderate" or "High": flat at the baseline, no burst (`CASES_OF_2018`).
-* T2, "Low to Moderate": between the baseline and about twice that, at most about 1 Gbit/s (t2.medium 0.2-0.5).
+* T2, "Low to Moderate" or "Moderate": between the baseline and about twice that, at most about 1 Gbit/s (t2.medium
+  0.2-0.5).
 * Token buckets, drained by what goes above the baseline and refilled by what stays below it (`NSDI_2020`).
 
 Chosen by us: one duration per number of vCPUs (`BURST_MINUTES`), within what was measured; that a full bucket
