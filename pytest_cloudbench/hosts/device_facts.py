@@ -45,7 +45,7 @@ for asked; do
         [ -r $each ] && say "serial=$(cat $each)" && break
     done
     [ -r $sys/device/model ] && say "model=$(cat $sys/device/model)"
-    for each in $sys/holders/*; do [ -e "$each" ] && say "holder=${each##*/}"; done
+    for each in $sys/holders/* $sys/*/holders/*; do [ -e "$each" ] && say "holder=${each##*/}"; done
     for each in $sys/slaves/*; do [ -e "$each" ] && say "member=$(cat "$each/dev")"; done
     for each in $sys/*/partition; do [ -e "$each" ] && say "part=$(cat "${each%/partition}/dev")"; done
     for each in /sys/fs/btrfs/*/devices/*; do
@@ -78,7 +78,7 @@ class DeviceFacts:
     """A block device as the host shows it at one moment.
 
     `number` is the kernel's major:minor. `mounts` lists where it or a partition of it is mounted,
-    `used_by` what else holds it (device mapper, RAID, swap). `links` are its names in /dev/disk/by-id.
+    `used_by` what else holds one of them (device mapper, RAID, swap). `links` are its names in /dev/disk/by-id.
     `members` are the numbers of the devices that it is made of, where it is an array.
     """
 
@@ -168,7 +168,7 @@ def _device_facts(facts: dict[str, list[str]], surroundings: dict[str, list[str]
     sources = {path, *(f"/dev/disk/by-id/{link}" for link in links)}
     for source in surroundings.get("source", []):
         source_number, _, name = source.partition(" ")
-        if source_number in {number, *facts.get("beside", [])}:
+        if source_number in {*numbers, *facts.get("beside", [])}:
             sources.add(name)
     mounts = []
     for line in surroundings.get("mount", []):

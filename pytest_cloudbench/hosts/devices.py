@@ -68,9 +68,11 @@ class BlockDevice:
         """The one path."""
         return (self.path,)
 
-    def prove(self, host: HostConnection, *, mounted_at: str | None = None) -> tuple[DeviceFacts, ...]:
+    def prove(
+        self, host: HostConnection, *, mounted_at: str | None = None, only_read: bool = False
+    ) -> tuple[DeviceFacts, ...]:
         """What it is now, when it is proven ours and free to overwrite; see `prove_ours`."""
-        return (prove_ours(host, self, mounted_at=mounted_at),)
+        return (prove_ours(host, self, mounted_at=mounted_at, only_read=only_read),)
 
 
 @operation
@@ -148,15 +150,18 @@ def find_instance_store(
         time.sleep(_LOOK_AGAIN_S)
 
 
-def prove_ours(host: HostConnection, device: BlockDevice, *, mounted_at: str | None = None) -> DeviceFacts:
+def prove_ours(
+    host: HostConnection, device: BlockDevice, *, mounted_at: str | None = None, only_read: bool = False
+) -> DeviceFacts:
     """What the device is now, looked at afresh, when it is proven to be ours and free to overwrite.
 
     That is: a whole, writable block device of the right size, that says it is the volume (on Xen: says
     nothing and has the attachment's name) or an instance store, not mounted, no swap, held by nobody,
     not under the root file system. mounted_at: the one directory where it may be mounted (by us).
+    only_read: it may have partitions, and need not be writable, as long as nobody uses it.
     Raises NotOurs with what does not fit, DeviceNotFound.
     """
-    return prove_all_ours(host, [device], mounted_at=mounted_at)[0]
+    return prove_all_ours(host, [device], mounted_at=mounted_at, only_read=only_read)[0]
 
 
 @operation
@@ -166,6 +171,7 @@ def prove_all_ours(
     *,
     mounted_at: str | None = None,
     held_by: str | None = None,
+    only_read: bool = False,
 ) -> list[DeviceFacts]:
     """As `prove_ours` for several devices in one look; what fits none of them is told of all at once.
 
@@ -175,6 +181,8 @@ def prove_all_ours(
     looked_at = inspect_devices(host, [device.path for device in devices])
     for device, facts in zip(devices, looked_at, strict=True):
         problems = _in_use(facts, mounted_at, held_by)
+        if not only_read:
+            problems += _not_to_overwrite(facts)
         if facts.path != device.path:
             problems.append(f"leads to {facts.path}")
         if facts.size_bytes != device.size.bytes:
@@ -182,8 +190,8 @@ def prove_all_ours(
         problems += _mistaken(facts, device)
         if problems:
             sentences.append(
-                f"{device.path} on {host.label} is not proven to be {device.meant}, nothing is written to it: "
-                f"it {', and it '.join(problems)}"
+                f"{device.path} on {host.label} is not proven to be {device.meant}, "
+                f"{'it is not read' if only_read else 'nothing is written to it'}: it {', and it '.join(problems)}"
             )
     if sentences:
         raise NotOurs("; ".join(sentences))
@@ -223,6 +231,11 @@ def _in_use(device: DeviceFacts, mounted_at: str | None, held_by: str | None) ->
         problems.append(f"is in use by {', '.join(holders)}")
     if device.is_partition:
         problems.append("is a partition, not a whole device")
+    return problems
+
+
+def _not_to_overwrite(device: DeviceFacts) -> list[str]:
+    problems = []
     if device.has_partitions:
         problems.append("has partitions")
     if device.read_only:

@@ -65,6 +65,11 @@ class Disk(Mountable):
         self.check_alone("written to")
         self.device.prove(self.instance.host)
 
+    def prove_readable(self) -> None:
+        """Raise NotOurs unless the device is proven to be this disk, unmounted and not the host's own."""
+        self.check_alone("read")
+        self.device.prove(self.instance.host, only_read=True)
+
     def look_again(self) -> None:
         """Forget where it was mounted; what a restart of the host may have changed is looked at anew."""
         self.forget_mount("its host was restarted, and mounts do not outlive that")
@@ -150,6 +155,11 @@ class DiskGroup(StorageTarget, Generic[AnyDisk]):
         """Raise NotOurs unless every device is proven to be its disk."""
         for disk in self.disks:
             disk.prove_writable()
+
+    def prove_readable(self) -> None:
+        """Raise NotOurs unless every device is proven to be its disk, and used by nothing else."""
+        for disk in self.disks:
+            disk.prove_readable()
 
     def initialised(self, *, by: Way | None = None, overwrite: bool = False) -> Self:
         """Write or read every block of all disks, side by side, and return the group; see `Disk.initialised`."""

@@ -181,6 +181,11 @@ class InstanceStoreDisk(_OnStore, Disk):
         self.check_there()
         super().prove_writable()
 
+    def prove_readable(self) -> None:
+        """Raise unless the device is proven to be this disk, unmounted, and as it was: NotOurs, StoreLost."""
+        self.check_there()
+        super().prove_readable()
+
     def lose(self, why: str) -> None:
         """Know that its data is gone, and with it the file system or the stripe."""
         self.forget_mount(why)

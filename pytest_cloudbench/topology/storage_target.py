@@ -71,6 +71,14 @@ class StorageTarget:
         """The throttle counters of its devices now; None where the host gives none."""
         raise NotImplementedError
 
+    def prove_writable(self) -> None:
+        """Raise unless everything below it is proven to be ours to overwrite."""
+        raise NotImplementedError
+
+    def prove_readable(self) -> None:
+        """Raise unless everything below it is proven ours and used by nothing else: in a directory as for writing."""
+        self.prove_writable()
+
     def room(self) -> Size | None:
         """How much more data the machine behind it can hold; None where no such limit is known."""
         machine = self.instance.machine_limits()

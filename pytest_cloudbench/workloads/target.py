@@ -65,6 +65,13 @@ class Target(Protocol):
         """Raise, with the reason, unless everything at `paths` is proven to be ours to overwrite."""
         ...
 
+    def prove_readable(self) -> None:
+        """Raise, with the reason, unless everything at `paths` is what it is meant to be and used by nothing else.
+
+        What `prove_writable` refuses besides (partitions, a device that cannot be written) does not matter here.
+        """
+        ...
+
     def envelope(self, block_size: Size, *, sequential: bool) -> Envelope | None:
         """Every ceiling that applies to this I/O, or None where none is known."""
         ...

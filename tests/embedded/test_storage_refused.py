@@ -53,7 +53,7 @@ def test_more_volumes_than_the_type_may_attach(ec2, ec2_instance, ec2_client):
 
 @pytest.mark.ec2_instance("m5.large")
 @pytest.mark.ebs_volume(gp3(size_gib=1))
-def test_a_device_that_is_mounted_or_holds_a_file_system_is_no_target(ec2_instance, ebs_volume, fio):
+def test_a_device_that_is_mounted_or_holds_a_file_system_is_no_target(ec2_instance, ebs_volume, fio, sweep):
     path = ebs_volume.path
     ec2_instance.run(["mkfs.ext4", "-q", path], sudo=True)
     with pytest.raises(FilesystemError, match="ext4"):
@@ -63,6 +63,8 @@ def test_a_device_that_is_mounted_or_holds_a_file_system_is_no_target(ec2_instan
     ec2_instance.run(["sh", "-c", "echo mine > /by-hand/mine"], sudo=True)
     for attempt in (
         lambda: fio(ebs_volume, rw="randwrite", bs="4k", runtime=1),
+        lambda: fio(ebs_volume, rw="randread", bs="4k", runtime=1),
+        lambda: sweep(ebs_volume, mix="4k-random-read", steps=(50,)),
         lambda: ebs_volume.mounted("xfs", overwrite=True),
         ebs_volume.initialised,
     ):
@@ -79,6 +81,8 @@ def test_the_root_device_is_no_target(ec2_instance, ebs_volume, fio):
     ec2_instance.run(["mount", ebs_volume.path, "/"], sudo=True)
     with pytest.raises(NotOurs, match="it holds the root file system"):
         fio(ebs_volume, rw="randwrite", bs="4k", runtime=1)
+    with pytest.raises(NotOurs, match="it is not read: it holds the root file system"):
+        fio(ebs_volume, rw="randread", bs="4k", runtime=1)
     ec2_instance.run(["umount", ebs_volume.path], sudo=True, check=False)
 
 

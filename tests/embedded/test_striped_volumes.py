@@ -78,8 +78,9 @@ def test_volumes_side_by_side_and_striped_give_the_same(ec2_instance, ebs_volume
     stripe = ebs_volumes.striped()
     path = stripe.path
     ec2_instance.run(["touch", f"{path}/mine"])
-    with pytest.raises(StorageInUse, match="is part of btrfs raid0"):
-        fio(ebs_volumes, rw="randwrite", bs="4k", runtime=1)
+    for rw in ("randwrite", "randread"):
+        with pytest.raises(StorageInUse, match="is part of btrfs raid0"):
+            fio(ebs_volumes, rw=rw, bs="4k", runtime=1)
     with pytest.raises(StorageInUse, match=r"holds .*/mine already"):
         stripe.initialised()
     ec2_instance.run(["umount", path], sudo=True)

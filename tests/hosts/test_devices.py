@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from pytest_cloudbench.hosts import devices
@@ -23,7 +25,7 @@ def _facts(**changes: object) -> DeviceFacts:
 def prove(host: HostConnection, monkeypatch: pytest.MonkeyPatch):
     """Proves a device whose facts the test makes up."""
 
-    def prove_facts(facts: DeviceFacts, device: BlockDevice, **options: str) -> DeviceFacts:
+    def prove_facts(facts: DeviceFacts, device: BlockDevice, **options: Any) -> DeviceFacts:
         monkeypatch.setattr(devices, "inspect_devices", lambda *_: [facts])
         return prove_ours(host, device, **options)
 
@@ -71,6 +73,27 @@ def test_what_does_not_fit_is_named(prove, changes, reason) -> None:
         prove(_facts(**changes), _OURS)
     assert reason in str(caught.value)
     assert f"not proven to be volume {_VOLUME}, nothing is written to it" in str(caught.value)
+
+
+@pytest.mark.parametrize("changes", [{"has_partitions": True}, {"read_only": True}])
+def test_what_is_only_read_need_not_be_fit_to_be_overwritten(prove, changes) -> None:
+    assert prove(_facts(**changes), _OURS, only_read=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"serial": "vol0fedcba9876543210"}, "says it is vol0fedcba9876543210"),
+        ({"mounts": ("/",), "has_partitions": True}, "holds the root file system"),
+        ({"mounts": ("/data",)}, "is mounted on /data"),
+        ({"used_by": ("md127",)}, "is in use by md127"),
+        ({"is_partition": True}, "is a partition"),
+    ],
+)
+def test_a_device_in_use_is_not_read_either(prove, changes, reason) -> None:
+    with pytest.raises(NotOurs) as caught:
+        prove(_facts(**changes), _OURS, only_read=True)
+    assert f"not proven to be volume {_VOLUME}, it is not read: it {reason}" in str(caught.value)
 
 
 def test_all_that_does_not_fit_is_named_at_once(prove) -> None:

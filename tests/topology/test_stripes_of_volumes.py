@@ -166,10 +166,12 @@ def test_a_member_is_not_used_by_itself(volumes: VolumeGroup) -> None:
     for use in (
         volumes[0].mounted,
         volumes[0].prove_writable,
+        volumes[0].prove_readable,
         volumes[0].initialised,
         volumes[0].detach,
         volumes.striped,
         volumes.prove_writable,
+        volumes.prove_readable,
     ):
         with pytest.raises(
             StorageInUse, match=r"is part of md RAID 0 of 3 x .*: dissolve\(\) the stripe first"
@@ -177,6 +179,7 @@ def test_a_member_is_not_used_by_itself(volumes: VolumeGroup) -> None:
             use()
     stripe.dissolve()
     volumes.prove_writable()
+    volumes.prove_readable()
     assert repr(stripe) == "<dissolved stripe of 3 x gp3 100 GiB/3,000 IOPS/125 MiB/s on t.test>"
     with pytest.raises(StorageInUse, match="was dissolved"):
         _ = stripe.path
@@ -191,8 +194,9 @@ def test_a_stripe_by_md_takes_any_file_system(volumes: VolumeGroup, instance: _I
     assert data.conditions == stripe.conditions
     assert data.envelope(Size(1 << 20), sequential=False).io_unit == Size(64 << 10)
     assert stripe.mounted("xfs", at="/data") is data
-    with pytest.raises(NotOurs, match="is mounted on /data"):
-        stripe.prove_writable()
+    for prove in (stripe.prove_writable, stripe.prove_readable):
+        with pytest.raises(NotOurs, match="is mounted on /data"):
+            prove()
     data.unmount()
     with pytest.raises(FilesystemError, match="carries xfs, made in this run"):
         stripe.mounted("ext4")

@@ -36,6 +36,9 @@ class HostTarget:
     def prove_writable(self) -> None:
         self.prove()
 
+    def prove_readable(self) -> None:
+        self.prove()
+
     def envelope(self, block_size: Size, *, sequential: bool) -> Envelope | None:
         return None
 

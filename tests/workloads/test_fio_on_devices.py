@@ -45,13 +45,23 @@ def _refuse() -> None:
     raise NotOurs("not proven to be ours")
 
 
-def test_reads_need_no_proof_of_ownership_and_writes_do(
+class _OnlyToRead(HostTarget):
+    """A device that may be read, and not be written: one with partitions, for instance."""
+
+    def prove_readable(self) -> None:
+        pass
+
+
+def test_neither_reads_nor_writes_go_to_what_is_not_proven_ours(
     host: HostConnection, loops: tuple[str, ...], tmp_path: Path
 ) -> None:
-    target = HostTarget(host, "block", loops[:1], prove=_refuse)
-    assert run_fio(target, FioJob.of("read", "64k", runtime=1)).throughput_mib > 0
+    for rw in ("read", "write"):
+        with pytest.raises(NotOurs):
+            run_fio(HostTarget(host, "block", loops[:1], prove=_refuse), FioJob.of(rw, "64k", runtime=1))
+    only_to_read = _OnlyToRead(host, "block", loops[:1], prove=_refuse)
+    assert run_fio(only_to_read, FioJob.of("read", "64k", runtime=1)).throughput_mib > 0
     with pytest.raises(NotOurs):
-        run_fio(target, FioJob.of("write", "64k", runtime=1))
+        run_fio(only_to_read, FioJob.of("write", "64k", runtime=1))
     assert not any((tmp_path / "backing0").read_bytes())
 
 

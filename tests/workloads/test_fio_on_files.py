@@ -57,6 +57,7 @@ def test_a_file_is_neither_outgrown_nor_made_nor_taken_for_something_else(file: 
     file.prove = _refuse
     with pytest.raises(NotOurs):
         run_fio(file, FioJob.of("read", "4k", runtime=1))
+    file.prove = lambda: None
     file.kind = "block"
     with pytest.raises(TargetError, match="is a regular file, not a block device"):
         run_fio(file, FioJob.of("read", "4k", runtime=1))

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Literal, cast
 
 import pytest
 from host_targets import HostTarget
@@ -203,13 +203,15 @@ def test_what_is_no_target_is_refused_before_anything_starts(files: HostTarget) 
         run_sweep(files, plan())
 
 
-def test_a_mix_that_writes_needs_a_target_proven_ours(files: HostTarget) -> None:
+@pytest.mark.parametrize("kind", ["file", "block"])
+def test_a_mix_needs_a_target_proven_ours(files: HostTarget, kind: Literal["file", "block"]) -> None:
     def refuse() -> None:
         raise NotOurs("not proven to be ours")
 
-    files.prove = refuse
-    with pytest.raises(NotOurs):
-        run_sweep(files, plan(MIXED))
+    files.prove, files.kind = refuse, kind
+    for mix in (MIXED, READS):
+        with pytest.raises(NotOurs):
+            run_sweep(files, plan(mix))
     assert Size(os.stat(files.path).st_size) == Size(16 * MIB)
 
 

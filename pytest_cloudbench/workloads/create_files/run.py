@@ -57,10 +57,11 @@ def run_create_files(
     Interrupted (Ctrl-C), it ends the job on the host, removes the files and raises the interrupt again.
     """
     check_is_target(target)
+    host = target.runner.label  # an instance that is stopped says so, before anything else of it is asked
     # First of all: where its file system is gone, the directory that is left is somebody else's.
     target.prove_writable()
     facts = look(target)
-    method, conditions = chosen_method(job, facts, target.runner.label)
+    method, conditions = chosen_method(job, facts, host)
     shortened, changes = paced_files(job, pace, method=method)
     check_room(target, shortened, facts)
     folder = f"{target.path.rstrip('/')}/cloudbench-files-{uuid.uuid4().hex[:12]}"

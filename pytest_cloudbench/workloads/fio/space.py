@@ -66,7 +66,8 @@ def check_target(target: Target, job: FioJob) -> Size:
 
     BadFioJob: the job does not fit the kind of target. TargetError: a path is missing, of another kind
     (fio run as root would make a plain file in place of a mistyped device), or has too little room.
-    Whatever the target itself raises when a device is not proven to be ours to write.
+    Whatever the target itself raises when a device is not proven to be ours to write, or to read: what is
+    mounted, part of something else or the host's own is no target for either.
     """
     if target.kind == "directory" and job.size is None:
         raise BadFioJob(
@@ -74,19 +75,22 @@ def check_target(target: Target, job: FioJob) -> Size:
         )
     if target.kind == "file" and job.size is not None and job.size > target.size:
         raise BadFioJob(f"size={job.size} is more than {target.label} has: leave size= out, or lay out more")
-    wanted = _KINDS[target.kind]
-    said = target.runner.run(["sh", "-c", _LOOK, "sh", *target.paths], idempotent=True).stdout.splitlines()
-    for path, found in zip(target.paths, said, strict=True):
-        if found == "missing":
-            raise TargetError(f"{path} does not exist on {target.runner.label}: a {wanted} is needed")
-        if found != wanted:
-            raise TargetError(f"{path} on {target.runner.label} is a {found}, not a {wanted}")
-    # On a directory even a reading job first lays out its files, and where nothing is mounted any more it
-    # would measure the disk below.
+    runner = target.runner  # an instance that is stopped says so, before anything else of it is asked
+    # First of all, what became of it explains what is found in its place. In a directory even a reading job lays
+    # out files; a device is read only where nothing else lives on it, which would be measured with it.
     if target.kind != "block" or job.writes:
         target.prove_writable()
+    else:
+        target.prove_readable()
+    wanted = _KINDS[target.kind]
+    said = runner.run(["sh", "-c", _LOOK, "sh", *target.paths], idempotent=True).stdout.splitlines()
+    for path, found in zip(target.paths, said, strict=True):
+        if found == "missing":
+            raise TargetError(f"{path} does not exist on {runner.label}: a {wanted} is needed")
+        if found != wanted:
+            raise TargetError(f"{path} on {runner.label} is a {found}, not a {wanted}")
     if target.kind == "directory" and job.size is not None:
-        return _check_space(target.runner, target.path, job, job.size)
+        return _check_space(runner, target.path, job, job.size)
     return Size(0)
 
 
