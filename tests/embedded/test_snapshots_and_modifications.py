@@ -7,7 +7,7 @@ from pytest_cloudbench.promises.snapshots import FIRST_READ
 from pytest_cloudbench.promises.volumes import InvalidSpec
 from pytest_cloudbench.topology.storage_target import StorageInUse
 
-pytestmark = [pytest.mark.embedded, pytest.mark.alone]
+pytestmark = pytest.mark.embedded
 
 DATA_MIB = 128
 

@@ -10,7 +10,7 @@ from pytest_cloudbench.hosts.errors import FilesystemError
 from pytest_cloudbench.topology.storage_target import StorageInUse
 from pytest_cloudbench.workloads.fio.errors import TargetError
 
-pytestmark = [pytest.mark.embedded, pytest.mark.alone]
+pytestmark = pytest.mark.embedded
 
 
 def conclusive(verdict):
