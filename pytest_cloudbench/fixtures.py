@@ -15,7 +15,7 @@ import pytest
 from pytest_cloudbench.create_files_call import CreateFilesCall
 from pytest_cloudbench.settings import setting, time_compression
 from pytest_cloudbench.sweep_call import SweepCall
-from pytest_cloudbench.workload_calls import FioCall, Iperf3Call, Preparing
+from pytest_cloudbench.workload_calls import CHECK_REGION, FioCall, Iperf3Call, Preparing
 
 if TYPE_CHECKING:
     from pytest_cloudbench.cloud.access import CloudAccess
@@ -49,6 +49,8 @@ def _cloudbench_access(pytestconfig: pytest.Config) -> Iterator[CloudAccess]:
     arguments = [*launcher.backed_by(backing), *launcher.time_compressed(factor)]
     leased = None if kept else launcher.start_leased_region(arguments)
     record = kept or leased.record  # type: ignore[union-attr]  # one of the two is there
+    check = leased.check if leased is not None else functools.partial(launcher.check_kept, record)
+    pytestconfig.stash[CHECK_REGION] = check
     try:
         yield CloudAccess(
             endpoint_url=record.endpoint_url,
@@ -57,6 +59,7 @@ def _cloudbench_access(pytestconfig: pytest.Config) -> Iterator[CloudAccess]:
             secret_key=record.secret_key,
             ssh_from_cidr=record.ssh_from_cidr,
             label="embedded region",
+            check_region=check,
             **common,
         )
     finally:
@@ -117,6 +120,8 @@ def ec2(
     option = functools.partial(setting, pytestconfig)
     # Asked for only when it is needed: a replay opens no region.
     cloud = keeper_of(pytestconfig).cloud(request.node, lambda: request.getfixturevalue("_cloudbench_cloud"))
+    if (check_region := pytestconfig.stash.get(CHECK_REGION, None)) is not None:
+        check_region()
     factory = Ec2(
         cloud,
         test_name=request.node.name,

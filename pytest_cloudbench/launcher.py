@@ -11,6 +11,7 @@ import json
 import os
 import select
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -33,6 +34,17 @@ ABANDON_S = 5.0
 
 class RegionUnavailable(RuntimeError):
     """The embedded region could not be started; the message says why and what to do."""
+
+
+class RegionEnded(RegionUnavailable):
+    """The embedded region is gone while tests still need it; the message says how it ended and what to do.
+
+    Whoever shows it to people sets ``region.end_was_told``.
+    """
+
+    def __init__(self, message: str, region: LeasedRegion | None = None) -> None:
+        super().__init__(message)
+        self.region = region
 
 
 @dataclass(frozen=True)
@@ -78,11 +90,24 @@ class LeasedRegion:
     def __init__(self, record: RegionRecord, process: subprocess.Popen[bytes]) -> None:
         self.record = record
         self._process = process
+        self.end_was_told = False
+
+    def check(self) -> None:
+        """Raise RegionEnded, always the same sentence, once the region's process is gone."""
+        code = self._process.poll()
+        if code is None:
+            return
+        raise RegionEnded(
+            f"the embedded region (process {self.record.pid}) ended while it was needed, with {_ending(code)}: what "
+            "ran on it is lost. Start the tests again; that start, or `cloudbench twin down`, removes what it left",
+            self,
+        )
 
     def close(self) -> None:
         """Give the lease back and wait until the region has removed all it made.
 
-        Raises RegionUnavailable if it has not ended within 60 s or ended with an error.
+        Raises RegionUnavailable if it has not ended within 60 s or ended with an error; not when
+        `end_was_told`.
         """
         if self._process.stdin is None or self._process.stdin.closed:
             return
@@ -98,9 +123,9 @@ class LeasedRegion:
         finally:
             if self._process.stdout is not None:
                 self._process.stdout.close()
-        if code != 0:
+        if code != 0 and not self.end_was_told:
             raise RegionUnavailable(
-                f"the embedded region ended with exit code {code}; its log is "
+                f"the embedded region ended with {_ending(code)}; its log is "
                 f"{STATE_DIR / str(self.record.slot)}/log if it is still there"
             )
 
@@ -173,6 +198,28 @@ def kept_region_with(time_compression: float) -> RegionRecord | None:
         f"as it is (pytest --cloudbench-twin-time={runs}), or start it anew: `cloudbench twin down {record.slot}; "
         f"{shlex.join(['cloudbench', 'twin', 'up', *time_compressed(time_compression)])}`"
     )
+
+
+def check_kept(record: RegionRecord) -> None:
+    """Raise RegionEnded once the process of a region that is kept is gone."""
+    with contextlib.suppress(OSError):
+        if b"pytest_cloudbench.twin" in Path(f"/proc/{record.pid}/cmdline").read_bytes():
+            return
+    raise RegionEnded(
+        f"the embedded region that was kept (slot {record.slot}, process {record.pid}) ended while it was needed: what "
+        "ran on it is lost. Start it again with `cloudbench twin up`, or let the tests start one of their own"
+    )
+
+
+def _ending(code: int) -> str:
+    """How a process ended: "exit code -9, SIGKILL ..."; sudo tells a signal as 128 and its number."""
+    number = -code if code < 0 else code - 128
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        return f"exit code {code}"
+    why = ", by somebody or by the kernel when memory ran out (see dmesg)" if name == "SIGKILL" else ""
+    return f"exit code {code}, {name}{why}"
 
 
 def _as_root(command: list[str]) -> list[str]:

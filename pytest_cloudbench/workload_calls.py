@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import pytest
+
 from pytest_cloudbench.evidence.listeners import (
     step,
     tell_comparison,
@@ -25,8 +27,6 @@ from pytest_cloudbench.evidence.verdict_properties import (
 from pytest_cloudbench.settings import pace, setting
 
 if TYPE_CHECKING:
-    import pytest
-
     from pytest_cloudbench.hosts.connection import HostConnection
     from pytest_cloudbench.keeping.keeper import Keeper
     from pytest_cloudbench.workloads.create_files.creation import FileCreation
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 _M = TypeVar("_M", "Measurement", "NetworkMeasurement", "FileCreation")
 _T = TypeVar("_T")
+
+CHECK_REGION: pytest.StashKey[Callable[[], None]] = pytest.StashKey()
+"""Raises once the session's embedded region has ended; absent on AWS and in a replay."""
 
 
 class _WorkloadCall:
@@ -124,7 +127,9 @@ class Preparing(_WorkloadCall):
 
     def host(self, address: str, **how: Any) -> HostConnection:
         """A host by SSH, with HostConnection's arguments; what happens on it is recorded, or replayed."""
-        return self._keeper.host(self._item, address, **how)
+        host = self._keeper.host(self._item, address, **how)
+        host.check_region = self._config.stash.get(CHECK_REGION, None)
+        return host
 
     def done(self, name: str, target: Any, run: Callable[[], _T]) -> _T:
         """Have a target prepared by ``run`` and return what that gives; recorded, or replayed."""

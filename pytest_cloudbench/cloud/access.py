@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import urlsplit
@@ -27,6 +28,7 @@ class CloudAccess:
     address: which address of an instance SSH goes to; "auto" is the public one where there is one.
     subnet_id: launch into this subnet; None takes the default VPC.
     label: a name for people ("embedded region", "AWS"); not interpreted.
+    check_region: raises when the region itself has ended, where that can be known; asked before every call.
     """
 
     endpoint_url: str | None = None
@@ -38,6 +40,7 @@ class CloudAccess:
     address: AddressChoice = "auto"
     subnet_id: str | None = None
     label: str | None = None
+    check_region: Callable[[], None] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.address not in ("auto", "public", "private"):

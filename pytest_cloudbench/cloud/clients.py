@@ -109,10 +109,11 @@ class Clients:
         """Make one call and keep its answer.
 
         `asked` completes "could not ..." in the error: "launch c5.18xlarge". `secret` keeps botocore's own
-        debug log of this call silent.
+        debug log of this call silent. What the access's `check_region` raises takes the place of any answer.
         """
         import botocore.exceptions
 
+        self.check_region()
         method = getattr(self.client(service), operation)
         try:
             if secret:
@@ -121,12 +122,19 @@ class Clients:
             else:
                 answer = method(**parameters)
         except (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError) as error:
-            if isinstance(error, botocore.exceptions.ClientError):
+            if not isinstance(error, botocore.exceptions.ClientError):
+                self.check_region()
+            else:
                 self.answers.refused(service, operation, parameters, error.response.get("Error", {}))
             # The frames of a call that carries a secret must not appear in anybody's traceback.
             raise translate(error, asked) from (None if secret else error)
         self.answers.keep(service, operation, parameters, answer)
         return answer
+
+    def check_region(self) -> None:
+        """Raise when the region is known to have ended."""
+        if self.access.check_region is not None:
+            self.access.check_region()
 
     def pages(
         self, asked: str, service: str, operation: str, key: str, **parameters: Any

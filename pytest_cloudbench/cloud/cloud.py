@@ -367,8 +367,10 @@ class Cloud:
         """Give resources back without waiting: instances are told to end now, the rest goes as it comes free.
 
         What is still under way is finished in the background and verified by `close`. Raises TeardownFailed
-        when the service refuses to end an instance.
+        when the service refuses to end an instance. Nothing is left of a region that has ended.
         """
+        if self._region_ended() is not None:
+            return
         chosen = list(resources)
         instances = [one.id for one in chosen if isinstance(one, LaunchedInstance)]
         volumes = [one.id for one in chosen if isinstance(one, CreatedVolume)]
@@ -398,7 +400,8 @@ class Cloud:
         """Remove everything that carries the run's tag, wait, and verify with the API that nothing remains.
 
         All steps run whatever happens in one of them; their errors are in the report. A KeyboardInterrupt is
-        raised again after the last step. A second call does nothing and returns the same report.
+        raised again after the last step. A second call does nothing and returns the same report. What a region that
+        has ended could not be asked any more is no problem: everything went with it.
         """
         if self.report is None:
             interrupted: KeyboardInterrupt | None = None
@@ -406,7 +409,10 @@ class Cloud:
                 self._teardown.run()
             except KeyboardInterrupt as interrupt:
                 interrupted = interrupt
-            self.report = TeardownReport(tuple(self._teardown.problems), self._remaining)
+            problems = tuple(self._teardown.problems)
+            if (ended := self._region_ended()) is not None:
+                problems = tuple(each for each in problems if ended not in each)
+            self.report = TeardownReport(problems, self._remaining)
             self.journal.finish(clean=self.report.clean)
             if interrupted is not None:
                 raise interrupted
@@ -479,7 +485,7 @@ class Cloud:
 
     def _remove_all(self) -> None:
         """Only now push the steps of removal: a run that created nothing asks the service nothing."""
-        if not self.journal.intentions or self._removing:
+        if not self.journal.intentions or self._removing or self._region_ended() is not None:
             return
         self._teardown.push_all(
             [
@@ -504,4 +510,13 @@ class Cloud:
                 thread.join(0.5)
 
     def _verify(self) -> None:
-        self._remaining = self._resources.left_over() if self.journal.intentions else ()
+        asked = self.journal.intentions and self._region_ended() is None
+        self._remaining = self._resources.left_over() if asked else ()
+
+    def _region_ended(self) -> str | None:
+        """The sentence of a region that has ended; None while it stands, and where nobody can know."""
+        try:
+            self._clients.check_region()
+        except Exception as ended:
+            return str(ended)
+        return None

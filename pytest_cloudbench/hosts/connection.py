@@ -43,6 +43,7 @@ _LONGEST_RETRY_S = 2.0
 _ATTEMPT_S = 10.0
 _TCP_CONNECT_S = 3.0
 _KEEPALIVE_S = 15
+_REGION_ENDS_WITHIN_S = 1.0
 _CHANNEL_OPEN_S = 20.0
 _READ_BYTES = 1 << 16
 _KILLED_BY_SIGNAL = 128
@@ -61,10 +62,12 @@ class HostConnection:
 
     No agent, no ~/.ssh, no known_hosts file: what is trusted is what was passed in.
     Connecting happens with the first command, or by `connect()`. `listener`, where it is not None, is told of
-    every command, job and operation.
+    every command, job and operation. `check_region`, where it is not None, is called when the host does not answer;
+    what it raises, because there is nothing left that could answer, ends every attempt.
     """
 
     listener: HostListener | None = None
+    check_region: Callable[[], None] | None = None
 
     def __init__(
         self,
@@ -192,6 +195,8 @@ class HostConnection:
                 last: Exception = error
             except (OSError, EOFError, SSHException) as error:
                 last = error
+            if self.check_region is not None:
+                self.check_region()
             if time.monotonic() + pause_s >= deadline:
                 raise HostUnreachable(
                     f"{self._place()} did not answer within {limit_s:g} s: last error {_words(last)}"
@@ -238,6 +243,15 @@ class HostConnection:
             channel.close()
             raise
         return connection
+
+    def _region_may_have_ended(self) -> None:
+        """A region's hosts go with it, a little before its own end can be seen."""
+        deadline = time.monotonic() + _REGION_ENDS_WITHIN_S
+        while self.check_region is not None:
+            self.check_region()
+            if time.monotonic() >= deadline:
+                return
+            time.sleep(_FIRST_RETRY_S)
 
     def _place(self) -> str:
         return f"{self.label} at {self.address}:{self.port}"
@@ -327,6 +341,7 @@ class HostConnection:
             ) from None
         except (OSError, EOFError, SSHException) as error:
             self.drop()
+            self._region_may_have_ended()
             raise ConnectionDropped(
                 f"the connection to {self._place()} dropped while `{' '.join(words)}` ran ({_words(error)}); "
                 "it was not run again"

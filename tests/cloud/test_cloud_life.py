@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -94,11 +95,11 @@ def test_figures_that_the_type_does_not_take_are_left_out(cloud, asked_of):
     assert "Throughput" not in volume
 
 
-def test_an_io_unit_of_its_own_goes_with_the_volume_as_a_tag(cloud, asked_of):
-    cloud.create_volume(io1(size_gib=100, iops=1_000, io_unit="16k"), "us-east-1a")
+def test_an_io_unit_of_its_own_and_a_slow_start_go_with_the_volume_as_a_tag(cloud, asked_of):
+    cloud.create_volume(io1(size_gib=100, iops=1_000, io_unit="16k", first_touch=0.5), "us-east-1a")
     (volume,) = asked_of(cloud, "create_volume")
     written = tags(volume["TagSpecifications"])["volume"]
-    assert written["cloudbench:io-unit"] == "16k"
+    assert (written["cloudbench:io-unit"], written["cloudbench:first-touch"]) == ("16k", "0.5")
     assert written["cloudbench:run"] == cloud.run_id
 
 
@@ -312,3 +313,42 @@ def test_recorded_limits_go_with_the_launch_as_tags_and_count_instead_of_the_typ
     assert instance.limits.ebs_iops.source == "a review"
     assert cloud.refresh(instance).limits == instance.limits
     assert cloud.limits("c5.18xlarge").ebs_iops.limit.per_second == 80_000, "of this instance alone"
+
+
+class Ended(Exception):
+    """What a region that is gone raises."""
+
+
+def test_a_region_that_has_ended_is_not_asked_any_more(access, make_cloud, journals):
+    """Its end is told by whoever needs it; what was created went with it, so that closing has nothing to report."""
+    gone = []
+
+    def check():
+        if gone:
+            raise Ended("the region ended")
+
+    cloud = make_cloud(replace(access, check_region=check))
+    instance = cloud.launch("m5.large")
+    asked = len(cloud.answers)
+    gone.append(True)
+    with pytest.raises(Ended):
+        cloud.refresh(instance)
+    with pytest.raises(Ended):
+        cloud.launch("m5.large")
+    cloud.release([instance])
+    assert cloud.close().clean
+    assert list(journals.iterdir()) == []
+    assert len(cloud.answers) == asked
+
+
+def test_a_call_that_finds_nobody_says_that_the_region_has_ended(access, make_cloud):
+    asked = []
+
+    def check():
+        asked.append(True)
+        if len(asked) == 2:  # before the call it still stood
+            raise Ended("the region ended")
+
+    nobody = replace(access, endpoint_url="http://127.0.0.1:9", check_region=check)
+    with pytest.raises(Ended):
+        make_cloud(nobody).identity()

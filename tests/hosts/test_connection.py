@@ -230,3 +230,40 @@ def _throwaway_key() -> None:
         )
         .decode()
     )
+
+
+class Ended(Exception):
+    """What a region that is gone raises."""
+
+
+def test_a_host_whose_region_is_gone_is_not_tried_for_its_whole_time(host: HostConnection) -> None:
+    looks: list[float] = []
+
+    def check() -> None:
+        looks.append(time.monotonic())
+        if len(looks) == 3:
+            raise Ended
+
+    host.run(["true"])
+    host.drop()
+    host.check_region = check
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        host.port = taken.getsockname()[1]
+        with pytest.raises(Ended):
+            host.run(["true"])
+    assert len(looks) == 3
+
+
+def test_a_command_cut_off_by_the_end_of_its_region_says_that(host: HostConnection) -> None:
+    looks: list[float] = []
+
+    def check() -> None:
+        """A region's end is seen a little after its hosts are gone."""
+        looks.append(time.monotonic())
+        if len(looks) == 3:
+            raise Ended
+
+    host.check_region = check
+    with pytest.raises(Ended):
+        host.run(["sh", "-c", "kill -9 $(ps -o ppid= -p $$)"])

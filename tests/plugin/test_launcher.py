@@ -1,5 +1,6 @@
 """Starting the embedded region: what is said when it cannot be."""
 
+import contextlib
 import json
 import os
 import stat
@@ -9,7 +10,7 @@ import sys
 import pytest
 
 from pytest_cloudbench import launcher
-from pytest_cloudbench.launcher import RegionRecord, RegionUnavailable
+from pytest_cloudbench.launcher import RegionEnded, RegionRecord, RegionUnavailable
 
 READY = {
     "endpoint_url": "http://127.0.0.1:1",
@@ -187,6 +188,56 @@ def test_closing_the_lease_ends_the_region_and_its_exit_code_counts(stand_in):
     with pytest.raises(RegionUnavailable, match="ended with exit code 1"):
         region.close()
     region.close()
+
+
+@pytest.mark.parametrize(
+    ("ending", "words"),
+    [
+        (
+            "os.kill(os.getpid(), 9)",
+            r"with exit code -9, SIGKILL, by somebody or by the kernel when memory ran out",
+        ),
+        ("sys.exit(137)", r"with exit code 137, SIGKILL, by somebody"),
+        ("sys.exit(3)", r"with exit code 3: what ran on it is lost"),
+    ],
+)
+def test_a_region_that_ends_while_it_is_needed_says_how_and_what_to_do(stand_in, ending, words):
+    stand_in(f"import os, sys; print({json.dumps(READY)!r}, flush=True); sys.stdin.readline(); {ending}")
+    region = launcher.start_leased_region()
+    region.check()
+    region._process.stdin.write(b"\n")
+    region._process.stdin.flush()
+    region._process.wait(20)
+    for _ in range(2):
+        with pytest.raises(RegionEnded, match=f"process 1.*{words}.*Start the tests again") as ended:
+            region.check()
+    assert ended.value.region is region
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_how_a_region_ended_is_said_at_its_close_unless_a_test_has_said_it(stand_in, told):
+    stand_in(f"import sys; print({json.dumps(READY)!r}, flush=True); sys.exit(3)")
+    region = launcher.start_leased_region()
+    region._process.wait(20)
+    region.end_was_told = told
+    with (
+        contextlib.nullcontext() if told else pytest.raises(RegionUnavailable, match="ended with exit code 3")
+    ):
+        region.close()
+
+
+def test_a_kept_region_that_is_gone_says_so():
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    record = RegionRecord.from_json({**READY, "pid": ended.pid, "slot": 3})
+    with pytest.raises(
+        RegionEnded, match=rf"kept \(slot 3, process {ended.pid}\) ended.*`cloudbench twin up`"
+    ):
+        launcher.check_kept(record)
+    serving = [sys.executable, "-c", "import time; time.sleep(600)", "pytest_cloudbench.twin"]
+    with subprocess.Popen(serving) as process:
+        launcher.check_kept(RegionRecord.from_json({**READY, "pid": process.pid}))
+        process.kill()
 
 
 def test_lines_before_the_ready_line_do_no_harm(stand_in):

@@ -1,0 +1,79 @@
+"""Runs of pytest inside a test, in a folder of their own, and the region that such a run has started."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+LIMIT_S = 120
+
+HEAD = """
+import pathlib
+import pytest
+from pytest_cloudbench import gp3
+
+pytestmark = [pytest.mark.ec2_instance("m5.large"), pytest.mark.ebs_volume(gp3(size_gib=1))]
+"""
+
+
+def start_pytest(folder: Path, text: str, *options: str) -> subprocess.Popen[str]:
+    """Start pytest in ``folder`` with one test file; its output, errors included, is the process's stdout."""
+    (folder / "test_it.py").write_text(text)
+    return subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:randomly", *options],
+        cwd=folder,
+        env={**os.environ, "XDG_STATE_HOME": str(folder / "state")},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+
+
+def wait_until(condition: Callable[[], object], what: str) -> None:
+    """Wait for a condition; fails after LIMIT_S, saying what did not happen."""
+    deadline = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not happen within {LIMIT_S} s"
+        time.sleep(0.02)
+
+
+def region_of(pid: int) -> list[int]:
+    """The processes of the region that this pytest started, found as its descendants; sudo's come first."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                stat = (entry / "stat").read_text()
+            except OSError:
+                continue
+            parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
+    found: list[int] = []
+    frontier = [pid]
+    while frontier:
+        children = [child for child, parent in parents.items() if parent == frontier[0]]
+        found += children
+        frontier = frontier[1:] + children
+    return [each for each in found if _serves(command_of(each))]
+
+
+def kill_9(pids: list[int]) -> None:
+    """Kill processes that are root's."""
+    assert pids, "the region's process was not found"
+    sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]
+    subprocess.run([*sudo, "kill", "-9", *map(str, pids)], check=True)
+
+
+def command_of(pid: int) -> str:
+    """The command line of a process; nothing once it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _serves(command: str) -> bool:
+    return "pytest_cloudbench.twin" in command and "serve" in command
