@@ -28,6 +28,20 @@ from pytest_cloudbench.evidence.recording.reading import Evidence
 PROJECT = Path(__file__).parents[2]
 CATEGORY = {outcome.word: outcome.category for outcome in TestOutcome}
 RECORDED = os.environ.get("CLOUDBENCH_RECORDED_SCENARIOS", "")
+CASES = (
+    "test_io2_block_express",
+    "test_ebs_striping",
+    "test_network_bandwidth",
+    "test_instance_store",
+    "test_latency_curves",
+)
+"""The modules of scenarios/ that repeat the five published cases."""
+COMPARED = {
+    "test_ebs_striping": "scales linearly with 1, 2 and 5",
+    "test_network_bandwidth": "c4.4xlarge against m4.4xlarge",
+    "test_instance_store": "instance store disk 1 of 4 against",
+}
+"""In which of them runs are set side by side, and what the picture of that is called."""
 BAD_ENDS = """
 import pytest
 from conftest import measured
@@ -140,6 +154,26 @@ def report(results, told, tmp_path_factory):
         yield Page(page, (made / "index.html").as_uri(), told, results)
 
 
+@pytest.fixture(scope="module")
+def modules(evidence):
+    """The scenarios' modules whose pictures have to be there: all five cases where the whole folder was recorded."""
+    recorded = {Path(test.nodeid.partition("::")[0]).stem for each in evidence for test in each.tests}
+    if any(whole(each.run["command"]) for each in evidence):
+        assert recorded >= set(CASES), "the whole folder was recorded, and so was every case"
+    return recorded & set(CASES)
+
+
+def whole(command):
+    """Whether a session was asked for all of scenarios/, and nothing was left out of it."""
+    chosen = any(word.startswith(("-k", "-m", "--deselect", "--ignore", "--lf", "--sw")) for word in command)
+    return not chosen and any(Path(word).name == "scenarios" for word in command)
+
+
+def pictures(result):
+    """The names of the pictures attached to a result; each is there as SVG and as PNG."""
+    return [each["name"] for each in result.get("attachments", ()) if each["type"].startswith("image/")]
+
+
 def labels(result):
     return {label["name"]: label["value"] for label in result["labels"]}
 
@@ -189,11 +223,8 @@ def test_categories_hold_what_became_of_the_tests(report):
 
 def test_every_picture_is_seen(report):
     """Each test's page in turn: the pictures are unfolded, loaded, as wide as the page, and show something."""
-    attached = {
-        result["name"]: sum(each["type"].startswith("image/") for each in result.get("attachments", ()))
-        for result in report.results
-    }
-    assert sum(attached.values()) >= 2 * len([name for name, pictures in attached.items() if pictures])
+    attached = {result["name"]: len(pictures(result)) for result in report.results}
+    assert sum(attached.values()) > 0
     names = report.leaves()
     for number, name in enumerate(names):
         if not attached.get(name):
@@ -231,18 +262,40 @@ LOOK = """
 """
 
 
-def test_compared_runs_are_one_picture(report):
+def test_what_was_measured_has_its_pictures(told, modules):
+    assert modules, "none of the five cases was recorded"
+    for module in modules:
+        drawn = [name for result in told if f".{module}#" in result["fullName"] for name in pictures(result)]
+        assert drawn, f"{module} has no picture"
+        again = Counter(name.removesuffix(" as PNG") for name in drawn)
+        assert all(count % 2 == 0 for count in again.values()), f"each as SVG and as PNG: {again}"
+
+
+def test_compared_runs_are_one_picture(told, modules):
     """Stripes of more and more volumes, families side by side, EBS against the instance store."""
-    names = [each["name"] for result in report.results for each in result.get("attachments", ())]
-    compared = [name for name in names if name.startswith("comparison: ") and not name.endswith("as PNG")]
-    tests = {test.nodeid for each in map(Evidence, map(Path, RECORDED.split(":"))) for test in each.tests}
-    for scenario, words in (
-        ("test_ebs_striping.py", "scales linearly with 1, 2 and 5"),
-        ("test_network_bandwidth.py", "c4.4xlarge against m4.4xlarge"),
-        ("test_instance_store.py", "instance store disk 1 of 4 against"),
-    ):
-        if any(scenario in test for test in tests):
-            assert any(words in name for name in compared), (scenario, compared)
+    compared = [name for result in told for name in pictures(result) if name.startswith("comparison: ")]
+    for module in modules & set(COMPARED):
+        assert any(COMPARED[module] in name for name in compared), (module, compared)
+
+
+def test_every_sweep_has_its_curve(told, modules):
+    sweeps = [result for result in told if ".test_latency_curves#" in result["fullName"]]
+    assert bool(sweeps) == ("test_latency_curves" in modules)
+    for result in sweeps:
+        assert any(name.endswith(": latency over load") for name in pictures(result)), result["name"]
+
+
+@pytest.mark.parametrize(
+    ("command", "all_of_it"),
+    [
+        ("pytest scenarios --cloudbench-twin-time=60", True),
+        ("pytest /somewhere/scenarios/ -q", True),
+        ("pytest scenarios -k five_striped", False),
+        ("pytest scenarios/test_io2_block_express.py", False),
+    ],
+)
+def test_whether_the_whole_folder_was_recorded(command, all_of_it):
+    assert whole(command.split()) == all_of_it
 
 
 def test_nothing_was_wrong_and_no_request_left_the_machine(report):
