@@ -31,6 +31,7 @@ from pytest_cloudbench.evidence.allure_result import (
 from pytest_cloudbench.evidence.comparisons import ComparedRuns
 from pytest_cloudbench.evidence.listeners import Listener, add_listener, unharmed
 from pytest_cloudbench.evidence.plots.picture import PlotsMissing, check_can_draw
+from pytest_cloudbench.verdicts.judging import judging_since
 
 if TYPE_CHECKING:
     from pytest_cloudbench.verdicts.verdict import Verdict
@@ -89,18 +90,19 @@ class AllureReport(Listener):
             told.comparisons.append(ComparedRuns(tuple(runs), tuple(labels), title))
 
     def verdict(self, item: pytest.Item, verdict: Verdict) -> None:
-        """Keep it, and show judging as a step."""
+        """Keep it, and show judging as a step, for as long as it took."""
         told = self._of(item)
         if told is None:
             return
         told.verdicts.append(verdict)
         now = time.time()
+        began = judging_since() or now
         status = {"held": "passed", "violated": "failed"}.get(verdict.outcome.value, "skipped")
         add_step(
             self._reporter(),
             told,
             f"judge: {verdict.promise or 'promise'}",
-            (now, now),
+            (began, now),
             status=status,
             said=verdict.sentence,
         )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pytest_cloudbench.verdicts.judging import judging
+
 if TYPE_CHECKING:
     from pytest_cloudbench.promises.ceilings import Ceiling
     from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput
@@ -30,6 +32,7 @@ class Judged:
                 text = f"this was a run on {self._kind}, and {name} {self._of_other_kinds[name]}"
             raise AttributeError(text, name=name, obj=self)
 
+    @judging
     def reaches(
         self,
         target: Ceiling | Iops | Throughput | str,
@@ -42,24 +45,28 @@ class Judged:
 
         return self._told(reaches(self._observed(), target, within=within, share=share))
 
+    @judging
     def capped_by(self, ceiling: Ceiling | Iops | Throughput | str, *, within: float = 0.05) -> Verdict:
         """Does the measurement sit at `ceiling`, neither below nor above, for no other reason?"""
         from pytest_cloudbench.verdicts.capped_by import capped_by
 
         return self._told(capped_by(self._observed(), ceiling, within=within))
 
+    @judging
     def steady(self, *, within: float = 0.05) -> Verdict:
         """Did the rate stay the same over the run, but for the fraction `within`?"""
         from pytest_cloudbench.verdicts.steady import steady
 
         return self._told(steady(self._observed(), within=within))
 
+    @judging
     def drops_to(self, level: Ceiling | Rate | str, *, within: float = 0.05) -> Verdict:
         """Did the rate fall to `level`, but for the fraction `within`, and stay there? The verdict says when."""
         from pytest_cloudbench.verdicts.drops_to import drops_to
 
         return self._told(drops_to(self._observed(), level, within=within))
 
+    @judging
     def burst_ends_at(self, level: Ceiling | Rate | str, *, within: float = 0.05) -> Verdict:
         """Did a burst of storage end at `level`, but for the fraction `within`? The verdict sets beside its
         moment what the credits' arithmetic says."""
@@ -67,6 +74,7 @@ class Judged:
 
         return self._told(burst_ends_at(self._observed(), level, within=within))
 
+    @judging
     def sustains(
         self, rate: Ceiling | Rate | str, *, for_: str | float, share: float = 1.0, within: float = 0.10
     ) -> Verdict:
@@ -78,12 +86,14 @@ class Judged:
 
         return self._told(sustains(self._observed(), rate, for_=for_, share=share, within=within))
 
+    @judging
     def outperforms(self, other: Any, *, by: float = 0.0) -> Verdict:
         """Is this measurement above `other`, another measurement, by the fraction `by` or more?"""
         from pytest_cloudbench.verdicts.outperforms import outperforms
 
         return self._compared(outperforms(self._observed(), _observed(other), by=by), (self, other))
 
+    @judging
     def resembles(self, other: Any, *, within: float = 0.10) -> Verdict:
         """Are this measurement and `other`, another one, the same but for the fraction `within`?"""
         from pytest_cloudbench.verdicts.resembles import resembles
@@ -109,6 +119,7 @@ class Judged:
         return verdict
 
 
+@judging
 def scales_linearly(measurements: Sequence[Any], *, with_: Sequence[int], within: float = 0.05) -> Verdict:
     """Did the rate grow as `with_`, how many of something each of `measurements` had, but for the fraction `within`?
 

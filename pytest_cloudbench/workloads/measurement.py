@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from pytest_cloudbench.promises.envelope import Envelope
 from pytest_cloudbench.promises.quantities import Iops, Rate, Size, Throughput
+from pytest_cloudbench.verdicts.judging import judging
 from pytest_cloudbench.verdicts.little import InFlight, in_flight
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.verdicts.throttling import ThrottleDelta
@@ -32,6 +33,7 @@ class Latency:
     p99_s: float | None = None
     p999_s: float | None = None
 
+    @judging
     def at_most(
         self,
         *,

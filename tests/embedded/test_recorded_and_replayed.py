@@ -108,6 +108,19 @@ def test_a_replay_says_what_the_run_said_and_opens_no_region(pytester, monkeypat
     for nodeid in ("test_it.py::test_a_volume", "test_it.py::test_a_stripe"):
         assert {"describe_instance_types", "describe_instances", "describe_volumes"} <= answered[nodeid]
     volume = evidence.tests[0]
+    steps = volume.of_kind("step")
+    names = [entry["name"] for entry in steps]
+    wanted = ("launch m5.xlarge", "create gp3 2 GiB", "attach gp3 2 GiB", "run fio randread 4 KiB",
+              "format and mount xfs on gp3 2 GiB", "run create_files", "tear down")  # fmt: skip
+    places = [next((at for at, name in enumerate(names) if name.startswith(begin)), None) for begin in wanted]
+    assert None not in places, (wanted, names)
+    assert places == sorted(places), names
+    assert all(entry["started"] <= entry["ended"] for entry in steps)
+    assert all(
+        entry["started"] < entry["ended"]
+        for entry in steps
+        if entry["name"].startswith(("launch", "run fio"))
+    )
     assert any(entry["argv"][0].endswith("/fio") for entry in volume.of_kind("job started"))
     assert {entry["exit_code"] for entry in volume.of_kind("job ended")} == {0}
     fio, files = volume.measurements()

@@ -213,6 +213,34 @@ def test_it(fio, request):
     assert result["steps"][2]["status"] == "broken"
 
 
+def test_judging_is_a_step_as_long_as_it_took(run, results):
+    run(
+        """
+import time
+
+def test_it(fio, monkeypatch):
+    from pytest_cloudbench.verdicts import steady
+
+    drawn = steady.steady
+
+    def slowly(*args, **how):
+        time.sleep(0.05)
+        return drawn(*args, **how)
+
+    monkeypatch.setattr(steady, "steady", slowly)
+    run = fio(measured(*[3000.0, 3001.0] * 20), rw="randread")
+    began = time.time()
+    assert run.steady()
+    assert judged(fio, "held")
+"""
+    )
+    [result] = results()
+    steady, told = (step for step in result["steps"] if step["name"].startswith("judge: "))
+    assert steady["name"] == "judge: steady within 5 %"
+    assert steady["stop"] - steady["start"] >= 50
+    assert told["stop"] == told["start"], "told without having been drawn here: for how long is not known"
+
+
 def test_labels_have_defaults_and_the_tests_own_are_left_alone(run, results):
     run(
         """
@@ -275,6 +303,67 @@ def test_it(fio, bs, spec, depths):
         "spec": "gp3 10 GiB/3,000 IOPS/125 MiB/s",
         "depths": "1, 32",
     }
+
+
+TELLS_INSTANCE = """
+from types import SimpleNamespace
+from pytest_cloudbench import gp3, io2
+from pytest_cloudbench.evidence.listeners import tell_instance
+
+
+def told(request, endpoint, region="eu-central-1"):
+    specs = {"vol-1": gp3(size_gib=10), "vol-2": io2(size_gib=80, iops=80_000)}
+    image = SimpleNamespace(name="al2023", id="ami-1")
+    instance = SimpleNamespace(
+        id="i-0abc",
+        type="m5.xlarge",
+        zone=f"{region}a",
+        launched=SimpleNamespace(image=image, machine_limits=None, time_compression=1.0),
+        volumes=[SimpleNamespace(id=id, spec=spec, label=f"{spec.type} {id}") for id, spec in specs.items()],
+    )
+    tell_instance(request.node, instance, SimpleNamespace(endpoint=endpoint, region=region))
+"""
+
+
+def test_on_aws_the_console_s_metrics_of_instance_and_volumes_are_linked(run, results):
+    run(
+        TELLS_INSTANCE
+        + """
+def test_it(fio, request):
+    told(request, "https://ec2.eu-central-1.amazonaws.com")
+    judged(fio, "held")
+"""
+    )
+    [result] = results()
+    links = {link["name"]: link["url"] for link in result["links"]}
+    assert list(links) == [
+        "CloudWatch: m5.xlarge i-0abc",
+        "CloudWatch: gp3 vol-1",
+        "CloudWatch: io2 vol-2",
+    ]
+    for url in links.values():
+        assert url.startswith(
+            "https://eu-central-1.console.aws.amazon.com/cloudwatch/home?region=eu-central-1#"
+        )
+    instance, first, second = links.values()
+    assert "InstanceId~'i-0abc" in instance
+    assert "EBSReadOps" in instance
+    assert "VolumeId~'vol-1" in first
+    assert "VolumeId~'vol-2" in second
+
+
+def test_in_an_embedded_region_nothing_is_linked(run, results):
+    run(
+        TELLS_INSTANCE
+        + """
+def test_it(fio, request):
+    told(request, "http://127.0.0.1:5000")
+    judged(fio, "held")
+"""
+    )
+    [result] = results()
+    assert not result.get("links")
+    assert {each["name"]: each["value"] for each in result["parameters"]}["volumes"] == "gp3 vol-1, io2 vol-2"
 
 
 def test_an_attempt_that_is_run_again_has_a_result_of_its_own(run, results):

@@ -10,6 +10,7 @@ from typing import Any
 
 from pytest_cloudbench.promises.envelope import Envelope
 from pytest_cloudbench.promises.quantities import Size, Throughput
+from pytest_cloudbench.verdicts.judging import judging
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.verdicts.throttling import ThrottleDelta
 from pytest_cloudbench.verdicts.verdict import Verdict
@@ -211,6 +212,7 @@ class FileCreation(Judged):
             conditions=self.conditions,
         )
 
+    @judging
     def faster_than(self, other: FileCreation, *, by: float = 1.0) -> Verdict:
         """Was the same work on the device at least `by` times as fast as in `other`? (1.3 is 30 % faster.)"""
         from pytest_cloudbench.verdicts.faster_than import faster_than

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pytest_cloudbench.promises.quantities import Iops, Throughput, figure
+from pytest_cloudbench.verdicts.judging import judging
 from pytest_cloudbench.verdicts.knee import METHOD, knee_index
 from pytest_cloudbench.verdicts.verdict import Verdict
 from pytest_cloudbench.verdicts.wording import duration
@@ -122,6 +123,7 @@ class Curve:
         index = knee_index([iops for iops, _ in points], [latency.mean_s for _, latency in points])
         return None if index is None else Knee(Iops(points[index][0]), points[index][1].mean_s)
 
+    @judging
     def stays_below(
         self,
         latency: str,
