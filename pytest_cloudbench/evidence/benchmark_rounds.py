@@ -46,7 +46,7 @@ def rounds_of(measurement: Any) -> Rounds | None:
         hasattr(measurement, "series")
         and (hasattr(measurement, "iops") or hasattr(measurement, "throughput"))
     ):
-        return None  # a curve of many runs, each of which is a measurement of its own
+        return None  # such as a curve: its maximum is told as a measurement of its own, its steps are not
     operation, rate, total_s, ends, rates = _read(measurement)
     if not (math.isfinite(rate) and rate > 0):
         return None
