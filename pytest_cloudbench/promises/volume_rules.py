@@ -10,6 +10,11 @@ from pytest_cloudbench.promises.volume_types import DATE, SOURCE, VOLUME_TYPES, 
 
 IO_UNIT_SOURCE = "pytest-cloudbench, the embedded region's accounting; 16 KiB as EBS counted in 2012"
 SMALLEST_IO_UNIT = Size(4 * KIB)
+FIRST_TOUCH_SOURCE = (
+    "pytest-cloudbench, the embedded region's accounting; until 2014 the EC2 User Guide ('Pre-Warming Amazon EBS "
+    "Volumes') spoke of 5 to 50 percent less at the first use of a block"
+)
+SMALLEST_FIRST_TOUCH = 0.01
 
 
 @dataclass(frozen=True)
@@ -36,11 +41,13 @@ def volume_problems(
     iops: int | None = None,
     throughput_mib: float | None = None,
     io_unit: Size | None = None,
+    *,
+    first_touch: float | None = None,
 ) -> list[RuleBroken]:
     """Every rule that a request for such a volume breaks, in the order in which EBS looks.
 
     ``size_gib`` in GiB, ``throughput_mib`` in MiB/s; None is a figure that the request leaves out.
-    ``io_unit`` is one other than the type's own.
+    ``io_unit`` is one other than the type's own, ``first_touch`` the share of its rate that is given at first.
     """
     kind = VOLUME_TYPES.get(type)
     if kind is None:
@@ -53,6 +60,7 @@ def volume_problems(
         *_iops_problems(kind, size_gib, iops),
         *_throughput_problems(kind, iops, throughput_mib),
         *_io_unit_problems(kind, io_unit),
+        *_first_touch_problems(kind, first_touch),
     ]
 
 
@@ -134,6 +142,14 @@ def _io_unit_problems(kind: VolumeType, io_unit: Size | None) -> list[RuleBroken
         rule = f"an I/O unit is a power of two from {SMALLEST_IO_UNIT} to {kind.io_unit}"
     message = f"an I/O unit of {io_unit} was asked for: {rule}"
     return [RuleBroken("InvalidParameterValue", message, rule, IO_UNIT_SOURCE, kind.date)]
+
+
+def _first_touch_problems(kind: VolumeType, first_touch: float | None) -> list[RuleBroken]:
+    if first_touch is None or SMALLEST_FIRST_TOUCH <= first_touch < 1:
+        return []
+    rule = f"what a volume gives at first is a share of its rate, from {SMALLEST_FIRST_TOUCH} to less than 1"
+    message = f"a first touch at {first_touch:g} was asked for: {rule}"
+    return [RuleBroken("InvalidParameterValue", message, rule, FIRST_TOUCH_SOURCE, kind.date)]
 
 
 def _broken(kind: VolumeType, code: str, what: str, rule: str) -> RuleBroken:

@@ -11,8 +11,10 @@ from pytest_cloudbench.promises.quantities import Iops, Rate, Size, Throughput, 
 from pytest_cloudbench.promises.volume_rules import RuleBroken, volume_problems
 from pytest_cloudbench.promises.volume_types import SSD_IO_UNIT, VOLUME_TYPES
 
-# A tag of this project: EBS itself knows only the units of its volume types and ignores it.
+# Tags of this project, which AWS ignores: EBS itself knows only the units of its volume types, and its new volumes are
+# slow nowhere any more.
 IO_UNIT_TAG = "cloudbench:io-unit"
+FIRST_TOUCH_TAG = "cloudbench:first-touch"
 
 
 class InvalidSpec(ValueError):
@@ -32,7 +34,8 @@ class VolumeSpec:
     ``requested_throughput_mib`` (MiB/s) are what the request says, None where it leaves them out.
     ``iops`` and ``throughput_mib`` are the figures that hold for good, ``burst_iops`` and
     ``burst_throughput_mib`` those that hold while credits last (equal where the type does not burst).
-    ``counted_in`` is an I/O unit other than the type's own, which an embedded region then counts in.
+    ``counted_in`` is an I/O unit other than the type's own, which an embedded region then counts in,
+    ``first_touch`` the share of its rate that it gives there until all of it was used once.
 
     Making a spec raises TypeError for values of the wrong kind only; `problems` tells which rules it
     breaks and `check` raises them.
@@ -43,6 +46,7 @@ class VolumeSpec:
     requested_iops: int | None = None
     requested_throughput_mib: int | None = None
     counted_in: Size | None = None
+    first_touch: float | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.type, str):
@@ -58,6 +62,8 @@ class VolumeSpec:
 
         if self.counted_in is not None:
             object.__setattr__(self, "counted_in", _io_unit(self.counted_in, name))
+        if self.first_touch is not None:
+            object.__setattr__(self, "first_touch", _share(self.first_touch, name))
 
     @classmethod
     def of(
@@ -67,9 +73,11 @@ class VolumeSpec:
         iops: int | None = None,
         throughput_mib: float | None = None,
         io_unit: str | int | Size | None = None,
+        *,
+        first_touch: float | None = None,
     ) -> VolumeSpec:
         """A spec from plain values, as a marker or an API call names them."""
-        return cls(type, size_gib, iops, throughput_mib, io_unit)  # type: ignore[arg-type]  # checked there
+        return cls(type, size_gib, iops, throughput_mib, io_unit, first_touch)  # type: ignore[arg-type]  # checked
 
     @property
     def iops(self) -> int | None:
@@ -131,12 +139,22 @@ class VolumeSpec:
     @property
     def tags(self) -> dict[str, str]:
         """The tags by which an embedded region learns what CreateVolume has no parameter for."""
-        return {} if self.counted_in is None else {IO_UNIT_TAG: f"{figure(self.counted_in.kib)}k"}
+        asked = {}
+        if self.counted_in is not None:
+            asked[IO_UNIT_TAG] = f"{figure(self.counted_in.kib)}k"
+        if self.first_touch is not None:
+            asked[FIRST_TOUCH_TAG] = f"{self.first_touch!r}"
+        return asked
 
     def problems(self) -> list[RuleBroken]:
         """Every rule of its type that this spec breaks; empty for a spec that EBS accepts."""
         return volume_problems(
-            self.type, self.size_gib, self.requested_iops, self.requested_throughput_mib, self.counted_in
+            self.type,
+            self.size_gib,
+            self.requested_iops,
+            self.requested_throughput_mib,
+            self.counted_in,
+            first_touch=self.first_touch,
         )
 
     def check(self) -> VolumeSpec:
@@ -155,6 +173,8 @@ class VolumeSpec:
             parts.append(f"{figure(throughput)} MiB/s")
         if self.counted_in is not None:
             parts.append(f"counted in {self.counted_in}")
+        if self.first_touch is not None:
+            parts.append(f"first touch at {figure(100 * self.first_touch)} %")
         return "/".join(parts)
 
     def _figures(self, *, burst: bool) -> tuple[int, float] | None:
@@ -176,37 +196,44 @@ def gp3(
     iops: int | None = None,
     throughput_mib: int | None = None,
     io_unit: str | None = None,
+    first_touch: float | None = None,
 ) -> VolumeSpec:
     """General purpose SSD: 3,000 IOPS and 125 MiB/s unless more is asked for.
 
-    ``gp3(size_gib=100, iops=6_000, throughput_mib=250)``. ``io_unit`` as for `io1`.
+    ``gp3(size_gib=100, iops=6_000, throughput_mib=250)``. ``io_unit`` and ``first_touch`` as for `io1`.
     """
-    return VolumeSpec.of("gp3", size_gib, iops, throughput_mib, io_unit)
+    return VolumeSpec.of("gp3", size_gib, iops, throughput_mib, io_unit, first_touch=first_touch)
 
 
-def gp2(*, size_gib: int, io_unit: str | None = None) -> VolumeSpec:
+def gp2(*, size_gib: int, io_unit: str | None = None, first_touch: float | None = None) -> VolumeSpec:
     """General purpose SSD of the older kind: 3 IOPS per GiB, at least 100, bursting to 3,000.
 
-    ``io_unit`` as for `io1`.
+    ``io_unit`` and ``first_touch`` as for `io1`.
     """
-    return VolumeSpec.of("gp2", size_gib, io_unit=io_unit)
+    return VolumeSpec.of("gp2", size_gib, io_unit=io_unit, first_touch=first_touch)
 
 
-def io1(*, size_gib: int, iops: int, io_unit: str | None = None) -> VolumeSpec:
+def io1(
+    *, size_gib: int, iops: int, io_unit: str | None = None, first_touch: float | None = None
+) -> VolumeSpec:
     """Provisioned IOPS SSD of the older kind: up to 50 IOPS per GiB and 64,000.
 
     ``io_unit="16k"`` has an embedded region count an I/O of more than 16 KiB as several, and merge none, as
-    EBS did in 2012; AWS ignores it and counts up to 256 KiB as one.
+    EBS did in 2012; AWS ignores it and counts up to 256 KiB as one. ``first_touch=0.5`` has it give half of its
+    IOPS and throughput there until as many bytes as it has were read or written, as a volume did that was not
+    initialised; AWS ignores it, and its new volumes give everything at once.
     """
-    return VolumeSpec.of("io1", size_gib, _required(iops, "io1"), io_unit=io_unit)
+    return VolumeSpec.of("io1", size_gib, _required(iops, "io1"), io_unit=io_unit, first_touch=first_touch)
 
 
-def io2(*, size_gib: int, iops: int, io_unit: str | None = None) -> VolumeSpec:
+def io2(
+    *, size_gib: int, iops: int, io_unit: str | None = None, first_touch: float | None = None
+) -> VolumeSpec:
     """Provisioned IOPS SSD (Block Express): up to 1,000 IOPS per GiB and 256,000.
 
-    ``io2(size_gib=80, iops=80_000)``. ``io_unit`` as for `io1`.
+    ``io2(size_gib=80, iops=80_000)``. ``io_unit`` and ``first_touch`` as for `io1`.
     """
-    return VolumeSpec.of("io2", size_gib, _required(iops, "io2"), io_unit=io_unit)
+    return VolumeSpec.of("io2", size_gib, _required(iops, "io2"), io_unit=io_unit, first_touch=first_touch)
 
 
 def st1(*, size_gib: int) -> VolumeSpec:
@@ -299,6 +326,12 @@ def _io_unit(value: object, name: str) -> Size:
         return Size.parse(value)  # type: ignore[arg-type]  # checked there
     except (TypeError, ValueError) as error:
         raise TypeError(f"io_unit of a {name} volume is a size such as '16k': {error}") from None
+
+
+def _share(value: object, name: str) -> float:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    raise TypeError(f"first_touch of a {name} volume is a share of its rate such as 0.5, not {value!r}")
 
 
 def _whole(value: object, name: str, field: str, unit: str) -> int:

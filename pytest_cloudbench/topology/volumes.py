@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pytest_cloudbench.promises.ceilings import Ceiling
 from pytest_cloudbench.promises.envelope import Envelope, storage_envelope
-from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.promises.quantities import Size, figure
 from pytest_cloudbench.promises.volumes import VolumeSpec, volume_ceilings
 from pytest_cloudbench.topology.disks import Disk, DiskGroup
 from pytest_cloudbench.topology.snapshots import Snapshot
@@ -130,13 +130,22 @@ class Volume(_OnVolumes, Disk):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """How it was initialised, if it was, and where it came from if that makes it slow."""
-        if not self.from_snapshot or self.initialisation is not None:
+        """How it was initialised, if it was, and what makes it slow if it was not."""
+        if self.initialisation is not None or (
+            self.stripe is not None and self.stripe.initialisation is not None
+        ):
             return super().conditions
-        return (
-            *super().conditions,
-            f"made from {self.created.snapshot_id} and not initialised: a block is slow when it is first read",
-        )
+        slow = []
+        if self.from_snapshot:
+            slow.append(
+                f"made from {self.created.snapshot_id} and not initialised: a block is slow when it is first read"
+            )
+        if self.spec.first_touch is not None:
+            slow.append(
+                f"not initialised: on an embedded region it gives {figure(100 * self.spec.first_touch)} % of its rate "
+                "until as many bytes as it has were read or written"
+            )
+        return (*super().conditions, *slow)
 
     def snapshot(self) -> Snapshot:
         """Make a snapshot of what it holds and wait until that is complete; it is removed when the test ends.
@@ -175,6 +184,7 @@ class Volume(_OnVolumes, Disk):
             iops or (old.requested_iops if same else None),
             throughput_mib or (old.requested_throughput_mib if same else None),
             old.counted_in,
+            first_touch=old.first_touch,
         )
         size = self.size
         self.created = self.instance.modify(self, spec, until=until, timeout_s=timeout_s)

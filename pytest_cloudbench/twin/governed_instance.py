@@ -113,7 +113,7 @@ class GovernedInstance:
         for name, each in served.items():
             account = self.volumes[name].account
             if account.varies:
-                account.charge(each.units, each.read_bytes, elapsed_s, now)
+                account.charge(each.units, each.read_bytes, elapsed_s, now, bytes_written=each.write_bytes)
                 limit = account.limit
                 self._iops.change(name, limit.iops)
                 self._bytes_per_s.change(name, limit.bytes_per_s)

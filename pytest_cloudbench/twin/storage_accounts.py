@@ -34,6 +34,14 @@ class UntilRead:
     bytes_left: float
 
 
+@dataclass
+class UntilTouched:
+    """A share of the rate that holds until ``bytes_left`` were read or written: a volume that was not initialised."""
+
+    share: float
+    bytes_left: float
+
+
 @dataclass(frozen=True)
 class VolumeActivity:
     """What a volume did since it was made, and its balance of credits in percent, None without credits.
@@ -62,6 +70,9 @@ class VolumeAccount:
     def __init__(self, spec: VolumeSpec, now: float, time_compression: float = 1.0) -> None:
         self.spec = spec
         self.until_read: UntilRead | None = None
+        self.until_touched: UntilTouched | None = None
+        if spec.first_touch is not None:
+            self.until_touched = UntilTouched(spec.first_touch, spec.size.bytes)
         self.done = Counters()  # before the present attachment
         self._credited = BurstLimit(self._highest, volume_credits(spec), now, time_compression)
 
@@ -90,20 +101,30 @@ class VolumeAccount:
         if self.until_read is not None:
             iops = min(iops, self.until_read.limit.iops)
             bytes_per_s = min(bytes_per_s, self.until_read.limit.bytes_per_s)
+        if self.until_touched is not None:
+            iops *= self.until_touched.share
+            bytes_per_s *= self.until_touched.share
         return RateLimit(iops, bytes_per_s)
 
     @property
     def varies(self) -> bool:
         """Whether what it may do changes with what it does."""
-        return self._credited.bucket is not None or self.until_read is not None
+        slow_at_first = self.until_read is not None or self.until_touched is not None
+        return slow_at_first or self._credited.bucket is not None
 
-    def charge(self, units: float, bytes_read: float, elapsed_s: float, now: float) -> None:
+    def charge(
+        self, units: float, bytes_read: float, elapsed_s: float, now: float, *, bytes_written: float = 0.0
+    ) -> None:
         """Account for what was served in the ``elapsed_s`` before ``now``, in I/Os as EBS counts them."""
         self._credited.take(units * (self.unit_bytes if self.is_hdd else 1), elapsed_s, now)
         if self.until_read is not None:
             self.until_read.bytes_left -= bytes_read
             if self.until_read.bytes_left <= 0:
                 self.until_read = None
+        if self.until_touched is not None:
+            self.until_touched.bytes_left -= bytes_read + bytes_written
+            if self.until_touched.bytes_left <= 0:
+                self.until_touched = None
 
     def become(self, spec: VolumeSpec, now: float) -> None:
         """Be a volume of another type or size from now on."""

@@ -123,6 +123,36 @@ def test_what_is_no_size_is_no_unit(unit):
         io1(size_gib=100, iops=1_000, io_unit=unit)
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [
+        io1(size_gib=100, iops=1_000, first_touch=0.5),
+        io2(size_gib=100, iops=1_000, first_touch=0.5),
+        gp2(size_gib=100, first_touch=0.5),
+        gp3(size_gib=100, first_touch=0.5),
+    ],
+)
+def test_a_volume_may_be_slow_at_first(spec):
+    assert spec.check().tags == {"cloudbench:first-touch": "0.5"}
+    assert str(spec).endswith("/first touch at 50 %")
+    assert io1(size_gib=100, iops=1_000, io_unit="16k", first_touch=0.95).tags == {
+        "cloudbench:io-unit": "16k",
+        "cloudbench:first-touch": "0.95",
+    }
+
+
+@pytest.mark.parametrize("share", [0, 1, 1.5, -0.5, 0.009, float("nan"), float("inf")])
+def test_what_is_given_at_first_is_a_share_of_the_rate(share):
+    with pytest.raises(InvalidSpec, match=r"is a share of its rate, from 0\.01 to less than 1"):
+        gp3(size_gib=100, first_touch=share).check()
+
+
+@pytest.mark.parametrize("share", ["0.5", "50 %", True])
+def test_what_is_no_number_is_no_share(share):
+    with pytest.raises(TypeError, match=r"first_touch of a gp3 volume is a share of its rate such as 0\.5"):
+        gp3(size_gib=100, first_touch=share)
+
+
 @given(st.sampled_from(["4k", "8k", "16k", "32k", "64k", "128k", "256k"]))
 def test_the_tag_says_the_unit_again(unit):
     spec = io1(size_gib=100, iops=1_000, io_unit=unit)

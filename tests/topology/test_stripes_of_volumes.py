@@ -275,6 +275,26 @@ def test_a_stripe_that_cannot_be_mounted_leaves_no_trace(
     assert all(device.signature is None for device in instance.host.devices.values())
 
 
+def test_a_volume_that_is_slow_at_first_says_so_until_it_is_initialised(
+    instance: _Instance, volumes: VolumeGroup
+) -> None:
+    for volume in volumes:
+        volume.created = replace(volume.created, spec=gp3(size_gib=100, first_touch=0.5))
+    sentence = (
+        "not initialised: on an embedded region it gives 50 % of its rate until as many bytes as it has were read or "
+        "written"
+    )
+    assert volumes[0].conditions == volumes.conditions == (sentence,)
+    stripe = volumes.striped()
+    assert sentence in stripe.conditions
+    done = Initialisation("write", Size(1 << 30), 8.0)
+    stripe.initialisation = done
+    assert sentence not in stripe.conditions
+    stripe.dissolve()
+    volumes[0].initialisation = done
+    assert volumes[0].conditions == (str(done),)
+
+
 def test_a_stripe_is_initialised_once(
     volumes: VolumeGroup, instance: _Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,6 +70,26 @@ def test_a_tag_says_the_unit_in_which_ios_are_counted(calls: Calls, plane: Recor
         assert refused.value.response["Error"]["Code"] == "InvalidParameterValue"
 
 
+def test_a_tag_says_that_a_volume_is_slow_at_first(calls: Calls, plane: RecordingPlane) -> None:
+    def tagged(share: str) -> list[dict]:
+        return [{"ResourceType": "volume", "Tags": [{"Key": "cloudbench:first-touch", "Value": share}]}]
+
+    volume = calls.volume(VolumeType="gp3", Size=100, TagSpecifications=tagged("0.5"))
+    [(_, _, _, spec)] = plane.named("create_disk")
+    assert spec.first_touch == 0.5
+    calls.ec2.modify_volume(VolumeId=volume, Iops=4000)
+    [(_, _, modified)] = plane.named("modify")
+    assert (modified.iops, modified.first_touch) == (4000, 0.5)
+    for share, says in (
+        ("half", "is no share of a rate such as 0.5: 'half'"),
+        ("nan", "less than 1"),
+        ("1", "less"),
+    ):
+        with pytest.raises(ClientError, match=says) as refused:
+            calls.volume(VolumeType="gp3", Size=100, TagSpecifications=tagged(share))
+        assert refused.value.response["Error"]["Code"] == "InvalidParameterValue"
+
+
 def test_type_left_out_is_gp2(calls: Calls) -> None:
     answer = calls.ec2.create_volume(AvailabilityZone="us-east-1a", Size=10)
     assert calls.described_volume(answer["VolumeId"])["VolumeType"] == "gp2"

@@ -187,3 +187,17 @@ def test_a_volume_is_slow_until_it_was_read_once():
     account.charge(units=15, bytes_read=15 * MIB, elapsed_s=1.0, now=2.0)
     assert account.limit == RateLimit(3_000, 125 * MIB)
     assert not account.varies
+
+
+def test_a_volume_gives_a_share_until_as_much_as_it_has_was_read_or_written():
+    account = VolumeAccount(gp2(size_gib=1, first_touch=0.5), 0.0)
+    assert account.varies
+    assert account.limit == RateLimit(1_500, 64 * MIB)
+    account.charge(1, 512 * MIB, 1.0, 1.0, bytes_written=511 * MIB)
+    assert account.limit == RateLimit(1_500, 64 * MIB)
+    account.charge(5_400_000, 0, 0.001, 1.001, bytes_written=0.5 * MIB)
+    assert account.limit.iops == pytest.approx(50, rel=1e-3), "its baseline is halved as its burst was"
+    assert account.limit.bytes_per_s == 64 * MIB
+    account.charge(1, 0.5 * MIB, 0.001, 1.002)
+    assert account.limit.iops == pytest.approx(100, rel=1e-3)
+    assert account.limit.bytes_per_s == 128 * MIB

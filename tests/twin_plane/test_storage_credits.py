@@ -256,3 +256,21 @@ def test_a_volume_is_slow_until_it_was_read_once(driver, host):
         )
         assert rate(history, 0.5, 1.5) == pytest.approx(10 * MIB, rel=0.15)
         assert rate(history, 2.75, 3.75) == pytest.approx(125 * MIB, rel=0.1)
+
+
+@pytest.mark.parametrize("pattern", ["read", "write"])
+def test_a_volume_that_is_slow_at_first_is_so_until_all_of_it_was_used(driver, host, pattern):
+    """1 GiB at a quarter of 1,000 MiB/s, then at all of it."""
+    with driver.volume(host, gp3(size_gib=1, iops=4_000, throughput_mib=1_000, first_touch=0.25)) as (
+        volume,
+        device,
+    ):
+        load = f"--rw={pattern} --bs=256k --iodepth=16 --size=1g"
+
+        def moved():
+            done = driver.done(volume)
+            return done.read_bytes + done.write_bytes, None
+
+        history = watched(driver, moved, lambda: driver.fio(host, device, f"{load} --runtime=6"), 6)
+        assert rate(history, 1, 3) == pytest.approx(250 * MIB, rel=0.15)
+        assert rate(history, 4.75, 5.75) > 2 * 250 * MIB  # or what this machine serves

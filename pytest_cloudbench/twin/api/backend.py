@@ -210,6 +210,7 @@ class RegionBackend(EC2Backend):  # type: ignore[misc]  # moto is not typed here
         iops: int | None = None,
         throughput: int | None = None,
         io_unit: Size | None = None,
+        first_touch: float | None = None,
         backs_root: bool = False,
         **_unused: Any,
     ) -> RegionVolume:
@@ -223,7 +224,9 @@ class RegionBackend(EC2Backend):  # type: ignore[misc]  # moto is not typed here
             encrypted=encrypted,
             kms_key_id=(kms_key_id or self.default_kms_key_id) if encrypted else None,
             volume_type=volume_type,
-            spec=VolumeSpec.of(volume_type or "gp2", int(size or 1), iops, throughput, io_unit),
+            spec=VolumeSpec.of(
+                volume_type or "gp2", int(size or 1), iops, throughput, io_unit, first_touch=first_touch
+            ),
             backs_root=backs_root,
         )
         volume.take_spec(volume.spec)

@@ -45,6 +45,7 @@ class VolumeActions(RegionActions):
             params.get("Iops"),
             params.get("Throughput"),
             volume_admission.admitted_io_unit(tags),
+            first_touch=volume_admission.admitted_first_touch(tags, from_snapshot=snapshot is not None),
         )
         zone = self._admitted_zone()
         self.error_on_dryrun()
@@ -61,6 +62,7 @@ class VolumeActions(RegionActions):
             iops=spec.requested_iops,
             throughput=spec.requested_throughput_mib,
             io_unit=spec.counted_in,
+            first_touch=spec.first_touch,
         )
         volume.add_tags(tags)
         region.tokens.remember("CreateVolume", params, volume)
@@ -343,7 +345,9 @@ def _admitted_target(volume: RegionVolume, params: dict[str, Any]) -> Any:
         # Between the provisioned types the service keeps the figure that the volume has.
         iops = volume.spec.requested_iops if volume.volume_type in ("io1", "io2") else None
     throughput = asked["Throughput"] or (kept.requested_throughput_mib if kept else None)
-    return volume_admission.admitted_spec(target_type, size, iops, throughput, volume.spec.counted_in)
+    return volume_admission.admitted_spec(
+        target_type, size, iops, throughput, volume.spec.counted_in, first_touch=volume.spec.first_touch
+    )
 
 
 def _refuse_modification(volume: RegionVolume) -> None:

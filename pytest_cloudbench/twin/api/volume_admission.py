@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pytest_cloudbench.promises.quantities import Size
 from pytest_cloudbench.promises.volume_rules import volume_problems
 from pytest_cloudbench.promises.volume_types import VOLUME_TYPES
-from pytest_cloudbench.promises.volumes import IO_UNIT_TAG, VolumeSpec
+from pytest_cloudbench.promises.volumes import FIRST_TOUCH_TAG, IO_UNIT_TAG, VolumeSpec
 
 from .refusal import Refusal
 
@@ -28,10 +28,13 @@ def admitted_spec(
     iops: int | None,
     throughput_mib: int | None,
     io_unit: Size | None = None,
+    *,
+    first_touch: float | None = None,
 ) -> VolumeSpec:
     """The volume that a request describes, proven against the rules of its type.
 
-    ``io_unit`` is one other than the type's own, as `admitted_io_unit` finds it.
+    ``io_unit`` is one other than the type's own, as `admitted_io_unit` finds it, ``first_touch`` what
+    `admitted_first_touch` finds.
     """
     if volume_type not in VOLUME_TYPES:
         known = ", ".join(VOLUME_TYPES)
@@ -40,8 +43,11 @@ def admitted_spec(
         )
     if size_gib is None:
         raise Refusal("MissingParameter", "The request must contain the parameter size or snapshotId.")
-    refuse_broken_rules(volume_type, size_gib, iops, throughput_mib, io_unit)
-    return VolumeSpec.of(volume_type, size_gib, iops, throughput_mib, io_unit)
+    if problems := volume_problems(
+        volume_type, size_gib, iops, throughput_mib, io_unit, first_touch=first_touch
+    ):
+        raise Refusal(problems[0].code, " ".join(problem.message for problem in problems))
+    return VolumeSpec.of(volume_type, size_gib, iops, throughput_mib, io_unit, first_touch=first_touch)
 
 
 def admitted_io_unit(tags: Mapping[str, str]) -> Size | None:
@@ -55,16 +61,23 @@ def admitted_io_unit(tags: Mapping[str, str]) -> Size | None:
         raise Refusal("InvalidParameterValue", f"The tag {IO_UNIT_TAG} is no I/O unit: {error}") from None
 
 
-def refuse_broken_rules(
-    volume_type: str,
-    size_gib: int,
-    iops: int | None,
-    throughput_mib: int | None,
-    io_unit: Size | None = None,
-) -> None:
-    """Raise the first broken rule's error code with the sentences of all broken rules."""
-    if problems := volume_problems(volume_type, size_gib, iops, throughput_mib, io_unit):
-        raise Refusal(problems[0].code, " ".join(problem.message for problem in problems))
+def admitted_first_touch(tags: Mapping[str, str], *, from_snapshot: bool) -> float | None:
+    """The share of its rate that a new volume gives at first, as its tags ask for it: a matter of this region alone."""
+    text = tags.get(FIRST_TOUCH_TAG)
+    if text is None:
+        return None
+    if from_snapshot:
+        raise Refusal(
+            "InvalidParameterCombination",
+            f"The tag {FIRST_TOUCH_TAG} is for empty volumes: one made from a snapshot is slow by itself until it "
+            "was read.",
+        )
+    try:
+        return float(text)
+    except ValueError:
+        raise Refusal(
+            "InvalidParameterValue", f"The tag {FIRST_TOUCH_TAG} is no share of a rate such as 0.5: {text!r}."
+        ) from None
 
 
 def admitted_volume_id(volume_id: str | None) -> str:
