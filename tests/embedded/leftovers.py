@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from other_processes import candidates
 
-def leftovers() -> set[str]:
-    """Everything of the embedded region's kind that exists on this machine."""
-    return {*_loop_devices(), *_links(), *_mounts(), *_throttle_lines(), *_groups(), *_processes(), *_slots()}
+
+@dataclass(frozen=True)
+class Leftover:
+    """One thing that is there; ``detail`` says more of it and does not tell it from others."""
+
+    name: str
+    detail: str = field(default="", compare=False)
+
+
+def leftovers() -> set[Leftover]:
+    """Everything on this machine that a run of the embedded region could have made."""
+    names = (*_loop_devices(), *_links(), *_mounts(), *_throttle_lines(), *_groups(), *_slots())
+    return {*map(Leftover, names), *_processes(), *_namespaces()}
 
 
 def _loop_devices() -> Iterator[str]:
@@ -25,7 +37,7 @@ def _links() -> Iterator[str]:
 
 def _mounts() -> Iterator[str]:
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        if "cloudbench" in line:
+        if "cloudbench" in line or " nsfs " in line:
             yield f"mount {line}"
 
 
@@ -42,15 +54,21 @@ def _groups() -> Iterator[str]:
                 yield f"control group {root}/{folder}"
 
 
-def _processes() -> Iterator[str]:
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
+def _processes() -> Iterator[Leftover]:
+    for process in candidates():
+        yield Leftover(f"process {process.pid} started at tick {process.started}", process.command)
+
+
+def _namespaces() -> Iterator[Leftover]:
+    own = {kind: os.readlink(f"/proc/self/ns/{kind}") for kind in ("net", "mnt", "pid")}
+    for process in candidates():
+        for kind, mine in own.items():
             try:
-                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            except OSError:
+                found = os.readlink(f"/proc/{process.pid}/ns/{kind}")
+            except OSError:  # gone since, or root's and this user is not
                 continue
-            if "pytest_cloudbench.twin" in command or "pytest_cloudbench/twin" in command:
-                yield f"process {entry.name} {command}"
+            if found != mine:
+                yield Leftover(f"namespace {found}", f"held by process {process.pid} {process.command}")
 
 
 def _slots() -> Iterator[str]:

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from inner_runs import HEAD, LIMIT_S, kill_9, region_of, start_pytest, wait_until
 from leftovers import leftovers
 
 pytestmark = [pytest.mark.embedded, pytest.mark.alone]
 
-HEAD = """
-import pathlib
-import pytest
-from pytest_cloudbench import gp3
-
-pytestmark = [pytest.mark.ec2_instance("m5.large"), pytest.mark.ebs_volume(gp3(size_gib=1))]
-"""
 PASSES = f"""{HEAD}
 def test_it(ebs_volume, fio):
     assert fio(ebs_volume, rw="randread", runtime=1).iops > 0
@@ -35,7 +27,6 @@ def test_it(ebs_volume, fio):
     pathlib.Path("mounted").touch()
     ebs_volume.instance.run(["sleep", "600"], timeout_s=600)
 """
-LIMIT_S = 120
 
 
 @pytest.fixture
@@ -48,26 +39,10 @@ def before(_cloudbench_cloud):
 def project(tmp_path):
     """A folder with one test file, and a way to start pytest in it."""
 
-    def start(text: str) -> subprocess.Popen[str]:
-        (tmp_path / "test_it.py").write_text(text)
-        environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
-        return subprocess.Popen(
-            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:randomly"],
-            cwd=tmp_path,
-            env=environment,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
+    def start(text: str, *options: str) -> subprocess.Popen[str]:
+        return start_pytest(tmp_path, text, *options)
 
     return start
-
-
-def wait_until(condition, what):
-    deadline = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < deadline, f"{what} did not happen within {LIMIT_S} s"
-        time.sleep(0.05)
 
 
 def gone(before):
@@ -109,45 +84,11 @@ def test_after_kill_9_of_pytest(project, before, tmp_path):
 def test_after_kill_9_of_the_region_and_a_new_start(project, before, tmp_path):
     process = project(RUNS_LONG)
     wait_until(Path(tmp_path, "mounted").exists, "the mount inside the run")
-    ours = _region_of(process.pid)
-    _kill_9(ours)
+    ours = region_of(process.pid)
+    kill_9(ours)
     process.kill()
     process.communicate(timeout=LIMIT_S)
     again = project(PASSES)
     output, _ = again.communicate(timeout=LIMIT_S)
     assert again.returncode == 0, output
     gone(before)
-
-
-def _region_of(pid: int) -> list[int]:
-    """The processes of the region that this pytest started, found as its descendants."""
-    parents = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                stat = (entry / "stat").read_text()
-            except OSError:
-                continue
-            parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
-    found = []
-    frontier = [pid]
-    while frontier:
-        children = [child for child, parent in parents.items() if parent == frontier[0]]
-        found += children
-        frontier = frontier[1:] + children
-    return [
-        each for each in found if "pytest_cloudbench.twin" in _command(each) and "serve" in _command(each)
-    ]
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    except OSError:
-        return ""
-
-
-def _kill_9(pids: list[int]) -> None:
-    assert pids, "the region's process was not found"
-    sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]
-    subprocess.run([*sudo, "kill", "-9", *map(str, pids)], check=True)
