@@ -2,6 +2,7 @@
 
 import builtins
 import dataclasses
+import json
 import math
 import re
 import struct
@@ -93,6 +94,17 @@ def test_the_distribution_names_its_percentiles():
     said = drawn(run)["latency distribution"]
     assert f"p99 {latency_text(found.percentile_s(99))}" in said
     assert "5,000 I/Os; longest " + latency_text(found.seconds[-1]) in said
+
+
+def test_what_was_measured_alone_is_drawn_where_it_is_kept_beside_the_whole_run():
+    run = storage(noisy(80_000, 10))
+    bins = {"2000000": 900, "9000000": 100}
+    measured = {
+        "jobs": [{"read": {"lat_ns": {"N": 1_000, "bins": bins}}, "write": {"lat_ns": {"N": 0, "bins": {}}}}]
+    }
+    run = dataclasses.replace(run, raw={**run.raw, "measured.json": json.dumps(measured).encode()})
+    assert distributions(run.raw)["read"].counts == (900, 100)
+    assert "1,000 I/Os; longest 9 ms" in drawn(run)["latency distribution"]
 
 
 def test_histograms_of_several_jobs_are_one():

@@ -13,6 +13,7 @@ from typing import Literal, cast
 import pytest
 from host_targets import HostTarget
 
+from pytest_cloudbench.evidence.plots.fio_histogram import distributions
 from pytest_cloudbench.hosts.connection import HostConnection
 from pytest_cloudbench.hosts.errors import NotOurs
 from pytest_cloudbench.promises.instance_store import STORE_RATES, store_envelope
@@ -90,6 +91,17 @@ def test_a_maximum_and_steps_at_shares_of_it(files: HostTarget) -> None:
         assert run.runtime_s == pytest.approx(2, abs=0.5)
         assert run.conditions == ("laid out before",)
         assert run.command.startswith("/usr/bin/fio ")
+    for run in (curve.maximum, *(step.measurement for step in curve.steps)):
+        assert run.read is not None
+        assert run.read.latency is not None
+        drawn = distributions(run.raw)["read"]
+        assert drawn.total == pytest.approx(run.read.ios, rel=0.01), (
+            "the picture shows what the figures are of"
+        )
+        assert drawn.percentile_s(99) == pytest.approx(run.read.latency.p99_s, rel=0.02)
+        assert drawn.seconds[-1] == run.read.latency.max_s
+        ramp_too = distributions({"result.json": run.raw["result.json"]})["read"]
+        assert ramp_too.total > drawn.total * 1.2
     assert {progress.of for progress in told} == {3}
     assert told[0].asked is None
     assert told[-1].percent == 10

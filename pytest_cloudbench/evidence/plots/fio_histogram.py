@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-_RESULT = "result.json"
+_FILES = ("measured.json", "result.json")
+"""Where histograms are: those of what was measured alone, where a workload keeps them apart, else those of all."""
 _NS = 1e-9
 
 
@@ -42,7 +43,8 @@ class Distribution:
 
 def distributions(raw: Mapping[str, bytes]) -> dict[str, Distribution]:
     """Those of reads and of writes ("read", "write"), where fio kept histograms; empty for any other tool's files."""
-    text = raw.get(_RESULT, b"").decode("utf-8", "replace")
+    result = next((raw[name] for name in _FILES if name in raw), b"")
+    text = result.decode("utf-8", "replace")
     begin = 0 if text.startswith("{") else text.find("\n{") + 1
     try:
         document, _ = json.JSONDecoder().raw_decode(text, begin)

@@ -25,6 +25,9 @@ from pytest_cloudbench.workloads.sweep.status import Totals, series_of
 from pytest_cloudbench.workloads.sweep.watch import Watch, Watched
 from pytest_cloudbench.workloads.target import CountersSnapshot, Target
 
+MEASURED_FILE = "measured.json"
+"""The histograms of what was measured: fio's own result has the ramp in it, and collecting the last I/Os."""
+
 
 @dataclass(frozen=True)
 class Load:
@@ -151,7 +154,7 @@ class Runs:
             rate_asked=load.rate,
             conditions=(*self.conditions, *([watched.condition] if watched.condition else [])),
             asked=asked,
-            raw={RESULT_FILE: watched.document.encode()},
+            raw={RESULT_FILE: watched.document.encode(), MEASURED_FILE: last.to_fio()},
             time_compression=factor,
         )
 

@@ -94,6 +94,11 @@ class Way:
         low, high = min(self.bins) * _NS, max(self.bins) * _NS
         return Latency(mean_s=self.sum_ns / self.ios * _NS, min_s=low, max_s=high, **at)
 
+    def to_fio(self) -> dict[str, Any]:
+        """Its histogram in the form of fio's own JSON."""
+        bins = {str(at_ns): count for at_ns, count in sorted(self.bins.items())}
+        return {"total_ios": self.ios, "lat_ns": {"N": sum(bins.values()), "bins": bins}}
+
     def direction(self, seconds: float) -> Direction | None:
         """Its means over that time."""
         if not self.ios:
@@ -144,6 +149,11 @@ class Totals:
     def both(self) -> Way:
         """Reads and writes together."""
         return self.read + self.write
+
+    def to_fio(self) -> bytes:
+        """The histograms in the form of fio's own JSON, as that of one job."""
+        job = {"jobname": "measured", "read": self.read.to_fio(), "write": self.write.to_fio()}
+        return json.dumps({"jobs": [job]}).encode()
 
     def since(self, earlier: Totals) -> Totals:
         """What came between; the CPU time is of the whole run."""
