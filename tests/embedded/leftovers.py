@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from other_processes import candidates
+
+GONE_WITHIN_S = 30
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,14 @@ def leftovers() -> set[Leftover]:
     """Everything on this machine that a run of the embedded region could have made."""
     names = (*_loop_devices(), *_links(), *_mounts(), *_throttle_lines(), *_groups(), *_slots())
     return {*map(Leftover, names), *_processes(), *_namespaces()}
+
+
+def gone(before: set[Leftover]) -> None:
+    """Wait until nothing is left but what was there ``before``; what is left then is the failure's text."""
+    deadline = time.monotonic() + GONE_WITHIN_S
+    while (left := leftovers() - before) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not left
 
 
 def _loop_devices() -> Iterator[str]:

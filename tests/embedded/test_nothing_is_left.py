@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 from inner_runs import HEAD, LIMIT_S, kill_9, region_of, start_pytest, wait_until
-from leftovers import leftovers
+from leftovers import gone, leftovers
 
 pytestmark = [pytest.mark.embedded, pytest.mark.alone]
 
@@ -43,14 +42,6 @@ def project(tmp_path):
         return start_pytest(tmp_path, text, *options)
 
     return start
-
-
-def gone(before):
-    """Wait until nothing is left but what was there; what is left then is the failure's text."""
-    deadline = time.monotonic() + 30
-    while (left := leftovers() - before) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not left
 
 
 @pytest.mark.parametrize(("text", "code"), [(PASSES, 0), (FAILS, 1)], ids=["success", "failing test"])
