@@ -16,6 +16,7 @@ from pytest_cloudbench.twin.counters import CountersPage
 from pytest_cloudbench.twin.disk_counts import DiskCounts
 from pytest_cloudbench.twin.governed_instance import GovernedInstance, GovernedVolume
 from pytest_cloudbench.twin.io_units import IoUnits
+from pytest_cloudbench.twin.linux import run_before_ordinary_threads
 from pytest_cloudbench.twin.loop_devices import LoopDevice
 from pytest_cloudbench.twin.storage_accounts import (
     InstanceAccount,
@@ -152,6 +153,7 @@ class Governor:
     # --- the thread ----------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        run_before_ordinary_threads()
         before = time.monotonic()
         due = before + TICK_S
         while not self._end.wait(max(0.0, due - time.monotonic())):

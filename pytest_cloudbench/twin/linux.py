@@ -35,6 +35,8 @@ MS_REC = 0x4000
 MS_PRIVATE = 1 << 18
 MNT_DETACH = 2
 
+_NICE_OF_LIMITS = -15
+
 CAP_SYS_MODULE = 16
 CAP_SYS_RAWIO = 17
 CAP_SYS_BOOT = 22
@@ -56,6 +58,12 @@ _libc.umount2.argtypes = (ctypes.c_char_p, ctypes.c_int)
 _libc.sethostname.argtypes = (ctypes.c_char_p, ctypes.c_size_t)
 _libc.prctl.argtypes = (ctypes.c_int, *([ctypes.c_ulong] * 4))
 _libc.pivot_root.argtypes = (ctypes.c_char_p, ctypes.c_char_p)
+
+
+def run_before_ordinary_threads() -> None:
+    """Let the calling thread, which holds limits, not wait for the load that it limits; where that is permitted."""
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE_OF_LIMITS)
 
 
 def kernel_version() -> tuple[int, ...]:

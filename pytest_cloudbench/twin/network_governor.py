@@ -20,6 +20,7 @@ from typing import BinaryIO
 from pytest_cloudbench.promises.network_credits import NetworkCredits, ShapedRates
 from pytest_cloudbench.promises.quantities import Bandwidth
 from pytest_cloudbench.twin.allowance_page import AllowancePage, Allowances
+from pytest_cloudbench.twin.linux import run_before_ordinary_threads
 from pytest_cloudbench.twin.network_credits_law import Bucket
 from pytest_cloudbench.twin.traffic_control import ClassFigures, ShapedEnds
 
@@ -193,6 +194,7 @@ class NetworkGovernor:
     # --- the thread ----------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        run_before_ordinary_threads()
         due = time.monotonic() + TICK_S
         while True:
             with self._lock:

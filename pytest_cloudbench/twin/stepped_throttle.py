@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
 
-from pytest_cloudbench.twin.linux import kernel_version
+from pytest_cloudbench.twin.linux import kernel_version, run_before_ordinary_threads
 from pytest_cloudbench.twin.throttle import Limits, Throttle
 
 SLICE_S = 0.1
@@ -200,6 +200,7 @@ class SteppedThrottle:
         self._throttle.close()
 
     def _run(self) -> None:
+        run_before_ordinary_threads()
         with self._changed:
             while not self._ended:
                 left = self._steps.due_at() - time.monotonic()

@@ -16,6 +16,7 @@ from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput
 from pytest_cloudbench.verdicts.attribution import (
     MACHINE,
     Bound,
+    Reason,
     as_quantity,
     drift,
     few_outstanding,
@@ -130,7 +131,8 @@ def _storage_capped_by(
     if wrong := unusable(whole, claim.measured):
         return verdict(Outcome.INCONCLUSIVE, wrong.text, machine=wrong.machine_limited)
     if ratio(claim.measured, highest) > (1 + tolerated) * (1 + _ROUNDING):
-        return verdict(Outcome.VIOLATED, _above(claim, highest, part.where))
+        reason = _above(claim, highest, envelope, part.where)
+        return verdict(reason.outcome, reason.text, reason.bound_by, reason.machine_limited)
     figures = around(claim.measured, claim.asked, tolerated) + part.where
     if abs(ratio(claim.measured, claim.asked) - 1) > tolerated * (1 + _ROUNDING):
         reason = why_run_short(obs, mean_rates(obs), claim.asked, but=ceilings)
@@ -163,12 +165,17 @@ def _claim(obs: Observation, envelope: Envelope, ceilings: tuple[Ceiling, ...], 
     return _Claim(ceilings, level, level.like(limit), rates.like(limit), within, all_said)
 
 
-def _above(claim: _Claim, highest: Rate, where: str) -> str:
+def _above(claim: _Claim, highest: Rate, envelope: Envelope, where: str) -> Reason:
     share = percent(ratio(claim.measured, highest), 1 + claim.within)
-    return (
+    text = (
         f"{of(claim.measured, highest)} ({share}, at most {tolerance(1 + claim.within)} possible under it){where}; "
-        f"above the ceiling {claim.label}: a cache, burst credits or the wrong device served it"
+        f"above the ceiling {claim.label}"
     )
+    if claim.acted and envelope.machine:
+        # The region's counters are exact: it did hold the device back, only not enough.
+        text += f", although that acted: {MACHINE} was too busy to hold it"
+        return Reason(Outcome.INCONCLUSIVE, text, claim.ceilings, machine_limited=True)
+    return Reason(Outcome.VIOLATED, f"{text}: a cache, burst credits or the wrong device served it")
 
 
 def _doubt(obs: Observation, envelope: Envelope, claim: _Claim) -> _Doubt | None:

@@ -44,7 +44,7 @@ def other_limit(obs: AnyObservation, measured: Rate) -> OtherLimit | None:
         return OtherLimit(f"its job limited its own load to {own}")
     if busy := saturated(obs):
         return OtherLimit(f"its load generator was the limit: {busy}", on_embedded_region(obs))
-    if on_embedded_region(obs) and not _at_a_promise(obs, measured):
+    if on_embedded_region(obs) and not at_a_promise(obs, measured):
         return OtherLimit(f"{MACHINE} was its limit", True)
     return None
 
@@ -78,7 +78,8 @@ def saturated(obs: AnyObservation) -> str | None:
     return of_storage.saturated(generator_load(as_storage(obs)))
 
 
-def _at_a_promise(obs: AnyObservation, measured: Rate) -> bool:
+def at_a_promise(obs: AnyObservation, measured: Rate) -> bool:
+    """Whether a rate lies at a promised limit."""
     if is_network(obs):
         return bool(of_network.bounds(obs, _bits(measured)))
     storage = as_storage(obs)

@@ -14,7 +14,7 @@ from pytest_cloudbench.promises.quantities import Rate
 from pytest_cloudbench.verdicts.attribution import MACHINE
 from pytest_cloudbench.verdicts.moments import moment
 from pytest_cloudbench.verdicts.run_details import run_details, unusable
-from pytest_cloudbench.verdicts.run_limits import on_embedded_region, saturated
+from pytest_cloudbench.verdicts.run_limits import at_a_promise, on_embedded_region, saturated
 from pytest_cloudbench.verdicts.steadiness import steadiness
 from pytest_cloudbench.verdicts.targets import checked_within
 from pytest_cloudbench.verdicts.time_share import FEWEST_SAMPLES, wilson_interval
@@ -55,8 +55,8 @@ def steady(obs: AnyObservation, *, within: float = 0.05) -> Verdict:
         text = f"{len(values)} one-second samples are too few to see whether the rate was steady"
         text += f", at least {FEWEST_SAMPLES} are needed: lengthen the run"
         found = _Finding(Outcome.INCONCLUSIVE, text)
-    elif fallen := _fall(line):
-        found = _Finding(Outcome.VIOLATED, fallen)
+    elif fallen := _fall(obs, line):
+        found = fallen
     else:
         found = _scatter(obs, line, values, tolerated)
     sentence = f"{found.outcome.value}: {found.text}"
@@ -92,7 +92,7 @@ def _scatter(obs: AnyObservation, line: Timeline, values: list[float], within: f
     return _Finding(Outcome.INCONCLUSIVE, text, details, embedded)
 
 
-def _fall(line: Timeline) -> str | None:
+def _fall(obs: AnyObservation, line: Timeline) -> _Finding | None:
     falls = [*line.falls.lasting, *([line.falls.unproven] if line.falls.unproven else [])]
     if not falls:
         return None
@@ -100,7 +100,11 @@ def _fall(line: Timeline) -> str | None:
         f"after {moment(fall.at_s)} from {line.rate(fall.before)} to {line.rate(fall.after)}"
         for fall in falls
     ]
-    return f"the rate dropped {', then '.join(words)}"
+    text = f"the rate dropped {', then '.join(words)}"
+    if on_embedded_region(obs) and not any(at_a_promise(obs, line.rate(fall.after)) for fall in falls):
+        text += f"; nothing that was promised lies there: {MACHINE} had other work to do"
+        return _Finding(Outcome.INCONCLUSIVE, text, machine_limited=True)
+    return _Finding(Outcome.VIOLATED, text)
 
 
 def _drift(line: Timeline, values: list[float], within: float) -> str | None:

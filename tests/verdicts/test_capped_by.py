@@ -72,6 +72,20 @@ def test_above_the_ceiling_is_a_finding():
     )
 
 
+def test_above_a_ceiling_that_acted_the_embedded_region_was_too_weak():
+    acted = ThrottleDelta(60, 57)
+    verdict = judge_gp3(3_400, counters=acted, machine=WEAK_MACHINE)
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert verdict.machine_limited
+    assert verdict.sentence.endswith(
+        "above the ceiling gp3 vol-0def IOPS, although that acted: the machine under the embedded region was too "
+        "busy to hold it"
+    )
+    cached = judge_gp3(3_400, counters=ThrottleDelta(60), machine=WEAK_MACHINE)
+    assert cached.outcome is Outcome.VIOLATED
+    assert judge_gp3(3_400, counters=acted).outcome is Outcome.VIOLATED
+
+
 def test_below_it_the_machine_is_no_broken_promise():
     run = run_of(45_120, machine=WEAK_MACHINE)
     verdict = capped_by(run, ceiling("io2 vol-0abc IOPS", run))

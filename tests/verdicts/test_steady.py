@@ -6,7 +6,7 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic_networks import burst, machine, network_run, noise
+from synthetic_networks import C5_18XL, burst, machine, network_run, noise
 from synthetic_runs import GP3, M5, STRONG_MACHINE, run_of
 
 from pytest_cloudbench import Outcome
@@ -51,6 +51,18 @@ def test_a_drop_is_not_steady():
     )
     late = steady(network_run(values=burst(1_790, 1_800), on=machine(13)))
     assert late.outcome is Outcome.VIOLATED
+
+
+def test_a_drop_to_where_nothing_promised_lies_is_the_machines_on_an_embedded_region():
+    values = [4.96] * 50 + [2.1] * 10
+    verdict = steady(network_run(values=values, client=C5_18XL, on=machine(13)))
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert verdict.machine_limited
+    assert verdict.sentence == (
+        "inconclusive: the rate dropped after 50 s from 4.96 Gbit/s to 2.1 Gbit/s; nothing that was promised lies "
+        "there: the machine under the embedded region had other work to do"
+    )
+    assert steady(network_run(values=values, client=C5_18XL)).outcome is Outcome.VIOLATED
 
 
 def test_a_drift_is_not_steady():
