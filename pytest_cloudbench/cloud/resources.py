@@ -25,6 +25,10 @@ MACHINE_NETWORK_TAG = "aws:cloudbench:machine-network-bytes-per-second"
 TIME_COMPRESSION_TAG = "aws:cloudbench:time-compression"
 # Likewise: whether its instance store is held to the published figures, "limited" or "unlimited".
 INSTANCE_STORE_TAG = "aws:cloudbench:instance-store"
+# Likewise: "folder" where its volumes' data lie in a folder of its machine and not in memory.
+BACKING_TAG = "aws:cloudbench:backing"
+# Likewise: "not merged" where its machine's kernel does not let it see which I/Os follow on each other.
+MERGING_TAG = "aws:cloudbench:sequential-io"
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,16 @@ class LaunchedInstance:
     def store_unlimited(self) -> bool:
         """Whether the region says that nothing but its machine limits this instance's local disks."""
         return self.tags.get(INSTANCE_STORE_TAG) == "unlimited"
+
+    @property
+    def data_in_folder(self) -> bool:
+        """Whether the region says that its volumes' data lie in a folder of its machine: slower than memory."""
+        return self.tags.get(BACKING_TAG) == "folder"
+
+    @property
+    def merges_io(self) -> bool:
+        """Whether small sequential I/O may be merged before it is counted; not where the region says it cannot."""
+        return self.tags.get(MERGING_TAG) != "not merged"
 
     def __str__(self) -> str:
         return f"{self.type} {self.id}"

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from pytest_cloudbench.workloads.initialisation import Initialisation
 
 
+_IN_FOLDER = "data in a folder of the embedded region's machine, not in memory: slower, and less even"
+
+
 class Disk(Mountable):
     """One disk of an instance; as a target of a workload it is the raw device.
 
@@ -57,8 +60,9 @@ class Disk(Mountable):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """How it was initialised, if it was."""
-        return (str(self.initialisation),) if self.initialisation is not None else ()
+        """Where its data lie, if that makes it slow, and how it was initialised, if it was."""
+        lie = (_IN_FOLDER,) if self.instance.launched.data_in_folder else ()
+        return (*lie, str(self.initialisation)) if self.initialisation is not None else lie
 
     def prove_writable(self) -> None:
         """Raise NotOurs unless the device is proven to be this disk, unmounted and not the host's own."""

@@ -235,6 +235,16 @@ class Plane:
         return self._probes.network()
 
     @property
+    def in_folder(self) -> bool:
+        """Whether the volumes' data lie in a folder and not in memory."""
+        return not self._store.in_memory
+
+    @property
+    def merges_io(self) -> bool:
+        """Whether I/Os that follow on each other count as one: not where the kernel refuses the counting program."""
+        return self._io_units is not None
+
+    @property
     def governor_cpu_s(self) -> float:
         """CPU seconds that the governor of the volumes has used."""
         return self._governor.cpu_s

@@ -90,7 +90,7 @@ def _instance(number: int = 1, zone: str = "us-east-1a") -> _Instance:
         type="t.test",
         zone=zone,
         limits=_LIMITS,
-        launched=SimpleNamespace(login_user="admin"),
+        launched=SimpleNamespace(login_user="admin", data_in_folder=False, merges_io=True),
         host=ModelledHost(label=f"host {number}"),
         machine_limits=lambda: None,
         preparation=Unwatched(),
@@ -293,6 +293,29 @@ def test_a_volume_that_is_slow_at_first_says_so_until_it_is_initialised(
     stripe.dissolve()
     volumes[0].initialisation = done
     assert volumes[0].conditions == (str(done),)
+
+
+def test_data_in_a_folder_are_a_condition_of_everything_on_them(
+    instance: _Instance, volumes: VolumeGroup
+) -> None:
+    instance.launched.data_in_folder = True
+    said = ("data in a folder of the embedded region's machine, not in memory: slower, and less even",)
+    assert volumes[0].conditions == volumes.conditions == said
+    stripe = volumes.striped()
+    assert stripe.conditions == (*said, "striped by md, chunk 64 KiB")
+    assert stripe.mounted("xfs").conditions == stripe.conditions
+
+
+def test_where_nothing_is_merged_the_envelope_does_not_count_on_it(
+    instance: _Instance, volumes: VolumeGroup
+) -> None:
+    def iops_of_small_sequential_io() -> float:
+        envelope = volumes[0].envelope(Size(4096), sequential=True)
+        return envelope.iops_of(volumes[0].iops).per_second
+
+    assert iops_of_small_sequential_io() == 3_000 * 64
+    instance.launched.merges_io = False
+    assert iops_of_small_sequential_io() == 3_000
 
 
 def test_a_stripe_is_initialised_once(

@@ -272,6 +272,22 @@ def test_the_time_is_told_only_where_it_is_compressed(calls: Calls, plane: Recor
         calls.ec2.create_tags(Resources=[instance], Tags=[{"Key": tag, "Value": "1"}])
 
 
+@pytest.mark.parametrize(
+    ("fact", "value", "tag", "told"),
+    [
+        ("in_folder", True, "aws:cloudbench:backing", "folder"),
+        ("merges_io", False, "aws:cloudbench:sequential-io", "not merged"),
+    ],
+)
+def test_what_makes_the_region_other_than_usual_is_told_only_where_it_is_so(
+    calls: Calls, plane: RecordingPlane, fact: str, value: bool, tag: str, told: str
+) -> None:
+    instance = calls.launch()
+    assert tag not in {one["Key"] for one in calls.instance(instance).get("Tags", [])}
+    setattr(plane, fact, value)
+    assert {"Key": tag, "Value": told} in calls.instance(instance)["Tags"]
+
+
 def test_the_machines_network_is_told_once_there_are_two_ends_to_it(
     calls: Calls, plane: RecordingPlane
 ) -> None:

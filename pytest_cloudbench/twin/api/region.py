@@ -36,6 +36,8 @@ MACHINE_ROOM_TAG = "aws:cloudbench:machine-free-bytes"
 MACHINE_NETWORK_TAG = "aws:cloudbench:machine-network-bytes-per-second"
 TIME_COMPRESSION_TAG = "aws:cloudbench:time-compression"
 INSTANCE_STORE_TAG = "aws:cloudbench:instance-store"
+BACKING_TAG = "aws:cloudbench:backing"
+MERGING_TAG = "aws:cloudbench:sequential-io"
 
 
 class Region:
@@ -105,6 +107,10 @@ class Region:
         told: dict[str, str] = {}
         if self.plane.time_compression != 1:
             told[TIME_COMPRESSION_TAG] = factor_words(self.plane.time_compression)
+        if self.plane.in_folder:
+            told[BACKING_TAG] = "folder"
+        if not self.plane.merges_io:
+            told[MERGING_TAG] = "not merged"
         if self._disks is not None:
             told[MACHINE_IOPS_TAG] = f"{self._disks.iops.per_second:.0f}"
             told[MACHINE_THROUGHPUT_TAG] = f"{self._disks.throughput.bytes_per_second:.0f}"
