@@ -212,10 +212,11 @@ def _reach(curve: LoadCurve, claim: _Claim) -> _Finding:
             return _Finding(Outcome.HELD, _shown([*counted, beyond[0]], claim))
         so_far = f"{shown}, then " if counted else ""
         at = duration(above) if above is not None else "of unknown latency"
-        return _Finding(
-            Outcome.INCONCLUSIVE,
-            f"{so_far}{at} at {claim.served(beyond[0])}, and nothing was measured between: add a step there",
-        )
+        why = _why(beyond[0], f"{so_far}{at} at {claim.served(beyond[0])}", tail=claim.percentile is not None)
+        if above is not None and why.machine_limited:
+            return why
+        text = f"{so_far}{at} at {claim.served(beyond[0])}, and nothing was measured between: add a step there"
+        return _Finding(Outcome.INCONCLUSIVE, text)
     peak = mean_rates(curve.maximum).like(claim.until)
     if ratio(peak, claim.until) < 1 - claim.within:
         reason = why_short(curve.maximum, mean_rates(curve.maximum), claim.until)

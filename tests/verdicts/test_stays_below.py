@@ -94,6 +94,13 @@ def test_on_an_embedded_region_latency_below_every_limit_is_the_machine_s():
     assert "mean latency 4 ms at 19,200 IOPS; no promised ceiling held the load there" in str(verdict)
 
 
+def test_on_an_embedded_region_a_step_beyond_that_its_machine_made_slow_decides_nothing():
+    curve = curve_of(machine=STRONG_MACHINE, percents=(10, 50, 90), changes=slow(50, 0.004), **LIMITED)
+    verdict = stays_below(curve, "2ms", until=20_000)
+    assert (verdict.outcome, verdict.machine_limited) == (Outcome.INCONCLUSIVE, True)
+    assert "then 4 ms at 32,000 IOPS; no promised ceiling held the load there" in str(verdict)
+
+
 def test_on_an_embedded_region_a_load_that_the_machine_cannot_carry_is_the_machine_s():
     curve = curve_of(50_000, machine=WEAK_MACHINE, percents=(10, 50, 90), **LIMITED)
     verdict = stays_below(curve, "10ms", until=64_000)
