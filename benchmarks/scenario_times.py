@@ -1,0 +1,108 @@
+"""The published measurements repeated at quick pace: how long each takes, against what is wanted.
+
+Exit code 0 when all that were run kept their time and none failed, else 1. What one machine cannot serve is skipped and
+counted; its time counts all the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass
+from pathlib import Path
+
+SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios"
+AS_TOX = ["--cloudbench-twin-time=60", "--cloudbench-pace=quick"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Scenario files that are run in one session, what of them (pytest's -k), and the seconds they may take."""
+
+    files: tuple[str, ...]
+    wanted_s: float
+    only: str = ""
+
+
+CASES = {
+    "io2": Case(("test_io2_block_express.py",), 90),
+    "network": Case(("test_network_bandwidth.py",), 180),
+    "storage": Case(("test_ebs_striping.py", "test_burst_credits.py", "test_instance_store.py"), 240),
+    "curves": Case(("test_latency_curves.py",), 180, only="ebs"),
+}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one session did: wall time from pytest's start to its end, its exit code, its tests by outcome."""
+
+    seconds: float
+    exit_code: int
+    outcomes: dict[str, int]
+
+    def kept(self, wanted_s: float) -> bool:
+        """Whether it took at most that long, ran at least one test to a verdict, and none failed."""
+        return self.exit_code == 0 and self.outcomes["passed"] > 0 and self.seconds <= wanted_s
+
+
+def run(case: Case) -> Result:
+    """Run one case; the last lines of a session that failed are printed."""
+    with tempfile.TemporaryDirectory() as name:
+        report = Path(name, "report.xml")
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junit-xml={report}"]
+        command += [*AS_TOX, f"--cloudbench-evidence={name}/evidence", "-k", case.only]
+        began = time.perf_counter()
+        # pytest's own configuration is the project's, as tox has it.
+        done = subprocess.run(
+            [*command, *(str(SCENARIOS / file) for file in case.files)],
+            cwd=SCENARIOS.parent,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        seconds = time.perf_counter() - began
+        if done.returncode != 0:
+            print(done.stdout[-4000:], done.stderr[-4000:], file=sys.stderr)
+        return Result(seconds, done.returncode, outcomes_of(report))
+
+
+def outcomes_of(report: Path) -> dict[str, int]:
+    """The tests of a JUnit report by outcome; none where there is no report."""
+    found = dict.fromkeys(("passed", "skipped", "failed"), 0)
+    if report.exists():
+        for test in ET.parse(report).iter("testcase"):  # our own, written a moment ago
+            kinds = {child.tag for child in test}
+            failed = kinds & {"failure", "error"}
+            found["failed" if failed else "skipped" if "skipped" in kinds else "passed"] += 1
+    return found
+
+
+def main() -> int:
+    """Run the cases that are named, one after the other, and print a line for each."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("case", nargs="*", help=f"of {', '.join(CASES)}; all when left out")
+    names = parser.parse_args().case or list(CASES)
+    if unknown := [name for name in names if name not in CASES]:
+        parser.error(f"no case {unknown[0]!r}: there are {', '.join(CASES)}")
+    kept = True
+    for name in names:
+        case = CASES[name]
+        result = run(case)
+        good = result.kept(case.wanted_s)
+        kept = kept and good
+        tests = ", ".join(f"{count} {outcome}" for outcome, count in result.outcomes.items() if count)
+        ratio = result.seconds / case.wanted_s
+        print(
+            f"{'ok ' if good else 'NOT'} {name}: {result.seconds:.0f} s of {case.wanted_s:.0f} s wanted (ratio "
+            f"{ratio:.2f}); {tests or 'no test ran'}",
+            flush=True,
+        )
+    return 0 if kept else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
