@@ -215,7 +215,9 @@ def _reach(curve: LoadCurve, claim: _Claim) -> _Finding:
         why = _why(beyond[0], f"{so_far}{at} at {claim.served(beyond[0])}", tail=claim.percentile is not None)
         if above is not None and why.machine_limited:
             return why
-        text = f"{so_far}{at} at {claim.served(beyond[0])}, and nothing was measured between: add a step there"
+        text = (
+            f"{so_far}{at} at {claim.served(beyond[0])}, and nothing was measured between: add a step there"
+        )
         return _Finding(Outcome.INCONCLUSIVE, text)
     peak = mean_rates(curve.maximum).like(claim.until)
     if ratio(peak, claim.until) < 1 - claim.within:
