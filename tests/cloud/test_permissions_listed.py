@@ -1,0 +1,46 @@
+"""The permissions that docs/aws.md lists are those of the API calls that the code makes, no more and no fewer."""
+
+import ast
+import re
+from pathlib import Path
+
+import botocore.session
+import pytest
+from botocore import xform_name
+
+ROOT = Path(__file__).resolve().parents[2]
+SERVICES = ("ec2", "ssm", "sts", "cloudwatch")
+BY_A_PARAMETER = {"ec2:CreateTags": "TagSpecifications"}
+"""Permissions that no call of that name needs, but a parameter of others, and that parameter."""
+
+
+@pytest.fixture(scope="module")
+def named_in_the_code():
+    """Every string of the code that reaches AWS (the embedded region's own does not), and every parameter's name."""
+    found = set()
+    for path in (ROOT / "pytest_cloudbench").rglob("*.py"):
+        if "twin" in path.relative_to(ROOT).parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.add(node.value)
+            elif isinstance(node, ast.keyword) and node.arg:
+                found.add(node.arg)
+    return found
+
+
+def test_they_are_the_calls_that_are_made(named_in_the_code):
+    session = botocore.session.get_session()
+    made = {
+        f"{service}:{operation}"
+        for service in SERVICES
+        for operation in session.get_service_model(service).operation_names
+        if xform_name(operation) in named_in_the_code
+    }
+    made |= {name for name, parameter in BY_A_PARAMETER.items() if parameter in named_in_the_code}
+    section = (ROOT / "docs" / "aws.md").read_text().partition("## Permissions")[2].partition("\n## ")[0]
+    listed = re.findall(
+        rf"\b(?:{'|'.join(SERVICES)}):\w+", "\n".join(re.findall(r"^    .*$", section, re.MULTILINE))
+    )
+    assert len(listed) == len(set(listed))
+    assert set(listed) == made
