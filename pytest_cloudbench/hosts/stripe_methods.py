@@ -50,12 +50,22 @@ class ChosenMethod:
     why: str = ""
 
 
+def able_methods(host: HostConnection) -> tuple[Method, ...]:
+    """What the host's kernel can stripe by, and its root may; whether the tools are there is not looked at."""
+    said = _look(host)
+    return tuple(method for method in METHODS if method in said)
+
+
+def _look(host: HostConnection) -> list[str]:
+    return host.run(["sh", "-c", _LOOK], sudo=True, idempotent=True).stdout.split()
+
+
 def choose_method(host: HostConnection) -> ChosenMethod:
     """The first of md, LVM and btrfs that the host has; a tool that is missing is installed.
 
     Raises StripeError, with the reason for each, where the host has none.
     """
-    able = host.run(["sh", "-c", _LOOK], sudo=True, idempotent=True).stdout.split()
+    able = _look(host)
     not_by: dict[Method, str] = {}
     for method in METHODS:
         if method not in able:

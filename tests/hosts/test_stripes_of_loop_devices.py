@@ -1,8 +1,9 @@
-"""Real loop devices of this machine striped by whatever it has, mounted, proven and undone."""
+"""Real loop devices of this machine striped by all that it has, mounted, proven and undone."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +16,8 @@ from pytest_cloudbench.hosts.devices import BlockDevice, prove_ours
 from pytest_cloudbench.hosts.errors import FilesystemError, NotOurs, StripeError
 from pytest_cloudbench.hosts.filesystems import mount_new, prove_mounted, unmount
 from pytest_cloudbench.hosts.signatures import read_signature
-from pytest_cloudbench.hosts.stripe_methods import choose_method
-from pytest_cloudbench.hosts.stripes import BTRFS_CHUNK, StripedDevices, stripe, unstripe
+from pytest_cloudbench.hosts.stripe_methods import ChosenMethod, Method, able_methods, choose_method
+from pytest_cloudbench.hosts.stripes import BTRFS_CHUNK, StripedDevices, find_again, stripe, unstripe
 from pytest_cloudbench.promises.quantities import Size
 
 pytestmark = pytest.mark.embedded
@@ -54,13 +55,40 @@ def disks(tmp_path: Path) -> Iterator[list[BlockDevice]]:
 
 @pytest.fixture
 def by_btrfs(host: HostConnection) -> None:
-    """Only where nothing else stripes: an array of this machine's own is not made by a test."""
+    """Only where nothing is preferred to it."""
     try:
         chosen = choose_method(host)
     except StripeError as error:
         pytest.skip(str(error))
     if chosen.method != "btrfs":
         pytest.skip(f"this machine stripes by {chosen.method}")
+
+
+@pytest.fixture(params=["md", "LVM"])
+def as_device(
+    request: pytest.FixtureRequest,
+    host: HostConnection,
+    disks: list[BlockDevice],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[StripedDevices]:
+    """A stripe that is a block device, ended whatever the test left of it. Nothing is installed for it."""
+    method: Method = request.param
+    tool, module = {"md": ("mdadm", "raid0"), "LVM": ("lvcreate", "dm_mod")}[method]
+    if shutil.which(tool, path="/usr/sbin:/sbin:/usr/bin") is None:
+        pytest.skip(f"{tool} is not installed on this machine")
+    if method not in able_methods(host):
+        pytest.skip(f"this machine's kernel has no {module}, or root may make no device nodes here")
+    monkeypatch.setattr("pytest_cloudbench.hosts.stripes.choose_method", lambda _: ChosenMethod(method))
+    made = stripe(host, disks, chunk=_CHUNK)
+    yield made
+    subprocess.run(["umount", "--all-targets", made.path], capture_output=True, check=False)
+    members = [disk.path for disk in disks]
+    endings = {
+        "md": [["mdadm", "--stop", made.path], ["mdadm", "--zero-superblock", *members]],
+        "LVM": [["vgremove", "-f", "-y", made.name], ["pvremove", "-f", "-y", *members]],
+    }
+    for ending in endings[method]:
+        subprocess.run(ending, capture_output=True, check=False)
 
 
 @pytest.fixture
@@ -101,6 +129,50 @@ def test_a_stripe_by_btrfs_spans_all_its_devices(
     unstripe(host, striped)
     assert [read_signature(host, disk.path) for disk in disks] == [None] * 3
     assert stripe(host, disks[:2], chunk=_CHUNK).size.bytes == 2 * _SIZE.bytes
+
+
+def test_a_stripe_that_is_a_device_spans_its_members_and_outlives_its_end(
+    host: HostConnection, as_device: StripedDevices, disks: list[BlockDevice], tmp_path: Path
+) -> None:
+    """By md and by LVM: made, proven, written to, stopped, found again with its data, and undone."""
+    assert (as_device.is_device, as_device.chunk) == (True, _CHUNK)
+    assert 0 < 3 * _SIZE.bytes - as_device.size.bytes < 3 * (16 << 20), "superblocks take a little"
+    as_device.prove(host)
+    (holder,) = {inspect_device(host, disk.path).used_by for disk in disks}
+    assert holder == (Path(as_device.path).name,)
+    with pytest.raises(NotOurs, match=f"is in use by {holder[0]}"):
+        prove_ours(host, disks[0])
+    at = tmp_path / "data"
+    mounted = mount_new(host, as_device, "xfs", at=str(at))
+    prove_mounted(host, mounted)
+    before = [_sectors_written(disk) for disk in disks]
+    content = os.urandom(48 << 20)
+    with (at / "file").open("wb", buffering=0) as file:
+        file.write(content)
+        os.fsync(file.fileno())
+    written = [now - then for now, then in zip(map(_sectors_written, disks), before, strict=True)]
+    assert all(each * 512 > 12 << 20 for each in written), "a third of it went to each"
+    with pytest.raises(NotOurs, match="is mounted on"):
+        unstripe(host, as_device)
+    unmount(host, mounted)
+    stop = (
+        ["mdadm", "--stop", as_device.path]
+        if as_device.method == "md"
+        else ["vgchange", "-an", as_device.name]
+    )
+    if shutil.which("udevadm"):  # it may still look at what was unmounted
+        subprocess.run(["udevadm", "settle", "--timeout=10"], check=False)
+    subprocess.run(stop, check=True, capture_output=True)
+    again = find_again(host, as_device, disks)
+    mounted = mount_new(host, again, "xfs", at=str(at))
+    assert mounted.reused
+    assert (at / "file").read_bytes() == content
+    unmount(host, mounted)
+    unstripe(host, again)
+    assert [read_signature(host, disk.path) for disk in disks] == [None] * 3
+    assert [inspect_device(host, disk.path).used_by for disk in disks] == [()] * 3
+    of_two = stripe(host, disks[:2], chunk=_CHUNK)
+    unstripe(host, of_two)
 
 
 def _sectors_written(disk: BlockDevice) -> int:
