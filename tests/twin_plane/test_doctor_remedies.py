@@ -1,0 +1,70 @@
+"""Whatever the doctor finds wrong, it says what to do about it."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pytest_cloudbench.twin import capabilities, io_units
+
+ALWAYS_THERE = {"python", "overlay"}
+"""What cannot be taken away from the machine that runs this test."""
+
+
+@pytest.fixture
+def worst_machine(monkeypatch):
+    """Nothing is there, and whatever is tried fails."""
+
+    def refuses(command, **_):
+        return subprocess.CompletedProcess(command, 1, "", "not permitted")
+
+    def no_program(*_):
+        raise OSError("not permitted")
+
+    monkeypatch.setattr(capabilities, "kernel_version", lambda: (5, 10))
+    monkeypatch.setattr(capabilities, "cgroup_version", lambda: 0)
+    monkeypatch.setattr(capabilities, "memory_available", lambda: 0)
+    monkeypatch.setattr(capabilities.subprocess, "run", refuses)
+    monkeypatch.setattr(io_units, "make_io_units", no_program)
+    monkeypatch.setattr(Path, "exists", lambda self: False)
+    return monkeypatch
+
+
+@pytest.mark.parametrize("user", [0, 1000], ids=["root", "a plain user"])
+@pytest.mark.parametrize("tools", [None, "/usr/bin/tool"], ids=["no tools", "tools that fail"])
+def test_what_the_worst_machine_lacks_has_a_remedy(worst_machine, user, tools):
+    worst_machine.setattr(capabilities.os, "geteuid", lambda: user)
+    worst_machine.setattr(capabilities, "find_tool", lambda _: tools)
+    wrong = [check for check in capabilities.examine() if check.state != "ok"]
+    assert not [check.name for check in wrong if not check.remedy.strip()]
+    assert not [check.name for check in wrong if not check.finding.strip()]
+
+
+def test_that_machine_lacks_all_that_can_be_lacking(worst_machine):
+    """Otherwise the test above would look at little."""
+    found = set()
+    for user in (0, 1000):
+        for tools in (None, "/usr/bin/tool"):
+            worst_machine.setattr(capabilities.os, "geteuid", lambda user=user: user)
+            worst_machine.setattr(capabilities, "find_tool", lambda _, tools=tools: tools)
+            found |= {check.name for check in capabilities.examine() if check.state != "ok"}
+    assert {check.name for check in capabilities.examine()} - found <= ALWAYS_THERE
+
+
+def test_no_check_is_written_without_one():
+    calls = [
+        node
+        for node in ast.walk(ast.parse(inspect.getsource(capabilities)))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Check"
+    ]
+    wrong = [
+        call for call in calls if not (isinstance(call.args[1], ast.Constant) and call.args[1].value == "ok")
+    ]
+    assert len(wrong) > 10
+    for call in wrong:
+        assert len(call.args) == 4, ast.unparse(call)
+        assert not (isinstance(call.args[3], ast.Constant) and not call.args[3].value), ast.unparse(call)
