@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from pytest_cloudbench.hosts.errors import CommandFailed, FilesystemError, NotOurs
 from pytest_cloudbench.hosts.listener import operation
 from pytest_cloudbench.hosts.signatures import read_signature, refuse_overwriting, remember_made, wipe
+from pytest_cloudbench.promises.quantities import Size
 
 if TYPE_CHECKING:
     from pytest_cloudbench.hosts.connection import HostConnection
@@ -30,6 +31,12 @@ _MOUNT_OPTIONS = {
     "btrfs": "noatime,nodatacow,nodiscard",
 }
 KINDS = tuple(_MAKE)
+
+# What mkfs writes is mostly the journal. XFS: 1/2048 of the file system, at most 2 GiB (mkfs.xfs(8), "logsize");
+# ext4: at most 1 GiB, of a small one about 1/64 (mke2fs, ext2fs_default_journal_size); btrfs has none.
+_LARGEST_JOURNAL = {"xfs": Size(2 << 30), "ext4": Size(1 << 30), "btrfs": Size(64 << 20)}
+_PER_JOURNAL = {"xfs": 2048, "ext4": 64, "btrfs": 2048}
+_SMALLEST_JOURNAL = Size(64 << 20)
 
 _MAKE_S = 600.0
 _BUSY_TRIES = 20
@@ -94,24 +101,33 @@ def mount_new(
     at: str,
     owner: str | None = None,
     overwrite: bool = False,
+    room: Size | None = None,
 ) -> MountedFilesystem:
     """Make a file system on the device, mount it on `at` and give it to `owner` (default: the login user).
 
     One of the same kind that this run made there before, on whatever host, is mounted as it is, data and all.
-    Anything else that the device carries is refused, or with `overwrite` destroyed. FilesystemError, NotOurs.
+    Anything else that the device carries is refused, or with `overwrite` destroyed; `room` is what is left for the
+    file system's own data, as for `make_filesystem`. FilesystemError, NotOurs.
     """
     reused = not overwrite and _made_here(host, device, filesystem)
     if not reused:
-        make_filesystem(host, device, filesystem, overwrite=overwrite)
+        make_filesystem(host, device, filesystem, overwrite=overwrite, room=room)
     return mount(host, device, at=at, owner=owner, reused=reused)
 
 
 def make_filesystem(
-    host: HostConnection, device: Carrier, filesystem: str = "xfs", *, overwrite: bool = False
+    host: HostConnection,
+    device: Carrier,
+    filesystem: str = "xfs",
+    *,
+    overwrite: bool = False,
+    room: Size | None = None,
 ) -> None:
     """Make a file system (xfs, ext4 or btrfs) on the whole device, which must be proven ours.
 
-    A device that carries anything already is refused, or with `overwrite` wiped. FilesystemError, NotOurs.
+    A device that carries anything already is refused, or with `overwrite` wiped; so is one whose journal would not
+    fit into `room`, what the machine behind the device can still hold (None: no such limit is known).
+    FilesystemError, NotOurs.
     """
     if filesystem not in _MAKE:
         raise FilesystemError(
@@ -120,7 +136,8 @@ def make_filesystem(
     if len(device.paths) > 1 and filesystem != "btrfs":
         raise FilesystemError(f"{filesystem} cannot span {device.meant}: only btrfs takes several devices")
     tool = host.ensure_tool(_MAKE[filesystem][0])
-    device.prove(host)
+    size = Size(sum(facts.size_bytes for facts in device.prove(host)))
+    _check_room(filesystem, size, room)
     if overwrite:
         wipe(host, device.paths)
     else:
@@ -132,6 +149,16 @@ def make_filesystem(
         raise FilesystemError(f"{filesystem} could not be made on {device.meant}: {error}") from error
     for path in device.paths:
         remember_made(host, path, filesystem)
+
+
+def _check_room(filesystem: str, size: Size, room: Size | None) -> None:
+    journal = min(_LARGEST_JOURNAL[filesystem], max(_SMALLEST_JOURNAL, size / _PER_JOURNAL[filesystem]))
+    if room is not None and room < journal:
+        raise FilesystemError(
+            f"making {filesystem} on {size} writes up to {journal}, most of it the journal, and the machine behind the "
+            f"device has room for {room}: take a smaller disk, or give the embedded region a folder with "
+            "--cloudbench-twin-backing=DIR"
+        )
 
 
 def mount(

@@ -52,7 +52,8 @@ class Mountable(StorageTarget):
         and destroyed only with ``overwrite=True``, which makes the file system anew in any case.
 
         Raises NotOurs before any write unless the device is proven to be this one and free, FilesystemError for
-        what it carries, for a mount point in use and for what mkfs and mount say.
+        what it carries, for a journal that the machine behind it has no room for, for a mount point in use and for
+        what mkfs and mount say.
         """
         from pytest_cloudbench.hosts.filesystems import mount_new
 
@@ -65,7 +66,13 @@ class Mountable(StorageTarget):
             self._mounted.unmount()
         with self.instance.preparation.step(f"format and mount {self.label_with(filesystem)}"):
             mount = mount_new(
-                self.instance.host, self.carrier, filesystem, at=at, owner=owner, overwrite=overwrite
+                self.instance.host,
+                self.carrier,
+                filesystem,
+                at=at,
+                owner=owner,
+                overwrite=overwrite,
+                room=self.room(),
             )
         self._mounted = Mounted(self, mount)
         return self._mounted

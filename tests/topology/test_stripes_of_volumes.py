@@ -295,6 +295,26 @@ def test_a_volume_that_is_slow_at_first_says_so_until_it_is_initialised(
     assert volumes[0].conditions == (str(done),)
 
 
+@pytest.mark.parametrize(("filesystem", "room_mib"), [("xfs", 149), ("ext4", 1023), ("btrfs", 63)])
+def test_a_file_system_is_not_made_where_the_machine_has_no_room_for_its_journal(
+    instance: _Instance, volumes: VolumeGroup, filesystem: Any, room_mib: int
+) -> None:
+    """300 GiB: 150 MiB of log by XFS, 1 GiB by ext4, next to nothing by btrfs."""
+    stripe = volumes.striped()
+    instance.machine_limits = lambda: SimpleNamespace(room=Size.from_mib(room_mib))
+    before = len(instance.host.done)
+    with pytest.raises(
+        FilesystemError, match=rf"making {filesystem} on .* has room for {room_mib:,} MiB: take"
+    ):
+        stripe.mounted(filesystem)
+    assert not [line for line in instance.host.done[before:] if "mkfs" in line]
+    instance.machine_limits = lambda: SimpleNamespace(room=Size.from_mib(room_mib + 1))
+    data = stripe.mounted(filesystem)
+    data.unmount()
+    instance.machine_limits = lambda: SimpleNamespace(room=Size(0))
+    assert stripe.mounted(filesystem).mount.reused, "what is there takes no more room"
+
+
 def test_data_in_a_folder_are_a_condition_of_everything_on_them(
     instance: _Instance, volumes: VolumeGroup
 ) -> None:
