@@ -89,6 +89,7 @@ def test_ebs_ends_at_one_limit_of_the_instance(ec2_instance, ebs_volumes, sweep,
         assert not curve.stays_below("1ms", until=curve.steps[0].asked)
     if not sequential:
         # Flat almost up to the limit: the knee is the last step before it, or the one at it.
+        assert curve.knee is not None
         assert curve.knee.iops.per_second == pytest.approx(curve.peak.iops, rel=0.15)
     assert not curve.stays_below("1ms", until=max(step.asked for step in curve.steps))
 
