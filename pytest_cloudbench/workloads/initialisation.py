@@ -14,7 +14,7 @@ from pytest_cloudbench.promises.quantities import Size, Throughput, figure
 from pytest_cloudbench.workloads.fio.data_pass import Way, Whole, pass_over
 from pytest_cloudbench.workloads.fio.errors import TargetError
 from pytest_cloudbench.workloads.fio.progress import Progress
-from pytest_cloudbench.workloads.room_check import check_room
+from pytest_cloudbench.workloads.room_check import check_room, telling_shortage
 from pytest_cloudbench.workloads.target import Target
 
 
@@ -57,6 +57,7 @@ def initialise(
             f"writing every block of {target.label}",
             "take smaller volumes, or leave out initialised(), which a new volume does not need",
         )
-    seconds = pass_over(target.runner, devices, sudo=True, on_progress=on_progress)
+    with telling_shortage(target):
+        seconds = pass_over(target.runner, devices, sudo=True, on_progress=on_progress)
     way: Way = "write" if written.bytes else "read"
     return Initialisation(way, Size(sum(each.size.bytes for each in devices)), seconds)

@@ -10,7 +10,7 @@ from pytest_cloudbench.workloads.fio.data_pass import Whole, pass_over
 from pytest_cloudbench.workloads.fio.errors import BadFioJob, TargetError
 from pytest_cloudbench.workloads.fio.progress import Progress
 from pytest_cloudbench.workloads.pace import QUICK_DATA, Pace
-from pytest_cloudbench.workloads.room_check import KEPT_FREE, check_room
+from pytest_cloudbench.workloads.room_check import KEPT_FREE, check_room, telling_shortage
 from pytest_cloudbench.workloads.target import Target
 
 _GRAIN = 4096
@@ -64,11 +64,12 @@ def prefill(
         size = QUICK_DATA
     check_room(target, size, f"a file of {size} on {target.label}", "lower the size")
     path = f"{target.path}/prefilled-{size.bytes}"
-    seconds = pass_over(
-        target.runner,
-        [Whole(path, size, "write")],
-        sudo=False,
-        makes_files=True,
-        on_progress=on_progress,
-    )
+    with telling_shortage(target):
+        seconds = pass_over(
+            target.runner,
+            [Whole(path, size, "write")],
+            sudo=False,
+            makes_files=True,
+            on_progress=on_progress,
+        )
     return Prefilled(path, size, seconds, conditions)

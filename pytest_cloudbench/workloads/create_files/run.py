@@ -12,13 +12,14 @@ from datetime import datetime, timezone
 from pytest_cloudbench.verdicts.throttling import ThrottleDelta
 from pytest_cloudbench.workloads.create_files.commands import job_argv, job_files
 from pytest_cloudbench.workloads.create_files.creation import FileCreation
-from pytest_cloudbench.workloads.create_files.errors import CreationTimedOut
+from pytest_cloudbench.workloads.create_files.errors import CreationFailed, CreationTimedOut
 from pytest_cloudbench.workloads.create_files.job import FilesJob
 from pytest_cloudbench.workloads.create_files.look import check_is_target, check_room, chosen_method, look
 from pytest_cloudbench.workloads.create_files.outcome import Origin, creation_of
 from pytest_cloudbench.workloads.create_files.paced_files import paced_files
 from pytest_cloudbench.workloads.create_files.progress import Progress, ProgressReader
 from pytest_cloudbench.workloads.pace import Pace
+from pytest_cloudbench.workloads.room_check import shortage
 from pytest_cloudbench.workloads.runner import Job
 from pytest_cloudbench.workloads.target import CountersSnapshot, Target
 
@@ -109,6 +110,12 @@ class _Run:
             running.cleanup()
         try:
             creation = creation_of(self._origin, files, exit_code=exit_code, counters=counters)
+        except CreationFailed as error:
+            why = shortage(self._target, str(error))  # asked before the files are gone
+            self._remove()
+            if why:
+                raise type(error)(f"{error}; {why}", error.partial) from error
+            raise
         except BaseException:
             self._remove()
             raise

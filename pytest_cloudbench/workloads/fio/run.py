@@ -22,6 +22,7 @@ from pytest_cloudbench.workloads.fio.series_logs import LOGS, series_from_logs
 from pytest_cloudbench.workloads.fio.space import as_on_device, check_is_target, check_target
 from pytest_cloudbench.workloads.measurement import Measurement
 from pytest_cloudbench.workloads.pace import Pace, paced
+from pytest_cloudbench.workloads.room_check import telling_shortage
 from pytest_cloudbench.workloads.runner import Job
 from pytest_cloudbench.workloads.target import CountersSnapshot, Target
 
@@ -76,11 +77,12 @@ def run_fio(
         raise
     with contextlib.suppress(Exception):
         running.cleanup()
-    result = parse_output(
-        files.get(RESULT_FILE),
-        exit_code=exit_code,
-        stderr=files.get("stderr", b"").decode("utf-8", "replace"),
-    )
+    with telling_shortage(target):
+        result = parse_output(
+            files.get(RESULT_FILE),
+            exit_code=exit_code,
+            stderr=files.get("stderr", b"").decode("utf-8", "replace"),
+        )
     return _measurement(
         target,
         job,

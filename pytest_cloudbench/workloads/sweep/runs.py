@@ -16,6 +16,7 @@ from pytest_cloudbench.verdicts.throttling import ThrottleDelta
 from pytest_cloudbench.workloads.fio.job import RESULT_FILE
 from pytest_cloudbench.workloads.fio.options import HostFio
 from pytest_cloudbench.workloads.measurement import Measurement
+from pytest_cloudbench.workloads.room_check import telling_shortage
 from pytest_cloudbench.workloads.sweep.arrivals import divided
 from pytest_cloudbench.workloads.sweep.command import SizedPath, punctual, step_argv
 from pytest_cloudbench.workloads.sweep.layout import layout
@@ -71,7 +72,8 @@ class Runs:
         started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
         running = self.target.runner.start_job(punctual(argv), sudo=self.target.kind == "block", name="sweep")
         one_size = self.mix.block_size.bytes if len(self.mix.blocks) == 1 else None
-        watched = Watch(load.times, on_second, one_size).until_end(running)
+        with telling_shortage(self.target):
+            watched = Watch(load.times, on_second, one_size).until_end(running)
         # Nothing runs between two runs, so what is read after one is what the next one begins with.
         self.known.counters = self.target.counters() if before is not None else None
         measurement = self._measurement(
