@@ -234,10 +234,10 @@ def test_a_kept_region_that_is_gone_says_so():
         RegionEnded, match=rf"kept \(slot 3, process {ended.pid}\) ended.*`cloudbench twin up`"
     ):
         launcher.check_kept(record)
-    serving = [sys.executable, "-c", "import time; time.sleep(600)", "pytest_cloudbench.twin"]
-    with subprocess.Popen(serving) as process:
+    serving = [sys.executable, "-c", "print(flush=True); input()", "pytest_cloudbench.twin"]
+    with subprocess.Popen(serving, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()  # its command line can be read by now
         launcher.check_kept(RegionRecord.from_json({**READY, "pid": process.pid}))
-        process.kill()
 
 
 def test_lines_before_the_ready_line_do_no_harm(stand_in):
