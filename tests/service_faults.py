@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +41,7 @@ class Faults:
         from botocore.awsrequest import AWSResponse
 
         calls: list[str] = []
+        counting = threading.Lock()  # a launch makes several calls at once
         body = (
             f"<Response><Errors><Error><Code>{code}</Code><Message>{message}</Message></Error></Errors>"
             "<RequestID>r-1</RequestID></Response>"
@@ -47,9 +49,10 @@ class Faults:
 
         def refuse(request: Any, **_: Any) -> Any:
             text = request.body.decode() if isinstance(request.body, bytes) else str(request.body)
-            if len(calls) >= times or not when(dict(parse_qsl(text))):
-                return None
-            calls.append(request.url)
+            with counting:
+                if len(calls) >= times or not when(dict(parse_qsl(text))):
+                    return None
+                calls.append(request.url)
             return AWSResponse(request.url, status, {"content-type": "text/xml"}, _Raw(body))
 
         self.on("before-send", operation, refuse)
