@@ -7,7 +7,7 @@ import pytest
 
 from pytest_cloudbench import Inconclusive, Outcome, Size, gp3, io1
 
-pytestmark = [pytest.mark.embedded, pytest.mark.alone]
+pytestmark = pytest.mark.embedded
 
 
 def conclusive(verdict):

@@ -80,7 +80,6 @@ def verdicts_in(result):
     ]
 
 
-@pytest.mark.alone
 def test_a_replay_says_what_the_run_said_and_opens_no_region(pytester, monkeypatch):
     pytester.makepyfile(test_it=BODY)
     first = run(pytester, "--cloudbench-evidence=kept")

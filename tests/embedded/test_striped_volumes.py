@@ -11,7 +11,6 @@ from pytest_cloudbench.topology.storage_target import StorageInUse
 
 pytestmark = [
     pytest.mark.embedded,
-    pytest.mark.alone,
     pytest.mark.skipif(
         shutil.which("mkfs.btrfs", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") is None,
         reason="hosts of an embedded region stripe by btrfs, and this machine has no btrfs-progs",
