@@ -124,7 +124,8 @@ class Series:
     `seconds` holds the end of each sample, counted from the end of the ramp: 1.0, 2.0, ... Under compressed
     time they are seconds of the test, and samples of a long run are shorter than a real second.
     `latency_s` is the mean over the I/Os of that sample; None where there was none. `percentiles_s` holds, by
-    name ("p50", "p95", "p99", "p999"), the percentiles of each sample, where the workload kept histograms.
+    name ("p50", "p95", "p99", "p999"), the percentiles of each sample, where the workload kept histograms; None where
+    they do not cover it. Those of a plain fio run are of completion latency, submission left out.
     """
 
     seconds: tuple[float, ...] = ()

@@ -118,6 +118,49 @@ def test_the_series_agrees_with_fios_totals(directory: HostTarget) -> None:
     assert sum(known) / len(known) == pytest.approx(measurement.latency.mean_s, rel=0.25)
 
 
+def test_every_sample_has_percentiles_and_a_slow_phase_shows_in_them(directory: HostTarget) -> None:
+    slow_s = 0.1
+    stopped = threading.Event()
+
+    def stop_its_jobs(progress: Progress) -> None:
+        if progress.iops == 0 or stopped.is_set():
+            return
+        stopped.set()
+        (job,) = [pid for pid in _fios(directory) if _children(pid) == []]
+        for _ in range(15):
+            os.kill(job, signal.SIGSTOP)
+            time.sleep(slow_s)  # the I/O that it is in the middle of takes so long
+            os.kill(job, signal.SIGCONT)
+            time.sleep(slow_s / 10)
+
+    job = FioJob.of("randread", "256k", ioengine="psync", size="16m", runtime=8)
+    measurement = run_fio(directory, job, on_progress=stop_its_jobs)
+
+    assert stopped.is_set()
+    series = measurement.series
+    found = series.percentiles_s
+    assert list(found) == ["p50", "p95", "p99", "p999"]
+    assert {len(values) for values in found.values()} == {len(series)}
+    known = [values for values in zip(*found.values(), strict=True) if None not in values]
+    assert len(known) >= len(series) - 1 >= 5, "only the last, unfinished interval has none"
+    for values in known:
+        assert list(values) == sorted(values)
+    slowest = [values[-1] for values in known]
+    assert max(slowest) >= slow_s * 0.9
+    assert min(p50 for p50, *_ in known) < slow_s / 10
+    assert "series_clat_hist.log" in measurement.raw
+
+
+def test_histograms_beyond_what_is_kept_are_only_read(
+    directory: HostTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pytest_cloudbench.workloads.fio.run._LARGEST_KEPT", 1000)
+    measurement = run_fio(directory, FioJob.of("randread", "4k", ioengine="psync", size="1m", runtime=3))
+    assert "series_clat_hist.log" not in measurement.raw
+    assert {"result.json", "series_iops.log"} <= set(measurement.raw)
+    assert measurement.series.percentiles_s["p99"][0] is not None
+
+
 def test_the_kept_command_typed_by_hand_gives_the_same_figure(directory: HostTarget, tmp_path: Path) -> None:
     job = FioJob.of("randread", "4k", size="4m", numjobs=2, runtime=6, rate_iops=200)
     measurement = run_fio(directory, job)

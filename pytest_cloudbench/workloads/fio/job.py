@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,11 @@ from pytest_cloudbench.workloads.fio.rates import RateShare, share_rates
 PATTERNS = ("read", "write", "randread", "randwrite", "rw", "randrw")
 RESULT_FILE = "result.json"
 LOG_PREFIX = "series"
+HISTOGRAM_COARSENESS = 2
+"""2^2 of fio's own bins are one of the log: 6 % wide at most, a line of 1.4 KB."""
 
+_MOST_HISTOGRAMS = 4000
+"""Histograms that fio may hold until it ends: each takes 14.5 KiB of the host's memory, however coarse its log."""
 _READS = frozenset({"read", "randread", "rw", "randrw"})
 _WRITES = frozenset({"write", "randwrite", "rw", "randrw"})
 _SAME_PATTERN = {"readwrite": "rw"}
@@ -152,6 +157,13 @@ class FioJob:
         """I/Os that the job keeps in flight on that many devices together."""
         return effective_depth(self.ioengine, self.iodepth) * self.numjobs * devices
 
+    def histogram_samples(self, devices: int = 1) -> int:
+        """How many samples of the series share one histogram of latencies: one, or more where there are so many jobs
+        and samples that fio would fill the host's memory with them."""
+        ways = 2 if self.reads and self.writes else 1
+        histograms = self.numjobs * devices * ways * self.runtime / self.sample_s
+        return max(1, math.ceil(histograms / _MOST_HISTOGRAMS))
+
     def sections(self, devices: int) -> list[RateShare]:
         """Jobs of equal rates, as fio must be told them, so that the rates add up to what was asked."""
         return share_rates(
@@ -252,6 +264,7 @@ class FioJob:
         if self.fsync is not None:
             chosen["fsync"] = str(self.fsync)
         chosen.update((key, option_text(key, value)) for key, value in self.options.items())
+        devices = len(paths) if kind == "block" else 1
         if kind == "directory":
             chosen["directory"] = escaped_path(paths[0])
         else:
@@ -266,6 +279,9 @@ class FioJob:
             "write_iops_log": LOG_PREFIX,
             "write_bw_log": LOG_PREFIX,
             "write_lat_log": LOG_PREFIX,
+            "write_hist_log": LOG_PREFIX,
+            "log_hist_msec": f"{self.histogram_samples(devices) * self.sample_s * 1000:.0f}",
+            "log_hist_coarseness": str(HISTOGRAM_COARSENESS),
         }
         return chosen
 

@@ -40,7 +40,7 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(("write_iops_log", "write_bw_log", "write_lat_log", "write_hist_log", "log_prio"), _LOGS),
     **dict.fromkeys(("log_compression", "log_store_compressed", "log_unix_epoch", "bwavgtime"), _LOGS),
     **dict.fromkeys(("log_alternate_epoch", "log_entries", "iopsavgtime", "disable_bw_measurement"), _LOGS),
-    **dict.fromkeys(("log_window_value", "write_iolog"), _LOGS),
+    **dict.fromkeys(("log_window_value", "log_hist_coarseness", "write_iolog"), _LOGS),
     **dict.fromkeys(("filename", "directory", "filename_format", "opendir", "unique_filename"), _TARGET),
     **dict.fromkeys(("read_iolog", "replay_redirect", "merge_blktrace_file", "fill_device"), _TARGET),
     **dict.fromkeys(("bsrange", "bssplit", "bs_unaligned", "bs_is_seq_rand"), _ONE_BS),

@@ -24,7 +24,8 @@ class FioResult:
     """What fio says about a whole run: all jobs together, means over its run time.
 
     `cpu_percent_user` and `cpu_percent_system` are per cent of one core, mean over the jobs.
-    `notes` is what fio wrote before its JSON.
+    `notes` is what fio wrote before its JSON. `submission_share` is how much of the mean latency was handing
+    the I/Os to the kernel; the rest is their completion.
     """
 
     version: str
@@ -35,6 +36,7 @@ class FioResult:
     cpu_percent_user: float
     cpu_percent_system: float
     notes: str
+    submission_share: float = 0.0
 
     @property
     def iops(self) -> float:
@@ -91,6 +93,7 @@ def _result(
         cpu_percent_user=sum(_number(job, "usr_cpu") for job in jobs) / len(jobs),
         cpu_percent_system=sum(_number(job, "sys_cpu") for job in jobs) / len(jobs),
         notes=notes.strip(),
+        submission_share=_submission_share(jobs),
     )
 
 
@@ -166,6 +169,18 @@ def _latency(stats: Sequence[Mapping[str, Any]]) -> Latency | None:
     )
 
 
+def _submission_share(jobs: Sequence[Mapping[str, Any]]) -> float:
+    submitted, whole = (
+        sum(
+            _number(stats := (job.get(way) or {}).get(key), "mean") * _number(stats, "N")
+            for job in jobs
+            for way in ("read", "write")
+        )
+        for key in ("slat_ns", "lat_ns")
+    )
+    return submitted / whole if whole else 0.0
+
+
 def _percentiles_ns(stats: Sequence[Mapping[str, Any]]) -> dict[float, float]:
     """fio's own percentiles where there is one set of them; of several, from the merged histograms."""
     if len(stats) == 1:
@@ -179,10 +194,10 @@ def _percentiles_ns(stats: Sequence[Mapping[str, Any]]) -> dict[float, float]:
     return {percent: percentile_of_bins(merged, percent) for percent in (50.0, 95.0, 99.0, 99.9)}
 
 
-def percentile_of_bins(bins: Mapping[int, int], percent: float) -> float:
+def percentile_of_bins(bins: Mapping[int, float], percent: float) -> float:
     """The value of the first bin at which `percent` of all counts are reached, as fio itself takes it."""
     wanted = sum(bins.values()) * percent / 100.0
-    reached = 0
+    reached = 0.0
     value = 0
     for value in sorted(bins):
         reached += bins[value]

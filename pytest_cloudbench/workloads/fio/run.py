@@ -13,6 +13,7 @@ from pytest_cloudbench.promises.quantities import Size
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.verdicts.throttling import ThrottleDelta
 from pytest_cloudbench.workloads.fio.errors import FioTimedOut
+from pytest_cloudbench.workloads.fio.histogram_logs import HISTOGRAM_LOG, with_percentiles
 from pytest_cloudbench.workloads.fio.job import RESULT_FILE, FioJob
 from pytest_cloudbench.workloads.fio.options import HostFio, fio_of
 from pytest_cloudbench.workloads.fio.output import FioResult, parse_output
@@ -33,6 +34,8 @@ _LAYOUT_SEEN_S = 2.0
 _FIRST_LINE_S = 3.0
 _START_S = 0.3
 _SHORT_RUN = 0.95
+_LARGEST_KEPT = 5_000_000
+"""Bytes of histograms beyond which they are not kept with the measurement: their percentiles are in the series."""
 
 
 def run_fio(
@@ -71,7 +74,7 @@ def run_fio(
         if exit_code != 0:
             running.kill()  # workers of a fio that was killed go on without it
         counters = run.counters_gained()
-        files = running.fetch([RESULT_FILE, "stderr", *LOGS])
+        files = running.fetch([RESULT_FILE, "stderr", *LOGS, HISTOGRAM_LOG])
     except BaseException as error:
         _end(running, error)
         raise
@@ -187,6 +190,9 @@ def _measurement(
 ) -> Measurement:
     devices = len(target.paths) if target.kind == "block" else 1
     busy = result.cpu_percent_user + result.cpu_percent_system
+    series = series_from_logs(
+        files, runtime_s=result.runtime_s, sample_s=job.sample_s, compression=target.time_compression
+    )
     return Measurement(
         workload=f"fio {job.rw} {_short_size(job.bs)}",
         iops=result.iops,
@@ -194,11 +200,12 @@ def _measurement(
         read=result.read,
         write=result.write,
         latency=result.latency,
-        series=series_from_logs(
-            files,
-            runtime_s=result.runtime_s,
+        series=with_percentiles(
+            series,
+            files.get(HISTOGRAM_LOG),
             sample_s=job.sample_s,
-            compression=target.time_compression,
+            samples=job.histogram_samples(devices),
+            submission_share=result.submission_share,
         ),
         block_size=job.bs,
         sequential=job.sequential,
@@ -218,7 +225,11 @@ def _measurement(
         time_compression=target.time_compression,
         conditions=conditions,
         asked=job.asked(),
-        raw=files,
+        raw={
+            name: content
+            for name, content in files.items()
+            if name != HISTOGRAM_LOG or len(content) <= _LARGEST_KEPT
+        },
     )
 
 

@@ -1,0 +1,138 @@
+"""fio's histogram log (write_hist_log, per_job_logs=0), merged over jobs into percentiles of each sample.
+
+A line is "ms, direction, block size, count, count, ...": how many I/Os completed since the job's line before, by
+latency; the clock is that of `series_logs`. Every job writes its own lines as it completes I/Os, so nothing waits for
+anybody. With --status-interval fio's helper thread waits for the next completion of every job, and the samples of the
+other logs wait for it: they are wrong or lost just where a load falls.
+
+The latencies are completion latencies, submission left out; fio logs no others this way.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from pytest_cloudbench.workloads.fio.job import HISTOGRAM_COARSENESS, LOG_PREFIX
+from pytest_cloudbench.workloads.fio.output import percentile_of_bins
+from pytest_cloudbench.workloads.measurement import Series
+
+HISTOGRAM_LOG = f"{LOG_PREFIX}_clat_hist.log"
+PERCENTS = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
+
+_LARGEST_SUBMISSION = 0.10
+"""The share of the latency, submission included, beyond which completion alone does not tell it."""
+_LATE = 0.25
+"""How far, as a share of a span, a job's line may end off the span that it is of."""
+_FEWEST = 0.5
+"""The share of a sample's I/Os that must be in the histograms: a job's last, unfinished interval is not logged."""
+_BITS = 6
+"""fio divides every octave of nanoseconds into 2^6 bins (FIO_IO_U_PLAT_BITS in its stat.h)."""
+_OCTAVES = 29
+"""How many of them, the first two of single nanoseconds counted as such (FIO_IO_U_PLAT_GROUP_NR)."""
+_WAYS = ("0", "1")
+_NS = 1e-9
+
+
+def with_percentiles(
+    series: Series, log: bytes | None, *, sample_s: float, samples: int, submission_share: float
+) -> Series:
+    """The series with the percentiles of each sample; as it is where there is no such log.
+
+    log: the file's content. sample_s: real seconds of one sample. samples: how many of them a line spans, each of
+    which gets the percentiles of all. submission_share: of the whole run's mean latency. Where it is large, the
+    percentiles would lie below a mean that has it in it, and are left out.
+    """
+    if not log or not len(series) or submission_share > _LARGEST_SUBMISSION:
+        return series
+    ios = [
+        sum(rate.per_second for rate in series.iops[first : first + samples]) * sample_s
+        for first in range(0, len(series), samples)
+    ]
+    merged = _merged(log, ios, span_ms=sample_s * samples * 1000)
+    spans = [_percentiles_s(bins, count) for bins, count in zip(merged, ios, strict=True)]
+    if not any(spans):
+        return series
+    return dataclasses.replace(
+        series,
+        percentiles_s={
+            name: tuple(spans[index // samples].get(name) for index in range(len(series)))
+            for name in PERCENTS
+        },
+    )
+
+
+def _percentiles_s(bins: Mapping[int, float], ios: float) -> dict[str, float]:
+    """By name, in seconds; empty where there were no I/Os, or too few of them are in the histogram."""
+    counted = sum(bins.values())
+    if not ios or not counted or counted < ios * _FEWEST:
+        return {}
+    return {name: percentile_of_bins(bins, percent) * _NS for name, percent in PERCENTS.items()}
+
+
+def _merged(log: bytes, ios: Sequence[float], *, span_ms: float) -> list[dict[int, float]]:
+    """I/Os by latency in ns, all jobs and directions together, of each span from the end of the ramp on.
+
+    A line is of the time since the line before. That of a job that waited long for an I/O is of several spans, over
+    which its counts are spread as all I/Os (``ios``, of each span) were.
+    """
+    merged: list[dict[int, float]] = [{} for _ in ios]
+    ends: dict[str, float] = {}
+    for end_ms, way, counts in _lines(log):
+        end = end_ms / span_ms
+        if end <= ends.get(way, 0.0):
+            ends = {}  # the clock went back: the next job's lines
+        begin, ends[way] = ends.get(way, 0.0), end
+        for number, share in _shares(begin, end, ios):
+            bins = merged[number]
+            for at_ns, count in counts.items():
+                bins[at_ns] = bins.get(at_ns, 0.0) + count * share
+    return merged
+
+
+def _shares(begin: float, end: float, ios: Sequence[float]) -> list[tuple[int, float]]:
+    """(span, share) of the spans that an interval covers; an end of it that is near to a span's is taken as that."""
+    first, last = _snapped(begin), _snapped(end)
+    if last <= first:
+        first, last = begin, end
+    weights = [
+        (number, (min(last, number + 1) - max(first, number)) * ios[min(number, len(ios) - 1)])
+        for number in range(math.floor(first), math.ceil(last))
+    ]
+    total = sum(weight for _, weight in weights)
+    return [(number, weight / total) for number, weight in weights if weight > 0 and number < len(ios)]
+
+
+def _snapped(at: float) -> float:
+    return float(round(at)) if abs(at - round(at)) < _LATE else at
+
+
+def _lines(log: bytes) -> Iterator[tuple[float, str, dict[int, int]]]:
+    """End in ms, direction and counts of each line. Lines that are no log lines (a torn last one) are left out."""
+    columns = _OCTAVES << _BITS >> HISTOGRAM_COARSENESS
+    for line in log.decode("ascii", "replace").splitlines():
+        fields = line.replace(" ", "").split(",")
+        if len(fields) != columns + 3 or fields[1] not in _WAYS:
+            continue
+        try:
+            end_ms = float(fields[0])
+            counts = {_middle_ns(at): int(count) for at, count in enumerate(fields[3:]) if count != "0"}
+        except ValueError:
+            continue
+        if math.isfinite(end_ms):
+            yield end_ms, fields[1], counts
+
+
+def _middle_ns(number: int) -> int:
+    """The middle of a bin of the log, which is 2^coarseness of fio's own."""
+    first, after = number << HISTOGRAM_COARSENESS, (number + 1) << HISTOGRAM_COARSENESS
+    return (_least_ns(first) + _least_ns(after)) // 2
+
+
+def _least_ns(number: int) -> int:
+    """Where a bin of fio's begins: the first two octaves by the nanosecond, as `plat_idx_to_val` in its stat.c."""
+    if number < 2 << _BITS:
+        return number
+    shift = (number >> _BITS) - 1
+    return ((1 << _BITS) + number % (1 << _BITS)) << shift
