@@ -181,7 +181,7 @@ def _above(claim: _Claim, highest: Rate, envelope: Envelope, where: str) -> Reas
 def _doubt(obs: Observation, envelope: Envelope, claim: _Claim) -> _Doubt | None:
     return (
         _demand_not_above(obs, claim)
-        or _not_a_plateau(obs, claim)
+        or _not_a_plateau(obs, envelope, claim)
         or _counters_disagree(obs, envelope, claim)
         or _rivals(obs, envelope, claim)
         or _machine_or_generator(obs, claim)
@@ -203,13 +203,16 @@ def _demand_not_above(obs: Observation, claim: _Claim) -> _Doubt | None:
     return None
 
 
-def _not_a_plateau(obs: Observation, claim: _Claim) -> _Doubt | None:
+def _not_a_plateau(obs: Observation, envelope: Envelope, claim: _Claim) -> _Doubt | None:
     samples = full_samples(obs.series, claim.asked)
     if len(samples) < FEWEST_SAMPLES:
-        return _Doubt(
-            f"{len(samples)} one-second samples are too few to see a plateau, at least {FEWEST_SAMPLES} are "
-            "needed: lengthen runtime"
-        )
+        few = f"{len(samples)} one-second samples are too few to see a plateau, at least {FEWEST_SAMPLES} are needed"
+        lasted_s = obs.runtime_s / getattr(obs, "time_compression", 1.0)
+        if envelope.machine and lasted_s >= FEWEST_SAMPLES + 1:
+            return _Doubt(
+                f"{few}: {MACHINE} was too busy to take more in {lasted_s:.0f} s", machine_limited=True
+            )
+        return _Doubt(f"{few}: lengthen runtime")
     text = drift(obs, claim.asked, claim.within)
     return _Doubt(text) if text else None
 

@@ -212,7 +212,18 @@ def test_a_drift_is_no_plateau():
 def test_a_plateau_needs_samples(run):
     verdict = judge_gp3(**run)
     assert verdict.outcome is Outcome.INCONCLUSIVE
-    assert "one-second samples are too few to see a plateau, at least 4" in verdict.sentence
+    assert (
+        "one-second samples are too few to see a plateau, at least 4 are needed: lengthen" in verdict.sentence
+    )
+    assert not verdict.machine_limited
+
+
+def test_an_embedded_region_whose_machine_took_too_few_samples_says_so():
+    verdict = judge_gp3(values=[3_001] * 2, machine=STRONG_MACHINE, samples=6)
+    assert (verdict.outcome, verdict.machine_limited) == (Outcome.INCONCLUSIVE, True)
+    assert verdict.sentence.endswith("the machine under the embedded region was too busy to take more in 6 s")
+    short = judge_gp3(values=[3_001] * 2, machine=STRONG_MACHINE, samples=2)
+    assert (short.outcome, short.machine_limited) == (Outcome.INCONCLUSIVE, False)
 
 
 def test_counters_that_saw_nothing_do_not_agree():
