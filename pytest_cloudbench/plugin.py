@@ -154,12 +154,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
     """Show our own errors as the sentences they are, where the user's code met them; all with --full-trace."""
-    if call.excinfo is not None and (region := getattr(call.excinfo.value, "region", None)) is not None:
-        region.end_was_told = True  # once for each test is enough
-    if call.excinfo is None or item.config.getoption("fulltrace", False):  # an option of the terminal's
+    if call.excinfo is None or not type(call.excinfo.value).__module__.startswith("pytest_cloudbench."):
         return
     error: BaseException = call.excinfo.value
-    if not type(error).__module__.startswith("pytest_cloudbench."):
+    if (region := getattr(error, "region", None)) is not None:
+        region.end_was_told = True  # once for each test is enough
+    if item.config.getoption("fulltrace", False):  # an option of the terminal's
         return
     if met := _users_frames(error.__traceback__):
         # What caused it is in its sentence already.

@@ -38,6 +38,22 @@ def test_the_traceback_ends_in_the_test(pytester, run):
     result.stdout.no_fnmatch_line("*pytest_cloudbench/*.py*")
 
 
+def test_an_error_of_others_that_names_a_region_is_left_alone(pytester, run):
+    pytester.makepyfile(
+        """
+        class NoSuchBucket(Exception):
+            region = "eu-west-1"
+
+        def test_it():
+            raise NoSuchBucket("not here")
+        """
+    )
+    result = run()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E *NoSuchBucket: not here"])
+    result.stdout.no_fnmatch_line("*INTERNALERROR*")
+
+
 def test_the_whole_way_is_shown_with_full_trace(pytester, run):
     pytester.makepyfile(MEETS_IT)
     run("--full-trace").stdout.fnmatch_lines(["*pytest_cloudbench/workloads/fio/*.py*"])
