@@ -165,7 +165,7 @@ class GovernedInstance:
             kept = Limits(
                 *(
                     before if abs(after - before) <= _WORTH_WRITING * before else after
-                    for before, after in zip(_values(old), _values(new), strict=True)
+                    for before, after in zip(old.values, new.values, strict=True)
                 )
             )
             if kept == old:
@@ -173,7 +173,3 @@ class GovernedInstance:
             new = kept
         self._throttle.set(self.instance_id, volume.loop.device_number, new)
         volume.limits = new
-
-
-def _values(limits: Limits) -> tuple[float, float, float, float]:
-    return limits.read_iops, limits.write_iops, limits.read_bytes, limits.write_bytes

@@ -18,7 +18,7 @@ import operator
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 from pytest_cloudbench.twin.linux import kernel_version, run_before_ordinary_threads
 from pytest_cloudbench.twin.throttle import Limits, Throttle
@@ -46,7 +46,7 @@ def lowest_at(now: Limits, age_s: float) -> Limits:
     """What may be written ``age_s`` after the limits that hold now were written, or at any time when that is 0."""
     left = 1.0 - max(0.0, age_s - _TICKS_S) / SLICE_S
     # Where there is no limit, nothing is let through too early.
-    return Limits(*(each * left + _ROUNDING_PER_S if math.isfinite(each) else 0.0 for each in _values(now)))
+    return Limits(*(each * left + _ROUNDING_PER_S if math.isfinite(each) else 0.0 for each in now.values))
 
 
 def next_step(now: Limits, wanted: Limits) -> Limits:
@@ -55,7 +55,7 @@ def next_step(now: Limits, wanted: Limits) -> Limits:
     return Limits(
         *(
             max(want, _LARGEST_STEP * each, lowest) if want < each < math.inf else want
-            for want, each, lowest in zip(_values(wanted), _values(now), _values(reachable), strict=True)
+            for want, each, lowest in zip(wanted.values, now.values, reachable.values, strict=True)
         )
     )
 
@@ -65,7 +65,7 @@ def due_after_s(now: Limits, lower: Limits) -> float:
     worst = max(
         (
             (each + _ROUNDING_PER_S - value) / each
-            for each, value in zip(_values(now), _values(lower), strict=True)
+            for each, value in zip(now.values, lower.values, strict=True)
             if math.isfinite(each)
         ),
         default=0.0,
@@ -73,12 +73,8 @@ def due_after_s(now: Limits, lower: Limits) -> float:
     return _TICKS_S + SLICE_S * worst if worst > 0 else 0.0
 
 
-def _values(limits: Limits) -> tuple[float, ...]:
-    return astuple(limits)
-
-
 def _at_least(limits: Limits, lowest: Limits) -> Limits:
-    return Limits(*map(max, _values(limits), _values(lowest)))
+    return Limits(*map(max, limits.values, lowest.values))
 
 
 _LEAST = Limits(_LEAST_IOPS, _LEAST_IOPS, _LEAST_IOPS, _LEAST_IOPS)
@@ -147,7 +143,7 @@ class Steps:
         known = age < _OLDEST_S
         if known and self._due_at(device) <= now:
             self._put(key, device, next_step(device.holds, device.wanted))
-        elif not known or any(map(operator.gt, _values(device.wanted), _values(device.holds))):
+        elif not known or any(map(operator.gt, device.wanted.values, device.holds.values)):
             lowest = lowest_at(device.holds, age if known else 0.0)
             self._put(key, device, _at_least(device.wanted, lowest))
 

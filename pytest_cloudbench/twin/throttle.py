@@ -40,6 +40,11 @@ class Limits:
     read_bytes: float
     write_bytes: float
 
+    @property
+    def values(self) -> tuple[float, float, float, float]:
+        """All four, in that order."""
+        return self.read_iops, self.write_iops, self.read_bytes, self.write_bytes
+
 
 class Throttle(Protocol):
     """What can limit devices."""

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_cloudbench.promises.quantities import Iops
-from pytest_cloudbench.workloads.fio.histogram_logs import PERCENTS, with_percentiles
+from pytest_cloudbench.workloads.fio.histogram_logs import with_percentiles
 from pytest_cloudbench.workloads.fio.job import FioJob
+from pytest_cloudbench.workloads.fio.output import PERCENTS
 from pytest_cloudbench.workloads.measurement import Series
 
 _COLUMNS = 464

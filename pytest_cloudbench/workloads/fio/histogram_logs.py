@@ -15,11 +15,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_cloudbench.workloads.fio.job import HISTOGRAM_COARSENESS, LOG_PREFIX
-from pytest_cloudbench.workloads.fio.output import percentile_of_bins
+from pytest_cloudbench.workloads.fio.output import PERCENTS, percentile_of_bins
 from pytest_cloudbench.workloads.measurement import Series
 
 HISTOGRAM_LOG = f"{LOG_PREFIX}_clat_hist.log"
-PERCENTS = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 
 _LARGEST_SUBMISSION = 0.10
 """The share of the latency, submission included, beyond which completion alone does not tell it."""

@@ -14,6 +14,9 @@ from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused
 from pytest_cloudbench.workloads.fio.options import fio_words
 from pytest_cloudbench.workloads.measurement import Direction, Latency
 
+PERCENTS = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
+"""The percentiles of a latency that are told, by name."""
+
 _MIB = 2.0**20
 _NS = 1e-9
 _JSON_START = re.compile(r"^\{", re.MULTILINE)
@@ -191,7 +194,7 @@ def _percentiles_ns(stats: Sequence[Mapping[str, Any]]) -> dict[float, float]:
         if not bins:
             return {}
         merged.update({int(value_ns): int(count) for value_ns, count in bins.items()})
-    return {percent: percentile_of_bins(merged, percent) for percent in (50.0, 95.0, 99.0, 99.9)}
+    return {percent: percentile_of_bins(merged, percent) for percent in PERCENTS.values()}
 
 
 def percentile_of_bins(bins: Mapping[int, float], percent: float) -> float:

@@ -18,10 +18,9 @@ from typing import Any
 
 from pytest_cloudbench.promises.quantities import Iops, Throughput
 from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused
-from pytest_cloudbench.workloads.fio.output import percentile_of_bins
+from pytest_cloudbench.workloads.fio.output import PERCENTS, percentile_of_bins
 from pytest_cloudbench.workloads.measurement import Direction, DirectionSeries, Latency, Series
 
-PERCENTS = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 _NS = 1e-9
 _MIB = 2.0**20
 
