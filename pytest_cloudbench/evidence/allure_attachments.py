@@ -122,7 +122,7 @@ def _short(sentence: str) -> str:
 def _explained(verdict: Verdict) -> str:
     lines = [verdict.sentence, "", f"promise: {verdict.promise}"]
     lines += [f"asked: {verdict.asked}"] if verdict.asked is not None else []
-    lines += [f"measured: {verdict.measured}"] if verdict.measured is not None else []
+    lines += [f"measured: {verdict.figure}"] if verdict.figure else []
     lines += [f"bound by: {ceiling}" for ceiling in verdict.bound_by]
     for name, value in verdict.details.items():
         if name == "envelope":

@@ -40,7 +40,7 @@ def verdict_properties(verdict: Any) -> list[tuple[str, str]]:
         OUTCOME: getattr(outcome, "value", None),
         PROMISE: getattr(verdict, "promise", None),
         ASKED: getattr(verdict, "asked", None),
-        MEASURED: getattr(verdict, "measured", None),
+        MEASURED: getattr(verdict, "figure", None),
         BOUND_BY: "; ".join(str(ceiling) for ceiling in getattr(verdict, "bound_by", ())),
     }
     known = [(name, str(value)) for name, value in parts.items() if value not in (None, "")]

@@ -48,8 +48,12 @@ class _Limit:
         return f"{_words(self.name)} at most {duration(self.limit_s)}"
 
     @property
+    def figure(self) -> str:
+        return f"{_words(self.name)} {_beside(self.measured_s, self.limit_s)}"
+
+    @property
     def text(self) -> str:
-        return f"{_words(self.name)} {_beside(self.measured_s, self.limit_s)}, at most {duration(self.limit_s)} wanted"
+        return f"{self.figure}, at most {duration(self.limit_s)} wanted"
 
 
 def latency_at_most(
@@ -79,7 +83,8 @@ def latency_at_most(
 
     def verdict(outcome: Outcome, text: str, bound: Any = (), machine: bool = False) -> Verdict:
         sentence = f"{outcome.value}: {text}"
-        return Verdict(outcome, sentence, promise, None, Iops(obs.iops), tuple(bound), machine, details)
+        rate, judged = Iops(obs.iops), ", ".join(one.figure for one in checked)
+        return Verdict(outcome, sentence, promise, None, rate, tuple(bound), machine, details, judged)
 
     if wrong := unusable(obs, measured):
         return verdict(Outcome.INCONCLUSIVE, wrong.text, machine=wrong.machine_limited)

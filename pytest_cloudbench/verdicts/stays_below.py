@@ -114,6 +114,7 @@ def stays_below(
         bound_by=found.bound_by,
         machine_limited=found.machine_limited,
         details=_details(curve, claim),
+        latency=_worst(curve, claim),
     )
 
 
@@ -212,13 +213,11 @@ def _reach(curve: LoadCurve, claim: _Claim) -> _Finding:
             return _Finding(Outcome.HELD, _shown([*counted, beyond[0]], claim))
         so_far = f"{shown}, then " if counted else ""
         at = duration(above) if above is not None else "of unknown latency"
-        why = _why(beyond[0], f"{so_far}{at} at {claim.served(beyond[0])}", tail=claim.percentile is not None)
-        if above is not None and why.machine_limited:
+        text = f"{so_far}{at} at {claim.served(beyond[0])}"
+        why = _why(beyond[0], text, tail=claim.percentile is not None) if above is not None else None
+        if why is not None and why.machine_limited:
             return why
-        text = (
-            f"{so_far}{at} at {claim.served(beyond[0])}, and nothing was measured between: add a step there"
-        )
-        return _Finding(Outcome.INCONCLUSIVE, text)
+        return _Finding(Outcome.INCONCLUSIVE, f"{text}, and nothing was measured between: add a step there")
     peak = mean_rates(curve.maximum).like(claim.until)
     if ratio(peak, claim.until) < 1 - claim.within:
         reason = why_short(curve.maximum, mean_rates(curve.maximum), claim.until)
@@ -233,6 +232,13 @@ def _shown(steps: list[StepView], claim: _Claim) -> str:
     worst = max(claim.latency_s(step) or 0.0 for step in steps)
     highest = max((claim.served(step) for step in steps), key=plain)
     return f"{claim.name} at most {duration(worst)} up to {highest}"
+
+
+def _worst(curve: LoadCurve, claim: _Claim) -> str:
+    """The highest latency of the steps that count."""
+    seen = [claim.latency_s(step) for step in curve.steps if claim.covers(step)]
+    known = [latency for latency in seen if latency is not None]
+    return f"{claim.name} {duration(max(known))}" if known else ""
 
 
 def _details(curve: LoadCurve, claim: _Claim) -> dict[str, Any]:

@@ -35,7 +35,8 @@ class Verdict:
     """The answer to one promise.
 
     ``sentence`` is one line that begins with the outcome's word. ``promise`` says what was judged;
-    ``asked`` and ``measured`` are the figures; ``bound_by`` the ceilings that held the load back;
+    ``asked`` and ``measured`` are the figures, ``latency`` the judged one in words where a latency was judged;
+    ``bound_by`` the ceilings that held the load back;
     ``machine_limited`` whether the machine under an embedded region did. ``details`` holds the plain
     values behind it for a report (text, numbers, lists).
 
@@ -51,11 +52,17 @@ class Verdict:
     bound_by: tuple[Ceiling, ...] = ()
     machine_limited: bool = False
     details: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    latency: str = ""
 
     def __bool__(self) -> bool:
         if self.outcome is Outcome.INCONCLUSIVE:
             raise Inconclusive(self)
         return self.outcome is Outcome.HELD
+
+    @property
+    def figure(self) -> str:
+        """What was measured and judged, with its unit: a latency or a rate; "" where nothing was."""
+        return self.latency or ("" if self.measured is None else str(self.measured))
 
     def __repr__(self) -> str:
         return self.sentence

@@ -212,6 +212,19 @@ def test_breaking_loses_nothing(text, width):
     assert "".join("".join(lines).split()) == "".join(text.split())
 
 
+def test_a_promise_of_latency_was_measured_in_latency():
+    slow = Verdict(
+        Outcome.VIOLATED,
+        "violated: latency: mean 64 ms, at most 5 ms wanted",
+        "latency: mean at most 5 ms",
+        None,
+        Iops(1_000),
+        latency="mean 64 ms",
+    )
+    [found] = judged(slow)
+    assert (found.promised, found.measured) == ("latency: mean at most 5 ms", "mean 64 ms")
+
+
 def test_the_run_ends_with_sentences_and_the_table(judged_run):
     result = judged_run()
     result.stdout.fnmatch_lines(

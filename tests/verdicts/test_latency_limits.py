@@ -39,6 +39,7 @@ def test_kept_limits_say_what_little_s_law_says():
         "held: latency: mean 5 ms, at most 20 ms wanted; p99 9 ms, at most 20 ms wanted; 1 I/Os in flight by Little's "
         "law (200 IOPS x 5 ms) of 1 asked (100.0 %)"
     )
+    assert verdict.figure == "mean 5 ms, p99 9 ms"
 
 
 def test_beyond_a_ceiling_i_os_wait_for_each_other():

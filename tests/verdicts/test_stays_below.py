@@ -31,6 +31,7 @@ def test_it_is_held_as_far_as_the_steps_go():
     assert verdict.promise == "mean latency stays at or below 2 ms until 60,000 IOPS"
     assert verdict.asked == Iops(60_000.0)
     assert verdict.details["steps"][0]["asked_iops"] == 6_400
+    assert verdict.figure == "mean latency 1.8 ms"
 
 
 def test_without_a_rate_every_step_counts():
@@ -57,6 +58,7 @@ def test_a_gap_between_the_steps_decides_nothing():
     assert verdict.outcome is Outcome.INCONCLUSIVE
     assert "mean latency at most 0.56 ms up to 32,000 IOPS, then 57 ms at 64,000 IOPS" in str(verdict)
     assert "nothing was measured between: add a step there" in str(verdict)
+    assert verdict.figure == "mean latency 0.56 ms"
     assert not verdict.machine_limited
 
 
