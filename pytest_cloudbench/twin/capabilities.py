@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import shutil
@@ -153,17 +154,15 @@ def _sequential_io() -> Check:
     from pytest_cloudbench.twin.io_units import make_io_units
     from pytest_cloudbench.twin.workshop import Workshop
 
-    workshop = Workshop()
     try:
-        with tempfile.TemporaryDirectory() as directory:
+        with contextlib.closing(Workshop()) as workshop, tempfile.TemporaryDirectory() as directory:
             make_io_units(workshop, Path(directory)).close()
     except (OSError, ValueError, KeyError) as error:
         return Check(
             name, "limited", f"small sequential I/O does not merge, every request counts as one: {error}",
-            "boot a kernel with CONFIG_BPF_EVENTS and tracefs, without lockdown",
+            "boot a kernel with CONFIG_BPF_EVENTS and tracefs, without lockdown; in a container, run it with "
+            "--privileged",
         )  # fmt: skip
-    finally:
-        workshop.close()
     return Check(name, "ok", "sequential I/O merges as on EBS")
 
 

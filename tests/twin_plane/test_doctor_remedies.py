@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_cloudbench.twin import capabilities, io_units
+from pytest_cloudbench.twin import capabilities, io_units, workshop
 
 ALWAYS_THERE = {"python", "overlay"}
 """What cannot be taken away from the machine that runs this test."""
@@ -29,7 +29,7 @@ def worst_machine(monkeypatch):
     monkeypatch.setattr(capabilities, "cgroup_version", lambda: 0)
     monkeypatch.setattr(capabilities, "memory_available", lambda: 0)
     monkeypatch.setattr(capabilities.subprocess, "run", refuses)
-    monkeypatch.setattr(io_units, "make_io_units", no_program)
+    monkeypatch.setattr(workshop, "Workshop", no_program)
     monkeypatch.setattr(Path, "exists", lambda self: False)
     return monkeypatch
 
@@ -53,6 +53,26 @@ def test_that_machine_lacks_all_that_can_be_lacking(worst_machine):
             worst_machine.setattr(capabilities, "find_tool", lambda _, tools=tools: tools)
             found |= {check.name for check in capabilities.examine() if check.state != "ok"}
     assert {check.name for check in capabilities.examine()} - found <= ALWAYS_THERE
+
+
+@pytest.mark.parametrize(("room", "part"), [(workshop, "Workshop"), (io_units, "make_io_units")], ids=str)
+def test_a_root_that_may_do_little_is_told_how_to_do_more(monkeypatch, room, part):
+    """As in a container that is not privileged: no mount namespace of its own, no program in the kernel."""
+
+    def refuses(*_):
+        raise PermissionError("not permitted")
+
+    class Room:
+        def close(self):
+            pass
+
+    monkeypatch.setattr(capabilities.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(workshop, "Workshop", Room)
+    monkeypatch.setattr(room, part, refuses)
+    check = capabilities._sequential_io()
+    assert check.state == "limited"
+    assert "not permitted" in check.finding
+    assert "--privileged" in check.remedy
 
 
 def test_no_check_is_written_without_one():
