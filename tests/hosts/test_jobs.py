@@ -117,11 +117,13 @@ def test_a_lost_host_is_said_with_what_is_known(tmp_path: Path) -> None:
                 job.kill()
         finally:
             server.start()
-            with server.connect() as back:
-                again = back.start_job(["sleep", "30"], job_id=job.job_id)
-                again.kill()
-                again.cleanup()
-            server.stop()
+            try:
+                with server.connect() as back:
+                    again = back.start_job(["sleep", "30"], job_id=job.job_id)
+                    again.kill()
+                    again.cleanup()
+            finally:
+                server.stop()
     assert "was not started again" in str(caught.value)
     assert job.directory in str(caught.value)
 
