@@ -2,11 +2,13 @@
 
 import contextlib
 import signal
+from pathlib import Path
 
 # Loaded first within a test that runs pytest, compiled parts would be taken out again with that test, and what is then
 # loaded anew no longer fits them.
 import cryptography.hazmat.primitives.asymmetric.ed25519
 import cryptography.hazmat.primitives.serialization  # noqa: F401
+import pytest
 from hypothesis import HealthCheck, settings
 
 with contextlib.suppress(ImportError):
@@ -22,3 +24,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # How long an example takes says nothing here, and on a busy or emulated machine it is anything.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    """How many tests on embedded regions ``-n auto`` runs at a time: they mostly wait, unless all is emulated."""
+    return 1 if "TCG" in Path("/proc/cpuinfo").read_text() else 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from pathlib import Path
 from other_processes import candidates
 
 GONE_WITHIN_S = 30
+_KINDS = ("net", "mnt", "pid")
 
 
 @dataclass(frozen=True)
@@ -71,15 +73,35 @@ def _processes() -> Iterator[Leftover]:
 
 
 def _namespaces() -> Iterator[Leftover]:
-    own = {kind: os.readlink(f"/proc/self/ns/{kind}") for kind in ("net", "mnt", "pid")}
-    for process in candidates():
-        for kind, mine in own.items():
-            try:
-                found = os.readlink(f"/proc/{process.pid}/ns/{kind}")
-            except OSError:  # gone since, or root's and this user is not
-                continue
-            if found != mine:
-                yield Leftover(f"namespace {found}", f"held by process {process.pid} {process.command}")
+    own = {os.readlink(f"/proc/self/ns/{kind}") for kind in _KINDS}
+    every = list(candidates())
+    held = _namespaces_of([process.pid for process in every])
+    for process in every:
+        for found in held.get(process.pid, set()) - own:
+            yield Leftover(f"namespace {found}", f"held by process {process.pid} {process.command}")
+
+
+def _namespaces_of(pids: list[int]) -> dict[int, set[str]]:
+    """The namespaces of each process that still lives, asked of root for those that are another user's."""
+    found: dict[int, set[str]] = {}
+    hidden = []
+    for pid in pids:
+        try:
+            found[pid] = {os.readlink(f"/proc/{pid}/ns/{kind}") for kind in _KINDS}
+        except PermissionError:
+            hidden += [f"/proc/{pid}/ns/{kind}" for kind in _KINDS]
+        except OSError:  # gone since
+            continue
+    if hidden:
+        script = 'for path in "$@"; do echo "$path $(readlink "$path")"; done'
+        told = subprocess.run(
+            ["sudo", "-n", "sh", "-c", script, "sh", *hidden], capture_output=True, text=True, check=False
+        )
+        for line in told.stdout.splitlines():
+            path, _, namespace = line.partition(" ")
+            if namespace:
+                found.setdefault(int(path.split("/")[2]), set()).add(namespace)
+    return found
 
 
 def _slots() -> Iterator[str]:
