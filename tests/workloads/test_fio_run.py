@@ -90,7 +90,8 @@ def test_a_run_is_read_into_a_measurement(directory: HostTarget) -> None:
     assert measurement.tool_version.startswith("fio-")
     assert measurement.host == "instance i-0test"
     assert seen
-    assert seen[-1].percent > 50
+    # fio's own guess, in which a slow machine takes longer to start than it takes.
+    assert 25 < seen[-1].percent <= 100
     assert repr(measurement).startswith("fio randrw 4k on test target: ")
 
     assert len(measurement.series) >= 1
