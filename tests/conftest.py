@@ -30,3 +30,11 @@ settings.load_profile("any machine")
 def pytest_xdist_auto_num_workers():
     """How many tests on embedded regions ``-n auto`` runs at a time: they mostly wait, unless all is emulated."""
     return 1 if "TCG" in Path("/proc/cpuinfo").read_text() else 2
+
+
+@pytest.fixture(autouse=True)
+def _sessions_within_are_light(request, monkeypatch):
+    """Sessions that a test starts do without hypothesis, whose plugin is two thirds of their start."""
+    if "pytester" in request.fixturenames:
+        request.getfixturevalue("pytester")  # forgets the options of the session around it
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")

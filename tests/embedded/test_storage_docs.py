@@ -29,7 +29,6 @@ def in_a_test(lines, fixtures, marks):
 
 
 @pytest.mark.embedded
-@pytest.mark.alone
 def test_the_examples_run(tmp_path):
     """Each verdict is held, or inconclusive because of this machine: never violated, never an error."""
     stripe, local = blocks("storage")
@@ -79,7 +78,6 @@ def test_everything_that_is_said_of_a_run_of_files_exists():
 
 
 @pytest.mark.embedded
-@pytest.mark.alone
 def test_data_in_a_folder_and_a_slow_start_are_said(tmp_path):
     data = tmp_path / "data"
     data.mkdir()

@@ -22,7 +22,6 @@ def blocks(language):
 
 
 @pytest.mark.embedded
-@pytest.mark.alone
 def test_the_examples_run(tmp_path):
     """Each verdict is held, or inconclusive because of this machine: never violated, never an error."""
     if importlib.util.find_spec("matplotlib") is None:

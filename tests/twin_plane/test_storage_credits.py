@@ -20,7 +20,7 @@ from pytest_cloudbench.twin.storage_accounts import RateLimit
 from pytest_cloudbench.twin.sweep import sweep_slot
 from pytest_cloudbench.twin.throttle import needs_delegated_scope
 
-pytestmark = [pytest.mark.embedded, pytest.mark.alone]
+pytestmark = pytest.mark.embedded
 NEEDS = (
     "needs root, and where systemd rules cgroup v2 a scope: systemd-run --scope -p Delegate=yes pytest ..."
 )
