@@ -125,6 +125,21 @@ class AllureReport(Listener):
 
     # What pytest tells ------------------------------------------------------------------------------
 
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Generator[None, Any, Any]:
+        """Let pytest's own word that a fixture has ended be no step of its teardown.
+
+        allure-pytest makes steps of all finalizers, but with this one, the first registered and the last to run, it
+        writes the result: such a step is shown without an end, as of unknown outcome.
+        """
+        finalizers = getattr(fixturedef, "_finalizers", [])
+        first = finalizers[0] if finalizers else None
+        try:
+            return (yield)
+        finally:
+            if getattr(first, "__name__", "") == "<lambda>":
+                finalizers[0] = first
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Another attempt begins; allure-pytest has begun its result."""

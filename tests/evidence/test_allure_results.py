@@ -59,6 +59,29 @@ def outcomes(results):
     }
 
 
+def test_a_teardown_has_steps_of_what_the_test_left_only(run, pytester):
+    run(
+        """
+@pytest.fixture
+def left(request):
+    request.addfinalizer(lambda: None)
+    yield
+    assert True
+
+def test_held(fio, left):
+    assert judged(fio, "held")
+"""
+    )
+    containers = [json.loads(path.read_text()) for path in pytester.path.glob("out/*-container.json")]
+    steps = {
+        each["befores"][0]["name"]: [(step["name"], step.get("status")) for step in each.get("afters", [])]
+        for each in containers
+    }
+    assert {"left", "fio"} <= steps.keys()
+    assert sorted(steps["left"]) == [("left::2", "passed"), ("left::<lambda>", "passed")]
+    assert {status for ended in steps.values() for _, status in ended} == {"passed"}
+
+
 def test_every_outcome_is_told_apart_by_what_became_of_the_test(run, results, pytester):
     run(
         """
