@@ -29,7 +29,7 @@ settings.load_profile("any machine")
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers():
     """How many tests on embedded regions ``-n auto`` runs at a time: they mostly wait, unless all is emulated."""
-    return 1 if "TCG" in Path("/proc/cpuinfo").read_text() else 2
+    return 1 if "TCG" in Path("/proc/cpuinfo").read_text() else 3
 
 
 @pytest.fixture(autouse=True)

@@ -53,7 +53,7 @@ def test_a_stripe_gives_the_sum_of_its_volumes(ebs_volumes, fio, count):
     assert any(condition.startswith("striped by btrfs, chunk 64 KiB (no md") for condition in run.conditions)
     assert str(stripe.iops.limit) == f"{count * 3:,},000 IOPS"
     assert conclusive(run.capped_by(stripe.iops))
-    assert run.iops == pytest.approx(count * 3_000, rel=0.03)
+    assert run.iops == pytest.approx(count * 3_000, rel=0.05)
     assert run.counters.volume_iops_exceeded_s > 2
     assert run.counters.volume_iops_exceeded_s <= run.counters.elapsed_s
 
