@@ -287,8 +287,19 @@ class Shares:
             state.budget.account(reads + writes, state.pressed and state.budget.handed_out, elapsed_s, weight)
             total += reads + writes
             (self._came_to_rest if state.idle else self._busy).append(state)
-        pressed = self.budget.handed_out and any(state.pressed for state in self._busy)
-        self.budget.account(total, pressed, elapsed_s, weight)
+        self.budget.account(total, self._held_somebody_back(), elapsed_s, weight)
+
+    def _held_somebody_back(self) -> bool:
+        """Whether somebody wants more than he got out of all that is shared.
+
+        That was handed out as wishes were known; or those who turn out to want more had been granted all of it.
+        """
+        pressed = [state for state in self._busy if state.pressed]
+        granted = sum(max(state.reads.granted, state.writes.granted) for state in pressed)
+        most = min(
+            self.budget.limit, self.budget.to_share
+        )  # who rests is granted the one, who is busy the other
+        return bool(pressed) and (self.budget.handed_out or granted >= _HANDED_OUT * most)
 
     def grant(self) -> None:
         """Share what the limits, by now perhaps others, allow."""

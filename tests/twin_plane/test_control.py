@@ -157,19 +157,25 @@ class LargeRequests:
     ("seconds_of_the_limit", "log"),
     [(0.05, 0), (0.13, 0), (0.16, 0), (0.35, 0), (1.5, 0), (4.0, 0), (1.5, 1), (4.0, 1)],
 )
-def test_large_requests_that_waited_are_no_surplus_and_their_waiting_is_counted(seconds_of_the_limit, log):
-    shares = one_volume(125.0, instance=2_000.0)
+@pytest.mark.parametrize("whose", ["the volume's", "the instance's"])
+def test_large_requests_that_waited_are_no_surplus_and_their_waiting_is_counted(
+    whose, seconds_of_the_limit, log
+):
+    own, all_together = (125.0, 2_000.0) if whose == "the volume's" else (2_000.0, 125.0)
+    shares = one_volume(own, instance=all_together)
     load = LargeRequests(125.0 * seconds_of_the_limit, disk=1_000.0, log=log)
     counted = total = 0.0
     for _ in range(1_200):
         rates = load.served(0.0, shares.volumes["v"].writes.granted)
         shares.tick({"v": rates}, TICK_S)
         total += sum(rates)
-        budget = shares.volumes["v"].budget
-        counted += budget.exceeded_s + budget.waited_s
+        limit, other = shares.volumes["v"].budget, shares.budget
+        if whose == "the instance's":
+            limit, other = other, limit
+        counted += limit.exceeded_s + limit.waited_s
+        assert other.exceeded_s + other.waited_s == 0
     assert total * TICK_S / 120 == pytest.approx(125.0, rel=0.04), "the last request may be under way"
     assert 0.9 * 120 <= counted <= 120
-    assert shares.budget.exceeded_s + shares.budget.waited_s == 0
 
 
 @pytest.mark.parametrize("late", [0.0, 0.02, 0.05])

@@ -32,7 +32,7 @@ from pytest_cloudbench.workloads.fio.progress import Progress
 from pytest_cloudbench.workloads.fio.run import run_fio
 from pytest_cloudbench.workloads.pace import Pace
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.timed
 
 
 def _fios(target: HostTarget) -> list[int]:

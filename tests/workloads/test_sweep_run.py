@@ -63,7 +63,7 @@ def _is_fio(pid: str) -> bool:
         return False
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 def test_a_maximum_and_steps_at_shares_of_it(files: HostTarget) -> None:
     told: list[SweepProgress] = []
     curve = run_sweep(files, plan(MIXED), on_progress=told.append)
@@ -110,7 +110,7 @@ def test_a_maximum_and_steps_at_shares_of_it(files: HostTarget) -> None:
     assert not list(Path("/var/tmp").glob("cloudbench-*/sweep-*"))
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 def test_a_run_ends_once_it_is_steady(files: HostTarget) -> None:
     began = time.monotonic()
     slow = plan(steps=(2,), step_time=40, threads=1)
@@ -122,14 +122,14 @@ def test_a_run_ends_once_it_is_steady(files: HostTarget) -> None:
     assert step.measurement.iops == pytest.approx(step.asked.per_second, rel=0.1)
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 def test_quick_pace_says_what_it_changed(files: HostTarget) -> None:
     curve = run_sweep(files, plan(step_time=60, steps=(5,)), pace=Pace.QUICK)
     assert curve.conditions == ("laid out before", "quick pace: step 1 + 60 s -> 1 + 2 s")
     assert curve.maximum.conditions == curve.conditions
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 def test_the_sweep_stops_past_its_latency_limit(files: HostTarget) -> None:
     curve = run_sweep(files, plan(latency_limit="1us", steps=(5, 10, 20)))
     assert [step.percent for step in curve.steps] == [5]
@@ -149,7 +149,7 @@ def _interrupt() -> None:
     raise KeyboardInterrupt
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 def test_an_interrupted_sweep_keeps_the_steps_done(files: HostTarget) -> None:
     with pytest.raises(KeyboardInterrupt) as raised:
         run_sweep(files, plan(), on_progress=_at(3, _interrupt))
@@ -161,7 +161,7 @@ def test_an_interrupted_sweep_keeps_the_steps_done(files: HostTarget) -> None:
     assert fios(files) == []
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 def test_interrupted_before_its_first_step_it_has_no_curve(files: HostTarget) -> None:
     with pytest.raises(SweepInterrupted, match="before its first step") as raised:
         run_sweep(files, plan(), on_progress=_at(1, _interrupt))
@@ -169,7 +169,7 @@ def test_interrupted_before_its_first_step_it_has_no_curve(files: HostTarget) ->
     assert fios(files) == []
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 def test_a_step_that_cannot_be_measured_keeps_those_before_it(files: HostTarget) -> None:
     def kill() -> None:
         for pid in fios(files):
