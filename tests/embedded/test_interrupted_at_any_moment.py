@@ -60,7 +60,9 @@ def test_nothing_is_left_of_a_run_interrupted_during(
     (tmp_path / "conftest.py").write_text(INTERRUPTING.format(called=called, word=word, after_s=after_s))
     output, _ = (process := start_pytest(tmp_path, RUN)).communicate(timeout=LIMIT_S)
     assert (tmp_path / "reached").exists(), output
-    assert process.returncode == 2, output
+    # Python 3.11 can be interrupted at an instruction of no line, and pytest then fails to show where that was.
+    shown = "in lineno" not in output or "TypeError: unsupported operand" not in output
+    assert process.returncode == (2 if shown else 1), output
     assert "KeyboardInterrupt" in output
     gone(before)
     journals = tmp_path / "state" / "cloudbench" / "journal"
