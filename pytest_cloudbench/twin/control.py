@@ -295,11 +295,11 @@ class Shares:
         That was handed out as wishes were known; or those who turn out to want more had been granted all of it.
         """
         pressed = [state for state in self._busy if state.pressed]
+        if not pressed or self.budget.handed_out:
+            return bool(pressed)
         granted = sum(max(state.reads.granted, state.writes.granted) for state in pressed)
-        most = min(
-            self.budget.limit, self.budget.to_share
-        )  # who rests is granted the one, who is busy the other
-        return bool(pressed) and (self.budget.handed_out or granted >= _HANDED_OUT * most)
+        # Who rests is granted the one, who is busy the other.
+        return granted >= _HANDED_OUT * min(self.budget.limit, self.budget.to_share)
 
     def grant(self) -> None:
         """Share what the limits, by now perhaps others, allow."""

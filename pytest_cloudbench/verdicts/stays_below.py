@@ -103,6 +103,7 @@ def stays_below(
     claim = _Claim(
         parse_duration(latency), _rate(until), checked_percentile(percentile), checked_within(within)
     )
+    worst_s = _worst_s([step for step in curve.steps if claim.covers(step)], claim)
     found = _unfit(curve, claim) or _above(curve, claim) or _undelivered(curve, claim) or _reach(curve, claim)
     promise = f"{claim.name} stays at or below {duration(claim.limit_s)}"
     promise += f" until {claim.until}" if claim.until is not None else ""
@@ -114,7 +115,7 @@ def stays_below(
         bound_by=found.bound_by,
         machine_limited=found.machine_limited,
         details=_details(curve, claim),
-        latency=_worst(curve, claim),
+        latency="" if worst_s is None else f"{claim.name} {duration(worst_s)}",
     )
 
 
@@ -229,16 +230,14 @@ def _reach(curve: LoadCurve, claim: _Claim) -> _Finding:
 def _shown(steps: list[StepView], claim: _Claim) -> str:
     if not steps:
         return "no step was measured below that"
-    worst = max(claim.latency_s(step) or 0.0 for step in steps)
     highest = max((claim.served(step) for step in steps), key=plain)
-    return f"{claim.name} at most {duration(worst)} up to {highest}"
+    return f"{claim.name} at most {duration(_worst_s(steps, claim) or 0.0)} up to {highest}"
 
 
-def _worst(curve: LoadCurve, claim: _Claim) -> str:
-    """The highest latency of the steps that count."""
-    seen = [claim.latency_s(step) for step in curve.steps if claim.covers(step)]
-    known = [latency for latency in seen if latency is not None]
-    return f"{claim.name} {duration(max(known))}" if known else ""
+def _worst_s(steps: list[StepView], claim: _Claim) -> float | None:
+    """The highest latency that is known of these steps."""
+    seen = [claim.latency_s(step) for step in steps]
+    return max((latency for latency in seen if latency is not None), default=None)
 
 
 def _details(curve: LoadCurve, claim: _Claim) -> dict[str, Any]:
