@@ -61,6 +61,17 @@ def test_write_back_of_large_files_is_limited_and_counted_as_direct_writes_are(e
 
 @pytest.mark.ec2_instance("m5.2xlarge")
 @pytest.mark.ebs_volume(gp3(size_gib=4))
+def test_write_back_waits_for_the_volume_s_own_limit_too(ebs_volume, create_files):
+    run = create_files(ebs_volume.mounted("xfs", at="/data"), count=2, size="256m")
+    conclusive(run.reaches(ebs_volume.throughput))
+    synced_s = run.on_device_s - run.written_s
+    assert run.on_device_s > 0.95 * 512 / 125, "no faster than the limit"
+    assert 0.6 * synced_s < run.counters.volume_throughput_exceeded_s <= run.counters.elapsed_s
+    assert run.counters.volume_iops_exceeded_s < 0.5 * run.counters.volume_throughput_exceeded_s
+
+
+@pytest.mark.ec2_instance("m5.2xlarge")
+@pytest.mark.ebs_volume(gp3(size_gib=4))
 def test_quick_pace_and_the_ways_to_create_them(ec2_instance, ebs_volume, create_files):
     data = ebs_volume.mounted("xfs")
     by_dd = create_files(data, count=400, size="4k", method="dd", keep=True)
