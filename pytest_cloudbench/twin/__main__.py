@@ -9,6 +9,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+_SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status of the process."""
@@ -135,4 +137,6 @@ def _is_root(command: str) -> bool:
 
 
 if __name__ == "__main__":
+    # Programs of root are not in the PATH of a login user, which `su` keeps.
+    os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), *_SBIN])
     sys.exit(main())

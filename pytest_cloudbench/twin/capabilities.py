@@ -37,11 +37,11 @@ _TOOLS = {
     "iperf3": ("iperf3", False, "network loads"),
     "nvme": ("nvme-cli", False, "NVMe commands beyond the EBS throttle counters"),
 }
-_SBIN = "/usr/sbin:/sbin:/usr/local/sbin"
 _HTB = "tc qdisc add dev lo root handle 1: htb"
 _FILTER = 'tc filter add dev lo parent 1: protocol all prio 1 bpf bytecode "1,6 0 0 65538"'
 _LITTLE_MEMORY = 4 * GIB
 _TOO_LITTLE_MEMORY = GIB
+_TRY_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,16 @@ def what_is_missing(checks: list[Check]) -> list[Check]:
 
 
 def find_tool(program: str) -> str | None:
-    """Where a program is, /sbin included, which a login user's PATH may leave out."""
-    return shutil.which(program, path=f"{os.environ.get('PATH', os.defpath)}:{_SBIN}")
+    """Where a program is."""
+    return shutil.which(program)
+
+
+def _tried(*command: str) -> subprocess.CompletedProcess[str]:
+    """What became of a command; one that is not there, or does not end, has failed."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=_TRY_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return subprocess.CompletedProcess(command, 127, "", str(error))
 
 
 def _tool(program: str) -> Check:
@@ -94,10 +102,8 @@ def _root() -> Check:
     if os.geteuid() == 0:
         return Check("root", "ok", "running as root")
     sudo = find_tool("sudo")
-    if sudo is not None:
-        done = subprocess.run([sudo, "-n", "true"], capture_output=True, timeout=10, check=False)
-        if done.returncode == 0:
-            return Check("root", "ok", "sudo -n works")
+    if sudo is not None and _tried(sudo, "-n", "true").returncode == 0:
+        return Check("root", "ok", "sudo -n works")
     return Check(
         "root", "missing", "neither root nor sudo without a password",
         "run as root, or allow this user sudo without a password (NOPASSWD in sudoers)",
@@ -179,10 +185,7 @@ def _namespaces() -> Check:
         )
     if os.geteuid() != 0:
         return Check("namespaces", "ok", "mnt, net, pid, uts, ipc")
-    done = subprocess.run(
-        ["unshare", "--mount", "--net", "--pid", "--uts", "--ipc", "--fork", "true"],
-        capture_output=True, text=True, timeout=10, check=False,
-    )  # fmt: skip
+    done = _tried("unshare", "--mount", "--net", "--pid", "--uts", "--ipc", "--fork", "true")
     if done.returncode != 0:
         return Check(
             "namespaces", "missing", f"they cannot be made: {done.stderr.strip()}",
@@ -194,10 +197,7 @@ def _namespaces() -> Check:
 def _overlay() -> Check:
     if "\toverlay\n" in Path("/proc/filesystems").read_text():
         return Check("overlay", "ok", "the kernel has overlayfs")
-    done = subprocess.run(["modinfo", "overlay"], capture_output=True, timeout=10, check=False) if find_tool(
-        "modinfo"
-    ) else None  # fmt: skip
-    if done is not None and done.returncode == 0:
+    if _tried("modinfo", "overlay").returncode == 0:
         return Check("overlay", "ok", "overlayfs is a module, loaded when needed")
     return Check("overlay", "missing", "the kernel has no overlayfs", "modprobe overlay")
 
@@ -205,10 +205,9 @@ def _overlay() -> Check:
 def _bridge() -> Check:
     if Path("/sys/module/bridge").exists() or os.geteuid() != 0 or find_tool("ip") is None:
         return Check("bridge and veth", "ok", "assumed: nothing says otherwise")
-    done = subprocess.run(
-        ["unshare", "--net", "sh", "-c",
-         "ip link add name cbbridge type bridge && ip link add name cbport type veth peer name cbcable"],
-        capture_output=True, text=True, timeout=10, check=False,
+    done = _tried(
+        "unshare", "--net", "sh", "-c",
+        "ip link add name cbbridge type bridge && ip link add name cbport type veth peer name cbcable",
     )  # fmt: skip
     if done.returncode == 0:
         return Check("bridge and veth", "ok", "made and removed")
@@ -229,10 +228,7 @@ def _tried_by_tc(name: str, what: str, command: str) -> Check:
         return Check(name, "limited", "no tc: the network is not shaped", _APT.format("iproute2"))
     if os.geteuid() != 0:
         return Check(name, "ok", f"tc is there; {what} can be tried by root only")
-    done = subprocess.run(
-        ["unshare", "--net", "sh", "-c", command],
-        capture_output=True, text=True, timeout=10, check=False,
-    )  # fmt: skip
+    done = _tried("unshare", "--net", "sh", "-c", command)
     if done.returncode == 0:
         return Check(name, "ok", f"tc with {what}")
     said = done.stderr.strip().splitlines()[-1:] or ["it only failed"]

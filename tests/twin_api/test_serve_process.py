@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -282,7 +283,23 @@ def test_down_takes_no_strangers_process_for_a_region(tmp_path: Path) -> None:
 
 def test_doctor_answers(capsys: pytest.CaptureFixture[str]) -> None:
     done = run("doctor", "--json")
+    assert done.stdout, (done.returncode, done.stderr)
     checks = json.loads(done.stdout)
     assert {"name", "state", "finding"} <= set(checks[0])
     assert done.returncode in (0, 1)
     assert run("doctor").stdout.strip()
+
+
+def test_the_doctor_finds_what_the_path_of_a_login_user_leaves_out() -> None:
+    """As after `su`, or for a plain user of Debian: no /sbin, where modinfo and mkfs are."""
+    path = os.pathsep.join(["/usr/bin", "/bin"])
+    if shutil.which("mkfs.ext4", path=path) is not None:
+        pytest.skip("this machine keeps programs of root where everybody looks")
+    done = subprocess.run(
+        twin("doctor", "--json"), capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ, "PATH": path},
+    )  # fmt: skip
+    assert done.stdout, done.stderr
+    found = {check["name"]: check["state"] for check in json.loads(done.stdout)}
+    assert found["mkfs.ext4"] == "ok"
+    assert found["overlay"] == "ok"

@@ -15,12 +15,21 @@ ALWAYS_THERE = {"python", "overlay"}
 """What cannot be taken away from the machine that runs this test."""
 
 
+def refuses(command, **_):
+    return subprocess.CompletedProcess(command, 1, "", "not permitted")
+
+
+def is_not_there(command, **_):
+    raise FileNotFoundError(2, "No such file or directory", command[0])
+
+
+def does_not_end(command, timeout, **_):
+    raise subprocess.TimeoutExpired(command, timeout)
+
+
 @pytest.fixture
 def worst_machine(monkeypatch):
     """Nothing is there, and whatever is tried fails."""
-
-    def refuses(command, **_):
-        return subprocess.CompletedProcess(command, 1, "", "not permitted")
 
     def no_program(*_):
         raise OSError("not permitted")
@@ -36,7 +45,9 @@ def worst_machine(monkeypatch):
 
 @pytest.mark.parametrize("user", [0, 1000], ids=["root", "a plain user"])
 @pytest.mark.parametrize("tools", [None, "/usr/bin/tool"], ids=["no tools", "tools that fail"])
-def test_what_the_worst_machine_lacks_has_a_remedy(worst_machine, user, tools):
+@pytest.mark.parametrize("program", [refuses, is_not_there, does_not_end])
+def test_what_the_worst_machine_lacks_has_a_remedy(worst_machine, user, tools, program):
+    worst_machine.setattr(capabilities.subprocess, "run", program)
     worst_machine.setattr(capabilities.os, "geteuid", lambda: user)
     worst_machine.setattr(capabilities, "find_tool", lambda _: tools)
     wrong = [check for check in capabilities.examine() if check.state != "ok"]
