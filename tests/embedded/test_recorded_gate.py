@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("pytest_benchmark")
 
-pytestmark = [pytest.mark.embedded, pytest.mark.alone]
+pytestmark = pytest.mark.embedded
 
 BODY = """
 import os

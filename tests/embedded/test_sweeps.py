@@ -12,7 +12,7 @@ from pytest_cloudbench import Outcome, gp2, gp3, recorded_limits
 from pytest_cloudbench.cloud.errors import AttachmentLimit
 from pytest_cloudbench.workloads.sweep.errors import BadSweep
 
-pytestmark = [pytest.mark.embedded, pytest.mark.alone]
+pytestmark = pytest.mark.embedded
 
 LIMITS = recorded_limits(ebs_iops=64_000, ebs_throughput="1,085 MiB/s", source="a review", date="2018")
 
@@ -24,6 +24,7 @@ def conclusive(verdict):
     return verdict
 
 
+@pytest.mark.alone
 @pytest.mark.ec2_instance("i3.metal", limits=LIMITS)
 @pytest.mark.ebs_volumes(gp2(size_gib=1_000), count=30)
 def test_thirty_volumes_share_one_limit_of_their_instance(ec2, ec2_instance, ebs_volumes, sweep):
@@ -44,6 +45,7 @@ def test_thirty_volumes_share_one_limit_of_their_instance(ec2, ec2_instance, ebs
     assert conclusive(curve.stays_below("1ms", until=60_000))
 
 
+@pytest.mark.alone
 @pytest.mark.ec2_instance("i3.metal")
 def test_a_machine_that_cannot_carry_the_rate_is_named(instance_store, sweep):
     enough = 448  # on each of 8 disks: one I/O in flight for each 1,000 a second that are asked for
