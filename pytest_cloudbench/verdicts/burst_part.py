@@ -46,6 +46,7 @@ class _PartOfRun:
     """
 
     latency_mean_s = math.nan
+    idle_at_start_s = 0.0
 
     def __init__(self, run: Observation, series: _Samples, length_s: float) -> None:
         self._run = run

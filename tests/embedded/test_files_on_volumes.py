@@ -11,9 +11,12 @@ from pytest_cloudbench.workloads.create_files.job import FilesJob
 from pytest_cloudbench.workloads.create_files.run import run_create_files
 
 pytestmark = [pytest.mark.embedded, pytest.mark.alone]
-LIMIT_MIB = 40
-SLOW = recorded_limits(
-    ebs_iops=3_000, ebs_throughput=f"{LIMIT_MIB} MiB/s", source="chosen here: what any machine serves"
+LIMIT_MIB, SLOWER_MIB = 40, 10
+SLOW, SLOWER = (
+    recorded_limits(
+        ebs_iops=3_000, ebs_throughput=f"{mib} MiB/s", source="chosen here: what any machine serves"
+    )
+    for mib in (LIMIT_MIB, SLOWER_MIB)
 )
 
 
@@ -24,24 +27,25 @@ def conclusive(verdict):
     return verdict
 
 
-@pytest.mark.ec2_instance("m5.2xlarge", limits=SLOW)
+@pytest.mark.ec2_instance("m5.2xlarge", limits=SLOWER)
 @pytest.mark.ebs_volume(gp3(size_gib=4))
 @pytest.mark.parametrize("filesystem", ["xfs", "ext4"])
 def test_the_page_cache_takes_files_faster_than_ebs(ec2_instance, ebs_volume, create_files, filesystem):
+    """The machine writes files into its page cache in a twentieth of the time that the volume takes, or faster."""
     data = ebs_volume.mounted(filesystem, at="/data")
-    run = create_files(data, count=120, size="1m")
+    run = create_files(data, count=40, size="1m")
     assert run.complete
-    assert run.left_in_page_cache.mib > 20, "120 MiB fit the page cache of any machine"
+    assert run.left_in_page_cache.mib > 20, "40 MiB fit the page cache of any machine"
     assert run.written_s < run.on_device_s
-    # 120 MiB at 40 MiB/s: the first slices of the throttle, 0.1 s each, come early.
-    assert 2.7 < run.on_device_s < 4.7
+    # 40 MiB at 10 MiB/s: the first slices of the throttle, 0.1 s each, come early.
+    assert 3.6 < run.on_device_s < 5.6
     assert conclusive(run.reaches(ec2_instance.ebs_throughput))
-    assert run.throughput_mib < LIMIT_MIB * 1.1
+    assert run.throughput_mib < SLOWER_MIB * 1.1
     assert run.device_writes.size >= run.data
     # Large requests wait for all their time and then go at once: a single second may be above the limit, what was
     # written until any second may not.
     written = itertools.accumulate(rate.mib for rate in run.series.device.throughput)
-    assert all(mib < LIMIT_MIB * 1.1 * (second + 0.5) for second, mib in enumerate(written, 1))
+    assert all(mib < SLOWER_MIB * 1.1 * (second + 0.5) for second, mib in enumerate(written, 1))
     assert run.counters.instance_throughput_exceeded_s > 0.3
     assert [ceiling.label for ceiling in run.envelope.binding] == [ec2_instance.ebs_throughput.label]
     assert json.loads(json.dumps(run.to_dict()))["on_device_s"] == run.on_device_s

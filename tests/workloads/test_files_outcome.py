@@ -78,6 +78,55 @@ def test_the_figures_of_a_run_that_met_its_volume() -> None:
     assert run.reaches("500 MiB/s").outcome is Outcome.VIOLATED
 
 
+def _devices_writes(written_s: float, *given_mib: float) -> FileCreation:
+    """500 MiB of files, written within ``written_s``, and what the device had at the end of each second."""
+    when_written = given_mib[int(written_s) - 1] if written_s >= 1 else 0.0
+    samples = "".join(
+        f"at {at}.000000 500 {500 * MIB} {round(4 * mib)} {round(mib * MIB)}\n"
+        for at, mib in enumerate(given_mib[:-1], 1)
+    )
+    return read(
+        f"tool Python 3.9.1\nwritten {written_s} 500 {500 * MIB} {round(4 * when_written)} "
+        f"{round(when_written * MIB)}\ncpu 0.2 0.2\n{samples}synced {len(given_mib)}.0 2000 {500 * MIB}\ndone\n"
+    )
+
+
+def test_a_device_that_had_nothing_to_do_at_first_breaks_no_promise() -> None:
+    """Its volume gives 125 MiB/s; what the page cache took before the sync is no time of the device."""
+    run = _devices_writes(0.9, 12, 137, 262, 387, 500)
+    assert run.device_side.idle_at_start_s == 0.9
+    verdict = run.reaches("125 MiB/s")
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert not verdict.machine_limited
+    assert (
+        "inconclusive: 100 of 125 MiB/s (80 %, at least 90 % wanted); for the first 0.9 of 5 s the load gave the "
+        "device nothing to do, and 121.95 MiB/s in the rest: make the load longer or its start shorter"
+    ) in str(verdict)
+    assert run.envelope is not None
+    assert run.capped_by(run.envelope.binding[0]).outcome is Outcome.INCONCLUSIVE
+    assert run.reaches("100 MiB/s")
+
+
+def test_a_device_that_is_slow_besides_breaks_it_all_the_same() -> None:
+    assert (
+        _devices_writes(0.9, 7, 77, 147, 217, 287, 357, 427, 500).reaches("125 MiB/s").outcome
+        is Outcome.VIOLATED
+    )
+
+
+def test_a_device_that_was_written_to_all_the_time_was_never_idle() -> None:
+    """As where the page cache is full at once: then a slow device is why the files took so long."""
+    run = _devices_writes(6.0, 62, 125, 187, 250, 312, 375, 437, 500)
+    assert run.device_side.idle_at_start_s == 0
+    assert run.reaches("125 MiB/s").outcome is Outcome.VIOLATED
+
+
+def test_a_device_that_was_written_to_late_was_idle_until_then() -> None:
+    run = _devices_writes(3.0, 0, 1, 125, 250, 375, 500)
+    assert run.device_side.idle_at_start_s == 2
+    assert run.reaches("125 MiB/s").outcome is Outcome.INCONCLUSIVE
+
+
 def test_with_each_file_synced_only_the_workers_files_are_in_flight() -> None:
     assert read(WHOLE, sync="each", workers=3).device_side.outstanding_asked == 12
 

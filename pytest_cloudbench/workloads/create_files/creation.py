@@ -17,6 +17,9 @@ from pytest_cloudbench.verdicts.verdict import Verdict
 from pytest_cloudbench.workloads.create_files.series import DeviceSeries, FileSeries
 from pytest_cloudbench.workloads.judged import Judged
 
+_LITTLE = 0.01
+"""The share of the files that stands for what a file system writes of its own, as its log."""
+
 
 class NotOnDevice(ValueError):
     """A verdict about the device was asked of a measurement that did not wait for it."""
@@ -68,6 +71,7 @@ class DeviceSide:
     sequential: bool = True
     latency_mean_s: float = math.nan
     more_load_by: str = "workers"
+    idle_at_start_s: float = 0.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -210,7 +214,25 @@ class FileCreation(Judged):
             outstanding_asked=ios,
             runtime_s=self.elapsed_s,
             conditions=self.conditions,
+            idle_at_start_s=self._idle_at_start_s,
         )
+
+    @property
+    def _idle_at_start_s(self) -> float:
+        """For how long the files went into the page cache alone, as far as samples a second apart show it."""
+        when_written, device = self.device_when_written, self.series.device
+        if when_written is None or device is None:
+            return 0.0
+        little = _LITTLE * self.data.bytes
+        if when_written.size.bytes <= little:
+            return self.written_s
+        given = idle_s = 0.0
+        for end_s, rate in zip(device.seconds, device.throughput, strict=True):
+            given += rate.bytes_per_second * (end_s - idle_s)
+            if given > little:
+                break
+            idle_s = end_s
+        return idle_s
 
     @judging
     def faster_than(self, other: FileCreation, *, by: float = 1.0) -> Verdict:
