@@ -77,11 +77,6 @@ def what_is_missing(checks: list[Check]) -> list[Check]:
     return [check for check in checks if not check.ok]
 
 
-def find_tool(program: str) -> str | None:
-    """Where a program is."""
-    return shutil.which(program)
-
-
 def _tried(*command: str) -> subprocess.CompletedProcess[str]:
     """What became of a command; one that is not there, or does not end, has failed."""
     try:
@@ -92,7 +87,7 @@ def _tried(*command: str) -> subprocess.CompletedProcess[str]:
 
 def _tool(program: str) -> Check:
     package, needed, purpose = _TOOLS[program]
-    place = find_tool(program)
+    place = shutil.which(program)
     if place is not None:
         return Check(program, "ok", place)
     return Check(program, "missing" if needed else "limited", f"not found; {purpose}", _APT.format(package))
@@ -101,7 +96,7 @@ def _tool(program: str) -> Check:
 def _root() -> Check:
     if os.geteuid() == 0:
         return Check("root", "ok", "running as root")
-    sudo = find_tool("sudo")
+    sudo = shutil.which("sudo")
     if sudo is not None and _tried(sudo, "-n", "true").returncode == 0:
         return Check("root", "ok", "sudo -n works")
     return Check(
@@ -142,7 +137,7 @@ def _io_control() -> Check:
         return Check("cgroup io control", "ok", f"version 1, {blkio_root()}")
     if version == 2:
         scope = ", in a delegated scope" if needs_delegated_scope() else ""
-        if scope and find_tool("systemd-run") is None:
+        if scope and shutil.which("systemd-run") is None:
             return Check(
                 "cgroup io control", "missing", "systemd without systemd-run", _APT.format("systemd")
             )
@@ -203,7 +198,7 @@ def _overlay() -> Check:
 
 
 def _bridge() -> Check:
-    if Path("/sys/module/bridge").exists() or os.geteuid() != 0 or find_tool("ip") is None:
+    if Path("/sys/module/bridge").exists() or os.geteuid() != 0 or shutil.which("ip") is None:
         return Check("bridge and veth", "ok", "assumed: nothing says otherwise")
     done = _tried(
         "unshare", "--net", "sh", "-c",
@@ -224,7 +219,7 @@ def _flow_filter() -> Check:
 
 def _tried_by_tc(name: str, what: str, command: str) -> Check:
     """Try a piece of traffic control in a network namespace of its own; stock kernels load its module then."""
-    if find_tool("tc") is None:
+    if shutil.which("tc") is None:
         return Check(name, "limited", "no tc: the network is not shaped", _APT.format("iproute2"))
     if os.geteuid() != 0:
         return Check(name, "ok", f"tc is there; {what} can be tried by root only")

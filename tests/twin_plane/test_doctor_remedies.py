@@ -49,7 +49,7 @@ def worst_machine(monkeypatch):
 def test_what_the_worst_machine_lacks_has_a_remedy(worst_machine, user, tools, program):
     worst_machine.setattr(capabilities.subprocess, "run", program)
     worst_machine.setattr(capabilities.os, "geteuid", lambda: user)
-    worst_machine.setattr(capabilities, "find_tool", lambda _: tools)
+    worst_machine.setattr(capabilities.shutil, "which", lambda _: tools)
     wrong = [check for check in capabilities.examine() if check.state != "ok"]
     assert not [check.name for check in wrong if not check.remedy.strip()]
     assert not [check.name for check in wrong if not check.finding.strip()]
@@ -61,7 +61,7 @@ def test_that_machine_lacks_all_that_can_be_lacking(worst_machine):
     for user in (0, 1000):
         for tools in (None, "/usr/bin/tool"):
             worst_machine.setattr(capabilities.os, "geteuid", lambda user=user: user)
-            worst_machine.setattr(capabilities, "find_tool", lambda _, tools=tools: tools)
+            worst_machine.setattr(capabilities.shutil, "which", lambda _, tools=tools: tools)
             found |= {check.name for check in capabilities.examine() if check.state != "ok"}
     assert {check.name for check in capabilities.examine()} - found <= ALWAYS_THERE
 
