@@ -19,8 +19,6 @@ from pytest_cloudbench.verdicts.wording import Named, duration, listed, named, p
 NEAR = 0.05
 # The machine's own figure is a probe's, not a limit that anything enforces: it is only about right.
 MACHINE_NEAR = 0.10
-# A load that began late is known by samples a second apart.
-LATE_NEAR = 0.10
 SATURATED_PERCENT = 95.0
 DRIFT = 0.10
 ROUNDING = 1e-9
@@ -226,8 +224,6 @@ def seconds_of(seconds: float, counters: ThrottleDelta) -> str:
 def why_short(obs: Observation, rates: Rates, asked: Rate, *, but: Sequence[Ceiling] = ()) -> Reason:
     """Why ``rates`` stayed below ``asked``. ``but`` are ceilings that are out of the question."""
     measured = rates.like(asked)
-    if text := _late(obs, measured, asked):
-        return Reason(Outcome.INCONCLUSIVE, text)
     found = bounds(obs.envelope, rates, obs.counters, but=but) if obs.envelope else ()
     confirmed = any(bound.acted for bound in found)
     if not confirmed and (text := _self_limited(obs, measured, asked)):
@@ -266,20 +262,6 @@ def _self_limited(obs: Observation, measured: Rate, asked: Rate) -> str | None:
     if ratio(limit, asked) >= 1 and ratio(measured, limit) < 1 - NEAR:
         return None
     return f"the job limited its own load to {own} ({percent(ratio(limit, asked))} of what was asked)"
-
-
-def _late(obs: Observation, measured: Rate, asked: Rate) -> str | None:
-    """A sentence when the time in which the load wanted nothing yet explains why it fell short."""
-    idle_s, length_s = getattr(obs, "idle_at_start_s", 0.0), obs.runtime_s
-    if not 0 < idle_s < length_s:
-        return None
-    rest = measured * (length_s / (length_s - idle_s))
-    if ratio(rest, asked) * (1 + LATE_NEAR) < 1:
-        return None
-    return (
-        f"for the first {figure(idle_s, 2)} of {figure(length_s, 2)} s the load gave the device nothing to do, "
-        f"and {rest} in the rest: make the load longer or its start shorter"
-    )
 
 
 def _machine_serves(obs: Observation, like: Rate) -> str:

@@ -10,13 +10,17 @@ from typing import Any, cast
 
 from pytest_cloudbench.promises.ceilings import Ceiling
 from pytest_cloudbench.promises.envelope import TIE, Envelope
-from pytest_cloudbench.promises.quantities import MIB, Iops, Rate, Throughput
+from pytest_cloudbench.promises.quantities import MIB, Iops, Rate, Throughput, figure
 from pytest_cloudbench.verdicts.attribution import NEAR, Rates, Reason, mean_rates, rates_of, why_short
 from pytest_cloudbench.verdicts.moments import moment
 from pytest_cloudbench.verdicts.network.details import falls_details
 from pytest_cloudbench.verdicts.observation import GeneratorLoad, Observation, generator_load
 from pytest_cloudbench.verdicts.targets import ratio
 from pytest_cloudbench.verdicts.timeline import Plateau, Timeline, timeline
+from pytest_cloudbench.verdicts.verdict import Outcome
+
+# A load that began late is known by samples a second apart.
+_LATE_NEAR = 0.10
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,6 @@ class _PartOfRun:
     """
 
     latency_mean_s = math.nan
-    idle_at_start_s = 0.0
 
     def __init__(self, run: Observation, series: _Samples, length_s: float) -> None:
         self._run = run
@@ -130,15 +133,31 @@ def why_run_short(obs: Observation, rates: Rates, asked: Rate, *, but: Sequence[
     other level, no promised ceiling explains it: its mean over the fall lies at no limit, and what counters saw may
     be what held it before.
     """
-    if (fallen := after_its_falls(obs, asked)) is None:
-        return why_short(obs, rates, asked, but=but)
-    after = mean_rates(fallen.obs)
-    reason = why_short(fallen.obs, after, asked, but=but)
-    if not reason.at_level:
-        promised = obs.envelope.promised.ceilings if obs.envelope is not None else ()
-        return why_short(obs, rates, asked, but=promised)
-    at = moment(fallen.details["judged_from_s"])
-    return replace(reason, text=f"the rate fell to {after.like(asked)} after {at}, {reason.text}")
+    fallen = after_its_falls(obs, asked)
+    if fallen is not None:
+        after = mean_rates(fallen.obs)
+        reason = why_short(fallen.obs, after, asked, but=but)
+        if reason.at_level:
+            at = moment(fallen.details["judged_from_s"])
+            return replace(reason, text=f"the rate fell to {after.like(asked)} after {at}, {reason.text}")
+        but = obs.envelope.promised.ceilings if obs.envelope is not None else ()
+    if text := _late(obs, rates.like(asked), asked):
+        return Reason(Outcome.INCONCLUSIVE, text)
+    return why_short(obs, rates, asked, but=but)
+
+
+def _late(obs: Observation, measured: Rate, asked: Rate) -> str | None:
+    """A sentence when the time in which the load wanted nothing yet explains why it fell short."""
+    idle_s, length_s = getattr(obs, "idle_at_start_s", 0.0), obs.runtime_s
+    if not 0 < idle_s < length_s:
+        return None
+    rest = measured * (length_s / (length_s - idle_s))
+    if ratio(rest, asked) * (1 + _LATE_NEAR) < 1:
+        return None
+    return (
+        f"for the first {figure(idle_s, 2)} of {figure(length_s, 2)} s the load gave the device nothing to do, "
+        f"and {rest} in the rest: make the load longer or its start shorter"
+    )
 
 
 def _part(obs: Observation, line: Timeline, kept: Plateau, where: str) -> Part | None:

@@ -49,10 +49,9 @@ class Observation(Protocol):
     Two attributes are looked for besides and may be missing or None: ``generator`` (a
     `GeneratorLoad`) and ``rate_asked`` (an Iops or Throughput to which the job itself limited its
     load, jobs and directions summed). Four more may be missing: ``idle_at_start_s``, for how long the load at first
-    gave the target nothing to do, ``more_load_by``, the options to raise for
-    more outstanding I/O where they are not fio's, ``carried_with_as_many``, an Iops that this target was seen
-    to carry with no more I/Os outstanding, and ``keeps_outstanding``, whether the load by its own parameters keeps
-    ``outstanding_asked`` in flight at all times.
+    gave the target nothing to do, ``more_load_by``, the options to raise for more outstanding I/O where they are not
+    fio's, ``carried_with_as_many``, an Iops that this target was seen to carry with no more I/Os outstanding, and
+    ``keeps_outstanding``, whether the load by its own parameters keeps ``outstanding_asked`` in flight at all times.
     """
 
     @property

@@ -127,6 +127,16 @@ def test_a_device_that_was_written_to_late_was_idle_until_then() -> None:
     assert run.reaches("125 MiB/s").outcome is Outcome.INCONCLUSIVE
 
 
+def test_a_late_begin_explains_no_share_of_the_time() -> None:
+    """Seconds that fell short are judged by themselves, whatever came before them."""
+    run = _devices_writes(3.0, 0, 100, 200, 300, 400, 500)
+    assert "the device nothing to do" in str(run.reaches("105 MiB/s", within=0.04))
+    verdict = run.reaches("105 MiB/s", within=0.04, share=0.9)
+    assert verdict.outcome is not Outcome.HELD
+    assert "those below" in str(verdict)
+    assert "the device nothing to do" not in str(verdict)
+
+
 def test_with_each_file_synced_only_the_workers_files_are_in_flight() -> None:
     assert read(WHOLE, sync="each", workers=3).device_side.outstanding_asked == 12
 
