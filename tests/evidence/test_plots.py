@@ -107,6 +107,19 @@ def test_what_was_measured_alone_is_drawn_where_it_is_kept_beside_the_whole_run(
     assert "1,000 I/Os; longest 9 ms" in drawn(run)["latency distribution"]
 
 
+def test_a_percentile_near_the_right_edge_leaves_the_label_of_the_line_alone():
+    """Of 1,600 I/Os the last mark, p99.9, is near the end of the line, where "longest" is written."""
+    run = storage(noisy(80_000, 10))
+    whole = {"N": 1_600, "bins": {"2000000": 1_500, "9000000": 100}}
+    measured = {"jobs": [{"read": {"lat_ns": whole}, "write": {"lat_ns": {"N": 0, "bins": {}}}}]}
+    run = dataclasses.replace(run, raw={**run.raw, "measured.json": json.dumps(measured).encode()})
+    picture = next(each for each in plot_measurement(run) if each.name == "latency distribution")
+    drawn_texts = ElementTree.fromstring(picture.svg).iter("{http://www.w3.org/2000/svg}text")
+    anchors = {"".join(each.itertext()).strip(): each.get("text-anchor") for each in drawn_texts}
+    assert anchors["p99.9 9 ms"] == "end"
+    assert anchors["p99 9 ms"] == "start"
+
+
 def test_histograms_of_several_jobs_are_one():
     both = distributions(mixed(noisy(1_000, 3)).raw)
     assert both["read"].total == 10_000

@@ -72,14 +72,16 @@ def _mark(
         value_s = found.percentile_s(percent)
         place = panel.point(at, value_s * factor)
         panel.drawing.mark(place, colour)
+        # To the right of the last ones stands the label of the line.
+        leftwards = percent > 50 if above else at > right * 0.85
         panel.drawing.text(
             place,
             f"p{percent:g} {latency_text(value_s)}" if percent != 50 else f"median {latency_text(value_s)}",
             size_pt=9,
             colour=colour,
-            align=("right" if percent > 50 else "middle") if above else "left",
+            align="right" if leftwards else "middle" if above else "left",
             vertical="bottom" if above else "top",
-            shift_pt=(-4 if percent > 50 else 4, 7) if above else (5, -5),
+            shift_pt=(-4 if leftwards else 4, 7) if above else (-5 if leftwards else 5, -5),
             backed=True,
         )
 
