@@ -45,6 +45,10 @@ CAP_MKNOD = 27
 
 _PR_SET_PDEATHSIG = 1
 _PR_CAPBSET_DROP = 24
+_PR_SET_TIMERSLACK = 29
+_PR_SET_IO_FLUSHER = 57
+_MCL_CURRENT, _MCL_FUTURE, _MCL_ONFAULT = 1, 2, 4
+_FALLOC_PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
 
 _SIOCGIFFLAGS = 0x8913
 _SIOCSIFFLAGS = 0x8914
@@ -57,6 +61,7 @@ _libc.mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctype
 _libc.umount2.argtypes = (ctypes.c_char_p, ctypes.c_int)
 _libc.sethostname.argtypes = (ctypes.c_char_p, ctypes.c_size_t)
 _libc.prctl.argtypes = (ctypes.c_int, *([ctypes.c_ulong] * 4))
+_libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_longlong, ctypes.c_longlong)
 _libc.pivot_root.argtypes = (ctypes.c_char_p, ctypes.c_char_p)
 
 
@@ -64,6 +69,25 @@ def run_before_ordinary_threads() -> None:
     """Let the calling thread, which holds limits, not wait for the load that it limits; where that is permitted."""
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE_OF_LIMITS)
+
+
+def hold_deadlines(nice: int) -> None:
+    """Let this process wake up on time, whatever else runs, and never wait for I/O that it serves itself.
+
+    No real-time class: it took a third of the rate (measured). What this machine does not permit is left out.
+    """
+    _libc.prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
+    _libc.prctl(_PR_SET_IO_FLUSHER, 1, 0, 0, 0)
+    _libc.mlockall(_MCL_CURRENT | _MCL_FUTURE | _MCL_ONFAULT)
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, nice)
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as setting:
+        setting.write("-1000")
+
+
+def punch_hole(descriptor: int, offset: int, length: int) -> None:
+    """Give the blocks of a stretch of a file back; it reads as zeros. fallocate(2)."""
+    _check(_libc.fallocate(descriptor, _FALLOC_PUNCH_HOLE_KEEP_SIZE, offset, length), "fallocate")
 
 
 def kernel_version() -> tuple[int, ...]:

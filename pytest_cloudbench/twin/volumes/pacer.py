@@ -1,0 +1,259 @@
+"""The pacing law of one instance: when each request of its volumes is answered. Pure, in virtual time.
+
+`core.c` is the same law compiled; where it could be built it is used instead. `Answer` and the methods of `Pacer`
+without an underscore are what both offer.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from pytest_cloudbench.promises.service_times import STATED_AT_BYTES
+from pytest_cloudbench.twin.volumes.figures import PIECE_BYTES, Limit, StageFigures, VolumeFigures
+from pytest_cloudbench.twin.volumes.pacing import Budget, Credits, Stage, Waiting
+from pytest_cloudbench.twin.volumes.sequences import Sequences
+from pytest_cloudbench.twin.volumes.shared_pages import Figures, VolumeState
+
+FACTORS = 4096
+
+
+def service_factors(spread: float) -> list[float]:
+    """Return the distribution of a service time in means, every quantile once, in an order without pattern."""
+    from pytest_cloudbench.promises.service_times import ServiceTime
+
+    unit = ServiceTime(1.0, spread, 1.0)
+    factors = [unit.factor((number + 0.5) / FACTORS) for number in range(FACTORS)]
+    random.Random(1).shuffle(factors)  # noqa: S311 - no secret
+    return factors
+
+
+class Answer(NamedTuple):
+    """A request that is due: its time, its volume's node, when it came, and what the caller knows it by."""
+
+    due: float
+    node: int
+    arrival: float
+    size: int
+    write: bool
+    offset: int
+    unique: int
+    problem: int
+
+
+class _Volume:
+    """One attached volume."""
+
+    __slots__ = (
+        "answered", "backing", "failed", "figures", "in_flight", "late_s", "modelled_s", "moved", "node", "ops", "path_s", "reads",
+        "sequences", "service", "factors", "state", "times", "touch", "turn", "waited", "writes",
+    )  # fmt: skip
+
+    def __init__(self, node: int, backing: int, state: VolumeState, path_s: float) -> None:
+        self.node = node
+        self.backing = backing
+        self.failed = False
+        self.state = state
+        self.path_s = path_s
+        self.reads = self.writes = Stage()
+        self.touch = Budget()
+        self.waited = [Waiting() for _ in range(4)]
+        self.ops, self.moved, self.times = [0, 0], [0, 0], [0.0, 0.0]
+        self.answered = self.in_flight = self.turn = 0
+        self.modelled_s = self.late_s = 0.0
+
+
+def _bucket(limit: Limit, level: float | None, now: float) -> Credits | None:
+    burst = limit.burst
+    if burst is None:
+        return None
+    return Credits(
+        capacity=burst.capacity, refill=burst.refill, spend=burst.spend, now=now, level=level,
+        factor=burst.factor, least_gain=burst.least_gain,
+    )  # fmt: skip
+
+
+def _change(stage: Stage, figures: StageFigures, levels: tuple[float | None, float | None], now: float) -> None:
+    stage.iops.change(figures.iops.per_second, _bucket(figures.iops, levels[0], now))
+    stage.bytes.change(figures.bytes.per_second, _bucket(figures.bytes, levels[1], now))
+
+
+_Entry = tuple[float, int, bool, _Volume, float, float, float, int, bool, int, int, int]
+"""When it is due, its number, whether it has passed both stages, volume, arrival, when its service time is over, I/Os,
+bytes, whether it writes, offset, the kernel's number, error number."""
+
+
+class Pacer:
+    """The volumes of one instance and their requests. ``paced`` False makes every request due at once.
+
+    A node is a volume's number. Levels are what the buckets of a stage hold, of I/Os and of bytes; None is full.
+    """
+
+    def __init__(self) -> None:
+        self.paced = True
+        self._volumes: dict[int, _Volume] = {}
+        self._instance = Stage()
+        self._heap: list[_Entry] = []
+        self._count = 0
+        self._earned_at = 0.0
+
+    def limit_instance(
+        self, figures: StageFigures, levels: tuple[float | None, float | None], as_of: float
+    ) -> None:
+        """Hold all volumes together to these limits from now on; the levels are those of the time ``as_of``."""
+        _change(self._instance, figures, levels, as_of)
+        self._earned_at = as_of
+
+    def add(self, node: int, backing: int, state: VolumeState, path_s: float) -> None:
+        """Take a volume, without limits as yet.
+
+        ``backing`` is the descriptor of its data, ``path_s`` what an I/O takes on this machine in any case.
+        """
+        self._volumes[node] = _Volume(node, backing, state, path_s)
+
+    def limit_volume(
+        self, node: int, figures: VolumeFigures, levels: tuple[float | None, float | None], as_of: float
+    ) -> None:
+        """Hold a volume to these figures from the next request on; the levels are those of the time ``as_of``."""
+        volume = self._volumes[node]
+        volume.figures = figures
+        if figures.writes is not None and volume.writes is volume.reads:
+            volume.writes = Stage()
+        _change(volume.reads, figures.limits, levels, as_of)
+        if figures.writes is not None:
+            _change(volume.writes, figures.writes, (None, None), as_of)
+        volume.touch.change(figures.touch_per_s)
+        volume.sequences = Sequences(figures.unit, merging=figures.merging)
+        volume.service = figures.service
+        volume.factors = [] if figures.service is None else service_factors(figures.service.spread)
+
+    def remove(self, node: int) -> None:
+        """Let a volume go; its requests must have been dropped."""
+        del self._volumes[node]
+
+    def arrive(
+        self, node: int, now: float, offset: int, size: int, write: bool, unique: int = 0, problem: int = 0
+    ) -> None:
+        """Take a request of ``size`` bytes. ``unique`` and ``problem`` come back with its answer."""
+        volume = self._volumes[node]
+        figures, sequences = volume.figures, volume.sequences
+        ios: float = sequences.count(now, offset, size, write)
+        sequential = sequences.continued
+        charged: float = ios * figures.unit if figures.whole_units else size
+        earliest = now
+        service = volume.service
+        if service is not None:
+            volume.turn = turn = (volume.turn + 1) % FACTORS
+            earliest += service.mean(write=write, sequential=sequential) * volume.factors[turn] - volume.path_s
+            if size > STATED_AT_BYTES:
+                earliest += service.transfer_s(size)
+        stage = volume.writes if write else volume.reads
+        fetched = 0
+        if volume.state.untouched:
+            fetched, share = _touched(volume, offset, size, write)
+            leaves = stage.let_through(now, ios / share, charged / share)
+        else:
+            leaves = stage.let_through(now, ios, charged)
+        if stage.held_by is not None:
+            padded = figures.whole_units and not sequential and size < figures.unit
+            volume.waited[stage.held_by is stage.bytes and not padded].add(now, leaves)
+        if fetched and volume.touch.cost_s:
+            volume.touch.charge(fetched, leaves)
+            earliest = max(earliest, volume.touch.next)
+        volume.in_flight += 1
+        self._count += 1
+        if leaves > now:
+            passed, due = False, leaves
+        else:
+            passed, due = True, self._pass_instance(volume, now, earliest, ios, size)
+        heappush(
+            self._heap,
+            (due, self._count, passed, volume, now, earliest, ios, size, write, offset, unique, problem),
+        )
+
+    def _pass_instance(self, volume: _Volume, at: float, earliest: float, ios: float, size: int) -> float:
+        instance = self._instance
+        due = instance.let_through(at, ios, size)
+        if instance.held_by is not None:
+            volume.waited[2 + (instance.held_by is instance.bytes)].add(at, due)
+        return earliest if earliest > due else due
+
+    def next_event(self) -> float:
+        """Return when something is to be done next; infinity if nothing waits."""
+        return self._heap[0][0] if self._heap else math.inf
+
+    def take_due(self, now: float) -> Answer | None:
+        """Take out a request that is due by ``now``; None if there is none. `done` must follow."""
+        heap = self._heap
+        while heap and (heap[0][0] <= now or not self.paced):
+            at, number, passed, volume, arrival, earliest, ios, size, *rest = heappop(heap)
+            if passed:
+                return Answer(at, volume.node, arrival, size, *rest)
+            due = self._pass_instance(volume, at, earliest, ios, size)
+            heappush(heap, (due, number, True, volume, arrival, earliest, ios, size, *rest))
+        return None
+
+    def done(self, answer: Answer, now: float) -> None:
+        """Count a request as answered at ``now``."""
+        volume = self._volumes[answer.node]
+        way, arrival, due = answer.write, answer.arrival, answer.due
+        volume.ops[way] += 1
+        volume.moved[way] += answer.size
+        volume.times[way] += now - arrival
+        volume.answered += 1
+        volume.modelled_s += due - arrival
+        if now > due:
+            volume.late_s += now - due
+        volume.in_flight -= 1
+
+    def backing(self, node: int) -> int:
+        """Return the descriptor of a volume's data; -1 if there is no such volume or it has failed."""
+        volume = self._volumes.get(node)
+        return -1 if volume is None or volume.failed else volume.backing
+
+    def fail(self, node: int) -> None:
+        """Have every further request of a volume refused; what waits is to be dropped."""
+        self._volumes[node].failed = True
+
+    def drop(self, node: int) -> list[Answer]:
+        """Take out every request of a volume. `done` must follow for each."""
+        dropped = [
+            Answer(entry[0], node, entry[4], *entry[7:]) for entry in self._heap if entry[3].node == node
+        ]
+        self._heap = sorted(entry for entry in self._heap if entry[3].node != node)
+        return dropped
+
+    def earn(self, now: float) -> None:
+        """Let the instance's buckets earn their least gain since the last call; to be called while there is I/O."""
+        seconds = now - self._earned_at
+        for budget in (self._instance.iops, self._instance.bytes):
+            if budget.credits is not None and seconds > 0:
+                budget.credits.earn_least_gain(seconds, waited=budget.waited_until >= self._earned_at)
+        self._earned_at = now
+
+    def levels(self, node: int | None, now: float) -> tuple[float, float]:
+        """Return what the buckets of a volume hold, or of the instance (None); 0 for what does not burst."""
+        stage = self._instance if node is None else self._volumes[node].reads
+        iops, moved = (0.0 if each.credits is None else each.credits.level_at(now) for each in (stage.iops, stage.bytes))
+        return iops, moved
+
+    def figures(self, node: int, now: float) -> Figures:
+        """Return what a volume has done, for how long it waited for each limit, and what waits."""
+        volume = self._volumes[node]
+        return Figures(
+            *volume.ops, *volume.moved, *volume.times, *(waiting.seconds(now) for waiting in volume.waited),
+            volume.in_flight, volume.answered, volume.modelled_s, volume.late_s,
+        )  # fmt: skip
+
+
+def _touched(volume: _Volume, offset: int, size: int, write: bool) -> tuple[int, float]:
+    """Mark pieces as used; return how many must be fetched, and the share of the rate that holds."""
+    first, end = offset // PIECE_BYTES, -(-(offset + size) // PIECE_BYTES)
+    found = volume.state.touch(first, end)
+    if not found:
+        return 0, 1.0
+    unused = found / (end - first)
+    whole = write and offset % PIECE_BYTES == 0 and size % PIECE_BYTES == 0
+    return 0 if whole else found, 1.0 / (unused / volume.figures.touch_share + 1.0 - unused)

@@ -1,0 +1,152 @@
+"""The parts of the pacing law: budgets with burst credits, and the stages that they form. Pure, in virtual time.
+
+A request passes two stages, the volume's and then the instance's, which all volumes of the instance share. A stage
+has one budget of I/Os and one of bytes and lets requests through in the order of their arrival. The request is
+answered when it has passed both stages and its service time is over, whichever is later. The times come from the
+budgets and not from the clock, so that a server that wakes up late does not lose rate.
+
+Times are seconds of a monotonic clock, sizes bytes, rates per second.
+"""
+
+from __future__ import annotations
+
+import math
+
+BURST_S = 0.001
+"""A budget that was idle lets this much of its service through at once."""
+
+
+class Credits:
+    """A burst bucket: ``spend`` per second while it holds anything, ``refill`` once it is empty.
+
+    ``level`` and ``capacity`` are what the budget counts. ``factor`` makes it drain and fill that many times faster.
+    ``least_gain`` per second is earned at or below the baseline by a load that never waited
+    (`promises.credits.CreditBucket`).
+    """
+
+    __slots__ = ("_used", "as_of", "capacity", "factor", "least_gain", "level", "refill", "spend")
+
+    def __init__(
+        self,
+        *,
+        capacity: float,
+        refill: float,
+        spend: float,
+        now: float,
+        level: float | None = None,
+        factor: float = 1.0,
+        least_gain: float = 0.0,
+    ) -> None:
+        self.capacity = capacity
+        self.refill = refill
+        self.spend = spend
+        self.level = capacity if level is None else min(level, capacity)
+        self.factor = factor
+        self.least_gain = least_gain
+        self.as_of = now
+        self._used = 0.0
+
+    def take(self, amount: float, at: float) -> float:
+        """Drain ``amount`` at the time ``at``; return the rate that holds from then on."""
+        level = self.level
+        if at > self.as_of:
+            level = min(self.capacity, level + (at - self.as_of) * self.refill * self.factor)
+            self.as_of = at
+        level -= amount * self.factor
+        self._used += amount
+        if level > 0.0:
+            self.level = level
+            return self.spend
+        self.level = 0.0
+        return self.refill
+
+    def level_at(self, now: float) -> float:
+        """Return what it holds at ``now``; nothing is drained."""
+        return min(self.capacity, self.level + max(0.0, now - self.as_of) * self.refill * self.factor)
+
+    def earn_least_gain(self, seconds: float, *, waited: bool) -> None:
+        """Add what a load at or below the baseline earned over the last ``seconds`` besides the unused baseline."""
+        unused = self.refill - self._used / seconds
+        self._used = 0.0
+        if self.least_gain and not waited and unused >= 0.0:
+            missing = max(0.0, self.least_gain - unused) * seconds * self.factor
+            self.level = min(self.capacity, self.level + missing)
+
+
+class Budget:
+    """One limit; infinity per second: none. ``next`` is when it has worked off all that it let through.
+
+    ``waited_until`` is up to when requests had to wait for it.
+    """
+
+    __slots__ = ("cost_s", "credits", "next", "waited_until")
+
+    def __init__(self, limit: float = math.inf) -> None:
+        self.next = 0.0
+        self.waited_until = -math.inf
+        self.change(limit)
+
+    def change(self, limit: float, credits: Credits | None = None) -> None:
+        """Hold another limit from the next request on."""
+        self.credits = credits
+        if credits is not None:
+            limit = credits.spend if credits.level > 0.0 else credits.refill
+        self.cost_s = 1.0 / limit
+
+    def charge(self, amount: float, at: float) -> None:
+        """Account for ``amount`` that passes at the time ``at``."""
+        if self.credits is not None:
+            self.cost_s = 1.0 / self.credits.take(amount, at)
+        self.next = (self.next if self.next > at else at) + amount * self.cost_s
+
+
+class Stage:
+    """The budgets that a request passes together. ``held_by`` is the one that the last request waited for."""
+
+    __slots__ = ("bytes", "held_by", "iops")
+
+    def __init__(self, iops: Budget | None = None, size: Budget | None = None) -> None:
+        self.iops = iops or Budget()
+        self.bytes = size or Budget()
+        self.held_by: Budget | None = None
+
+    def let_through(self, arrival: float, ios: float, size: float) -> float:
+        """Account for a request and return when it leaves this stage."""
+        iops, moved = self.iops, self.bytes
+        at = arrival
+        by_ios, by_bytes = iops.next - BURST_S, moved.next - BURST_S
+        if by_ios > at or by_bytes > at:
+            at, self.held_by = (by_ios, iops) if by_ios >= by_bytes else (by_bytes, moved)
+            self.held_by.waited_until = at
+        else:
+            self.held_by = None
+        if iops.credits is None:
+            iops.next = (iops.next if iops.next > at else at) + ios * iops.cost_s
+        else:
+            iops.charge(ios, at)
+        if moved.credits is None:
+            moved.next = (moved.next if moved.next > at else at) + size * moved.cost_s
+        else:
+            moved.charge(size, at)
+        return at
+
+
+class Waiting:
+    """For how long requests waited for a limit, each second once however many waited."""
+
+    __slots__ = ("_seconds", "_until")
+
+    def __init__(self) -> None:
+        self._seconds = 0.0
+        self._until = 0.0
+
+    def add(self, arrival: float, until: float) -> None:
+        """Count that a request which came at ``arrival`` waits until ``until``, which may lie ahead."""
+        since = arrival if arrival > self._until else self._until
+        if until > since:
+            self._seconds += until - since
+            self._until = until
+
+    def seconds(self, now: float) -> float:
+        """Return how many seconds of waiting there were up to ``now``."""
+        return self._seconds - max(0.0, self._until - now)

@@ -1,0 +1,130 @@
+"""Takes requests from the kernel, answers each when the pacing law says so. `core.c` has the same loop compiled."""
+
+from __future__ import annotations
+
+import errno
+import math
+import mmap
+import os
+import select
+from time import monotonic
+
+from pytest_cloudbench.twin.volumes import fuse
+from pytest_cloudbench.twin.volumes.pacer import Answer, Pacer
+
+_BATCH = 32  # requests taken before it is looked what is due
+# Timers of the kernel are late by this much at most on an idle machine; what is usual is subtracted from each wait.
+_MOST_OVERSHOOT_S = 0.0002
+_EARLY_S = 0.00001
+
+MESSAGE, TIME, REQUEST, END = "message", "time", "request", "end"
+
+
+class RequestLoop:
+    """Serves ``device``, the non-blocking descriptor of a FUSE file system, by the law of ``pacer``.
+
+    ``control`` is a socket on which the region speaks.
+    """
+
+    def __init__(self, pacer: Pacer, device: int, control: int) -> None:
+        self._pacer = pacer
+        self._device = device
+        self._control = control
+        self._data = memoryview(mmap.mmap(-1, fuse.LARGEST_REQUEST))
+        self._head = bytearray(fuse.FIXED_BYTES)
+        self._overshoot_s = 0.0
+
+    def serve(self, until: float) -> tuple[str, bytes]:
+        """Serve reads and writes until something else is to be done; say what, and which request.
+
+        MESSAGE: the region has something to say. TIME: it is ``until`` on the monotonic clock. REQUEST: one that is
+        neither a read nor a write. END: the file system is gone. With nothing waiting and ``until`` infinite it
+        returns TIME after the first request, so that the caller can set a time.
+        """
+        idle = math.isinf(until)
+        while True:
+            took, other = self._take_requests()
+            if other is not None:
+                return other
+            gave = self._answer_due()
+            now = monotonic()
+            if now >= until or (idle and took):
+                return TIME, b""
+            if not took and not gave and self._wait(now, min(until, self._pacer.next_event())):
+                return MESSAGE, b""
+
+    def _wait(self, now: float, until: float) -> bool:
+        """Wait for requests until a time; whether the region has something to say."""
+        timeout = None if math.isinf(until) else max(0.0, until - now - self._overshoot_s)
+        ready, _, _ = select.select([self._device, self._control], [], [], timeout)
+        if not ready and timeout:
+            late = monotonic() - now - timeout
+            self._overshoot_s += 0.05 * (min(late, _MOST_OVERSHOOT_S) - self._overshoot_s)
+        return self._control in ready
+
+    def _take_requests(self) -> tuple[int, tuple[str, bytes] | None]:
+        device, pacer, head, data = self._device, self._pacer, self._head, self._data
+        buffers = [head, data]
+        for taken in range(_BATCH):
+            try:
+                length = os.readv(device, buffers)
+            except BlockingIOError:
+                return taken, None
+            except OSError as error:
+                if error.errno == errno.ENODEV:
+                    return taken, (END, b"")
+                continue  # the request was taken back meanwhile
+            _, operation, unique, node, offset, size = fuse.READ_OR_WRITE(head)
+            if operation not in (fuse.READ, fuse.WRITE):
+                return taken, (REQUEST, bytes(head[:length]) + bytes(data[: max(0, length - fuse.FIXED_BYTES)]))
+            backing = pacer.backing(node)
+            if backing < 0:
+                self._send(fuse.refused(unique, errno.EIO))
+                continue
+            write, problem = operation == fuse.WRITE, 0
+            if write:
+                try:
+                    if os.pwrite(backing, data[:size], offset) < size:
+                        problem = errno.ENOSPC
+                except OSError as error:
+                    problem = error.errno or errno.EIO
+            pacer.arrive(node, monotonic(), offset, size, write, unique, problem)
+        return _BATCH, None
+
+    def _answer_due(self) -> int:
+        take_due = self._pacer.take_due
+        for given in range(_BATCH):
+            found = take_due(monotonic() + _EARLY_S)
+            if found is None:
+                return given
+            self.answer(found)
+        return _BATCH
+
+    def answer(self, found: Answer) -> None:
+        """Answer a request that was taken out of the pacer."""
+        pacer = self._pacer
+        _, node, _, size, write, offset, unique, problem = found
+        backing = pacer.backing(node)
+        if problem or backing < 0:
+            self._send(fuse.refused(unique, problem or errno.EIO))
+        elif write:
+            self._send(fuse.written(unique, size))
+        else:
+            data = self._data[:size]
+            try:
+                got = os.preadv(backing, (data,), offset)
+            except OSError as error:
+                self._send(fuse.refused(unique, error.errno or errno.EIO))
+            else:
+                if got < size:
+                    data[got:] = bytes(size - got)
+                self._send(fuse.read_head(unique, size), data)
+        pacer.done(found, monotonic())
+
+    def _send(self, head: bytes, data: bytes | memoryview = b"") -> None:
+        try:
+            os.writev(self._device, (head, data))
+        except OSError as error:
+            # Whoever asked does not wait any more, or the file system is gone, which the next read sees.
+            if error.errno not in (errno.ENOENT, errno.ENODEV):
+                raise

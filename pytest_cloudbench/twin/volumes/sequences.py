@@ -1,0 +1,75 @@
+"""Counts I/Os as EBS does: up to a unit of bytes is one, larger ones are split, sequential small ones merge.
+
+Each I/O is remembered by where it ended. One that begins there continues it and fills the same unit. On a small
+file random I/O continues another one now and then, so a continuation is believed from the third in a row; until
+then it counts as if it stood alone, and the third takes back what was counted too many. Whether EBS would have
+merged is not published.
+"""
+
+from __future__ import annotations
+
+FOLLOWS_WITHIN_S = 1.0
+"""An I/O later than this after its predecessor begins a new unit."""
+_BELIEVED = 3
+_CONTINUED = 4
+# A predecessor is looked for among so many I/Os; one that was believed among more, beside many other streams.
+_NEAR_IOS, _FAR_IOS = 256, 4096
+# In a place that is read again and again at random, neighbours follow each other as often as not. So a predecessor
+# must be this many times more recent than the last I/O of the same place.
+_MORE_RECENT = 16
+_NEVER = 1 << 62
+
+_Ended = tuple[float, int, int, int, int]  # time, filled bytes, number, continuations, I/Os counted too many
+
+
+class Sequences:
+    """The streams of one volume. ``unit`` is in bytes; without ``merging`` every I/O stands alone."""
+
+    def __init__(self, unit: int, *, merging: bool = True) -> None:
+        self._unit = unit
+        self._merging = merging
+        self.continued = False
+        """Whether the last I/O that was counted continues another one, believed or not."""
+        self._number = 0
+        # Two generations: the older one is forgotten when the younger one is full.
+        self._recent: dict[int, _Ended] = {}
+        self._older: dict[int, _Ended] = {}
+
+    def count(self, now: float, offset: int, size: int, write: bool) -> int:
+        """Return how many I/Os this one adds; negative if earlier ones turn out to belong together."""
+        unit = self._unit
+        if not self._merging:
+            return -(-size // unit)
+        self._number += 1
+        begin, end = offset * 2 + write, (offset + size) * 2 + write
+        before = self._recent.get(begin) or self._older.get(begin)
+        self.continued = before is not None and self._continues(before, now, end)
+        if before is None or not self.continued:
+            ios = -(-size // unit)
+            entry = (now, size - (ios - 1) * unit, self._number, 0, 0)
+        else:
+            then, filled, number, sequels, too_many = before
+            self._recent[begin] = (then, filled, number, _CONTINUED, too_many)
+            together = -(-(filled + size) // unit) - 1
+            filled += size - together * unit
+            sequels = min(sequels + 1, _BELIEVED)
+            if sequels == _BELIEVED:
+                ios, too_many = together - too_many, 0
+            else:
+                ios = -(-size // unit)
+                too_many += ios - together
+            entry = (now, filled, self._number, sequels, too_many)
+        self._recent[end] = entry
+        if len(self._recent) > _FAR_IOS:
+            self._older, self._recent = self._recent, {}
+        return ios
+
+    def _continues(self, before: _Ended, now: float, end: int) -> bool:
+        then, _, number, sequels, _ = before
+        ago = self._number - number
+        if sequels == _CONTINUED or now - then >= FOLLOWS_WITHIN_S:
+            return False
+        if ago > (_FAR_IOS if sequels == _BELIEVED else _NEAR_IOS):
+            return False
+        same = self._recent.get(end) or self._older.get(end)
+        return same is None or ago * _MORE_RECENT <= self._number - same[2]

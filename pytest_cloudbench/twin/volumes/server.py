@@ -1,0 +1,180 @@
+"""The process that paces the volumes of one instance: a FUSE server, run as ``python -I -S server.py FUSE CONTROL``.
+
+Each volume is a file of its file system, behind which a loop device stands. One thread: two gain little. The region
+talks to it over CONTROL, a sequenced-packet socket: one JSON object per message, with descriptors, and one answer
+to each. When that socket or the file system ends, the process does.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+import os
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+if __name__ == "__main__":  # -I leaves the package's own directory out
+    sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+
+from pytest_cloudbench.twin import linux
+from pytest_cloudbench.twin.volumes import fuse
+from pytest_cloudbench.twin.volumes.figures import stage_figures_from_json, volume_figures_from_json
+from pytest_cloudbench.twin.volumes.pacer import Pacer
+from pytest_cloudbench.twin.volumes.request_loop import END, MESSAGE, REQUEST, RequestLoop
+from pytest_cloudbench.twin.volumes.shared_pages import VolumePage, VolumeState
+
+_NICE = -20
+_PUBLISH_S = 0.05
+_MESSAGE_BYTES = 65_536
+
+
+class _File:
+    """A volume as a file."""
+
+    def __init__(self, name: str, size: int, backing: int, page: VolumePage, state: VolumeState) -> None:
+        self.name = name
+        self.size = size
+        self.backing = backing
+        self.page = page
+        self.state = state
+
+    def clear(self, offset: int, length: int) -> None:
+        """Punch a hole. Raises OSError."""
+        linux.punch_hole(self.backing, offset, length)
+
+
+class Server:
+    """Answers the kernel and the region until one of them is gone."""
+
+    def __init__(self, device: int, control: socket.socket) -> None:
+        self._device = device
+        self._control = control
+        self._pacer = Pacer()
+        self._loop = RequestLoop(self._pacer, device, control.fileno())
+        self._files: dict[int, _File] = {}
+        self._state: VolumeState | None = None
+        self._ended = False
+
+    def run(self) -> None:
+        """Serve until the end."""
+        publish_at = math.inf
+        while not self._ended:
+            event, request = self._loop.serve(publish_at)
+            if event == REQUEST:
+                self._answer_other(request)
+            elif event == MESSAGE:
+                self._obey()
+            elif event == END:
+                return
+            now = monotonic()
+            if now >= publish_at:
+                publish_at = now + _PUBLISH_S if self._publish(now) else math.inf
+            elif math.isinf(publish_at):
+                publish_at = now + _PUBLISH_S
+
+    def _answer_other(self, request: bytes) -> None:
+        _, operation, unique, node = fuse.IN_HEADER(request)
+        answer = fuse.answer(operation, unique, node, request[fuse.IN_HEADER_BYTES :], self._files)
+        if answer is not None:
+            try:
+                os.write(self._device, answer)
+            except OSError:
+                return  # whoever asked does not wait any more
+
+    def _publish(self, now: float) -> bool:
+        """Publish what has changed; whether any request waits."""
+        self._pacer.earn(now)
+        waiting = 0
+        for node, file in self._files.items():
+            figures = self._pacer.figures(node, now)
+            file.page.show(figures, now)
+            file.state.show_levels(now, self._pacer.levels(node, now))
+            waiting += figures.queue_length
+        if self._state is not None:
+            self._state.show_levels(now, self._pacer.levels(None, now))
+        return waiting > 0
+
+    # --- the region's messages -----------------------------------------------------------------------
+
+    def _obey(self) -> None:
+        message, descriptors, _, _ = socket.recv_fds(self._control, _MESSAGE_BYTES, 4)
+        if not message:
+            self._ended = True
+            return
+        asked = json.loads(message)
+        try:
+            self._commands[asked.pop("do")](self, *descriptors, **asked)
+            answer: dict[str, Any] = {}
+        except Exception as error:  # the other volumes go on
+            answer = {"error": repr(error)}
+        self._control.send(json.dumps(answer).encode())
+
+    def _limit_instance(self, state: int, *, figures: dict[str, Any]) -> None:
+        self._state = VolumeState(state)
+        os.close(state)
+        as_of, levels = self._state.levels
+        self._pacer.limit_instance(stage_figures_from_json(figures), levels, as_of)
+
+    def _attach(
+        self, backing: int, page: int, state: int, *, node: int, name: str, size: int, path_s: float,
+        figures: dict[str, Any],
+    ) -> None:  # fmt: skip
+        file = _File(name, size, backing, VolumePage(page), VolumeState(state))
+        os.close(page)
+        os.close(state)
+        self._pacer.add(node, backing, file.state, path_s)
+        self._files[node] = file
+        self._hold(node, figures)
+
+    def _hold(self, node: int, figures: dict[str, Any]) -> None:
+        as_of, levels = self._files[node].state.levels
+        self._pacer.limit_volume(node, volume_figures_from_json(figures), levels, as_of)
+
+    def _change(self, *, node: int, size: int, figures: dict[str, Any]) -> None:
+        self._publish(monotonic())
+        self._files[node].size = size
+        self._hold(node, figures)
+
+    def _fail(self, *, node: int) -> None:
+        self._pacer.fail(node)
+        for answer in self._pacer.drop(node):
+            self._loop.answer(answer)
+
+    def _detach(self, *, node: int) -> None:
+        self._fail(node=node)
+        self._publish(monotonic())
+        self._pacer.remove(node)
+        file = self._files.pop(node)
+        file.page.close()
+        file.state.close()
+        os.close(file.backing)
+
+    def _pace(self, *, paced: bool) -> None:
+        self._pacer.paced = paced
+
+    _commands: dict[str, Callable[..., None]] = {
+        "limit instance": _limit_instance,
+        "attach": _attach,
+        "change": _change,
+        "fail": _fail,
+        "detach": _detach,
+        "pace": _pace,
+    }
+
+
+def main() -> None:
+    """Serve on the descriptors that the command line names."""
+    device, control = int(sys.argv[1]), socket.socket(fileno=int(sys.argv[2]))
+    linux.hold_deadlines(_NICE)
+    os.set_blocking(device, False)
+    gc.disable()
+    Server(device, control).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""What the region and the process that paces its volumes share: pages of memory, written by that process alone.
+
+They outlive it, so a volume's credits and counters are not lost when it is killed.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from typing import NamedTuple
+
+LOG_PAGE_BYTES = 4096
+MAGIC = 0x3C23B510
+_LOG_LAYOUT = struct.Struct("<11Q")
+_LOG_AT = 8
+# The end of the page is reserved on EBS and zero there.
+_REGION_MAGIC = 0x626C63_70616365
+_REGION_LAYOUT = struct.Struct("<4Q")
+_REGION_AT = 3600
+_SECONDS = 2048
+_SECOND_LAYOUT = struct.Struct("<4Q")
+PAGE_BYTES = LOG_PAGE_BYTES + _SECONDS * _SECOND_LAYOUT.size
+
+_BALANCES = struct.Struct("<4d")
+_UNTOUCHED = struct.Struct("<Q")
+_BITS_AT = _BALANCES.size + _UNTOUCHED.size
+
+
+class Figures(NamedTuple):
+    """What a volume has done since it was attached: I/Os, bytes, seconds.
+
+    The times above limits count each second once however many I/Os waited. ``modelled_s`` is how long all
+    ``answered`` I/Os take by the model, ``late_s`` by how much longer this machine took to answer them.
+    """
+
+    read_ops: int = 0
+    write_ops: int = 0
+    read_bytes: int = 0
+    write_bytes: int = 0
+    read_time_s: float = 0.0
+    write_time_s: float = 0.0
+    volume_iops_exceeded_s: float = 0.0
+    volume_throughput_exceeded_s: float = 0.0
+    instance_iops_exceeded_s: float = 0.0
+    instance_throughput_exceeded_s: float = 0.0
+    queue_length: int = 0
+    answered: int = 0
+    modelled_s: float = 0.0
+    late_s: float = 0.0
+
+    def after(self, earlier: Figures) -> Figures:
+        """Add an earlier stretch of counting; the queue is this one's."""
+        sums = Figures(*(one + other for one, other in zip(self, earlier, strict=True)))
+        return sums._replace(queue_length=self.queue_length)
+
+
+_TIMES = tuple(name.endswith("_s") for name in Figures._fields)
+
+
+class VolumePage:
+    """The counters of one volume, which its instance sees.
+
+    First comes NVMe log page 0xD0 as EBS has it: little-endian, `MAGIC` in the first four bytes, from byte 8 the
+    first eleven of `Figures`, times in microseconds, and near its end the others. Behind it lies a ring of seconds:
+    the second of the monotonic clock and those others up to its end.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._memory = mmap.mmap(descriptor, PAGE_BYTES)
+
+    @classmethod
+    def create(cls, path: str) -> VolumePage:
+        """Make a page of zeros in a new file."""
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            os.ftruncate(descriptor, PAGE_BYTES)
+            page = cls(descriptor)
+        finally:
+            os.close(descriptor)
+        page.clear()
+        return page
+
+    def clear(self) -> None:
+        """Begin to count from zero."""
+        self._memory[:] = bytes(PAGE_BYTES)
+        struct.pack_into("<I", self._memory, 0, MAGIC)
+        self.show(Figures(), 0.0)
+
+    def show(self, figures: Figures, now: float) -> None:
+        """Publish the figures of ``now``, in seconds of the monotonic clock."""
+        values = [int(value * 1e6) if time else value for value, time in zip(figures, _TIMES, strict=True)]
+        _LOG_LAYOUT.pack_into(self._memory, _LOG_AT, *values[:11])
+        _REGION_LAYOUT.pack_into(self._memory, _REGION_AT, _REGION_MAGIC, *values[11:])
+        at = LOG_PAGE_BYTES + int(now) % _SECONDS * _SECOND_LAYOUT.size
+        _SECOND_LAYOUT.pack_into(self._memory, at, int(now), *values[11:])
+
+    @property
+    def figures(self) -> Figures:
+        """The figures that were published last."""
+        values = (*_LOG_LAYOUT.unpack_from(self._memory, _LOG_AT), *_REGION_LAYOUT.unpack_from(self._memory, _REGION_AT)[1:])
+        return Figures(*(value / 1e6 if time else value for value, time in zip(values, _TIMES, strict=True)))
+
+    def close(self) -> None:
+        """Unmap the memory."""
+        self._memory.close()
+
+
+Levels = tuple[float | None, float | None]
+
+
+class VolumeState:
+    """What a volume keeps from one attachment to the next: its credits, and which pieces were never used.
+
+    An instance keeps its credits in one too.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self.memory = mmap.mmap(descriptor, 0)
+
+    @staticmethod
+    def create(pieces: int = 0) -> int:
+        """Return a descriptor of a new state with room for so many pieces, all of them used."""
+        descriptor = os.memfd_create("volume-state", os.MFD_CLOEXEC)
+        os.ftruncate(descriptor, _BITS_AT + (pieces + 7) // 8)
+        return descriptor
+
+    def show_levels(self, now: float, levels: tuple[float, float]) -> None:
+        """Publish what two buckets hold at ``now``."""
+        _BALANCES.pack_into(self.memory, 0, now, 1.0, *levels)
+
+    @property
+    def levels(self) -> tuple[float, Levels]:
+        """The time and the levels that were published last; before the first time None, which is full."""
+        at, known, iops, size = _BALANCES.unpack_from(self.memory)
+        return (at, (iops, size)) if known else (at, (None, None))
+
+    @property
+    def untouched(self) -> int:
+        """How many pieces were never used."""
+        count: int = _UNTOUCHED.unpack_from(self.memory, _BALANCES.size)[0]
+        return count
+
+    def set_untouched(self, first: int, end: int) -> None:
+        """Mark the pieces from ``first`` up to ``end`` as never used."""
+        memory, found = self.memory, 0
+        for piece in range(first, end):
+            at, bit = _BITS_AT + (piece >> 3), 1 << (piece & 7)
+            if not memory[at] & bit:
+                memory[at] |= bit
+                found += 1
+        _UNTOUCHED.pack_into(memory, _BALANCES.size, self.untouched + found)
+
+    def touch(self, first: int, end: int) -> int:
+        """Mark the pieces from ``first`` up to ``end`` as used; return how many were not."""
+        memory, found = self.memory, 0
+        for piece in range(first, end):
+            at, bit = _BITS_AT + (piece >> 3), 1 << (piece & 7)
+            if at < len(memory) and memory[at] & bit:
+                memory[at] ^= bit
+                found += 1
+        if found:
+            _UNTOUCHED.pack_into(memory, _BALANCES.size, self.untouched - found)
+        return found
+
+    def close(self) -> None:
+        """Unmap the memory."""
+        self.memory.close()
