@@ -14,13 +14,13 @@ LOG_PAGE_BYTES = 4096
 MAGIC = 0x3C23B510
 _LOG_LAYOUT = struct.Struct("<11Q")
 _LOG_AT = 8
-# The end of the page is reserved on EBS and zero there.
-_REGION_MAGIC = 0x626C63_70616365
+_REGION_MAGIC = 0x626C6370_61636564
 _REGION_LAYOUT = struct.Struct("<4Q")
-_REGION_AT = 3600
+_REGION_AT = LOG_PAGE_BYTES
 _SECONDS = 2048
+_SECONDS_AT = _REGION_AT + _REGION_LAYOUT.size
 _SECOND_LAYOUT = struct.Struct("<4Q")
-PAGE_BYTES = LOG_PAGE_BYTES + _SECONDS * _SECOND_LAYOUT.size
+PAGE_BYTES = _SECONDS_AT + _SECONDS * _SECOND_LAYOUT.size
 
 _BALANCES = struct.Struct("<4d")
 _UNTOUCHED = struct.Struct("<Q")
@@ -62,8 +62,8 @@ class VolumePage:
     """The counters of one volume, which its instance sees.
 
     First comes NVMe log page 0xD0 as EBS has it: little-endian, `MAGIC` in the first four bytes, from byte 8 the
-    first eleven of `Figures`, times in microseconds, and near its end the others. Behind it lies a ring of seconds:
-    the second of the monotonic clock and those others up to its end.
+    first eleven of `Figures`, times in microseconds. Behind it lie `_REGION_MAGIC` and the other three, which EBS
+    does not have; then a ring of seconds: the second of the monotonic clock and those three up to its end.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -92,7 +92,7 @@ class VolumePage:
         values = [int(value * 1e6) if time else value for value, time in zip(figures, _TIMES, strict=True)]
         _LOG_LAYOUT.pack_into(self._memory, _LOG_AT, *values[:11])
         _REGION_LAYOUT.pack_into(self._memory, _REGION_AT, _REGION_MAGIC, *values[11:])
-        at = LOG_PAGE_BYTES + int(now) % _SECONDS * _SECOND_LAYOUT.size
+        at = _SECONDS_AT + int(now) % _SECONDS * _SECOND_LAYOUT.size
         _SECOND_LAYOUT.pack_into(self._memory, at, int(now), *values[11:])
 
     @property
