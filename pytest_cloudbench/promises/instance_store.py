@@ -31,9 +31,12 @@ class StoreRates:
         """What one of so many equal disks does."""
         return StoreRates(self.read / disks, self.write / disks, self.source, self.date)
 
-    def within(self, machine: MachineLimits | None) -> bool:
-        """Whether the machine under an embedded region serves as much; so it is where nothing is known of one."""
-        return machine is None or max(self.read, self.write) <= machine.iops
+    def within(self, machine: MachineLimits | None, *, share: float = 1.0) -> bool:
+        """Whether this ``share`` of what the machine under an embedded region serves is enough.
+
+        True if nothing is known of such a machine.
+        """
+        return machine is None or max(self.read, self.write) <= machine.iops * share
 
 
 def _all(family: str, source: str, **sizes: tuple[float, float]) -> dict[str, StoreRates]:

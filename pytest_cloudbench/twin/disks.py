@@ -13,6 +13,7 @@ from pathlib import Path
 from pytest_cloudbench.twin import linux
 from pytest_cloudbench.twin.hosts import Node
 from pytest_cloudbench.twin.loop_devices import LoopDevice, bind_loop_device
+from pytest_cloudbench.twin.volumes.volume_process import PacedFile
 from pytest_cloudbench.twin.workshop import Workshop
 
 GIB = 1024**3
@@ -134,10 +135,17 @@ class Disk:
     label: str
     loop: LoopDevice | None = field(default=None)
 
-    def plug_in(self) -> LoopDevice:
-        """Bind the loop device, with a queue that splits what is larger than one I/O of the volume."""
+    def plug_in(self, paced: PacedFile | None = None) -> LoopDevice:
+        """Bind the loop device, with a queue that splits what is larger than one I/O of the volume.
+
+        ``paced`` is the file through which the data are paced; without it nothing paces them.
+        """
         if self.loop is None:
-            loop = self.workshop.run(lambda: bind_loop_device(self.descriptor, self.label, self.store.roots))
+            behind = os.dup(self.descriptor) if paced is None else paced.open()
+            try:
+                loop = self.workshop.run(lambda: bind_loop_device(behind, self.label, self.store.roots))
+            finally:
+                os.close(behind)
             loop.set_queue("scheduler", "none")
             loop.set_queue("nomerges", "2")
             self.loop = loop
@@ -148,16 +156,18 @@ class Disk:
         if self.loop is not None:
             self.loop.set_queue("max_sectors_kb", str(self.io_unit // KIB))
 
-    def modify(self, *, size_gib: int, io_unit: int) -> None:
-        """Make the volume larger, or one that counts otherwise; what it is already changes nothing."""
-        if io_unit != self.io_unit:
-            self.io_unit = io_unit
-            self._set_largest_request()
-        if size_gib * GIB > self.size:
-            os.ftruncate(self.descriptor, size_gib * GIB)
-            self.size = size_gib * GIB
-            if self.loop is not None:
-                self.loop.take_new_size()
+    def modify(self, *, size: int, io_unit: int) -> None:
+        """Make room for ``size`` bytes, and count I/Os of up to ``io_unit``. The device does not grow yet."""
+        self.io_unit = io_unit
+        self._set_largest_request()
+        if size > self.size:
+            os.ftruncate(self.descriptor, size)
+            self.size = size
+
+    def grow(self) -> None:
+        """Have the device take the size that the file behind it has by now."""
+        if self.loop is not None:
+            self.loop.take_new_size()
 
     def unplug(self) -> None:
         """Unbind the loop device; the data stay."""

@@ -73,7 +73,6 @@ class Host:
     directory: Path
     counters: Path
     allowances: Path
-    cgroup_procs: list[str]
     on_plugged: Callable[[int], None]
     on_unplugging: Callable[[], None]
     process: subprocess.Popen[bytes] | None = None
@@ -130,7 +129,6 @@ class Host:
                 (str(self.allowances), ALLOWANCES_DIRECTORY),
             ],
             "nodes": [vars(node) for node in nodes],
-            "cgroup_procs": self.cgroup_procs,
             "first_boot": first_boot.to_json() if first_boot else None,
         }
         self.process = self.workshop.run(self._spawn)

@@ -2,50 +2,60 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from typing import TYPE_CHECKING
 
 from pytest_cloudbench.promises.instance_store import STORE_RATES
+from pytest_cloudbench.promises.service_times import STORE_SERVICE_TIME
 from pytest_cloudbench.twin.disks import KIB, Disk, Store, new_disk
 from pytest_cloudbench.twin.hosts import Node
-from pytest_cloudbench.twin.throttle import Limits, Throttle
+from pytest_cloudbench.twin.volumes.figures import Limit, StageFigures, VolumeFigures
+from pytest_cloudbench.twin.volumes.shared_pages import VolumePage, VolumeState
 
 if TYPE_CHECKING:
     from pytest_cloudbench.promises.ceilings import MachineLimits
     from pytest_cloudbench.twin.host_plan import HostPlan
     from pytest_cloudbench.twin.loop_devices import LoopDevice
+    from pytest_cloudbench.twin.volumes.instance_volumes import InstanceVolumes
+    from pytest_cloudbench.twin.volumes.volume_process import PacedFile
     from pytest_cloudbench.twin.workshop import Workshop
 
 _BYTES_OF_GB = 1_000_000_000
 _LARGEST_REQUEST = 256 * KIB
 _LET_GO_S = 5.0
-_NO_LIMIT = float("inf")
+_PACED_SHARE = 0.2
+"""Of the I/Os per second that a bare device serves, a paced one carries at least this share (measured)."""
 
 
 class InstanceStore:
-    """The local disks of one instance. The caller orders the calls."""
+    """The local disks of one instance. The caller orders the calls.
+
+    ``paced`` holds them to their published figures; ``modelled`` gives them a service time.
+    """
 
     def __init__(
-        self, plan: HostPlan, store: Store, workshop: Workshop, throttle: Throttle, label: str
+        self, plan: HostPlan, store: Store, workshop: Workshop, paced: InstanceVolumes, label: str, *, modelled: bool
     ) -> None:
         self._plan = plan
         self._store = store
         self._workshop = workshop
-        self._throttle = throttle
+        self._paced = paced
         self._label = label
-        self._disks: list[tuple[Disk, Node]] = []
+        self._service = STORE_SERVICE_TIME if modelled else None
+        self._disks: list[tuple[Disk, Node, PacedFile | None]] = []
         self._sizes = [disk.size_gb * _BYTES_OF_GB for disk in plan.local_disks for _ in range(disk.count)]
         first = 1 if plan.nitro else 0  # on Nitro number 0 would be the root volume
         self.names = tuple(f"nvme{number}n1" for number in range(first, first + len(self._sizes)))
         """What its disks are called, whether they are there at the moment or not."""
         self.limited: bool | None = None
-        """Whether the published figures hold here; None where there is no store or it has not been made yet."""
+        """Whether the published figures hold here; None if there is no store or it has not been made yet."""
 
     @property
     def nodes(self) -> list[Node]:
         """The device nodes of the disks that are there."""
-        return [node for _, node in self._disks]
+        return [node for _, node, _ in self._disks]
 
     def make(self, machine: MachineLimits | None) -> None:
         """Make new, empty disks, unless they are there. Raises `NoRoom` when nothing could be written to them.
@@ -55,19 +65,25 @@ class InstanceStore:
         if self._disks or not self._sizes:
             return
         rates = STORE_RATES.get(self._plan.instance_type)
-        self.limited = rates is not None and rates.within(machine)
-        limits = None
+        self.limited = rates is not None and rates.within(machine, share=_PACED_SHARE)
+        figures = None
         if rates is not None and self.limited:
             each = rates.share(len(self._sizes))
-            limits = Limits(each.read.per_second, each.write.per_second, _NO_LIMIT, _NO_LIMIT)
+            figures = VolumeFigures(
+                _LARGEST_REQUEST,
+                merging=False,
+                limits=StageFigures(Limit(each.read.per_second)),
+                writes=StageFigures(Limit(each.write.per_second)),
+                service=self._service,
+            )
         try:
             for name, size in zip(self.names, self._sizes, strict=True):
-                self._make_one(name, size, limits)
+                self._make_one(name, size, figures)
         except BaseException:
             self.lose()
             raise
 
-    def _make_one(self, name: str, size: int, limits: Limits | None) -> None:
+    def _make_one(self, name: str, size: int, figures: VolumeFigures | None) -> None:
         serial = f"AWS{secrets.token_hex(9)[:17].upper()}"
         disk = new_disk(
             serial,
@@ -77,24 +93,46 @@ class InstanceStore:
             workshop=self._workshop,
             label=f"{self._label}/{serial}",
         )
+        file = None
         try:
-            loop = disk.plug_in()
-            if limits is not None:
-                self._throttle.set(self._plan.instance_id, loop.device_number, limits)
+            if figures is None:
+                loop = disk.plug_in()
+            else:
+                file = self._pace(disk, figures)
+                loop = disk.plug_in(file)
         except BaseException:
             disk.close()
+            if file is not None:
+                file.detach()
             raise
-        self._disks.append((disk, store_node(name, serial, loop)))
+        self._disks.append((disk, store_node(name, serial, loop), file))
+
+    def _pace(self, disk: Disk, figures: VolumeFigures) -> PacedFile:
+        page, state = VolumePage.create_unseen(), VolumeState.create()
+        try:
+            return self._paced.attach(disk.size, figures, backing=disk.descriptor, page=page, state=state)
+        finally:
+            os.close(page)
+            os.close(state)
+
+    def pace(self, paced: bool) -> None:
+        """Hold the published figures, or let an instance that goes down write its data quickly."""
+        self._paced.pace(paced)
+
+    def close(self) -> None:
+        """Lose the data, and let go of what paced them."""
+        self.lose()
+        self._paced.close()
 
     def lose(self) -> None:
         """Let the disks go, with all that is on them."""
         disks, self._disks = self._disks, []
-        for disk, _ in disks:
-            loop = disk.loop
-            if loop is not None:
-                self._throttle.lift(self._plan.instance_id, loop.device_number)
-                _wait_until_free(loop)
+        for disk, _, file in disks:
+            if disk.loop is not None:
+                _wait_until_free(disk.loop)
             disk.close()
+            if file is not None:
+                file.detach()
 
 
 def store_node(name: str, serial: str, loop: LoopDevice) -> Node:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from pytest_cloudbench.twin.counters import CountersPage
+from pytest_cloudbench.promises.volumes import VolumeSpec
 from pytest_cloudbench.twin.disks import Disk
 from pytest_cloudbench.twin.hosts import Host, Node
 from pytest_cloudbench.twin.instance_store import InstanceStore
-from pytest_cloudbench.twin.storage_accounts import VolumeAccount
+from pytest_cloudbench.twin.volumes.instance_volumes import InstanceVolumes
+from pytest_cloudbench.twin.volumes.shared_pages import Figures, VolumePage, VolumeState
+from pytest_cloudbench.twin.volumes.volume_process import PacedFile
 
 
 class PlaneError(RuntimeError):
@@ -20,13 +24,31 @@ class PlaneError(RuntimeError):
 
 @dataclass
 class PlacedVolume:
-    """A volume and where it is attached."""
+    """A volume and where it is attached.
+
+    ``done`` is what it did before the present attachment. ``fetches`` says that it was made from a snapshot.
+    """
 
     disk: Disk
-    account: VolumeAccount
-    page: CountersPage
+    spec: VolumeSpec
+    page: VolumePage
+    page_descriptor: int
+    page_path: Path
+    state: VolumeState
+    state_descriptor: int
+    done: Figures = Figures()
+    fetches: bool = False
+    file: PacedFile | None = None
     instance_id: str | None = None
     node: Node | None = None
+
+    def close(self) -> None:
+        """Give up its pages and its data."""
+        self.disk.close()
+        self.page.close()
+        self.state.close()
+        os.close(self.page_descriptor)
+        os.close(self.state_descriptor)
 
 
 @dataclass
@@ -34,6 +56,7 @@ class PlacedInstance:
     """An instance; ``lock`` orders what is done to it."""
 
     host: Host
+    paced: InstanceVolumes
     local: InstanceStore
     lock: threading.RLock = field(default_factory=threading.RLock)
     volumes: dict[str, PlacedVolume] = field(default_factory=dict)

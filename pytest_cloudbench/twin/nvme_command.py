@@ -1,7 +1,7 @@
 """The ``nvme`` command of an instance: answers the EBS log page, leaves the rest to the machine's own.
 
-The page itself is kept by the governor in a file per device (see counters.py), shown read-only in the
-instance. A shell script, because an instance's files cannot rely on any Python.
+The page itself is kept by the process that paces the volumes, in a file per device (volumes/shared_pages.py), shown
+read-only in the instance. A shell script, because an instance's files cannot rely on any Python.
 """
 
 COUNTERS_DIRECTORY = "/run/ebs-counters"
@@ -46,6 +46,10 @@ esac
 [ -b "$device" ] || { echo "$device: No such file or directory" >&2; exit 1; }
 node=$device
 [ ! -L "$device" ] || node=$(readlink -f "$device")  # a link only: thirty devices are read at a time
+case "${node##*/}" in
+    nvme*) ;;
+    *) echo "$device: Inappropriate ioctl for device" >&2; exit 1 ;;
+esac
 page="$pages/${node##*/}"
 [ -r "$page" ] || { echo "$device: not an Amazon Elastic Block Store NVMe device" >&2; exit 1; }
 if [ -n "$raw" ]; then

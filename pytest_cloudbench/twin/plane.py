@@ -9,24 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_cloudbench.promises.ceilings import MachineLimits
+from pytest_cloudbench.promises.latency_mode import EBS
 from pytest_cloudbench.twin.disks import NoRoom, Store
-from pytest_cloudbench.twin.governor import Governor
 from pytest_cloudbench.twin.host_plan import BootFailed, HostPlan, ImageFacts
 from pytest_cloudbench.twin.hosts import read_console
 from pytest_cloudbench.twin.instance_networks import InstanceNetworks
 from pytest_cloudbench.twin.inventory import Inventory, PlaneError
-from pytest_cloudbench.twin.io_units import open_io_units
 from pytest_cloudbench.twin.machine_probes import MachineProbes
 from pytest_cloudbench.twin.network import Network
 from pytest_cloudbench.twin.network_governor import NetworkState
 from pytest_cloudbench.twin.network_probe import PAYLOAD_SHARE
 from pytest_cloudbench.twin.plane_instances import PlaneInstances
-from pytest_cloudbench.twin.plane_volumes import PlaneVolumes
+from pytest_cloudbench.twin.plane_volumes import InstanceActivity, PlaneVolumes, VolumeActivity
 from pytest_cloudbench.twin.probe import MachineRecord
 from pytest_cloudbench.twin.slots import Slot
-from pytest_cloudbench.twin.stepped_throttle import holding_lowered_limits
-from pytest_cloudbench.twin.storage_accounts import InstanceActivity, RateLimit, VolumeActivity
-from pytest_cloudbench.twin.throttle import open_throttle
 from pytest_cloudbench.twin.workshop import Workshop
 
 if TYPE_CHECKING:
@@ -43,17 +39,24 @@ class Plane:
 
     Needs root. Methods may be called from any thread; what they raise carries a sentence for people.
     ``backing`` is a directory for the volumes' data in place of memory: roomier and slower.
-    ``time_compression`` is how many times faster than the clock burst credits drain and fill.
+    ``time_compression`` is how many times faster than the clock burst credits drain and fill. ``latency``
+    is "ebs" if I/Os have the service time of their volume's type, "none" if only the limits hold them.
     """
 
-    def __init__(self, slot: Slot, *, backing: Path | None = None, time_compression: float = 1.0) -> None:
+    def __init__(
+        self,
+        slot: Slot,
+        *,
+        backing: Path | None = None,
+        time_compression: float = 1.0,
+        latency: str = EBS,
+    ) -> None:
         self.slot = slot
+        self.latency = latency
         self.time_compression = time_compression
         self._inventory = Inventory()
         self._machine = MachineRecord(slot.base)
         with contextlib.ExitStack() as undo:
-            self._throttle = holding_lowered_limits(open_throttle(slot.name, slot.directory))
-            undo.callback(self._throttle.close)
             self._workshop = Workshop()
             undo.callback(self._workshop.close)
             self._store = Store(slot.directory, self._workshop, backing)
@@ -67,10 +70,6 @@ class Plane:
                 on_carried=lambda rate: self._machine.saw_network(rate * PAYLOAD_SHARE),
             )
             undo.callback(self._networks.close)
-            self._io_units = open_io_units(self._workshop, self._store.roots)
-            if self._io_units is not None:
-                undo.callback(self._io_units.close)
-            self._governor = Governor(self._throttle, self._machine.saw, self._io_units)
             undo.pop_all()
         self._probes = MachineProbes(
             self._machine,
@@ -83,22 +82,21 @@ class Plane:
             self._inventory,
             store=self._store,
             workshop=self._workshop,
-            governor=self._governor,
             label=slot.name,
             time_compression=time_compression,
+            modelled=latency == EBS,
         )
         self._instances = PlaneInstances(
             self._inventory,
             slot=slot,
             store=self._store,
             workshop=self._workshop,
-            throttle=self._throttle,
-            governor=self._governor,
             network=self._network,
             networks=self._networks,
             release=self._volumes.release,
             machine_limits=self._probes.limits,
             time_compression=time_compression,
+            modelled=latency == EBS,
         )
 
     # --- addresses -----------------------------------------------------------------------------------
@@ -188,9 +186,12 @@ class Plane:
         """Attach a volume; its node is there when this returns. The node's name, such as "nvme1n1"."""
         return self._volumes.attach(volume_id, instance_id, device_name)
 
-    def detach(self, volume_id: str) -> bool:
-        """Detach a volume from its instance. False: it is still in use there, nothing has changed."""
-        return self._volumes.detach(volume_id)
+    def detach(self, volume_id: str, *, force: bool = False) -> bool:
+        """Detach a volume from its instance. False: it is still in use there, nothing has changed.
+
+        With ``force`` it leaves even so, and whoever uses it gets I/O errors.
+        """
+        return self._volumes.detach(volume_id, force=force)
 
     def delete_disk(self, volume_id: str) -> None:
         """Remove a volume and its data. It must be detached."""
@@ -199,10 +200,6 @@ class Plane:
     def modify(self, volume_id: str, spec: VolumeSpec) -> None:
         """Give a volume other figures, at once. See `PlaneVolumes.modify`."""
         self._volumes.modify(volume_id, spec)
-
-    def slow_until_read(self, volume_id: str, bytes_left: int, limit: RateLimit) -> None:
-        """Give a volume a lower limit until so many bytes were read from it: one made from a snapshot."""
-        self._volumes.slow_until_read(volume_id, bytes_left, limit)
 
     def take_snapshot(self, snapshot_id: str, volume_id: str) -> None:
         """Copy a volume's data, attached or not; returns when the snapshot is complete. See `Snapshots.take`."""
@@ -240,16 +237,6 @@ class Plane:
         return not self._store.in_memory
 
     @property
-    def merges_io(self) -> bool:
-        """Whether I/Os that follow on each other count as one: not where the kernel refuses the counting program."""
-        return self._io_units is not None
-
-    @property
-    def governor_cpu_s(self) -> float:
-        """CPU seconds that the governor of the volumes has used."""
-        return self._governor.cpu_s
-
-    @property
     def network_governor_cpu_s(self) -> float:
         """CPU seconds that the network's governor has used."""
         return self._networks.governor_cpu_s
@@ -275,7 +262,6 @@ class Plane:
 
         for instance_id, instance in list(self._inventory.instances.items()):
             with collecting(instance_id):
-                self._governor.suspend(instance_id)
                 instance.host.kill()
         for instance_id in list(self._inventory.instances):
             with collecting(instance_id):
@@ -284,10 +270,7 @@ class Plane:
             with collecting(volume_id):
                 self.delete_disk(volume_id)
         for what, close in (
-            ("governor", self._governor.close),
-            ("I/O counter", self._io_units.close if self._io_units is not None else lambda: None),
             ("network's governor", self._networks.close),
-            ("throttle", self._throttle.close),
             ("network", self._network.close),
             ("snapshots", self._volumes.snapshots.close),
             ("store", self._store.close),

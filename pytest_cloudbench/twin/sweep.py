@@ -9,44 +9,20 @@ import subprocess
 from pathlib import Path
 
 from pytest_cloudbench.twin.slots import BASE, Slot, numbers_with_records, try_lock
-from pytest_cloudbench.twin.throttle import Journal, exclusively, lift_leftovers, remove_left_groups
+from pytest_cloudbench.twin.volumes.volume_process import end_leftovers
 
 
 def sweep_slot(number: int, base: Path = BASE) -> bool:
-    """Remove what is left of a slot whose lock the caller holds. Whether there was anything.
-
-    Devices that a living region uses by now keep their limits: they are that region's.
-    """
+    """Remove what is left of a slot whose lock the caller holds. Whether there was anything."""
     slot = Slot(number, base)
-    entries = Journal.read(slot.directory)
-    with exclusively(base):
-        in_use: set[str] = set()
-        for other in numbers_with_records(base):
-            if other != number and _alive(other, base):
-                in_use |= {entry for entry in Journal.read(Slot(other, base).directory) if _bound(entry)}
-        lift_leftovers(entries, in_use)
-    groups_are_gone = remove_left_groups(entries)
+    end_leftovers(slot.directory)
     # The lock that the caller holds speaks for the machine's interfaces only where all regions take their slots.
     has_link = base == BASE and (Path("/sys/class/net") / slot.interface).exists()
     was_there = slot.directory.exists() or has_link
     if has_link:
         subprocess.run(["ip", "link", "delete", slot.interface], capture_output=True, timeout=20, check=False)
-    if groups_are_gone:  # else its journal is needed by the next sweep
-        shutil.rmtree(slot.directory, ignore_errors=True)
+    shutil.rmtree(slot.directory, ignore_errors=True)
     return was_there
-
-
-def _bound(device: str) -> bool:
-    """Whether the loop device "MAJOR:MINOR" has a file behind it."""
-    return Path(f"/sys/dev/block/{device}/loop").exists()
-
-
-def _alive(number: int, base: Path) -> bool:
-    lock = try_lock(number, base)
-    if lock is None:
-        return True
-    os.close(lock)
-    return False
 
 
 def sweep(base: Path = BASE) -> list[int]:

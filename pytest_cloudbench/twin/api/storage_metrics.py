@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_cloudbench.twin.counters import Counters
-from pytest_cloudbench.twin.storage_accounts import VolumeActivity
+from pytest_cloudbench.twin.plane_volumes import VolumeActivity
+from pytest_cloudbench.twin.volumes.shared_pages import Figures
 
 from .moto_loading import ACCOUNT, REGION
 
@@ -45,7 +45,7 @@ class StorageMetrics:
     def __init__(self, plane: Plane) -> None:
         self._plane = plane
         self._step_s = max(_MINUTE_S / plane.time_compression, _LEAST_STEP_S)
-        self._before: dict[str, Counters] = {}
+        self._before: dict[str, Figures] = {}
         self._waiting: deque[_Datum] = deque(maxlen=_KEPT)
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="storage metrics", daemon=True)
@@ -85,10 +85,10 @@ class StorageMetrics:
 
     def _take(self, at: float) -> Iterator[_Datum]:
         volumes, instances = self._plane.storage_activity()
-        done: dict[str, Counters] = {}
-        of_instances: dict[str, list[Counters]] = {}
+        done: dict[str, Figures] = {}
+        of_instances: dict[str, list[Figures]] = {}
         for volume in volumes:
-            since = _difference(volume.done, self._before.get(volume.volume_id, Counters()))
+            since = volume.done.since(self._before.get(volume.volume_id, Figures()))
             done[volume.volume_id] = volume.done
             if volume.instance_id is not None:
                 of_instances.setdefault(volume.instance_id, []).append(since)
@@ -107,7 +107,7 @@ class StorageMetrics:
                     yield _Datum(at, EC2, dimension, name, balance, "Percent")
 
 
-def _of_volume(at: float, volume: VolumeActivity, since: Counters) -> Iterator[_Datum]:
+def _of_volume(at: float, volume: VolumeActivity, since: Figures) -> Iterator[_Datum]:
     dimension = ("VolumeId", volume.volume_id)
     yield _Datum(at, EBS, dimension, "VolumeReadOps", since.read_ops, "Count")
     yield _Datum(at, EBS, dimension, "VolumeWriteOps", since.write_ops, "Count")
@@ -123,7 +123,7 @@ def _of_volume(at: float, volume: VolumeActivity, since: Counters) -> Iterator[_
         yield _Datum(at, EBS, dimension, "BurstBalance", volume.burst_balance, "Percent")
 
 
-def _of_instance(at: float, dimension: tuple[str, str], volumes: list[Counters]) -> Iterator[_Datum]:
+def _of_instance(at: float, dimension: tuple[str, str], volumes: list[Figures]) -> Iterator[_Datum]:
     for name, unit, value in (
         ("EBSReadOps", "Count", sum(each.read_ops for each in volumes)),
         ("EBSWriteOps", "Count", sum(each.write_ops for each in volumes)),
@@ -139,15 +139,6 @@ def _of_instance(at: float, dimension: tuple[str, str], volumes: list[Counters])
         ),
     ):
         yield _Datum(at, EC2, dimension, name, float(exceeded), "None")
-
-
-def _difference(now: Counters, before: Counters) -> Counters:
-    return Counters(
-        **{
-            **{name: value - getattr(before, name) for name, value in vars(now).items()},
-            "queue_length": now.queue_length,
-        }
-    )
 
 
 def _as_request(datum: _Datum) -> dict[str, Any]:

@@ -104,11 +104,12 @@ class VolumeActions(RegionActions):
         volume = self._volume(params.get("VolumeId"))
         attachment = self._admitted_detachment(volume)
         self.error_on_dryrun()
+        force = _is_true(params.get("Force"))
         already_on_its_way = attachment.status in ("detaching", "busy")
         region.backend.set_attachment_status(volume, "detaching")
-        if not already_on_its_way:
+        if force or not already_on_its_way:
             with region.aside():
-                done = _try_to_detach(region, volume, attachment.instance.id)
+                done = _try_to_detach(region, volume, attachment.instance.id, force=force)
             if done:
                 if volume.attachment is attachment:
                     region.backend.unfasten(volume)
@@ -298,10 +299,14 @@ def _described(attachment: Any, state: str) -> dict[str, Any]:
     }
 
 
-def _try_to_detach(region: Region, volume: RegionVolume, instance_id: str) -> bool:
-    """Whether the disk has left its host; False while it is mounted or open there."""
+def _is_true(value: Any) -> bool:
+    return value is True or str(value).lower() == "true"
+
+
+def _try_to_detach(region: Region, volume: RegionVolume, instance_id: str, *, force: bool = False) -> bool:
+    """Whether the disk has left its host; False while it is mounted or open there, unless by ``force``."""
     try:
-        return region.queues.run(instance_id, lambda: region.plane.detach(volume.id))
+        return region.queues.run(instance_id, lambda: region.plane.detach(volume.id, force=force))
     except Exception:
         log.exception("detaching %s", volume.id)
         return False

@@ -35,6 +35,13 @@ class Burst:
         return cls(rule.capacity, per_second(rule.baseline), per_second(rule.peak), rule.least_gain, factor)
 
 
+    def percent(self, as_of: float, level: float | None, now: float) -> float:
+        """Return its balance at ``now`` in percent: it held ``level`` at ``as_of``, or was full (None)."""
+        if level is None:
+            return 100.0
+        return 100 * min(1.0, (level + max(0.0, now - as_of) * self.refill * self.factor) / self.capacity)
+
+
 @dataclass(frozen=True)
 class Limit:
     """One limit per second, infinity if there is none, with its bucket if it bursts."""

@@ -5,6 +5,7 @@ They outlive it, so a volume's credits and counters are not lost when it is kill
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import struct
@@ -24,7 +25,8 @@ PAGE_BYTES = _SECONDS_AT + _SECONDS * _SECOND_LAYOUT.size
 
 _BALANCES = struct.Struct("<4d")
 _UNTOUCHED = struct.Struct("<Q")
-_BITS_AT = _BALANCES.size + _UNTOUCHED.size
+UNTOUCHED_AT = _BALANCES.size
+BITS_AT = UNTOUCHED_AT + _UNTOUCHED.size
 
 
 class Figures(NamedTuple):
@@ -54,6 +56,11 @@ class Figures(NamedTuple):
         sums = Figures(*(one + other for one, other in zip(self, earlier, strict=True)))
         return sums._replace(queue_length=self.queue_length)
 
+    def since(self, earlier: Figures) -> Figures:
+        """Return what came after an earlier look; the queue is this one's."""
+        gained = Figures(*(one - other for one, other in zip(self, earlier, strict=True)))
+        return gained._replace(queue_length=self.queue_length)
+
 
 _TIMES = tuple(name.endswith("_s") for name in Figures._fields)
 
@@ -69,17 +76,15 @@ class VolumePage:
     def __init__(self, descriptor: int) -> None:
         self._memory = mmap.mmap(descriptor, PAGE_BYTES)
 
-    @classmethod
-    def create(cls, path: str) -> VolumePage:
-        """Make a page of zeros in a new file."""
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        try:
-            os.ftruncate(descriptor, PAGE_BYTES)
-            page = cls(descriptor)
-        finally:
-            os.close(descriptor)
-        page.clear()
-        return page
+    @staticmethod
+    def create(path: str) -> int:
+        """Return a descriptor of a new page in a file."""
+        return _new_page(os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
+
+    @staticmethod
+    def create_unseen() -> int:
+        """Return a descriptor of a new page that no instance sees."""
+        return _new_page(os.memfd_create("volume-page", os.MFD_CLOEXEC))
 
     def clear(self) -> None:
         """Begin to count from zero."""
@@ -106,6 +111,18 @@ class VolumePage:
         self._memory.close()
 
 
+def _new_page(descriptor: int) -> int:
+    try:
+        os.ftruncate(descriptor, PAGE_BYTES)
+        page = VolumePage(descriptor)
+        page.clear()
+        page.close()
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
 Levels = tuple[float | None, float | None]
 
 
@@ -122,45 +139,53 @@ class VolumeState:
     def create(pieces: int = 0) -> int:
         """Return a descriptor of a new state with room for so many pieces, all of them used."""
         descriptor = os.memfd_create("volume-state", os.MFD_CLOEXEC)
-        os.ftruncate(descriptor, _BITS_AT + (pieces + 7) // 8)
+        os.ftruncate(descriptor, BITS_AT + (pieces + 7) // 8)
         return descriptor
 
     def show_levels(self, now: float, levels: tuple[float, float]) -> None:
-        """Publish what two buckets hold at ``now``."""
+        """Publish what two buckets hold at ``now``; NaN if there is no bucket."""
         _BALANCES.pack_into(self.memory, 0, now, 1.0, *levels)
 
     @property
     def levels(self) -> tuple[float, Levels]:
-        """The time and the levels that were published last; before the first time None, which is full."""
-        at, known, iops, size = _BALANCES.unpack_from(self.memory)
-        return (at, (iops, size)) if known else (at, (None, None))
+        """The time and the levels that were published last; None is full, as before the first time."""
+        at, known, *levels = _BALANCES.unpack_from(self.memory)
+        iops, size = (level if known and not math.isnan(level) else None for level in levels)
+        return at, (iops, size)
 
     @property
     def untouched(self) -> int:
         """How many pieces were never used."""
-        count: int = _UNTOUCHED.unpack_from(self.memory, _BALANCES.size)[0]
+        count: int = _UNTOUCHED.unpack_from(self.memory, UNTOUCHED_AT)[0]
         return count
 
     def set_untouched(self, first: int, end: int) -> None:
         """Mark the pieces from ``first`` up to ``end`` as never used."""
         memory, found = self.memory, 0
         for piece in range(first, end):
-            at, bit = _BITS_AT + (piece >> 3), 1 << (piece & 7)
+            at, bit = BITS_AT + (piece >> 3), 1 << (piece & 7)
             if not memory[at] & bit:
                 memory[at] |= bit
                 found += 1
-        _UNTOUCHED.pack_into(memory, _BALANCES.size, self.untouched + found)
+        _UNTOUCHED.pack_into(memory, UNTOUCHED_AT, self.untouched + found)
+
+    def set_all_untouched(self, pieces: int) -> None:
+        """Mark the first ``pieces`` as never used."""
+        whole = pieces // 8
+        self.memory[BITS_AT : BITS_AT + whole] = b"\xff" * whole
+        _UNTOUCHED.pack_into(self.memory, _BALANCES.size, whole * 8)
+        self.set_untouched(whole * 8, pieces)
 
     def touch(self, first: int, end: int) -> int:
         """Mark the pieces from ``first`` up to ``end`` as used; return how many were not."""
         memory, found = self.memory, 0
         for piece in range(first, end):
-            at, bit = _BITS_AT + (piece >> 3), 1 << (piece & 7)
+            at, bit = BITS_AT + (piece >> 3), 1 << (piece & 7)
             if at < len(memory) and memory[at] & bit:
                 memory[at] ^= bit
                 found += 1
         if found:
-            _UNTOUCHED.pack_into(memory, _BALANCES.size, self.untouched - found)
+            _UNTOUCHED.pack_into(memory, UNTOUCHED_AT, self.untouched - found)
         return found
 
     def close(self) -> None:

@@ -1,0 +1,273 @@
+"""The region's side of the process that paces an instance's volumes: starting it, talking to it, ending it."""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import json
+import os
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from mmap import mmap
+from pathlib import Path
+from typing import Any
+
+from pytest_cloudbench.twin import linux
+from pytest_cloudbench.twin.loop_devices import LoopDevice, bind_loop_device
+from pytest_cloudbench.twin.volumes.figures import StageFigures, VolumeFigures
+from pytest_cloudbench.twin.volumes.shared_pages import VolumePage, VolumeState
+from pytest_cloudbench.twin.workshop import Workshop
+
+_SERVER = Path(__file__).with_name("server.py")
+_RECORD = "volume-processes"
+_ANSWER_S = 30.0
+_END_S = 2.0
+_PATH_READS = 200
+_BLOCK = 4096
+_CORE = "CLOUDBENCH_TWIN_CORE"
+
+
+class VolumeProcessError(RuntimeError):
+    """The process that paces an instance's volumes does not do what it should; the message is a sentence."""
+
+
+class VolumeProcess:
+    """A process that paces volumes, and its file system, which nobody else sees.
+
+    ``label`` names it in errors; ``directory`` is a place that only the region can see; ``records`` is the slot's
+    directory, where a later start finds what a killed region left.
+    """
+
+    def __init__(
+        self, label: str, figures: StageFigures, state: int, *, workshop: Workshop, directory: Path, records: Path
+    ) -> None:
+        self._label = label
+        self._nodes = 1
+        self._lock = threading.Lock()
+        with contextlib.ExitStack() as undo:
+            device, self._root = workshop.run(lambda: _mount(directory))
+            undo.callback(os.close, self._root)
+            try:
+                self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                undo.callback(self._control.close)
+                with theirs:
+                    self._process = subprocess.Popen(
+                        [sys.executable, "-I", "-S", str(_SERVER), str(device), str(theirs.fileno())],
+                        stdin=subprocess.DEVNULL,
+                        stdout=subprocess.DEVNULL,
+                        pass_fds=(device, theirs.fileno()),
+                        env={name: os.environ[name] for name in (_CORE,) if name in os.environ},
+                        cwd="/",
+                        start_new_session=True,  # Ctrl-C in the user's terminal is not for it
+                    )
+            finally:
+                os.close(device)  # only the process holds it: with its end the file system fails
+            undo.callback(self._kill)
+            self._control.settimeout(_ANSWER_S)
+            _record(records, self._process.pid)
+            self._ask("limit instance", state, figures=asdict(figures))
+            undo.pop_all()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU seconds that it has used."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def attach(
+        self, size: int, figures: VolumeFigures, *, backing: int, page: int, state: int, path_s: float = 0.0
+    ) -> PacedFile:
+        """Pace a volume of ``size`` bytes.
+
+        The descriptors are those of its data and of its shared pages, and stay the caller's. ``path_s`` is what an
+        I/O takes on this machine in any case. Raises `VolumeProcessError`.
+        """
+        with self._lock:
+            self._nodes += 1
+            node = self._nodes
+        self._ask(
+            "attach", backing, page, state,
+            node=node, name=f"{node}", size=size, path_s=path_s, figures=figures.to_json(),
+        )  # fmt: skip
+        return PacedFile(self, node)
+
+    def pace(self, paced: bool) -> None:
+        """Hold the limits, or answer everything at once: an instance that goes down writes its data quickly."""
+        self._ask("pace", paced=paced)
+
+    def close(self) -> None:
+        """End it. Whatever is still attached answers with an I/O error."""
+        self._kill()
+        self._control.close()
+        if self._root >= 0:
+            os.close(self._root)
+            self._root = -1
+
+    def _kill(self) -> None:
+        if self.alive:
+            self._process.kill()
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired as error:
+            raise VolumeProcessError(
+                f"the process {self.pid} that paces the volumes of {self._label} cannot be ended"
+            ) from error
+
+    def open_file(self, name: str) -> int:
+        """Open a file of its file system."""
+        try:
+            return os.open(name, os.O_RDWR | os.O_CLOEXEC, dir_fd=self._root)
+        except OSError as error:
+            raise self._gone() from error
+
+    def stat_file(self, name: str) -> None:
+        """Have the kernel ask for a file's size anew."""
+        os.stat(name, dir_fd=self._root)
+
+    def _ask(self, command: str, *descriptors: int, **details: Any) -> None:
+        message = json.dumps({"do": command, **details}).encode()
+        with self._lock:
+            try:
+                socket.send_fds(self._control, [message], descriptors)
+                said = self._control.recv(65_536)
+            except OSError as error:
+                raise self._gone() from error
+        if not said:
+            raise self._gone()
+        problem = json.loads(said).get("error")
+        if problem:
+            raise VolumeProcessError(f"{command!r} failed for the volumes of {self._label}: {problem}")
+
+    def _gone(self) -> VolumeProcessError:
+        how = "does not answer" if self.alive else f"has ended with status {self._process.returncode}"
+        return VolumeProcessError(f"the process {self.pid} that paces the volumes of {self._label} {how}")
+
+
+class PacedFile:
+    """One volume in a `VolumeProcess`."""
+
+    def __init__(self, process: VolumeProcess, node: int) -> None:
+        self._process = process
+        self._node = node
+
+    def open(self) -> int:
+        """Return a descriptor of the file, for a loop device."""
+        return self._process.open_file(f"{self._node}")
+
+    def change(self, size: int, figures: VolumeFigures) -> None:
+        """Give the volume other figures or a larger size, while I/O runs."""
+        self._process._ask("change", node=self._node, size=size, figures=figures.to_json())
+        self._process.stat_file(f"{self._node}")
+
+    def fail(self) -> None:
+        """Have all I/O of the volume fail, also what waits."""
+        self._process._ask("fail", node=self._node)
+
+    def detach(self) -> None:
+        """Let the volume go; its pages hold its last figures. Without effect if the process is gone."""
+        if self._process.alive:
+            self._process._ask("detach", node=self._node)
+
+
+def _mount(directory: Path) -> tuple[int, int]:
+    """Mount a FUSE file system and take its mount out of sight; the device's and the root's descriptor."""
+    device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        directory.mkdir(exist_ok=True)
+        options = f"fd={device},rootmode=40000,user_id=0,group_id=0"
+        linux.mount("cloudbench", str(directory), "fuse", linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC, options)
+        root = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        linux.unmount(str(directory), lazily=True)  # it lives as long as the descriptor and the files in use
+        directory.rmdir()
+    except BaseException:
+        os.close(device)
+        raise
+    return device, root
+
+
+# --- what a killed region leaves -------------------------------------------------------------------------
+
+
+def _started_at(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+
+
+def _record(directory: Path, pid: int) -> None:
+    with open(directory / _RECORD, "a", encoding="ascii") as file:
+        file.write(f"{pid} {_started_at(pid)}\n")
+
+
+def end_leftovers(directory: Path) -> None:
+    """End the processes that a slot's directory names: one that was stopped did not see its region end."""
+    with contextlib.suppress(FileNotFoundError):
+        for line in (directory / _RECORD).read_text().splitlines():
+            pid, _, started_at = line.partition(" ")
+            with contextlib.suppress(OSError):
+                if _started_at(int(pid)) == started_at:
+                    os.kill(int(pid), signal.SIGKILL)
+
+
+# --- what an I/O takes in any case -----------------------------------------------------------------------
+
+
+def measure_path(process: VolumeProcess, *, backing: int, nodes: Path) -> float:
+    """Return the median time in seconds of a single read that the model answers at once.
+
+    ``backing`` is a file of at least 4 KiB, ``nodes`` a directory that allows device nodes. It takes about 20 ms.
+    """
+    page, state = VolumePage.create_unseen(), VolumeState.create()
+    try:
+        size = os.fstat(backing).st_size
+        file = process.attach(size, VolumeFigures(_BLOCK), backing=backing, page=page, state=state)
+    finally:
+        os.close(page)
+        os.close(state)
+    try:
+        with _looped(file, nodes) as loop:
+            return _median_read(loop)
+    finally:
+        file.detach()
+
+
+@contextlib.contextmanager
+def _looped(file: PacedFile, nodes: Path) -> Iterator[LoopDevice]:
+    descriptor = file.open()
+    try:
+        loop = bind_loop_device(descriptor, "cloudbench/path", nodes)
+    finally:
+        os.close(descriptor)
+    try:
+        yield loop
+    finally:
+        loop.release()
+
+
+def _median_read(loop: LoopDevice) -> float:
+    buffer = mmap(-1, _BLOCK)
+    descriptor = os.open(f"/proc/self/fd/{loop.descriptor}", os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
+    try:
+        times = array.array("d")
+        for _ in range(_PATH_READS):
+            before = time.perf_counter()
+            os.preadv(descriptor, [buffer], 0)
+            times.append(time.perf_counter() - before)
+        return statistics.median(times)
+    finally:
+        os.close(descriptor)
