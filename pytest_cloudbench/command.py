@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_cloudbench import launcher
+from pytest_cloudbench.promises.latency_mode import EBS, LATENCY_MODES
 from pytest_cloudbench.promises.time_factor import factor_words, parse_time_factor
 
 
@@ -22,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _report(options.folder, options.output, single_file=not options.served)
     try:
         if options.action == "up":
-            return _up(options.backing, options.time)
+            return _up(options.backing, options.time, options.latency)
         asked = [str(slot) for slot in getattr(options, "slots", ())]
         return _ask_twin(options.action, asked + (["--json"] if getattr(options, "json", False) else []))
     except launcher.RegionUnavailable as error:
@@ -79,6 +80,12 @@ def _parser() -> argparse.ArgumentParser:
         type=_time_factor,
         help="drain and refill burst credits this many times faster than the clock, 1 to 3600 (default: 1)",
     )
+    up.add_argument(
+        "--latency",
+        choices=LATENCY_MODES,
+        help="ebs: answer each I/O after a service time by volume type; none: as soon as the limits allow "
+        "(default: ebs)",
+    )
     down = actions.add_parser("down", help="end the regions that are kept, and sweep what a crash left")
     down.add_argument(
         "slots", metavar="SLOT", nargs="*", type=int, help="only these, by the number status shows"
@@ -128,14 +135,19 @@ def _report(folder: Path, output: Path | None, *, single_file: bool) -> int:
     return 0
 
 
-def _up(backing: str | None, time_factor: float | None) -> int:
+def _up(backing: str | None, time_factor: float | None, latency: str | None) -> int:
     """Print shell lines, so that ``eval "$(cloudbench twin up)"`` works.
 
-    Without a factor of time a region that is up already is taken as it is.
+    A region that is up already is taken if it has the factor of time and the latency that are asked for; None
+    asks for nothing.
     """
-    record = launcher.kept_region() if time_factor is None else launcher.kept_region_with(time_factor)
+    record = launcher.kept_region_with(time_factor, latency)
     if record is None:
-        arguments = [*launcher.backed_by(backing), *launcher.time_compressed(time_factor or 1)]
+        arguments = [
+            *launcher.backed_by(backing),
+            *launcher.time_compressed(time_factor or 1),
+            *launcher.with_latency(latency or EBS),
+        ]
         record = launcher.start_kept_region(arguments)
         print(f"# the region is up (process {record.pid}); end it with: cloudbench twin down")
     else:
@@ -144,6 +156,10 @@ def _up(backing: str | None, time_factor: float | None) -> int:
         factor = factor_words(record.time_compression)
         print(
             f"# its credits go {factor} times faster than the clock: pytest --cloudbench-twin-time={factor}"
+        )
+    if record.latency != EBS:
+        print(
+            f"# its storage has latency {record.latency}: pytest --cloudbench-twin-latency={record.latency}"
         )
     for name, value in record.environment().items():
         print(f"export {name}={shlex.quote(value)}")

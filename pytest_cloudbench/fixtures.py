@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_cloudbench.create_files_call import CreateFilesCall
-from pytest_cloudbench.settings import setting, time_compression
+from pytest_cloudbench.settings import modelled_latency, setting, time_compression
 from pytest_cloudbench.sweep_call import SweepCall
 from pytest_cloudbench.workload_calls import CHECK_REGION, FioCall, Iperf3Call, Preparing
 
@@ -45,8 +45,13 @@ def _cloudbench_access(pytestconfig: pytest.Config) -> Iterator[CloudAccess]:
     from pytest_cloudbench import launcher
 
     backing, factor = option("twin-backing"), time_compression(pytestconfig)
-    kept = None if backing else launcher.kept_region_with(factor)
-    arguments = [*launcher.backed_by(backing), *launcher.time_compressed(factor)]
+    latency = modelled_latency(pytestconfig)
+    kept = None if backing else launcher.kept_region_with(factor, latency)
+    arguments = [
+        *launcher.backed_by(backing),
+        *launcher.time_compressed(factor),
+        *launcher.with_latency(latency),
+    ]
     leased = None if kept else launcher.start_leased_region(arguments)
     record = kept or leased.record  # type: ignore[union-attr]  # one of the two is there
     check = leased.check if leased is not None else functools.partial(launcher.check_kept, record)

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from pytest_cloudbench.promises.latency_mode import EBS
 from pytest_cloudbench.promises.time_factor import factor_words
 
 STATE_DIR = Path("/run/cloudbench")
@@ -51,7 +52,8 @@ class RegionEnded(RegionUnavailable):
 class RegionRecord:
     """What a running embedded region says of itself: how to reach it, and which process it is.
 
-    ``time_compression`` is how many times faster than the clock its burst credits go.
+    ``time_compression`` is how many times faster than the clock its burst credits go, ``latency`` how it models
+    the latency of storage (`promises.latency_mode`).
     """
 
     endpoint_url: str
@@ -62,11 +64,12 @@ class RegionRecord:
     pid: int
     slot: int
     time_compression: float = 1.0
+    latency: str = EBS
 
     @classmethod
     def from_json(cls, answer: dict[str, Any]) -> RegionRecord:
         """Take the fields of the region's ready line; others are ignored."""
-        told = {"time_compression": 1.0, **answer}
+        told = {"time_compression": 1.0, "latency": EBS, **answer}
         return cls(**{name: told[name] for name in cls.__dataclass_fields__})
 
     def environment(self) -> dict[str, str]:
@@ -155,6 +158,11 @@ def time_compressed(factor: float) -> list[str]:
     return [] if factor == 1 else ["--time", factor_words(factor)]
 
 
+def with_latency(mode: str) -> list[str]:
+    """Return the region's arguments for how it models the latency of storage; none for the default."""
+    return [] if mode == EBS else ["--latency", mode]
+
+
 def start_leased_region(arguments: Sequence[str] = ()) -> LeasedRegion:
     """Start an embedded region that ends with this process.
 
@@ -184,19 +192,35 @@ def kept_region() -> RegionRecord | None:
     return None
 
 
-def kept_region_with(time_compression: float) -> RegionRecord | None:
-    """Return the region this user keeps, if one runs, provided that its credits go at the pace that is asked for.
+def kept_region_with(
+    time_compression: float | None = None, latency: str | None = None
+) -> RegionRecord | None:
+    """Return the region this user keeps, if one runs, provided that it is as asked for; None asks for nothing.
 
-    Raises RegionUnavailable otherwise: a burst would end at another second than the test expects.
+    Raises RegionUnavailable otherwise: a burst would end at another second than the test expects, or latencies
+    would be of another kind.
     """
     record = kept_region()
-    if record is None or record.time_compression == time_compression:
+    if record is None:
+        return None
+    differs, options, arguments = [], [], []
+    if time_compression is not None:
+        arguments += time_compressed(time_compression)
+        if time_compression != record.time_compression:
+            runs = factor_words(record.time_compression)
+            differs.append(f"with a factor of time of {runs}, not {factor_words(time_compression)}")
+            options.append(f"--cloudbench-twin-time={runs}")
+    if latency is not None:
+        arguments += with_latency(latency)
+        if latency != record.latency:
+            differs.append(f"with latency {record.latency!r}, not {latency!r}")
+            options.append(f"--cloudbench-twin-latency={record.latency}")
+    if not differs:
         return record
-    runs, asked = factor_words(record.time_compression), factor_words(time_compression)
     raise RegionUnavailable(
-        f"the region that is kept (slot {record.slot}) runs with a factor of time of {runs}, not {asked}: take it "
-        f"as it is (pytest --cloudbench-twin-time={runs}), or start it anew: `cloudbench twin down {record.slot}; "
-        f"{shlex.join(['cloudbench', 'twin', 'up', *time_compressed(time_compression)])}`"
+        f"the region that is kept (slot {record.slot}) runs {' and '.join(differs)}: take it as it is "
+        f"(pytest {' '.join(options)}), or start it anew: `cloudbench twin down {record.slot}; "
+        f"{shlex.join(['cloudbench', 'twin', 'up', *arguments])}`"
     )
 
 
@@ -228,7 +252,7 @@ def _as_root(command: list[str]) -> list[str]:
     sudo = _which_sudo()
     if sudo is None:
         raise RegionUnavailable(
-            "the embedded region needs root (namespaces, loop devices, throttles); this user is not root and "
+            "the embedded region needs root (namespaces, mounts, loop devices); this user is not root and "
             "sudo is not installed: run as root, or use --cloudbench-cloud=aws"
         )
     return [sudo, "-n", *command]
@@ -289,7 +313,7 @@ def _ready_line(
     said = complaints.read().decode(errors="replace").strip()[-2000:]
     if command[0].endswith("sudo") and "password is required" in said:
         raise RegionUnavailable(
-            "the embedded region needs root (namespaces, loop devices, throttles) and sudo asks for a password: "
+            "the embedded region needs root (namespaces, mounts, loop devices) and sudo asks for a password: "
             "run `sudo -v` first, run as root, or use --cloudbench-cloud=aws"
         )
     ended = (

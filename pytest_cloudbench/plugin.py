@@ -14,6 +14,7 @@ import pytest
 
 from pytest_cloudbench.settings import (
     OPTIONS,
+    modelled_latency,
     option_given,
     option_source,
     pace,
@@ -59,6 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
         check_settings(config)
     time_compression(config)  # what cannot be is said before anything is collected
+    modelled_latency(config)
     from pytest_cloudbench import fixtures
 
     config.pluginmanager.register(fixtures, "cloudbench-fixtures")

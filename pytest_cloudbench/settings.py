@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from pytest_cloudbench.promises.latency_mode import EBS, LATENCY_MODES
 from pytest_cloudbench.promises.time_factor import factor_words, parse_time_factor
 
 
@@ -125,6 +126,13 @@ OPTIONS = (
         "60, half an hour of a test runs in 30 s, and every result says so (default: 1)",
         check=parse_time_factor,
     ),
+    Option(
+        "twin-latency",
+        EBS,
+        LATENCY_MODES,
+        "ebs: the embedded region answers each I/O after a service time by volume type; none: as soon as the limits "
+        "allow; every result of storage says which (default: ebs)",
+    ),
 )
 _BY_NAME = {option.name: option for option in OPTIONS}
 
@@ -182,3 +190,17 @@ def time_compression(config: pytest.Config) -> float:
             "out --cloudbench-twin-time (cloudbench_twin_time in the ini file), or give it as 1"
         )
     return factor
+
+
+def modelled_latency(config: pytest.Config) -> str:
+    """Return how the embedded region is to model the latency of storage, one of LATENCY_MODES.
+
+    Raises pytest.UsageError for any other value, and for "none" on AWS.
+    """
+    mode = setting(config, "twin-latency")
+    if mode != EBS and setting(config, "cloud") == "aws":
+        raise pytest.UsageError(
+            f"the latency of storage cannot be {mode!r} on AWS, where it is the volume's own: leave out "
+            "--cloudbench-twin-latency (cloudbench_twin_latency in the ini file)"
+        )
+    return mode

@@ -23,12 +23,12 @@ MACHINE_ROOM_TAG = "aws:cloudbench:machine-free-bytes"
 MACHINE_NETWORK_TAG = "aws:cloudbench:machine-network-bytes-per-second"
 # Likewise: how many times faster than the clock its burst credits drain and refill.
 TIME_COMPRESSION_TAG = "aws:cloudbench:time-compression"
+# Likewise: how the latency of its storage is modelled, "ebs" or "none".
+LATENCY_TAG = "aws:cloudbench:latency"
 # Likewise: whether its instance store is held to the published figures, "limited" or "unlimited".
 INSTANCE_STORE_TAG = "aws:cloudbench:instance-store"
 # Likewise: "folder" where its volumes' data lie in a folder of its machine and not in memory.
 BACKING_TAG = "aws:cloudbench:backing"
-# Likewise: "not merged" where its machine's kernel does not let it see which I/Os follow on each other.
-MERGING_TAG = "aws:cloudbench:sequential-io"
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,11 @@ class LaunchedInstance:
         return _positive(self.tags.get(TIME_COMPRESSION_TAG)) or 1.0
 
     @property
+    def modelled_latency(self) -> str | None:
+        """How the region models the latency of storage, "ebs" or "none"; None if it does not say, as on AWS."""
+        return self.tags.get(LATENCY_TAG)
+
+    @property
     def store_unlimited(self) -> bool:
         """Whether the region says that nothing but its machine limits this instance's local disks."""
         return self.tags.get(INSTANCE_STORE_TAG) == "unlimited"
@@ -131,11 +136,6 @@ class LaunchedInstance:
     def data_in_folder(self) -> bool:
         """Whether the region says that its volumes' data lie in a folder of its machine: slower than memory."""
         return self.tags.get(BACKING_TAG) == "folder"
-
-    @property
-    def merges_io(self) -> bool:
-        """Whether small sequential I/O may be merged before it is counted; not where the region says it cannot."""
-        return self.tags.get(MERGING_TAG) != "not merged"
 
     def __str__(self) -> str:
         return f"{self.type} {self.id}"

@@ -7,6 +7,8 @@ import platform
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pytest_cloudbench.promises.latency_mode import EBS
+
 Facts = dict[str, list[str]]
 
 
@@ -48,6 +50,8 @@ def of_instance(instance: Any, cloud: Any) -> Facts:
         facts["machine"] = [f"{machine.iops}, {machine.throughput}"]
     if (factor := float(launched.time_compression)) != 1:
         facts["time"] = [f"compressed {factor:g} times"]
+    if launched.modelled_latency is not None:
+        facts["storage.latency"] = ["modelled" if launched.modelled_latency == EBS else "not modelled"]
     return facts
 
 

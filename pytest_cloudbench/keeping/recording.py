@@ -121,6 +121,7 @@ class Recording:
             identity={"account": identity.account, "arn": identity.arn},
             cloud_run=cloud.run_id,
             time_compression=instance.time_compression,
+            modelled_latency=instance.modelled_latency,
             machine=None
             if machine is None
             else {

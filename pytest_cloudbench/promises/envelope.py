@@ -192,17 +192,15 @@ def storage_envelope(
     *,
     sequential: bool,
     machine: MachineLimits | None = None,
-    merging: bool = True,
 ) -> Envelope:
     """Every ceiling of a load of ``block_size`` over ``volumes`` attached to ``instance``.
 
     Each volume comes as (its id or label, its spec). Several volumes, striped or side by side, add up.
     An instance without EBS figures (None, or a type such as t2.micro) sets no ceiling. ``machine`` are
-    the limits of the machine under an embedded region, None everywhere else; ``merging`` is False for a region that
-    cannot see which I/Os follow on each other.
+    the limits of the machine under an embedded region, None everywhere else.
     """
     io_unit = min((spec.io_unit for _, spec in volumes), default=SSD_IO_UNIT)
-    merging = merging and all(spec.merging for _, spec in volumes)
+    merging = all(spec.merging for _, spec in volumes)
     shape = Envelope((), block_size, sequential, io_unit, merging)
     ceilings = [*_counted_ceilings(shape, volumes), *_mixed_ceiling(shape, volumes)]
     if instance is not None:

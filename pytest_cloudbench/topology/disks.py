@@ -60,9 +60,11 @@ class Disk(Mountable):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Where its data lie, if that makes it slow, and how it was initialised, if it was."""
-        lie = (_IN_FOLDER,) if self.instance.launched.data_in_folder else ()
-        return (*lie, str(self.initialisation)) if self.initialisation is not None else lie
+        """How its latency is modelled, where its data lie if that makes it slow, how it was initialised."""
+        said = super().conditions
+        if self.instance.launched.data_in_folder:
+            said += (_IN_FOLDER,)
+        return (*said, str(self.initialisation)) if self.initialisation is not None else said
 
     def prove_writable(self) -> None:
         """Raise NotOurs unless the device is proven to be this disk, unmounted and not the host's own."""
@@ -152,7 +154,7 @@ class DiskGroup(StorageTarget, Generic[AnyDisk]):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """How they were initialised, if they were."""
+        """Those of its disks, each once."""
         return tuple(dict.fromkeys(sentence for disk in self.disks for sentence in disk.conditions))
 
     def prove_writable(self) -> None:

@@ -102,6 +102,11 @@ class Instance:
         return self._launched.time_compression
 
     @property
+    def modelled_latency(self) -> str | None:
+        """How the region models the latency of storage, "ebs" or "none"; None on AWS."""
+        return self._launched.modelled_latency
+
+    @property
     def cpus(self) -> int:
         """How many processors its host shows; on the embedded region those of the machine, not of the type."""
         if self._cpus is None:

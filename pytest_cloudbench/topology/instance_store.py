@@ -12,6 +12,7 @@ from pytest_cloudbench.promises.instance_store import (
     store_envelope,
 )
 from pytest_cloudbench.promises.instances import InstanceLimits
+from pytest_cloudbench.promises.latency_mode import NONE
 from pytest_cloudbench.promises.quantities import Size
 from pytest_cloudbench.topology.disks import Disk, DiskGroup
 from pytest_cloudbench.topology.storage_target import StorageTarget
@@ -63,6 +64,12 @@ class _OnStore(StorageTarget):
     def rates(self) -> StoreRates | None:
         """The published figures; None for a type of which none were read."""
         raise NotImplementedError
+
+    @property
+    def modelled_latency(self) -> str | None:
+        """How the region models its latency; "none" where the disks run at the machine's own ceiling."""
+        modelled = super().modelled_latency
+        return NONE if modelled is not None and self.instance.launched.store_unlimited else modelled
 
     @property
     def read_iops(self) -> Ceiling:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_cloudbench.promises.ceilings import Ceiling
 from pytest_cloudbench.promises.envelope import Envelope
+from pytest_cloudbench.promises.latency_mode import latency_conditions
 from pytest_cloudbench.promises.quantities import Size
 
 if TYPE_CHECKING:
@@ -34,6 +35,11 @@ class StorageTarget:
         return self.instance.time_compression
 
     @property
+    def modelled_latency(self) -> str | None:
+        """How the region models the latency of storage, "ebs" or "none"; None on AWS."""
+        return self.instance.modelled_latency
+
+    @property
     def label(self) -> str:
         """For messages."""
         raise NotImplementedError
@@ -45,8 +51,8 @@ class StorageTarget:
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Sentences about how it came to be that belong into every measurement on it."""
-        return ()
+        """Sentences about it that belong into every measurement on it: here how its latency is modelled, if it is."""
+        return latency_conditions(self.modelled_latency)
 
     @property
     def data_of_device(self) -> Size | None:
@@ -94,6 +100,11 @@ class Layer(StorageTarget):
     def __init__(self, below: StorageTarget) -> None:
         self.below = below
         self.instance = below.instance
+
+    @property
+    def modelled_latency(self) -> str | None:
+        """That of what lies below."""
+        return self.below.modelled_latency
 
     @property
     def size(self) -> Size:

@@ -54,7 +54,6 @@ class _OnVolumes(StorageTarget):
             block_size,
             sequential=sequential,
             machine=self.instance.machine_limits(),
-            merging=self.instance.launched.merges_io,
         )
 
     def counters(self) -> CountersSnapshot | None:

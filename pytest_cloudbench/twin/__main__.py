@@ -9,6 +9,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from pytest_cloudbench.promises.latency_mode import EBS, LATENCY_MODES
+
 _SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
 
@@ -43,6 +45,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FACTOR",
         help="let burst credits drain and refill this many times faster than the clock (1 to 3600)",
     )
+    serve.add_argument(
+        "--latency",
+        choices=LATENCY_MODES,
+        default=EBS,
+        help="ebs: answer each I/O after a service time by volume type; none: as soon as the limits allow "
+        "(default: ebs)",
+    )
     serve.set_defaults(run=_serve)
 
     down = commands.add_parser("down", help="end the kept regions")
@@ -74,7 +83,13 @@ def _time_factor(text: str) -> float:
 def _serve(asked: argparse.Namespace) -> int:
     from pytest_cloudbench.twin.serve import serve
 
-    return serve(keep=asked.keep, backing=asked.backing, owner=asked.owner, time_compression=asked.time)
+    return serve(
+        keep=asked.keep,
+        backing=asked.backing,
+        owner=asked.owner,
+        time_compression=asked.time,
+        latency=asked.latency,
+    )
 
 
 def _down(asked: argparse.Namespace) -> int:

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from pytest_cloudbench.promises.latency_mode import EBS
 from pytest_cloudbench.twin.slots import BASE, numbers_with_records
 
 RECORD_NAME = "region.json"
@@ -25,7 +26,8 @@ ACCESS_NAME = "access.json"
 class Access:
     """Everything that a client of a region needs. ``ssh_from_cidr`` is where its logins come from.
 
-    ``time_compression`` is how many times faster than the clock its burst credits go.
+    ``time_compression`` is how many times faster than the clock its burst credits go, ``latency`` how it models
+    the latency of storage.
     """
 
     endpoint_url: str
@@ -37,6 +39,7 @@ class Access:
     slot: int
     version: str
     time_compression: float = 1.0
+    latency: str = EBS
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class RegionRecord:
     kept: bool
     started_at: float
     time_compression: float = 1.0
+    latency: str = EBS
 
     @property
     def alive(self) -> bool:

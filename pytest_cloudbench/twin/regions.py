@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest_cloudbench.promises.latency_mode import EBS
 from pytest_cloudbench.promises.time_factor import factor_words
 from pytest_cloudbench.twin.access import Access, RegionRecord, known_regions, read_access
 from pytest_cloudbench.twin.slots import BASE
@@ -31,6 +32,7 @@ class RegionStatus:
             "kept": self.record.kept,
             "uptime_s": round(self.record.uptime_s, 1),
             "time_compression": self.record.time_compression,
+            "latency": self.record.latency,
             "endpoint_url": self.record.endpoint_url,
             "instances": self.instances,
             "volumes": self.volumes,
@@ -47,6 +49,8 @@ class RegionStatus:
             if record.time_compression == 1
             else f", time compressed {factor_words(record.time_compression)} times"
         )
+        if record.latency != EBS:
+            what += f", latency {record.latency}"
         if self.instances is not None:
             what += f", {self.instances} instances, {self.volumes} volumes"
         return f"slot {record.slot}: {kind}, pid {record.pid}, up {uptime}, {record.endpoint_url}{what}"

@@ -20,6 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_cloudbench.promises.latency_mode import EBS
 from pytest_cloudbench.twin.access import Access, RegionRecord, say, write_access, write_record
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ CANNOT_SERVE = 3  # the exit status beside an "error" line
 # A fast machine's clients find the services loaded by the time they call; a slow one's would run into their
 # own time limits, so there the region says that it is ready later.
 _SLOW_START_S = 2.0
-_IN_SCOPE = "CLOUDBENCH_TWIN_IN_SCOPE"
 
 log = logging.getLogger(__name__)
 
@@ -49,23 +49,28 @@ def serve(
     backing: Path | None = None,
     owner: int | None = None,
     time_compression: float = 1.0,
+    latency: str = EBS,
 ) -> int:
     """Serve one region until it is asked to end; the exit status of the process.
 
     ``backing`` is a directory for the volumes' data (memory when None), ``owner`` the user id that a kept
-    region's key is left to, ``time_compression`` how many times faster than the clock burst credits go.
+    region's key is left to, ``time_compression`` how many times faster than the clock burst credits go,
+    ``latency`` how the latency of storage is modelled (`promises.latency_mode`).
     """
     try:
         _refuse_without_root()
         _refuse_without_moto()
-        _enter_delegated_scope()
-        return _serve(keep=keep, backing=backing, owner=owner, time_compression=time_compression)
+        return _serve(
+            keep=keep, backing=backing, owner=owner, time_compression=time_compression, latency=latency
+        )
     except CannotServe as error:
         say(sys.stdout, {"error": str(error), "remedy": error.remedy})
         return CANNOT_SERVE
 
 
-def _serve(*, keep: bool, backing: Path | None, owner: int | None, time_compression: float) -> int:
+def _serve(
+    *, keep: bool, backing: Path | None, owner: int | None, time_compression: float, latency: str
+) -> int:
     from pytest_cloudbench.twin.api.front import Front, Ground
 
     started = time.monotonic()
@@ -80,7 +85,7 @@ def _serve(*, keep: bool, backing: Path | None, owner: int | None, time_compress
         slot = _take_slot()
         closers.append(("the slot", slot.give_back))
         _log_to(slot.directory / "log")
-        plane = _make_plane(slot, backing, time_compression)
+        plane = _make_plane(slot, backing, time_compression, latency)
         closers.append(("the plane", lambda: _close_plane(plane, slot)))
         front.open(Ground(plane, slot.network, _zone_networks(slot)))
         access = Access(
@@ -93,9 +98,10 @@ def _serve(*, keep: bool, backing: Path | None, owner: int | None, time_compress
             slot=slot.number,
             version=_version(),
             time_compression=time_compression,
+            latency=latency,
         )
         record = RegionRecord(
-            slot.number, access.pid, access.endpoint_url, keep, time.time(), time_compression
+            slot.number, access.pid, access.endpoint_url, keep, time.time(), time_compression, latency
         )
         write_record(slot.directory, record)
         if keep:
@@ -113,7 +119,7 @@ def _serve(*, keep: bool, backing: Path | None, owner: int | None, time_compress
 def _refuse_without_root() -> None:
     if os.geteuid() != 0:
         raise CannotServe(
-            "The embedded region needs root: it makes network namespaces, loop devices and I/O limits.",
+            "The embedded region needs root: it makes network namespaces, loop devices and file systems.",
             "Run it as root, or allow this user `sudo -n` (password-less sudo) for it.",
         )
 
@@ -125,24 +131,6 @@ def _refuse_without_moto() -> None:
                 f"The embedded region needs the Python package {module}, which is not installed for {sys.executable}.",
                 "Install the extra: pip install 'pytest-cloudbench[twin]'",
             )
-
-
-def _enter_delegated_scope() -> None:
-    """Start this process over in a scope whose io controller systemd leaves alone, where that is needed."""
-    from pytest_cloudbench.twin import throttle
-
-    if os.environ.get(_IN_SCOPE) or not throttle.needs_delegated_scope():
-        return
-    command = ["systemd-run", "--scope", "--quiet", "--collect", "-p", "Delegate=yes", "--"]
-    # Not sys.argv: it has lost the `-m`.
-    again = [sys.executable, *sys.orig_argv[1:]]
-    try:
-        os.execvpe(command[0], [*command, *again], {**os.environ, _IN_SCOPE: "1"})
-    except OSError as error:
-        raise CannotServe(
-            f"systemd-run could not be started ({error.strerror}), so the limits on volumes would not last.",
-            "Install systemd's systemd-run, or start the region in a scope with Delegate=yes.",
-        ) from error
 
 
 def _take_slot() -> Slot:
@@ -164,11 +152,11 @@ def _take_slot() -> Slot:
         ) from error
 
 
-def _make_plane(slot: Slot, backing: Path | None, time_compression: float) -> Any:
+def _make_plane(slot: Slot, backing: Path | None, time_compression: float, latency: str) -> Any:
     from pytest_cloudbench.twin.plane import Plane
 
     try:
-        return Plane(slot, backing=backing, time_compression=time_compression)
+        return Plane(slot, backing=backing, time_compression=time_compression, latency=latency)
     except (RuntimeError, OSError) as error:
         log.exception("the plane")
         raise CannotServe(

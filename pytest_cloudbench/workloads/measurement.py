@@ -169,7 +169,8 @@ class Measurement(Judged):
     parameters, `raw` the tool's own output files by name. `on_verdict` is told of every verdict,
     `on_comparison` of every one that sets runs side by side, with those runs.
     `runtime_s` and the series count seconds of the test, `time_compression` of which pass in a real one;
-    latencies and rates are real.
+    latencies and rates are real. `modelled_latency` is how an embedded region models the latency of storage, "ebs" or
+    "none"; None on AWS.
     """
 
     workload: str
@@ -193,6 +194,7 @@ class Measurement(Judged):
     generator: GeneratorLoad | None = None
     rate_asked: Rate | None = None
     time_compression: float = 1.0
+    modelled_latency: str | None = None
     conditions: tuple[str, ...] = ()
     asked: dict[str, Any] = field(default_factory=dict)
     raw: dict[str, bytes] = field(default_factory=dict)
@@ -269,6 +271,7 @@ class Measurement(Judged):
             "consistent": self.consistency.consistent if self.consistency else None,
             "runtime_s": self.runtime_s,
             "time_compression": self.time_compression,
+            "modelled_latency": self.modelled_latency,
             "command": self.command,
             "tool_version": self.tool_version,
             "host": self.host,

@@ -57,6 +57,11 @@ class Target(Protocol):
         ...
 
     @property
+    def modelled_latency(self) -> str | None:
+        """How the region models the latency of storage, "ebs" or "none"; None where it is the storage's own."""
+        ...
+
+    @property
     def label(self) -> str:
         """For people: "io2 vol-0abc", "xfs on io2 vol-0abc"."""
         ...

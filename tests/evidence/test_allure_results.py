@@ -341,7 +341,9 @@ def told(request, endpoint, region="eu-central-1"):
         id="i-0abc",
         type="m5.xlarge",
         zone=f"{region}a",
-        launched=SimpleNamespace(image=image, machine_limits=None, time_compression=1.0),
+        launched=SimpleNamespace(
+            image=image, machine_limits=None, time_compression=1.0, modelled_latency=None
+        ),
         volumes=[SimpleNamespace(id=id, spec=spec, label=f"{spec.type} {id}") for id, spec in specs.items()],
     )
     tell_instance(request.node, instance, SimpleNamespace(endpoint=endpoint, region=region))

@@ -150,7 +150,12 @@ def launched(request):
     from pytest_cloudbench.evidence.listeners import tell_instance
 
     kind = os.environ.get("TYPE", "c5.18xlarge")
-    launched = SimpleNamespace(image=SimpleNamespace(name="al2023"), machine_limits=None, time_compression=1.0)
+    launched = SimpleNamespace(
+        image=SimpleNamespace(name="al2023"),
+        machine_limits=None,
+        time_compression=1.0,
+        modelled_latency=None,
+    )
     instance = SimpleNamespace(launched=launched, zone="us-east-1a", type=kind, volumes=[], id="i-0abc")
     tell_instance(request.node, instance, SimpleNamespace(region="us-east-1", endpoint="http://127.0.0.1"))
 """

@@ -6,8 +6,10 @@ from pytest_cloudbench import command, launcher
 from pytest_cloudbench.launcher import RegionRecord
 
 
-def record(time_compression):
-    return RegionRecord("http://127.0.0.1:1", "us-east-1", "A", "S", "198.18.0.1/32", 1, 3, time_compression)
+def record(time_compression, latency="ebs"):
+    return RegionRecord(
+        "http://127.0.0.1:1", "us-east-1", "A", "S", "198.18.0.1/32", 1, 3, time_compression, latency
+    )
 
 
 @pytest.fixture
@@ -17,7 +19,8 @@ def started(monkeypatch):
 
     def start(arguments):
         calls.append(arguments)
-        return record(float(arguments[-1]) if "--time" in arguments else 1.0)
+        given = dict(zip(arguments[::2], arguments[1::2], strict=True))
+        return record(float(given.get("--time", 1)), given.get("--latency", "ebs"))
 
     monkeypatch.setattr(launcher, "kept_region", lambda: None)
     monkeypatch.setattr(launcher, "start_kept_region", start)
@@ -38,6 +41,24 @@ def test_up_without_a_factor_goes_by_the_clock(started, capsys):
     assert "faster" not in capsys.readouterr().out
 
 
+def test_up_hands_the_latency_on_and_says_it_if_it_is_not_the_default(started, capsys):
+    assert command.main(["twin", "up", "--latency", "none"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[1] == "# its storage has latency none: pytest --cloudbench-twin-latency=none"
+    assert all(line.startswith(("#", "export ")) for line in said), "it is read by a shell"
+    assert command.main(["twin", "up", "--latency", "ebs"]) == 0
+    assert "latency" not in capsys.readouterr().out
+    assert started == [["--latency", "none"], []]
+
+
+def test_an_unknown_latency_is_refused(started, capsys):
+    with pytest.raises(SystemExit) as ended:
+        command.main(["twin", "up", "--latency", "aws"])
+    assert ended.value.code == 2
+    assert "argument --latency: invalid choice: 'aws'" in capsys.readouterr().err
+    assert not started
+
+
 @pytest.mark.parametrize("factor", ["0", "3601", "fast"])
 def test_a_factor_out_of_bounds_is_refused(started, capsys, factor):
     with pytest.raises(SystemExit) as ended:
@@ -56,3 +77,12 @@ def test_a_region_that_is_up_is_taken_as_it_is_unless_another_factor_is_asked_fo
     assert "cloudbench: the region that is kept (slot 3) runs with a factor of time of 60, not 2" in (
         capsys.readouterr().err
     )
+
+
+def test_a_region_that_is_up_is_taken_as_it_is_unless_another_latency_is_asked_for(monkeypatch, capsys):
+    monkeypatch.setattr(launcher, "kept_region", lambda: record(60.0, "none"))
+    assert command.main(["twin", "up"]) == 0
+    assert command.main(["twin", "up", "--latency", "none"]) == 0
+    assert capsys.readouterr().out.count("--cloudbench-twin-latency=none") == 2
+    assert command.main(["twin", "up", "--latency", "ebs"]) == 3
+    assert "(slot 3) runs with latency 'none', not 'ebs': " in capsys.readouterr().err

@@ -139,6 +139,41 @@ def test_a_kept_region_with_another_factor_of_time_is_refused(monkeypatch, kept,
     )
 
 
+def test_the_latency_reaches_the_region_unless_it_is_the_default():
+    assert launcher.with_latency("ebs") == []
+    assert launcher.with_latency("none") == ["--latency", "none"]
+
+
+def test_a_record_says_its_latency_and_one_without_it_has_the_default():
+    assert RegionRecord.from_json(READY).latency == "ebs"
+    assert RegionRecord.from_json({**READY, "latency": "none"}).latency == "none"
+
+
+def test_a_kept_region_with_another_latency_is_refused(monkeypatch):
+    record = RegionRecord.from_json({**READY, "slot": 3, "time_compression": 60.0})
+    monkeypatch.setattr(launcher, "kept_region", lambda: record)
+    assert launcher.kept_region_with(latency="ebs") is record
+    with pytest.raises(RegionUnavailable) as refused:
+        launcher.kept_region_with(60.0, "none")
+    assert str(refused.value) == (
+        "the region that is kept (slot 3) runs with latency 'ebs', not 'none': take it as it is (pytest "
+        "--cloudbench-twin-latency=ebs), or start it anew: `cloudbench twin down 3; cloudbench twin up --time 60 "
+        "--latency none`"
+    )
+
+
+def test_a_kept_region_that_differs_in_both_is_refused_with_both(monkeypatch):
+    record = RegionRecord.from_json({**READY, "slot": 3, "time_compression": 60.0, "latency": "none"})
+    monkeypatch.setattr(launcher, "kept_region", lambda: record)
+    with pytest.raises(RegionUnavailable) as refused:
+        launcher.kept_region_with(1.0, "ebs")
+    assert str(refused.value) == (
+        "the region that is kept (slot 3) runs with a factor of time of 60, not 1 and with latency 'none', not "
+        "'ebs': take it as it is (pytest --cloudbench-twin-time=60 --cloudbench-twin-latency=none), or start it "
+        "anew: `cloudbench twin down 3; cloudbench twin up`"
+    )
+
+
 def test_without_a_kept_region_no_factor_is_wrong(monkeypatch):
     monkeypatch.setattr(launcher, "kept_region", lambda: None)
     assert launcher.kept_region_with(60.0) is None

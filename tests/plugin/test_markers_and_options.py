@@ -316,6 +316,42 @@ def test_a_kept_region_with_another_factor_is_refused(pytester, monkeypatch):
     )
 
 
+@pytest.mark.parametrize(
+    ("options", "arguments"),
+    [(["--cloudbench-twin-latency=ebs"], []), (["--cloudbench-twin-latency=none"], ["--latency", "none"])],
+)
+def test_the_region_is_started_with_the_latency_that_is_asked_for(pytester, monkeypatch, options, arguments):
+    monkeypatch.setattr(launcher, "kept_region", lambda: None)
+
+    def start(given):
+        raise launcher.RegionUnavailable(f"started with {given}")
+
+    monkeypatch.setattr(launcher, "start_leased_region", start)
+    pytester.makepyfile(
+        f"{HEAD}\n@pytest.mark.ec2_instance('m5.large')\ndef test_it(ec2_instance):\n    pass\n"
+    )
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", *options)
+    assert any(line.endswith(f"RegionUnavailable: started with {arguments}") for line in result.outlines)
+
+
+def test_an_unknown_latency_is_a_usage_error_before_anything_is_collected(pytester):
+    result = pytester.runpytest_inprocess("--cloudbench-twin-latency=aws")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--cloudbench-twin-latency*aws*ebs*none*"])
+    pytester.makeini("[pytest]\ncloudbench_twin_latency = aws\n")
+    result = pytester.runpytest_inprocess()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*cloudbench_twin_latency='aws' in the ini file: use one of ebs, none*"])
+
+
+def test_the_latency_of_storage_on_aws_is_its_own(pytester):
+    pytester.makepyfile("def test_it():\n    pass\n")
+    result = pytester.runpytest_inprocess("--cloudbench-cloud=aws", "--cloudbench-twin-latency=none")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*cannot be 'none' on AWS*leave out --cloudbench-twin-latency*"])
+    pytester.runpytest_inprocess("--cloudbench-cloud=aws").assert_outcomes(passed=1)
+
+
 def test_an_option_outside_its_choices_is_a_usage_error(pytester):
     result = pytester.runpytest_inprocess("--cloudbench-cloud=azure")
     assert result.ret == pytest.ExitCode.USAGE_ERROR

@@ -154,3 +154,15 @@ def test_fields_may_come_and_go_with_versions():
     del kept["iops"]
     with pytest.raises(NotRestored, match=r"workloads\.measurement:Measurement.*iops"):
         restored(kept)
+
+
+@pytest.mark.parametrize("mode", ["ebs", "none", None])
+def test_how_latency_was_modelled_comes_back(mode):
+    again = through_json(recorded_runs.measured(modelled_latency=mode))
+    assert again.modelled_latency == again.to_dict()["modelled_latency"] == mode
+
+
+def test_a_measurement_from_before_latency_was_modelled_has_none():
+    record = plain(recorded_runs.measured())
+    del record["modelled_latency"]
+    assert restored(record).modelled_latency is None

@@ -152,6 +152,17 @@ def test_served_at_the_machines_own_ceiling_is_said(
     assert store.conditions == store[0].conditions
 
 
+@pytest.mark.parametrize(("held", "latency"), [("limited", "ebs"), ("unlimited", "none")])
+def test_latency_is_modelled_only_where_the_published_figures_are_held(
+    instance: Instance, service: Service, disks: Disks, held: str, latency: str
+) -> None:
+    tags = {"aws:cloudbench:instance-store": held, "aws:cloudbench:latency": "ebs"}
+    instance._launched = service.now = replace(service.now, tags=tags)
+    store = instance.instance_store
+    assert store.modelled_latency == store[0].modelled_latency == latency
+    assert store.conditions[0].startswith("storage latency modelled") == (latency == "ebs")
+
+
 def test_a_type_without_figures_has_no_ceiling(instance: Instance, service: Service, disks: Disks) -> None:
     instance._launched = service.now = replace(service.now, type="z1d.large")
     with pytest.raises(NoStoreFigure, match=r"z1d\.large are known here"):

@@ -177,3 +177,30 @@ def test_without_any_counters_there_is_no_snapshot(
     pair: Pair, counters: dict[str, AllowanceSnapshot | None]
 ) -> None:
     assert pair.counters() is None
+
+
+@pytest.mark.parametrize(
+    ("mode", "sentence"),
+    [
+        ("ebs", "storage latency modelled by the embedded region"),
+        ("none", "storage latency not modelled: below a limit it is this machine's own"),
+    ],
+)
+def test_the_latency_is_known_from_the_instance_s_tag_and_is_a_condition(
+    cloud: Any, launched_as: Launched, mode: str, sentence: str
+) -> None:
+    instance = Instance(cloud, launched_as("m5.2xlarge", tags={"aws:cloudbench:latency": mode}), 1.0)
+    volume = Volume(
+        instance, CreatedVolume("vol-1", gp3(size_gib=1), "us-east-1a", Size.from_gib(1), "in-use")
+    )
+    assert instance.modelled_latency == volume.modelled_latency == mode
+    assert volume.conditions == (sentence,)
+
+
+def test_without_the_tag_latency_is_no_condition(cloud: Any, launched_as: Launched) -> None:
+    instance = Instance(cloud, launched_as("m5.2xlarge"), 1.0)
+    volume = Volume(
+        instance, CreatedVolume("vol-1", gp3(size_gib=1), "us-east-1a", Size.from_gib(1), "in-use")
+    )
+    assert instance.modelled_latency is None
+    assert volume.conditions == ()

@@ -90,11 +90,12 @@ def _instance(number: int = 1, zone: str = "us-east-1a") -> _Instance:
         type="t.test",
         zone=zone,
         limits=_LIMITS,
-        launched=SimpleNamespace(login_user="admin", data_in_folder=False, merges_io=True),
+        launched=SimpleNamespace(login_user="admin", data_in_folder=False),
         host=ModelledHost(label=f"host {number}"),
         machine_limits=lambda: None,
         preparation=Unwatched(),
         time_compression=1.0,
+        modelled_latency=None,
         volumes=[],
     )
 
@@ -326,18 +327,6 @@ def test_data_in_a_folder_are_a_condition_of_everything_on_them(
     assert stripe.mounted("xfs").conditions == stripe.conditions
 
 
-def test_where_nothing_is_merged_the_envelope_does_not_count_on_it(
-    instance: _Instance, volumes: VolumeGroup
-) -> None:
-    def iops_of_small_sequential_io() -> float:
-        envelope = volumes[0].envelope(Size(4096), sequential=True)
-        return envelope.iops_of(volumes[0].iops).per_second
-
-    assert iops_of_small_sequential_io() == 3_000 * 64
-    instance.launched.merges_io = False
-    assert iops_of_small_sequential_io() == 3_000
-
-
 def test_a_stripe_is_initialised_once(
     volumes: VolumeGroup, instance: _Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -389,6 +378,15 @@ def test_volumes_from_snapshots_are_read_and_others_written(
     volumes.initialised()
     assert ways == ["write", "read", "write"], "the first was gone over already"
     assert len(volumes.conditions) == 1, "one sentence for what is alike"
+
+
+def test_what_lies_on_disks_has_their_latency(instance: _Instance, volumes: VolumeGroup) -> None:
+    instance.modelled_latency = "none"
+    stripe = volumes.striped()
+    data = stripe.mounted("xfs")
+    assert volumes.modelled_latency == stripe.modelled_latency == data.modelled_latency == "none"
+    assert volumes.conditions == ("storage latency not modelled: below a limit it is this machine's own",)
+    assert data.conditions[0] == volumes.conditions[0]
 
 
 def test_what_cannot_be_striped_is_refused_before_anything_is_touched(

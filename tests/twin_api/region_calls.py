@@ -39,8 +39,8 @@ class RecordingPlane:
         self.network: Throughput | None = None
         self.probes_network = threading.Event()
         self.time_compression = 1.0
+        self.latency = "ebs"
         self.in_folder = False
-        self.merges_io = True
         self.activity: tuple[list[Any], list[Any]] = ([], [])
         self.limited_stores: dict[str, bool] = {}
         self.booting = 0

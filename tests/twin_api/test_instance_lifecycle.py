@@ -272,20 +272,21 @@ def test_the_time_is_told_only_where_it_is_compressed(calls: Calls, plane: Recor
         calls.ec2.create_tags(Resources=[instance], Tags=[{"Key": tag, "Value": "1"}])
 
 
-@pytest.mark.parametrize(
-    ("fact", "value", "tag", "told"),
-    [
-        ("in_folder", True, "aws:cloudbench:backing", "folder"),
-        ("merges_io", False, "aws:cloudbench:sequential-io", "not merged"),
-    ],
-)
-def test_what_makes_the_region_other_than_usual_is_told_only_where_it_is_so(
-    calls: Calls, plane: RecordingPlane, fact: str, value: bool, tag: str, told: str
+@pytest.mark.parametrize("mode", ["ebs", "none"])
+def test_an_instance_says_how_the_latency_of_its_storage_is_modelled(
+    calls: Calls, plane: RecordingPlane, mode: str
 ) -> None:
+    plane.latency = mode
+    instance = calls.launch()
+    assert {"Key": "aws:cloudbench:latency", "Value": mode} in calls.instance(instance)["Tags"]
+
+
+def test_data_in_a_folder_are_told_only_where_it_is_so(calls: Calls, plane: RecordingPlane) -> None:
+    tag = "aws:cloudbench:backing"
     instance = calls.launch()
     assert tag not in {one["Key"] for one in calls.instance(instance).get("Tags", [])}
-    setattr(plane, fact, value)
-    assert {"Key": tag, "Value": told} in calls.instance(instance)["Tags"]
+    plane.in_folder = True
+    assert {"Key": tag, "Value": "folder"} in calls.instance(instance)["Tags"]
 
 
 def test_the_machines_network_is_told_once_there_are_two_ends_to_it(

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ def region_pid() -> Iterator[int]:
         process.communicate(b"\n")
 
 
-def recorded(base: Path, pid: int, **more: float) -> Path:
+def recorded(base: Path, pid: int, **more: Any) -> Path:
     directory = base / "5"
     directory.mkdir()
     write_record(directory, RegionRecord(5, pid, "http://127.0.0.1:1", True, time.time(), **more))
@@ -49,12 +50,26 @@ def test_time_that_goes_by_the_clock_is_not_worth_a_word(tmp_path: Path, region_
     assert status.to_json()["time_compression"] == 1
 
 
-def test_the_key_of_a_kept_region_carries_the_factor(tmp_path: Path, region_pid: int) -> None:
+def test_a_latency_that_is_not_the_default_is_shown(tmp_path: Path, region_pid: int) -> None:
+    recorded(tmp_path, region_pid, latency="none")
+    [status] = region_statuses(tmp_path)
+    assert str(status).endswith("http://127.0.0.1:1, latency none")
+    assert status.to_json()["latency"] == "none"
+
+
+def test_the_default_latency_is_not_shown(tmp_path: Path, region_pid: int) -> None:
+    recorded(tmp_path, region_pid)
+    [status] = region_statuses(tmp_path)
+    assert "latency" not in str(status)
+    assert status.to_json()["latency"] == "ebs"
+
+
+def test_the_key_of_a_kept_region_carries_factor_and_latency(tmp_path: Path, region_pid: int) -> None:
     directory = recorded(tmp_path, region_pid, time_compression=60.0)
     access = Access(
-        "http://127.0.0.1:1", "us-east-1", "A", "S", "198.18.0.1/32", region_pid, 5, "0.1.0", 60.0
+        "http://127.0.0.1:1", "us-east-1", "A", "S", "198.18.0.1/32", region_pid, 5, "0.1.0", 60.0, "none"
     )
     write_access(directory, access, directory.stat().st_uid)
     assert read_access(5, tmp_path) == access
     outside = RecordOutside.from_json(json.loads((directory / "access.json").read_text()))
-    assert outside.time_compression == 60.0
+    assert (outside.time_compression, outside.latency) == (60.0, "none")

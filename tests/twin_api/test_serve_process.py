@@ -22,7 +22,6 @@ from region_calls import until
 
 from pytest_cloudbench.twin import plane as plane_module
 from pytest_cloudbench.twin import serve as serve_module
-from pytest_cloudbench.twin import throttle
 from pytest_cloudbench.twin.__main__ import main
 from pytest_cloudbench.twin.access import RegionRecord, write_record
 from pytest_cloudbench.twin.regions import end_kept_regions, region_statuses
@@ -106,7 +105,7 @@ def test_region_lives_as_long_as_its_lease(serve: Serve) -> None:
     process, access = serve()
     assert set(access) == {
         "endpoint_url", "region", "access_key", "secret_key", "ssh_from_cidr", "pid", "slot", "version",
-        "time_compression",
+        "time_compression", "latency",
     }  # fmt: skip
     assert access["pid"] == process.pid
     assert access["ssh_from_cidr"].endswith("/32")
@@ -221,19 +220,18 @@ def test_plane_that_does_not_come_up_is_reported_and_undone(
     slot.directory.mkdir()
     monkeypatch.setattr(slot, "give_back", lambda: closed.append("slot"), raising=False)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(serve_module, "_enter_delegated_scope", lambda: None)
     monkeypatch.setattr(serve_module, "_ended_by_signals", lambda keep: threading.Event())
     monkeypatch.setattr(serve_module, "_watch_lease", lambda end: None)
     monkeypatch.setattr(serve_module, "_log_to", lambda path: None)
     monkeypatch.setattr(serve_module, "_take_slot", lambda: slot)
 
-    def no_plane(_slot: Slot, *, backing: Path | None = None, time_compression: float = 1.0) -> None:
-        raise RuntimeError("the cgroup io controller is not there")
+    def no_plane(_slot: Slot, **_options: object) -> None:
+        raise RuntimeError("there is no /dev/fuse")
 
     monkeypatch.setattr(plane_module, "Plane", no_plane)
     assert main(["serve"]) == 3
     answer = json.loads(capsys.readouterr().out)
-    assert "the cgroup io controller is not there" in answer["error"]
+    assert "there is no /dev/fuse" in answer["error"]
     assert "doctor" in answer["remedy"]
     assert closed == ["slot"]
 
@@ -241,31 +239,14 @@ def test_plane_that_does_not_come_up_is_reported_and_undone(
 def test_records_are_kept_for_the_sweep_when_the_plane_could_not_remove_everything(tmp_path: Path) -> None:
     class Stuck:
         def close(self) -> None:
-            raise RuntimeError("a cgroup stays")
+            raise RuntimeError("a process stays")
 
     slot = take_slot(base=tmp_path)
-    with pytest.raises(RuntimeError, match="a cgroup stays"):
+    with pytest.raises(RuntimeError, match="a process stays"):
         serve_module._close_plane(Stuck(), slot)
     slot.give_back()
     assert slot.directory.is_dir()
     assert sweep(tmp_path) == [slot.number]
-
-
-def test_region_starts_over_in_a_scope_of_its_own_where_systemd_rules(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    replaced: list[tuple[str, list[str], dict[str, str]]] = []
-    monkeypatch.setattr(throttle, "needs_delegated_scope", lambda: True)
-    monkeypatch.setattr(os, "execvpe", lambda *call: replaced.append(call))
-    monkeypatch.setattr(sys, "orig_argv", ["python3", "-m", "pytest_cloudbench.twin", "serve", "--keep"])
-    serve_module._enter_delegated_scope()
-    [(program, command, environment)] = replaced
-    assert program == "systemd-run"
-    assert command[-5:] == [sys.executable, "-m", "pytest_cloudbench.twin", "serve", "--keep"]
-    assert command[command.index("-p") + 1] == "Delegate=yes"
-    monkeypatch.setenv("CLOUDBENCH_TWIN_IN_SCOPE", environment["CLOUDBENCH_TWIN_IN_SCOPE"])
-    serve_module._enter_delegated_scope()
-    assert len(replaced) == 1
 
 
 def test_down_takes_no_strangers_process_for_a_region(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`serve --time FACTOR`: the region says its factor, or why it is none."""
+"""`serve --time FACTOR --latency MODE`: the region says both, or why a value is refused."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ import sys
 import pytest
 
 from pytest_cloudbench.twin.__main__ import main
-from pytest_cloudbench.twin.throttle import needs_delegated_scope
 
 SERVE = [sys.executable, "-m", "pytest_cloudbench.twin", "serve"]
 
 
 @pytest.mark.embedded
-@pytest.mark.skipif(os.geteuid() != 0 or needs_delegated_scope(), reason="starts the region itself, as root")
-@pytest.mark.parametrize(("arguments", "factor"), [([], 1.0), (["--time", "60"], 60.0)])
-def test_the_ready_line_says_the_factor(arguments, factor):
+@pytest.mark.skipif(os.geteuid() != 0, reason="starts the region itself, as root")
+@pytest.mark.parametrize(
+    ("arguments", "factor", "latency"),
+    [([], 1.0, "ebs"), (["--time", "60", "--latency", "none"], 60.0, "none")],
+)
+def test_the_ready_line_says_factor_and_latency(arguments, factor, latency):
     process = subprocess.Popen([*SERVE, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
-        assert json.loads(process.stdout.readline())["time_compression"] == factor
+        ready = json.loads(process.stdout.readline())
+        assert (ready["time_compression"], ready["latency"]) == (factor, latency)
         process.stdin.close()
         assert process.wait(30) == 0
     finally:
@@ -37,3 +40,13 @@ def test_what_is_no_factor_is_refused_before_anything_is_made(factor, capsys):
         main(["serve", "--time", factor])
     assert ended.value.code == 2
     assert f"argument --time: '{factor}' is no factor of time" in capsys.readouterr().err
+
+
+def test_an_unknown_latency_is_refused_before_anything_is_made(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["serve", "--latency", "aws"])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert "argument --latency: invalid choice: 'aws'" in said
+    assert "ebs" in said
+    assert "none" in said

@@ -24,6 +24,7 @@ class HostTarget:
     conditions: tuple[str, ...] = ()
     data_of_device: Size | None = None
     time_compression: float = 1.0
+    modelled_latency: str | None = None
 
     @property
     def size(self) -> Size:

@@ -35,9 +35,9 @@ MACHINE_THROUGHPUT_TAG = "aws:cloudbench:machine-bytes-per-second"
 MACHINE_ROOM_TAG = "aws:cloudbench:machine-free-bytes"
 MACHINE_NETWORK_TAG = "aws:cloudbench:machine-network-bytes-per-second"
 TIME_COMPRESSION_TAG = "aws:cloudbench:time-compression"
+LATENCY_TAG = "aws:cloudbench:latency"
 INSTANCE_STORE_TAG = "aws:cloudbench:instance-store"
 BACKING_TAG = "aws:cloudbench:backing"
-MERGING_TAG = "aws:cloudbench:sequential-io"
 
 
 class Region:
@@ -104,13 +104,11 @@ class Region:
             # Asked anew each time: the plane raises the figures when it sees more being served.
             self._disks = self._disks and self.plane.machine_limits()
             self._network = self._network and self.plane.machine_network()
-        told: dict[str, str] = {}
+        told = {LATENCY_TAG: self.plane.latency}
         if self.plane.time_compression != 1:
             told[TIME_COMPRESSION_TAG] = factor_words(self.plane.time_compression)
         if self.plane.in_folder:
             told[BACKING_TAG] = "folder"
-        if not self.plane.merges_io:
-            told[MERGING_TAG] = "not merged"
         if self._disks is not None:
             told[MACHINE_IOPS_TAG] = f"{self._disks.iops.per_second:.0f}"
             told[MACHINE_THROUGHPUT_TAG] = f"{self._disks.throughput.bytes_per_second:.0f}"
@@ -120,8 +118,7 @@ class Region:
         for instance in self.instances():
             limited = self.plane.store_is_limited(instance.id)
             store = {} if limited is None else {INSTANCE_STORE_TAG: "limited" if limited else "unlimited"}
-            if told or store:
-                self.backend.tags[instance.id].update({**told, **store})
+            self.backend.tags[instance.id].update({**told, **store})
 
     def instances(self) -> list[Any]:
         """All instances, terminated ones too. The caller holds the lock."""

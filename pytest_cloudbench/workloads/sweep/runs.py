@@ -158,6 +158,7 @@ class Runs:
             asked=asked,
             raw={RESULT_FILE: watched.document.encode(), MEASURED_FILE: last.to_fio()},
             time_compression=factor,
+            modelled_latency=self.target.modelled_latency,
         )
 
 
