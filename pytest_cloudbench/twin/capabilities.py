@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,7 +14,6 @@ from typing import Any, Literal
 
 from pytest_cloudbench.twin.disks import GIB, memory_available
 from pytest_cloudbench.twin.linux import kernel_version
-from pytest_cloudbench.twin.throttle import blkio_root, cgroup_version, needs_delegated_scope
 
 State = Literal["ok", "missing", "limited"]
 _APT = "apt-get install -y {}"
@@ -42,6 +39,7 @@ _FILTER = 'tc filter add dev lo parent 1: protocol all prio 1 bpf bytecode "1,6 
 _LITTLE_MEMORY = 4 * GIB
 _TOO_LITTLE_MEMORY = GIB
 _TRY_S = 10.0
+_FUSE = "/dev/fuse"
 
 
 @dataclass(frozen=True)
@@ -131,40 +129,17 @@ def _loop_direct_io() -> Check:
     )  # fmt: skip
 
 
-def _io_control() -> Check:
-    version = cgroup_version()
-    if version == 1:
-        return Check("cgroup io control", "ok", f"version 1, {blkio_root()}")
-    if version == 2:
-        scope = ", in a delegated scope" if needs_delegated_scope() else ""
-        if scope and shutil.which("systemd-run") is None:
-            return Check(
-                "cgroup io control", "missing", "systemd without systemd-run", _APT.format("systemd")
-            )
-        return Check("cgroup io control", "ok", f"version 2{scope}")
-    return Check(
-        "cgroup io control", "missing", "neither blkio.throttle (version 1) nor io (version 2)",
-        "boot a kernel with CONFIG_BLK_DEV_THROTTLING; in a container, run it with --privileged",
-    )  # fmt: skip
-
-
-def _sequential_io() -> Check:
-    name = "I/O accounting"
-    if os.geteuid() != 0:
-        return Check(name, "ok", "whether sequential I/O can be told apart can be tried by root only")
-    from pytest_cloudbench.twin.io_units import make_io_units
-    from pytest_cloudbench.twin.workshop import Workshop
-
+def _fuse() -> Check:
     try:
-        with contextlib.closing(Workshop()) as workshop, tempfile.TemporaryDirectory() as directory:
-            make_io_units(workshop, Path(directory)).close()
-    except (OSError, ValueError, KeyError) as error:
+        os.close(os.open(_FUSE, os.O_RDWR | os.O_CLOEXEC))
+    except OSError as error:
+        if isinstance(error, PermissionError) and os.geteuid() != 0:
+            return Check("FUSE", "ok", f"{_FUSE} is there and can be opened by root only")
         return Check(
-            name, "limited", f"small sequential I/O does not merge, every request counts as one: {error}",
-            "boot a kernel with CONFIG_BPF_EVENTS and tracefs, without lockdown; in a container, run it with "
-            "--privileged",
+            "FUSE", "missing", f"{_FUSE} cannot be opened, so there are no volumes: {error.strerror}",
+            "modprobe fuse; in a container, run it with --device /dev/fuse or --privileged",
         )  # fmt: skip
-    return Check(name, "ok", "sequential I/O merges as on EBS")
+    return Check("FUSE", "ok", f"{_FUSE} can be opened")
 
 
 def _namespaces() -> Check:
@@ -249,6 +224,6 @@ def _memory() -> Check:
 
 
 _LOOKS: tuple[Callable[[], Check], ...] = (
-    _root, _python, _loop_devices, _loop_direct_io, _io_control, _sequential_io, _namespaces, _overlay,
-    _bridge, _rate_limits, _flow_filter, _memory,
+    _root, _python, _loop_devices, _loop_direct_io, _fuse, _namespaces, _overlay, _bridge,
+    _rate_limits, _flow_filter, _memory,
 )  # fmt: skip

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_cloudbench.twin import capabilities, io_units, workshop
+from pytest_cloudbench.twin import capabilities
 
 ALWAYS_THERE = {"python", "overlay"}
 """What cannot be taken away from the machine that runs this test."""
@@ -30,15 +30,10 @@ def does_not_end(command, timeout, **_):
 @pytest.fixture
 def worst_machine(monkeypatch):
     """Nothing is there, and whatever is tried fails."""
-
-    def no_program(*_):
-        raise OSError("not permitted")
-
     monkeypatch.setattr(capabilities, "kernel_version", lambda: (5, 10))
-    monkeypatch.setattr(capabilities, "cgroup_version", lambda: 0)
+    monkeypatch.setattr(capabilities, "_FUSE", "/nowhere/fuse")
     monkeypatch.setattr(capabilities, "memory_available", lambda: 0)
     monkeypatch.setattr(capabilities.subprocess, "run", refuses)
-    monkeypatch.setattr(workshop, "Workshop", no_program)
     monkeypatch.setattr(Path, "exists", lambda self: False)
     return monkeypatch
 
@@ -66,24 +61,33 @@ def test_that_machine_lacks_all_that_can_be_lacking(worst_machine):
     assert {check.name for check in capabilities.examine()} - found <= ALWAYS_THERE
 
 
-@pytest.mark.parametrize(("room", "part"), [(workshop, "Workshop"), (io_units, "make_io_units")], ids=str)
-def test_a_root_that_may_do_little_is_told_how_to_do_more(monkeypatch, room, part):
-    """As in a container that is not privileged: no mount namespace of its own, no program in the kernel."""
+def test_a_container_without_fuse_says_how_to_start_it(monkeypatch, tmp_path):
+    monkeypatch.setattr(capabilities, "_FUSE", str(tmp_path / "fuse"))
+    check = capabilities._fuse()
+    assert check.state == "missing"
+    assert "No such file" in check.finding
+    assert "modprobe fuse" in check.remedy
+    assert "--device /dev/fuse" in check.remedy
 
-    def refuses(*_):
-        raise PermissionError("not permitted")
 
-    class Room:
-        def close(self):
-            pass
+@pytest.mark.parametrize(("user", "state"), [(0, "missing"), (1000, "ok")])
+def test_only_root_can_tell_whether_fuse_may_be_opened(monkeypatch, user, state):
+    """A container may forbid its root the device; any other user cannot know."""
 
-    monkeypatch.setattr(capabilities.os, "geteuid", lambda: 0)
-    monkeypatch.setattr(workshop, "Workshop", Room)
-    monkeypatch.setattr(room, part, refuses)
-    check = capabilities._sequential_io()
-    assert check.state == "limited"
-    assert "not permitted" in check.finding
-    assert "--privileged" in check.remedy
+    def refuse(*_):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(capabilities.os, "geteuid", lambda: user)
+    with monkeypatch.context() as patch:
+        patch.setattr(capabilities.os, "open", refuse)
+        check = capabilities._fuse()
+    assert check.state == state
+
+
+def test_fuse_that_can_be_opened_is_fine(monkeypatch, tmp_path):
+    (tmp_path / "fuse").touch()
+    monkeypatch.setattr(capabilities, "_FUSE", str(tmp_path / "fuse"))
+    assert capabilities._fuse().state == "ok"
 
 
 def test_no_check_is_written_without_one():
