@@ -220,8 +220,8 @@ def io1(
 
     ``io_unit="16k"`` has an embedded region count an I/O of more than 16 KiB as several, and merge none, as
     EBS did in 2012; AWS ignores it and counts up to 256 KiB as one. ``first_touch=0.5`` has it give half of its
-    IOPS and throughput there until as many bytes as it has were read or written, as a volume did that was not
-    initialised; AWS ignores it, and its new volumes give everything at once.
+    IOPS and throughput where it was never read or written, as a volume did that was not initialised; AWS ignores
+    it, and its new volumes give everything at once.
     """
     return VolumeSpec.of("io1", size_gib, _required(iops, "io1"), io_unit=io_unit, first_touch=first_touch)
 

@@ -143,7 +143,7 @@ class Volume(_OnVolumes, Disk):
         if self.spec.first_touch is not None:
             slow.append(
                 f"not initialised: on an embedded region it gives {figure(100 * self.spec.first_touch)} % of its rate "
-                "until as many bytes as it has were read or written"
+                "where it was never read or written"
             )
         return (*super().conditions, *slow)
 

@@ -282,8 +282,7 @@ def test_a_volume_that_is_slow_at_first_says_so_until_it_is_initialised(
     for volume in volumes:
         volume.created = replace(volume.created, spec=gp3(size_gib=100, first_touch=0.5))
     sentence = (
-        "not initialised: on an embedded region it gives 50 % of its rate until as many bytes as it has were read or "
-        "written"
+        "not initialised: on an embedded region it gives 50 % of its rate where it was never read or written"
     )
     assert volumes[0].conditions == volumes.conditions == (sentence,)
     stripe = volumes.striped()
