@@ -36,7 +36,14 @@ class InstanceStore:
     """
 
     def __init__(
-        self, plan: HostPlan, store: Store, workshop: Workshop, paced: InstanceVolumes, label: str, *, modelled: bool
+        self,
+        plan: HostPlan,
+        store: Store,
+        workshop: Workshop,
+        paced: InstanceVolumes,
+        label: str,
+        *,
+        modelled: bool,
     ) -> None:
         self._plan = plan
         self._store = store

@@ -36,7 +36,7 @@ class PlacedVolume:
     page_path: Path
     state: VolumeState
     state_descriptor: int
-    done: Figures = Figures()
+    done: Figures = field(default_factory=Figures)
     fetches: bool = False
     file: PacedFile | None = None
     instance_id: str | None = None

@@ -25,7 +25,7 @@ class Leftover:
 
 def leftovers() -> set[Leftover]:
     """Everything on this machine that a run of the embedded region could have made."""
-    names = (*_loop_devices(), *_links(), *_mounts(), *_throttle_lines(), *_groups(), *_slots())
+    names = (*_loop_devices(), *_links(), *_mounts(), *_groups(), *_slots())
     return {*map(Leftover, names), *_processes(), *_namespaces()}
 
 
@@ -52,12 +52,6 @@ def _mounts() -> Iterator[str]:
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         if "cloudbench" in line or " nsfs " in line:
             yield f"mount {line}"
-
-
-def _throttle_lines() -> Iterator[str]:
-    for path in Path("/sys/fs/cgroup/blkio").glob("blkio.throttle.*_device"):
-        for line in path.read_text().splitlines():
-            yield f"throttle {path.name} {line}"
 
 
 def _groups() -> Iterator[str]:

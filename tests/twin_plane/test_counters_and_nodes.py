@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import struct
+from dataclasses import asdict
 
 import pytest
 
 from pytest_cloudbench.promises.instances import EbsLimit
 from pytest_cloudbench.promises.quantities import Iops, Throughput
+from pytest_cloudbench.promises.service_times import SERVICE_TIMES
 from pytest_cloudbench.promises.volumes import VolumeSpec, gp2, gp3, io2, st1
 from pytest_cloudbench.twin import loop_devices
 from pytest_cloudbench.twin.capabilities import Check
-from pytest_cloudbench.twin.counters import Counters, CountersPage
 from pytest_cloudbench.twin.disks import GIB, Disk, nitro_node, xen_node
 from pytest_cloudbench.twin.doctor import report
-from pytest_cloudbench.twin.governor import Governor
 from pytest_cloudbench.twin.loop_devices import LoopDevice
 from pytest_cloudbench.twin.probe import MachineRecord
 from pytest_cloudbench.twin.root_disk import separate_system_mounts
-from pytest_cloudbench.twin.storage_accounts import InstanceAccount, RateLimit, VolumeAccount
+from pytest_cloudbench.twin.volumes.figures import (
+    StageFigures,
+    instance_figures,
+    stage_figures_from_json,
+    volume_figures,
+    volume_figures_from_json,
+)
+from pytest_cloudbench.twin.volumes.shared_pages import Figures, VolumePage
 
 MIB = 1024**2
 LOOP = LoopDevice(number=5, major=7, minor=5, direct_io=True, descriptor=-1)
 
 
 def test_the_page_has_the_layout_of_log_0xd0(tmp_path):
-    page = CountersPage(tmp_path / "page")
-    page.show(Counters(1, 2, 3, 4, 0.5, 0.25, 1.5, 2.5, 3.5, 4.5, 7))
+    descriptor = VolumePage.create(str(tmp_path / "page"))
+    page = VolumePage(descriptor)
+    figures = Figures(1, 2, 3, 4, 0.5, 0.25, 1.5, 2.5, 3.5, 4.5, 7, 3, 0.75, 0.125)
+    page.show(figures, 5.0)
     data = (tmp_path / "page").read_bytes()
+    assert page.figures == figures
+    page.clear()
+    assert page.figures == Figures()
     page.close()
-    assert len(data) == 4096
+    os.close(descriptor)
     assert struct.unpack_from("<I", data)[0] == 0x3C23B510
     assert struct.unpack_from("<11Q", data, 8) == (
         1, 2, 3, 4, 500_000, 250_000, 1_500_000, 2_500_000, 3_500_000, 4_500_000, 7,
@@ -56,25 +69,44 @@ def test_xen_nodes_are_named_by_the_attachment():
 
 
 def test_limits_come_from_the_promises():
-    def limit(spec):
-        return VolumeAccount(spec, 0.0).limit
+    def limits(spec):
+        found = volume_figures(spec, factor=1.0, service=None).limits
+        return found.iops.per_second, found.bytes.per_second
 
-    assert limit(gp3(size_gib=10)) == RateLimit(3000, 125 * MIB)
-    assert limit(io2(size_gib=80, iops=80_000)).bytes_per_s == 4000 * MIB
-    assert limit(gp2(size_gib=100)).iops == 3000  # while its credits last
-    assert limit(st1(size_gib=1024)) == RateLimit(250, 250 * MIB)
-    assert limit(st1(size_gib=500)).iops == pytest.approx(250 * 500 / 1024)  # one I/O takes one MiB of it
-    assert limit(VolumeSpec.of("gp9", 1)) == RateLimit()
+    assert limits(gp3(size_gib=10)) == (3000, 125 * MIB)
+    assert limits(io2(size_gib=80, iops=80_000)) == (80_000, 4000 * MIB)
+    assert limits(gp2(size_gib=100))[0] == 3000  # while its credits last
+    assert limits(st1(size_gib=1024)) == (math.inf, 250 * MIB)
+    assert volume_figures(st1(size_gib=1024), factor=1.0, service=None).whole_units
+    assert limits(VolumeSpec.of("gp9", 1)) == (math.inf, math.inf)
     c5 = EbsLimit(Iops(80_000), Throughput.from_mbit(19_000))
-    account = InstanceAccount(c5, c5, 0.0)
-    assert (account.iops.limit, account.bytes_per_s.limit) == (80_000, 2_375_000_000)
-    assert InstanceAccount(None, None, 0.0).iops.limit == math.inf
+    shared = instance_figures(c5, c5, factor=1.0)
+    assert (shared.iops.per_second, shared.bytes.per_second) == (80_000, 2_375_000_000)
+    assert shared.iops.burst is None
+    assert instance_figures(None, None, factor=1.0) == StageFigures()
+
+
+def test_figures_travel_as_plain_data():
+    for spec in (gp2(size_gib=100), st1(size_gib=500), io2(size_gib=10, iops=100)):
+        figures = volume_figures(spec, factor=60.0, service=SERVICE_TIMES[spec.type])
+        assert volume_figures_from_json(json.loads(json.dumps(figures.to_json()))) == figures
+    burst = EbsLimit(Iops(2_000), Throughput.from_mib(60))
+    shared = instance_figures(burst, EbsLimit(Iops(500), Throughput.from_mib(20)), factor=2.0)
+    assert stage_figures_from_json(json.loads(json.dumps(asdict(shared)))) == shared
+
+
+def test_a_balance_refills_while_nothing_runs():
+    burst = volume_figures(gp2(size_gib=100), factor=60.0, service=None).limits.iops.burst
+    assert burst.percent(0.0, None, 100.0) == 100
+    assert burst.percent(10.0, 0.0, 10.0) == 0
+    assert burst.percent(10.0, 0.0, 20.0) == pytest.approx(100 * 10 * 300 * 60 / 5_400_000)
+    assert burst.percent(0.0, 5_000_000, 1e6) == 100
 
 
 def test_the_machines_figures_only_rise_and_are_kept_for_the_next_region(tmp_path):
     record = MachineRecord(tmp_path)
     assert record.limits() is None
-    record.saw(50_000, 1e9)  # the governor may see something before the probe
+    record.saw(50_000, 1e9)  # something may be seen before the probe
     assert record.limits() is None
     record.saw(40_000, 2e9, probed=True)
     record.saw(10_000, 1e6)
@@ -107,24 +139,9 @@ def test_a_volume_that_changes_its_type_counts_requests_as_the_new_type_does(tmp
     queue.mkdir(parents=True)
     (queue / "max_sectors_kb").write_text("256")
     monkeypatch.setattr(loop_devices, "_SYS", tmp_path)
-    disk = Disk("vol-1", 125 * GIB, gp3(size_gib=125).io_unit.bytes, -1, None, None, "label", loop=LOOP)
-    disk.modify(size_gib=125, io_unit=gp2(size_gib=125).io_unit.bytes)
+    size = 125 * GIB
+    disk = Disk("vol-1", size, gp3(size_gib=125).io_unit.bytes, -1, None, None, "label", loop=LOOP)
+    disk.modify(size=size, io_unit=gp2(size_gib=125).io_unit.bytes)
     assert (queue / "max_sectors_kb").read_text() == "256"
-    disk.modify(size_gib=125, io_unit=st1(size_gib=125).io_unit.bytes)
+    disk.modify(size=size, io_unit=st1(size_gib=125).io_unit.bytes)
     assert (queue / "max_sectors_kb").read_text() == "1024"
-
-
-def test_a_volume_of_an_unknown_instance_leaves_no_open_file(tmp_path, monkeypatch):
-    (tmp_path / "loop5").mkdir()
-    (tmp_path / "loop5" / "stat").write_text("0 0 0 0 0 0 0 0 0 0 0")
-    monkeypatch.setattr(loop_devices, "_SYS", tmp_path)
-    page = CountersPage(tmp_path / "page")
-    governor = Governor(throttle=None)
-    try:
-        before = os.listdir("/proc/self/fd")
-        with pytest.raises(KeyError, match="i-gone is not governed"):
-            governor.add_volume("i-gone", "vol-1", VolumeAccount(gp3(size_gib=1), 0.0), LOOP, page)
-        assert os.listdir("/proc/self/fd") == before
-    finally:
-        governor.close()
-        page.close()

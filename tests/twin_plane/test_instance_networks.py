@@ -136,7 +136,7 @@ def test_an_instance_hears_of_its_cable_once_that_is_shaped(monkeypatch, tmp_pat
     monkeypatch.setattr(Host, "_expect", lambda self, event, deadline: order.append(event) or {"pid": 7})
     monkeypatch.setattr(Host, "_wait_for_sshd", lambda self, deadline: None)
     host = Host(
-        PLAN, Slot(), Switch(), Workshop(), tmp_path, tmp_path, tmp_path, [],
+        PLAN, Slot(), Switch(), Workshop(), tmp_path, tmp_path, tmp_path,
         on_plugged=lambda pid: order.append(f"shaped in {pid}"), on_unplugging=lambda: None,
         _disk=Disk(), _booted_once=True,
     )  # fmt: skip

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
 import pytest
 
-from pytest_cloudbench.twin import slots, throttle
+from pytest_cloudbench.twin import slots
 from pytest_cloudbench.twin import sweep as sweep_module
 from pytest_cloudbench.twin.slots import NoFreeSlot, Slot, numbers_with_records, take_slot, try_lock
 from pytest_cloudbench.twin.sweep import sweep
+from pytest_cloudbench.twin.volumes import volume_process
 
 
 def test_each_owner_gets_a_slot_of_his_own_and_its_addresses(tmp_path):
@@ -73,23 +75,28 @@ def test_the_sweep_is_told_the_slot_it_gets(tmp_path):
     slot.give_back()
 
 
-def test_records_stay_while_something_is_left_to_sweep(tmp_path, monkeypatch):
-    group = tmp_path / "group-of-an-instance"
-    group.mkdir()
+def test_a_sweep_ends_the_processes_that_a_slot_names_and_no_other(tmp_path):
+    """One that was stopped has not seen its region end; a number may be another process's by now."""
     base = tmp_path / "base"
     slot = take_slot(base=base)
-    throttle.Journal(slot.directory).note(str(group))
-    slot.keep_records()
-    slot.give_back()
-    assert slot.directory.is_dir()
-    monkeypatch.setattr(throttle, "_LAST_PROCESS_S", 0.0)
-    (group / "process").touch()  # as a group is, while a process of it has not ended yet
-    assert sweep(base) == [0]
-    assert throttle.Journal.read(slot.directory) == {str(group)}
-    (group / "process").unlink()
-    assert sweep(base) == [0]
-    assert not group.exists()
-    assert sweep(base) == []
+    ours, others = (subprocess.Popen(["sleep", "600"]) for _ in range(2))
+    try:
+        ours.send_signal(signal.SIGSTOP)
+        volume_process._record(slot.directory, ours.pid)
+        with open(slot.directory / "volume-processes", "a") as records:
+            records.write(f"{others.pid} 1\n{2**22 + 1} 5\n")
+        slot.keep_records()
+        slot.give_back()
+        assert slot.directory.is_dir()
+        assert sweep(base) == [0]
+        assert ours.wait(10) == -signal.SIGKILL
+        assert others.poll() is None
+        assert not slot.directory.exists()
+        assert sweep(base) == []
+    finally:
+        for process in (ours, others):
+            process.kill()
+            process.wait()
 
 
 def test_the_directory_of_all_slots_is_open_to_every_user(tmp_path):

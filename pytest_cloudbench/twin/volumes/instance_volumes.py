@@ -66,8 +66,6 @@ class InstanceVolumes:
         ground = self._ground
         process = VolumeProcess(
             self._name,
-            self._figures,
-            self._state_descriptor,
             workshop=ground.workshop,
             directory=ground.directory / f"{self._name}.volumes",
             records=ground.records,
@@ -76,6 +74,7 @@ class InstanceVolumes:
             self._path_s = ground.workshop.run(
                 lambda: measure_path(process, backing=backing, nodes=ground.directory)
             )
+            process.limit(self._figures, self._state_descriptor)
             process.pace(self._paced)
         except BaseException:
             process.close()

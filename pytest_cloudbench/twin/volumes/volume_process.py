@@ -45,9 +45,7 @@ class VolumeProcess:
     directory, where a later start finds what a killed region left.
     """
 
-    def __init__(
-        self, label: str, figures: StageFigures, state: int, *, workshop: Workshop, directory: Path, records: Path
-    ) -> None:
+    def __init__(self, label: str, *, workshop: Workshop, directory: Path, records: Path) -> None:
         self._label = label
         self._nodes = 1
         self._lock = threading.Lock()
@@ -72,7 +70,6 @@ class VolumeProcess:
             undo.callback(self._kill)
             self._control.settimeout(_ANSWER_S)
             _record(records, self._process.pid)
-            self._ask("limit instance", state, figures=asdict(figures))
             undo.pop_all()
 
     @property
@@ -90,6 +87,10 @@ class VolumeProcess:
         """CPU seconds that it has used."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def limit(self, figures: StageFigures, state: int) -> None:
+        """Hold all volumes together to these limits; ``state`` is the descriptor in which their credits are kept."""
+        self._ask("limit instance", state, figures=asdict(figures))
 
     def attach(
         self, size: int, figures: VolumeFigures, *, backing: int, page: int, state: int, path_s: float = 0.0
@@ -192,7 +193,9 @@ def _mount(directory: Path) -> tuple[int, int]:
     try:
         directory.mkdir(exist_ok=True)
         options = f"fd={device},rootmode=40000,user_id=0,group_id=0"
-        linux.mount("cloudbench", str(directory), "fuse", linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC, options)
+        linux.mount(
+            "cloudbench", str(directory), "fuse", linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC, options
+        )
         root = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         linux.unmount(str(directory), lazily=True)  # it lives as long as the descriptor and the files in use
         directory.rmdir()
