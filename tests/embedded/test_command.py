@@ -97,7 +97,7 @@ def test_the_doctor_lists_what_this_machine_can_do():
     assert asked.returncode == 0, asked.stdout
     checks = json.loads(asked.stdout)
     text = json.dumps(checks)
-    for what in ("loop", "cgroup", "namespace", "fio", "sshd", "memory"):
+    for what in ("loop", "fuse", "namespace", "fio", "sshd", "memory"):
         assert what in text.lower(), what
     spoken = cloudbench("twin", "doctor")
     assert spoken.returncode == 0
