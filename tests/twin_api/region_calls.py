@@ -124,9 +124,9 @@ class RecordingPlane:
         self._record("attach", volume_id, instance_id, device_name)
         return "/dev/nvme1n1"
 
-    def detach(self, volume_id: str) -> bool:
-        self._record("detach", volume_id)
-        return volume_id not in self.busy
+    def detach(self, volume_id: str, *, force: bool = False) -> bool:
+        self._record("forced detach" if force else "detach", volume_id)
+        return force or volume_id not in self.busy
 
     def delete_disk(self, volume_id: str) -> None:
         self._record("delete_disk", volume_id)

@@ -12,8 +12,8 @@ from region_calls import Calls, RecordingPlane, until
 from pytest_cloudbench.twin.api import storage_metrics
 from pytest_cloudbench.twin.api.moto_loading import load_moto
 from pytest_cloudbench.twin.api.storage_metrics import StorageMetrics
-from pytest_cloudbench.twin.counters import Counters
-from pytest_cloudbench.twin.storage_accounts import InstanceActivity, VolumeActivity
+from pytest_cloudbench.twin.plane_volumes import InstanceActivity, VolumeActivity
+from pytest_cloudbench.twin.volumes.shared_pages import Figures
 
 
 @pytest.fixture
@@ -40,15 +40,14 @@ def figures(calls: Calls, namespace: str, name: str, statistic: str, **dimension
 
 
 def test_what_a_volume_did_adds_up_minute_by_minute(calls: Calls, plane: RecordingPlane) -> None:
-    done = Counters(read_ops=100, write_ops=50, read_bytes=4096 * 100, write_bytes=4096 * 50, queue_length=7)
+    done = Figures(read_ops=100, write_ops=50, read_bytes=4096 * 100, write_bytes=4096 * 50, queue_length=7)
     plane.activity = [VolumeActivity("vol-m1", "i-m1", done, 80.0)], [InstanceActivity("i-m1", 90.0, None)]
 
     def reads() -> list[Any]:
         return figures(calls, "AWS/EBS", "VolumeReadOps", "Sum", VolumeId="vol-m1")
 
     until(lambda: sum(reads()) == 100, "the first minute")
-    more = Counters(read_ops=160, write_ops=50, read_bytes=4096 * 160, write_bytes=4096 * 50)
-    more.volume_iops_exceeded_s = 0.3
+    more = done._replace(read_ops=160, read_bytes=4096 * 160, volume_iops_exceeded_s=0.3, queue_length=0)
     plane.activity = [VolumeActivity("vol-m1", "i-m1", more, 75.5)], [InstanceActivity("i-m1", 85.0, None)]
     until(lambda: sum(reads()) == 160, "the next minute")
     before = reads()
@@ -72,7 +71,7 @@ def test_what_a_volume_did_adds_up_minute_by_minute(calls: Calls, plane: Recordi
 
 
 def test_a_volume_that_left_shows_its_last_ios_and_then_nothing(calls: Calls, plane: RecordingPlane) -> None:
-    plane.activity = [VolumeActivity("vol-m2", None, Counters(write_ops=9), None)], []
+    plane.activity = [VolumeActivity("vol-m2", None, Figures(write_ops=9), None)], []
 
     def writes() -> list[Any]:
         return figures(calls, "AWS/EBS", "VolumeWriteOps", "Sum", VolumeId="vol-m2")
@@ -95,7 +94,7 @@ def test_the_oldest_figures_go_first(
     backend.put_metric_data("mine", [{"MetricName": "m", "Value": 1.0}])
     metrics = StorageMetrics(plane)  # type: ignore[arg-type]
     for number in range(5):
-        plane.activity = [VolumeActivity("vol-m3", "i-m3", Counters(read_ops=number), None)], []
+        plane.activity = [VolumeActivity("vol-m3", "i-m3", Figures(read_ops=number), None)], []
         metrics._waiting.extend(metrics._take(time.time() + number))
         metrics.publish()
     kept = [metric for metric in backend.metric_data if metric.namespace == "AWS/EBS"]

@@ -132,11 +132,22 @@ def test_busy_volume_is_detached_once_the_host_lets_go(calls: Calls, plane: Reco
     assert calls.ec2.detach_volume(VolumeId=volume)["State"] == "detaching"
     assert calls.described_volume(volume)["Attachments"][0]["State"] == "busy"
     # Asked again (a client that lost the first answer): the same answer, no second attempt beside the first.
-    assert calls.ec2.detach_volume(VolumeId=volume, Force=True)["State"] == "detaching"
+    assert calls.ec2.detach_volume(VolumeId=volume)["State"] == "detaching"
     until(lambda: len(plane.named("detach")) > 2, "the front tries on")
     assert calls.described_volume(volume)["State"] == "in-use"
     plane.busy.clear()
     until(lambda: calls.described_volume(volume)["State"] == "available", "detached at last")
+
+
+def test_a_busy_volume_that_is_forced_leaves_at_once(calls: Calls, plane: RecordingPlane) -> None:
+    instance, volume = calls.launch(), calls.volume()
+    calls.ec2.attach_volume(VolumeId=volume, InstanceId=instance, Device="/dev/sdf")
+    plane.busy.add(volume)
+    calls.ec2.detach_volume(VolumeId=volume)
+    assert calls.described_volume(volume)["State"] == "in-use"
+    assert calls.ec2.detach_volume(VolumeId=volume, Force=True)["State"] == "detaching"
+    assert plane.named("forced detach")
+    assert calls.described_volume(volume)["State"] == "available"
 
 
 def test_failed_attachment_leaves_the_volume_available(calls: Calls, plane: RecordingPlane) -> None:
