@@ -93,7 +93,9 @@ def answer(operation: int, unique: int, node: int, body: bytes, files: Mapping[i
         return refused(unique, error.errno or errno.EIO)
 
 
-def _answer(operation: int, unique: int, node: int, body: bytes, files: Mapping[int, File]) -> bytes:
+def _answer(  # noqa: PLR0911 - one for each operation
+    operation: int, unique: int, node: int, body: bytes, files: Mapping[int, File]
+) -> bytes:
     if operation == INIT:
         return answered(unique, _init(body))
     if operation == LOOKUP:
@@ -110,10 +112,10 @@ def _answer(operation: int, unique: int, node: int, body: bytes, files: Mapping[
         return answered(unique, _OPENED.pack(node, _OPEN_DIRECT_IO | _OPEN_PARALLEL_DIRECT_WRITES, 0))
     if operation == FALLOCATE:
         _, offset, length, mode, _ = _FALLOCATE_IN.unpack_from(body)
-        file = files.get(node)
-        if file is None or not mode & (_PUNCH_HOLE | _ZERO_RANGE):
-            return refused(unique, errno.EIO if file is None else errno.EOPNOTSUPP)
-        file.clear(offset, length)
+        volume = files.get(node)
+        if volume is None or not mode & (_PUNCH_HOLE | _ZERO_RANGE):
+            return refused(unique, errno.EIO if volume is None else errno.EOPNOTSUPP)
+        volume.clear(offset, length)
         return answered(unique)
     if operation == STATFS:
         return answered(unique, _STATFS.pack(0, 0, 0, 0, 0, 4096, 255, 4096, 0))

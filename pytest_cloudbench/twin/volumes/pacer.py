@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import math
 import random
-from heapq import heappop, heappush
+from collections.abc import Sequence
+from functools import lru_cache
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
-from pytest_cloudbench.promises.service_times import STATED_AT_BYTES
+from pytest_cloudbench.promises.service_times import STATED_AT_BYTES, ServiceTime
 from pytest_cloudbench.twin.volumes.figures import PIECE_BYTES, Limit, StageFigures, VolumeFigures
 from pytest_cloudbench.twin.volumes.pacing import Budget, Credits, Stage, Waiting
 from pytest_cloudbench.twin.volumes.sequences import Sequences
-from pytest_cloudbench.twin.volumes.shared_pages import Figures, VolumeState
+from pytest_cloudbench.twin.volumes.shared_pages import Figures, Levels, VolumeState
 
 FACTORS = 4096
 
 
-def service_factors(spread: float) -> list[float]:
+@lru_cache(maxsize=16)
+def service_factors(spread: float) -> Sequence[float]:
     """Return the distribution of a service time in means, every quantile once, in an order without pattern."""
-    from pytest_cloudbench.promises.service_times import ServiceTime
-
     unit = ServiceTime(1.0, spread, 1.0)
     factors = [unit.factor((number + 0.5) / FACTORS) for number in range(FACTORS)]
     random.Random(1).shuffle(factors)  # noqa: S311 - no secret
@@ -47,9 +48,15 @@ class _Volume:
     """One attached volume."""
 
     __slots__ = (
-        "answered", "backing", "failed", "figures", "in_flight", "late_s", "modelled_s", "moved", "node", "ops", "path_s", "reads",
-        "sequences", "service", "factors", "state", "times", "touch", "turn", "waited", "writes",
+        "answered", "backing", "factors", "failed", "figures", "in_flight", "late_s", "modelled_s", "moved", "node",
+        "ops", "path_s", "reads", "sequences", "service", "state", "times", "touch", "turn", "waited", "writes",
     )  # fmt: skip
+
+    figures: VolumeFigures
+    sequences: Sequences
+    service: ServiceTime | None
+    factors: Sequence[float]
+    writes: Stage
 
     def __init__(self, node: int, backing: int, state: VolumeState, path_s: float) -> None:
         self.node = node
@@ -75,7 +82,7 @@ def _bucket(limit: Limit, level: float | None, now: float) -> Credits | None:
     )  # fmt: skip
 
 
-def _change(stage: Stage, figures: StageFigures, levels: tuple[float | None, float | None], now: float) -> None:
+def _change(stage: Stage, figures: StageFigures, levels: Levels, now: float) -> None:
     stage.iops.change(figures.iops.per_second, _bucket(figures.iops, levels[0], now))
     stage.bytes.change(figures.bytes.per_second, _bucket(figures.bytes, levels[1], now))
 
@@ -86,9 +93,11 @@ bytes, whether it writes, offset, the kernel's number, error number."""
 
 
 class Pacer:
-    """The volumes of one instance and their requests. ``paced`` False makes every request due at once.
+    """The volumes of one instance and their requests.
 
-    A node is a volume's number. Levels are what the buckets of a stage hold, of I/Os and of bytes; None is full.
+    ``paced`` False makes every request due at once. Such requests use up nothing: no budget, no credits, and the
+    model does not count them. A node is a volume's number. Levels are what the buckets of a stage hold, of I/Os
+    and of bytes; None is full.
     """
 
     def __init__(self) -> None:
@@ -99,9 +108,7 @@ class Pacer:
         self._count = 0
         self._earned_at = 0.0
 
-    def limit_instance(
-        self, figures: StageFigures, levels: tuple[float | None, float | None], as_of: float
-    ) -> None:
+    def limit_instance(self, figures: StageFigures, levels: Levels, as_of: float) -> None:
         """Hold all volumes together to these limits from now on; the levels are those of the time ``as_of``."""
         _change(self._instance, figures, levels, as_of)
         self._earned_at = as_of
@@ -113,31 +120,42 @@ class Pacer:
         """
         self._volumes[node] = _Volume(node, backing, state, path_s)
 
-    def limit_volume(
-        self, node: int, figures: VolumeFigures, levels: tuple[float | None, float | None], as_of: float
-    ) -> None:
+    def limit_volume(self, node: int, figures: VolumeFigures, levels: Levels, as_of: float) -> None:
         """Hold a volume to these figures from the next request on; the levels are those of the time ``as_of``."""
         volume = self._volumes[node]
         volume.figures = figures
-        if figures.writes is not None and volume.writes is volume.reads:
-            volume.writes = Stage()
         _change(volume.reads, figures.limits, levels, as_of)
-        if figures.writes is not None:
+        if figures.writes is None:
+            volume.writes = volume.reads
+        else:
+            if volume.writes is volume.reads:
+                volume.writes = Stage()
             _change(volume.writes, figures.writes, (None, None), as_of)
         volume.touch.change(figures.touch_per_s)
         volume.sequences = Sequences(figures.unit, merging=figures.merging)
         volume.service = figures.service
-        volume.factors = [] if figures.service is None else service_factors(figures.service.spread)
+        volume.factors = () if figures.service is None else service_factors(figures.service.spread)
 
     def remove(self, node: int) -> None:
-        """Let a volume go; its requests must have been dropped."""
+        """Forget a volume and what waits of it, which `drop` takes out for an answer."""
+        self.drop(node)
         del self._volumes[node]
 
-    def arrive(
+    def arrive(  # noqa: PLR0917 - keywords would cost a tenth of its time
         self, node: int, now: float, offset: int, size: int, write: bool, unique: int = 0, problem: int = 0
     ) -> None:
         """Take a request of ``size`` bytes. ``unique`` and ``problem`` come back with its answer."""
         volume = self._volumes[node]
+        volume.in_flight += 1
+        self._count += 1
+        if not self.paced:
+            if volume.state.untouched:
+                _touched(volume, offset, size, write)
+            heappush(
+                self._heap,
+                (now, self._count, True, volume, now, now, 0.0, size, write, offset, unique, problem),
+            )
+            return
         figures, sequences = volume.figures, volume.sequences
         ios: float = sequences.count(now, offset, size, write)
         sequential = sequences.continued
@@ -146,7 +164,9 @@ class Pacer:
         service = volume.service
         if service is not None:
             volume.turn = turn = (volume.turn + 1) % FACTORS
-            earliest += service.mean(write=write, sequential=sequential) * volume.factors[turn] - volume.path_s
+            earliest += (
+                service.mean(write=write, sequential=sequential) * volume.factors[turn] - volume.path_s
+            )
             if size > STATED_AT_BYTES:
                 earliest += service.transfer_s(size)
         stage = volume.writes if write else volume.reads
@@ -162,8 +182,6 @@ class Pacer:
         if fetched and volume.touch.cost_s:
             volume.touch.charge(fetched, leaves)
             earliest = max(earliest, volume.touch.next)
-        volume.in_flight += 1
-        self._count += 1
         if leaves > now:
             passed, due = False, leaves
         else:
@@ -188,11 +206,12 @@ class Pacer:
         """Take out a request that is due by ``now``; None if there is none. `done` must follow."""
         heap = self._heap
         while heap and (heap[0][0] <= now or not self.paced):
-            at, number, passed, volume, arrival, earliest, ios, size, *rest = heappop(heap)
-            if passed:
-                return Answer(at, volume.node, arrival, size, *rest)
+            entry = heappop(heap)
+            at, number, passed, volume, arrival, earliest, ios, size = entry[:8]
+            if passed or not self.paced:
+                return Answer(at, volume.node, arrival, size, *entry[8:])
             due = self._pass_instance(volume, at, earliest, ios, size)
-            heappush(heap, (due, number, True, volume, arrival, earliest, ios, size, *rest))
+            heappush(heap, (due, number, True, volume, arrival, earliest, ios, size, *entry[8:]))
         return None
 
     def done(self, answer: Answer, now: float) -> None:
@@ -202,11 +221,12 @@ class Pacer:
         volume.ops[way] += 1
         volume.moved[way] += answer.size
         volume.times[way] += now - arrival
-        volume.answered += 1
-        volume.modelled_s += due - arrival
-        if now > due:
-            volume.late_s += now - due
         volume.in_flight -= 1
+        if self.paced:
+            volume.answered += 1
+            volume.modelled_s += due - arrival + volume.path_s
+            if now > due:
+                volume.late_s += now - due
 
     def backing(self, node: int) -> int:
         """Return the descriptor of a volume's data; -1 if there is no such volume or it has failed."""
@@ -218,12 +238,11 @@ class Pacer:
         self._volumes[node].failed = True
 
     def drop(self, node: int) -> list[Answer]:
-        """Take out every request of a volume. `done` must follow for each."""
-        dropped = [
-            Answer(entry[0], node, entry[4], *entry[7:]) for entry in self._heap if entry[3].node == node
-        ]
-        self._heap = sorted(entry for entry in self._heap if entry[3].node != node)
-        return dropped
+        """Take out every request of a volume, in the order of their times. `done` must follow for each."""
+        dropped = sorted(entry for entry in self._heap if entry[3].node == node)
+        self._heap = [entry for entry in self._heap if entry[3].node != node]
+        heapify(self._heap)
+        return [Answer(entry[0], node, entry[4], *entry[7:]) for entry in dropped]
 
     def earn(self, now: float) -> None:
         """Let the instance's buckets earn their least gain since the last call; to be called while there is I/O."""
@@ -234,18 +253,18 @@ class Pacer:
         self._earned_at = now
 
     def levels(self, node: int | None, now: float) -> tuple[float, float]:
-        """Return what the buckets of a volume hold, or of the instance (None); 0 for what does not burst."""
+        """Return what the buckets of a volume hold, or of the instance (None); NaN for what does not burst."""
         stage = self._instance if node is None else self._volumes[node].reads
-        iops, moved = (0.0 if each.credits is None else each.credits.level_at(now) for each in (stage.iops, stage.bytes))
-        return iops, moved
+        iops, moved = stage.iops.credits, stage.bytes.credits
+        return iops.level_at(now) if iops else math.nan, moved.level_at(now) if moved else math.nan
 
     def figures(self, node: int, now: float) -> Figures:
         """Return what a volume has done, for how long it waited for each limit, and what waits."""
         volume = self._volumes[node]
-        return Figures(
+        return Figures._make((
             *volume.ops, *volume.moved, *volume.times, *(waiting.seconds(now) for waiting in volume.waited),
             volume.in_flight, volume.answered, volume.modelled_s, volume.late_s,
-        )  # fmt: skip
+        ))  # fmt: skip
 
 
 def _touched(volume: _Volume, offset: int, size: int, write: bool) -> tuple[int, float]:

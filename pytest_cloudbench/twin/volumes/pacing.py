@@ -21,7 +21,7 @@ class Credits:
 
     ``level`` and ``capacity`` are what the budget counts. ``factor`` makes it drain and fill that many times faster.
     ``least_gain`` per second is earned at or below the baseline by a load that never waited
-    (`promises.credits.CreditBucket`).
+    (`promises.credits.CreditBucket`). What waits is drained when it comes, so ``level`` may be below zero.
     """
 
     __slots__ = ("_used", "as_of", "capacity", "factor", "least_gain", "level", "refill", "spend")
@@ -46,23 +46,26 @@ class Credits:
         self.as_of = now
         self._used = 0.0
 
-    def take(self, amount: float, at: float) -> float:
-        """Drain ``amount`` at the time ``at``; return the rate that holds from then on."""
-        level = self.level
+    def take(self, amount: float, at: float, begin: float) -> float:
+        """Drain ``amount`` at the time ``at``; return how long its service takes, which begins at ``begin``.
+
+        The service lasts until the bucket is not below zero any more, so a rate holds exactly whatever is left.
+        """
         if at > self.as_of:
-            level = min(self.capacity, level + (at - self.as_of) * self.refill * self.factor)
+            self.level = min(self.capacity, self.level + (at - self.as_of) * self.refill * self.factor)
             self.as_of = at
-        level -= amount * self.factor
+        self.level -= amount * self.factor
         self._used += amount
-        if level > 0.0:
-            self.level = level
-            return self.spend
-        self.level = 0.0
-        return self.refill
+        takes = amount / self.spend
+        if self.level < 0.0:
+            refilled = -self.level / (self.refill * self.factor) - (begin - self.as_of)
+            return refilled if refilled > takes else takes
+        return takes
 
     def level_at(self, now: float) -> float:
         """Return what it holds at ``now``; nothing is drained."""
-        return min(self.capacity, self.level + max(0.0, now - self.as_of) * self.refill * self.factor)
+        level = self.level + max(0.0, now - self.as_of) * self.refill * self.factor
+        return max(0.0, min(self.capacity, level))
 
     def earn_least_gain(self, seconds: float, *, waited: bool) -> None:
         """Add what a load at or below the baseline earned over the last ``seconds`` besides the unused baseline."""
@@ -87,17 +90,15 @@ class Budget:
         self.change(limit)
 
     def change(self, limit: float, credits: Credits | None = None) -> None:
-        """Hold another limit from the next request on."""
+        """Hold another limit from the next request on; with credits, theirs."""
         self.credits = credits
-        if credits is not None:
-            limit = credits.spend if credits.level > 0.0 else credits.refill
         self.cost_s = 1.0 / limit
 
     def charge(self, amount: float, at: float) -> None:
-        """Account for ``amount`` that passes at the time ``at``."""
-        if self.credits is not None:
-            self.cost_s = 1.0 / self.credits.take(amount, at)
-        self.next = (self.next if self.next > at else at) + amount * self.cost_s
+        """Account for ``amount`` that is asked for at the time ``at``."""
+        begin = self.next if self.next > at else at
+        takes = amount * self.cost_s if self.credits is None else self.credits.take(amount, at, begin)
+        self.next = begin + takes
 
 
 class Stage:
@@ -111,23 +112,28 @@ class Stage:
         self.held_by: Budget | None = None
 
     def let_through(self, arrival: float, ios: float, size: float) -> float:
-        """Account for a request and return when it leaves this stage."""
+        """Account for a request and return when it leaves this stage.
+
+        One that adds no I/O, as it continues another one, does not wait for the budget of I/Os. Each budget counts
+        from the arrival: a wait for one of them is no use of the other.
+        """
         iops, moved = self.iops, self.bytes
         at = arrival
-        by_ios, by_bytes = iops.next - BURST_S, moved.next - BURST_S
+        by_ios = iops.next - BURST_S if ios > 0 else at
+        by_bytes = moved.next - BURST_S
         if by_ios > at or by_bytes > at:
             at, self.held_by = (by_ios, iops) if by_ios >= by_bytes else (by_bytes, moved)
             self.held_by.waited_until = at
         else:
             self.held_by = None
         if iops.credits is None:
-            iops.next = (iops.next if iops.next > at else at) + ios * iops.cost_s
+            iops.next = (iops.next if iops.next > arrival else arrival) + ios * iops.cost_s
         else:
-            iops.charge(ios, at)
+            iops.charge(ios, arrival)
         if moved.credits is None:
-            moved.next = (moved.next if moved.next > at else at) + size * moved.cost_s
+            moved.next = (moved.next if moved.next > arrival else arrival) + size * moved.cost_s
         else:
-            moved.charge(size, at)
+            moved.charge(size, arrival)
         return at
 
 

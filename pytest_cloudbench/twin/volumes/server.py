@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, ClassVar
 
 if __name__ == "__main__":  # -I leaves the package's own directory out
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
@@ -24,9 +24,20 @@ if __name__ == "__main__":  # -I leaves the package's own directory out
 from pytest_cloudbench.twin import linux
 from pytest_cloudbench.twin.volumes import fuse
 from pytest_cloudbench.twin.volumes.figures import stage_figures_from_json, volume_figures_from_json
-from pytest_cloudbench.twin.volumes.pacer import Pacer
-from pytest_cloudbench.twin.volumes.request_loop import END, MESSAGE, REQUEST, RequestLoop
+from pytest_cloudbench.twin.volumes.request_loop import END, MESSAGE, REQUEST
 from pytest_cloudbench.twin.volumes.shared_pages import VolumePage, VolumeState
+
+try:
+    if os.environ.get("CLOUDBENCH_TWIN_CORE") == "python":
+        raise ImportError("the Python implementation is required")
+    from pytest_cloudbench.twin.volumes.compiled import Pacer, RequestLoop
+
+    COMPILED = True
+except ImportError:
+    from pytest_cloudbench.twin.volumes.pacer import Pacer  # type: ignore[assignment]
+    from pytest_cloudbench.twin.volumes.request_loop import RequestLoop  # type: ignore[assignment]
+
+    COMPILED = False
 
 _NICE = -20
 _PUBLISH_S = 0.05
@@ -108,8 +119,7 @@ class Server:
             return
         asked = json.loads(message)
         try:
-            self._commands[asked.pop("do")](self, *descriptors, **asked)
-            answer: dict[str, Any] = {}
+            answer = self._commands[asked.pop("do")](self, *descriptors, **asked) or {}
         except Exception as error:  # the other volumes go on
             answer = {"error": repr(error)}
         self._control.send(json.dumps(answer).encode())
@@ -157,13 +167,14 @@ class Server:
     def _pace(self, *, paced: bool) -> None:
         self._pacer.paced = paced
 
-    _commands: dict[str, Callable[..., None]] = {
+    _commands: ClassVar[dict[str, Callable[..., dict[str, Any] | None]]] = {
         "limit instance": _limit_instance,
         "attach": _attach,
         "change": _change,
         "fail": _fail,
         "detach": _detach,
         "pace": _pace,
+        "report": lambda _: {"compiled": COMPILED},
     }
 
 

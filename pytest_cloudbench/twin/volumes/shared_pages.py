@@ -53,12 +53,12 @@ class Figures(NamedTuple):
 
     def after(self, earlier: Figures) -> Figures:
         """Add an earlier stretch of counting; the queue is this one's."""
-        sums = Figures(*(one + other for one, other in zip(self, earlier, strict=True)))
+        sums = Figures._make(one + other for one, other in zip(self, earlier, strict=True))
         return sums._replace(queue_length=self.queue_length)
 
     def since(self, earlier: Figures) -> Figures:
         """Return what came after an earlier look; the queue is this one's."""
-        gained = Figures(*(one - other for one, other in zip(self, earlier, strict=True)))
+        gained = Figures._make(one - other for one, other in zip(self, earlier, strict=True))
         return gained._replace(queue_length=self.queue_length)
 
 
@@ -103,8 +103,11 @@ class VolumePage:
     @property
     def figures(self) -> Figures:
         """The figures that were published last."""
-        values = (*_LOG_LAYOUT.unpack_from(self._memory, _LOG_AT), *_REGION_LAYOUT.unpack_from(self._memory, _REGION_AT)[1:])
-        return Figures(*(value / 1e6 if time else value for value, time in zip(values, _TIMES, strict=True)))
+        shown = _LOG_LAYOUT.unpack_from(self._memory, _LOG_AT)
+        values = (*shown, *_REGION_LAYOUT.unpack_from(self._memory, _REGION_AT)[1:])
+        return Figures._make(
+            value / 1e6 if time else value for value, time in zip(values, _TIMES, strict=True)
+        )
 
     def close(self) -> None:
         """Unmap the memory."""

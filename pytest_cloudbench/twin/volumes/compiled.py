@@ -1,0 +1,83 @@
+"""The pacing law and the request loop of `core.c`, as `pacer` and `request_loop` offer them."""
+
+from __future__ import annotations
+
+import zlib
+from array import array
+from pathlib import Path
+
+from pytest_cloudbench.promises.service_times import STATED_AT_BYTES
+from pytest_cloudbench.twin.volumes import core, fuse
+from pytest_cloudbench.twin.volumes.figures import PIECE_BYTES, Limit, StageFigures, VolumeFigures
+from pytest_cloudbench.twin.volumes.pacer import service_factors
+from pytest_cloudbench.twin.volumes.shared_pages import BITS_AT, UNTOUCHED_AT, Figures, Levels, VolumeState
+
+_SOURCE = Path(__file__).with_name("core.c")
+if _SOURCE.exists() and zlib.crc32(_SOURCE.read_bytes()) != core.SOURCE:
+    raise ImportError("the compiled core was built from another core.c: install the package again")
+
+
+class Pacer(core.Pacer):
+    """See `pacer.Pacer`."""
+
+    def limit_instance(self, figures: StageFigures, levels: Levels, as_of: float) -> None:
+        """Hold all volumes together to these limits from now on; the levels are those of the time ``as_of``."""
+        self.set_instance_limits(*_limits(figures, levels), as_of)
+
+    def add(self, node: int, backing: int, state: VolumeState, path_s: float) -> None:
+        """Take a volume, without limits as yet."""
+        self.add_volume(node, backing, path_s, state.memory, UNTOUCHED_AT, BITS_AT, PIECE_BYTES)
+
+    def limit_volume(self, node: int, figures: VolumeFigures, levels: Levels, as_of: float) -> None:
+        """Hold a volume to these figures from the next request on; the levels are those of the time ``as_of``."""
+        self.set_volume_limits(
+            node, *_limits(figures.limits, levels), as_of, figures.unit, figures.merging, figures.whole_units,
+            figures.touch_per_s, figures.touch_share,
+        )  # fmt: skip
+        if figures.writes is not None:
+            self.set_write_limits(node, *_limits(figures.writes, (None, None)), as_of)
+        service = figures.service
+        if service is not None:
+            means = [
+                service.mean(write=write, sequential=each)
+                for each in (False, True)
+                for write in (False, True)
+            ]
+            factors = array("d", service_factors(service.spread))
+            self.set_service_times(node, tuple(means), service.bytes_per_s, STATED_AT_BYTES, factors)
+
+    def figures(self, node: int, now: float) -> Figures:
+        """Return what a volume has done, for how long it waited for each limit, and what waits."""
+        return Figures._make(self.counts(node, now))
+
+
+class RequestLoop(core.RequestLoop):
+    """See `request_loop.RequestLoop`."""
+
+    def __new__(cls, pacer: Pacer, device: int, control: int) -> RequestLoop:
+        """Serve ``device`` by the law of ``pacer``; the region speaks on ``control``."""
+        return super().__new__(cls, pacer, device, control, fuse.LARGEST_REQUEST)  # type: ignore[return-value]
+
+
+_Limit = tuple[float, bool, float, float, float, float, float, float]
+
+
+def _limits(figures: StageFigures, levels: Levels) -> tuple[_Limit, _Limit]:
+    return _limit(figures.iops, levels[0]), _limit(figures.bytes, levels[1])
+
+
+def _limit(limit: Limit, level: float | None) -> _Limit:
+    burst = limit.burst
+    if burst is None:
+        return limit.per_second, False, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    level = burst.capacity if level is None else min(level, burst.capacity)
+    return (
+        limit.per_second,
+        True,
+        burst.capacity,
+        burst.refill,
+        burst.spend,
+        level,
+        burst.factor,
+        burst.least_gain,
+    )

@@ -1,0 +1,37 @@
+"""The two implementations of the law and of the loop."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from virtual_time import Bench
+
+from pytest_cloudbench.twin.volumes import pacer, request_loop
+
+try:
+    from pytest_cloudbench.twin.volumes import compiled
+except ImportError as error:
+    compiled, WHY = None, str(error)
+
+
+@pytest.fixture(scope="session")
+def python():
+    return SimpleNamespace(Pacer=pacer.Pacer, RequestLoop=request_loop.RequestLoop)
+
+
+@pytest.fixture(scope="session")
+def core():
+    if compiled is None:
+        pytest.skip(f"no compiled core: {WHY}")
+    return SimpleNamespace(Pacer=compiled.Pacer, RequestLoop=compiled.RequestLoop)
+
+
+@pytest.fixture(scope="session", params=["python", "core"])
+def engine(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def bench(engine):
+    return Bench(engine)
