@@ -3,11 +3,8 @@
     python benchmarks/buffered_writes.py [--seconds 8] [--only NAME]
 
 Needs root. Every line writes as much as the volume takes in so many seconds: directly, or into the page cache, of
-which the sync that follows is timed. "Above the limit" is what log page 0xD0 says of that time. Write-back sends
-requests of hundreds of MiB; the kernel's throttle holds each back until there was time for all of it and then lets
-it go at once. So it is the time until all is written that shows the limit, not what the device does meanwhile.
-The bar: rates within 2 % of the limit, of which the throttle gives away a tenth of a second at the start; counters at
-least 90 % of the time.
+which the sync that follows is timed. "Above the limit" is what log page 0xD0 says of that time.
+The aim: rates within 2 % of the limit; counters at least 90 % of the time.
 """
 
 from __future__ import annotations

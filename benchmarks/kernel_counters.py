@@ -1,4 +1,4 @@
-"""What disks really served, read from outside while a load runs: the kernel's own counters, twenty times a second."""
+"""What disks served while a load ran, sampled twenty times a second: by the kernel's counters, or by the region's."""
 
 from __future__ import annotations
 
@@ -7,31 +7,42 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.twin.plane import Plane
+    from pytest_cloudbench.twin.volumes.shared_pages import Figures
 
 SETTLING_S = 3.0
 _SECTOR = 512
 _EVERY_S = 0.05
+_WRITTEN_S = 0.001
 
 Sample = tuple[float, int, int]
-"""Seconds of a monotonic clock, I/Os and bytes of all disks together."""
+"""Seconds of the monotonic clock, I/Os and bytes of all disks together."""
 
 
-class DiskWatch:
-    """The counters of some disks, named "MAJOR:MINOR", while `watching`."""
+class Watch:
+    """Samples of some disks, taken while `watching`."""
 
-    def __init__(self, devices: Iterable[str]) -> None:
-        self._files = [Path(f"/sys/dev/block/{device}/stat") for device in devices]
+    def __init__(self) -> None:
         self.samples: list[Sample] = []
 
+    def sample(self) -> Sample | None:
+        """Return what was served so far; None if nothing new is known."""
+        raise NotImplementedError
+
     @contextlib.contextmanager
-    def watching(self) -> Iterator[DiskWatch]:
-        """Read them until the block ends."""
+    def watching(self) -> Iterator[Watch]:
+        """Take samples until the block ends."""
         self.samples = []
         end = threading.Event()
 
         def watch() -> None:
             while not end.wait(_EVERY_S):
-                self.samples.append((time.monotonic(), *self._sums()))
+                sample = self.sample()
+                if sample is not None:
+                    self.samples.append(sample)
 
         thread = threading.Thread(target=watch)
         thread.start()
@@ -40,14 +51,6 @@ class DiskWatch:
         finally:
             end.set()
             thread.join()
-
-    def _sums(self) -> tuple[int, int]:
-        ios = size = 0
-        for file in self._files:
-            fields = file.read_text().split()
-            ios += int(fields[0]) + int(fields[4])
-            size += (int(fields[2]) + int(fields[6])) * _SECTOR
-        return ios, size
 
     def moving(self) -> list[Sample]:
         """The samples that saw more than the one before."""
@@ -67,3 +70,58 @@ class DiskWatch:
                 break
             rates.append((last[which] - first[which]) / (last[0] - first[0]) / (1024**2 if size else 1))
         return rates
+
+
+class DiskWatch(Watch):
+    """The kernel's counters of some disks, named "MAJOR:MINOR"."""
+
+    def __init__(self, devices: Iterable[str]) -> None:
+        super().__init__()
+        self._files = [Path(f"/sys/dev/block/{device}/stat") for device in devices]
+
+    def sample(self) -> Sample:
+        """Read them."""
+        ios = size = 0
+        for file in self._files:
+            fields = file.read_text().split()
+            ios += int(fields[0]) + int(fields[4])
+            size += (int(fields[2]) + int(fields[6])) * _SECTOR
+        return time.monotonic(), ios, size
+
+
+class RegionWatch(Watch):
+    """The counters that an instance's pacing process publishes, each with the moment that it is of."""
+
+    def __init__(self, plane: Plane, instance_id: str) -> None:
+        super().__init__()
+        self._plane = plane
+        self._instance_id = instance_id
+        self._paced = plane._inventory.instances[instance_id].paced
+        self._seen: list[tuple[float, float, float]] = []
+
+    def sample(self) -> Sample | None:
+        """Read what was published last. The process writes its volumes' pages first and the moment behind them."""
+        at, done = self._moment(), self._done()
+        time.sleep(_WRITTEN_S)
+        if at != self._moment() or (self.samples and at <= self.samples[-1][0]):
+            return None
+        self._seen.append((at, sum(each.modelled_s for each in done), sum(each.late_s for each in done)))
+        return (
+            at,
+            sum(each.read_ops + each.write_ops for each in done),
+            sum(each.read_bytes + each.write_bytes for each in done),
+        )
+
+    def _moment(self) -> float:
+        return self._paced._state.levels[0]
+
+    def _done(self) -> list[Figures]:
+        volumes, _ = self._plane.storage_activity()
+        return [each.done for each in volumes if each.instance_id == self._instance_id]
+
+    def machine_share(self, settling_s: float = SETTLING_S) -> float:
+        """Return the share of the I/Os' time that this machine added, over the same steady load as `rates`."""
+        start, end = self.moving()[0][0] + settling_s, self.moving()[-1][0] - 0.2
+        steady = [seen for seen in self._seen if start <= seen[0] <= end]
+        modelled, late = (steady[-1][which] - steady[0][which] for which in (1, 2))
+        return late / (modelled + late)

@@ -1,23 +1,26 @@
-"""A small region for the governor's benchmarks: instances, volumes, fio inside an instance."""
+"""A small region for benchmarks: instances, volumes, fio inside an instance."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import re
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kernel_counters import DiskWatch
+from kernel_counters import DiskWatch, RegionWatch
 
 from pytest_cloudbench.promises.instances import EbsLimit
-from pytest_cloudbench.promises.quantities import Iops, Throughput
+from pytest_cloudbench.promises.quantities import Iops, Size, Throughput
 from pytest_cloudbench.promises.volumes import VolumeSpec
 from pytest_cloudbench.twin.plane import HostPlan, Plane
 from pytest_cloudbench.twin.slots import take_slot
 from pytest_cloudbench.twin.sweep import sweep_slot
+from pytest_cloudbench.twin.volumes.volume_process import VolumeProcess
+from pytest_cloudbench.workloads.sweep.status import StatusReader, Totals
 
 
 class Region:
@@ -68,6 +71,12 @@ class Region:
         self.plane.create_disk(volume_id, spec.size_gib, spec)
         return "/dev/" + self.plane.attach(volume_id, instance_id, "/dev/sdf")
 
+    def process(self, instance_id: str) -> VolumeProcess:
+        """The process that paces an instance's volumes."""
+        process = self.plane._inventory.instances[instance_id].paced.process
+        assert process is not None
+        return process
+
     def address(self, instance_id: str) -> str:
         """The instance's own address."""
         return self._addresses[instance_id]
@@ -91,7 +100,11 @@ class Region:
     def fio(
         self, instance_id: str, devices: list[str], options: str, other: tuple[list[str], str] | None = None
     ) -> dict[str, float]:
-        """Run fio there, ``other`` being a second job; IOPS and bytes/s over all, reads and writes apart."""
+        """Run fio there, ``other`` being a second job; IOPS and bytes/s over all, reads and writes apart.
+
+        Percentiles of the completion latency are in seconds: "read_p99". ``watch`` and ``region_watch`` keep what the
+        kernel and the region counted meanwhile, ``totals`` the statuses that fio printed before its end.
+        """
         every = (
             "--ioengine=libaio --direct=1 --group_reporting --time_based --randrepeat=0 --norandommap "
             "--allow_file_create=0"
@@ -104,21 +117,47 @@ class Region:
             for volume in self.plane._inventory.volumes.values()
             if volume.node is not None
         )
-        with self.watch.watching():
+        self.region_watch = RegionWatch(self.plane, instance_id)
+        with self.watch.watching(), self.region_watch.watching():
             text = self.ssh(instance_id, command)
-        jobs = json.loads(text[text.index("{") :])["jobs"]
+        (block,) = set(re.findall(r"--bs=(\w+)", command))
+        *statuses, (_, final) = StatusReader(Size.parse(block).bytes).feed(text)
+        self.totals: list[Totals] = [totals for totals, _ in statuses]
+        jobs = json.loads(final)["jobs"]
         total = {"iops": 0.0, "bytes_per_s": 0.0, "read_iops": 0.0, "write_iops": 0.0}
         for job in jobs:
             for way in ("read", "write"):
                 total["iops"] += job[way]["iops"]
                 total["bytes_per_s"] += job[way]["bw_bytes"]
                 total[f"{way}_iops"] += job[way]["iops"]
+                latency = job[way]["clat_ns"]
+                for key, value in latency.get("percentile", {}).items():
+                    total[f"{way}_p{float(key):g}"] = value * 1e-9
         return total
 
     def served_by_kernel(self, seconds: float, *, size: bool) -> tuple[float, float]:
         """The lowest and highest rate (IOPS, or MiB/s) of any window of that length at steady load."""
-        rates = self.watch.rates(seconds, size=size)
-        return (min(rates), max(rates)) if rates else (float("nan"), float("nan"))
+        return _ends(self.watch.rates(seconds, size=size))
+
+    def served_by_region(self, seconds: float, *, size: bool) -> tuple[float, float]:
+        """The same by the counters of the process that paces the instance's volumes."""
+        return _ends(self.region_watch.rates(seconds, size=size))
+
+    def between_statuses(self, *, size: bool) -> float:
+        """The rate from the first to the last status of fio's, as a sweep measures it; NaN without statuses."""
+        kept = self.totals
+        for number in range(len(kept) - 1, 0, -1):
+            if kept[number].seconds < kept[number - 1].seconds:  # fio began anew after its ramp
+                kept = kept[number:]
+                break
+        if len(kept) < 2:
+            return float("nan")
+        between = kept[-1].since(kept[0])
+        return (between.both.bytes / 1024**2 if size else between.both.ios) / between.seconds
+
+
+def _ends(rates: list[float]) -> tuple[float, float]:
+    return (min(rates), max(rates)) if rates else (float("nan"), float("nan"))
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 """The figure the plugin reports against the same fio command typed by hand into the same host.
 
-Both run in turn, 4 s of ramp and then 10 s: it takes the throttles that long to settle, and what is compared here
-is the plugin with a person, not one start of a load with another.
+Both run in turn, 4 s of ramp and then 10 s: what is compared is the plugin with a person, not one start of a load
+with another.
 """
 
 from __future__ import annotations
