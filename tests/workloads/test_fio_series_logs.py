@@ -4,13 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_cloudbench.promises.quantities import MIB, Iops, Throughput
+from pytest_cloudbench.workloads.fio.output import FioResult
 from pytest_cloudbench.workloads.fio.series_logs import (
     BANDWIDTH_LOG,
     IOPS_LOG,
     LATENCY_LOG,
     series_from_logs,
+    with_series_means,
 )
-from pytest_cloudbench.workloads.measurement import Series
+from pytest_cloudbench.workloads.measurement import Direction, DirectionSeries, Series
 
 
 def _log(jobs: list[list[tuple[int, float, int]]]) -> bytes:
@@ -116,3 +119,35 @@ def test_no_log_makes_it_raise(first: bytes, second: bytes, runtime_s: float) ->
 def test_no_log_of_numbers_makes_it_raise(text: str) -> None:
     data = text.encode()
     series_from_logs({IOPS_LOG: data, BANDWIDTH_LOG: data, LATENCY_LOG: data}, runtime_s=5.0)
+
+
+def _direction(iops: float) -> Direction:
+    return Direction(iops=iops, throughput_mib=iops * 4096 / MIB, ios=1_000, bytes=4_096_000)
+
+
+def _fio_says(runtime_s: float) -> FioResult:
+    return FioResult(
+        version="fio-3.33", read=_direction(700.0), write=_direction(290.0), latency=None, runtime_s=runtime_s,
+        cpu_percent_user=1.0, cpu_percent_system=1.0, notes="",
+    )  # fmt: skip
+
+
+def _series(seconds: int) -> Series:
+    def of(iops: float) -> DirectionSeries:
+        return DirectionSeries((Iops(iops),) * seconds, (Throughput(iops * 4096),) * seconds)
+
+    return Series(
+        seconds=tuple(float(second + 1) for second in range(seconds)), read=of(704.0), write=of(296.0)
+    )
+
+
+def test_rates_are_the_means_of_a_series_that_covers_the_run() -> None:
+    result = with_series_means(_fio_says(10.1), _series(9), sample_s=1.0)
+    assert (result.read.iops, result.write.iops, result.iops) == (704.0, 296.0, 1_000.0)
+    assert result.throughput_mib == pytest.approx(1_000 * 4096 / MIB)
+    assert (result.read.ios, result.read.bytes) == (1_000, 4_096_000)
+
+
+@pytest.mark.parametrize(("seconds", "runtime_s"), [(0, 10.0), (4, 4.2), (7, 10.0)])
+def test_few_samples_or_a_part_of_the_run_leave_fios_own_rates(seconds: int, runtime_s: float) -> None:
+    assert with_series_means(_fio_says(runtime_s), _series(seconds), sample_s=1.0) == _fio_says(runtime_s)

@@ -12,10 +12,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 
-from pytest_cloudbench.promises.quantities import Iops, Throughput
+from pytest_cloudbench.promises.quantities import MIB, Iops, Throughput
 from pytest_cloudbench.workloads.fio.job import LOG_PREFIX
-from pytest_cloudbench.workloads.measurement import DirectionSeries, Series
+from pytest_cloudbench.workloads.fio.output import FioResult
+from pytest_cloudbench.workloads.measurement import Direction, DirectionSeries, Series
 
 IOPS_LOG = f"{LOG_PREFIX}_iops.log"
 BANDWIDTH_LOG = f"{LOG_PREFIX}_bw.log"
@@ -24,6 +26,8 @@ LOGS = (IOPS_LOG, BANDWIDTH_LOG, LATENCY_LOG)
 
 _READ, _WRITE = 0, 1
 _INTERVAL_MS = 1000
+_ENOUGH_SAMPLES = 5
+_ENOUGH_OF_THE_RUN = 0.8
 _PARTIAL_MS = 500
 
 _Rates = dict[int, list[float]]
@@ -61,6 +65,31 @@ def series_from_logs(
         ),
         read=apart.get(_READ),
         write=apart.get(_WRITE),
+    )
+
+
+def with_series_means(result: FioResult, series: Series, *, sample_s: float) -> FioResult:
+    """Return the result with the mean rates of its series, if that covers most of the run in enough samples.
+
+    fio's own figures divide by a time in which the last I/Os are collected, so they are low by about one mean
+    latency: 0.6 % for 1,024 I/Os in flight at 16,000 IOPS over 10 s (measured).
+    """
+    count = len(series)
+    if count < _ENOUGH_SAMPLES or count * sample_s < _ENOUGH_OF_THE_RUN * result.runtime_s:
+        return result
+    return replace(
+        result, read=_with_means(result.read, series.read), write=_with_means(result.write, series.write)
+    )
+
+
+def _with_means(direction: Direction | None, series: DirectionSeries | None) -> Direction | None:
+    if direction is None or series is None:
+        return direction
+    count = len(series.iops)
+    return replace(
+        direction,
+        iops=sum(value.per_second for value in series.iops) / count,
+        throughput_mib=sum(value.bytes_per_second for value in series.throughput) / count / MIB,
     )
 
 
