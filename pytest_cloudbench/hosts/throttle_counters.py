@@ -1,9 +1,15 @@
-"""The throttle counters that EBS devices keep themselves: NVMe log page 0xD0, read as raw bytes.
+"""The throttle counters that EBS devices keep themselves, and what an embedded region counts beside them.
+
+The first are NVMe log page 0xD0, read as raw bytes.
 
 Layout (little-endian): u32 magic at 0, from byte 8 u64s: read and write operations, read and write bytes,
 read and write time in us, then the us spent above the volume's IOPS, the volume's throughput, the
 instance's EBS IOPS and the instance's EBS throughput, then the queue length.
 Source: the EBS user guide, "EBS detailed performance statistics". Reading it needs root and nvme-cli.
+
+An instance of an embedded region has a file for each volume, named like its device. Behind that page it has four u64s:
+a magic number, the I/Os answered, and for all of them together the us that they take by the region's model and the us
+by which they were answered later. AWS has no such file.
 """
 
 from __future__ import annotations
@@ -11,12 +17,13 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from pytest_cloudbench.hosts.errors import CommandFailed, CommandTimedOut, ToolMissing
 from pytest_cloudbench.hosts.listener import operation
+from pytest_cloudbench.verdicts.machine_delay import MachineDelay
 from pytest_cloudbench.verdicts.throttling import ThrottleDelta
 
 if TYPE_CHECKING:
@@ -27,11 +34,20 @@ LOG_PAGE = 0xD0
 LOG_BYTES = 4096
 EBS_MAGIC = 0x3C23B510
 INSTANCE_STORE_MAGIC = 0xEC2C0D7E
+REGION_FILES = "/run/ebs-counters"
+REGION_MAGIC = 0x626C6370_61636564
 
 _FIELDS = struct.Struct("<8x11Q")
-_READ = (
-    'tool=$1; shift; for each; do "$tool" get-log "$each" '
-    f"--log-id={LOG_PAGE:#x} --log-len={LOG_BYTES} --namespace-id=1 --raw-binary || exit 1; done"
+_REGION = struct.Struct("<4Q")
+_READ_PAGES = (
+    'for each; do "$tool" get-log "$each" '
+    f"--log-id={LOG_PAGE:#x} --log-len={LOG_BYTES} --namespace-id=1 --raw-binary || exit 1; done; "
+)
+# Zeros stand for a file that is not there.
+_READ_REGION = (
+    'for each; do { dd if="$files/${each##*/}" '
+    f"bs={_REGION.size} skip={LOG_BYTES // _REGION.size} count=1 2>/dev/null; head -c {_REGION.size} /dev/zero; }} "
+    f"| head -c {_REGION.size}; done"
 )
 
 
@@ -63,17 +79,51 @@ class DeviceCounters:
 
 
 @dataclass(frozen=True)
+class RegionCounters:
+    """What an embedded region counted of one device since it was attached; times in microseconds."""
+
+    answered: int
+    modelled_us: int
+    late_us: int
+
+
+@dataclass(frozen=True)
 class CountersSnapshot:
-    """The counters of some devices at one moment of this machine's monotonic clock."""
+    """The counters of some devices at one moment of this machine's monotonic clock.
+
+    ``devices`` is empty if they have no log page, ``region`` if they are none of an embedded region.
+    """
 
     taken_s: float
     devices: Mapping[str, DeviceCounters]
+    region: Mapping[str, RegionCounters] = field(default_factory=dict)
 
-    def since(self, earlier: CountersSnapshot) -> ThrottleDelta:
-        """Seconds above each limit between the two; of several devices the one that was longest above.
+    def machine_delay(self, earlier: CountersSnapshot) -> MachineDelay | None:
+        """Return what the region counted between the two, all devices together; None without any I/O or on AWS.
 
         A counter that went back (a device detached and attached again) counts from zero.
         """
+        gained = []
+        for path, now in self.region.items():
+            then = earlier.region.get(path)
+            if then is None or now.answered < then.answered:
+                then = RegionCounters(0, 0, 0)
+            if now.answered > then.answered:
+                late_us = now.late_us - then.late_us
+                gained.append((now.answered - then.answered, now.modelled_us - then.modelled_us, late_us))
+        if not gained:
+            return None
+        answered, modelled_us, late_us = map(sum, zip(*gained, strict=True))
+        return MachineDelay(answered, modelled_us / 1e6 / answered, late_us / 1e6 / answered, len(gained))
+
+    def since(self, earlier: CountersSnapshot) -> ThrottleDelta | None:
+        """Return the seconds above each limit between the two; None without log pages.
+
+        Of several devices it is the one that was longest above. A counter that went back (a device detached and
+        attached again) counts from zero.
+        """
+        if not self.devices:
+            return None
 
         def longest_s(name: str) -> float:
             gained = [0.0]
@@ -93,33 +143,49 @@ class CountersSnapshot:
 
 
 _without: WeakKeyDictionary[HostConnection, str] = WeakKeyDictionary()
+_without_region: WeakSet[HostConnection] = WeakSet()
 
 
 @operation
 def read_counters(host: HostConnection, devices: Sequence[BlockDevice]) -> CountersSnapshot | None:
-    """The counters of those devices now, all in one command.
+    """Return the counters of those devices now, all read in one command.
 
-    None where they cannot be had: Xen devices, no nvme-cli and no way to install it, no such log page.
+    None if they cannot be had: Xen devices on AWS, no nvme-cli and no way to install it, no such log page.
     On that host it is not tried again; `why_no_counters` says the reason.
     """
     paths = [device.path for device in devices]
-    if host in _without or not paths or not all(path.startswith("/dev/nvme") for path in paths):
+    paged = all(path.startswith("/dev/nvme") for path in paths)
+    if not paths or host in (_without if paged else _without_region):
         return None
     try:
-        tool = host.ensure_tool("nvme")
-        said = host.run(["sh", "-c", _READ, "sh", tool, *paths], sudo=True, idempotent=True)
+        tool = host.ensure_tool("nvme") if paged else ""
+        script = f"files=$1; tool=$2; shift 2; {_READ_PAGES if paged else ''}{_READ_REGION}"
+        said = host.run(["sh", "-c", script, "sh", REGION_FILES, tool, *paths], sudo=True, idempotent=True)
         taken_s = time.monotonic()
-        pages = said.stdout_bytes
-        if len(pages) != LOG_BYTES * len(paths):
-            raise ValueError(f"{len(pages)} bytes came for {len(paths)} log pages")
+        found = said.stdout_bytes
+        pages = LOG_BYTES * len(paths) if paged else 0
+        if len(found) != pages + _REGION.size * len(paths):
+            raise ValueError(f"{len(found)} bytes came for the counters of {len(paths)} devices")
         counters = {
-            path: DeviceCounters.parse(pages[number * LOG_BYTES : (number + 1) * LOG_BYTES])
+            path: DeviceCounters.parse(found[number * LOG_BYTES : (number + 1) * LOG_BYTES])
             for number, path in enumerate(paths)
+            if paged
         }
     except (ToolMissing, CommandFailed, CommandTimedOut, ValueError) as error:
-        _without[host] = str(error)
+        if paged:
+            _without[host] = str(error)
+        else:
+            _without_region.add(host)
         return None
-    return CountersSnapshot(taken_s, counters)
+    region = {
+        path: RegionCounters(*figures)
+        for path, (magic, *figures) in zip(paths, _REGION.iter_unpack(found[pages:]), strict=True)
+        if magic == REGION_MAGIC
+    }
+    if not counters and not region:
+        _without_region.add(host)
+        return None
+    return CountersSnapshot(taken_s, counters, region)
 
 
 def why_no_counters(host: HostConnection) -> str | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar
 
 from pytest_cloudbench.promises.envelope import Envelope
 from pytest_cloudbench.promises.quantities import Iops, Rate, Size, Throughput
 from pytest_cloudbench.verdicts.judging import judging
 from pytest_cloudbench.verdicts.little import InFlight, in_flight
+from pytest_cloudbench.verdicts.machine_delay import MachineDelay
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.verdicts.throttling import ThrottleDelta
 from pytest_cloudbench.verdicts.verdict import Verdict
@@ -170,7 +171,8 @@ class Measurement(Judged):
     `on_comparison` of every one that sets runs side by side, with those runs.
     `runtime_s` and the series count seconds of the test, `time_compression` of which pass in a real one;
     latencies and rates are real. `modelled_latency` is how an embedded region models the latency of storage, "ebs" or
-    "none"; None on AWS.
+    "none"; None on AWS. `machine_delay` is how much of the time of its I/Os that region modelled, and how much its
+    machine added; None on AWS.
     """
 
     workload: str
@@ -195,6 +197,7 @@ class Measurement(Judged):
     rate_asked: Rate | None = None
     time_compression: float = 1.0
     modelled_latency: str | None = None
+    machine_delay: MachineDelay | None = None
     conditions: tuple[str, ...] = ()
     asked: dict[str, Any] = field(default_factory=dict)
     raw: dict[str, bytes] = field(default_factory=dict)
@@ -279,6 +282,7 @@ class Measurement(Judged):
             "started_at": self.started_at,
             "envelope": list(self.envelope.explain()) if self.envelope else None,
             "throttle_counters": _counters_dict(counters) if counters else None,
+            "machine_delay": asdict(self.machine_delay) if self.machine_delay else None,
             "generator": _generator_dict(self.generator) if self.generator else None,
             "conditions": list(self.conditions),
             "asked": dict(self.asked),

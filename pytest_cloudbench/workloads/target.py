@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from pytest_cloudbench.promises.envelope import Envelope
 from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.verdicts.machine_delay import MachineDelay
 from pytest_cloudbench.verdicts.throttling import ThrottleDelta
 from pytest_cloudbench.workloads.runner import Runner
 
@@ -14,11 +16,37 @@ if TYPE_CHECKING:
 
 
 class CountersSnapshot(Protocol):
-    """The throttle counters of a target's devices at one moment."""
+    """The counters of a target's devices at one moment."""
 
-    def since(self, earlier: Self) -> ThrottleDelta:
-        """What the counters gained since `earlier`."""
+    def since(self, earlier: Self) -> ThrottleDelta | None:
+        """Return what the throttle counters gained since `earlier`; None if there are none."""
         ...
+
+    def machine_delay(self, earlier: Self) -> MachineDelay | None:
+        """Return what an embedded region counted since `earlier`; None elsewhere."""
+        ...
+
+
+@dataclass(frozen=True)
+class Gained:
+    """What counters gained over a run; None for those that there are not."""
+
+    throttled: ThrottleDelta | None = None
+    machine_delay: MachineDelay | None = None
+
+    def within(self, load_s: float) -> Gained:
+        """Leave out the time before the first I/O of a load of that length and after its last: nothing waited then."""
+        throttled = self.throttled
+        if throttled is not None:
+            throttled = replace(throttled, elapsed_s=min(throttled.elapsed_s, load_s))
+        return replace(self, throttled=throttled)
+
+
+def gained(before: CountersSnapshot | None, after: CountersSnapshot | None) -> Gained:
+    """Return what the counters gained between the two."""
+    if before is None or after is None:
+        return Gained()
+    return Gained(after.since(before), after.machine_delay(before))
 
 
 class Target(Protocol):

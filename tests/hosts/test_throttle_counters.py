@@ -1,22 +1,30 @@
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
 
 import pytest
 
+from pytest_cloudbench.evidence.recording.restorable import plain, restored
+from pytest_cloudbench.hosts import throttle_counters
 from pytest_cloudbench.hosts.connection import HostConnection
 from pytest_cloudbench.hosts.devices import BlockDevice
 from pytest_cloudbench.hosts.throttle_counters import (
     EBS_MAGIC,
+    REGION_MAGIC,
     CountersSnapshot,
     DeviceCounters,
+    RegionCounters,
     read_counters,
     why_no_counters,
 )
 from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.twin.volumes.shared_pages import Figures, VolumePage
+from pytest_cloudbench.verdicts.machine_delay import MachineDelay
 
 _DEVICES = [BlockDevice(f"/dev/nvme{n}n1", Size(1 << 30), f"vol-0{n}") for n in (1, 2)]
+_XEN = [BlockDevice("/dev/xvdf", Size(1 << 30), "vol-0a")]
 
 
 def _page(*values: int, magic: int = EBS_MAGIC) -> bytes:
@@ -54,6 +62,7 @@ def test_the_difference_names_the_longest_throttled_volume() -> None:
         },
     )
     delta = after.since(before)
+    assert delta is not None
     assert delta.elapsed_s == 10.0
     assert delta.volume_iops_exceeded_s == 3.0
     assert delta.volume_throughput_exceeded_s == 7.0
@@ -64,7 +73,9 @@ def test_the_difference_names_the_longest_throttled_volume() -> None:
 def test_counters_that_began_anew_count_from_zero() -> None:
     before = CountersSnapshot(0.0, {"a": DeviceCounters.parse(_page(*[9_000_000] * 11))})
     after = CountersSnapshot(5.0, {"a": DeviceCounters.parse(_page(*[2_000_000] * 11))})
-    assert after.since(before).volume_iops_exceeded_s == 2.0
+    delta = after.since(before)
+    assert delta is not None
+    assert delta.volume_iops_exceeded_s == 2.0
 
 
 def _install_nvme(host: HostConnection, directory: Path, script: str) -> None:
@@ -87,6 +98,7 @@ def test_several_devices_are_read_in_one_command(host: HostConnection, tmp_path:
     assert (tmp_path / "calls").read_text().splitlines() == [
         f"get-log /dev/nvme{n}n1 --log-id=0xd0 --log-len=4096 --namespace-id=1 --raw-binary" for n in (1, 2)
     ]
+    assert snapshot.region == {}
     assert why_no_counters(host) is None
 
 
@@ -102,6 +114,85 @@ def test_without_the_log_page_there_are_none_and_it_is_not_tried_again(
     assert "INVALID_LOG_PAGE" in (why_no_counters(host) or "")
 
 
-def test_xen_devices_have_none(host: HostConnection) -> None:
-    assert read_counters(host, [BlockDevice("/dev/xvdf", Size(1 << 30), "vol-0a")]) is None
+def test_xen_devices_have_none_on_aws_and_are_not_asked_again(
+    host: HostConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert read_counters(host, _XEN) is None
     assert why_no_counters(host) is None
+    monkeypatch.setattr(host, "run", None)
+    assert read_counters(host, _XEN) is None
+
+
+@pytest.fixture
+def region_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory in which an instance of an embedded region has a file for each volume."""
+    folder = tmp_path / "ebs-counters"
+    folder.mkdir()
+    monkeypatch.setattr(throttle_counters, "REGION_FILES", str(folder))
+    return folder
+
+
+def _show(path: Path, answered: int, modelled_s: float, late_s: float) -> None:
+    """Publish figures as the region does."""
+    descriptor = VolumePage.create(str(path))
+    page = VolumePage(descriptor)
+    os.close(descriptor)
+    page.show(Figures(read_ops=answered, answered=answered, modelled_s=modelled_s, late_s=late_s), 7.0)
+    page.close()
+
+
+def test_what_a_region_counts_comes_with_the_pages_in_the_same_command(
+    host: HostConnection, tmp_path: Path, region_files: Path
+) -> None:
+    for number in (1, 2):
+        _show(region_files / f"nvme{number}n1", number, number * 0.5, number * 0.25)
+    _install_nvme(host, tmp_path, f'head -c 4096 "{region_files}/${{2##*/}}"')
+    snapshot = read_counters(host, _DEVICES)
+    assert snapshot is not None
+    assert [each.read_ops for each in snapshot.devices.values()] == [1, 2]
+    assert snapshot.region == {
+        "/dev/nvme1n1": RegionCounters(1, 500_000, 250_000),
+        "/dev/nvme2n1": RegionCounters(2, 1_000_000, 500_000),
+    }
+
+
+def test_the_magic_number_is_the_regions(region_files: Path) -> None:
+    _show(region_files / "nvme1n1", 1, 1.0, 1.0)
+    (magic,) = struct.unpack_from("<Q", (region_files / "nvme1n1").read_bytes(), 4096)
+    assert magic == REGION_MAGIC
+
+
+def test_xen_devices_of_a_region_have_its_figures_alone(host: HostConnection, region_files: Path) -> None:
+    _show(region_files / "xvdf", 10, 0.006, 0.001)
+    before = read_counters(host, _XEN)
+    _show(region_files / "xvdf", 30, 0.018, 0.005)
+    after = read_counters(host, _XEN)
+    assert before is not None
+    assert after is not None
+    assert after.devices == {}
+    assert after.since(before) is None
+    assert after.machine_delay(before) == MachineDelay(20, pytest.approx(0.0006), pytest.approx(0.0002))
+
+
+def _region(**counted: tuple[int, int, int]) -> CountersSnapshot:
+    return CountersSnapshot(1.0, {}, {path: RegionCounters(*figures) for path, figures in counted.items()})
+
+
+def test_several_volumes_are_summed_and_idle_ones_left_out() -> None:
+    before = _region(a=(100, 60_000, 1_000), b=(0, 0, 0), c=(7, 7, 7))
+    after = _region(a=(200, 160_000, 3_000), b=(300, 500_000, 2_000), c=(7, 7, 7))
+    delay = after.machine_delay(before)
+    assert delay == MachineDelay(400, pytest.approx(0.0015), pytest.approx(0.00001), volumes=2)
+    assert before.machine_delay(before) is None
+    assert CountersSnapshot(2.0, {}).machine_delay(CountersSnapshot(1.0, {})) is None
+
+
+def test_a_volume_that_was_attached_again_counts_from_zero() -> None:
+    delay = _region(a=(10, 6_000, 40)).machine_delay(_region(a=(1_000, 9_000_000, 50_000)))
+    assert delay == MachineDelay(10, pytest.approx(0.0006), pytest.approx(0.000004))
+
+
+def test_a_snapshot_of_earlier_evidence_has_no_figures_of_a_region() -> None:
+    kept = plain(CountersSnapshot(1.0, {"a": DeviceCounters.parse(_page(*range(11)))}, {}))
+    del kept["region"]
+    assert restored(kept).region == {}

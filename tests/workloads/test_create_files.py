@@ -20,6 +20,7 @@ from local_sshd import LocalSshd
 from pytest_cloudbench.hosts.connection import HostConnection
 from pytest_cloudbench.hosts.errors import JobVanished, NotOurs
 from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.verdicts.machine_delay import MachineDelay
 from pytest_cloudbench.verdicts.throttling import ThrottleDelta
 from pytest_cloudbench.verdicts.verdict import Outcome
 from pytest_cloudbench.workloads.create_files import look as look_room
@@ -245,9 +246,15 @@ def test_verdicts_are_told_and_throttle_counters_kept(
         def since(self, earlier: Snapshot) -> ThrottleDelta:
             return ThrottleDelta(1e6, 1.0)
 
+        def machine_delay(self, earlier: Snapshot) -> MachineDelay:
+            return MachineDelay(1_000, 0.0006, 0.0001)
+
     monkeypatch.setattr(Folder, "counters", lambda self: Snapshot())
     told: list[Any] = []
-    first = run_create_files(folder, FilesJob.of(10, "4k"))
+    measured = run_create_files(folder, FilesJob.of(10, "4k"))
+    assert measured.machine_delay == measured.device_side.machine_delay == MachineDelay(1_000, 0.0006, 0.0001)
+    assert measured.to_dict()["machine_delay"]["modelled_s"] == 0.0006
+    first = dataclasses.replace(measured, machine_delay=None)
     run = dataclasses.replace(first, on_verdict=told.append)
     assert run.counters is not None
     assert run.counters.volume_iops_exceeded_s == 1.0

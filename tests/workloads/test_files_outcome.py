@@ -23,6 +23,7 @@ from pytest_cloudbench.workloads.create_files.errors import (
 )
 from pytest_cloudbench.workloads.create_files.job import FilesJob
 from pytest_cloudbench.workloads.create_files.outcome import Origin, creation_of
+from pytest_cloudbench.workloads.target import Gained
 
 MIB = 1 << 20
 AT_125 = "".join(
@@ -53,7 +54,7 @@ def origin(**changes: Any) -> Origin:
 
 def read(stdout: str, stderr: str = "", *, exit_code: int = 0, **changes: Any) -> FileCreation:
     files = {"stdout": stdout.encode(), "stderr": stderr.encode()}
-    return creation_of(origin(**changes), files, exit_code=exit_code, counters=None)
+    return creation_of(origin(**changes), files, exit_code=exit_code, counters=Gained())
 
 
 def test_the_figures_of_a_run_that_met_its_volume() -> None:

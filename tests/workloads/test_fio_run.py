@@ -18,6 +18,7 @@ from local_sshd import LocalSshd
 from pytest_cloudbench.hosts.connection import HostConnection
 from pytest_cloudbench.hosts.errors import JobVanished, NotOurs
 from pytest_cloudbench.promises.quantities import Iops, Size
+from pytest_cloudbench.verdicts.machine_delay import MachineDelay
 from pytest_cloudbench.verdicts.observation import Observation
 from pytest_cloudbench.verdicts.throttling import ThrottleDelta
 from pytest_cloudbench.workloads.fio.errors import (
@@ -195,11 +196,16 @@ def test_counters_are_taken_around_the_run(directory: HostTarget, monkeypatch: p
         def since(self, earlier: Snapshot) -> ThrottleDelta:
             return ThrottleDelta(self.taken_s - earlier.taken_s, 1.0)
 
+        def machine_delay(self, earlier: Snapshot) -> MachineDelay:
+            return MachineDelay(1_000, 0.0006, 0.0001)
+
     monkeypatch.setattr(HostTarget, "counters", lambda self: Snapshot())
     measurement = run_fio(directory, FioJob.of("read", "64k", size="1m", runtime=1))
     assert measurement.counters is not None
     assert measurement.counters.volume_iops_exceeded_s == 1.0
     assert measurement.counters.elapsed_s == 1.0
+    assert measurement.machine_delay == MachineDelay(1_000, 0.0006, 0.0001)
+    assert measurement.to_dict()["machine_delay"]["late_s"] == 0.0001
 
 
 def test_a_dropped_connection_starts_nothing_twice_and_the_result_arrives(

@@ -11,6 +11,7 @@ from typing import Any
 from pytest_cloudbench.promises.envelope import Envelope
 from pytest_cloudbench.promises.quantities import Size, Throughput
 from pytest_cloudbench.verdicts.judging import judging
+from pytest_cloudbench.verdicts.machine_delay import MachineDelay
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.verdicts.throttling import ThrottleDelta
 from pytest_cloudbench.verdicts.verdict import Verdict
@@ -68,6 +69,7 @@ class DeviceSide:
     outstanding_asked: int
     runtime_s: float
     conditions: tuple[str, ...]
+    machine_delay: MachineDelay | None = None
     sequential: bool = True
     latency_mean_s: float = math.nan
     more_load_by: str = "workers"
@@ -89,8 +91,9 @@ class FileCreation(Judged):
     where its counters are not known. block_size: their mean size, for the envelope; where they are not known,
     the largest write that counts as one I/O.
     method: "python" or "dd". folder: where the files lie with keep=True, None where they were removed.
-    generator: how busy the creating processes were, over elapsed_s. `on_verdict` is told of every verdict,
-    `on_comparison` of every one that sets runs side by side, with those runs.
+    generator: how busy the creating processes were, over elapsed_s. machine_delay: how much of the time of the
+    device's I/Os an embedded region modelled, and how much its machine added; None on AWS. `on_verdict` is told of
+    every verdict, `on_comparison` of every one that sets runs side by side, with those runs.
 
     Verdicts judge what reached the device: `throughput`, against an IOPS target the device's own write I/Os,
     second by second the device's series. With sync="none" they raise NotOnDevice.
@@ -116,6 +119,7 @@ class FileCreation(Judged):
     envelope: Envelope | None = None
     counters: ThrottleDelta | None = None
     generator: GeneratorLoad | None = None
+    machine_delay: MachineDelay | None = None
     conditions: tuple[str, ...] = ()
     asked: dict[str, Any] = field(default_factory=dict)
     raw: dict[str, bytes] = field(default_factory=dict)
@@ -214,6 +218,7 @@ class FileCreation(Judged):
             outstanding_asked=ios,
             runtime_s=self.elapsed_s,
             conditions=self.conditions,
+            machine_delay=self.machine_delay,
             idle_at_start_s=self._idle_at_start_s,
         )
 
@@ -280,6 +285,7 @@ class FileCreation(Judged):
             "envelope": list(self.envelope.explain()) if self.envelope else None,
             "throttle_counters": _plain(self.counters),
             "generator": _plain(self.generator),
+            "machine_delay": _plain(self.machine_delay),
             "conditions": list(self.conditions),
             "asked": dict(self.asked),
             "raw_files": sorted(self.raw),
@@ -300,5 +306,5 @@ def _bytes(size: Size | None) -> int | None:
     return None if size is None else size.bytes
 
 
-def _plain(value: ThrottleDelta | GeneratorLoad | None) -> Mapping[str, Any] | None:
+def _plain(value: ThrottleDelta | GeneratorLoad | MachineDelay | None) -> Mapping[str, Any] | None:
     return None if value is None else asdict(value)

@@ -13,13 +13,12 @@ from pytest_cloudbench.promises.envelope import Envelope
 from pytest_cloudbench.promises.quantities import Size
 from pytest_cloudbench.promises.volume_types import SSD_IO_UNIT
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
-from pytest_cloudbench.verdicts.throttling import ThrottleDelta
 from pytest_cloudbench.workloads.create_files.creation import DeviceWrites, FileCreation, Marker
 from pytest_cloudbench.workloads.create_files.errors import CreationFailed, FilesystemFull, RecordError
 from pytest_cloudbench.workloads.create_files.job import FilesJob
 from pytest_cloudbench.workloads.create_files.record import Failure, Record, Sample, parse_record
 from pytest_cloudbench.workloads.create_files.series import series_of
-from pytest_cloudbench.workloads.target import Target
+from pytest_cloudbench.workloads.target import Gained, Target
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _KNOWN = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES)
@@ -48,7 +47,7 @@ def creation_of(
     files: Mapping[str, bytes],
     *,
     exit_code: int,
-    counters: ThrottleDelta | None,
+    counters: Gained,
 ) -> FileCreation:
     """Read the job's files into its measurement.
 
@@ -61,7 +60,8 @@ def creation_of(
     if record.written is not None:
         creation = dataclasses.replace(
             _creation(origin, record, record.written),
-            counters=_within(counters, record.synced or record.written),
+            counters=counters.within((record.synced or record.written).seconds).throttled,
+            machine_delay=counters.machine_delay,
             raw=dict(files),
         )
     made = 0 if record.written is None else record.written.files
@@ -129,13 +129,6 @@ def _creation(origin: Origin, record: Record, written: Sample) -> FileCreation:
 
 def _of_writes(envelope: Envelope | None) -> Envelope | None:
     return None if envelope is None else envelope.of_mix(0.0)
-
-
-def _within(counters: ThrottleDelta | None, end: Sample) -> ThrottleDelta | None:
-    """Reading the counters before and after takes time of its own, in which nothing could be throttled."""
-    if counters is None:
-        return None
-    return dataclasses.replace(counters, elapsed_s=min(counters.elapsed_s, end.seconds))
 
 
 def _conditions(target: Target, job: FilesJob) -> tuple[str, ...]:

@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Callable
 from datetime import datetime, timezone
 
-from pytest_cloudbench.verdicts.throttling import ThrottleDelta
 from pytest_cloudbench.workloads.create_files.commands import job_argv, job_files
 from pytest_cloudbench.workloads.create_files.creation import FileCreation
 from pytest_cloudbench.workloads.create_files.errors import CreationFailed, CreationTimedOut
@@ -21,7 +20,7 @@ from pytest_cloudbench.workloads.create_files.progress import Progress, Progress
 from pytest_cloudbench.workloads.pace import Pace
 from pytest_cloudbench.workloads.room_check import shortage
 from pytest_cloudbench.workloads.runner import Job
-from pytest_cloudbench.workloads.target import CountersSnapshot, Target
+from pytest_cloudbench.workloads.target import CountersSnapshot, Gained, Target, gained
 
 _SLOWEST = 1 << 20
 """Bytes a second below which a target without known ceilings counts as hanging; others at a third of theirs."""
@@ -143,9 +142,8 @@ class _Run:
             if self._on_progress is not None:
                 self._on_progress(progress)
 
-    def _gained(self, before: CountersSnapshot | None) -> ThrottleDelta | None:
-        after = self._target.counters() if before is not None else None
-        return None if before is None or after is None else after.since(before)
+    def _gained(self, before: CountersSnapshot | None) -> Gained:
+        return gained(before, self._target.counters() if before is not None else None)
 
     def _end(self, running: Job | None, error: BaseException) -> None:
         """Leave nothing running and no files, whatever went wrong."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import shlex
 import time
 from collections.abc import Callable
@@ -11,7 +10,6 @@ from datetime import datetime, timezone
 
 from pytest_cloudbench.promises.quantities import Size
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
-from pytest_cloudbench.verdicts.throttling import ThrottleDelta
 from pytest_cloudbench.workloads.fio.errors import FioTimedOut
 from pytest_cloudbench.workloads.fio.histogram_logs import HISTOGRAM_LOG, with_percentiles
 from pytest_cloudbench.workloads.fio.job import RESULT_FILE, FioJob
@@ -19,13 +17,13 @@ from pytest_cloudbench.workloads.fio.options import HostFio, fio_of
 from pytest_cloudbench.workloads.fio.output import FioResult, parse_output
 from pytest_cloudbench.workloads.fio.progress import Progress, ProgressReader
 from pytest_cloudbench.workloads.fio.room import envelope_of, make_room
-from pytest_cloudbench.workloads.fio.series_logs import LOGS, series_from_logs
+from pytest_cloudbench.workloads.fio.series_logs import LOGS, series_from_logs, with_series_means
 from pytest_cloudbench.workloads.fio.space import as_on_device, check_is_target, check_target
 from pytest_cloudbench.workloads.measurement import Measurement
 from pytest_cloudbench.workloads.pace import Pace, paced
 from pytest_cloudbench.workloads.room_check import telling_shortage
 from pytest_cloudbench.workloads.runner import Job
-from pytest_cloudbench.workloads.target import CountersSnapshot, Target
+from pytest_cloudbench.workloads.target import CountersSnapshot, Gained, Target, gained
 
 _SLOWEST_LAYOUT = 10 * 1024 * 1024
 """Bytes a second below which laying out files counts as hanging."""
@@ -127,18 +125,10 @@ class _Run:
             ) from error
         return state.exit_code if state.exit_code is not None else 0
 
-    def counters_gained(self) -> ThrottleDelta | None:
-        """What the throttle counters gained since the load began.
-
-        The time from reading them to the first I/O, and from the last one to reading them again, is not
-        counted: nothing could be throttled then.
-        """
-        before = self._before
-        after = self._target.counters() if before is not None else None
-        if before is None or after is None:
-            return None
-        gained = after.since(before)
-        return dataclasses.replace(gained, elapsed_s=min(gained.elapsed_s, self._length_s))
+    def counters_gained(self) -> Gained:
+        """Return what the counters gained since the load began."""
+        after = self._target.counters() if self._before is not None else None
+        return gained(self._before, after).within(self._length_s)
 
     def _remaining_s(self) -> float | None:
         return None if self._load_began is None else self._load_began + self._length_s - time.monotonic()
@@ -183,7 +173,7 @@ def _measurement(
     result: FioResult,
     *,
     files: dict[str, bytes],
-    counters: ThrottleDelta | None,
+    counters: Gained,
     conditions: tuple[str, ...],
     argv: tuple[str, ...],
     started_at: str,
@@ -193,6 +183,7 @@ def _measurement(
     series = series_from_logs(
         files, runtime_s=result.runtime_s, sample_s=job.sample_s, compression=target.time_compression
     )
+    result = with_series_means(result, series, sample_s=job.sample_s)
     return Measurement(
         workload=f"fio {job.rw} {_short_size(job.bs)}",
         iops=result.iops,
@@ -217,7 +208,8 @@ def _measurement(
         target=target.label,
         started_at=started_at,
         envelope=envelope_of(target, job),
-        counters=counters,
+        counters=counters.throttled,
+        machine_delay=counters.machine_delay,
         generator=GeneratorLoad(
             cpu_percent_busiest=busy, cpu_percent_total=busy * job.numjobs * devices, cpus=fio.host_cpus
         ),

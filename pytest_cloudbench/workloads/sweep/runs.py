@@ -12,7 +12,6 @@ from typing import Any
 from pytest_cloudbench.promises.envelope import Envelope
 from pytest_cloudbench.promises.quantities import Iops
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
-from pytest_cloudbench.verdicts.throttling import ThrottleDelta
 from pytest_cloudbench.workloads.fio.job import RESULT_FILE
 from pytest_cloudbench.workloads.fio.options import HostFio
 from pytest_cloudbench.workloads.measurement import Measurement
@@ -24,7 +23,7 @@ from pytest_cloudbench.workloads.sweep.mixes import Mix
 from pytest_cloudbench.workloads.sweep.plan import StepTimes
 from pytest_cloudbench.workloads.sweep.status import Totals, series_of
 from pytest_cloudbench.workloads.sweep.watch import Watch, Watched
-from pytest_cloudbench.workloads.target import CountersSnapshot, Target
+from pytest_cloudbench.workloads.target import CountersSnapshot, Gained, Target, gained
 
 MEASURED_FILE = "measured.json"
 """The histograms of what was measured: fio's own result has the ramp in it, and collecting the last I/Os."""
@@ -81,7 +80,7 @@ class Runs:
             watched,
             jobs=shape.jobs * devices,
             argv=argv,
-            counters=_gained(before, self.known.counters, load.times),
+            counters=gained(before, self.known.counters).within(load.times.length_s),
             started_at=started_at,
             asked=self._asked(load, shape.jobs, shape.depth),
         )
@@ -120,7 +119,7 @@ class Runs:
         *,
         jobs: int,
         argv: Sequence[str],
-        counters: ThrottleDelta | None,
+        counters: Gained,
         started_at: str,
         asked: dict[str, Any],
     ) -> Measurement:
@@ -147,7 +146,8 @@ class Runs:
             target=self.target.label,
             started_at=started_at,
             envelope=self.envelope(),
-            counters=counters,
+            counters=counters.throttled,
+            machine_delay=counters.machine_delay,
             generator=GeneratorLoad(
                 cpu_percent_busiest=last.cpu_percent,
                 cpu_percent_total=last.cpu_percent * jobs,
@@ -160,13 +160,3 @@ class Runs:
             time_compression=factor,
             modelled_latency=self.target.modelled_latency,
         )
-
-
-def _gained(
-    before: CountersSnapshot | None, after: CountersSnapshot | None, times: StepTimes
-) -> ThrottleDelta | None:
-    """What the throttle counters gained; the time before the first I/O and after the last is not counted."""
-    if before is None or after is None:
-        return None
-    gained = after.since(before)
-    return dataclasses.replace(gained, elapsed_s=min(gained.elapsed_s, float(times.length_s)))
