@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_cloudbench.promises.ceilings import Ceiling
+from pytest_cloudbench.promises.ceilings import MACHINE_OWNER, Ceiling
 from pytest_cloudbench.promises.envelope import Envelope, Level
 from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput, figure
+from pytest_cloudbench.verdicts.machine_delay import delay_of, machine_disturbed, machine_text, on_region
 from pytest_cloudbench.verdicts.observation import GeneratorLoad, Observation, generator_load, rate_asked
 from pytest_cloudbench.verdicts.steadiness import full_samples, steadiness
 from pytest_cloudbench.verdicts.targets import ratio
@@ -17,14 +18,12 @@ from pytest_cloudbench.verdicts.verdict import Outcome
 from pytest_cloudbench.verdicts.wording import Named, duration, listed, named, percent
 
 NEAR = 0.05
-# The machine's own figure is a probe's, not a limit that anything enforces: it is only about right.
-MACHINE_NEAR = 0.10
 SATURATED_PERCENT = 95.0
 DRIFT = 0.10
 ROUNDING = 1e-9
 # AWS advises one outstanding I/O per 1,000 IOPS, which is what a latency of 1 ms needs.
 ADVISED_LATENCY_S = 0.001
-MACHINE = "the machine under the embedded region"
+MACHINE = MACHINE_OWNER
 
 
 @dataclass(frozen=True)
@@ -115,37 +114,6 @@ def bounds(
     return tuple(confirmed or at_level or by_counters)
 
 
-def machine_level(envelope: Envelope | None, like: Rate) -> Rate | None:
-    """What the machine under an embedded region serves of this load; None where there is none."""
-    if envelope is None or not envelope.machine:
-        return None
-    lowest = envelope.machine[0]
-    return envelope.iops_of(lowest) if isinstance(like, Iops) else envelope.throughput_of(lowest)
-
-
-def machine_is_near(obs: Observation, measured: Rate) -> bool:
-    """Whether the machine's own limit is so close to the rate that it may be what was measured."""
-    level = machine_level(obs.envelope, measured)
-    return level is not None and ratio(measured, level) * (1 + MACHINE_NEAR) >= 1
-
-
-def _waited_for_machine(obs: Observation, measured: Rate) -> bool:
-    """Whether the I/Os outstanding were enough for more than was measured, with nothing but the machine to hold them.
-
-    As many as they were, they would have carried more at the latency that is advised to reckon with, and each took
-    longer. Of a load that pauses, syncs or is buffered that says nothing, nor where the latency is not known; one
-    that only limits its rate, to more than was measured, waited like any other.
-    """
-    latency = obs.latency_mean_s
-    slow = isinstance(latency, (int, float)) and math.isfinite(latency) and latency > ADVISED_LATENCY_S
-    pauses = getattr(obs, "keeps_outstanding", None) is False and rate_asked(obs) is None
-    if not slow or pauses:
-        return False
-    enough = obs.outstanding_asked / ADVISED_LATENCY_S
-    carried = as_quantity(measured, Iops(0), obs)
-    return machine_level(obs.envelope, measured) is not None and ratio(carried, Iops(enough)) < 1 - NEAR
-
-
 def as_quantity(rate: Rate, like: Rate, obs: Observation) -> Rate:
     """A rate in the quantity of another, through the block size of the run."""
     if isinstance(rate, Iops) and isinstance(like, Throughput):
@@ -155,24 +123,37 @@ def as_quantity(rate: Rate, like: Rate, obs: Observation) -> Rate:
     return rate
 
 
-def outstanding_needed(rate: Rate, obs: Observation) -> int:
-    """How many I/Os must be outstanding before a load can be said to ask for this rate."""
+def few_outstanding(obs: Observation, rate: Rate) -> str | None:
+    """Return a sentence if the load keeps too few I/Os outstanding to ask for this rate.
+
+    How many it takes follows from their latency by Little's law: the modelled one on an embedded region, on AWS and for
+    a part of a run the one that AWS advises to reckon with. Of a region that counted nothing it is unknown: None.
+    """
+    delay = delay_of(obs)
+    # What waits at a limit is deep enough for it, and its modelled latency is that of waiting.
+    waits = obs.envelope is not None and any(
+        acted(obs.counters, one) for one in obs.envelope.promised.ceilings
+    )
+    if on_region(obs) and (delay is None or waits):
+        return None
+    if not math.isfinite(obs.latency_mean_s):
+        delay = None
     iops = as_quantity(rate, Iops(0), obs)
     assert isinstance(iops, Iops)
-    return max(1, math.ceil(iops.per_second * ADVISED_LATENCY_S))
-
-
-def few_outstanding(obs: Observation, rate: Rate) -> str | None:
-    """A sentence when the load keeps too few I/Os outstanding to ask for this rate."""
-    needed = outstanding_needed(rate, obs)
-    if obs.outstanding_asked >= needed or _carried_before(obs, rate):
+    exact = iops.per_second * (ADVISED_LATENCY_S if delay is None else delay.modelled_s)
+    # Where the machine is disturbed, only a load that is clearly too shallow is put down to itself.
+    enough = exact * (1 - NEAR) if machine_disturbed(obs) else exact * (1 - ROUNDING)
+    if obs.outstanding_asked >= enough or _carried_before(obs, rate):
         return None
     kept = "1 I/O" if obs.outstanding_asked == 1 else f"{obs.outstanding_asked:,} I/Os"
     latency = obs.latency_mean_s
-    known = isinstance(latency, (int, float)) and math.isfinite(latency) and latency > 0
-    at_latency = f" (mean latency {duration(latency)})" if known else ""
+    at_latency = ""
+    if delay is not None:
+        at_latency = f" (modelled latency {duration(delay.modelled_s)})"
+    elif isinstance(latency, (int, float)) and math.isfinite(latency) and latency > 0:
+        at_latency = f" (mean latency {duration(latency)})"
     return (
-        f"the load kept only {kept} outstanding{at_latency}, at least {needed:,} are needed to ask for "
+        f"the load kept only {kept} outstanding{at_latency}, at least {math.ceil(exact):,} are needed to ask for "
         f"{rate}: raise {getattr(obs, 'more_load_by', 'iodepth or numjobs')}"
     )
 
@@ -226,31 +207,33 @@ def why_short(obs: Observation, rates: Rates, asked: Rate, *, but: Sequence[Ceil
     measured = rates.like(asked)
     found = bounds(obs.envelope, rates, obs.counters, but=but) if obs.envelope else ()
     confirmed = any(bound.acted for bound in found)
-    if not confirmed and (text := _self_limited(obs, measured, asked)):
-        return Reason(Outcome.INCONCLUSIVE, text)
-    if found and (confirmed or not machine_is_near(obs, measured)):
-        ceilings = tuple(bound.ceiling for bound in found)
-        at_level = any(bound.level is not None for bound in found)
-        return Reason(Outcome.VIOLATED, bound_text(found, obs), ceilings, at_level=at_level)
-    return _why_unbound(obs, measured, asked, found)
+    if not confirmed and (own := _self_limited(obs, measured, asked)):
+        return Reason(Outcome.INCONCLUSIVE, own)
+    at_level = any(bound.level is not None for bound in found)
+    if found and ((confirmed and at_level) or not machine_disturbed(obs)):
+        return Reason(
+            Outcome.VIOLATED,
+            bound_text(found, obs),
+            tuple(bound.ceiling for bound in found),
+            at_level=at_level,
+        )
+    if not found and (few := few_outstanding(obs, asked)):
+        return Reason(Outcome.INCONCLUSIVE, few)
+    return _why_unbound(obs, asked, found)
 
 
-def _why_unbound(obs: Observation, measured: Rate, asked: Rate, suspects: Sequence[Bound]) -> Reason:
-    """Why a rate stayed low that no promised ceiling is shown to have held; suspects only lie near it."""
-    # What reached the machine's own level did not want for I/Os, however few they were.
-    at_machine = machine_is_near(obs, measured) or _waited_for_machine(obs, measured)
-    if not at_machine and (text := few_outstanding(obs, asked)):
-        return Reason(Outcome.INCONCLUSIVE, text)
-    if machine_level(obs.envelope, asked) is not None:
-        text = _machine_text(obs, measured)
+def _why_unbound(obs: Observation, asked: Rate, suspects: Sequence[Bound]) -> Reason:
+    """Why a rate stayed low that neither the load nor a promised ceiling is shown to have held; suspects may have."""
+    if on_region(obs):
+        who = machine_text(obs)
+        text = f"no promised ceiling held it back: {who} was the limit"
         if suspects:
-            text = f"{listed(bound.ceiling.label for bound in suspects)} or {MACHINE} held it back"
-            text += f" ({_machine_serves(obs, asked)})"
+            text = f"{listed(bound.ceiling.label for bound in suspects)} or {who} held it back"
         return Reason(Outcome.INCONCLUSIVE, text, (), True)
     if busy := saturated(generator_load(obs)):
         return Reason(Outcome.INCONCLUSIVE, f"the load generator was the limit: {busy}")
-    if text := drift(obs, asked, DRIFT):
-        return Reason(Outcome.INCONCLUSIVE, text)
+    if moved := drift(obs, asked, DRIFT):
+        return Reason(Outcome.INCONCLUSIVE, moved)
     return Reason(Outcome.VIOLATED, _unexplained(obs))
 
 
@@ -262,21 +245,6 @@ def _self_limited(obs: Observation, measured: Rate, asked: Rate) -> str | None:
     if ratio(limit, asked) >= 1 and ratio(measured, limit) < 1 - NEAR:
         return None
     return f"the job limited its own load to {own} ({percent(ratio(limit, asked))} of what was asked)"
-
-
-def _machine_serves(obs: Observation, like: Rate) -> str:
-    return f"its disks serve about {machine_level(obs.envelope, like)} without any throttle"
-
-
-def _machine_text(obs: Observation, measured: Rate) -> str:
-    level = machine_level(obs.envelope, measured)
-    assert level is not None
-    if ratio(measured, level) >= 0.5:
-        return f"no promised ceiling held it back: {MACHINE} was the limit ({_machine_serves(obs, measured)})"
-    return (
-        f"no promised ceiling held it back: {MACHINE} was the limit, busy with other work or with the load "
-        f"itself ({_machine_serves(obs, measured)})"
-    )
 
 
 def _unexplained(obs: Observation) -> str:

@@ -66,10 +66,14 @@ class _PartOfRun:
 
 
 class _ShareOfRun:
-    """A run of which only a share of the time is asked about: that much is certain of its throttle counters."""
+    """A run of which only a share of the time is asked about: that much is certain of its throttle counters.
+
+    Of less than all of it the latency is not known.
+    """
 
     def __init__(self, run: Observation, share: float) -> None:
         self._run = run
+        self.latency_mean_s = run.latency_mean_s if share >= 1 else math.nan
         self.counters = (
             run.counters.during(share * run.counters.elapsed_s) if run.counters is not None else None
         )

@@ -16,12 +16,9 @@ from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput
 from pytest_cloudbench.verdicts.attribution import (
     MACHINE,
     Bound,
-    Reason,
     as_quantity,
     drift,
     few_outstanding,
-    machine_is_near,
-    machine_level,
     mean_rates,
     nearest_level,
     saturated,
@@ -29,6 +26,12 @@ from pytest_cloudbench.verdicts.attribution import (
 )
 from pytest_cloudbench.verdicts.burst_part import after_its_falls, part_for, remaining_at, why_run_short
 from pytest_cloudbench.verdicts.details import details_of
+from pytest_cloudbench.verdicts.machine_delay import (
+    machine_disturbed,
+    machine_text,
+    machine_to_blame,
+    on_region,
+)
 from pytest_cloudbench.verdicts.network.capped_by import network_capped_by
 from pytest_cloudbench.verdicts.network.observation import NetworkObservation, is_network
 from pytest_cloudbench.verdicts.observation import Observation, generator_load, rate_asked
@@ -131,13 +134,13 @@ def _storage_capped_by(
     if wrong := unusable(whole, claim.measured):
         return verdict(Outcome.INCONCLUSIVE, wrong.text, machine=wrong.machine_limited)
     if ratio(claim.measured, highest) > (1 + tolerated) * (1 + _ROUNDING):
-        reason = _above(claim, highest, envelope, part.where)
-        return verdict(reason.outcome, reason.text, reason.bound_by, reason.machine_limited)
+        return verdict(Outcome.VIOLATED, _above(claim, highest, part.where))
     figures = around(claim.measured, claim.asked, tolerated) + part.where
     if abs(ratio(claim.measured, claim.asked) - 1) > tolerated * (1 + _ROUNDING):
         reason = why_run_short(obs, mean_rates(obs), claim.asked, but=ceilings)
         fell = after_its_falls(obs, claim.asked) is not None
-        if claim.acted and obs.counters is not None and not (reason.bound_by or fell):
+        sure = not (reason.bound_by or fell or machine_disturbed(obs))
+        if claim.acted and obs.counters is not None and sure:
             seconds = max(obs.counters.seconds_of(one) or 0.0 for one in ceilings)
             counted = f"its throttle counter says that it acted for {seconds_of(seconds, obs.counters)}"
             return verdict(Outcome.VIOLATED, f"{figures}, not at {claim.label}, although {counted}", ceilings)
@@ -165,23 +168,18 @@ def _claim(obs: Observation, envelope: Envelope, ceilings: tuple[Ceiling, ...], 
     return _Claim(ceilings, level, level.like(limit), rates.like(limit), within, all_said)
 
 
-def _above(claim: _Claim, highest: Rate, envelope: Envelope, where: str) -> Reason:
+def _above(claim: _Claim, highest: Rate, where: str) -> str:
     share = percent(ratio(claim.measured, highest), 1 + claim.within)
-    text = (
+    return (
         f"{of(claim.measured, highest)} ({share}, at most {tolerance(1 + claim.within)} possible under it){where}; "
-        f"above the ceiling {claim.label}"
+        f"above the ceiling {claim.label}: a cache, burst credits or the wrong device served it"
     )
-    if claim.acted and envelope.machine:
-        # The region's counters are exact: it did hold the device back, only not enough.
-        text += f", although that acted: {MACHINE} was too busy to hold it"
-        return Reason(Outcome.INCONCLUSIVE, text, claim.ceilings, machine_limited=True)
-    return Reason(Outcome.VIOLATED, f"{text}: a cache, burst credits or the wrong device served it")
 
 
 def _doubt(obs: Observation, envelope: Envelope, claim: _Claim) -> _Doubt | None:
     return (
         _demand_not_above(obs, claim)
-        or _not_a_plateau(obs, envelope, claim)
+        or _not_a_plateau(obs, claim)
         or _counters_disagree(obs, envelope, claim)
         or _rivals(obs, envelope, claim)
         or _machine_or_generator(obs, claim)
@@ -203,12 +201,12 @@ def _demand_not_above(obs: Observation, claim: _Claim) -> _Doubt | None:
     return None
 
 
-def _not_a_plateau(obs: Observation, envelope: Envelope, claim: _Claim) -> _Doubt | None:
+def _not_a_plateau(obs: Observation, claim: _Claim) -> _Doubt | None:
     samples = full_samples(obs.series, claim.asked)
     if len(samples) < FEWEST_SAMPLES:
         few = f"{len(samples)} one-second samples are too few to see a plateau, at least {FEWEST_SAMPLES} are needed"
         lasted_s = obs.runtime_s / getattr(obs, "time_compression", 1.0)
-        if envelope.machine and lasted_s >= FEWEST_SAMPLES + 1:
+        if on_region(obs) and lasted_s >= FEWEST_SAMPLES + 1:
             return _Doubt(
                 f"{few}: {MACHINE} was too busy to take more in {lasted_s:.0f} s", machine_limited=True
             )
@@ -234,10 +232,9 @@ def _counters_disagree(obs: Observation, envelope: Envelope, claim: _Claim) -> _
         longest = max(obs.counters.seconds_of(ceiling) or 0.0 for ceiling in others)
         names = listed(ceiling.label for ceiling in others)
         return _Doubt(f"{text}, {names} for {seconds_of(longest, obs.counters)}", tuple(others))
-    near = machine_is_near(obs, claim.measured)
-    if near:
-        text += f"; {MACHINE} serves about {machine_level(obs.envelope, claim.asked)} without any throttle"
-    return _Doubt(text, (), near)
+    if machine_to_blame(obs):
+        return _Doubt(f"{text}, so {machine_text(obs)} held it there", machine_limited=True)
+    return _Doubt(text)
 
 
 def _rivals(obs: Observation, envelope: Envelope, claim: _Claim) -> _Doubt | None:
@@ -274,12 +271,8 @@ def _near_level(obs: Observation, envelope: Envelope, claim: _Claim, rival: Ceil
 def _machine_or_generator(obs: Observation, claim: _Claim) -> _Doubt | None:
     if claim.acted:
         return None
-    if machine_is_near(obs, claim.measured):
-        return _Doubt(
-            f"{claim.label} or {MACHINE} held it there, whose disks serve about "
-            f"{machine_level(obs.envelope, claim.asked)} without any throttle",
-            machine_limited=True,
-        )
+    if machine_disturbed(obs):
+        return _Doubt(f"{claim.label} or {machine_text(obs)} held it there", machine_limited=True)
     if busy := saturated(generator_load(obs)):
         return _Doubt(f"{claim.label} or the load generator held it there: {busy}")
     return None

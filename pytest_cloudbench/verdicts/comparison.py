@@ -6,31 +6,30 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput
-from pytest_cloudbench.verdicts.attribution import MACHINE, NEAR
+from pytest_cloudbench.verdicts.attribution import NEAR
 from pytest_cloudbench.verdicts.little import Unusable
 from pytest_cloudbench.verdicts.network.details import conditions_of
 from pytest_cloudbench.verdicts.network.observation import is_network
 from pytest_cloudbench.verdicts.noise import FEWEST_SAMPLES, METHOD, Noise, noise_of
 from pytest_cloudbench.verdicts.run_details import run_details, unusable
-from pytest_cloudbench.verdicts.run_limits import OtherLimit, on_embedded_region, other_limit
+from pytest_cloudbench.verdicts.run_limits import OtherLimit, machines_part, other_limit
 from pytest_cloudbench.verdicts.targets import plain, ratio
 from pytest_cloudbench.verdicts.timeline import AnyObservation, as_storage, natural_rate, rate_like, timeline
 from pytest_cloudbench.verdicts.wording import listed, percent
 
 CONFIDENCE = 0.95
-MACHINES_NOISE = f"; limits of the embedded region are steady, so the noise is that of {MACHINE}"
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of two runs. ``noise`` is None where its series is too short to know it."""
+    """One of two runs. ``noise`` is None if its series is too short to know it; ``machine`` as `machines_part`."""
 
     mean: Rate
     samples: int
     noise: Noise | None
     limit: OtherLimit | None
     failed: Unusable | None
-    embedded: bool
+    machine: str | None
     details: dict[str, Any]
 
 
@@ -75,9 +74,14 @@ class Comparison:
         how = f"{percent(abs(more))} {'more' if more > 0 else 'less'}" if more else "the same"
         return f"{self.first.mean} against {self.second.mean} ({how}"
 
-    def machines_noise(self, noise: float) -> bool:
-        """Whether so much noise is that of the machine under an embedded region, whose limits are steady."""
-        return noise > NEAR and (self.first.embedded or self.second.embedded)
+    def machines_noise(self, noise: float) -> str:
+        """Return whose so much noise is, if it is that of the machine under an embedded region; else ""."""
+        machine = self.first.machine or self.second.machine
+        return (
+            f"; limits of the embedded region are steady: {machine} may be why"
+            if machine and noise > NEAR
+            else ""
+        )
 
     def details(self) -> dict[str, Any]:
         """Plain values for a report."""
@@ -126,7 +130,7 @@ def _side(obs: AnyObservation, like: Rate, within: float) -> Side:
         "noise_error": noise.error if noise else None,
         "noise_degrees": noise.degrees if noise else None,
     }
-    return Side(mean, len(line.values), noise, limit, failed, on_embedded_region(obs), details)
+    return Side(mean, len(line.values), noise, limit, failed, machines_part(obs), details)
 
 
 def _remark(first: AnyObservation, second: AnyObservation) -> str:

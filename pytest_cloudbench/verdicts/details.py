@@ -8,6 +8,7 @@ from typing import Any
 
 from pytest_cloudbench.promises.quantities import Iops, Rate
 from pytest_cloudbench.verdicts.little import in_flight
+from pytest_cloudbench.verdicts.machine_delay import delay_of, machine_share
 from pytest_cloudbench.verdicts.observation import Observation, generator_load, rate_asked
 from pytest_cloudbench.verdicts.steadiness import full_samples, steadiness
 from pytest_cloudbench.verdicts.targets import plain
@@ -46,6 +47,8 @@ def details_of(obs: Observation, *, within: float, asked: Rate, measured: Rate) 
         "second_half": halves.second_half,
         "samples": halves.samples,
         "counters": asdict(obs.counters) if obs.counters is not None else None,
+        "machine_delay": asdict(delay) if (delay := delay_of(obs)) is not None else None,
+        "machine_share": machine_share(obs),
         "generator": asdict(load) if load is not None else None,
         "envelope": obs.envelope.explain() if obs.envelope is not None else [],
     }

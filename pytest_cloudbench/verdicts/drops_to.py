@@ -12,13 +12,13 @@ from itertools import pairwise
 
 from pytest_cloudbench.promises.ceilings import Ceiling
 from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput
-from pytest_cloudbench.verdicts.attribution import MACHINE, Reason
+from pytest_cloudbench.verdicts.attribution import Reason
 from pytest_cloudbench.verdicts.change_point import FEWEST_SAMPLES, SMALLEST_FALL, Fall
 from pytest_cloudbench.verdicts.drop_targets import DropLevel, drop_level
 from pytest_cloudbench.verdicts.levels import level_of
 from pytest_cloudbench.verdicts.moments import moment
 from pytest_cloudbench.verdicts.run_details import run_details, unusable
-from pytest_cloudbench.verdicts.run_limits import on_embedded_region, other_limit, why_below
+from pytest_cloudbench.verdicts.run_limits import other_limit, region_machine, why_below
 from pytest_cloudbench.verdicts.steadiness import steadiness
 from pytest_cloudbench.verdicts.targets import checked_within, plain, ratio
 from pytest_cloudbench.verdicts.timeline import AnyObservation, Timeline, rate_like, timeline
@@ -144,8 +144,10 @@ def _above_all_along(
     """A run that stayed above the level it was to fall to."""
     if limit := other_limit(obs, level):
         return _Finding(Outcome.INCONCLUSIVE, f"{text}; {limit.text}", level, (), limit.machine)
-    if on_embedded_region(obs) and (dips := _dips(line)):
-        return _Finding(Outcome.INCONCLUSIVE, f"{text}, {wanted.rate} wanted; {dips}", level, (), True)
+    machine = region_machine(obs)
+    if machine and (dips := _dips(line)):
+        text += f", {wanted.rate} wanted; {dips}: {machine} may be why"
+        return _Finding(Outcome.INCONCLUSIVE, text, level, (), True)
     if line.length_s < wanted.ended_by_s(level) * (1 - 1e-3):
         text += f"; {wanted.usual_text(level)}: lengthen the run"
         return _Finding(Outcome.INCONCLUSIVE, text, level)
@@ -155,18 +157,16 @@ def _above_all_along(
 def _dips(line: Timeline) -> str | None:
     """A sentence when the rate lay well below its level for much of a run in which nothing fell for good.
 
-    Where only what the region enforces lowers the rate, it stays down. A machine with other work to do carries
-    less for a while: then credits last longer, or fill again where they were spent.
+    What the region enforces lowers a rate for good. A machine that is late for a while makes credits last longer, or
+    lets them fill again.
     """
     seconds = line.of_real_seconds(line.values) or line.values
     middle = level_of(seconds)
     low = sum(value < (1 - SMALLEST_FALL) * middle for value in seconds) / len(seconds)
     if low <= _DIPS_OVERLOOKED:
         return None
-    return (
-        f"{percent(low)} of the time it was more than {tolerance(SMALLEST_FALL)} below {line.rate(middle)} and came "
-        f"back: {MACHINE} may have had other work to do"
-    )
+    below = f"{tolerance(SMALLEST_FALL)} below {line.rate(middle)}"
+    return f"{percent(low)} of the time it was more than {below} and came back"
 
 
 def _at_the_level_all_along(obs: AnyObservation, wanted: DropLevel, level: Rate, within: float) -> _Finding:

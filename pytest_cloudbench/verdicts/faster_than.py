@@ -9,13 +9,11 @@ from typing import Any, Protocol
 
 from pytest_cloudbench.promises.quantities import Throughput, figure
 from pytest_cloudbench.verdicts.attribution import (
-    MACHINE,
     bound_text,
     bounds,
-    machine_is_near,
-    machine_level,
     mean_rates,
 )
+from pytest_cloudbench.verdicts.machine_delay import machine_disturbed, machine_text, on_region
 from pytest_cloudbench.verdicts.observation import Observation
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import duration, listed
@@ -125,18 +123,16 @@ def _judged(run: TimedWork, other: TimedWork, factor: float, figures: str, draft
 
 
 def _held_by_machine(seen: Observation) -> str | None:
-    """A sentence when the machine under an embedded region was, or may have been, what limited a run.
+    """Return a sentence if the machine under an embedded region was, or may have been, what limited a run.
 
-    The throttles there are exact: what no promised ceiling explains was the machine, disks or processors.
+    The limits there are exact: what no promised ceiling explains was the machine, disks or processors.
     """
-    rates = mean_rates(seen)
-    level = machine_level(seen.envelope, rates.throughput)
-    if seen.envelope is None or level is None:
+    if not on_region(seen):
         return None
-    found = bounds(seen.envelope, rates, seen.counters)
-    if found and (any(bound.acted for bound in found) or not machine_is_near(seen, rates.throughput)):
+    found = bounds(seen.envelope, mean_rates(seen), seen.counters) if seen.envelope else ()
+    if found and (any(bound.acted for bound in found) or not machine_disturbed(seen)):
         return None
-    return f"no promised ceiling but {MACHINE} was the limit"
+    return f"no promised ceiling but {machine_text(seen)} was the limit"
 
 
 def _not_comparable(run: TimedWork, other: TimedWork) -> str | None:

@@ -9,9 +9,16 @@ from typing import Any
 
 from pytest_cloudbench.promises.durations import parse_duration
 from pytest_cloudbench.promises.quantities import Iops
-from pytest_cloudbench.verdicts.attribution import MACHINE, bound_text, bounds, mean_rates, saturated
+from pytest_cloudbench.verdicts.attribution import bound_text, bounds, mean_rates, saturated
 from pytest_cloudbench.verdicts.details import details_of
 from pytest_cloudbench.verdicts.little import in_flight
+from pytest_cloudbench.verdicts.machine_delay import (
+    as_modelled,
+    keeps_in_flight,
+    machine_explains,
+    machine_text,
+    on_region,
+)
 from pytest_cloudbench.verdicts.observation import Observation, generator_load
 from pytest_cloudbench.verdicts.run_details import unusable
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
@@ -27,7 +34,6 @@ MEASURES = {
 }
 """What may be limited, and the attribute that holds it in seconds."""
 _WORDS = {"mean": "mean", "p999": "p99.9", "max": "longest"}
-_TAILS = ("p95", "p99", "p999", "max")
 _ROUNDING = 1e-9
 
 
@@ -38,6 +44,7 @@ class _Limit:
     name: str
     limit_s: float
     measured_s: float
+    how: str = ""
 
     @property
     def kept(self) -> bool:
@@ -49,7 +56,7 @@ class _Limit:
 
     @property
     def figure(self) -> str:
-        return f"{_words(self.name)} {_beside(self.measured_s, self.limit_s)}"
+        return f"{_words(self.name)} {_beside(self.measured_s, self.limit_s)}{self.how}"
 
     @property
     def text(self) -> str:
@@ -62,14 +69,15 @@ def latency_at_most(
     """Judge whether the latency of single I/Os stayed at or below ``limits``.
 
     ``latency`` holds what was measured (``mean_s``, ``p50_s`` ...), ``limits`` the most wanted by name: "mean", "p50",
-    "p95", "p99", "p999", "max", each a time with its unit ("5 ms") or seconds. ``of`` is "reads" or "writes" where
+    "p95", "p99", "p999", "max", each a time with its unit ("5 ms") or seconds. ``of`` is "reads" or "writes" if
     only these are meant. Latency above a limit is violated, with what held the load back, since beyond that I/Os
-    wait for each other. On an embedded region it is violated only at a promised limit, and there as far as the mean
-    explains it: elsewhere the machine underneath, and in the tails the way it throttles, were measured.
+    wait for each other. On an embedded region latency is modelled; it is inconclusive if the machine underneath may
+    have lifted it above the limit (`machine_explains`), unless the mean follows from the load's own depth at a ceiling.
 
     Raises ValueError for a percentile that was not measured and for what is no time, TypeError without any limit.
     """
-    checked = [_checked(name, limit, latency) for name, limit in limits.items() if limit is not None]
+    how = as_modelled(obs)
+    checked = [_checked(name, limit, latency, how) for name, limit in limits.items() if limit is not None]
     if not checked:
         raise TypeError("at_most() needs a limit: at_most(mean='1 ms') or at_most(p99='5 ms')")
     measured = mean_rates(obs).iops
@@ -99,28 +107,25 @@ def latency_at_most(
 
 def _exceeded(obs: Observation, latency: object, broken: list[_Limit], figures: str, verdict: Any) -> Verdict:
     found = bounds(obs.envelope, mean_rates(obs), obs.counters) if obs.envelope else ()
-    embedded = obs.envelope is not None and bool(obs.envelope.machine)
+    held_back = (
+        f"{figures}; {bound_text(found, obs)}" if found else f"{figures}; no known ceiling was reached"
+    )
     mean_s = float(getattr(latency, "mean_s", math.nan))
-    of_mean = [one for one in broken if one.name not in _TAILS or mean_s > one.limit_s]
-    result: Verdict
-    if found and (of_mean or not embedded):
-        text = f"{figures}; {bound_text(found, obs)}"
-        result = verdict(Outcome.VIOLATED, text, [bound.ceiling for bound in found])
-    elif busy := saturated(generator_load(obs)):
+    # All in flight share the ceiling's rate, so their mean is the same however long the machine takes.
+    of_depth = bool(found) and keeps_in_flight(obs) and any(mean_s > one.limit_s for one in broken)
+    machine_made = all(machine_explains(obs, one.name, one.measured_s, one.limit_s, mean_s) for one in broken)
+    outcome, text, ceilings, machine = Outcome.VIOLATED, held_back, [bound.ceiling for bound in found], False
+    if machine_made and not of_depth:
+        outcome, ceilings, machine = Outcome.INCONCLUSIVE, [], True
+        text = f"{held_back}, but {machine_text(obs)} may be why"
+    elif not found and (busy := saturated(generator_load(obs))):
+        outcome, machine = Outcome.INCONCLUSIVE, on_region(obs)
         text = f"{figures}; the load generator was the limit: {busy}"
-        result = verdict(Outcome.INCONCLUSIVE, text, (), embedded)
-    elif found and embedded:
-        text = f"{figures}; {bound_text(found, obs)}, but the tail of latency there is that of {MACHINE}"
-        result = verdict(Outcome.INCONCLUSIVE, text, (), True)
-    elif embedded:
-        text = f"{figures}; no promised ceiling was reached, so this is the latency of {MACHINE}"
-        result = verdict(Outcome.INCONCLUSIVE, text, (), True)
-    else:
-        result = verdict(Outcome.VIOLATED, f"{figures}; no known ceiling was reached")
+    result: Verdict = verdict(outcome, text, ceilings, machine)
     return result
 
 
-def _checked(name: str, limit: object, latency: object) -> _Limit:
+def _checked(name: str, limit: object, latency: object, how: str) -> _Limit:
     if isinstance(limit, str):
         limit_s = parse_duration(limit)
     elif isinstance(limit, bool) or not isinstance(limit, (int, float)):
@@ -135,7 +140,7 @@ def _checked(name: str, limit: object, latency: object) -> _Limit:
             each for each, attribute in MEASURES.items() if getattr(latency, attribute, None) is not None
         ]
         raise ValueError(f"{name}= cannot be judged, as it was not measured: ask one of {', '.join(known)}")
-    return _Limit(name, limit_s, float(measured))
+    return _Limit(name, limit_s, float(measured), how)
 
 
 def _words(name: str) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from pytest_cloudbench.promises.quantities import Iops, figure
 from pytest_cloudbench.verdicts.attribution import MACHINE, bounds, mean_rates, rates_of
+from pytest_cloudbench.verdicts.machine_delay import on_region
 from pytest_cloudbench.verdicts.observation import Observation, generator_load, rate_asked
 from pytest_cloudbench.verdicts.timeline import timeline
 from pytest_cloudbench.verdicts.wording import duration, percent
@@ -115,7 +116,7 @@ def inconsistent(obs: Observation) -> Unusable | None:
     if found.found > found.high:
         return Unusable(f"{beginning}, more than there can be: no verdict can rest on it")
     few = f"{beginning}, far fewer than the load keeps"
-    if obs.envelope is not None and obs.envelope.machine and not _held_by_a_promise(obs):
+    if on_region(obs) and not _held_by_a_promise(obs):
         return Unusable(f"{few}: its processes had to wait for {MACHINE}, no verdict can rest on it", True)
     return Unusable(f"{few}: no verdict can rest on it")
 

@@ -48,10 +48,12 @@ class Observation(Protocol):
 
     Two attributes are looked for besides and may be missing or None: ``generator`` (a
     `GeneratorLoad`) and ``rate_asked`` (an Iops or Throughput to which the job itself limited its
-    load, jobs and directions summed). Four more may be missing: ``idle_at_start_s``, for how long the load at first
+    load, jobs and directions summed). More may be missing: ``idle_at_start_s``, for how long the load at first
     gave the target nothing to do, ``more_load_by``, the options to raise for more outstanding I/O where they are not
-    fio's, ``carried_with_as_many``, an Iops that this target was seen to carry with no more I/Os outstanding, and
-    ``keeps_outstanding``, whether the load by its own parameters keeps ``outstanding_asked`` in flight at all times.
+    fio's, ``carried_with_as_many``, an Iops that this target was seen to carry with no more I/Os outstanding,
+    ``keeps_outstanding``, whether the load by its own parameters keeps ``outstanding_asked`` in flight at all times,
+    ``machine_delay``, the `MachineDelay` that an embedded region counted, and ``modelled_latency``, "none" if that
+    region models no latency.
     """
 
     @property

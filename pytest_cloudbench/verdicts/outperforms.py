@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from pytest_cloudbench.promises.quantities import figure
-from pytest_cloudbench.verdicts.comparison import MACHINES_NOISE, compared, limits_text, margin
+from pytest_cloudbench.verdicts.comparison import compared, limits_text, margin
 from pytest_cloudbench.verdicts.timeline import AnyObservation
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import tolerance
@@ -43,9 +43,9 @@ def outperforms(obs: AnyObservation, other: AnyObservation, *, by: float = 0.0) 
     beyond = found.share - (1 + wanted)
     equal = abs(found.share - 1) <= _ROUNDING and wanted <= _ROUNDING
     if abs(beyond) < noise or equal:
-        machine = found.machines_noise(noise)
-        text += f", too little beside the noise to tell{MACHINES_NOISE if machine else ''}"
-        return verdict(Outcome.INCONCLUSIVE, text, machine=machine)
+        whose = found.machines_noise(noise)
+        text += f", too little beside the noise to tell{whose}"
+        return verdict(Outcome.INCONCLUSIVE, text, machine=bool(whose))
     outcome = Outcome.HELD if beyond >= -_ROUNDING else Outcome.VIOLATED
     name, loser = ("second", found.second) if outcome is Outcome.HELD else ("first", found.first)
     if loser.limit is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_cloudbench.promises.quantities import figure
-from pytest_cloudbench.verdicts.comparison import MACHINES_NOISE, compared, limits_text, margin
+from pytest_cloudbench.verdicts.comparison import compared, limits_text, margin
 from pytest_cloudbench.verdicts.targets import checked_within, plain, ratio
 from pytest_cloudbench.verdicts.timeline import AnyObservation
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
@@ -49,9 +49,8 @@ def resembles(obs: AnyObservation, other: AnyObservation, *, within: float = 0.1
     elif apart + noise <= tolerated + _ROUNDING:
         doubtful, outcome = sides, Outcome.HELD
     else:
-        machine = found.machines_noise(noise)
-        text += f", too much of it to tell{MACHINES_NOISE if machine else ''}"
-        return verdict(Outcome.INCONCLUSIVE, text, machine=machine)
+        whose = found.machines_noise(noise)
+        return verdict(Outcome.INCONCLUSIVE, f"{text}, too much of it to tell{whose}", machine=bool(whose))
     if limits := limits_text(*doubtful):
         machine = any(side.limit is not None and side.limit.machine for _, side in doubtful)
         return verdict(Outcome.INCONCLUSIVE, f"{text}; but {limits}", machine=machine)

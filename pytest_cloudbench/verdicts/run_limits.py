@@ -8,6 +8,7 @@ from pytest_cloudbench.promises.quantities import Bandwidth, Rate, Throughput
 from pytest_cloudbench.verdicts import attribution as of_storage
 from pytest_cloudbench.verdicts.attribution import MACHINE, Reason
 from pytest_cloudbench.verdicts.burst_part import for_a_share
+from pytest_cloudbench.verdicts.machine_delay import machine_text, machine_to_blame, on_region
 from pytest_cloudbench.verdicts.network import attribution as of_network
 from pytest_cloudbench.verdicts.network.observation import bitrate_asked, is_network, network_ceilings
 from pytest_cloudbench.verdicts.observation import generator_load, rate_asked
@@ -27,25 +28,35 @@ class OtherLimit:
 
 
 def on_embedded_region(obs: AnyObservation) -> bool:
-    """Whether the limits of a machine under an embedded region are known for this run."""
-    if is_network(obs):
-        return bool(network_ceilings(obs).machine)
-    envelope = as_storage(obs).envelope
-    return envelope is not None and bool(envelope.machine)
+    """Return True for a run on an embedded region."""
+    return bool(network_ceilings(obs).machine) if is_network(obs) else on_region(as_storage(obs))
+
+
+def region_machine(obs: AnyObservation) -> str | None:
+    """Return the machine under the embedded region of a run, with its figures if known; None elsewhere."""
+    if not on_embedded_region(obs):
+        return None
+    return MACHINE if is_network(obs) else machine_text(as_storage(obs))
+
+
+def machines_part(obs: AnyObservation) -> str | None:
+    """Return the machine under an embedded region, with its figures if known, if it may have set a rate; else None.
+
+    Of storage its part is measured. A network's promised limits are exact there, so any other rate may be its doing.
+    """
+    blamed = is_network(obs) or machine_to_blame(as_storage(obs))
+    return region_machine(obs) if blamed else None
 
 
 def other_limit(obs: AnyObservation, measured: Rate) -> OtherLimit | None:
-    """What besides a promise may have set this rate; None where nothing did.
-
-    On an embedded region promised limits are exact, so a rate at none of them is the machine's doing.
-    """
+    """What besides a promise may have set this rate; None if nothing did."""
     own = _own_limit(obs, measured)
     if own is not None and ratio(measured, own) >= _SELF_LIMITED:
         return OtherLimit(f"its job limited its own load to {own}")
     if busy := saturated(obs):
         return OtherLimit(f"its load generator was the limit: {busy}", on_embedded_region(obs))
-    if on_embedded_region(obs) and not at_a_promise(obs, measured):
-        return OtherLimit(f"{MACHINE} was its limit", True)
+    if (machine := machines_part(obs)) and not at_a_promise(obs, measured):
+        return OtherLimit(f"{machine} was its limit", True)
     return None
 
 

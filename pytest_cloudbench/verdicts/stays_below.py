@@ -9,23 +9,28 @@ from pytest_cloudbench.promises.ceilings import Ceiling
 from pytest_cloudbench.promises.durations import parse_duration
 from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput, figure, parse_rate
 from pytest_cloudbench.verdicts.attribution import (
-    MACHINE,
-    Bound,
     as_quantity,
     bound_text,
     bounds,
-    machine_is_near,
     mean_rates,
     saturated,
     why_short,
 )
 from pytest_cloudbench.verdicts.little import inconsistent
 from pytest_cloudbench.verdicts.load_curve import (
+    PERCENTILES,
     LoadCurve,
     StepView,
     checked_percentile,
     latency_at,
     latency_name,
+)
+from pytest_cloudbench.verdicts.machine_delay import (
+    as_modelled,
+    keeps_in_flight,
+    machine_explains,
+    machine_text,
+    on_region,
 )
 from pytest_cloudbench.verdicts.observation import generator_load
 from pytest_cloudbench.verdicts.run_details import unusable
@@ -54,6 +59,7 @@ class _Claim:
     until: Rate | None
     percentile: float | None
     within: float
+    how: str
 
     @property
     def name(self) -> str:
@@ -94,14 +100,17 @@ def stays_below(
     shown when the last step below ``until`` lies within the share ``within`` of it, or the first one above it
     stays below the limit too; otherwise nothing was measured there and the verdict is inconclusive.
 
-    Above the limit is violated where a promised ceiling explains it or nothing does, and inconclusive where the
-    load generator or the machine under an embedded region may be why: a region embedded on a machine promises no
-    latency, below every limit its latency is that machine's own, and at one its tails are.
+    Above the limit is violated if a promised ceiling explains it or nothing does, and inconclusive if the load
+    generator may be why, or if the machine under an embedded region may have lifted it there (`machine_explains`).
 
     Raises TypeError and ValueError for what is no time, rate, percentile or tolerance.
     """
     claim = _Claim(
-        parse_duration(latency), _rate(until), checked_percentile(percentile), checked_within(within)
+        parse_duration(latency),
+        _rate(until),
+        checked_percentile(percentile),
+        checked_within(within),
+        as_modelled(curve.maximum),
     )
     worst_s = _worst_s([step for step in curve.steps if claim.covers(step)], claim)
     found = _unfit(curve, claim) or _above(curve, claim) or _undelivered(curve, claim) or _reach(curve, claim)
@@ -115,7 +124,7 @@ def stays_below(
         bound_by=found.bound_by,
         machine_limited=found.machine_limited,
         details=_details(curve, claim),
-        latency="" if worst_s is None else f"{claim.name} {duration(worst_s)}",
+        latency="" if worst_s is None else f"{claim.name} {duration(worst_s)}{claim.how}",
     )
 
 
@@ -155,36 +164,31 @@ def _above(curve: LoadCurve, claim: _Claim) -> _Finding | None:
         latency = claim.latency_s(step)
         if not claim.covers(step) or latency is None or latency <= claim.limit_s * (1 + _ROUNDING):
             continue
-        text = f"{claim.name} {duration(latency)} at {claim.served(step)}"
+        text = f"{claim.name} {duration(latency)}{claim.how} at {claim.served(step)}"
         if plain(claim.served(step)) < DELIVERED * plain(claim.seen(step)):
             text += f" ({claim.seen(step)} asked)"
-        return _why(step, text, tail=claim.percentile is not None)
+        return _why(step, text, claim)
     return None
 
 
-def _why(step: StepView, text: str, *, tail: bool) -> _Finding:
+def _why(step: StepView, text: str, claim: _Claim) -> _Finding:
     run = step.measurement
-    on_machine = run.envelope is not None and bool(run.envelope.machine)
-    rates = mean_rates(run)
-    found: tuple[Bound, ...] = ()
-    if run.envelope is not None:
-        found = bounds(run.envelope, rates, run.counters)
-    confirmed = any(bound.acted for bound in found)
-    if found and tail and on_machine:
-        how = f"{text}; {bound_text(found, run)}, and how an embedded region throttles shapes the tail there"
-        return _Finding(Outcome.INCONCLUSIVE, how, machine_limited=True)
-    if found and (confirmed or not machine_is_near(run, rates.iops)):
-        ceilings = tuple(bound.ceiling for bound in found)
-        return _Finding(Outcome.VIOLATED, f"{text}; {bound_text(found, run)}", ceilings)
-    if on_machine:
-        return _Finding(
-            Outcome.INCONCLUSIVE,
-            f"{text}; no promised ceiling held the load there, so this latency is of {MACHINE}",
-            machine_limited=True,
-        )
-    if busy := saturated(generator_load(run)):
-        return _Finding(Outcome.INCONCLUSIVE, f"{text}; the load generator may be why: {busy}")
-    return _Finding(Outcome.VIOLATED, f"{text}; no known ceiling explains it")
+    latency_s, mean_s = claim.latency_s(step), latency_at(run, None)
+    assert latency_s is not None
+    assert mean_s is not None
+    name = "mean" if claim.percentile is None else PERCENTILES[claim.percentile].removesuffix("_s")
+    machine_made = machine_explains(run, name, latency_s, claim.limit_s, mean_s)
+    found = bounds(run.envelope, mean_rates(run), run.counters) if run.envelope is not None else ()
+    # All in flight share the ceiling's rate, so their mean is the same however long the machine takes.
+    of_depth = bool(found) and mean_s > claim.limit_s and keeps_in_flight(run)
+    held_back = f"{text}; {bound_text(found, run) if found else 'no known ceiling explains it'}"
+    if machine_made and not of_depth:
+        text = f"{held_back}, but {machine_text(run)} may be why"
+        return _Finding(Outcome.INCONCLUSIVE, text, machine_limited=True)
+    if not found and (busy := saturated(generator_load(run))):
+        text = f"{text}; the load generator may be why: {busy}"
+        return _Finding(Outcome.INCONCLUSIVE, text, machine_limited=on_region(run))
+    return _Finding(Outcome.VIOLATED, held_back, tuple(bound.ceiling for bound in found))
 
 
 def _undelivered(curve: LoadCurve, claim: _Claim) -> _Finding | None:
@@ -213,10 +217,13 @@ def _reach(curve: LoadCurve, claim: _Claim) -> _Finding:
         if above is not None and above <= claim.limit_s and inconsistent(beyond[0].measurement) is None:
             return _Finding(Outcome.HELD, _shown([*counted, beyond[0]], claim))
         so_far = f"{shown}, then " if counted else ""
-        at = duration(above) if above is not None else "of unknown latency"
+        at = f"{duration(above)}{claim.how}" if above is not None else "of unknown latency"
         text = f"{so_far}{at} at {claim.served(beyond[0])}"
-        why = _why(beyond[0], text, tail=claim.percentile is not None) if above is not None else None
-        if why is not None and why.machine_limited:
+        if (
+            above is not None
+            and above > claim.limit_s
+            and (why := _why(beyond[0], text, claim)).machine_limited
+        ):
             return why
         return _Finding(Outcome.INCONCLUSIVE, f"{text}, and nothing was measured between: add a step there")
     peak = mean_rates(curve.maximum).like(claim.until)
@@ -231,7 +238,7 @@ def _shown(steps: list[StepView], claim: _Claim) -> str:
     if not steps:
         return "no step was measured below that"
     highest = max((claim.served(step) for step in steps), key=plain)
-    return f"{claim.name} at most {duration(_worst_s(steps, claim) or 0.0)} up to {highest}"
+    return f"{claim.name} at most {duration(_worst_s(steps, claim) or 0.0)}{claim.how} up to {highest}"
 
 
 def _worst_s(steps: list[StepView], claim: _Claim) -> float | None:

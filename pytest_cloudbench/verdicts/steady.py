@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from pytest_cloudbench.promises.quantities import Rate
-from pytest_cloudbench.verdicts.attribution import MACHINE
 from pytest_cloudbench.verdicts.moments import moment
 from pytest_cloudbench.verdicts.run_details import run_details, unusable
-from pytest_cloudbench.verdicts.run_limits import at_a_promise, on_embedded_region, saturated
+from pytest_cloudbench.verdicts.run_limits import at_a_promise, region_machine, saturated
 from pytest_cloudbench.verdicts.steadiness import steadiness
 from pytest_cloudbench.verdicts.targets import checked_within
 from pytest_cloudbench.verdicts.time_share import FEWEST_SAMPLES, wilson_interval
@@ -79,17 +78,17 @@ def _scatter(obs: AnyObservation, line: Timeline, values: list[float], within: f
     if moved is None and share >= WITHIN_SHARE:
         return _Finding(Outcome.HELD, f"{text}, no drift and no drop", details)
     text = moved or f"{text}, at least {tolerance(WITHIN_SHARE)} wanted"
-    embedded = on_embedded_region(obs)
+    machine = region_machine(obs)
     if busy := saturated(obs):
         text += f"; the load generator was at its limit: {busy}"
-    elif embedded:
-        # What the region enforces is steady; what else that machine does is not.
-        text += f"; {MACHINE} may have had other work to do"
+    elif machine:
+        # What the region enforces is steady, and a mean does not tell in which seconds its machine was late.
+        text += f"; {machine} may be why"
     elif moved is None and high >= WITHIN_SHARE:
         text += "; too few seconds to tell: lengthen the run"
     else:
         return _Finding(Outcome.VIOLATED, text, details)
-    return _Finding(Outcome.INCONCLUSIVE, text, details, embedded)
+    return _Finding(Outcome.INCONCLUSIVE, text, details, machine is not None)
 
 
 def _fall(obs: AnyObservation, line: Timeline) -> _Finding | None:
@@ -101,8 +100,9 @@ def _fall(obs: AnyObservation, line: Timeline) -> _Finding | None:
         for fall in falls
     ]
     text = f"the rate dropped {', then '.join(words)}"
-    if on_embedded_region(obs) and not any(at_a_promise(obs, line.rate(fall.after)) for fall in falls):
-        text += f"; nothing that was promised lies there: {MACHINE} had other work to do"
+    machine = region_machine(obs)
+    if machine and not any(at_a_promise(obs, line.rate(fall.after)) for fall in falls):
+        text += f"; nothing that was promised lies there: {machine} may be why"
         return _Finding(Outcome.INCONCLUSIVE, text, machine_limited=True)
     return _Finding(Outcome.VIOLATED, text)
 

@@ -9,8 +9,9 @@ from pytest_cloudbench.promises.ceilings import Ceiling
 from pytest_cloudbench.promises.durations import parse_duration
 from pytest_cloudbench.promises.envelope import Envelope
 from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput
-from pytest_cloudbench.verdicts.attribution import MACHINE, Reason, bounds, rates_of
+from pytest_cloudbench.verdicts.attribution import Reason, bounds, rates_of
 from pytest_cloudbench.verdicts.levels import level_of
+from pytest_cloudbench.verdicts.machine_delay import machine_text
 from pytest_cloudbench.verdicts.moments import moment
 from pytest_cloudbench.verdicts.network.observation import is_network
 from pytest_cloudbench.verdicts.run_details import run_details, unusable
@@ -145,7 +146,7 @@ def _why_below(obs: AnyObservation, low: Rate, below: tuple[float, ...], asked: 
     storage = as_storage(obs)
     if storage.envelope is None or bounds(storage.envelope, rates_of(storage, low), None):
         return reason
-    text = f"no promised limit lies there: {MACHINE} may have had other work to do"
+    text = f"no promised limit lies there: {machine_text(storage)} may be why"
     return Reason(Outcome.INCONCLUSIVE, text, (), True)
 
 

@@ -16,7 +16,16 @@ def latency_of(mean_s):
 
 
 def run_at(
-    iops, latency_s, *, outstanding=3_840, asked=None, mix="4k-random-read", on=C5, volumes=IO2, machine=None
+    iops,
+    latency_s,
+    *,
+    outstanding=3_840,
+    asked=None,
+    mix="4k-random-read",
+    on=C5,
+    volumes=IO2,
+    machine=None,
+    delay=None,
 ):
     """One run of a sweep; a closed loop where no rate is asked, with the latency that Little's law gives it."""
     block = MIXES[mix].block_size
@@ -45,6 +54,7 @@ def run_at(
         started_at="2026-11-20T12:00:00+00:00",
         envelope=storage_envelope(on, volumes, block, sequential=MIXES[mix].sequential, machine=machine),
         rate_asked=None if asked is None else Iops(float(asked)),
+        machine_delay=delay,
         asked={"direct": True},
     )
 

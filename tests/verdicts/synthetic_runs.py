@@ -7,6 +7,7 @@ from pytest_cloudbench import gp3, io1, io2
 from pytest_cloudbench.promises.envelope import Envelope, MachineLimits, storage_envelope
 from pytest_cloudbench.promises.instances import InstanceLimits
 from pytest_cloudbench.promises.quantities import Iops, Size, Throughput
+from pytest_cloudbench.verdicts.machine_delay import MachineDelay
 
 
 def instance(name, iops=80_000, mb=2_375.0, base_iops=None, base_mb=None):
@@ -35,6 +36,9 @@ FIVE_IO1 = tuple((f"vol-{number}", io1(size_gib=200, iops=1_000)) for number in 
 WEAK_MACHINE = MachineLimits(Iops(52_000), Throughput.from_mib(9_000), "probe")
 STRONG_MACHINE = MachineLimits(Iops(300_000), Throughput.from_mib(18_000), "probe")
 
+# An io2 volume on a region: 0.3 ms by the model, and a machine that adds a little or more than that.
+CALM, LATE = MachineDelay(1_000_000, 0.0003, 0.00001), MachineDelay(1_000_000, 0.0003, 0.0008)
+
 
 @dataclass(frozen=True)
 class SyntheticSeries:
@@ -57,6 +61,12 @@ class SyntheticRun:
     runtime_s: float
     generator: Any
     rate_asked: Any
+    machine_delay: MachineDelay | None = None
+
+
+def delay_of(modelled_ms, late_ms=0.0, volumes=1):
+    """What a region counted: means per I/O."""
+    return MachineDelay(1_000_000, modelled_ms / 1000, late_ms / 1000, volumes)
 
 
 def series_of(values, block, seconds=None):
@@ -82,8 +92,12 @@ def run_of(
     outstanding=1_024,
     generator=None,
     rate_asked=None,
+    delay=None,
 ):
-    """A run of ``iops`` I/Os a second; its series is flat unless ``values`` gives one."""
+    """A run of ``iops`` I/Os a second; its series is flat unless ``values`` gives one.
+
+    Its latency is what Little's law makes of ``outstanding``; ``delay`` is what a region counted.
+    """
     size = Size.parse(block)
     found = storage_envelope(on, volumes, size, sequential=sequential, machine=machine) if envelope else None
     values = values if values is not None else [iops] * samples
@@ -100,6 +114,7 @@ def run_of(
         runtime_s=float(samples),
         generator=generator,
         rate_asked=rate_asked,
+        machine_delay=delay,
     )
 
 

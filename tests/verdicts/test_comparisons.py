@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_networks import C5_18XL, T2_MEDIUM, burst, machine, network_run, noise
-from synthetic_runs import GP3, STRONG_MACHINE, WEAK_MACHINE, run_of
+from synthetic_runs import GP3, LATE, STRONG_MACHINE, WEAK_MACHINE, delay_of, run_of
 
 from pytest_cloudbench import Outcome
 from pytest_cloudbench.promises.quantities import Bandwidth
@@ -59,16 +59,26 @@ def test_on_the_embedded_region_much_noise_is_its_machines_and_little_is_not():
     for verdict in (outperforms(*wild), resembles(*wild)):
         assert verdict.outcome is Outcome.INCONCLUSIVE
         assert verdict.machine_limited
-        assert verdict.sentence.endswith(
-            "to tell; limits of the embedded region are steady, so the noise is that of the machine under the "
-            "embedded region"
-        )
+        assert verdict.sentence.endswith("the machine under the embedded region may be why")
     calm = [noisy(gbit, 0.01, seed=seed, on=on) for gbit, seed in ((5.0, 1), (5.001, 9))]
     assert outperforms(*calm).outcome is Outcome.INCONCLUSIVE
     assert not outperforms(*calm).machine_limited
     elsewhere = resembles(noisy(5.0, 0.2, memory=0.9), noisy(5.1, 0.2, memory=0.9, seed=9))
     assert elsewhere.outcome is Outcome.INCONCLUSIVE
     assert not elsewhere.machine_limited
+
+
+def test_noise_of_storage_is_its_machines_only_as_far_as_that_was_measured_to_be_late():
+    values = [1_000, 5_000, 2_000] * 20
+    late, calm = (
+        [run_of(mean, values=values, delay=delay, machine=STRONG_MACHINE) for mean in (2_666, 2_700)]
+        for delay in (LATE, delay_of(1_024 / 2.7, volumes=8))
+    )
+    for verdict in (outperforms(*late), resembles(*late)):
+        assert (verdict.outcome, verdict.machine_limited) == (Outcome.INCONCLUSIVE, True)
+        assert "0.3 ms of it modelled" in verdict.sentence
+    verdict = outperforms(*calm)
+    assert (verdict.outcome, verdict.machine_limited) == (Outcome.INCONCLUSIVE, False)
 
 
 def test_noise_that_remembers_counts_for_more():

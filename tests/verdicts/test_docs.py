@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 from synthetic_networks import C5_18XL, M5_2XL, T2_MEDIUM, burst, network_run, noise
-from synthetic_runs import run_of
+from synthetic_runs import CALM, LATE, run_of
 from test_burst_ends_at import falling, gp2_iops
-from test_latency_limits import at_the_ceiling, latency
+from test_latency_limits import at_the_ceiling, latency, one_after_another
 from test_scales_linearly import on
 
 from pytest_cloudbench.promises.network import flow_limit
@@ -18,6 +18,7 @@ from pytest_cloudbench.verdicts.burst_ends_at import burst_ends_at
 from pytest_cloudbench.verdicts.capped_by import capped_by
 from pytest_cloudbench.verdicts.drops_to import drops_to
 from pytest_cloudbench.verdicts.latency_limits import MEASURES, latency_at_most
+from pytest_cloudbench.verdicts.machine_delay import QUEUE, TOO_MUCH
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.verdicts.outperforms import outperforms
 from pytest_cloudbench.verdicts.reaches import reaches
@@ -72,6 +73,9 @@ def sentences():
             sustains(run_of(79_900, samples=600), "80,000 IOPS", for_="10 min"),
             sustains(run_of(80_000, samples=60), "80,000 IOPS", for_="10 min"),
             latency_at_most(at_the_ceiling(), latency(64), {"mean": "5 ms"}),
+            reaches(run_of(45_000, outstanding=64, delay=LATE), "80,000 IOPS"),
+            reaches(run_of(20_000, outstanding=6, delay=CALM), "80,000 IOPS"),
+            latency_at_most(one_after_another(5, 0.1), latency(5, 9), {"p99": "8 ms"}),
             scales_linearly(in_linear_steps, with_=[1, 2, 5]),
             scales_linearly(at_the_instance, with_=[1, 2, 5]),
         )
@@ -80,8 +84,13 @@ def sentences():
 
 def test_every_quoted_sentence_is_one_that_a_verdict_says():
     quoted = [line for block in blocks("text") for line in block.splitlines()]
-    assert len(quoted) == 18
+    assert len(quoted) == 21
     assert set(quoted) == sentences()
+
+
+def test_the_threshold_of_the_machines_share_is_the_described_one():
+    assert f"a share above {TOO_MUCH:.0%}".replace("%", " %") in DOCS
+    assert f"more than {QUEUE} I/Os per volume" in DOCS
 
 
 def test_the_shown_code_calls_verdicts_that_exist():

@@ -184,10 +184,8 @@ def test_a_rate_that_came_back_shows_no_drop_and_on_a_busy_machine_no_violation(
     there = drops_to(network_run(values=values, streams=5, on=machine(45)), BASELINE)
     assert there.outcome is Outcome.INCONCLUSIVE
     assert there.machine_limited
-    assert there.sentence.endswith(
-        "19 % of the time it was more than 10 % below 9.92 Gbit/s and came back: the machine under the embedded "
-        "region may have had other work to do"
-    )
+    assert "19 % of the time it was more than 10 % below 9.92 Gbit/s and came back" in there.sentence
+    assert there.sentence.endswith("the machine under the embedded region may be why")
     longer = burst(1_260, 1_620, after=2.0) + burst(2_000, 2_000)
     assert drops_to(network_run(values=longer, streams=5), BASELINE).outcome is Outcome.VIOLATED
     steady = network_run(values=burst(3_600, 3_600), streams=5, on=machine(45))

@@ -1,9 +1,11 @@
 """Limits of latency: kept, broken at a ceiling, broken by the machine, and what was not measured."""
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic_runs import M2, STRONG_MACHINE, run_of
+from synthetic_runs import M2, STRONG_MACHINE, delay_of, run_of
 
 from pytest_cloudbench import io1
 from pytest_cloudbench.verdicts.latency_limits import latency_at_most
@@ -58,7 +60,44 @@ def test_below_every_ceiling_it_is_the_embedded_region_s_machine():
     assert latency_at_most(far_below(), latency(5), {"mean": 0.001}).outcome is Outcome.VIOLATED
 
 
-def test_a_tail_on_an_embedded_region_is_no_broken_promise():
+def one_after_another(mean_ms, late_ms, **how):
+    """One I/O after another on a region, far below the ceiling."""
+    delay = delay_of(mean_ms - late_ms, late_ms)
+    return run_of(
+        1_000 / mean_ms, "16k", volumes=ONE_IO1, outstanding=1, delay=delay, machine=STRONG_MACHINE, **how
+    )
+
+
+def test_what_a_region_modelled_is_judged_like_any_other_and_named_as_such():
+    calm = one_after_another(5, 0.1)
+    held = latency_at_most(calm, latency(5, 9), {"mean": "6 ms", "p99": "10 ms"})
+    assert held.outcome is Outcome.HELD
+    assert held.figure == "mean 5 ms (modelled), p99 9 ms (modelled)"
+    for limits in ({"mean": "4 ms"}, {"p99": "8 ms"}, {"p99": "3 ms"}, {"p999": "4 ms"}):
+        verdict = latency_at_most(calm, latency(5, 9, 11), limits)
+        assert (verdict.outcome, verdict.machine_limited) == (Outcome.VIOLATED, False), limits
+        assert "no known ceiling was reached" in verdict.sentence
+    unmodelled = SimpleNamespace(**vars(calm), modelled_latency="none")
+    assert "(modelled)" not in latency_at_most(unmodelled, latency(5), {"mean": "6 ms"}).sentence
+
+
+def test_what_the_machine_added_decides_nothing():
+    late = one_after_another(5, 4)
+    for limits in ({"mean": "4 ms"}, {"p99": "8 ms"}, {"p999": "10 ms"}, {"max": "0.5 s"}):
+        verdict = latency_at_most(late, latency(5, 9, 11), limits)
+        assert (verdict.outcome, verdict.machine_limited) == (Outcome.INCONCLUSIVE, True), limits
+        assert "mean latency 5 ms, 1 ms of it modelled: it added 80 %" in verdict.sentence
+    assert latency_at_most(late, latency(5, 9), {"mean": "0.9 ms"}).outcome is Outcome.VIOLATED
+    assert latency_at_most(late, latency(5, 9), {"mean": "6 ms"}).outcome is Outcome.HELD
+
+
+def test_the_mean_at_a_ceiling_is_the_depth_however_late_the_machine_is():
+    run = at_the_ceiling(machine=STRONG_MACHINE, delay=delay_of(40, 24))
+    assert latency_at_most(run, latency(64), {"mean": "50 ms"}).outcome is Outcome.VIOLATED
+    assert latency_at_most(run, latency(64, 200), {"p99": "100 ms"}).machine_limited
+
+
+def test_a_tail_on_a_region_that_counted_nothing_is_no_broken_promise():
     run = at_the_ceiling(machine=STRONG_MACHINE)
     assert latency_at_most(run, latency(64, 200), {"p99": "100 ms"}).outcome is Outcome.INCONCLUSIVE
     assert latency_at_most(run, latency(64, 200), {"p99": "20 ms"}).outcome is Outcome.VIOLATED

@@ -1,9 +1,7 @@
 """`reaches`: sentences, causes of a shortfall, the share of the time, and bad input."""
 
-import dataclasses
 import json
 import math
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -11,7 +9,6 @@ from hypothesis import strategies as st
 from synthetic_runs import (
     C5,
     FIVE_IO1,
-    GP3,
     M2,
     M5,
     STRONG_MACHINE,
@@ -59,25 +56,8 @@ def test_the_machine_is_no_broken_promise():
     assert verdict.outcome is Outcome.INCONCLUSIVE
     assert verdict.machine_limited
     assert verdict.bound_by == ()
-    assert verdict.sentence == (
-        "inconclusive: 45,120 of 80,000 IOPS (56 %, at least 90 % wanted); no promised ceiling held it back: "
-        "the machine under the embedded region was the limit "
-        "(its disks serve about 52,000 IOPS without any throttle)"
-    )
-
-
-def test_a_machine_far_from_its_own_limit_was_busy():
-    verdict = reaches(run_of(45_120, machine=STRONG_MACHINE), "80,000 IOPS")
-    assert verdict.machine_limited
-    assert "busy with other work or with the load itself" in verdict.sentence
-    assert "300,000 IOPS" in verdict.sentence
-
-
-def test_the_machines_limit_is_shown_in_the_quantity_that_was_asked_for():
-    verdict = reaches(run_of(13_000, "64k", machine=WEAK_MACHINE), "2,000 MiB/s")
-    assert verdict.machine_limited
-    assert "812.5 of 2,000 MiB/s" in verdict.sentence
-    assert "about 3,250 MiB/s" in verdict.sentence
+    assert "45,120 of 80,000 IOPS (56 %, at least 90 % wanted)" in verdict.sentence
+    assert "the machine under the embedded region was the limit" in verdict.sentence
 
 
 def test_a_promised_ceiling_is_named_even_on_a_machine_with_limits():
@@ -86,42 +66,14 @@ def test_a_promised_ceiling_is_named_even_on_a_machine_with_limits():
     assert verdict.bound_by[0].label == "c5.18xlarge EBS throughput"
 
 
-def test_a_ceiling_and_the_machine_at_one_place_are_not_told_apart():
-    run = run_of(3_000, volumes=GP3, machine=WEAK_MACHINE.__class__(Iops(3_050), Throughput.from_mib(1_000)))
-    verdict = reaches(run, "10,000 IOPS")
-    assert verdict.outcome is Outcome.INCONCLUSIVE
-    assert verdict.machine_limited
-    assert "gp3 vol-0def IOPS or the machine under the embedded region held it back" in verdict.sentence
-    counted = run_of(3_000, volumes=GP3, machine=WEAK_MACHINE, counters=ThrottleDelta(60, 59))
-    assert reaches(counted, "10,000 IOPS").outcome is Outcome.VIOLATED
-
-
-@pytest.mark.parametrize("machine", [None, WEAK_MACHINE])
-def test_too_few_outstanding_ios_are_the_loads_own_limit(machine):
-    verdict = reaches(run_of(9_000, machine=machine, outstanding=1), "80,000 IOPS")
+def test_too_few_outstanding_ios_are_the_loads_own_limit():
+    verdict = reaches(run_of(9_000, outstanding=1), "80,000 IOPS")
     assert verdict.outcome is Outcome.INCONCLUSIVE
     assert not verdict.machine_limited
     assert (
         "the load kept only 1 I/O outstanding (mean latency 0.11 ms), at least 80 are needed"
         in verdict.sentence
     )
-
-
-def test_a_load_that_pauses_did_not_wait_for_the_machine():
-    """fio(iodepth=1, thinktime=...): 90 I/Os a second of 0.2 ms each on a machine that serves 300,000."""
-    pausing = dataclasses.replace(run_of(90, outstanding=1, machine=STRONG_MACHINE), latency_mean_s=0.0002)
-    pausing = SimpleNamespace(**vars(pausing), keeps_outstanding=False)
-    verdict = reaches(pausing, "3,000 IOPS")
-    assert (verdict.outcome, verdict.machine_limited) == (Outcome.INCONCLUSIVE, False)
-    assert "the load kept only 1 I/O outstanding (mean latency 0.2 ms)" in verdict.sentence
-    slow = run_of(90, outstanding=1, machine=STRONG_MACHINE)
-    assert reaches(slow, "3,000 IOPS").machine_limited
-    syncing = SimpleNamespace(**vars(slow), keeps_outstanding=False)
-    assert not reaches(syncing, "3,000 IOPS").machine_limited
-    behind = SimpleNamespace(**{**vars(slow), "rate_asked": Iops(4_000)}, keeps_outstanding=False)
-    assert reaches(behind, "3,000 IOPS").machine_limited
-    untimed = dataclasses.replace(slow, latency_mean_s=math.nan)
-    assert not reaches(untimed, "3,000 IOPS").machine_limited
 
 
 def test_a_load_that_limited_itself_proves_nothing():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_curves import curve_of, latency_of
-from synthetic_runs import STRONG_MACHINE, WEAK_MACHINE, instance
+from synthetic_runs import STRONG_MACHINE, WEAK_MACHINE, delay_of, instance
 
 from pytest_cloudbench import Iops, Outcome, gp2
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
@@ -93,14 +93,16 @@ def test_on_an_embedded_region_latency_below_every_limit_is_the_machine_s():
     verdict = stays_below(curve, "2ms", until=50_000)
     assert verdict.outcome is Outcome.INCONCLUSIVE
     assert verdict.machine_limited
-    assert "mean latency 4 ms at 19,200 IOPS; no promised ceiling held the load there" in str(verdict)
+    assert "mean latency 4 ms at 19,200 IOPS" in str(verdict)
+    assert "the machine under the embedded region may be why" in str(verdict)
 
 
 def test_on_an_embedded_region_a_step_beyond_that_its_machine_made_slow_decides_nothing():
     curve = curve_of(machine=STRONG_MACHINE, percents=(10, 50, 90), changes=slow(50, 0.004), **LIMITED)
     verdict = stays_below(curve, "2ms", until=20_000)
     assert (verdict.outcome, verdict.machine_limited) == (Outcome.INCONCLUSIVE, True)
-    assert "then 4 ms at 32,000 IOPS; no promised ceiling held the load there" in str(verdict)
+    assert "then 4 ms at 32,000 IOPS" in str(verdict)
+    assert "the machine under the embedded region may be why" in str(verdict)
 
 
 def test_on_an_embedded_region_a_load_that_the_machine_cannot_carry_is_the_machine_s():
@@ -111,12 +113,33 @@ def test_on_an_embedded_region_a_load_that_the_machine_cannot_carry_is_the_machi
     assert "the machine under the embedded region was the limit" in str(verdict)
 
 
-def test_the_tail_at_a_limit_is_the_region_s_own_and_on_aws_the_promise_s():
+def test_what_a_region_modelled_is_judged_and_named_as_such():
+    modelled = slow(30, 0.004, machine_delay=delay_of(3.9, 0.1))
+    curve = curve_of(machine=STRONG_MACHINE, changes=modelled, delay=delay_of(0.5, 0.01), **LIMITED)
+    verdict = stays_below(curve, "2ms", until=50_000)
+    assert (verdict.outcome, verdict.machine_limited) == (Outcome.VIOLATED, False)
+    assert "mean latency 4 ms (modelled) at 19,200 IOPS" in str(verdict)
+    held = stays_below(curve, "2ms", until=13_000)
+    assert held.outcome is Outcome.HELD
+    assert "(modelled)" in str(held)
+    assert "(modelled)" in held.figure
+
+
+def test_what_the_machine_of_a_region_added_decides_nothing():
+    late = slow(30, 0.004, machine_delay=delay_of(0.5, 0.1))
+    curve = curve_of(machine=STRONG_MACHINE, changes=late, delay=delay_of(0.5, 0.01), **LIMITED)
+    verdict = stays_below(curve, "2ms", until=50_000)
+    assert (verdict.outcome, verdict.machine_limited) == (Outcome.INCONCLUSIVE, True)
+    assert "mean latency 4 ms, 0.5 ms of it modelled: it added 88 %" in str(verdict)
+
+
+def test_a_tail_at_a_limit_is_judged_where_it_was_modelled():
     at_limit = {"until": 64_000, "percentile": 99}
-    here = stays_below(curve_of(machine=STRONG_MACHINE, **LIMITED), "100ms", **at_limit)
-    assert (here.outcome, here.machine_limited) == (Outcome.INCONCLUSIVE, True)
-    assert "how an embedded region throttles shapes the tail there" in str(here)
     assert stays_below(curve_of(**LIMITED), "100ms", **at_limit).outcome is Outcome.VIOLATED
+    unknown = stays_below(curve_of(machine=STRONG_MACHINE, **LIMITED), "100ms", **at_limit)
+    assert (unknown.outcome, unknown.machine_limited) == (Outcome.INCONCLUSIVE, True)
+    known = curve_of(machine=STRONG_MACHINE, delay=delay_of(55, 0.5, volumes=30), **LIMITED)
+    assert stays_below(known, "100ms", **at_limit).outcome is Outcome.VIOLATED
 
 
 def test_a_generator_without_cpu_left_may_be_why():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_networks import M5_2XL, burst, network_run
-from synthetic_runs import STRONG_MACHINE, ceiling, run_of
+from synthetic_runs import LATE, STRONG_MACHINE, ceiling, run_of
 
 from pytest_cloudbench.promises.quantities import Throughput
 from pytest_cloudbench.verdicts.sustains import sustains
@@ -47,6 +47,9 @@ def test_samples_that_only_the_machine_explains_are_inconclusive():
     verdict = sustains(run_of(55_000, values=values, machine=STRONG_MACHINE), "80,000 IOPS", for_=60)
     assert verdict.outcome is Outcome.INCONCLUSIVE
     assert verdict.machine_limited
+    measured = sustains(run_of(55_000, values=values, delay=LATE), "80,000 IOPS", for_=60)
+    assert (measured.outcome, measured.machine_limited) == (Outcome.INCONCLUSIVE, True)
+    assert "0.3 ms of it modelled" in measured.sentence
 
 
 def test_a_burst_of_a_network_is_sustained_for_as_long_as_it_lasts():

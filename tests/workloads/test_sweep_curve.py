@@ -10,7 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent / "verdicts"))
 
 from synthetic_curves import curve_of, latency_of, run_at
-from synthetic_runs import instance
+from synthetic_runs import delay_of, instance
 
 from pytest_cloudbench import Iops, Outcome, Throughput, io2
 from pytest_cloudbench.promises.ceilings import MachineLimits
@@ -28,6 +28,10 @@ def test_the_knee_has_its_method_s_name():
     curve = curve_of()
     assert curve.knee == Knee(Iops(57_600.0), pytest.approx(0.0018), "Kneedle")
     assert str(curve.knee) == "57,600 IOPS at 1.8 ms (Kneedle)"
+    modelled = curve_of(delay=delay_of(55, volumes=30))
+    assert modelled.knee.modelled
+    assert str(modelled.knee) == "57,600 IOPS at 1.8 ms (Kneedle, modelled)"
+    assert "at 60 ms (modelled); knee" in repr(modelled)
     assert curve_of(percents=(10, 50)).knee is None, "three points with the maximum are too few"
 
 

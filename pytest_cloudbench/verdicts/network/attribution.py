@@ -12,7 +12,6 @@ from pytest_cloudbench.verdicts.allowances import bandwidth_acted, exceeded_text
 from pytest_cloudbench.verdicts.attribution import (
     DRIFT,
     MACHINE,
-    MACHINE_NEAR,
     NEAR,
     SATURATED_PERCENT,
     Reason,
@@ -32,6 +31,8 @@ from pytest_cloudbench.verdicts.verdict import Outcome
 from pytest_cloudbench.verdicts.wording import listed, percent
 
 LOSS_WORTH_TELLING = 0.001
+# The machine's own figure is a probe's, not a limit that anything enforces: it is only about right.
+MACHINE_NEAR = 0.10
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_cloudbench.promises.quantities import Iops, Throughput, figure
 from pytest_cloudbench.verdicts.judging import judging
 from pytest_cloudbench.verdicts.knee import METHOD, knee_index
+from pytest_cloudbench.verdicts.machine_delay import as_modelled
 from pytest_cloudbench.verdicts.verdict import Verdict
 from pytest_cloudbench.verdicts.wording import duration
 from pytest_cloudbench.workloads.measurement import Latency, Measurement
@@ -67,14 +68,15 @@ class Step:
 
 @dataclass(frozen=True)
 class Knee:
-    """Where the curve turns upwards, and the method that found it."""
+    """Where the curve turns upwards, and the method that found it; ``modelled`` if a region modelled the latency."""
 
     iops: Iops
     latency_s: float
     method: str = METHOD
+    modelled: bool = False
 
     def __str__(self) -> str:
-        return f"{self.iops} at {duration(self.latency_s)} ({self.method})"
+        return f"{self.iops} at {duration(self.latency_s)} ({self.method}{', modelled' if self.modelled else ''})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -121,7 +123,9 @@ class Curve:
         """Where it turns upwards, of the mean latency; None for fewer than four points, or where it does not turn."""
         points = self.points
         index = knee_index([iops for iops, _ in points], [latency.mean_s for _, latency in points])
-        return None if index is None else Knee(Iops(points[index][0]), points[index][1].mean_s)
+        if index is None:
+            return None
+        return Knee(Iops(points[index][0]), points[index][1].mean_s, modelled=bool(as_modelled(self.maximum)))
 
     @judging
     def stays_below(
@@ -186,7 +190,7 @@ class Curve:
 
     def __repr__(self) -> str:
         latency = self.maximum.latency
-        at = f" at {duration(latency.mean_s)}" if latency else ""
+        at = f" at {duration(latency.mean_s)}{as_modelled(self.maximum)}" if latency else ""
         knee = f"; knee {self.knee}" if self.knee else ""
         said = f" ({'; '.join(self.conditions)})" if self.conditions else ""
         return f"sweep {self.mix.name} on {self.target}: peak {self.maximum.iops:,.0f} IOPS{at}{knee}{said}"

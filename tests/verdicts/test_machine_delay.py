@@ -1,0 +1,188 @@
+"""What the machine under an embedded region added: its share, what it explains, and what follows for verdicts."""
+
+import dataclasses
+import math
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from synthetic_runs import CALM, GP3, LATE, M5, STRONG_MACHINE, delay_of, run_of
+
+from pytest_cloudbench import Iops, Outcome
+from pytest_cloudbench.evidence.recording.restorable import plain, restored
+from pytest_cloudbench.verdicts.capped_by import capped_by
+from pytest_cloudbench.verdicts.machine_delay import (
+    TOO_MUCH,
+    MachineDelay,
+    machine_explains,
+    machine_share,
+    machine_to_blame,
+    on_region,
+)
+from pytest_cloudbench.verdicts.outperforms import outperforms
+from pytest_cloudbench.verdicts.reaches import reaches
+from pytest_cloudbench.verdicts.throttling import ThrottleDelta
+
+
+def gp3_run(iops, block="4k", **how):
+    return run_of(iops, block, on=M5, volumes=GP3, **how)
+
+
+def test_without_a_region_there_is_no_share():
+    run = run_of(1_000)
+    assert machine_share(run) is None
+    assert not on_region(run)
+    assert not machine_to_blame(run)
+
+
+def test_the_share_is_what_the_region_counted_or_what_the_load_saw():
+    served = run_of(1_000, outstanding=1, delay=delay_of(0.6, 0.4))
+    assert machine_share(served) == pytest.approx(0.4)
+    before_it = run_of(1_000, outstanding=2, delay=delay_of(0.6, 0.4))  # an I/O took 2 ms
+    assert machine_share(before_it) == pytest.approx(0.7)
+
+
+def test_more_than_the_queues_hold_waits_before_the_region():
+    """1,024 at a limit of 3,000: the region sees 128 of them, each of which waits 42.7 ms."""
+    run = gp3_run(3_000, outstanding=1_024, delay=delay_of(128 / 3, 0.1))
+    assert machine_share(run) < 0.01
+    starved = gp3_run(1_500, outstanding=1_024, delay=delay_of(128 / 3, 0.1))
+    assert machine_share(starved) == pytest.approx(0.5, abs=0.01)
+    spread = gp3_run(3_000, outstanding=1_024, delay=delay_of(1_024 / 3, 0.1, volumes=8))
+    assert machine_share(spread) < 0.01
+
+
+@pytest.mark.parametrize("changes", [{"latency_mean_s": math.nan}, {"keeps_outstanding": False}])
+def test_a_load_whose_latency_is_not_that_of_single_ios_tells_nothing_of_it(changes):
+    run = SimpleNamespace(**{**vars(run_of(100, outstanding=64, delay=delay_of(0.6, 0.1))), **changes})
+    assert machine_share(run) == pytest.approx(1 / 7)
+
+
+def test_the_pieces_of_a_large_io_are_answered_one_after_another():
+    """1 MiB at 125 MiB/s: four pieces after 2, 4, 6 and 8 ms, with nothing of the machine."""
+    run = gp3_run(125, "1m", outstanding=1, delay=delay_of(5))
+    assert machine_share(run) == 0
+
+
+@given(st.floats(1e-5, 1), st.floats(0, 1), st.integers(1, 4_096), st.floats(1, 1e6), st.integers(1, 30))
+def test_a_share_is_a_share_and_never_below_what_the_region_counted(modelled, late, depth, iops, volumes):
+    run = run_of(iops, outstanding=depth, delay=MachineDelay(1_000, modelled, late, volumes))
+    assert late / (modelled + late) - 1e-9 <= machine_share(run) < 1
+
+
+@given(st.floats(0.01, 100), st.floats(0, 10), st.floats(0.01, 100))
+def test_a_mean_is_the_machines_only_where_the_model_alone_keeps_the_limit(modelled_ms, late_ms, limit_ms):
+    mean_s = (modelled_ms + late_ms) / 1000
+    run = run_of(1 / mean_s, outstanding=1, delay=delay_of(modelled_ms, late_ms))
+    explained = machine_explains(run, "mean", mean_s, limit_ms / 1000, mean_s)
+    if abs(modelled_ms / limit_ms - 1) > 1e-6:
+        assert explained == (modelled_ms <= limit_ms)
+
+
+def test_the_threshold_decides_percentiles_that_the_model_does_not_pass_alone():
+    def explained(late_ms, p99_ms, limit_ms):
+        mean_s = (0.6 + late_ms) / 1000
+        run = run_of(1 / mean_s, outstanding=1, delay=delay_of(0.6, late_ms))
+        return machine_explains(run, "p99", p99_ms / 1000, limit_ms / 1000, mean_s)
+
+    assert TOO_MUCH == 0.10
+    assert not explained(0.05, 1.3, 1.0)
+    assert explained(0.08, 1.3, 1.0)
+    assert explained(0.05, 1.05, 1.0)  # hardly above: its share of the percentile explains it
+    assert not explained(0.08, 1.3, 0.5)  # even the modelled mean is above
+
+
+def test_a_few_late_ios_move_the_rare_percentiles_most():
+    mean_s = 0.00062
+    run = run_of(1 / mean_s, outstanding=1, delay=delay_of(0.6, 0.02))
+    assert machine_explains(run, "p999", 0.005, 0.002, mean_s)
+    assert not machine_explains(run, "p999", 0.050, 0.002, mean_s)
+    assert machine_explains(run, "max", 5.0, 0.1, mean_s)
+
+
+def test_a_load_too_shallow_for_the_modelled_latency_is_its_own_limit():
+    verdict = reaches(gp3_run(1_600, outstanding=1, delay=delay_of(0.6, 0.01)), "3,000 IOPS")
+    assert (verdict.outcome, verdict.machine_limited) == (Outcome.INCONCLUSIVE, False)
+    for words in (
+        "only 1 I/O outstanding",
+        "modelled latency 0.6 ms",
+        "at least 2 ",
+        "raise iodepth or numjobs",
+    ):
+        assert words in verdict.sentence
+
+
+def test_a_deep_enough_load_was_held_back_by_the_machine():
+    verdict = reaches(run_of(45_000, outstanding=64, delay=LATE), "80,000 IOPS")
+    assert (verdict.outcome, verdict.machine_limited, verdict.bound_by) == (Outcome.INCONCLUSIVE, True, ())
+    for words in ("mean latency 1.42 ms", "0.3 ms of it modelled", "added 79 %"):
+        assert words in verdict.sentence
+    assert verdict.details["machine_delay"]["late_s"] == 0.0008
+    assert verdict.details["machine_share"] == pytest.approx(0.79, abs=0.01)
+
+
+@pytest.mark.parametrize(("outstanding", "machine"), [(22, False), (23, True), (24, True)])
+def test_a_depth_at_the_edge_is_the_machines_where_that_was_disturbed(outstanding, machine):
+    """24 are needed for 80,000 IOPS of 0.3 ms, but for 5 %."""
+    verdict = reaches(run_of(15_000, outstanding=outstanding, delay=LATE), "80,000 IOPS")
+    assert (verdict.outcome, verdict.machine_limited) == (Outcome.INCONCLUSIVE, machine)
+
+
+def test_on_aws_one_millisecond_is_reckoned_with():
+    assert "at least 80 are needed" in reaches(run_of(45_000, outstanding=64), "80,000 IOPS").sentence
+
+
+@given(
+    st.floats(1, 70_000),
+    st.integers(1, 2_048),
+    st.floats(0.01, 5),
+    st.floats(0, 50),
+    st.none() | st.builds(ThrottleDelta, st.just(60.0), *[st.floats(0, 29)] * 4),
+)
+def test_no_unexplained_shortfall_on_a_region_is_a_broken_promise(iops, depth, modelled, late, counters):
+    run = run_of(iops, outstanding=depth, delay=delay_of(modelled, late), counters=counters)
+    for verdict in (reaches(run, "80,000 IOPS"), reaches(run, "80,000 IOPS", share=0.99)):
+        assert verdict.outcome is Outcome.INCONCLUSIVE
+        assert verdict.machine_limited != ("outstanding" in verdict.sentence)
+
+
+def test_a_counter_at_its_ceiling_outweighs_the_machine_and_one_far_below_does_not():
+    acted = ThrottleDelta(60, 59)
+    at_it = gp3_run(3_000, outstanding=64, delay=delay_of(15, 6), counters=acted)
+    assert reaches(at_it, "10,000 IOPS").outcome is Outcome.VIOLATED
+    below = gp3_run(2_000, outstanding=64, delay=delay_of(15, 17), counters=acted)
+    for verdict in (reaches(below, "10,000 IOPS"), capped_by(below, "3,000 IOPS")):
+        assert (verdict.outcome, verdict.machine_limited) == (Outcome.INCONCLUSIVE, True)
+    calm = gp3_run(2_000, outstanding=64, delay=delay_of(32, 0.1), counters=acted)
+    assert reaches(calm, "2,900 IOPS").outcome is Outcome.VIOLATED
+
+
+def test_a_rate_at_a_ceiling_without_its_counters_word_may_be_of_a_disturbed_machine():
+    late = gp3_run(3_000, outstanding=16, delay=delay_of(1, 4))
+    verdict = capped_by(late, "3,000 IOPS")
+    assert (verdict.outcome, verdict.machine_limited) == (Outcome.INCONCLUSIVE, True)
+    assert "gp3 vol-0def IOPS or the machine under the embedded region" in verdict.sentence
+    assert reaches(late, "10,000 IOPS").machine_limited
+    calm = gp3_run(3_000, outstanding=16, delay=delay_of(5.3, 0.01))
+    assert capped_by(calm, "3,000 IOPS").outcome is Outcome.HELD
+    assert reaches(calm, "10,000 IOPS").outcome is Outcome.VIOLATED
+
+
+def test_a_rate_far_below_every_ceiling_is_the_loads_own_and_can_be_compared():
+    one = gp3_run(1_650, outstanding=1, delay=delay_of(0.6, 0.006), machine=STRONG_MACHINE)
+    half = gp3_run(800, outstanding=1, delay=delay_of(1.2, 0.01), machine=STRONG_MACHINE)
+    assert outperforms(one, half, by=0.5).outcome is Outcome.HELD
+    late = dataclasses.replace(half, machine_delay=delay_of(0.6, 0.6))
+    verdict = outperforms(one, late, by=0.5)
+    assert (verdict.outcome, verdict.machine_limited) == (Outcome.INCONCLUSIVE, True)
+    assert "of the second run, the machine under the embedded region" in verdict.sentence
+
+
+def test_a_load_that_fell_behind_its_own_rate_kept_all_in_flight():
+    behind = run_of(40_000, outstanding=64, rate_asked=Iops(100_000), delay=CALM)
+    assert machine_share(behind) == pytest.approx(1 - 0.3 / 1.6)
+
+
+def test_it_is_kept_and_restored():
+    assert restored(plain(CALM)) == CALM
