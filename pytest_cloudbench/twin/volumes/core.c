@@ -330,6 +330,11 @@ static Volume *known_volume(const Pacer *pacer, long long node) {
     return volume;
 }
 
+static Volume *volume_of(const Pacer *pacer, PyObject *node) {
+    long long number = PyLong_AsLongLong(node);
+    return number == -1 && PyErr_Occurred() ? NULL : known_volume(pacer, number);
+}
+
 /* Mark pieces as used; return how many must be fetched, and the share of the rate that holds. */
 static int64_t touched(Volume *volume, int64_t offset, int64_t size, bool write, double *share) {
     uint8_t *memory = volume->state.buf;
@@ -620,8 +625,7 @@ static PyObject *pacer_set_service_times(Pacer *self, PyObject *args) {
 }
 
 static PyObject *pacer_remove(Pacer *self, PyObject *node) {
-    long long number = PyLong_AsLongLong(node);
-    Volume *volume = number == -1 && PyErr_Occurred() ? NULL : known_volume(self, number);
+    Volume *volume = volume_of(self, node);
     if (volume == NULL)
         return NULL;
     take_out(self, volume);
@@ -720,8 +724,7 @@ static PyObject *pacer_backing(Pacer *self, PyObject *node) {
 }
 
 static PyObject *pacer_fail(Pacer *self, PyObject *node) {
-    long long number = PyLong_AsLongLong(node);
-    Volume *volume = number == -1 && PyErr_Occurred() ? NULL : known_volume(self, number);
+    Volume *volume = volume_of(self, node);
     if (volume == NULL)
         return NULL;
     volume->failed = true;
@@ -765,8 +768,7 @@ static PyObject *pacer_levels(Pacer *self, PyObject *args) {
         return NULL;
     const Stage *stage = &self->instance;
     if (node != Py_None) {
-        long long number = PyLong_AsLongLong(node);
-        Volume *volume = number == -1 && PyErr_Occurred() ? NULL : known_volume(self, number);
+        const Volume *volume = volume_of(self, node);
         if (volume == NULL)
             return NULL;
         stage = &volume->reads;
