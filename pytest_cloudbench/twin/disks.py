@@ -158,8 +158,9 @@ class Disk:
 
     def modify(self, *, size: int, io_unit: int) -> None:
         """Make room for ``size`` bytes, and count I/Os of up to ``io_unit``. The device does not grow yet."""
-        self.io_unit = io_unit
-        self._set_largest_request()
+        if io_unit != self.io_unit:
+            self.io_unit = io_unit
+            self._set_largest_request()
         if size > self.size:
             os.ftruncate(self.descriptor, size)
             self.size = size

@@ -15,6 +15,7 @@ from pytest_cloudbench.twin.inventory import Inventory, PlacedVolume, PlaneError
 from pytest_cloudbench.twin.snapshots import Snapshots, data_pieces
 from pytest_cloudbench.twin.volumes.figures import PIECE_BYTES, VolumeFigures, volume_figures
 from pytest_cloudbench.twin.volumes.shared_pages import Figures, VolumePage, VolumeState
+from pytest_cloudbench.twin.volumes.volume_process import VolumeProcessEnded
 from pytest_cloudbench.twin.workshop import Workshop
 
 if TYPE_CHECKING:
@@ -212,10 +213,13 @@ class PlaneVolumes:
             self._workshop.run(lambda: (instance.host.counters / node.name).unlink(missing_ok=True))
         if not at_once:
             self._let_go(volume, wait=not instance.host.running)
+        if file is not None:
+            with contextlib.suppress(VolumeProcessEnded):
+                file.confirm()  # the last to close a device waits for what is not written yet
         volume.disk.unplug()
         if file is not None:
             file.detach()
-        volume.done = volume.page.figures.after(volume.done)
+        volume.done = volume.page.figures.after(volume.done)._replace(queue_length=0)
         instance.volumes.pop(volume_id, None)
         volume.instance_id = volume.node = volume.file = None
 
@@ -235,14 +239,21 @@ class PlaneVolumes:
         Its burst credits stay, as far as it has a bucket afterwards that holds them.
         """
         volume = self._inventory.volume(volume_id)
-        volume.disk.modify(size=spec.size.bytes, io_unit=spec.io_unit.bytes)
-        volume.spec = spec
         if volume.instance_id is None:
+            self._modify(volume, spec)
             return
         with self._inventory.held(volume.instance_id):
             if volume.file is not None:
+                volume.file.confirm()  # a change of the device's queue waits for its I/O
+            self._modify(volume, spec)
+            if volume.file is not None:
                 volume.file.change(volume.disk.size, self._figures(volume))
                 volume.disk.grow()
+
+    @staticmethod
+    def _modify(volume: PlacedVolume, spec: VolumeSpec) -> None:
+        volume.disk.modify(size=spec.size.bytes, io_unit=spec.io_unit.bytes)
+        volume.spec = spec
 
     def storage_activity(self) -> tuple[list[VolumeActivity], list[InstanceActivity]]:
         """What every volume has done since it was made, attached or not, and all balances of burst credits."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from dataclasses import dataclass
@@ -9,7 +10,12 @@ from pathlib import Path
 
 from pytest_cloudbench.twin.volumes.figures import StageFigures, VolumeFigures
 from pytest_cloudbench.twin.volumes.shared_pages import VolumeState
-from pytest_cloudbench.twin.volumes.volume_process import PacedFile, VolumeProcess, measure_path
+from pytest_cloudbench.twin.volumes.volume_process import (
+    PacedFile,
+    VolumeProcess,
+    VolumeProcessEnded,
+    measure_path,
+)
 from pytest_cloudbench.twin.workshop import Workshop
 
 
@@ -84,8 +90,9 @@ class InstanceVolumes:
     def pace(self, paced: bool) -> None:
         """Hold the limits, or answer everything at once: an instance that goes down writes its data quickly."""
         self._paced = paced
-        if self._process is not None and self._process.alive:
-            self._process.pace(paced)
+        if self._process is not None:
+            with contextlib.suppress(VolumeProcessEnded):
+                self._process.pace(paced)
 
     def balances(self, now: float) -> tuple[float | None, float | None]:
         """Return the instance's credits of I/Os and of bytes in percent of a full bucket; None if it has none."""

@@ -38,6 +38,10 @@ class VolumeProcessError(RuntimeError):
     """The process that paces an instance's volumes does not do what it should; the message is a sentence."""
 
 
+class VolumeProcessEnded(VolumeProcessError):
+    """The process has ended, and with it all I/O of its volumes: they answer with errors."""
+
+
 class VolumeProcess:
     """A process that paces volumes, and its file system, which nobody else sees.
 
@@ -140,7 +144,10 @@ class VolumeProcess:
 
     def stat_file(self, name: str) -> None:
         """Have the kernel ask for a file's size anew."""
-        os.stat(name, dir_fd=self._root)
+        try:
+            os.stat(name, dir_fd=self._root)
+        except OSError as error:
+            raise self._gone() from error
 
     def _ask(self, command: str, *descriptors: int, **details: Any) -> None:
         message = json.dumps({"do": command, **details}).encode()
@@ -148,6 +155,12 @@ class VolumeProcess:
             try:
                 socket.send_fds(self._control, [message], descriptors)
                 said = self._control.recv(65_536)
+            except TimeoutError as error:
+                self._kill()  # its late answer would be taken for that to the next message
+                raise VolumeProcessEnded(
+                    f"the process {self.pid} that paces the volumes of {self._label} did not answer for "
+                    f"{_ANSWER_S:g} s and was ended"
+                ) from error
             except OSError as error:
                 raise self._gone() from error
         if not said:
@@ -157,8 +170,12 @@ class VolumeProcess:
             raise VolumeProcessError(f"{command!r} failed for the volumes of {self._label}: {problem}")
 
     def _gone(self) -> VolumeProcessError:
-        how = "does not answer" if self.alive else f"has ended with status {self._process.returncode}"
-        return VolumeProcessError(f"the process {self.pid} that paces the volumes of {self._label} {how}")
+        who = f"the process {self.pid} that paces the volumes of {self._label}"
+        try:
+            status = self._process.wait(_END_S)  # it lets go of its descriptors a moment before it has ended
+        except subprocess.TimeoutExpired:
+            return VolumeProcessError(f"{who} does not answer")
+        return VolumeProcessEnded(f"{who} has ended with status {status}")
 
 
 class PacedFile:
@@ -172,18 +189,23 @@ class PacedFile:
         """Return a descriptor of the file, for a loop device."""
         return self._process.open_file(f"{self._node}")
 
+    def confirm(self) -> None:
+        """Raise `VolumeProcessEnded` unless the process answers. One that does not is ended: its I/O never would."""
+        self._process._ask("report")
+
     def change(self, size: int, figures: VolumeFigures) -> None:
         """Give the volume other figures or a larger size, while I/O runs."""
         self._process._ask("change", node=self._node, size=size, figures=figures.to_json())
         self._process.stat_file(f"{self._node}")
 
     def fail(self) -> None:
-        """Have all I/O of the volume fail, also what waits."""
-        self._process._ask("fail", node=self._node)
+        """Have all I/O of the volume fail, also what waits. If the process has ended, it fails already."""
+        with contextlib.suppress(VolumeProcessEnded):
+            self._process._ask("fail", node=self._node)
 
     def detach(self) -> None:
-        """Let the volume go; its pages hold its last figures. Without effect if the process is gone."""
-        if self._process.alive:
+        """Let the volume go; its pages hold its last figures. Without effect if the process has ended."""
+        with contextlib.suppress(VolumeProcessEnded):
             self._process._ask("detach", node=self._node)
 
 
