@@ -1,0 +1,455 @@
+"""What happens to instances, volumes and this machine when the process that paces volumes ends, stops or is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pytest_cloudbench.promises.instances import EbsLimit
+from pytest_cloudbench.promises.quantities import GIB, MIB, Iops, Throughput
+from pytest_cloudbench.promises.volumes import gp2, gp3, io2
+from pytest_cloudbench.twin import disks
+from pytest_cloudbench.twin.plane import HostPlan, Plane
+from pytest_cloudbench.twin.slots import take_slot
+from pytest_cloudbench.twin.sweep import sweep, sweep_slot
+from pytest_cloudbench.twin.volumes import volume_process
+from pytest_cloudbench.twin.volumes.volume_process import VolumeProcessError
+
+pytestmark = [
+    pytest.mark.embedded,
+    pytest.mark.alone,
+    pytest.mark.skipif(
+        os.geteuid() != 0 or not Path("/dev/fuse").exists(), reason="needs root and /dev/fuse"
+    ),
+]
+
+FAST = io2(size_gib=64, iops=64_000)
+MEMORY_CGROUP = Path("/sys/fs/cgroup/memory")
+STOPPED_S = float(os.environ.get("CLOUDBENCH_TEST_STOPPED_S", "3"))
+WITHOUT_END = "--time_based --runtime=60"
+WRITE_UNTIL_IT_FAILS = "while dd if=/dev/zero of=/mnt/x bs=1M count=64 conv=fsync; do :; done; exit 1"
+
+
+class Instance:
+    """An instance of a region, and a shell inside it as root."""
+
+    def __init__(self, plane, instance_id):
+        self.plane = plane
+        self.id = instance_id
+        self.volumes = []
+        limit = EbsLimit(Iops(80_000), Throughput.from_mbit(19_000))
+        plane.boot(
+            HostPlan(instance_id, "c5.18xlarge", plane.free_address(0), "h", "ec2-user", (), ebs_limit=limit)
+        )
+
+    def volume(self, spec):
+        """Make and attach a volume; its id and its device."""
+        volume_id = f"vol-{self.id[2:]}-{len(self.volumes)}"
+        self.plane.create_disk(volume_id, spec.size_gib, spec)
+        self.volumes.append(volume_id)
+        return volume_id, self.attach(volume_id)
+
+    def attach(self, volume_id):
+        return "/dev/" + self.plane.attach(volume_id, self.id, "/dev/sdf")
+
+    def start(self, command, *, before=""):
+        """Start a shell command in the instance; ``before`` runs outside, in the same process."""
+        init = self.plane._inventory.instances[self.id].host.init_pid
+        inside = f"exec nsenter -t {init} -a sh -c {shlex.quote(command)}"
+        return subprocess.Popen(
+            ["sh", "-c", f"{before}{inside}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    def run(self, command, *, seconds=30):
+        """Run a shell command in the instance; what it printed. It must succeed in time."""
+        return finished(self.start(command), seconds=seconds)
+
+    def fio(self, device, options):
+        """Start fio on a device."""
+        return self.start(
+            f"fio --name=t --filename={device} --ioengine=libaio --direct=1 --allow_file_create=0 "
+            f"--output-format=json {options}"
+        )
+
+    @property
+    def server(self):
+        return self.plane._inventory.instances[self.id].paced.process
+
+    def figures(self, volume_id):
+        """What a volume did since it was made."""
+        volumes, _ = self.plane.storage_activity()
+        return next(volume for volume in volumes if volume.volume_id == volume_id)
+
+    def loop(self, volume_id):
+        return self.plane._inventory.volumes[volume_id].disk.loop
+
+    def allocated(self, volume_id):
+        """Bytes that a volume's data take."""
+        return os.fstat(self.plane._inventory.volumes[volume_id].disk.descriptor).st_blocks * 512
+
+    def stuck(self):
+        """The instance's processes in uninterruptible sleep, which are the ones that wait for a disk."""
+        namespace = os.readlink(
+            f"/proc/{self.plane._inventory.instances[self.id].host.init_pid}/ns/pid_for_children"
+        )
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                if os.readlink(process / "ns/pid") == namespace:
+                    name, _, fields = (process / "stat").read_text().rpartition(") ")
+                    found += [name] if fields[0] == "D" else []
+            except OSError:
+                continue  # it has ended meanwhile
+        return found
+
+    def close(self):
+        self.plane.terminate(self.id)
+        for volume_id in self.volumes:
+            self.plane.delete_disk(volume_id)
+
+
+def finished(process, *, seconds=30, fails=False):
+    """Wait for a process; what it printed. It must succeed, or fail, in time."""
+    try:
+        text, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()  # what it started inside ends with the instance
+        process.wait()
+        raise AssertionError(f"{process.args} did not end within {seconds} s") from None
+    assert (process.returncode != 0) is fails, text
+    return text
+
+
+def wait_until(condition, what, seconds=10):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.02)
+
+
+def ended(pid):
+    """Whether a process is gone, or all but its exit code."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def has_file(number):
+    """Whether a file is bound to a loop device."""
+    return Path(f"/sys/block/loop{number}/loop").exists()
+
+
+def needs(*programs):
+    missing = [program for program in programs if shutil.which(program) is None]
+    if missing:
+        pytest.skip(f"needs {', '.join(missing)}")
+
+
+@pytest.fixture(scope="module")
+def plane():
+    slot = take_slot(sweep_slot)
+    try:
+        plane = Plane(slot)
+        try:
+            yield plane
+        finally:
+            plane.close()
+    finally:
+        slot.give_back()
+
+
+@pytest.fixture
+def instance(plane, request):
+    instance = Instance(plane, f"i-{abs(hash(request.node.name)) % 10**8}")
+    try:
+        yield instance
+    finally:
+        instance.close()
+
+
+# --- the process ends or stops -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", ["mkfs.ext4 -q -E nodiscard", "mkfs.xfs -q -K"])
+def test_a_killed_process_fails_all_io_and_the_next_attachment_starts_another(instance, make):
+    needs(make.partition(" ")[0])
+    raw_id, raw = instance.volume(gp2(size_gib=100))
+    mounted_id, mounted = instance.volume(FAST)
+    instance.run(f"{make} {mounted} && mount {mounted} /mnt && echo kept > /mnt/kept && sync")
+    load = instance.fio(raw, f"--rw=randrw --bs=4k --size=64m --iodepth=32 {WITHOUT_END}")
+    writer = instance.start(WRITE_UNTIL_IT_FAILS)
+    time.sleep(2)
+    before = instance.figures(raw_id)
+    loops = [instance.loop(volume_id).number for volume_id in (raw_id, mounted_id)]
+    first = instance.server.pid
+
+    os.kill(first, signal.SIGKILL)
+    killed = time.monotonic()
+    assert "Input/output error" in finished(load, seconds=5, fails=True)
+    finished(writer, seconds=5, fails=True)
+    assert time.monotonic() - killed < 3
+    instance.run("umount /mnt", seconds=5)
+    assert instance.stuck() == []
+    for volume_id in (raw_id, mounted_id):
+        assert instance.plane.detach(volume_id) is True
+    for number in loops:
+        wait_until(lambda number=number: not has_file(number), "the loop device is let go")
+
+    after = instance.figures(raw_id)
+    assert after.done.read_ops >= before.done.read_ops > 500
+    assert after.done.queue_length == 0
+    assert before.burst_balance < 99.99
+    # A volume that is not in use earns credits again.
+    assert before.burst_balance - 0.1 < after.burst_balance < 100
+    assert instance.attach(raw_id) == raw
+    assert instance.attach(mounted_id) == mounted
+    assert instance.server.pid != first
+    assert instance.run(f"mount {mounted} /mnt && cat /mnt/kept && umount /mnt") == "kept\n"
+    instance.run(f"dd if={raw} of=/dev/null bs=4k count=100 iflag=direct")
+    wait_until(lambda: instance.figures(raw_id).done.read_ops >= after.done.read_ops + 100, "new counts")
+
+
+def test_volumes_of_a_killed_process_can_be_forced_off_and_the_instance_be_terminated(plane):
+    instance = Instance(plane, "i-gone")
+    volume_id, device = instance.volume(FAST)
+    instance.volume(FAST)
+    instance.run(f"mkfs.xfs -q -K {device} && mount {device} /mnt && echo 1 > /mnt/x")
+    os.kill(instance.server.pid, signal.SIGKILL)
+    assert plane.detach(volume_id, force=True) is True
+    began = time.monotonic()
+    instance.close()
+    assert time.monotonic() - began < 15
+
+
+def test_a_process_that_does_not_answer_is_ended(plane, monkeypatch):
+    monkeypatch.setattr(volume_process, "_ANSWER_S", 1.0)
+    instance = Instance(plane, "i-mute")
+    volume_id, device = instance.volume(FAST)
+    load = instance.fio(device, f"--rw=randread --bs=4k --size=64m --iodepth=16 {WITHOUT_END}")
+    wait_until(lambda: instance.figures(volume_id).done.read_ops > 0, "a load")
+    first = instance.server.pid
+    os.kill(first, signal.SIGSTOP)
+    with pytest.raises(VolumeProcessError, match="did not answer for 1 s and was ended"):
+        plane.modify(volume_id, FAST)
+    finished(load, seconds=5, fails=True)
+    assert plane.detach(volume_id) is True
+    instance.attach(volume_id)
+    os.kill(instance.server.pid, signal.SIGSTOP)
+    began = time.monotonic()
+    instance.close()
+    assert time.monotonic() - began < 15
+
+
+def test_io_waits_for_a_stopped_process_and_counts_as_late(instance):
+    volume_id, device = instance.volume(io2(size_gib=4, iops=400))
+    options = "--rw=randwrite --bsrange=4k-16k --size=8m --iodepth=32 --verify=crc32c"
+    load = instance.fio(device, options)
+    wait_until(lambda: instance.figures(volume_id).done.write_ops > 100, "a load")
+    os.kill(instance.server.pid, signal.SIGSTOP)
+    before = instance.figures(volume_id).done
+    time.sleep(STOPPED_S)
+    assert load.poll() is None
+    assert instance.figures(volume_id).done == before
+    os.kill(instance.server.pid, signal.SIGCONT)
+    (job,) = json.loads(finished(load, seconds=30))["jobs"]
+    assert job["error"] == 0
+    assert job["read"]["total_ios"] == job["write"]["total_ios"] > 500  # all of it was read back
+    wait_until(lambda: instance.figures(volume_id).done.queue_length == 0, "the last counts")
+    done = instance.figures(volume_id).done
+    # 32 I/Os were in flight. An I/O that came meanwhile is seen only afterwards.
+    assert done.late_s - before.late_s > 20 * STOPPED_S
+
+
+def test_the_next_start_ends_a_process_that_was_stopped_when_its_region_was_killed():
+    code = """
+import subprocess, sys, time
+from pytest_cloudbench.promises.volumes import io2
+from pytest_cloudbench.twin.plane import HostPlan, Plane
+from pytest_cloudbench.twin.slots import take_slot
+from pytest_cloudbench.twin.sweep import sweep_slot
+plane = Plane(take_slot(sweep_slot))
+plane.boot(HostPlan("i-k", "t", plane.free_address(0), "k", "ec2-user", ()))
+plane.create_disk("vol-k", 4, io2(size_gib=4, iops=4_000))
+plane.attach("vol-k", "i-k", "/dev/sdf")
+instance = plane._inventory.instances["i-k"]
+shell = ["nsenter", "-t", str(instance.host.init_pid), "-a"]
+load = "dd if=/dev/zero of=/dev/nvme1n1 bs=4k count=4000000 oflag=direct"
+subprocess.Popen([*shell, *load.split()], stderr=subprocess.DEVNULL)
+loop = plane._inventory.volumes["vol-k"].disk.loop
+print(loop.number, instance.paced.process.pid, instance.host.init_pid, flush=True)
+time.sleep(600)
+"""
+    region = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    try:
+        loop, server, init = region.stdout.readline().split()
+        time.sleep(0.5)
+        os.kill(int(server), signal.SIGSTOP)
+    finally:
+        region.kill()
+        region.wait()
+        region.stdout.close()
+    time.sleep(0.5)
+    assert not ended(server)
+    sweep()
+    wait_until(lambda: ended(server), "the process ends")
+    wait_until(lambda: ended(init), "the instance's init ends")
+    wait_until(lambda: not has_file(loop), "the loop device is let go")
+
+
+# --- data and room -----------------------------------------------------------------------------------------
+
+
+def test_a_write_without_room_fails_and_works_again_once_there_is_some(instance, monkeypatch):
+    _, device = instance.volume(FAST)
+    written = f"dd if=/dev/urandom of={device} bs=1M count=64 oflag=direct"
+    instance.run(f"dd if=/dev/urandom of={device} bs=1M count=16 oflag=direct")
+    store = instance.plane._store
+    with monkeypatch.context() as short:
+        short.setattr(disks, "memory_available", lambda: 0)
+        wait_until(lambda: os.fstatvfs(store._data_descriptor).f_bavail <= 256, "no room")
+        said = finished(instance.start(written), fails=True)
+        assert "No space left" in said or "Input/output error" in said
+        instance.run(f"dd if={device} of=/dev/null bs=1M count=16 iflag=direct")
+    wait_until(lambda: instance.plane.room() > GIB, "room again")
+    assert instance.server.alive
+    instance.run(written)
+    assert instance.stuck() == []
+
+
+def test_buffered_writers_short_of_memory_do_not_block_each_other(instance):
+    """Dirty pages beyond a cgroup's memory: each must be written before its writer goes on."""
+    if not (MEMORY_CGROUP / "memory.limit_in_bytes").exists():
+        pytest.skip("needs the memory controller of cgroup v1")
+    volume_id, device = instance.volume(FAST)
+    instance.run(f"mkfs.xfs -q -K {device} && mount {device} /mnt")
+    group = MEMORY_CGROUP / f"cloudbench-test-{os.getpid()}"
+    group.mkdir()
+    try:
+        (group / "memory.limit_in_bytes").write_text(str(100 * MIB))
+        inside = f"echo $$ > {group}/cgroup.procs; "
+        writers = [
+            instance.start(f"dd if=/dev/zero of=/mnt/{number} bs=1M count=300 && sync -f /mnt", before=inside)
+            for number in range(2)
+        ]
+        for writer in writers:
+            finished(writer, seconds=60)
+        instance.run("sync -f /mnt && umount /mnt", seconds=20)
+        wait_until(lambda: instance.figures(volume_id).done.write_bytes >= 600 * MIB, "all counts")
+        assert instance.server.alive
+        assert instance.stuck() == []
+    finally:
+        wait_until(lambda: not (group / "cgroup.procs").read_text(), "the cgroup is empty")
+        group.rmdir()
+
+
+def test_discarded_data_give_their_room_back(instance):
+    volume_id, device = instance.volume(FAST)
+    instance.run(f"dd if=/dev/urandom of={device} bs=1M count=64 oflag=direct")
+    assert instance.allocated(volume_id) == 64 * MIB
+    instance.run(f"blkdiscard --offset {16 * MIB} --length {32 * MIB} {device}")
+    assert instance.allocated(volume_id) == 32 * MIB
+    assert instance.run(f"cmp -n {16 * MIB} --ignore-initial={16 * MIB}:0 {device} /dev/zero") == ""
+    instance.run(f"! cmp -n {16 * MIB} {device} /dev/zero")
+    instance.run(f"fallocate --punch-hole --length {16 * MIB} {device}")
+    assert instance.allocated(volume_id) == 16 * MIB
+
+
+def test_what_was_written_is_read_back(instance):
+    _, device = instance.volume(FAST)
+    instance.volume(FAST)
+    for pattern in ("randwrite --bsrange=4k-512k", "write --bs=1m", "randrw --bs=4k"):
+        load = instance.fio(device, f"--rw={pattern} --size=32m --iodepth=32 --verify=crc32c")
+        (job,) = json.loads(finished(load))["jobs"]
+        assert job["error"] == 0
+        assert job["read"]["total_ios"] >= job["write"]["total_ios"] > 0
+
+
+@pytest.mark.parametrize(("make", "program"), [("mkfs.xfs -q", "mkfs.xfs"), ("mkfs.ext4 -q", "mkfs.ext4"),
+                                               ("mkfs.btrfs -q", "mkfs.btrfs")])  # fmt: skip
+def test_file_systems_live_on_paced_volumes(instance, make, program):
+    needs(program)
+    _, device = instance.volume(gp3(size_gib=8, iops=4_000, throughput_mib=1_000))
+    write_and_read_back(instance, f"{make} {device}", device)
+
+
+@pytest.mark.parametrize("kind", ["md", "btrfs"])
+def test_a_stripe_of_two_lives_on_paced_volumes(instance, kind):
+    needs("mkfs.btrfs" if kind == "btrfs" else "mdadm")
+    if kind == "md" and not Path("/proc/mdstat").exists():
+        pytest.skip("needs a kernel with md")
+    spec = gp3(size_gib=8, iops=4_000, throughput_mib=1_000)
+    (first_id, first), (second_id, second) = instance.volume(spec), instance.volume(spec)
+    if kind == "btrfs":
+        write_and_read_back(instance, f"mkfs.btrfs -q -d raid0 -m raid0 {first} {second}", first)
+    else:
+        stripe = "/dev/md/paced"
+        create = f"mdadm --create {stripe} --quiet --run --level=0 --metadata=1.2 --chunk=64 --raid-devices=2"
+        write_and_read_back(instance, f"{create} {first} {second} && mkfs.xfs -q {stripe}", stripe)
+        instance.run(f"mdadm --quiet --stop {stripe} && mdadm --quiet --zero-superblock {first} {second}")
+    for volume_id in (first_id, second_id):
+        assert instance.figures(volume_id).done.write_bytes > 20 * MIB
+
+
+def write_and_read_back(instance, make, device):
+    """Make a file system, write 64 MiB, and read them back after it was unmounted and mounted."""
+    instance.run(f"{make} && mount {device} /mnt && head -c 64M /dev/urandom > /mnt/x && sync")
+    before = instance.run("sha256sum /mnt/x && umount /mnt")
+    assert instance.run(f"mount {device} /mnt && sha256sum /mnt/x && umount /mnt") == before
+
+
+# --- while I/O runs ----------------------------------------------------------------------------------------
+
+
+def test_a_modification_takes_effect_while_io_runs(instance):
+    volume_id, device = instance.volume(io2(size_gib=4, iops=1_000))
+    load = instance.fio(device, "--rw=randread --bs=4k --size=64m --iodepth=32 --time_based --runtime=9")
+
+    def rate():
+        time.sleep(0.2)  # what was let through before is answered
+        counted, began = instance.figures(volume_id).done.read_ops, time.monotonic()
+        time.sleep(2)
+        return (instance.figures(volume_id).done.read_ops - counted) / (time.monotonic() - began)
+
+    wait_until(lambda: instance.figures(volume_id).done.read_ops > 0, "a load")
+    assert rate() == pytest.approx(1_000, rel=0.05)
+    instance.plane.modify(volume_id, io2(size_gib=6, iops=3_000))
+    assert rate() == pytest.approx(3_000, rel=0.05)
+    assert instance.run(f"blockdev --getsize64 {device}") == f"{6 * GIB}\n"
+    instance.run(f"dd if=/dev/zero of={device} bs=1M count=1 seek={5 * 1024} oflag=direct")
+    instance.plane.modify(volume_id, io2(size_gib=6, iops=500))
+    assert rate() == pytest.approx(500, rel=0.05)
+    assert load.poll() is None
+    (job,) = json.loads(finished(load))["jobs"]
+    assert job["error"] == 0
+
+
+def test_a_volume_that_is_forced_off_fails_what_waits_at_once(instance):
+    volume_id, device = instance.volume(io2(size_gib=4, iops=100))
+    other_id, other = instance.volume(FAST)
+    instance.run(f"mkfs.xfs -q -K {other} && mount {other} /mnt")
+    loads = [
+        instance.fio(device, f"--rw=randread --bs=4k --size=64m --iodepth=64 {WITHOUT_END}"),
+        instance.start(WRITE_UNTIL_IT_FAILS),
+    ]
+    wait_until(lambda: instance.figures(volume_id).done.queue_length >= 64, "a queue of 0.6 s")
+    began = time.monotonic()
+    for gone in (volume_id, other_id):
+        assert instance.plane.detach(gone, force=True) is True
+    for load in loads:
+        finished(load, seconds=5, fails=True)
+    assert time.monotonic() - began < 3
+    assert instance.stuck() == []
+    instance.run("umount /mnt", seconds=5)
+    assert instance.server.alive
+    instance.attach(volume_id)
+    instance.run(f"dd if={device} of=/dev/null bs=4k count=10 iflag=direct")
