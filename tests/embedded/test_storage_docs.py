@@ -98,8 +98,9 @@ from pytest_cloudbench import gp3
 @pytest.mark.ec2_instance("m5.large")
 @pytest.mark.ebs_volume(gp3(size_gib=1, first_touch=0.5))
 def test_it(ebs_volume, fio):
-    run = fio(ebs_volume, rw="randread", bs="4k", iodepth=16, runtime=3)
+    # Each piece of 64 KiB once: where it was used already, a volume is fast.
+    run = fio(ebs_volume, rw="randread", bs="64k", iodepth=16, runtime=3)
     assert any("data in a folder of the embedded region's machine" in said for said in run.conditions)
     assert any("not initialised: on an embedded region it gives 50 %" in said for said in run.conditions)
-    assert run.iops < 3_000 * 0.5 * 1.05
+    assert run.throughput_mib < 125 * 0.5 * 1.05
 """
