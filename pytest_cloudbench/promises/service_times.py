@@ -26,7 +26,9 @@ _IO2 = (
     "Amazon EBS User Guide, io2 Block Express: under 500 microseconds on average for 16 KiB I/O; the mean below that "
     "is a choice of this project"
 )
-_HDD = "a choice of this project: AWS states no latency for HDD-backed volumes; a seek of a disk with 7,200 rpm"
+_HDD = (
+    "a choice of this project: AWS states no latency for HDD-backed volumes; a seek of a disk with 7,200 rpm"
+)
 _STORE = "a choice of this project: AWS states no latency for instance stores; an NVMe disk with flash memory"
 
 
@@ -48,9 +50,16 @@ class ServiceTime:
     date: str = DATE
 
     def __post_init__(self) -> None:
-        figures = (self.mean_s, self.bytes_per_s, self.sequential_s or self.mean_s, self.write_s or self.mean_s)
+        figures = (
+            self.mean_s,
+            self.bytes_per_s,
+            self.sequential_s or self.mean_s,
+            self.write_s or self.mean_s,
+        )
         if not all(0 < figure < math.inf for figure in figures) or not 0 <= self.spread < 2:
-            raise ValueError(f"{self} is no service time: times and bytes per second are above zero, spread below 2")
+            raise ValueError(
+                f"{self} is no service time: times and bytes per second are above zero, spread below 2"
+            )
 
     def mean(self, *, write: bool = False, sequential: bool = False) -> float:
         """Return the mean of small I/O of this kind in seconds."""
