@@ -352,6 +352,33 @@ def test_buffered_writers_short_of_memory_do_not_block_each_other(instance):
         group.rmdir()
 
 
+def test_memory_of_volumes_does_not_count_in_a_cgroup_whose_dirty_pages_they_take(plane):
+    """Full, it would let the process wait for pages that only this process can write."""
+    if not (MEMORY_CGROUP / "memory.limit_in_bytes").exists():
+        pytest.skip("needs the memory controller of cgroup v1")
+    own = memory_cgroup("self")
+    group = MEMORY_CGROUP / f"cloudbench-test-{os.getpid()}"
+    group.mkdir()
+    try:
+        (group / "cgroup.procs").write_text(str(os.getpid()))
+        instance = Instance(plane, "i-group")
+        instance.volume(FAST)
+        assert memory_cgroup("self") == f"/{group.name}"
+        assert memory_cgroup(instance.server.pid) == "/"
+        instance.close()
+    finally:
+        (MEMORY_CGROUP / own.lstrip("/") / "cgroup.procs").write_text(str(os.getpid()))
+        wait_until(lambda: not (group / "cgroup.procs").read_text(), "the cgroup is empty")
+        group.rmdir()
+
+
+def memory_cgroup(process):
+    lines = Path(f"/proc/{process}/cgroup").read_text().splitlines()
+    return next(
+        path for _, controllers, path in (line.split(":", 2) for line in lines) if controllers == "memory"
+    )
+
+
 def test_discarded_data_give_their_room_back(instance):
     volume_id, device = instance.volume(FAST)
     instance.run(f"dd if=/dev/urandom of={device} bs=1M count=64 oflag=direct")
