@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -39,6 +40,7 @@ _FILTER = 'tc filter add dev lo parent 1: protocol all prio 1 bpf bytecode "1,6 
 _LITTLE_MEMORY = 4 * GIB
 _TOO_LITTLE_MEMORY = GIB
 _TRY_S = 10.0
+_CAP_SYS_RESOURCE = 1 << 24
 _FUSE = "/dev/fuse"
 
 
@@ -142,6 +144,18 @@ def _fuse() -> Check:
     return Check("FUSE", "ok", f"{_FUSE} can be opened")
 
 
+def _waits_for_no_io() -> Check:
+    """Whether the process that serves volumes may promise the kernel not to wait for I/O: PR_SET_IO_FLUSHER."""
+    name = "memory pressure"
+    found = re.search(r"^CapEff:\s+(\w+)$", Path("/proc/self/status").read_text(), re.MULTILINE)
+    if os.geteuid() != 0 or (found and int(found.group(1), 16) & _CAP_SYS_RESOURCE):
+        return Check(name, "ok", "volumes go on while memory is short")
+    return Check(
+        name, "limited", "without CAP_SYS_RESOURCE a memory limit that is reached may stop volumes",
+        "in a container, run it with --cap-add SYS_RESOURCE or --privileged",
+    )  # fmt: skip
+
+
 def _namespaces() -> Check:
     missing = [
         name for name in ("mnt", "net", "pid", "uts", "ipc") if not Path(f"/proc/self/ns/{name}").exists()
@@ -224,6 +238,6 @@ def _memory() -> Check:
 
 
 _LOOKS: tuple[Callable[[], Check], ...] = (
-    _root, _python, _loop_devices, _loop_direct_io, _fuse, _namespaces, _overlay, _bridge,
-    _rate_limits, _flow_filter, _memory,
+    _root, _python, _loop_devices, _loop_direct_io, _fuse, _waits_for_no_io, _namespaces, _overlay,
+    _bridge, _rate_limits, _flow_filter, _memory,
 )  # fmt: skip

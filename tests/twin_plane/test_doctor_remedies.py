@@ -103,3 +103,12 @@ def test_no_check_is_written_without_one():
     for call in wrong:
         assert len(call.args) == 4, ast.unparse(call)
         assert not (isinstance(call.args[3], ast.Constant) and not call.args[3].value), ast.unparse(call)
+
+
+@pytest.mark.parametrize(("held", "state"), [("000001ffffffffff", "ok"), ("000001fffeffffff", "limited")])
+def test_a_machine_that_may_stop_volumes_when_memory_is_short_is_told_so(monkeypatch, held, state):
+    monkeypatch.setattr(capabilities.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(capabilities.Path, "read_text", lambda _: f"Name:\tx\nCapEff:\t{held}\n")
+    check = capabilities._waits_for_no_io()
+    assert check.state == state
+    assert ("SYS_RESOURCE" in check.remedy) == (state == "limited")

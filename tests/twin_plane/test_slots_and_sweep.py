@@ -82,9 +82,9 @@ def test_a_sweep_ends_the_processes_that_a_slot_names_and_no_other(tmp_path):
     ours, others = (subprocess.Popen(["sleep", "600"]) for _ in range(2))
     try:
         ours.send_signal(signal.SIGSTOP)
-        volume_process._record(slot.directory, ours.pid)
+        volume_process._record(slot.directory, ours.pid, 0)
         with open(slot.directory / "volume-processes", "a") as records:
-            records.write(f"{others.pid} 1\n{2**22 + 1} 5\n")
+            records.write(f"{others.pid} 1 0\n{2**22 + 1} 5 0\n")
         slot.keep_records()
         slot.give_back()
         assert slot.directory.is_dir()

@@ -250,6 +250,23 @@ def test_a_process_that_does_not_answer_is_ended(plane, monkeypatch):
     assert time.monotonic() - began < 15
 
 
+def test_io_of_a_process_that_cannot_be_ended_is_ended_without_it(instance, monkeypatch):
+    """It may wait for I/O that only it could serve. A stopped process that nothing kills stands for that here."""
+    volume_id, device = instance.volume(FAST)
+    load = instance.fio(device, f"--rw=randread --size=64m --iodepth=8 {WITHOUT_END}")
+    wait_until(lambda: instance.figures(volume_id).done.read_ops > 100, "a load")
+    server = instance.server
+    monkeypatch.setattr(volume_process, "_END_S", 0.2)
+    monkeypatch.setattr(server._process, "kill", lambda: None)
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(VolumeProcessError, match="cannot be ended"):
+            server.close()
+        finished(load, seconds=5, fails=True)
+    finally:
+        os.kill(server.pid, signal.SIGKILL)
+
+
 def test_io_waits_for_a_stopped_process_and_counts_as_late(instance):
     volume_id, device = instance.volume(io2(size_gib=4, iops=400))
     options = "--rw=randwrite --bsrange=4k-16k --size=8m --iodepth=32 --verify=crc32c"

@@ -34,7 +34,6 @@ class Burst:
             return None
         return cls(rule.capacity, per_second(rule.baseline), per_second(rule.peak), rule.least_gain, factor)
 
-
     def percent(self, as_of: float, level: float | None, now: float) -> float:
         """Return its balance at ``now`` in percent: it held ``level`` at ``as_of``, or was full (None)."""
         if level is None:

@@ -51,10 +51,11 @@ class VolumeProcess:
 
     def __init__(self, label: str, *, workshop: Workshop, directory: Path, records: Path) -> None:
         self._label = label
+        self._records = records
         self._nodes = 1
         self._lock = threading.Lock()
         with contextlib.ExitStack() as undo:
-            device, self._root = workshop.run(lambda: _mount(directory))
+            device, self._root, self._connection = workshop.run(lambda: _mount(directory))
             undo.callback(os.close, self._root)
             try:
                 self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -73,7 +74,7 @@ class VolumeProcess:
                 os.close(device)  # only the process holds it: with its end the file system fails
             undo.callback(self._kill)
             self._control.settimeout(_ANSWER_S)
-            _record(records, self._process.pid)
+            _record(records, self._process.pid, self._connection)
             undo.pop_all()
 
     @property
@@ -128,12 +129,24 @@ class VolumeProcess:
     def _kill(self) -> None:
         if self.alive:
             self._process.kill()
-        try:
-            self._process.wait(_END_S)
-        except subprocess.TimeoutExpired as error:
-            raise VolumeProcessError(
-                f"the process {self.pid} that paces the volumes of {self._label} cannot be ended"
-            ) from error
+        for last in (False, True):
+            try:
+                self._process.wait(_END_S)
+                return
+            except subprocess.TimeoutExpired as error:
+                if last:
+                    raise VolumeProcessError(
+                        f"the process {self.pid} that paces the volumes of {self._label} cannot be ended"
+                    ) from error
+                self.abort()
+
+    def abort(self) -> None:
+        """Have all I/O of its volumes fail, whatever the process does.
+
+        Where memory is short and this machine lets no process promise not to wait for I/O, the process may wait for
+        I/O that only it could serve; then it cannot be ended before.
+        """
+        _abort(self._connection, self._records)
 
     def open_file(self, name: str) -> int:
         """Open a file of its file system."""
@@ -209,22 +222,43 @@ class PacedFile:
             self._process._ask("detach", node=self._node)
 
 
-def _mount(directory: Path) -> tuple[int, int]:
-    """Mount a FUSE file system and take its mount out of sight; the device's and the root's descriptor."""
+def _mount(directory: Path) -> tuple[int, int, int]:
+    """Mount a FUSE file system and take its mount out of sight.
+
+    Returns the descriptors of the device and of the root, and the number of the connection.
+    """
     device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
     try:
         directory.mkdir(exist_ok=True)
         options = f"fd={device},rootmode=40000,user_id=0,group_id=0"
-        linux.mount(
-            "cloudbench", str(directory), "fuse", linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC, options
-        )
+        flags = linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC
+        linux.mount("cloudbench", str(directory), "fuse", flags, options)
         root = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        mounts = [line.split() for line in Path("/proc/thread-self/mountinfo").read_text().splitlines()]
+        (number,) = (fields[2] for fields in mounts if fields[4] == str(directory))
         linux.unmount(str(directory), lazily=True)  # it lives as long as the descriptor and the files in use
         directory.rmdir()
     except BaseException:
         os.close(device)
         raise
-    return device, root
+    return device, root, int(number.partition(":")[2])
+
+
+def _abort(connection: int, directory: Path) -> None:
+    """End a FUSE connection: every request, also one that its server waits for itself, fails."""
+    place = directory / "connections"
+
+    def abort() -> None:
+        place.mkdir(exist_ok=True)
+        linux.mount("cloudbench", str(place), "fusectl")
+        try:
+            (place / f"{connection}" / "abort").write_text("1")
+        finally:
+            linux.unmount(str(place), lazily=True)
+            place.rmdir()
+
+    with contextlib.closing(Workshop()) as workshop:
+        workshop.run(abort)
 
 
 # --- what a killed region leaves -------------------------------------------------------------------------
@@ -234,19 +268,34 @@ def _started_at(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
 
 
-def _record(directory: Path, pid: int) -> None:
+def _record(directory: Path, pid: int, connection: int) -> None:
     with open(directory / _RECORD, "a", encoding="ascii") as file:
-        file.write(f"{pid} {_started_at(pid)}\n")
+        file.write(f"{pid} {_started_at(pid)} {connection}\n")
 
 
 def end_leftovers(directory: Path) -> None:
     """End the processes that a slot's directory names: one that was stopped did not see its region end."""
     with contextlib.suppress(FileNotFoundError):
         for line in (directory / _RECORD).read_text().splitlines():
-            pid, _, started_at = line.partition(" ")
-            with contextlib.suppress(OSError):
-                if _started_at(int(pid)) == started_at:
-                    os.kill(int(pid), signal.SIGKILL)
+            pid, started_at, connection = (int(field) for field in line.split())
+            if _lives(pid, started_at):
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+                deadline = time.monotonic() + _END_S
+                while _lives(pid, started_at):
+                    if time.monotonic() > deadline:
+                        with contextlib.suppress(OSError):
+                            _abort(connection, directory)
+                        break
+                    time.sleep(0.01)
+
+
+def _lives(pid: int, started_at: int) -> bool:
+    try:
+        state, *_ = fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return False
+    return state != "Z" and int(fields[19]) == started_at
 
 
 # --- what an I/O takes in any case -----------------------------------------------------------------------
