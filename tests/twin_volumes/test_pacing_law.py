@@ -436,6 +436,21 @@ class TestFigures:
         assert figures.late_s == pytest.approx(1 + 0.991)
         assert figures.read_time_s == pytest.approx(2)
 
+    def test_a_request_that_comes_late_does_not_hold_earlier_ones(self, bench):
+        """The instance's limit counts in the order of the model, however late this machine is."""
+        bench.pacer.limit_instance(StageFigures(Limit(1000)), FULL, START)
+        node, other = bench.volume(held(100)), bench.volume(node=3)
+        for number in range(2):
+            bench.pacer.arrive(node, START, number * MIB, 4096, False)
+        now = START + 3
+        bench.pacer.arrive(other, now, 0, 4096, False)
+        while (found := bench.pacer.take_due(now)) is not None:
+            bench.pacer.done(found, now)
+        figures = bench.pacer.figures(node, now)
+        assert figures.late_s == pytest.approx(3 + 2.991)
+        assert figures.instance_iops_exceeded_s == 0
+        assert bench.pacer.figures(other, now).late_s == 0
+
 
 class TestUnpaced:
     def test_everything_is_due_at_once_and_uses_up_nothing(self, bench):

@@ -263,7 +263,7 @@ typedef struct {
     Volume **volumes;
     Py_ssize_t volume_count;
     Request *heap;
-    size_t waiting, room;
+    size_t waiting, room, between; /* between: requests that have not passed the instance's stage yet */
     uint64_t count;
 } Pacer;
 
@@ -394,8 +394,10 @@ static void pace(Pacer *pacer, Request *request) {
         budget_charge(&volume->touch, (double)fetched, leaves);
         request->earliest = fmax(request->earliest, volume->touch.next);
     }
-    request->passed = leaves <= now;
-    request->due = leaves <= now ? pass_instance(pacer, request, now) : leaves;
+    /* Behind requests that leave their volume earlier, however late this machine is: in the order of the model. */
+    request->passed = leaves <= now && pacer->between == 0;
+    request->due = request->passed ? pass_instance(pacer, request, now) : leaves;
+    pacer->between += !request->passed;
 }
 
 static bool arrive(Pacer *pacer, Request *request) {
@@ -423,6 +425,7 @@ static double next_event(const Pacer *pacer) {
 static bool take_due(Pacer *pacer, double now, Request *found) {
     while (pacer->waiting && (pacer->heap[0].due <= now || !pacer->paced)) {
         *found = heap_pop(pacer);
+        pacer->between -= !found->passed;
         if (found->passed || !pacer->paced)
             return true;
         found->due = pass_instance(pacer, found, found->due);
@@ -454,6 +457,8 @@ static size_t take_out(Pacer *pacer, const Volume *volume) {
             Request request = pacer->heap[at];
             pacer->heap[at] = pacer->heap[kept];
             sift_up(pacer->heap, kept++, &request);
+        } else {
+            pacer->between -= !pacer->heap[at].passed;
         }
     pacer->waiting = kept;
     if (count > kept)

@@ -106,6 +106,7 @@ class Pacer:
         self._instance = Stage()
         self._heap: list[_Entry] = []
         self._count = 0
+        self._between = 0  # requests that have not passed the instance's stage yet
         self._earned_at = 0.0
 
     def limit_instance(self, figures: StageFigures, levels: Levels, as_of: float) -> None:
@@ -182,8 +183,10 @@ class Pacer:
         if fetched and volume.touch.cost_s:
             volume.touch.charge(fetched, leaves)
             earliest = max(earliest, volume.touch.next)
-        if leaves > now:
+        # Behind requests that leave their volume earlier, however late this machine is: in the order of the model.
+        if leaves > now or self._between:
             passed, due = False, leaves
+            self._between += 1
         else:
             passed, due = True, self._pass_instance(volume, now, earliest, ios, size)
         heappush(
@@ -208,6 +211,7 @@ class Pacer:
         while heap and (heap[0][0] <= now or not self.paced):
             entry = heappop(heap)
             at, number, passed, volume, arrival, earliest, ios, size = entry[:8]
+            self._between -= not passed
             if passed or not self.paced:
                 return Answer(at, volume.node, arrival, size, *entry[8:])
             due = self._pass_instance(volume, at, earliest, ios, size)
@@ -241,6 +245,7 @@ class Pacer:
         """Take out every request of a volume, in the order of their times. `done` must follow for each."""
         dropped = sorted(entry for entry in self._heap if entry[3].node == node)
         self._heap = [entry for entry in self._heap if entry[3].node != node]
+        self._between -= sum(not entry[2] for entry in dropped)
         heapify(self._heap)
         return [Answer(entry[0], node, entry[4], *entry[7:]) for entry in dropped]
 
