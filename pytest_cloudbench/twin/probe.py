@@ -1,7 +1,7 @@
 """What the disks of this machine serve when nothing throttles them.
 
 The twin publishes it so that a run held back by the machine is never taken for a broken promise. Measured
-once per boot of the machine with two short fio runs; raised whenever the governor sees more being served.
+once per boot of the machine with two short fio runs.
 """
 
 from __future__ import annotations
