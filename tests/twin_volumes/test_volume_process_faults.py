@@ -34,7 +34,7 @@ pytestmark = [
 
 FAST = io2(size_gib=64, iops=64_000)
 MEMORY_CGROUP = Path("/sys/fs/cgroup/memory")
-STOPPED_S = float(os.environ.get("CLOUDBENCH_TEST_STOPPED_S", "3"))
+STOPPED_S = 3.0
 WITHOUT_END = "--time_based --runtime=60"
 WRITE_UNTIL_IT_FAILS = "while dd if=/dev/zero of=/mnt/x bs=1M count=64 conv=fsync; do :; done; exit 1"
 
