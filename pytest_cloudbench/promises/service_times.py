@@ -83,9 +83,9 @@ class ServiceTime:
 _GIB = 1024.0**3
 
 SERVICE_TIMES: dict[str, ServiceTime] = {
-    "gp3": ServiceTime(600e-6, 0.25, 1 * _GIB, source=_SINGLE_DIGIT),
-    "gp2": ServiceTime(700e-6, 0.25, 1 * _GIB, source=_SINGLE_DIGIT),
-    "io1": ServiceTime(500e-6, 0.20, 1 * _GIB, source=_IO1),
+    "gp3": ServiceTime(500e-6, 0.25, 1 * _GIB, source=_SINGLE_DIGIT),
+    "gp2": ServiceTime(500e-6, 0.25, 1 * _GIB, source=_SINGLE_DIGIT),
+    "io1": ServiceTime(400e-6, 0.20, 1 * _GIB, source=_IO1),
     "io2": ServiceTime(300e-6, 0.15, 2 * _GIB, source=_IO2),
     "st1": ServiceTime(10e-3, 0.30, 0.5 * _GIB, sequential_s=1.5e-3, source=_HDD),
     "sc1": ServiceTime(14e-3, 0.30, 0.25 * _GIB, sequential_s=2.5e-3, source=_HDD),
