@@ -9,15 +9,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from pytest_cloudbench.promises.ceilings import MACHINE_OWNER
+from pytest_cloudbench.promises.ceilings import MACHINE_OWNER, Ceiling
 from pytest_cloudbench.promises.quantities import Iops
 from pytest_cloudbench.verdicts.observation import Observation, rate_asked
+from pytest_cloudbench.verdicts.targets import ratio
 from pytest_cloudbench.verdicts.wording import duration, percent
 
 TOO_MUCH = 0.10
 """The machine's share of the delay above which it may have decided a verdict: the tolerance of `reaches`."""
 QUEUE = 128
 """I/Os that a loop device hands on at a time; more wait before it, where the region does not see them."""
+BUNCHED = 0.02
+"""A load that asks for less than a limit waits for it less than this share of the time, if its I/Os come evenly."""
 _BEHIND = 0.95
 _RARE = {"p999": 0.001, "max": 0.0}
 
@@ -89,6 +92,8 @@ def machine_explains(obs: Observation, name: str, measured_s: float, limit_s: fl
     delay, share = delay_of(obs), machine_share(obs)
     if delay is None or share is None:
         return on_region(obs)
+    if waited_without_need(obs) is not None:
+        return True
     if mean_s * (1 - share) > limit_s:
         return False
     if name in _RARE:
@@ -96,11 +101,32 @@ def machine_explains(obs: Observation, name: str, measured_s: float, limit_s: fl
     return name == "mean" or share > TOO_MUCH or measured_s * (1 - share) <= limit_s
 
 
+def waited_without_need(obs: Observation) -> Ceiling | None:
+    """Return the ceiling that I/Os of a region waited for although their load asked for less; None if they did not.
+
+    A load that limits its own rate sends its I/Os in bursts after its machine did not let it run. What they then wait
+    for each other is in the modelled time.
+    """
+    own, counters, envelope = rate_asked(obs), obs.counters, obs.envelope
+    if own is None or counters is None or envelope is None or delay_of(obs) is None:
+        return None
+    for ceiling in envelope.promised.ordered:
+        level = envelope.iops_of(ceiling) if isinstance(own, Iops) else envelope.throughput_of(ceiling)
+        waited_s = counters.seconds_of(ceiling) or 0.0
+        if waited_s > BUNCHED * counters.elapsed_s and ratio(own, level) < _BEHIND:
+            return ceiling
+    return None
+
+
 def machine_text(obs: Observation) -> str:
     """Return its name with the figures: "... (mean latency 1.4 ms, 0.6 ms of it modelled: it added 57 %)"."""
     delay, share = delay_of(obs), machine_share(obs)
     if delay is None or share is None:
         return MACHINE_OWNER
+    ceiling = waited_without_need(obs)
+    if ceiling is not None and obs.counters is not None:
+        waited = percent((obs.counters.seconds_of(ceiling) or 0.0) / obs.counters.elapsed_s)
+        return f"{MACHINE_OWNER} (I/Os came in bursts: they waited for {ceiling.label} {waited} of the time)"
     took, modelled = duration(_took_s(obs, delay)), duration(delay.modelled_s)
     added = percent(share, TOO_MUCH)
     return f"{MACHINE_OWNER} (mean latency {took}, {modelled} of it modelled: it added {added})"

@@ -836,6 +836,7 @@ static PyTypeObject PacerType = {
 /* --- request_loop.py ------------------------------------------------------------------------------------------- */
 
 #define BATCH 32
+#define LARGE_WRITE (64 * 1024) /* takes as long as many small ones: others may be due meanwhile */
 #define MOST_OVERSHOOT_S 0.0002
 #define EARLY_S 0.00001
 
@@ -942,6 +943,10 @@ static int take_requests(Loop *self, int *taken, size_t *length) {
             return REQUEST;
         if (!take_request(self, *length))
             return BROKEN;
+        if (*length > LARGE_WRITE) {
+            ++*taken;
+            return MORE;
+        }
     }
     return MORE;
 }

@@ -13,6 +13,7 @@ from pytest_cloudbench.twin.volumes import fuse
 from pytest_cloudbench.twin.volumes.pacer import Answer, Pacer
 
 _BATCH = 32  # requests that are taken before any is answered, and the other way round
+_LARGE_WRITE = 64 * 1024  # takes as long as many small ones: others may be due meanwhile
 # Timers of the kernel are late by this much at most on an idle machine; what is usual is subtracted from each wait.
 _MOST_OVERSHOOT_S = 0.0002
 _EARLY_S = 0.00001
@@ -95,6 +96,8 @@ class RequestLoop:
                 except OSError as error:
                     problem = error.errno or errno.EIO
             pacer.arrive(node, monotonic(), offset, size, write, unique, problem)
+            if length > _LARGE_WRITE:
+                return taken + 1, None
         return _BATCH, None
 
     def _answer_due(self) -> int:
