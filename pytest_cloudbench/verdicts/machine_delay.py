@@ -102,7 +102,7 @@ def machine_explains(obs: Observation, name: str, measured_s: float, limit_s: fl
 
 
 def waited_without_need(obs: Observation) -> Ceiling | None:
-    """Return the ceiling that I/Os of a region waited for although their load asked for less; None if they did not.
+    """Return the ceiling that I/Os of a region waited for although their load asked for less than any; None if none.
 
     A load that limits its own rate sends its I/Os in bursts after its machine did not let it run. What they then wait
     for each other is in the modelled time.
@@ -110,12 +110,15 @@ def waited_without_need(obs: Observation) -> Ceiling | None:
     own, counters, envelope = rate_asked(obs), obs.counters, obs.envelope
     if own is None or counters is None or envelope is None or delay_of(obs) is None:
         return None
-    for ceiling in envelope.promised.ordered:
-        level = envelope.iops_of(ceiling) if isinstance(own, Iops) else envelope.throughput_of(ceiling)
-        waited_s = counters.seconds_of(ceiling) or 0.0
-        if waited_s > BUNCHED * counters.elapsed_s and ratio(own, level) < _BEHIND:
-            return ceiling
-    return None
+    ceilings = envelope.promised.ordered
+    if not all(
+        ratio(own, envelope.iops_of(each) if isinstance(own, Iops) else envelope.throughput_of(each))
+        < _BEHIND
+        for each in ceilings
+    ):
+        return None
+    waited = [each for each in ceilings if (counters.seconds_of(each) or 0.0) > BUNCHED * counters.elapsed_s]
+    return waited[0] if waited else None
 
 
 def machine_text(obs: Observation) -> str:

@@ -191,7 +191,7 @@ def test_it_is_kept_and_restored():
 
 def paced_run(asked, *, waited_s, **how):
     counters = ThrottleDelta(10.0, volume_iops_exceeded_s=waited_s)
-    run = gp3_run(2_700, outstanding=64, delay=delay_of(how.pop("modelled_ms", 4.0), 0.01), **how)
+    run = gp3_run(2_700, outstanding=64, delay=delay_of(64 / 2.7, 0.01), **how)
     return SimpleNamespace(**{**vars(run), "rate_asked": asked, "counters": counters})
 
 
@@ -199,11 +199,11 @@ def test_ios_that_came_in_bursts_are_the_machines():
     """2,700 asked of 3,000: evenly, they would not wait for the limit."""
     run = paced_run(Iops(2_700), waited_s=1.2)
     assert waited_without_need(run) is not None
-    assert machine_explains(run, "mean", 4e-3, 1e-3, 4e-3)
+    assert machine_explains(run, "mean", 64 / 2_700, 1e-3, 64 / 2_700)
 
 
 @pytest.mark.parametrize(("asked", "waited_s"), [(Iops(2_700), 0.1), (Iops(2_990), 5.0), (None, 5.0)])
 def test_waiting_for_a_limit_is_the_loads_own_if_it_asks_for_as_much(asked, waited_s):
     run = paced_run(asked, waited_s=waited_s)
     assert waited_without_need(run) is None
-    assert not machine_explains(run, "mean", 4e-3, 1e-3, 4e-3)
+    assert not machine_explains(run, "mean", 64 / 2_700, 1e-3, 64 / 2_700)
