@@ -145,7 +145,8 @@ def test_a_stripe_is_initialised_before_and_after_it_is_made(ebs_volumes):
     done = ebs_volumes[0].initialisation
     assert done is ebs_volumes[1].initialisation, "side by side"
     assert done.size == ebs_volumes.size
-    assert done.seconds == pytest.approx(2 * 1024 / 500, rel=0.25)
+    # 4.1 s at their limits; one after the other they would take twice as long.
+    assert 0.95 * 2 * 1024 / 500 <= done.seconds < 0.95 * 2 * 1024 / 250
     assert str(done) in stripe.conditions
     stripe.prove_writable()
     assert stripe.initialised() is stripe, "not once more"
