@@ -100,6 +100,7 @@ def test_behind_the_end_of_the_data_are_zeros(kernel):
     assert kernel.answer() == (2, 0, bytes(4096))
 
 
+@pytest.mark.alone  # judges milliseconds
 def test_answers_come_when_they_are_due(kernel):
     kernel.limit(100)
     begin = monotonic()
