@@ -37,11 +37,6 @@ class LoopDevice:
         """Its directory in /sys/block."""
         return _SYS / f"loop{self.number}"
 
-    @property
-    def device_number(self) -> str:
-        """ "MAJOR:MINOR" as the cgroup files want it."""
-        return f"{self.major}:{self.minor}"
-
     def busy(self) -> bool:
         """Whether somebody has mounted it or holds it for himself."""
         path = f"/proc/self/fd/{self.descriptor}"

@@ -101,7 +101,7 @@ class Region:
     def publish(self) -> None:
         """Write what is known of the machine and of its time on every instance, as tags. The caller holds the lock."""
         if self._is_measured:  # before that the plane might be at it, and keep the caller waiting
-            # Asked anew each time: the plane raises the figures when it sees more being served.
+            # Asked anew each time: the plane raises the network's figure when it sees more being carried.
             self._disks = self._disks and self.plane.machine_limits()
             self._network = self._network and self.plane.machine_network()
         told = {LATENCY_TAG: self.plane.latency}
