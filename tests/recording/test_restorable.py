@@ -1,8 +1,10 @@
 """Values kept as plain JSON and restored: the same object again, and nothing but our own dataclasses."""
 
 import dataclasses
+import importlib
 import json
 import math
+import pkgutil
 from datetime import datetime, timezone
 from pathlib import PurePosixPath
 
@@ -12,11 +14,21 @@ import recorded_runs
 from hypothesis import given
 from hypothesis import strategies as st
 
+import pytest_cloudbench
 from pytest_cloudbench import gp3
 from pytest_cloudbench.evidence.recording.restorable import NotRestorable, NotRestored, plain, restored
+from pytest_cloudbench.evidence.recording.restorable_types import (
+    _places,
+    class_of,
+    is_restorable,
+    register,
+    type_id_of,
+)
 from pytest_cloudbench.evidence.recording.restore import measurement_from
 from pytest_cloudbench.promises.quantities import Iops, Size
 from pytest_cloudbench.verdicts.verdict import Outcome
+from pytest_cloudbench.workloads.create_files import errors as create_files_errors
+from pytest_cloudbench.workloads.fio import errors as fio_errors
 from pytest_cloudbench.workloads.iperf3.errors import Iperf3Interrupted
 
 
@@ -102,7 +114,7 @@ def test_columns_of_quantities_are_kept_as_plain_figures():
     kept = plain(recorded_runs.measured(seconds=3).series)
     assert kept["iops"] == {
         "is": "each",
-        "of": "promises.quantities:Iops",
+        "of": "Iops",
         "per_second": [3000.0, 3000.25, 3000.5],
     }
 
@@ -132,7 +144,8 @@ def test_what_is_not_ours_is_refused_in_words():
         {"is": "twin.plane:Plane"},
         {"is": "promises.quantities:parse_rate"},
         {"is": "promises.quantities:NoSuchThing"},
-        {"is": "promises..os:system"},
+        {"is": "NoSuchThing"},
+        {"is": "os.system"},
         {"is": "verdicts.verdict:dataclass"},
         {"is": "promises.quantities:Iops", "per_second": "many"},
         {"is": "nothing known"},
@@ -146,13 +159,67 @@ def test_a_record_cannot_name_anything_else(data):
         restored(data)
 
 
+ROOMS = ("promises", "verdicts", "workloads", "hosts", "cloud", "topology")
+
+
+def public_classes():
+    """Every public dataclass, enum and exception of the rooms whose values are recorded."""
+    for found in pkgutil.walk_packages(pytest_cloudbench.__path__, "pytest_cloudbench."):
+        if found.name.split(".")[1] in ROOMS:
+            for name, kind in vars(importlib.import_module(found.name)).items():
+                if is_restorable(kind) and kind.__module__ == found.name and not name.startswith("_"):
+                    yield kind
+
+
+def test_every_public_class_has_an_id_of_its_own_and_every_id_a_class():
+    ids = {kind: type_id_of(kind) for kind in public_classes()}
+    assert [kind for kind, found in ids.items() if found is None] == []
+    assert len(set(ids.values())) == len(ids) > 200
+    assert {found: class_of(found) for found in ids.values()} == {found: kind for kind, found in ids.items()}
+    assert set(_places()) == set(ids.values())
+
+
+@pytest.mark.parametrize(
+    ("written", "kind"),
+    [
+        ("promises.quantities:Iops", Iops),
+        ("workloads.fio.errors:TargetError", fio_errors.TargetError),
+        ("workloads.create_files.errors:TargetError", create_files_errors.TargetError),
+    ],
+)
+def test_ids_of_version_0_1_are_read(written, kind):
+    assert class_of(written) is kind
+
+
+def test_a_class_from_outside_is_restored_once_it_has_an_id():
+    @dataclasses.dataclass(frozen=True)
+    class Elsewhere:
+        rate: Iops
+
+    value = {"thing": Elsewhere(Iops(5.0))}
+    with pytest.raises(NotRestorable, match="Elsewhere"):
+        plain(value)
+    register("tests.Elsewhere", Elsewhere)
+    register("tests.Elsewhere", Elsewhere)
+    assert plain(value)["thing"]["is"] == "tests.Elsewhere"
+    assert through_json(value) == value
+    with pytest.raises(ValueError, match=r"tests\.Elsewhere.*taken"):
+        register("tests.Elsewhere", Iops)
+    with pytest.raises(ValueError, match="dot"):
+        register("Elsewhere", Elsewhere)
+    with pytest.raises(ValueError, match="taken"):
+        register("fio.TargetError", Elsewhere)
+    with pytest.raises(TypeError, match="dataclass"):
+        register("tests.Int", int)
+
+
 def test_fields_may_come_and_go_with_versions():
     kept = json.loads(json.dumps(plain(recorded_runs.measured(raw={}))))
     kept["gone"] = 5
     del kept["generator"]
     assert restored(kept) == dataclasses.replace(recorded_runs.measured(raw={}), generator=None)
     del kept["iops"]
-    with pytest.raises(NotRestored, match=r"workloads\.measurement:Measurement.*iops"):
+    with pytest.raises(NotRestored, match="Measurement.*iops"):
         restored(kept)
 
 

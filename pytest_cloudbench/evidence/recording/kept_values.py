@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pytest_cloudbench.evidence.recording.restorable_types import type_id_of
 from pytest_cloudbench.promises.instances import InstanceLimits
 
 _LONG = ("series", "streams", "directions")
@@ -50,7 +51,7 @@ def _named(value: Any) -> Any:
         return getattr(value, "__qualname__", type(value).__qualname__)
     if dataclasses.is_dataclass(value) and not _says_what_it_is(value):
         fields = {field.name: worded(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        return {"a": type(value).__name__, **fields}
+        return {"a": type_id_of(type(value)) or type(value).__name__, **fields}
     return str(value) if _says_what_it_is(value) else type(value).__name__
 
 

@@ -1,8 +1,8 @@
 """Values of this package as plain JSON and back: dataclasses with their fields, enums, quantities, errors.
 
-A dataclass becomes an object whose ``is`` names its class; JSON's lists stand for tuples, of which measurements
-mostly consist. Bytes are kept elsewhere, as files. Nothing is restored but dataclasses, enums and exceptions of
-this package's own rooms and Python's own exceptions, so a record can hold values and never code.
+A dataclass becomes an object whose ``is`` is the id of its class (`restorable_types.py`); JSON's lists stand for tuples,
+of which measurements mostly consist. Bytes are kept elsewhere, as files. Only classes that have an id and Python's own
+exceptions are restored, so a record can hold values and never code.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import builtins
 import dataclasses
-import importlib
 import math
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -19,9 +18,7 @@ from functools import cached_property
 from pathlib import PurePath
 from typing import Any
 
-PACKAGE = "pytest_cloudbench"
-ROOMS = ("promises", "verdicts", "workloads", "hosts", "cloud", "topology")
-"""Whose classes are restored."""
+from pytest_cloudbench.evidence.recording.restorable_types import UnknownType, class_of, type_id_of
 
 CLASS = "is"
 _SMALL_BYTES = 64
@@ -70,7 +67,7 @@ class _Writer:
         for kinds, write in self._kinds:
             if isinstance(value, kinds):
                 return write(value, name, path)
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        if type_id_of(kind) and dataclasses.is_dataclass(value):
             return self._dataclass(value, name, path)
         return self._other(value, name, path)
 
@@ -168,8 +165,8 @@ class _Writer:
 
 
 def class_name(kind: type[Any]) -> str:
-    """How a record names a class: "workloads.measurement:Measurement", "builtins:ValueError"."""
-    return f"{kind.__module__.removeprefix(f'{PACKAGE}.')}:{kind.__qualname__}"
+    """Return how a record names a class: by its id, any other by its module, such as "builtins:ValueError"."""
+    return type_id_of(kind) or f"{kind.__module__}:{kind.__qualname__}"
 
 
 def restored(data: Any, *, load: Callable[[str], bytes] | None = None) -> Any:
@@ -187,7 +184,7 @@ def restored(data: Any, *, load: Callable[[str], bytes] | None = None) -> Any:
         return {key: restored(value, load=load) for key, value in data.items()}
     if not isinstance(name, str):
         raise NotRestored(f"{name!r} is no name of a class")
-    if ":" in name:
+    if name not in _BUILT_IN:
         return _instance(name, data, load)
     try:
         return _BUILT_IN[name](data, load)
@@ -244,23 +241,15 @@ def _instance(name: str, data: Mapping[str, Any], load: Any) -> Any:
 
 
 def _class(name: str) -> Any:
-    module, _, qualified = name.partition(":")
+    module, _, python_name = name.partition(":")
     if module == "builtins":
-        found = getattr(builtins, qualified, None)
+        found = getattr(builtins, python_name, None)
         if isinstance(found, type) and issubclass(found, BaseException):
             return found
         raise NotRestored(f"{name} is not restored: of Python's own classes only exceptions are")
-    if module.partition(".")[0] not in ROOMS or any(not part.isidentifier() for part in module.split(".")):
-        raise NotRestored(f"{name} is not restored: it is no class of {PACKAGE}'s {', '.join(ROOMS)}")
     try:
-        found = importlib.import_module(f"{PACKAGE}.{module}")
-        for part in qualified.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError):
-        raise NotRestored(f"this version of {PACKAGE} has no {name}") from None
-    restorable = isinstance(found, type) and (
-        dataclasses.is_dataclass(found) or issubclass(found, Enum | BaseException)
-    )
-    if not restorable or found.__module__ != f"{PACKAGE}.{module}":
-        raise NotRestored(f"{name} is not restored: it is no dataclass, enum or exception")
-    return found
+        return class_of(name)
+    except UnknownType:
+        raise NotRestored(
+            f"{name!r} is not restored: this version knows no class of that id, and no plugin in use registers one"
+        ) from None
