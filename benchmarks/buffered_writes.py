@@ -14,8 +14,8 @@ import time
 
 from region_under_test import Region, region
 
-from pytest_cloudbench.promises.quantities import MIB
-from pytest_cloudbench.promises.volumes import gp3, io1
+from pytest_cloudbench.limits.quantities import MIB
+from pytest_cloudbench.limits.volumes import gp3, io1
 
 FIO_STARTS_S = 0.3
 VOLUMES = {

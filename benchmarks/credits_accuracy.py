@@ -20,10 +20,10 @@ from itertools import pairwise
 
 from region_under_test import Region, region
 
-from pytest_cloudbench.promises.credits import CreditRule, ebs_credits, per_second, volume_credits
-from pytest_cloudbench.promises.instances import EbsLimit
-from pytest_cloudbench.promises.quantities import Iops, Throughput
-from pytest_cloudbench.promises.volumes import gp2, io2, sc1, st1
+from pytest_cloudbench.limits.credits import CreditRule, ebs_credits, per_second, volume_credits
+from pytest_cloudbench.limits.instances import EbsLimit
+from pytest_cloudbench.limits.quantities import Iops, Throughput
+from pytest_cloudbench.limits.volumes import gp2, io2, sc1, st1
 
 AFTER_S, AFTER_MIB = 8.0, 200
 SETTLING_S = 2.0

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from region_under_test import Region, region
 
 from pytest_cloudbench.hosts.connection import HostConnection
-from pytest_cloudbench.promises.network_credits import NetworkCredits, ShapedRates
-from pytest_cloudbench.promises.quantities import Bandwidth
+from pytest_cloudbench.limits.network_credits import NetworkCredits, ShapedRates
+from pytest_cloudbench.limits.quantities import Bandwidth
 from pytest_cloudbench.verdicts.verdict import Outcome
 from pytest_cloudbench.workloads.iperf3.job import Iperf3Job
 from pytest_cloudbench.workloads.iperf3.run import run_iperf3

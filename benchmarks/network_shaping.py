@@ -18,8 +18,8 @@ import time
 
 from region_under_test import Region, region
 
-from pytest_cloudbench.promises.network_credits import NetworkCredits, ShapedRates
-from pytest_cloudbench.promises.quantities import Bandwidth
+from pytest_cloudbench.limits.network_credits import NetworkCredits, ShapedRates
+from pytest_cloudbench.limits.quantities import Bandwidth
 
 RATES_GBIT = (0.1, 0.3, 1.0, 2.5, 5.0, 10.0)
 STREAMS = (1, 5)

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 
 from region_under_test import Region, region
 
-from pytest_cloudbench.promises.quantities import MIB
-from pytest_cloudbench.promises.volumes import VolumeSpec, gp3, io2
+from pytest_cloudbench.limits.quantities import MIB
+from pytest_cloudbench.limits.volumes import VolumeSpec, gp3, io2
 
 LOAD = "--numjobs=64 --iodepth=16"
 RANDOM = f"--rw=randread --bs=4k --size=256m {LOAD}"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from region_under_test import Region, region
 
-from pytest_cloudbench.promises.volumes import gp2, io2
+from pytest_cloudbench.limits.volumes import gp2, io2
 
 VOLUMES = 30
 RATES = (1_000, 10_000, 40_000, 256_000)

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from region_under_test import region
 
-from pytest_cloudbench.promises.quantities import Size
-from pytest_cloudbench.promises.service_times import SERVICE_TIMES
-from pytest_cloudbench.promises.volumes import VolumeSpec, gp2, gp3, io1, io2, st1
+from pytest_cloudbench.limits.quantities import Size
+from pytest_cloudbench.limits.service_times import SERVICE_TIMES
+from pytest_cloudbench.limits.volumes import VolumeSpec, gp2, gp3, io1, io2, st1
 
 AIM_P50, AIM_P99 = 0.10, 0.25
 

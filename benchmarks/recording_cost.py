@@ -26,10 +26,10 @@ import itertools
 import pytest
 from pytest_cloudbench import gp3
 from pytest_cloudbench.hosts.connection import HostConnection
-from pytest_cloudbench.promises.envelope import storage_envelope
-from pytest_cloudbench.promises.quantities import Iops, Size
+from pytest_cloudbench.limits.envelope import storage_envelope
+from pytest_cloudbench.limits.quantities import Iops, Size
 from pytest_cloudbench.verdicts.throttling import ThrottleDelta
-from pytest_cloudbench.workload_calls import Preparing
+from pytest_cloudbench.fixtures.workload_calls import Preparing
 from pytest_cloudbench.workloads.measurement import Direction, DirectionSeries, Latency, Measurement, Series
 
 SECONDS, JOBS, COMMANDS = {seconds}, {jobs}, 60
@@ -200,7 +200,7 @@ def main() -> None:
         print(f"{options.measurements:,} measurements recorded in {recorded.wall_s:.1f} s: {size:,.0f} MiB")
         began = time.perf_counter()
         verified = subprocess.run(
-            [sys.executable, "-m", "pytest_cloudbench.command", "verify", "kept"],
+            [sys.executable, "-m", "pytest_cloudbench.cli", "verify", "kept"],
             cwd=folder,
             check=True,
             capture_output=True,
@@ -219,7 +219,7 @@ def main() -> None:
             )
         if (folder / "allure").is_dir() and shutil.which("allure"):
             began = time.perf_counter()
-            command = [sys.executable, "-m", "pytest_cloudbench.command", "report", "allure", "--served"]
+            command = [sys.executable, "-m", "pytest_cloudbench.cli", "report", "allure", "--served"]
             subprocess.run(command, cwd=folder, check=True, capture_output=True)
             took_s = time.perf_counter() - began
             print(f"their HTML by Allure in {took_s:.1f} s, together {replayed.wall_s + took_s:.1f} s")

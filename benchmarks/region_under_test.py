@@ -13,9 +13,9 @@ from typing import Any
 
 from kernel_counters import DiskWatch, RegionWatch
 
-from pytest_cloudbench.promises.instances import EbsLimit
-from pytest_cloudbench.promises.quantities import Iops, Size, Throughput
-from pytest_cloudbench.promises.volumes import VolumeSpec
+from pytest_cloudbench.limits.instances import EbsLimit
+from pytest_cloudbench.limits.quantities import Iops, Size, Throughput
+from pytest_cloudbench.limits.volumes import VolumeSpec
 from pytest_cloudbench.twin.plane import HostPlan, Plane
 from pytest_cloudbench.twin.slots import take_slot
 from pytest_cloudbench.twin.sweep import sweep_slot

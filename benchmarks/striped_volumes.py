@@ -27,7 +27,7 @@ TEST = """
 import pytest
 from kernel_counters import DiskWatch
 from pytest_cloudbench import io1
-from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.limits.quantities import Size
 
 
 @pytest.mark.ec2_instance("{instance_type}")

@@ -15,11 +15,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.promises.ceilings import Ceiling
-    from pytest_cloudbench.promises.envelope import Envelope
-    from pytest_cloudbench.promises.quantities import Bandwidth, Iops, Size, Throughput, parse_rate
-    from pytest_cloudbench.promises.recorded_limits import RecordedLimits, recorded_limits
-    from pytest_cloudbench.promises.volumes import InvalidSpec, VolumeSpec, gp2, gp3, io1, io2, sc1, st1
+    from pytest_cloudbench.limits.ceilings import Ceiling
+    from pytest_cloudbench.limits.envelope import Envelope
+    from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Size, Throughput, parse_rate
+    from pytest_cloudbench.limits.recorded_limits import RecordedLimits, recorded_limits
+    from pytest_cloudbench.limits.volumes import InvalidSpec, VolumeSpec, gp2, gp3, io1, io2, sc1, st1
     from pytest_cloudbench.verdicts.verdict import Inconclusive, Outcome, Verdict
     from pytest_cloudbench.workloads.judged import scales_linearly
     from pytest_cloudbench.workloads.sweep.mixes import Mix, Skew
@@ -54,29 +54,29 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Bandwidth": "promises.quantities",
-    "Ceiling": "promises.ceilings",
-    "Envelope": "promises.envelope",
+    "Bandwidth": "limits.quantities",
+    "Ceiling": "limits.ceilings",
+    "Envelope": "limits.envelope",
     "Inconclusive": "verdicts.verdict",
-    "InvalidSpec": "promises.volumes",
-    "Iops": "promises.quantities",
+    "InvalidSpec": "limits.volumes",
+    "Iops": "limits.quantities",
     "Mix": "workloads.sweep.mixes",
     "Outcome": "verdicts.verdict",
-    "RecordedLimits": "promises.recorded_limits",
-    "Size": "promises.quantities",
+    "RecordedLimits": "limits.recorded_limits",
+    "Size": "limits.quantities",
     "Skew": "workloads.sweep.mixes",
-    "Throughput": "promises.quantities",
+    "Throughput": "limits.quantities",
     "Verdict": "verdicts.verdict",
-    "VolumeSpec": "promises.volumes",
-    "gp2": "promises.volumes",
-    "gp3": "promises.volumes",
-    "io1": "promises.volumes",
-    "io2": "promises.volumes",
-    "parse_rate": "promises.quantities",
-    "recorded_limits": "promises.recorded_limits",
-    "sc1": "promises.volumes",
+    "VolumeSpec": "limits.volumes",
+    "gp2": "limits.volumes",
+    "gp3": "limits.volumes",
+    "io1": "limits.volumes",
+    "io2": "limits.volumes",
+    "parse_rate": "limits.quantities",
+    "recorded_limits": "limits.recorded_limits",
+    "sc1": "limits.volumes",
     "scales_linearly": "workloads.judged",
-    "st1": "promises.volumes",
+    "st1": "limits.volumes",
 }
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pytest_cloudbench.settings import (
+from pytest_cloudbench.options import (
     OPTIONS,
     modelled_latency,
     option_given,
@@ -56,12 +56,12 @@ def pytest_configure(config: pytest.Config) -> None:
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
     if option_given(config, "evidence", "sign", "replay"):
-        from pytest_cloudbench.keeping.session import check_settings
+        from pytest_cloudbench.session.session import check_settings
 
         check_settings(config)
     time_compression(config)  # what cannot be is said before anything is collected
     modelled_latency(config)
-    from pytest_cloudbench import fixtures
+    from pytest_cloudbench.fixtures import fixtures
 
     config.pluginmanager.register(fixtures, "cloudbench-fixtures")
     _join_reports(config)
@@ -75,7 +75,7 @@ def _sum_up(config: pytest.Config) -> None:
     """Have the run summed up in a file; one that could not be written is refused before anything runs."""
     if hasattr(config, "workerinput"):
         return  # the controller sees every report
-    from pytest_cloudbench.evidence.summary_file import SummaryFile, SummaryRefused
+    from pytest_cloudbench.reports.summary_file import SummaryFile, SummaryRefused
 
     given = setting(config, "summary")
     on_command_line = option_source(config, "summary") == "command line"
@@ -90,9 +90,9 @@ def _sum_up(config: pytest.Config) -> None:
 
 def _count_costs(config: pytest.Config) -> None:
     """Have each test say what it cost; prices that cannot be read are refused before anything runs."""
-    from pytest_cloudbench.evidence.costs import TestCosts
-    from pytest_cloudbench.evidence.listeners import add_listener
-    from pytest_cloudbench.evidence.prices import BadPrices, Prices
+    from pytest_cloudbench.reports.costs import TestCosts
+    from pytest_cloudbench.reports.listeners import add_listener
+    from pytest_cloudbench.reports.prices import BadPrices, Prices
 
     on_command_line = option_source(config, "prices") == "command line"
     base = config.invocation_params.dir if on_command_line else config.rootpath
@@ -109,11 +109,11 @@ def _count_costs(config: pytest.Config) -> None:
 def _join_reports(config: pytest.Config) -> None:
     """Have the reports of other plugins, where those are active, told of what tests measure."""
     if config.getoption("allure_report_dir", None):
-        from pytest_cloudbench.evidence.allure_report import join_allure
+        from pytest_cloudbench.reports.allure.report import join_allure
 
         join_allure(config, lambda: _about(config))
     if config.pluginmanager.hasplugin("benchmark"):
-        from pytest_cloudbench.evidence.benchmark_table import join_benchmark
+        from pytest_cloudbench.reports.benchmark.table import join_benchmark
 
         join_benchmark(config, lambda: setting(config, "cloud"))
 
@@ -122,7 +122,7 @@ def _about(config: pytest.Config) -> dict[str, str]:
     """What a report says of the whole run."""
     replayed = ""
     if option_given(config, "replay"):
-        from pytest_cloudbench.keeping.session import header
+        from pytest_cloudbench.session.session import header
 
         replayed = (
             "run " + (header(config) or "").partition(": run ")[2]
@@ -142,12 +142,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Read what the test's markers ask for before any fixture is set up, so that nothing is opened in vain."""
     if item.user_properties:  # pytest keeps them when a test is run again
-        from pytest_cloudbench.evidence.verdict_properties import forget_earlier_attempt
+        from pytest_cloudbench.reports.verdict_properties import forget_earlier_attempt
 
         forget_earlier_attempt(item.user_properties)
     if "ec2" in getattr(item, "fixturenames", ()):
-        from pytest_cloudbench import fixtures
-        from pytest_cloudbench.evidence.verdict_properties import CLOUD_PROPERTY
+        from pytest_cloudbench.fixtures import fixtures
+        from pytest_cloudbench.reports.verdict_properties import CLOUD_PROPERTY
 
         item.user_properties.append((CLOUD_PROPERTY, setting(item.config, "cloud")))
         fixtures.read_wanted(item)
@@ -190,7 +190,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     """Say what a replay replays."""
     if not option_given(config, "replay"):
         return None
-    from pytest_cloudbench.keeping.session import header
+    from pytest_cloudbench.session.session import header
 
     return header(config)
 
@@ -198,7 +198,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Have the workers of pytest-xdist write into one evidence folder."""
-    from pytest_cloudbench.keeping.session import tell_worker
+    from pytest_cloudbench.session.session import tell_worker
 
     tell_worker(node)
 
@@ -206,19 +206,19 @@ def pytest_configure_node(node: Any) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Complete the evidence, once every fixture is torn down and every worker has ended."""
-    if "pytest_cloudbench.keeping.session" in sys.modules:
-        from pytest_cloudbench.keeping.session import finish
+    if "pytest_cloudbench.session.session" in sys.modules:
+        from pytest_cloudbench.session.session import finish
 
         finish(session)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """List every verdict with its sentence, the held ones too, and say where the evidence is."""
-    from pytest_cloudbench.evidence.summary import write_verdicts
+    from pytest_cloudbench.reports.summary import write_verdicts
 
     write_verdicts(terminalreporter)
-    if "pytest_cloudbench.keeping.session" in sys.modules:
-        from pytest_cloudbench.keeping.session import write_lines
+    if "pytest_cloudbench.session.session" in sys.modules:
+        from pytest_cloudbench.session.session import write_lines
 
         write_lines(terminalreporter)
 

@@ -13,7 +13,7 @@ On the embedded region a disk of this size costs only what is written. How fast 
 import pytest
 
 from pytest_cloudbench import gp3
-from pytest_cloudbench.topology.disks import Disk
+from pytest_cloudbench.resources.disks import Disk
 
 FILES = {"count": 100_000, "size": "1m"}
 GP3 = gp3(size_gib=500)

@@ -23,7 +23,7 @@ from pytest_cloudbench.hosts.device_facts import (
 )
 from pytest_cloudbench.hosts.errors import DeviceNotFound, NotOurs
 from pytest_cloudbench.hosts.listener import operation
-from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.limits.quantities import Size
 
 if TYPE_CHECKING:
     from pytest_cloudbench.hosts.connection import HostConnection

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from pytest_cloudbench.hosts.errors import CommandFailed, FilesystemError, NotOurs
 from pytest_cloudbench.hosts.listener import operation
 from pytest_cloudbench.hosts.signatures import read_signature, refuse_overwriting, remember_made, wipe
-from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.limits.quantities import Size
 
 if TYPE_CHECKING:
     from pytest_cloudbench.hosts.connection import HostConnection

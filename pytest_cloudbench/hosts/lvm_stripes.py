@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pytest_cloudbench.hosts.device_facts import inspect_device
 from pytest_cloudbench.hosts.errors import CommandFailed, DeviceNotFound, HostError, StripeError
-from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.limits.quantities import Size
 
 if TYPE_CHECKING:
     from pytest_cloudbench.hosts.connection import HostConnection

@@ -14,7 +14,7 @@ from pytest_cloudbench.hosts.errors import NotOurs, StripeError
 from pytest_cloudbench.hosts.listener import operation
 from pytest_cloudbench.hosts.signatures import refuse_overwriting, wipe
 from pytest_cloudbench.hosts.stripe_methods import Method, choose_method
-from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.limits.quantities import Size
 
 if TYPE_CHECKING:
     from pytest_cloudbench.hosts.connection import HostConnection

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_cloudbench.promises.latency_mode import EBS, LATENCY_MODES
+from pytest_cloudbench.limits.latency_mode import EBS, LATENCY_MODES
 
 _SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
@@ -72,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _time_factor(text: str) -> float:
-    from pytest_cloudbench.promises.time_factor import parse_time_factor
+    from pytest_cloudbench.limits.time_factor import parse_time_factor
 
     try:
         return parse_time_factor(text)
@@ -124,7 +124,7 @@ def _status(asked: argparse.Namespace) -> int:
 
 
 def _doctor(asked: argparse.Namespace) -> int:
-    from pytest_cloudbench.twin.doctor import examine, report, what_is_missing
+    from pytest_cloudbench.twin import examine, report, what_is_missing
 
     checks = examine()
     print(json.dumps([check.to_json() for check in checks]) if asked.json else report(checks))

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from pytest_cloudbench.promises.latency_mode import EBS
+from pytest_cloudbench.limits.latency_mode import EBS
 from pytest_cloudbench.twin.slots import BASE, numbers_with_records
 
 RECORD_NAME = "region.json"

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pytest_cloudbench.twin.disks import GIB, memory_available
 from pytest_cloudbench.twin.linux import kernel_version
+from pytest_cloudbench.twin.volumes.disks import GIB, memory_available
 
 State = Literal["ok", "missing", "limited"]
 _APT = "apt-get install -y {}"

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_cloudbench.promises.volumes import VolumeSpec
-from pytest_cloudbench.twin.disks import Disk
-from pytest_cloudbench.twin.hosts import Host, Node
-from pytest_cloudbench.twin.instance_store import InstanceStore
+from pytest_cloudbench.limits.volumes import VolumeSpec
+from pytest_cloudbench.twin.hosts.hosts import Host, Node
+from pytest_cloudbench.twin.volumes.disks import Disk
+from pytest_cloudbench.twin.volumes.instance_store import InstanceStore
 from pytest_cloudbench.twin.volumes.instance_volumes import InstanceVolumes
 from pytest_cloudbench.twin.volumes.shared_pages import Figures, VolumePage, VolumeState
 from pytest_cloudbench.twin.volumes.volume_process import PacedFile

@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from pytest_cloudbench.promises.ceilings import MachineLimits
-from pytest_cloudbench.twin.disks import Store
-from pytest_cloudbench.twin.network import Network
-from pytest_cloudbench.twin.network_probe import probe_network
+from pytest_cloudbench.limits.ceilings import MachineLimits
+from pytest_cloudbench.twin.network.cables import Network
+from pytest_cloudbench.twin.network.probe import probe_network
 from pytest_cloudbench.twin.probe import MachineRecord, probe_machine
+from pytest_cloudbench.twin.volumes.disks import Store
 from pytest_cloudbench.twin.workshop import Workshop
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.promises.quantities import Throughput
+    from pytest_cloudbench.limits.quantities import Throughput
 
 
 class MachineProbes:

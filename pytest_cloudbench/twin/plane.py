@@ -8,26 +8,26 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_cloudbench.promises.ceilings import MachineLimits
-from pytest_cloudbench.promises.latency_mode import EBS
-from pytest_cloudbench.twin.disks import NoRoom, Store
-from pytest_cloudbench.twin.host_plan import BootFailed, HostPlan, ImageFacts
-from pytest_cloudbench.twin.hosts import read_console
-from pytest_cloudbench.twin.instance_networks import InstanceNetworks
+from pytest_cloudbench.limits.ceilings import MachineLimits
+from pytest_cloudbench.limits.latency_mode import EBS
+from pytest_cloudbench.twin.hosts.host_plan import BootFailed, HostPlan, ImageFacts
+from pytest_cloudbench.twin.hosts.hosts import read_console
 from pytest_cloudbench.twin.inventory import Inventory, PlaneError
 from pytest_cloudbench.twin.machine_probes import MachineProbes
-from pytest_cloudbench.twin.network import Network
-from pytest_cloudbench.twin.network_governor import NetworkState
-from pytest_cloudbench.twin.network_probe import PAYLOAD_SHARE
+from pytest_cloudbench.twin.network.cables import Network
+from pytest_cloudbench.twin.network.governor import NetworkState
+from pytest_cloudbench.twin.network.instance_networks import InstanceNetworks
+from pytest_cloudbench.twin.network.probe import PAYLOAD_SHARE
 from pytest_cloudbench.twin.plane_instances import PlaneInstances
-from pytest_cloudbench.twin.plane_volumes import InstanceActivity, PlaneVolumes, VolumeActivity
 from pytest_cloudbench.twin.probe import MachineRecord
 from pytest_cloudbench.twin.slots import Slot
+from pytest_cloudbench.twin.volumes.disks import NoRoom, Store
+from pytest_cloudbench.twin.volumes.plane_volumes import InstanceActivity, PlaneVolumes, VolumeActivity
 from pytest_cloudbench.twin.workshop import Workshop
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.promises.quantities import Throughput
-    from pytest_cloudbench.promises.volumes import VolumeSpec
+    from pytest_cloudbench.limits.quantities import Throughput
+    from pytest_cloudbench.limits.volumes import VolumeSpec
 
 __all__ = ["BootFailed", "HostPlan", "ImageFacts", "NoRoom", "Plane", "PlaneError"]
 

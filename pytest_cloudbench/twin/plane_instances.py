@@ -5,16 +5,16 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 
-from pytest_cloudbench.promises.ceilings import MachineLimits
-from pytest_cloudbench.twin.disks import NoRoom, Store
-from pytest_cloudbench.twin.host_plan import BootFailed, HostPlan
-from pytest_cloudbench.twin.hosts import Host
-from pytest_cloudbench.twin.instance_networks import InstanceNetworks
-from pytest_cloudbench.twin.instance_store import InstanceStore
+from pytest_cloudbench.limits.ceilings import MachineLimits
+from pytest_cloudbench.twin.hosts.host_plan import BootFailed, HostPlan
+from pytest_cloudbench.twin.hosts.hosts import Host
 from pytest_cloudbench.twin.inventory import Inventory, PlacedInstance, PlaneError
-from pytest_cloudbench.twin.network import Network
+from pytest_cloudbench.twin.network.cables import Network
+from pytest_cloudbench.twin.network.instance_networks import InstanceNetworks
 from pytest_cloudbench.twin.slots import Slot
+from pytest_cloudbench.twin.volumes.disks import NoRoom, Store
 from pytest_cloudbench.twin.volumes.figures import StageFigures, instance_figures
+from pytest_cloudbench.twin.volumes.instance_store import InstanceStore
 from pytest_cloudbench.twin.volumes.instance_volumes import Ground, InstanceVolumes
 from pytest_cloudbench.twin.workshop import Workshop
 

@@ -15,10 +15,10 @@ import threading
 import time
 from pathlib import Path
 
-from pytest_cloudbench.promises.ceilings import MachineLimits
-from pytest_cloudbench.promises.quantities import Iops, Throughput
-from pytest_cloudbench.twin.disks import MIB, Store
-from pytest_cloudbench.twin.loop_devices import bind_loop_device
+from pytest_cloudbench.limits.ceilings import MachineLimits
+from pytest_cloudbench.limits.quantities import Iops, Throughput
+from pytest_cloudbench.twin.volumes.disks import MIB, Store
+from pytest_cloudbench.twin.volumes.loop_devices import bind_loop_device
 from pytest_cloudbench.twin.workshop import Workshop
 
 _RECORD = "machine.json"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_cloudbench.promises.latency_mode import EBS
-from pytest_cloudbench.promises.time_factor import factor_words
+from pytest_cloudbench.limits.latency_mode import EBS
+from pytest_cloudbench.limits.time_factor import factor_words
 from pytest_cloudbench.twin.access import Access, RegionRecord, known_regions, read_access
 from pytest_cloudbench.twin.slots import BASE
 

@@ -20,7 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_cloudbench.promises.latency_mode import EBS
+from pytest_cloudbench.limits.latency_mode import EBS
 from pytest_cloudbench.twin.access import Access, RegionRecord, say, write_access, write_record
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def serve(
 
     ``backing`` is a directory for the volumes' data (memory when None), ``owner`` the user id that a kept
     region's key is left to, ``time_compression`` how many times faster than the clock burst credits go,
-    ``latency`` how the latency of storage is modelled (`promises.latency_mode`).
+    ``latency`` how the latency of storage is modelled (`limits.latency_mode`).
     """
     try:
         _refuse_without_root()

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_cloudbench.promises.ceilings import INSTANCE, Ceiling
-from pytest_cloudbench.promises.network import CLIENT_END, SERVER_END
+from pytest_cloudbench.limits.ceilings import INSTANCE, Ceiling
+from pytest_cloudbench.limits.network import CLIENT_END, SERVER_END
 from pytest_cloudbench.verdicts.wording import listed
 
 ACTED_PER_SECOND = 1.0

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_cloudbench.promises.ceilings import MACHINE_OWNER, Ceiling
-from pytest_cloudbench.promises.envelope import Envelope, Level
-from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput, figure
+from pytest_cloudbench.limits.ceilings import MACHINE_OWNER, Ceiling
+from pytest_cloudbench.limits.envelope import Envelope, Level
+from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput, figure
 from pytest_cloudbench.verdicts.machine_delay import delay_of, machine_disturbed, machine_text, on_region
 from pytest_cloudbench.verdicts.observation import GeneratorLoad, Observation, generator_load, rate_asked
 from pytest_cloudbench.verdicts.steadiness import full_samples, steadiness

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from pytest_cloudbench.promises.ceilings import Ceiling
-from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput, figure
+from pytest_cloudbench.limits.ceilings import Ceiling
+from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput, figure
 from pytest_cloudbench.verdicts.attribution import nearest_level, rates_of
 from pytest_cloudbench.verdicts.drop_targets import DropLevel, drop_level
 from pytest_cloudbench.verdicts.drops_to import drops_to

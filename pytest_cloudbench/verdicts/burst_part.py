@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any, cast
 
-from pytest_cloudbench.promises.ceilings import Ceiling
-from pytest_cloudbench.promises.envelope import TIE, Envelope
-from pytest_cloudbench.promises.quantities import MIB, Iops, Rate, Throughput, figure
+from pytest_cloudbench.limits.ceilings import Ceiling
+from pytest_cloudbench.limits.envelope import TIE, Envelope
+from pytest_cloudbench.limits.quantities import MIB, Iops, Rate, Throughput, figure
 from pytest_cloudbench.verdicts.attribution import NEAR, Rates, Reason, mean_rates, rates_of, why_short
 from pytest_cloudbench.verdicts.moments import moment
 from pytest_cloudbench.verdicts.network.details import falls_details

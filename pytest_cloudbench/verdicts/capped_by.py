@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_cloudbench.promises.ceilings import GIVEN, Ceiling
-from pytest_cloudbench.promises.envelope import Envelope, Level
-from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput
+from pytest_cloudbench.limits.ceilings import GIVEN, Ceiling
+from pytest_cloudbench.limits.envelope import Envelope, Level
+from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput
 from pytest_cloudbench.verdicts.attribution import (
     MACHINE,
     Bound,

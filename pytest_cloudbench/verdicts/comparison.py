@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput
+from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput
 from pytest_cloudbench.verdicts.attribution import NEAR
 from pytest_cloudbench.verdicts.little import Unusable
 from pytest_cloudbench.verdicts.network.details import conditions_of

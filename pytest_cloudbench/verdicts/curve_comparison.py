@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from pytest_cloudbench.promises.quantities import Iops
+from pytest_cloudbench.limits.quantities import Iops
 from pytest_cloudbench.verdicts.load_curve import (
     LoadCurve,
     StepView,

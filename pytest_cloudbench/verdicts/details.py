@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from pytest_cloudbench.promises.quantities import Iops, Rate
+from pytest_cloudbench.limits.quantities import Iops, Rate
 from pytest_cloudbench.verdicts.little import in_flight
 from pytest_cloudbench.verdicts.machine_delay import delay_of, machine_share
 from pytest_cloudbench.verdicts.observation import Observation, generator_load, rate_asked

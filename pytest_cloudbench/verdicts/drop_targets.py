@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pytest_cloudbench.promises.ceilings import INSTANCE, Ceiling
-from pytest_cloudbench.promises.envelope import TIE, Envelope
-from pytest_cloudbench.promises.network import BASELINE, PEAK
-from pytest_cloudbench.promises.quantities import Bandwidth, Iops, Rate, Throughput, figure
+from pytest_cloudbench.limits.ceilings import INSTANCE, Ceiling
+from pytest_cloudbench.limits.envelope import TIE, Envelope
+from pytest_cloudbench.limits.network import BASELINE, PEAK
+from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Rate, Throughput, figure
 from pytest_cloudbench.verdicts.attribution import NEAR
 from pytest_cloudbench.verdicts.moments import moment
 from pytest_cloudbench.verdicts.network.observation import (

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
-from pytest_cloudbench.promises.quantities import Throughput, figure
+from pytest_cloudbench.limits.quantities import Throughput, figure
 from pytest_cloudbench.verdicts.attribution import (
     bound_text,
     bounds,

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_cloudbench.promises.durations import parse_duration
-from pytest_cloudbench.promises.quantities import Iops
+from pytest_cloudbench.limits.durations import parse_duration
+from pytest_cloudbench.limits.quantities import Iops
 from pytest_cloudbench.verdicts.attribution import bound_text, bounds, mean_rates, saturated
 from pytest_cloudbench.verdicts.details import details_of
 from pytest_cloudbench.verdicts.little import in_flight

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from pytest_cloudbench.promises.quantities import Iops, figure
+from pytest_cloudbench.limits.quantities import Iops, figure
 from pytest_cloudbench.verdicts.attribution import MACHINE, bounds, mean_rates, rates_of
 from pytest_cloudbench.verdicts.machine_delay import on_region
 from pytest_cloudbench.verdicts.observation import Observation, generator_load, rate_asked

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Protocol
 
-from pytest_cloudbench.promises.quantities import Iops
+from pytest_cloudbench.limits.quantities import Iops
 from pytest_cloudbench.verdicts.observation import Observation
 
 PERCENTILES = {50.0: "p50_s", 95.0: "p95_s", 99.0: "p99_s", 99.9: "p999_s"}

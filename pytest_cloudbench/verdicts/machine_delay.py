@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from pytest_cloudbench.promises.ceilings import MACHINE_OWNER, Ceiling
-from pytest_cloudbench.promises.quantities import Iops
+from pytest_cloudbench.limits.ceilings import MACHINE_OWNER, Ceiling
+from pytest_cloudbench.limits.quantities import Iops
 from pytest_cloudbench.verdicts.observation import Observation, rate_asked
 from pytest_cloudbench.verdicts.targets import ratio
 from pytest_cloudbench.verdicts.wording import duration, percent

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_cloudbench.promises.quantities import figure
+from pytest_cloudbench.limits.quantities import figure
 
 
 def moment(seconds: float) -> str:

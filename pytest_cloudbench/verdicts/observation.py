@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from pytest_cloudbench.promises.envelope import Envelope
-from pytest_cloudbench.promises.quantities import Iops, Rate, Size, Throughput
+from pytest_cloudbench.limits.envelope import Envelope
+from pytest_cloudbench.limits.quantities import Iops, Rate, Size, Throughput
 from pytest_cloudbench.verdicts.throttling import ThrottleDelta
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from pytest_cloudbench.promises.quantities import figure
+from pytest_cloudbench.limits.quantities import figure
 from pytest_cloudbench.verdicts.comparison import compared, limits_text, margin
 from pytest_cloudbench.verdicts.timeline import AnyObservation
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict

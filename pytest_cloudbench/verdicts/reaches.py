@@ -6,9 +6,9 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
-from pytest_cloudbench.promises.ceilings import Ceiling
-from pytest_cloudbench.promises.envelope import Envelope
-from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput
+from pytest_cloudbench.limits.ceilings import Ceiling
+from pytest_cloudbench.limits.envelope import Envelope
+from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput
 from pytest_cloudbench.verdicts.attribution import NEAR, Rates, mean_rates, rates_of, why_short
 from pytest_cloudbench.verdicts.burst_part import Part, for_a_share, part_for, why_run_short
 from pytest_cloudbench.verdicts.details import details_of

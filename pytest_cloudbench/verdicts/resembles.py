@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_cloudbench.promises.quantities import figure
+from pytest_cloudbench.limits.quantities import figure
 from pytest_cloudbench.verdicts.comparison import compared, limits_text, margin
 from pytest_cloudbench.verdicts.targets import checked_within, plain, ratio
 from pytest_cloudbench.verdicts.timeline import AnyObservation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_cloudbench.promises.quantities import Bandwidth, Rate, Throughput
+from pytest_cloudbench.limits.quantities import Bandwidth, Rate, Throughput
 from pytest_cloudbench.verdicts.details import details_of, not_measured
 from pytest_cloudbench.verdicts.little import Unusable, inconsistent
 from pytest_cloudbench.verdicts.network.details import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_cloudbench.promises.quantities import Bandwidth, Rate, Throughput
+from pytest_cloudbench.limits.quantities import Bandwidth, Rate, Throughput
 from pytest_cloudbench.verdicts import attribution as of_storage
 from pytest_cloudbench.verdicts.attribution import MACHINE, Reason
 from pytest_cloudbench.verdicts.burst_part import for_a_share

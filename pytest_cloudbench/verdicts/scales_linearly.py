@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_cloudbench.promises.ceilings import INSTANCE, VOLUME
-from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput
+from pytest_cloudbench.limits.ceilings import INSTANCE, VOLUME
+from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput
 from pytest_cloudbench.verdicts.network.observation import is_network
 from pytest_cloudbench.verdicts.run_details import run_details, unusable
 from pytest_cloudbench.verdicts.run_limits import other_limit, why_below

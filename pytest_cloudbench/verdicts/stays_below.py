@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_cloudbench.promises.ceilings import Ceiling
-from pytest_cloudbench.promises.durations import parse_duration
-from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput, figure, parse_rate
+from pytest_cloudbench.limits.ceilings import Ceiling
+from pytest_cloudbench.limits.durations import parse_duration
+from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput, figure, parse_rate
 from pytest_cloudbench.verdicts.attribution import (
     as_quantity,
     bound_text,

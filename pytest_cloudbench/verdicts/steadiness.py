@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, median, pvariance
 
-from pytest_cloudbench.promises.quantities import Iops, Rate
+from pytest_cloudbench.limits.quantities import Iops, Rate
 from pytest_cloudbench.verdicts.observation import RateSeries
 from pytest_cloudbench.verdicts.targets import plain
 

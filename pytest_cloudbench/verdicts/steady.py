@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
-from pytest_cloudbench.promises.quantities import Rate
+from pytest_cloudbench.limits.quantities import Rate
 from pytest_cloudbench.verdicts.moments import moment
 from pytest_cloudbench.verdicts.run_details import run_details, unusable
 from pytest_cloudbench.verdicts.run_limits import at_a_promise, region_machine, saturated

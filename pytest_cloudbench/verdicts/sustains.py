@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from pytest_cloudbench.promises.ceilings import Ceiling
-from pytest_cloudbench.promises.durations import parse_duration
-from pytest_cloudbench.promises.envelope import Envelope
-from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput
+from pytest_cloudbench.limits.ceilings import Ceiling
+from pytest_cloudbench.limits.durations import parse_duration
+from pytest_cloudbench.limits.envelope import Envelope
+from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput
 from pytest_cloudbench.verdicts.attribution import Reason, bounds, rates_of
 from pytest_cloudbench.verdicts.levels import level_of
 from pytest_cloudbench.verdicts.machine_delay import machine_text

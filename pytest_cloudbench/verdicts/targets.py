@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from pytest_cloudbench.promises.ceilings import FLOW, GIVEN, VOLUME, Ceiling
-from pytest_cloudbench.promises.envelope import TIE, Envelope
-from pytest_cloudbench.promises.network import BASELINE, PEAK
-from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput, figure, parse_rate
+from pytest_cloudbench.limits.ceilings import FLOW, GIVEN, VOLUME, Ceiling
+from pytest_cloudbench.limits.envelope import TIE, Envelope
+from pytest_cloudbench.limits.network import BASELINE, PEAK
+from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput, figure, parse_rate
 
 EXAMPLES = (
     "a ceiling such as ebs_volume.iops or ec2_instance.ebs_throughput, "

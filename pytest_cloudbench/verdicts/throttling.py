@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from pytest_cloudbench.promises.ceilings import INSTANCE, VOLUME, Ceiling
+from pytest_cloudbench.limits.ceilings import INSTANCE, VOLUME, Ceiling
 
 # A saturating load is throttled nearly all the time; a ceiling that hardly ever acted held nothing back.
 ACTED_SHARE = 0.5

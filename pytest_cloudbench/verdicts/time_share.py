@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
-from pytest_cloudbench.promises.quantities import Rate
+from pytest_cloudbench.limits.quantities import Rate
 from pytest_cloudbench.verdicts.wording import percent, tolerance
 
 FEWEST_SAMPLES = 5

@@ -9,7 +9,7 @@ from itertools import pairwise
 from statistics import fmean, median
 from typing import cast
 
-from pytest_cloudbench.promises.quantities import Bandwidth, Iops, Rate, Throughput
+from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Rate, Throughput
 from pytest_cloudbench.verdicts.change_point import Fall, Falls, find_falls
 from pytest_cloudbench.verdicts.network.observation import NetworkObservation, is_network, network_rate
 from pytest_cloudbench.verdicts.observation import Observation, measured_rate

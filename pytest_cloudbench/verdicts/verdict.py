@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from pytest_cloudbench.promises.ceilings import Ceiling
-from pytest_cloudbench.promises.quantities import Rate
+from pytest_cloudbench.limits.ceilings import Ceiling
+from pytest_cloudbench.limits.quantities import Rate
 
 
 class Outcome(Enum):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pytest_cloudbench.promises.ceilings import VOLUME, Ceiling
-from pytest_cloudbench.promises.envelope import Envelope, Level
-from pytest_cloudbench.promises.quantities import Iops, Rate, Size, Throughput, figure
+from pytest_cloudbench.limits.ceilings import VOLUME, Ceiling
+from pytest_cloudbench.limits.envelope import Envelope, Level
+from pytest_cloudbench.limits.quantities import Iops, Rate, Size, Throughput, figure
 from pytest_cloudbench.verdicts.targets import ratio
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pytest_cloudbench.promises.quantities import Size, Throughput, figure
+from pytest_cloudbench.limits.quantities import Size, Throughput, figure
 from pytest_cloudbench.workloads.fio.data_pass import Way, Whole, pass_over
 from pytest_cloudbench.workloads.fio.errors import TargetError
 from pytest_cloudbench.workloads.fio.progress import Progress

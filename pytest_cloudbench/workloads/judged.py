@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pytest_cloudbench.verdicts.judging import judging
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.promises.ceilings import Ceiling
-    from pytest_cloudbench.promises.quantities import Iops, Rate, Throughput
+    from pytest_cloudbench.limits.ceilings import Ceiling
+    from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput
     from pytest_cloudbench.verdicts.verdict import Verdict
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar
 
-from pytest_cloudbench.promises.envelope import Envelope
-from pytest_cloudbench.promises.quantities import Iops, Rate, Size, Throughput
+from pytest_cloudbench.limits.envelope import Envelope
+from pytest_cloudbench.limits.quantities import Iops, Rate, Size, Throughput
 from pytest_cloudbench.verdicts.judging import judging
 from pytest_cloudbench.verdicts.little import InFlight, in_flight
 from pytest_cloudbench.verdicts.machine_delay import MachineDelay

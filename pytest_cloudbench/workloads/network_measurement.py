@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
-from pytest_cloudbench.promises.envelope import Envelope
-from pytest_cloudbench.promises.quantities import Bandwidth
+from pytest_cloudbench.limits.envelope import Envelope
+from pytest_cloudbench.limits.quantities import Bandwidth
 from pytest_cloudbench.verdicts.allowances import AllowancePair
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.verdicts.verdict import Verdict

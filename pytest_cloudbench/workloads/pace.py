@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 
-from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.workloads.fio.job import FioJob
 
 QUICK_RUNTIME_S = 6

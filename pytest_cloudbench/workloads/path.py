@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from pytest_cloudbench.promises.envelope import Envelope
+from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.verdicts.allowances import AllowancePair
 from pytest_cloudbench.workloads.runner import Runner
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pytest_cloudbench.promises.quantities import Size, Throughput, figure
+from pytest_cloudbench.limits.quantities import Size, Throughput, figure
 from pytest_cloudbench.workloads.fio.data_pass import Whole, pass_over
 from pytest_cloudbench.workloads.fio.errors import BadFioJob, TargetError
 from pytest_cloudbench.workloads.fio.progress import Progress

@@ -21,7 +21,7 @@ USES_THE_KEPT_REGION = """
 
 
 def cloudbench(*arguments):
-    command = [sys.executable, "-m", "pytest_cloudbench.command", *arguments]
+    command = [sys.executable, "-m", "pytest_cloudbench.cli", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
 
 

@@ -135,7 +135,7 @@ def test_the_factory_makes_other_topologies(ec2, fio):
 
 
 def test_unknown_types_and_other_zones_are_refused_with_a_way_out(ec2):
-    from pytest_cloudbench.cloud.errors import UnknownInstanceType, ZoneMismatch
+    from pytest_cloudbench.aws.errors import UnknownInstanceType, ZoneMismatch
 
     with pytest.raises(UnknownInstanceType, match=r"m5\.large"):
         ec2.launch("m5.larg")
@@ -164,7 +164,7 @@ def _used_bytes(instance, path):
 
 def test_an_instance_that_never_answers_is_told_with_the_ways_in(ec2, monkeypatch):
     from pytest_cloudbench.hosts.errors import HostUnreachable
-    from pytest_cloudbench.topology import factory
+    from pytest_cloudbench.resources import ec2 as factory
 
     monkeypatch.setattr(factory, "CONNECT_TIMEOUT_S", 1.0)
     instance = ec2.launch("m5.large")

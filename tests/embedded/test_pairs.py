@@ -78,7 +78,7 @@ def test_the_ends_may_lie_in_two_zones(ec2_pair):
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_created(ec2, arguments, options, refusal):
-    from pytest_cloudbench.cloud.errors import CloudError
+    from pytest_cloudbench.aws.errors import CloudError
 
     before = len(ec2._cloud.answers)
     with pytest.raises(CloudError, match=refusal):
@@ -130,7 +130,7 @@ def test_compressed_time_reaches_the_instances_and_the_region_says_it(pytester):
         @pytest.mark.ec2_pair("m5.large")
         def test_it(ec2_pair):
             assert ec2_pair.time_compression == 60.0
-            status = [sys.executable, "-m", "pytest_cloudbench.command", "twin", "status"]
+            status = [sys.executable, "-m", "pytest_cloudbench.cli", "twin", "status"]
             assert "time compressed 60 times" in subprocess.run(status, capture_output=True, text=True).stdout
         """
     )

@@ -40,7 +40,7 @@ def test_the_two_commands_install_the_same_and_end_in_their_environments():
 
 
 def test_every_option_the_readme_names_exists():
-    from pytest_cloudbench.settings import OPTIONS
+    from pytest_cloudbench.options import OPTIONS
 
     named = set(re.findall(r"--cloudbench-[a-z-]+", README))
     assert named <= {option.flag for option in OPTIONS}

@@ -5,12 +5,9 @@ import dataclasses
 import pytest
 
 # Loaded here so that the sessions inside these tests do not load them anew: classes would exist twice.
-import pytest_cloudbench.keeping.recording
-import pytest_cloudbench.keeping.replaying
-import pytest_cloudbench.topology.factory  # noqa: F401
-from pytest_cloudbench.command import main
-from pytest_cloudbench.evidence.recording.reading import Evidence
-from pytest_cloudbench.evidence.recording.restore import measurement_from
+from pytest_cloudbench.cli import main
+from pytest_cloudbench.evidence.reading import Evidence
+from pytest_cloudbench.evidence.restore import measurement_from
 
 pytestmark = pytest.mark.embedded
 

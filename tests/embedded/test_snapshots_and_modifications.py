@@ -5,9 +5,9 @@ import time
 import pytest
 
 from pytest_cloudbench import Outcome, gp3
-from pytest_cloudbench.promises.snapshots import FIRST_READ
-from pytest_cloudbench.promises.volumes import InvalidSpec
-from pytest_cloudbench.topology.storage_target import StorageInUse
+from pytest_cloudbench.limits.snapshots import FIRST_READ
+from pytest_cloudbench.limits.volumes import InvalidSpec
+from pytest_cloudbench.resources.storage_target import StorageInUse
 
 pytestmark = pytest.mark.embedded
 
@@ -60,7 +60,7 @@ def _as_of(snapshot, volume):
     """The snapshot as if it were of the volume's present size."""
     import dataclasses
 
-    from pytest_cloudbench.topology.snapshots import Snapshot
+    from pytest_cloudbench.resources.snapshots import Snapshot
 
     return Snapshot(dataclasses.replace(snapshot.created, size=volume.size))
 

@@ -6,9 +6,9 @@ import pytest
 
 from pytest_cloudbench import Outcome, gp3
 from pytest_cloudbench.hosts.errors import NotOurs
-from pytest_cloudbench.topology.instance_store import NoStoreFigure, StoreLost
-from pytest_cloudbench.topology.restarts import NotRunning
-from pytest_cloudbench.topology.storage_target import StorageInUse
+from pytest_cloudbench.resources.instance_store import NoStoreFigure, StoreLost
+from pytest_cloudbench.resources.restarts import NotRunning
+from pytest_cloudbench.resources.storage_target import StorageInUse
 
 pytestmark = [pytest.mark.embedded, pytest.mark.alone]
 

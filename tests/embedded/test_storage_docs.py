@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_cloudbench import gp2, gp3, io1
-from pytest_cloudbench.promises.quantities import Iops
+from pytest_cloudbench.limits.quantities import Iops
 from pytest_cloudbench.workloads.create_files.creation import FileCreation
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from pytest_cloudbench import gp3
-from pytest_cloudbench.cloud.errors import AttachmentLimit, ZoneMismatch
+from pytest_cloudbench.aws.errors import AttachmentLimit, ZoneMismatch
 from pytest_cloudbench.hosts.errors import FilesystemError, NotOurs, StripeError
 from pytest_cloudbench.workloads.create_files.errors import FilesystemFull
 

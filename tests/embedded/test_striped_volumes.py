@@ -7,7 +7,7 @@ import pytest
 
 from pytest_cloudbench import Outcome, gp3
 from pytest_cloudbench.hosts.errors import FilesystemError, NotOurs, StripeError
-from pytest_cloudbench.topology.storage_target import StorageInUse
+from pytest_cloudbench.resources.storage_target import StorageInUse
 
 pytestmark = [
     pytest.mark.embedded,

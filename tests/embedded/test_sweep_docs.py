@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_cloudbench import Mix
-from pytest_cloudbench.sweep_call import SweepCall
+from pytest_cloudbench.fixtures.sweep import SweepCall
 from pytest_cloudbench.workloads.sweep.mix_file import FILE_NAME, read_mixes
 from pytest_cloudbench.workloads.sweep.named_mixes import MIXES
 from pytest_cloudbench.workloads.sweep.plan import TIMES

@@ -14,7 +14,7 @@ from pytest_cloudbench.hosts.device_facts import inspect_device
 from pytest_cloudbench.hosts.devices import BlockDevice, prove_ours
 from pytest_cloudbench.hosts.errors import FilesystemError, NotOurs
 from pytest_cloudbench.hosts.filesystems import make_filesystem, mount, mount_new, prove_mounted, unmount
-from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.limits.quantities import Size
 
 pytestmark = pytest.mark.embedded
 

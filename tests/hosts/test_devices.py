@@ -9,7 +9,7 @@ from pytest_cloudbench.hosts.connection import HostConnection
 from pytest_cloudbench.hosts.device_facts import DeviceFacts, inspect_device
 from pytest_cloudbench.hosts.devices import BlockDevice, find_device, prove_ours
 from pytest_cloudbench.hosts.errors import DeviceNotFound, NotOurs
-from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.limits.quantities import Size
 
 _VOLUME = "vol-0123456789abcdef0"
 _SERIAL = "vol0123456789abcdef0"

@@ -11,7 +11,7 @@ from pytest_cloudbench.hosts.devices import BlockDevice
 from pytest_cloudbench.hosts.errors import FilesystemError, NotOurs, StripeError
 from pytest_cloudbench.hosts.stripe_methods import choose_method
 from pytest_cloudbench.hosts.stripes import check_chunk, check_members, stripe, unstripe
-from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.limits.quantities import Size
 
 _SIZE = Size.from_gib(100)
 _CHUNK = Size(64 << 10)

@@ -18,7 +18,7 @@ from pytest_cloudbench.hosts.filesystems import mount_new, prove_mounted, unmoun
 from pytest_cloudbench.hosts.signatures import read_signature
 from pytest_cloudbench.hosts.stripe_methods import ChosenMethod, Method, able_methods, choose_method
 from pytest_cloudbench.hosts.stripes import BTRFS_CHUNK, StripedDevices, find_again, stripe, unstripe
-from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.limits.quantities import Size
 
 pytestmark = pytest.mark.embedded
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_cloudbench.evidence.recording.restorable import plain, restored
+from pytest_cloudbench.evidence.restorable import plain, restored
 from pytest_cloudbench.hosts import throttle_counters
 from pytest_cloudbench.hosts.connection import HostConnection
 from pytest_cloudbench.hosts.devices import BlockDevice
@@ -19,7 +19,7 @@ from pytest_cloudbench.hosts.throttle_counters import (
     read_counters,
     why_no_counters,
 )
-from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.twin.volumes.shared_pages import Figures, VolumePage
 from pytest_cloudbench.verdicts.machine_delay import MachineDelay
 

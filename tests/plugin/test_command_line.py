@@ -2,7 +2,8 @@
 
 import pytest
 
-from pytest_cloudbench import command, launcher
+from pytest_cloudbench import cli as command
+from pytest_cloudbench import launcher
 from pytest_cloudbench.launcher import RegionRecord
 
 

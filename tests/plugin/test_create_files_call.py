@@ -113,7 +113,7 @@ def test_what_was_measured_is_at_hand(create_files):
             "  inconclusive: not everything was done",
         ]
     )
-    result.stdout.no_fnmatch_line("*create_files_call.py*")
+    result.stdout.no_fnmatch_line("*fixtures/create_files.py*")
 
 
 def test_the_live_line_says_how_far_it_is(run):

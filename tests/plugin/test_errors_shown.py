@@ -62,7 +62,7 @@ def test_the_whole_way_is_shown_with_full_trace(pytester, run):
 def test_what_was_behind_an_error_is_not_shown_beside_its_sentence(pytester, run):
     pytester.makepyfile(
         """
-        from pytest_cloudbench.cloud import CloudError
+        from pytest_cloudbench.aws import CloudError
 
         def test_it():
             try:
@@ -107,7 +107,7 @@ def test_an_error_of_a_fixture_is_only_its_sentence(pytester, run, monkeypatch):
             "RegionUnavailable: the embedded region cannot start: no loop devices",
         ]
     )
-    result.stdout.no_fnmatch_line("*fixtures.py*")
+    result.stdout.no_fnmatch_line("*fixtures/fixtures.py*")
 
 
 def test_other_errors_keep_their_traceback(pytester, run):

@@ -3,8 +3,8 @@
 import pytest
 
 SHOWS = """
-    from pytest_cloudbench.evidence.live_line import live_line, wanted
-    from pytest_cloudbench.settings import setting
+    from pytest_cloudbench.reports.live_line import live_line, wanted
+    from pytest_cloudbench.options import setting
 
     def test_it(pytestconfig):
         choice = setting(pytestconfig, "progress")
@@ -44,7 +44,7 @@ def test_on_a_terminal_the_line_is_cleared_and_pytest_goes_on_where_it_was(pytes
 GOES_ON = """
     import itertools
 
-    from pytest_cloudbench.evidence import live_line
+    from pytest_cloudbench.reports import live_line
 
     def test_it(pytestconfig, monkeypatch):
         clock = itertools.count()

@@ -3,8 +3,8 @@
 import pytest
 
 # Loaded here so that the runs inside these tests do not load them anew: classes would exist twice.
-import pytest_cloudbench.promises.volumes
-import pytest_cloudbench.topology.markers  # noqa: F401
+import pytest_cloudbench.limits.volumes
+import pytest_cloudbench.resources.markers  # noqa: F401
 from pytest_cloudbench import launcher
 
 HEAD = "import pytest\nfrom pytest_cloudbench import gp3, io2\n"
@@ -371,7 +371,7 @@ def test_the_command_line_wins_over_the_ini_file(pytester):
     pytester.makeini("[pytest]\ncloudbench_pace = full\n")
     pytester.makepyfile(
         """
-        from pytest_cloudbench.settings import setting
+        from pytest_cloudbench.options import setting
 
         def test_it(pytestconfig):
             assert setting(pytestconfig, "pace") == "quick"

@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cloudbench.evidence.judged_promises import JudgedPromise, judged_promises
-from pytest_cloudbench.evidence.summary_file import SummarisedTest, markdown
-from pytest_cloudbench.evidence.summary_table import broken, rows_of, short_names, table_lines, totals
-from pytest_cloudbench.evidence.verdict_properties import (
+from pytest_cloudbench.limits.ceilings import Ceiling
+from pytest_cloudbench.limits.quantities import Iops, Throughput
+from pytest_cloudbench.reports.judged_promises import JudgedPromise, judged_promises
+from pytest_cloudbench.reports.summary_file import SummarisedTest, markdown
+from pytest_cloudbench.reports.summary_table import broken, rows_of, short_names, table_lines, totals
+from pytest_cloudbench.reports.verdict_properties import (
     ASKED,
     BOUND_BY,
     MEASURED,
@@ -17,8 +19,6 @@ from pytest_cloudbench.evidence.verdict_properties import (
     PROMISE,
     verdict_properties,
 )
-from pytest_cloudbench.promises.ceilings import Ceiling
-from pytest_cloudbench.promises.quantities import Iops, Throughput
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 
 THROUGHPUT = Ceiling("c5.18xlarge", "EBS throughput", "instance", Throughput.from_mb(2_375))
@@ -54,8 +54,8 @@ import dataclasses
 
 import pytest
 import pytest_cloudbench.workloads.fio.run
-from pytest_cloudbench.promises.ceilings import Ceiling
-from pytest_cloudbench.promises.quantities import Iops, Throughput
+from pytest_cloudbench.limits.ceilings import Ceiling
+from pytest_cloudbench.limits.quantities import Iops, Throughput
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 
 THROUGHPUT = Ceiling("c5.18xlarge", "EBS throughput", "instance", Throughput.from_mb(2_375))

@@ -18,7 +18,7 @@ STANDS_IN = f"""
 
     from synthetic_curves import curve_of
 
-    from pytest_cloudbench.promises.quantities import Iops
+    from pytest_cloudbench.limits.quantities import Iops
     from pytest_cloudbench.workloads.sweep.errors import SweepBroken, SweepInterrupted
     from pytest_cloudbench.workloads.sweep.progress import SweepProgress
 
@@ -112,7 +112,7 @@ def test_of_a_sweep_that_broke_off(sweep):
 def test_steps_set_side_by_side_are_told_as_a_comparison(run):
     result = run(
         """
-from pytest_cloudbench.evidence.listeners import Listener, add_listener
+from pytest_cloudbench.reports.listeners import Listener, add_listener
 
 class Pictures(Listener):
     def __init__(self):
@@ -166,7 +166,7 @@ def test_an_unknown_mix_is_told_with_the_nearest_names(run):
     result = run("def test_it(sweep):\n    sweep('volumes', mix='orcle-like')\n")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["E *UnknownMix: there is no mix 'orcle-like'; nearest: oracle-like, *"])
-    result.stdout.no_fnmatch_line("*sweep_call.py*")
+    result.stdout.no_fnmatch_line("*fixtures/sweep.py*")
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_inconclusive_skips_when_this_machine_was_the_limit_or_when_told_to(
 
 
 KEEPS = """
-    from pytest_cloudbench.evidence.summary import CONDITION_PROPERTY, VERDICT_PROPERTY
+    from pytest_cloudbench.reports.summary import CONDITION_PROPERTY, VERDICT_PROPERTY
 
     def test_it(record_property):
         record_property(VERDICT_PROPERTY, "held: 80,012 of 80,000 IOPS (100 %)")

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_cloudbench.evidence.summary import CONDITION_PROPERTY, VERDICT_PROPERTY, write_verdicts
+from pytest_cloudbench.reports.summary import CONDITION_PROPERTY, VERDICT_PROPERTY, write_verdicts
 
 HELD = "held: fell at 902 s from 9.94 Gbit/s to 2.49 Gbit/s, within 0.4 % of m5.2xlarge network baseline, 2.5 Gbit/s"
 PROPERTIES = [

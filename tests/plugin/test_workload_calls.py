@@ -92,7 +92,7 @@ def test_what_was_measured_is_at_hand(iperf3):
             "  inconclusive: 12 s are too short",
         ]
     )
-    result.stdout.no_fnmatch_line("*workload_calls.py*")
+    result.stdout.no_fnmatch_line("*fixtures/workload_calls.py*")
 
 
 def test_an_interrupt_stays_one_and_the_live_line_is_cleared(run):
@@ -172,4 +172,4 @@ def test_options_without_a_name_are_answered_with_how_to_name_them(run):
             "bitrate='1 Gbit/s'"
         ]
     )
-    result.stdout.no_fnmatch_line("*workload_calls.py*")
+    result.stdout.no_fnmatch_line("*fixtures/workload_calls.py*")

@@ -16,14 +16,14 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "evidence"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "reports"))
 
 from headless_chromium import browser
 from measured_runs import CONFTEST, NO_EVIDENCE
 
-from pytest_cloudbench.command import main
-from pytest_cloudbench.evidence.allure_outcome import LABEL, TestOutcome
-from pytest_cloudbench.evidence.recording.reading import Evidence
+from pytest_cloudbench.cli import main
+from pytest_cloudbench.evidence.reading import Evidence
+from pytest_cloudbench.reports.allure.outcome import LABEL, TestOutcome
 
 PROJECT = Path(__file__).parents[2]
 CATEGORY = {outcome.word: outcome.category for outcome in TestOutcome}

@@ -9,7 +9,7 @@ import boto3
 import pytest
 from region_calls import NETWORK, ZONE_NETWORKS, Calls, RecordingPlane
 
-from pytest_cloudbench.promises.instances import OVERRIDES
+from pytest_cloudbench.limits.instances import OVERRIDES
 from pytest_cloudbench.twin.api.front import Front, Ground
 from pytest_cloudbench.twin.api.moto_loading import ACCOUNT, REGION, load_moto
 

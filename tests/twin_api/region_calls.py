@@ -12,8 +12,8 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from pytest_cloudbench.promises.ceilings import MachineLimits
-from pytest_cloudbench.promises.quantities import Throughput
+from pytest_cloudbench.limits.ceilings import MachineLimits
+from pytest_cloudbench.limits.quantities import Throughput
 from pytest_cloudbench.twin.api.front import Front
 
 NETWORK = ipaddress.IPv4Network("198.18.0.0/22")

@@ -10,10 +10,10 @@ import pytest
 from botocore.exceptions import ClientError
 from region_calls import Calls, RecordingPlane, until
 
-from pytest_cloudbench.promises.ceilings import MachineLimits
-from pytest_cloudbench.promises.instances import InstanceLimits
-from pytest_cloudbench.promises.network_credits import network_credits, shaped_rates
-from pytest_cloudbench.promises.quantities import Iops, Throughput
+from pytest_cloudbench.limits.ceilings import MachineLimits
+from pytest_cloudbench.limits.instances import InstanceLimits
+from pytest_cloudbench.limits.network_credits import network_credits, shaped_rates
+from pytest_cloudbench.limits.quantities import Iops, Throughput
 
 
 def test_launched_instance_boots_the_host_it_describes(calls: Calls, plane: RecordingPlane) -> None:

@@ -7,7 +7,7 @@ from botocore.exceptions import ClientError
 from region_calls import Calls, RecordingPlane
 
 from pytest_cloudbench import recorded_limits
-from pytest_cloudbench.promises.quantities import Throughput
+from pytest_cloudbench.limits.quantities import Throughput
 
 REVIEW = recorded_limits(ebs_iops=64_000, ebs_throughput="1,085 MiB/s", source="a review")
 

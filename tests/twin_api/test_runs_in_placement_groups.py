@@ -15,7 +15,7 @@ import pytest
 from region_calls import Calls, RecordingPlane, until
 from service_faults import Faults
 
-from pytest_cloudbench.cloud import (
+from pytest_cloudbench.aws import (
     Bounds,
     Cloud,
     CloudAccess,
@@ -303,7 +303,7 @@ def test_errors_of_several_groups_are_all_told(cloud: Cloud) -> None:
 def test_a_group_whose_answer_was_lost_is_found_by_its_tag(
     cloud: Cloud, calls: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pytest_cloudbench.cloud.clients.MAX_ATTEMPTS", 1)
+    monkeypatch.setattr("pytest_cloudbench.aws.clients.MAX_ATTEMPTS", 1)
     Faults(cloud).lose_answer("CreatePlacementGroup")
     with pytest.raises(Unreachable):
         cloud.create_placement_group()
@@ -409,8 +409,8 @@ def test_a_cluster_moves_to_the_next_zone_as_a_whole(
 def test_the_time_and_the_network_of_the_machine_are_read_from_tags(
     cloud: Cloud, calls: Calls, plane: RecordingPlane
 ) -> None:
-    from pytest_cloudbench.promises.ceilings import MachineLimits
-    from pytest_cloudbench.promises.quantities import Bandwidth, Iops, Throughput
+    from pytest_cloudbench.limits.ceilings import MachineLimits
+    from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Throughput
 
     instance = cloud.launch("c5.large")
     assert instance.time_compression == 1.0
@@ -436,7 +436,7 @@ def test_the_time_and_the_network_of_the_machine_are_read_from_tags(
 RUN = """
 import os, signal, sys, time
 from pathlib import Path
-from pytest_cloudbench.cloud import Cloud, CloudAccess, Journal, Launch, new_run_id
+from pytest_cloudbench.aws import Cloud, CloudAccess, Journal, Launch, new_run_id
 
 access = CloudAccess(endpoint_url=sys.argv[1], region="us-east-1", access_key=sys.argv[2],
                      secret_key=sys.argv[3], ssh_from_cidr="198.18.0.1/32")

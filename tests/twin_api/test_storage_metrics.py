@@ -12,7 +12,7 @@ from region_calls import Calls, RecordingPlane, until
 from pytest_cloudbench.twin.api import storage_metrics
 from pytest_cloudbench.twin.api.moto_loading import load_moto
 from pytest_cloudbench.twin.api.storage_metrics import StorageMetrics
-from pytest_cloudbench.twin.plane_volumes import InstanceActivity, VolumeActivity
+from pytest_cloudbench.twin.volumes.plane_volumes import InstanceActivity, VolumeActivity
 from pytest_cloudbench.twin.volumes.shared_pages import Figures
 
 

@@ -10,17 +10,16 @@ from dataclasses import asdict
 
 import pytest
 
-from pytest_cloudbench.promises.instances import EbsLimit
-from pytest_cloudbench.promises.quantities import Iops, Throughput
-from pytest_cloudbench.promises.service_times import SERVICE_TIMES
-from pytest_cloudbench.promises.volumes import VolumeSpec, gp2, gp3, io2, st1
-from pytest_cloudbench.twin import loop_devices
+from pytest_cloudbench.limits.instances import EbsLimit
+from pytest_cloudbench.limits.quantities import Iops, Throughput
+from pytest_cloudbench.limits.service_times import SERVICE_TIMES
+from pytest_cloudbench.limits.volumes import VolumeSpec, gp2, gp3, io2, st1
 from pytest_cloudbench.twin.capabilities import Check
-from pytest_cloudbench.twin.disks import GIB, Disk, nitro_node, xen_node
 from pytest_cloudbench.twin.doctor import report
-from pytest_cloudbench.twin.loop_devices import LoopDevice
+from pytest_cloudbench.twin.hosts.root_disk import separate_system_mounts
 from pytest_cloudbench.twin.probe import MachineRecord
-from pytest_cloudbench.twin.root_disk import separate_system_mounts
+from pytest_cloudbench.twin.volumes import loop_devices
+from pytest_cloudbench.twin.volumes.disks import GIB, Disk, nitro_node, xen_node
 from pytest_cloudbench.twin.volumes.figures import (
     StageFigures,
     instance_figures,
@@ -28,6 +27,7 @@ from pytest_cloudbench.twin.volumes.figures import (
     volume_figures,
     volume_figures_from_json,
 )
+from pytest_cloudbench.twin.volumes.loop_devices import LoopDevice
 from pytest_cloudbench.twin.volumes.shared_pages import Figures, VolumePage
 
 MIB = 1024**2

@@ -6,13 +6,13 @@ import io
 
 import pytest
 
-from pytest_cloudbench.promises.network_credits import NetworkCredits, ShapedRates
-from pytest_cloudbench.promises.quantities import Bandwidth
-from pytest_cloudbench.twin.host_plan import HostPlan
-from pytest_cloudbench.twin.hosts import Host
-from pytest_cloudbench.twin.instance_networks import InstanceNetworks
-from pytest_cloudbench.twin.network import NetworkFailed
-from pytest_cloudbench.twin.traffic_control import ClassFigures, ShapedEnds
+from pytest_cloudbench.limits.network_credits import NetworkCredits, ShapedRates
+from pytest_cloudbench.limits.quantities import Bandwidth
+from pytest_cloudbench.twin.hosts.host_plan import HostPlan
+from pytest_cloudbench.twin.hosts.hosts import Host
+from pytest_cloudbench.twin.network.cables import NetworkFailed
+from pytest_cloudbench.twin.network.instance_networks import InstanceNetworks
+from pytest_cloudbench.twin.network.traffic_control import ClassFigures, ShapedEnds
 
 PEAK, BASELINE = Bandwidth.from_gbit(10), Bandwidth.from_gbit(2.5)
 PLAN = HostPlan(

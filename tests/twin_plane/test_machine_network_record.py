@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_cloudbench.promises.quantities import Throughput
+from pytest_cloudbench.limits.quantities import Throughput
 from pytest_cloudbench.twin.probe import MachineRecord
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cloudbench.twin.network_credits_law import FULL_USE, RESUME_SHARE, WANTING_S, Bucket
+from pytest_cloudbench.twin.network.credits_law import FULL_USE, RESUME_SHARE, WANTING_S, Bucket
 
 GBIT = 1e9 / 8
 RATES = st.tuples(st.floats(0.03, 25), st.floats(1.05, 100)).map(

@@ -12,10 +12,10 @@ import time
 import pytest
 
 from pytest_cloudbench.hosts.network_counters import parse_statistics
-from pytest_cloudbench.promises.network_credits import NetworkCredits, ShapedRates
-from pytest_cloudbench.promises.quantities import Bandwidth
-from pytest_cloudbench.twin import network as network_module
-from pytest_cloudbench.twin import shaping
+from pytest_cloudbench.limits.network_credits import NetworkCredits, ShapedRates
+from pytest_cloudbench.limits.quantities import Bandwidth
+from pytest_cloudbench.twin.network import cables as network_module
+from pytest_cloudbench.twin.network import shaping
 from pytest_cloudbench.twin.plane import HostPlan, Plane, PlaneError
 from pytest_cloudbench.twin.slots import take_slot
 from pytest_cloudbench.twin.sweep import sweep_slot

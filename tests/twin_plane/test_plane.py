@@ -15,14 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from pytest_cloudbench.promises.instances import EbsLimit, LocalDisk
-from pytest_cloudbench.promises.quantities import Iops, Throughput
-from pytest_cloudbench.promises.service_times import SERVICE_TIMES
-from pytest_cloudbench.promises.volumes import gp3, io2
-from pytest_cloudbench.twin import disks, hosts
+from pytest_cloudbench.limits.instances import EbsLimit, LocalDisk
+from pytest_cloudbench.limits.quantities import Iops, Throughput
+from pytest_cloudbench.limits.service_times import SERVICE_TIMES
+from pytest_cloudbench.limits.volumes import gp3, io2
+from pytest_cloudbench.twin.hosts import hosts
 from pytest_cloudbench.twin.plane import BootFailed, HostPlan, NoRoom, Plane, PlaneError
 from pytest_cloudbench.twin.slots import Slot, take_slot
 from pytest_cloudbench.twin.sweep import sweep_slot
+from pytest_cloudbench.twin.volumes import disks
 
 pytestmark = [pytest.mark.embedded, pytest.mark.alone]
 # The plane is the inside of the region's own process; a plain user meets it through sudo, end to end.
@@ -464,8 +465,9 @@ def test_volumes_can_lie_in_a_directory(tmp_path):
 def test_kill_9_leaves_only_what_the_next_start_sweeps():
     code = """
 import sys, time
-from pytest_cloudbench.promises.volumes import gp3
-from pytest_cloudbench.twin import disks, hosts
+from pytest_cloudbench.limits.volumes import gp3
+from pytest_cloudbench.twin.volumes import disks
+from pytest_cloudbench.twin.hosts import hosts
 from pytest_cloudbench.twin.plane import HostPlan, Plane
 from pytest_cloudbench.twin.slots import take_slot
 from pytest_cloudbench.twin.sweep import sweep_slot

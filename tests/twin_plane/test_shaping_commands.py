@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cloudbench.promises.quantities import Bandwidth
-from pytest_cloudbench.twin.flow_filter import LEAVES, MOST_PEERS, FlowClasses, flow_filter
-from pytest_cloudbench.twin.shaping import (
+from pytest_cloudbench.limits.quantities import Bandwidth
+from pytest_cloudbench.twin.network.flow_filter import LEAVES, MOST_PEERS, FlowClasses, flow_filter
+from pytest_cloudbench.twin.network.shaping import (
     BURST_S,
     CLUSTER_LEAVES,
     FLOW_LEAVES,
@@ -22,7 +22,7 @@ from pytest_cloudbench.twin.shaping import (
     ingress_commands,
     peers_commands,
 )
-from pytest_cloudbench.twin.traffic_control import parse_figures, rate_message
+from pytest_cloudbench.twin.network.traffic_control import parse_figures, rate_message
 
 TCP, UDP, ICMP = 6, 17, 1
 ADDRESSES = st.integers(0, 2**17 - 1).map(lambda low: str(ipaddress.IPv4Address("198.18.0.0") + low))

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_cloudbench.twin import snapshots
-from pytest_cloudbench.twin.disks import MIB, NoRoom
-from pytest_cloudbench.twin.snapshots import Cancelled, Snapshots, copied_pieces, data_pieces
+from pytest_cloudbench.twin.volumes import snapshots
+from pytest_cloudbench.twin.volumes.disks import MIB, NoRoom
+from pytest_cloudbench.twin.volumes.snapshots import Cancelled, Snapshots, copied_pieces, data_pieces
 
 PAGE = 4096
 

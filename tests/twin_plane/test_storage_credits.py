@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pytest_cloudbench.promises.instances import EbsLimit
-from pytest_cloudbench.promises.quantities import MIB, Iops, Throughput
-from pytest_cloudbench.promises.volumes import gp2, gp3, io1, io2, st1
+from pytest_cloudbench.limits.instances import EbsLimit
+from pytest_cloudbench.limits.quantities import MIB, Iops, Throughput
+from pytest_cloudbench.limits.volumes import gp2, gp3, io1, io2, st1
 from pytest_cloudbench.twin.plane import HostPlan, Plane
 from pytest_cloudbench.twin.slots import take_slot
 from pytest_cloudbench.twin.sweep import sweep_slot

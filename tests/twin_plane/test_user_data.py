@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cloudbench.twin.user_data import parse_user_data
+from pytest_cloudbench.twin.hosts.user_data import parse_user_data
 
 CLOUD_CONFIG = b"""#cloud-config
 hostname: db-1

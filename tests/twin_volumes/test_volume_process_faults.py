@@ -14,14 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_cloudbench.promises.instances import EbsLimit
-from pytest_cloudbench.promises.quantities import GIB, MIB, Iops, Throughput
-from pytest_cloudbench.promises.volumes import gp2, gp3, io2
-from pytest_cloudbench.twin import disks
+from pytest_cloudbench.limits.instances import EbsLimit
+from pytest_cloudbench.limits.quantities import GIB, MIB, Iops, Throughput
+from pytest_cloudbench.limits.volumes import gp2, gp3, io2
 from pytest_cloudbench.twin.plane import HostPlan, Plane
 from pytest_cloudbench.twin.slots import take_slot
 from pytest_cloudbench.twin.sweep import sweep, sweep_slot
-from pytest_cloudbench.twin.volumes import volume_process
+from pytest_cloudbench.twin.volumes import disks, volume_process
 from pytest_cloudbench.twin.volumes.volume_process import VolumeProcessError
 
 pytestmark = [
@@ -290,7 +289,7 @@ def test_io_waits_for_a_stopped_process_and_counts_as_late(instance):
 def test_the_next_start_ends_a_process_that_was_stopped_when_its_region_was_killed():
     code = """
 import subprocess, sys, time
-from pytest_cloudbench.promises.volumes import io2
+from pytest_cloudbench.limits.volumes import io2
 from pytest_cloudbench.twin.plane import HostPlan, Plane
 from pytest_cloudbench.twin.slots import take_slot
 from pytest_cloudbench.twin.sweep import sweep_slot

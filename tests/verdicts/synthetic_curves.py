@@ -4,8 +4,8 @@ import dataclasses
 
 from synthetic_runs import C5, IO2
 
-from pytest_cloudbench.promises.envelope import storage_envelope
-from pytest_cloudbench.promises.quantities import Iops, Size
+from pytest_cloudbench.limits.envelope import storage_envelope
+from pytest_cloudbench.limits.quantities import Iops, Size
 from pytest_cloudbench.workloads.measurement import Latency, Measurement, Series
 from pytest_cloudbench.workloads.sweep.curve import Curve, Step
 from pytest_cloudbench.workloads.sweep.named_mixes import MIXES

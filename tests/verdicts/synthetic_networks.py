@@ -5,10 +5,10 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_cloudbench.promises.envelope import MachineLimits
-from pytest_cloudbench.promises.instances import InstanceLimits
-from pytest_cloudbench.promises.network import NetworkEnvelope, network_envelope
-from pytest_cloudbench.promises.quantities import Bandwidth, Iops, Throughput
+from pytest_cloudbench.limits.envelope import MachineLimits
+from pytest_cloudbench.limits.instances import InstanceLimits
+from pytest_cloudbench.limits.network import NetworkEnvelope, network_envelope
+from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Throughput
 
 GBIT = 1e9 / 8
 GOODPUT = 0.9927

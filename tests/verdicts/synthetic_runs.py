@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_cloudbench import gp3, io1, io2
-from pytest_cloudbench.promises.envelope import Envelope, MachineLimits, storage_envelope
-from pytest_cloudbench.promises.instances import InstanceLimits
-from pytest_cloudbench.promises.quantities import Iops, Size, Throughput
+from pytest_cloudbench.limits.envelope import Envelope, MachineLimits, storage_envelope
+from pytest_cloudbench.limits.instances import InstanceLimits
+from pytest_cloudbench.limits.quantities import Iops, Size, Throughput
 from pytest_cloudbench.verdicts.machine_delay import MachineDelay
 
 

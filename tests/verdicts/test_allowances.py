@@ -3,7 +3,7 @@
 import pytest
 from synthetic_networks import C5_2XL, M5_2XL, machine
 
-from pytest_cloudbench.promises.network import flow_limit, network_envelope
+from pytest_cloudbench.limits.network import flow_limit, network_envelope
 from pytest_cloudbench.verdicts.allowances import (
     AllowanceDelta,
     AllowancePair,

@@ -7,7 +7,7 @@ from synthetic_networks import network_run
 from synthetic_runs import M5, ceiling, run_of
 
 from pytest_cloudbench import gp2, gp3, st1
-from pytest_cloudbench.promises.volumes import volume_ceilings
+from pytest_cloudbench.limits.volumes import volume_ceilings
 from pytest_cloudbench.verdicts.burst_ends_at import burst_ends_at
 from pytest_cloudbench.verdicts.verdict import Outcome
 

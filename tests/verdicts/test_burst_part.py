@@ -7,7 +7,7 @@ import pytest
 from synthetic_runs import M5, STRONG_MACHINE, ceiling, instance, run_of
 
 from pytest_cloudbench import Iops, Throughput, gp2, gp3
-from pytest_cloudbench.promises.envelope import MachineLimits
+from pytest_cloudbench.limits.envelope import MachineLimits
 from pytest_cloudbench.verdicts.burst_part import part_for
 from pytest_cloudbench.verdicts.capped_by import capped_by
 from pytest_cloudbench.verdicts.drops_to import drops_to

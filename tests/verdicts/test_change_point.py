@@ -10,7 +10,7 @@ from synthetic_networks import burst, noise
 from synthetic_runs import run_of
 from synthetic_series import KINDS, with_fall, without_fall
 
-from pytest_cloudbench.promises.quantities import Iops, Throughput
+from pytest_cloudbench.limits.quantities import Iops, Throughput
 from pytest_cloudbench.verdicts.change_point import FEWEST_AFTER, FEWEST_SAMPLES, PARAMETERS, find_falls
 from pytest_cloudbench.verdicts.levels import level_of, median_filtered, slow_start, without_outliers
 from pytest_cloudbench.verdicts.splits import falling_splits, nearest_split

@@ -10,7 +10,7 @@ from synthetic_networks import C5_18XL, T2_MEDIUM, burst, machine, network_run, 
 from synthetic_runs import GP3, LATE, STRONG_MACHINE, WEAK_MACHINE, delay_of, run_of
 
 from pytest_cloudbench import Outcome
-from pytest_cloudbench.promises.quantities import Bandwidth
+from pytest_cloudbench.limits.quantities import Bandwidth
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.verdicts.outperforms import outperforms
 from pytest_cloudbench.verdicts.resembles import resembles

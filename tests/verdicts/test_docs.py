@@ -12,7 +12,7 @@ from test_burst_ends_at import falling, gp2_iops
 from test_latency_limits import at_the_ceiling, latency, one_after_another
 from test_scales_linearly import on
 
-from pytest_cloudbench.promises.network import flow_limit
+from pytest_cloudbench.limits.network import flow_limit
 from pytest_cloudbench.verdicts import change_point
 from pytest_cloudbench.verdicts.burst_ends_at import burst_ends_at
 from pytest_cloudbench.verdicts.capped_by import capped_by

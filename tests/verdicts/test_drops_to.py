@@ -18,7 +18,7 @@ from synthetic_networks import (
 from synthetic_runs import M5, run_of
 
 from pytest_cloudbench import Iops, Outcome, gp2
-from pytest_cloudbench.promises.quantities import Bandwidth
+from pytest_cloudbench.limits.quantities import Bandwidth
 from pytest_cloudbench.verdicts.drops_to import drops_to
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.verdicts.throttling import ThrottleDelta

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from synthetic_runs import GP3, M5, STRONG_MACHINE, run_of
 
 from pytest_cloudbench import Inconclusive, Outcome, gp3
-from pytest_cloudbench.promises.envelope import MachineLimits
-from pytest_cloudbench.promises.quantities import Iops, Size, Throughput
+from pytest_cloudbench.limits.envelope import MachineLimits
+from pytest_cloudbench.limits.quantities import Iops, Size, Throughput
 from pytest_cloudbench.verdicts.faster_than import faster_than
 from pytest_cloudbench.verdicts.throttling import ThrottleDelta
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from synthetic_runs import IO2, M5, STRONG_MACHINE, run_of
 
 from pytest_cloudbench import Inconclusive, Outcome, gp2
-from pytest_cloudbench.promises.ceilings import MachineLimits
-from pytest_cloudbench.promises.quantities import Iops, Throughput
+from pytest_cloudbench.limits.ceilings import MachineLimits
+from pytest_cloudbench.limits.quantities import Iops, Throughput
 from pytest_cloudbench.verdicts.capped_by import capped_by
 from pytest_cloudbench.verdicts.little import FAR, InFlight, in_flight, inconsistent
 from pytest_cloudbench.verdicts.observation import GeneratorLoad

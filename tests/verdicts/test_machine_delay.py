@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from synthetic_runs import CALM, GP3, LATE, M5, STRONG_MACHINE, delay_of, run_of
 
 from pytest_cloudbench import Iops, Outcome
-from pytest_cloudbench.evidence.recording.restorable import plain, restored
+from pytest_cloudbench.evidence.restorable import plain, restored
 from pytest_cloudbench.verdicts.capped_by import capped_by
 from pytest_cloudbench.verdicts.machine_delay import (
     TOO_MUCH,

@@ -9,8 +9,8 @@ from synthetic_networks import C5_2XL, C5_18XL, M5_2XL, M5_8XL, T2_MEDIUM, burst
 from synthetic_runs import C5
 
 from pytest_cloudbench import Outcome
-from pytest_cloudbench.promises.network import flow_limit
-from pytest_cloudbench.promises.quantities import Bandwidth
+from pytest_cloudbench.limits.network import flow_limit
+from pytest_cloudbench.limits.quantities import Bandwidth
 from pytest_cloudbench.verdicts.allowances import AllowanceDelta, AllowancePair
 from pytest_cloudbench.verdicts.capped_by import capped_by
 from pytest_cloudbench.verdicts.observation import GeneratorLoad

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_runs import series_of
 
-from pytest_cloudbench.promises.ceilings import MACHINE, VOLUME, Ceiling
-from pytest_cloudbench.promises.quantities import Iops, Size, Throughput
+from pytest_cloudbench.limits.ceilings import MACHINE, VOLUME, Ceiling
+from pytest_cloudbench.limits.quantities import Iops, Size, Throughput
 from pytest_cloudbench.verdicts.steadiness import full_samples, steadiness
 from pytest_cloudbench.verdicts.throttling import ThrottleDelta, acted
 

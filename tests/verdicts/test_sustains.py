@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from synthetic_networks import M5_2XL, burst, network_run
 from synthetic_runs import LATE, STRONG_MACHINE, ceiling, run_of
 
-from pytest_cloudbench.promises.quantities import Throughput
+from pytest_cloudbench.limits.quantities import Throughput
 from pytest_cloudbench.verdicts.sustains import sustains
 from pytest_cloudbench.verdicts.verdict import Outcome
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pytest_cloudbench.hosts.connection import HostConnection
-from pytest_cloudbench.promises.envelope import Envelope
-from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.limits.envelope import Envelope
+from pytest_cloudbench.limits.quantities import Size
 
 
 @dataclass

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_cloudbench.promises.envelope import Envelope
+from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.workloads.runner import Runner
 
 

@@ -19,7 +19,7 @@ from local_sshd import LocalSshd
 
 from pytest_cloudbench.hosts.connection import HostConnection
 from pytest_cloudbench.hosts.errors import JobVanished, NotOurs
-from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.verdicts.machine_delay import MachineDelay
 from pytest_cloudbench.verdicts.throttling import ThrottleDelta
 from pytest_cloudbench.verdicts.verdict import Outcome

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_cloudbench.hosts.connection import HostConnection
-from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.workloads.fio.data_pass import BLOCK, Whole, pass_argv, pass_over
 from pytest_cloudbench.workloads.fio.errors import BadFioJob, FioError, TargetError
 from pytest_cloudbench.workloads.fio.progress import Progress

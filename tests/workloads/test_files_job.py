@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.workloads.create_files.commands import job_argv, job_files
 from pytest_cloudbench.workloads.create_files.dd_loop import dd_operands
 from pytest_cloudbench.workloads.create_files.errors import BadFilesJob

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.workloads.create_files.commands import job_files
 from pytest_cloudbench.workloads.create_files.errors import TargetError
 from pytest_cloudbench.workloads.create_files.job import FilesJob

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_cloudbench import gp3
-from pytest_cloudbench.promises.envelope import storage_envelope
-from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.limits.envelope import storage_envelope
+from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.verdicts.observation import Observation
 from pytest_cloudbench.verdicts.verdict import Outcome
 from pytest_cloudbench.workloads.create_files.creation import FileCreation

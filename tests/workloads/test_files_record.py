@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cloudbench.promises.quantities import Iops, Throughput
+from pytest_cloudbench.limits.quantities import Iops, Throughput
 from pytest_cloudbench.workloads.create_files.errors import RecordError
 from pytest_cloudbench.workloads.create_files.job import FilesJob
 from pytest_cloudbench.workloads.create_files.progress import Progress, ProgressReader

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cloudbench.promises.quantities import Iops
+from pytest_cloudbench.limits.quantities import Iops
 from pytest_cloudbench.workloads.fio.histogram_logs import with_percentiles
 from pytest_cloudbench.workloads.fio.job import FioJob
 from pytest_cloudbench.workloads.fio.output import PERCENTS

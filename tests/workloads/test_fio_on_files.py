@@ -10,7 +10,7 @@ from host_targets import HostTarget
 
 from pytest_cloudbench.hosts.connection import HostConnection
 from pytest_cloudbench.hosts.errors import NotOurs
-from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.workloads.fio.errors import BadFioJob, TargetError
 from pytest_cloudbench.workloads.fio.job import FioJob
 from pytest_cloudbench.workloads.fio.run import run_fio

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cloudbench.promises.quantities import MIB, Iops, Throughput
+from pytest_cloudbench.limits.quantities import MIB, Iops, Throughput
 from pytest_cloudbench.workloads.fio.output import FioResult
 from pytest_cloudbench.workloads.fio.series_logs import (
     BANDWIDTH_LOG,

@@ -16,7 +16,7 @@ from local_sshd import LocalSshd
 from network_paths import LocalPath
 
 from pytest_cloudbench.hosts.errors import HostLost, JobVanished
-from pytest_cloudbench.promises.quantities import Bandwidth
+from pytest_cloudbench.limits.quantities import Bandwidth
 from pytest_cloudbench.workloads.iperf3 import run as run_module
 from pytest_cloudbench.workloads.iperf3.errors import (
     Iperf3Interrupted,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cloudbench.promises.quantities import Bandwidth, Iops, Size, Throughput
+from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Size, Throughput
 from pytest_cloudbench.workloads.iperf3.errors import BadIperf3Job
 from pytest_cloudbench.workloads.iperf3.job import Iperf3Job
 

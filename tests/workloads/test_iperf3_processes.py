@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from network_paths import LocalPath
 
-from pytest_cloudbench.promises.quantities import Bandwidth
+from pytest_cloudbench.limits.quantities import Bandwidth
 from pytest_cloudbench.workloads.iperf3.commands import client_command, server_command
 from pytest_cloudbench.workloads.iperf3.errors import BadIperf3Job, Iperf3Refused, Iperf3TooOld
 from pytest_cloudbench.workloads.iperf3.job import Iperf3Job

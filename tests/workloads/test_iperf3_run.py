@@ -21,9 +21,9 @@ from local_sshd import LocalSshd
 from network_paths import LocalPath
 
 from pytest_cloudbench.hosts.connection import HostConnection
-from pytest_cloudbench.promises.instances import InstanceLimits
-from pytest_cloudbench.promises.network import network_envelope
-from pytest_cloudbench.promises.quantities import Bandwidth
+from pytest_cloudbench.limits.instances import InstanceLimits
+from pytest_cloudbench.limits.network import network_envelope
+from pytest_cloudbench.limits.quantities import Bandwidth
 from pytest_cloudbench.verdicts.allowances import AllowanceDelta, AllowancePair
 from pytest_cloudbench.workloads.iperf3.errors import Iperf3Refused, PortBusy
 from pytest_cloudbench.workloads.iperf3.job import Iperf3Job

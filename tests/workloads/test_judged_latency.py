@@ -6,7 +6,7 @@ import dataclasses
 import pytest
 
 from pytest_cloudbench import scales_linearly
-from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.workloads.measurement import Direction, Latency, Measurement, Series
 
 

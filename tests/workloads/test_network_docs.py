@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import pytest_cloudbench.workloads.iperf3.errors as errors
-from pytest_cloudbench.promises.network_credits import BURST_MINUTES, LONGEST_BURST_MINUTES
+from pytest_cloudbench.limits.network_credits import BURST_MINUTES, LONGEST_BURST_MINUTES
 from pytest_cloudbench.workloads.iperf3.job import Iperf3Job
 from pytest_cloudbench.workloads.network_measurement import NetworkMeasurement
 

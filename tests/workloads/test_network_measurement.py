@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cloudbench.promises.quantities import Bandwidth
+from pytest_cloudbench.limits.quantities import Bandwidth
 from pytest_cloudbench.verdicts.verdict import Verdict
 from pytest_cloudbench.workloads.iperf3.errors import Iperf3Interrupted
 from pytest_cloudbench.workloads.iperf3.job import Iperf3Job

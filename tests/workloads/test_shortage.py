@@ -11,7 +11,7 @@ import pytest
 from host_targets import HostTarget
 
 from pytest_cloudbench.hosts.connection import HostConnection
-from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.workloads.create_files.errors import FilesystemFull
 from pytest_cloudbench.workloads.create_files.job import FilesJob
 from pytest_cloudbench.workloads.create_files.run import run_create_files

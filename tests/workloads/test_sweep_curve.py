@@ -13,7 +13,7 @@ from synthetic_curves import curve_of, latency_of, run_at
 from synthetic_runs import delay_of, instance
 
 from pytest_cloudbench import Iops, Outcome, Throughput, io2
-from pytest_cloudbench.promises.ceilings import MachineLimits
+from pytest_cloudbench.limits.ceilings import MachineLimits
 from pytest_cloudbench.workloads.sweep.curve import Knee
 
 

@@ -13,11 +13,11 @@ from typing import Literal, cast
 import pytest
 from host_targets import HostTarget
 
-from pytest_cloudbench.evidence.plots.fio_histogram import distributions
 from pytest_cloudbench.hosts.connection import HostConnection
 from pytest_cloudbench.hosts.errors import NotOurs
-from pytest_cloudbench.promises.instance_store import STORE_RATES, store_envelope
-from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.limits.instance_store import STORE_RATES, store_envelope
+from pytest_cloudbench.limits.quantities import Size
+from pytest_cloudbench.reports.plots.fio_histogram import distributions
 from pytest_cloudbench.workloads.fio.errors import FioRefused, TargetError
 from pytest_cloudbench.workloads.fio.options import HostFio
 from pytest_cloudbench.workloads.pace import Pace

@@ -25,9 +25,9 @@ from moto.ec2.models.instance_types import (
 from moto.ec2.models.subnets import Subnet
 from moto.ec2.utils import random_snapshot_id, random_subnet_id, random_volume_id
 
-from pytest_cloudbench.promises.instances import OVERRIDES
-from pytest_cloudbench.promises.quantities import Size
-from pytest_cloudbench.promises.volumes import VolumeSpec
+from pytest_cloudbench.limits.instances import OVERRIDES
+from pytest_cloudbench.limits.quantities import Size
+from pytest_cloudbench.limits.volumes import VolumeSpec
 
 from .images import Image
 from .moto_loading import ACCOUNT, REGION

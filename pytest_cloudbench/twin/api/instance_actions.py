@@ -9,8 +9,8 @@ from moto.core.responses import ActionResult, EmptyResult
 from moto.core.types import Base64EncodedString
 from moto.core.utils import utcnow
 
-from pytest_cloudbench.promises.network_credits import network_credits, shaped_rates
-from pytest_cloudbench.twin.host_plan import HostPlan, ImageFacts
+from pytest_cloudbench.limits.network_credits import network_credits, shaped_rates
+from pytest_cloudbench.twin.hosts.host_plan import HostPlan, ImageFacts
 
 from . import instance_admission
 from .action_base import RegionActions

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from pytest_cloudbench.promises.instances import nearest_names
+from pytest_cloudbench.limits.instances import nearest_names
 
 from .images import Image
 from .refusal import Refusal

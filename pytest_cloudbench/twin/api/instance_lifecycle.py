@@ -12,7 +12,7 @@ from typing import Any
 
 from moto.ec2.models.instances import StateReason
 
-from pytest_cloudbench.twin.host_plan import HostPlan
+from pytest_cloudbench.twin.hosts.host_plan import HostPlan
 
 from .backend import RegionVolume
 from .region import Region

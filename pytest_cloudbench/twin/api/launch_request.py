@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_cloudbench.promises.instances import InstanceLimits
-from pytest_cloudbench.promises.recorded_limits import BadRecordedLimits, RecordedLimits
-from pytest_cloudbench.promises.volumes import VolumeSpec
+from pytest_cloudbench.limits.instances import InstanceLimits
+from pytest_cloudbench.limits.recorded_limits import BadRecordedLimits, RecordedLimits
+from pytest_cloudbench.limits.volumes import VolumeSpec
 
 from . import instance_admission, volume_admission
 from .backend import RegionBackend, instance_catalogue

@@ -13,15 +13,15 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytest_cloudbench.promises.time_factor import factor_words
+from pytest_cloudbench.limits.time_factor import factor_words
 
 from .client_tokens import ClientTokens
 from .operation_queues import OperationQueues
 from .storage_metrics import StorageMetrics
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.promises.ceilings import MachineLimits
-    from pytest_cloudbench.promises.quantities import Throughput
+    from pytest_cloudbench.limits.ceilings import MachineLimits
+    from pytest_cloudbench.limits.quantities import Throughput
     from pytest_cloudbench.twin.plane import Plane
 
     from .backend import RegionBackend

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_cloudbench.twin.plane_volumes import VolumeActivity
+from pytest_cloudbench.twin.volumes.plane_volumes import VolumeActivity
 from pytest_cloudbench.twin.volumes.shared_pages import Figures
 
 from .moto_loading import ACCOUNT, REGION

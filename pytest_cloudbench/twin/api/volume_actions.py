@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from moto.core.responses import ActionResult, EmptyResult
 from moto.core.utils import utcnow
 
-from pytest_cloudbench.promises.instances import InstanceLimits
-from pytest_cloudbench.promises.volume_types import VOLUME_TYPES
+from pytest_cloudbench.limits.instances import InstanceLimits
+from pytest_cloudbench.limits.volume_types import VOLUME_TYPES
 
 from . import volume_admission
 from .action_base import RegionActions

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from pytest_cloudbench.promises.quantities import Size
-from pytest_cloudbench.promises.volume_rules import volume_problems
-from pytest_cloudbench.promises.volume_types import VOLUME_TYPES
-from pytest_cloudbench.promises.volumes import FIRST_TOUCH_TAG, IO_UNIT_TAG, VolumeSpec
+from pytest_cloudbench.limits.quantities import Size
+from pytest_cloudbench.limits.volume_rules import volume_problems
+from pytest_cloudbench.limits.volume_types import VOLUME_TYPES
+from pytest_cloudbench.limits.volumes import FIRST_TOUCH_TAG, IO_UNIT_TAG, VolumeSpec
 
 from .refusal import Refusal
 

@@ -9,7 +9,7 @@ from typing import Any
 from moto.core.utils import utcnow
 from moto.ec2.models.elastic_block_store import VolumeModification
 
-from pytest_cloudbench.promises.volumes import VolumeSpec
+from pytest_cloudbench.limits.volumes import VolumeSpec
 
 from .backend import RegionVolume
 

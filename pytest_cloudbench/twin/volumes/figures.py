@@ -6,12 +6,12 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pytest_cloudbench.promises.credits import CreditRule, ebs_credits, per_second, volume_credits
-from pytest_cloudbench.promises.instances import EbsLimit
-from pytest_cloudbench.promises.quantities import MIB
-from pytest_cloudbench.promises.service_times import ServiceTime
-from pytest_cloudbench.promises.volume_types import VOLUME_TYPES
-from pytest_cloudbench.promises.volumes import VolumeSpec
+from pytest_cloudbench.limits.credits import CreditRule, ebs_credits, per_second, volume_credits
+from pytest_cloudbench.limits.instances import EbsLimit
+from pytest_cloudbench.limits.quantities import MIB
+from pytest_cloudbench.limits.service_times import ServiceTime
+from pytest_cloudbench.limits.volume_types import VOLUME_TYPES
+from pytest_cloudbench.limits.volumes import VolumeSpec
 
 PIECE_BYTES = 64 * 1024
 """The stretch of a volume that is touched as a whole: what a first read fetches from a snapshot."""

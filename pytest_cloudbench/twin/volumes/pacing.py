@@ -21,7 +21,7 @@ class Credits:
 
     ``level`` and ``capacity`` are what the budget counts. ``factor`` makes it drain and fill that many times faster.
     ``least_gain`` per second is earned at or below the baseline by a load that never waited
-    (`promises.credits.CreditBucket`). What waits is drained when it comes, so ``level`` may be below zero.
+    (`limits.credits.CreditBucket`). What waits is drained when it comes, so ``level`` may be below zero.
     """
 
     __slots__ = ("_used", "as_of", "capacity", "factor", "least_gain", "level", "refill", "spend")

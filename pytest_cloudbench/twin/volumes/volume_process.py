@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_cloudbench.twin import linux
-from pytest_cloudbench.twin.loop_devices import LoopDevice, bind_loop_device
 from pytest_cloudbench.twin.volumes.figures import StageFigures, VolumeFigures
+from pytest_cloudbench.twin.volumes.loop_devices import LoopDevice, bind_loop_device
 from pytest_cloudbench.twin.volumes.shared_pages import VolumePage, VolumeState
 from pytest_cloudbench.twin.workshop import Workshop
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_cloudbench.promises.ceilings import FLOW
-from pytest_cloudbench.promises.network import NetworkEnvelope
-from pytest_cloudbench.promises.quantities import Bandwidth, figure
+from pytest_cloudbench.limits.ceilings import FLOW
+from pytest_cloudbench.limits.network import NetworkEnvelope
+from pytest_cloudbench.limits.quantities import Bandwidth, figure
 from pytest_cloudbench.verdicts.allowances import bandwidth_acted, exceeded_text
 from pytest_cloudbench.verdicts.attribution import (
     DRIFT,

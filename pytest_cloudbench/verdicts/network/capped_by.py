@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_cloudbench.promises.ceilings import FLOW, Ceiling
-from pytest_cloudbench.promises.envelope import TIE
-from pytest_cloudbench.promises.network import FLOW_LIMIT, FLOW_LIMIT_IN_CLUSTER
-from pytest_cloudbench.promises.quantities import Bandwidth, Iops, Throughput
+from pytest_cloudbench.limits.ceilings import FLOW, Ceiling
+from pytest_cloudbench.limits.envelope import TIE
+from pytest_cloudbench.limits.network import FLOW_LIMIT, FLOW_LIMIT_IN_CLUSTER
+from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Throughput
 from pytest_cloudbench.verdicts.allowances import bandwidth_acted, exceeded_text
 from pytest_cloudbench.verdicts.attribution import MACHINE
 from pytest_cloudbench.verdicts.network.attribution import (

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from pytest_cloudbench.promises.quantities import Bandwidth
+from pytest_cloudbench.limits.quantities import Bandwidth
 from pytest_cloudbench.verdicts.change_point import METHOD, PARAMETERS, Fall, Falls
 from pytest_cloudbench.verdicts.network.observation import (
     NetworkObservation,

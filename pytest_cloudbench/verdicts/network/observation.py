@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeGuard
 
-from pytest_cloudbench.promises.envelope import Envelope
-from pytest_cloudbench.promises.network import NetworkEnvelope
-from pytest_cloudbench.promises.quantities import Bandwidth, Throughput
+from pytest_cloudbench.limits.envelope import Envelope
+from pytest_cloudbench.limits.network import NetworkEnvelope
+from pytest_cloudbench.limits.quantities import Bandwidth, Throughput
 from pytest_cloudbench.verdicts.allowances import AllowancePair
 from pytest_cloudbench.verdicts.observation import RateSeries
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
-from pytest_cloudbench.promises.ceilings import Ceiling
-from pytest_cloudbench.promises.quantities import Bandwidth, Iops, Throughput
+from pytest_cloudbench.limits.ceilings import Ceiling
+from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Throughput
 from pytest_cloudbench.verdicts.attribution import NEAR, Reason
 from pytest_cloudbench.verdicts.moments import moment
 from pytest_cloudbench.verdicts.network.attribution import Stretch, headers_text, why_short

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_cloudbench.promises.quantities import Bandwidth, Rate, Throughput
+from pytest_cloudbench.limits.quantities import Bandwidth, Rate, Throughput
 from pytest_cloudbench.verdicts.moments import moment
 from pytest_cloudbench.verdicts.network.attribution import Stretch, at_level
 from pytest_cloudbench.verdicts.network.observation import NetworkObservation, network_ceilings, network_rate

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_cloudbench.promises.ceilings import FLOW, GIVEN, INSTANCE, Ceiling
-from pytest_cloudbench.promises.envelope import TIE
-from pytest_cloudbench.promises.network import BASELINE, BOTH_ENDS, PEAK, NetworkEnvelope
-from pytest_cloudbench.promises.quantities import Bandwidth, Throughput
+from pytest_cloudbench.limits.ceilings import FLOW, GIVEN, INSTANCE, Ceiling
+from pytest_cloudbench.limits.envelope import TIE
+from pytest_cloudbench.limits.network import BASELINE, BOTH_ENDS, PEAK, NetworkEnvelope
+from pytest_cloudbench.limits.quantities import Bandwidth, Throughput
 from pytest_cloudbench.verdicts.targets import as_rate_or_ceiling
 from pytest_cloudbench.verdicts.wording import listed
 

@@ -9,9 +9,9 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pytest_cloudbench.promises.envelope import Envelope
-from pytest_cloudbench.promises.quantities import Size
-from pytest_cloudbench.promises.volume_types import SSD_IO_UNIT
+from pytest_cloudbench.limits.envelope import Envelope
+from pytest_cloudbench.limits.quantities import Size
+from pytest_cloudbench.limits.volume_types import SSD_IO_UNIT
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.workloads.create_files.creation import DeviceWrites, FileCreation, Marker
 from pytest_cloudbench.workloads.create_files.errors import CreationFailed, FilesystemFull, RecordError

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from pytest_cloudbench.promises.quantities import Iops, Throughput
+from pytest_cloudbench.limits.quantities import Iops, Throughput
 from pytest_cloudbench.workloads.create_files.record import Record, Sample
 
 _SHORTEST_S = 0.1

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused, FioTimedOut
 from pytest_cloudbench.workloads.fio.job import RESULT_FILE, escaped_path
 from pytest_cloudbench.workloads.fio.options import fio_of

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pytest_cloudbench.promises.quantities import Iops, Size, Throughput
+from pytest_cloudbench.limits.quantities import Iops, Size, Throughput
 from pytest_cloudbench.workloads.fio.depth import effective_depth
 from pytest_cloudbench.workloads.fio.errors import BadFioJob
 from pytest_cloudbench.workloads.fio.options import check_passed_through, option_text

@@ -5,8 +5,8 @@ Only a region embedded on a machine knows such a limit: it keeps its volumes' da
 
 from __future__ import annotations
 
-from pytest_cloudbench.promises.envelope import Envelope
-from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.limits.envelope import Envelope
+from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.workloads.fio.errors import TargetError
 from pytest_cloudbench.workloads.fio.job import FioJob
 from pytest_cloudbench.workloads.fio.shared_layout import lay_out_shared

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pytest_cloudbench.promises.quantities import MIB, Iops, Throughput
+from pytest_cloudbench.limits.quantities import MIB, Iops, Throughput
 from pytest_cloudbench.workloads.fio.job import LOG_PREFIX
 from pytest_cloudbench.workloads.fio.output import FioResult
 from pytest_cloudbench.workloads.measurement import Direction, DirectionSeries, Series

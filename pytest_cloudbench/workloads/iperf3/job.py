@@ -7,7 +7,7 @@ import difflib
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_cloudbench.promises.quantities import Bandwidth, Size
+from pytest_cloudbench.limits.quantities import Bandwidth, Size
 from pytest_cloudbench.workloads.iperf3.errors import BadIperf3Job
 from pytest_cloudbench.workloads.iperf3.values import (
     as_bandwidth,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_cloudbench.promises.envelope import Envelope
+from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.workloads.iperf3.errors import BadIperf3Job
 from pytest_cloudbench.workloads.iperf3.job import Iperf3Job
 from pytest_cloudbench.workloads.iperf3.processes import Processes, plan_processes

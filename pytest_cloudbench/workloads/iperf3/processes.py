@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_cloudbench.promises.quantities import Bandwidth, Throughput
+from pytest_cloudbench.limits.quantities import Bandwidth, Throughput
 from pytest_cloudbench.workloads.iperf3.errors import BadIperf3Job
 from pytest_cloudbench.workloads.iperf3.job import MOST_STREAMS, Iperf3Job
 from pytest_cloudbench.workloads.iperf3.tool import HostIperf3, version_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_cloudbench.promises.quantities import Bandwidth
+from pytest_cloudbench.limits.quantities import Bandwidth
 from pytest_cloudbench.workloads.iperf3.job import Iperf3Job
 
 

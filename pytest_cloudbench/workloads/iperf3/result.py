@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_cloudbench.promises.quantities import Bandwidth
+from pytest_cloudbench.limits.quantities import Bandwidth
 from pytest_cloudbench.verdicts.allowances import AllowancePair
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.workloads.iperf3.errors import Iperf3Error, Iperf3OutputError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.workloads.iperf3.job import Iperf3Job
 from pytest_cloudbench.workloads.network_measurement import NetworkSeries
 

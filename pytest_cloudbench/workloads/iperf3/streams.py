@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from pytest_cloudbench.promises.quantities import Bandwidth
+from pytest_cloudbench.limits.quantities import Bandwidth
 from pytest_cloudbench.workloads.iperf3.grid import cells_of, counts, last_seen, rates
 from pytest_cloudbench.workloads.iperf3.output import Flow, Interval, OtherEnd, ProcessOutput
 from pytest_cloudbench.workloads.network_measurement import NetworkSeries, StreamResult

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_cloudbench.promises.quantities import Bandwidth, Size, Throughput, parse_rate
+from pytest_cloudbench.limits.quantities import Bandwidth, Size, Throughput, parse_rate
 from pytest_cloudbench.workloads.iperf3.errors import BadIperf3Job
 
 _DSCP_NAMES = {

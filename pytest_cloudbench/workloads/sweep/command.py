@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_cloudbench.promises.quantities import Size
+from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.workloads.fio.job import escaped_path
 from pytest_cloudbench.workloads.sweep.arrivals import Arrivals
 from pytest_cloudbench.workloads.sweep.layout import Layout

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pytest_cloudbench.promises.quantities import Iops, Throughput, figure
+from pytest_cloudbench.limits.quantities import Iops, Throughput, figure
 from pytest_cloudbench.verdicts.judging import judging
 from pytest_cloudbench.verdicts.knee import METHOD, knee_index
 from pytest_cloudbench.verdicts.machine_delay import as_modelled
@@ -17,9 +17,9 @@ from pytest_cloudbench.workloads.measurement import Latency, Measurement
 from pytest_cloudbench.workloads.sweep.mixes import Mix
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.promises.ceilings import Ceiling
-    from pytest_cloudbench.promises.envelope import Envelope
-    from pytest_cloudbench.promises.quantities import Rate
+    from pytest_cloudbench.limits.ceilings import Ceiling
+    from pytest_cloudbench.limits.envelope import Envelope
+    from pytest_cloudbench.limits.quantities import Rate
     from pytest_cloudbench.verdicts.curve_comparison import CurveComparison
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_cloudbench.promises.quantities import KIB, MIB, Size, figure
+from pytest_cloudbench.limits.quantities import KIB, MIB, Size, figure
 from pytest_cloudbench.workloads.sweep.errors import BadMix
 
 _SECTOR = 512

@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pytest_cloudbench.promises.durations import parse_duration
-from pytest_cloudbench.promises.quantities import figure
+from pytest_cloudbench.limits.durations import parse_duration
+from pytest_cloudbench.limits.quantities import figure
 from pytest_cloudbench.verdicts.wording import duration
 from pytest_cloudbench.workloads.pace import Pace
 from pytest_cloudbench.workloads.sweep.errors import BadSweep

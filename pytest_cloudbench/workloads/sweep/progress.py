@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_cloudbench.promises.quantities import Iops, figure
+from pytest_cloudbench.limits.quantities import Iops, figure
 from pytest_cloudbench.verdicts.wording import duration
 
 

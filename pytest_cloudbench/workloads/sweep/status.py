@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from pytest_cloudbench.promises.quantities import Iops, Throughput
+from pytest_cloudbench.limits.quantities import Iops, Throughput
 from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused
 from pytest_cloudbench.workloads.fio.output import PERCENTS, percentile_of_bins
 from pytest_cloudbench.workloads.measurement import Direction, DirectionSeries, Latency, Series

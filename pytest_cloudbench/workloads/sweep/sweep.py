@@ -6,7 +6,7 @@ import dataclasses
 import time
 from collections.abc import Callable
 
-from pytest_cloudbench.promises.quantities import Iops, Size
+from pytest_cloudbench.limits.quantities import Iops, Size
 from pytest_cloudbench.verdicts.wording import duration
 from pytest_cloudbench.workloads.fio.job import FioJob
 from pytest_cloudbench.workloads.fio.options import fio_of

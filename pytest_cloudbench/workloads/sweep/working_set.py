@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_cloudbench.promises.quantities import Size, figure
+from pytest_cloudbench.limits.quantities import Size, figure
 from pytest_cloudbench.workloads.room_check import KEPT_FREE
 from pytest_cloudbench.workloads.sweep.errors import BadSweep
 from pytest_cloudbench.workloads.sweep.mixes import Mix

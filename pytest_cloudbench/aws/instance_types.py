@@ -1,0 +1,90 @@
+"""What the region knows about instance types: their limits, and the names near a mistyped one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Any
+
+from pytest_cloudbench.limits.instances import OVERRIDES, InstanceLimits, nearest_names
+
+from .clients import Clients
+from .errors import CloudError, UnknownInstanceType
+
+
+class InstanceTypes:
+    """Limits by type name, asked once each."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+        self._lock = threading.Lock()
+        self._limits: dict[str, InstanceLimits] = {}
+        self._strategies: dict[str, tuple[str, ...] | None] = {}
+        self._names: tuple[str, ...] | None = None
+
+    def limits(self, type_name: str) -> InstanceLimits:
+        """The limits of `type_name` from DescribeInstanceTypes, or from our own table for types it lacks.
+
+        Raises UnknownInstanceType with the nearest names.
+        """
+        with self._lock:
+            known = self._limits.get(type_name)
+        if known is None:
+            entry, date = self._ask(type_name)
+            known = InstanceLimits.from_describe(entry, date=date)
+            info = entry.get("PlacementGroupInfo")
+            with self._lock:
+                self._limits[type_name] = known
+                self._strategies[type_name] = (
+                    tuple(info.get("SupportedStrategies") or ()) if info is not None else None
+                )
+        return known
+
+    def placement_strategies(self, type_name: str) -> tuple[str, ...] | None:
+        """The strategies of the placement groups that `type_name` may be in; None where nobody says.
+
+        Raises UnknownInstanceType.
+        """
+        self.limits(type_name)
+        with self._lock:
+            return self._strategies[type_name]
+
+    def names(self) -> tuple[str, ...]:
+        """Every instance type that the region offers, sorted."""
+        with self._lock:
+            if self._names is None:
+                offered = self._clients.pages(
+                    "list the instance types of the region",
+                    "ec2",
+                    "describe_instance_type_offerings",
+                    "InstanceTypeOfferings",
+                    LocationType="region",
+                )
+                self._names = tuple(sorted({offer["InstanceType"] for offer in offered} | set(OVERRIDES)))
+            return self._names
+
+    def _ask(self, type_name: str) -> tuple[Mapping[str, Any], str]:
+        """The entry that describes a type, and when the service said so ("" where our own table does)."""
+        if not type_name or not isinstance(type_name, str):
+            raise UnknownInstanceType(
+                f"{type_name!r} is not the name of an instance type; write e.g. 'c5.18xlarge'"
+            )
+        asked = f"describe instance type {type_name}"
+        try:
+            found = self._clients.call(asked, "ec2", "describe_instance_types", InstanceTypes=[type_name])[
+                "InstanceTypes"
+            ]
+        except CloudError as error:
+            if error.code not in ("InvalidInstanceType", "InvalidParameterValue"):
+                raise
+            found = []
+        if found:
+            return found[0], f"{datetime.now(timezone.utc):%Y-%m-%d}"
+        if type_name in OVERRIDES:
+            return OVERRIDES[type_name], ""
+        nearest = tuple(nearest_names(type_name, self.names()))
+        near = f"; the nearest names are {', '.join(nearest)}" if nearest else ""
+        raise UnknownInstanceType(
+            f"{self._clients.region} knows no instance type {type_name!r}{near}", nearest=nearest
+        )

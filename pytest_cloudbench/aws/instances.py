@@ -1,0 +1,265 @@
+"""Launching, stopping, starting and describing instances."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pytest_cloudbench.limits.instances import InstanceLimits
+
+from .access import CloudAccess
+from .clients import Clients, Secret
+from .doorway import KeyPair
+from .errors import CloudError, ResourceFailed, WaitTimeout
+from .journal import Journal
+from .keys import HostKey, new_host_key
+from .resources import ImageFacts, LaunchedInstance, Placement, instance_attachments, tags_of
+from .tags import run_tags, specification
+from .user_data import Command, cloud_config
+from .waits import Bounds, poll, retry_while
+
+CONSOLE_TAIL_LINES = 20
+
+# Fresh resources may not be visible yet to the next call.
+_NOT_VISIBLE_YET = ("InvalidGroup.NotFound", "InvalidKeyPair.NotFound")
+# The first instances of a cluster, asked for side by side, can find it bound to a zone not yet known ("null").
+_GROUP_NOT_READY_YET = ("InvalidPlacementGroup.Unknown", "InvalidPlacementGroup.InUse")
+_ENDED = ("shutting-down", "terminated")
+
+
+@dataclass(frozen=True)
+class LaunchPlan:
+    """Everything that RunInstances needs, decided before anything is created."""
+
+    limits: InstanceLimits
+    image: ImageFacts
+    place: Placement
+    name: str
+    host_key: HostKey
+    user_data: str = field(repr=False)
+    placement_group: str | None = None
+
+    @property
+    def what(self) -> str:
+        """The plan for people: "c5.18xlarge in us-east-1a"."""
+        group = f", placement group {self.placement_group}" if self.placement_group else ""
+        return f"{self.limits.name} in {self.place.zone}{group}"
+
+
+def make_plan(
+    limits: InstanceLimits,
+    image: ImageFacts,
+    place: Placement,
+    name: str,
+    commands: Sequence[Command],
+    *,
+    placement_group: str | None = None,
+) -> LaunchPlan:
+    """A plan with a host key of its own. Raises CloudError when the user data grows too large."""
+    host_key = new_host_key()
+    user_data = cloud_config(host_key, commands)
+    return LaunchPlan(limits, image, place, name, host_key, user_data, placement_group)
+
+
+class Instances:
+    """Calls on instances; what they need besides (image, place, key) comes in from outside."""
+
+    def __init__(
+        self, clients: Clients, access: CloudAccess, run_id: str, journal: Journal, bounds: Bounds
+    ) -> None:
+        self._clients = clients
+        self._access = access
+        self._run_id = run_id
+        self._journal = journal
+        self._bounds = bounds
+
+    def run(self, plan: LaunchPlan, key: KeyPair, group_id: str, tags: Mapping[str, str]) -> LaunchedInstance:
+        """RunInstances, tagged in the same call; the instance as the answer describes it (pending)."""
+        recorded = plan.limits.recorded
+        all_tags = run_tags(self._run_id, plan.name, {**tags, **(recorded.tags if recorded else {})})
+        with self._journal.creating("run_instances", plan.what) as intention:
+            parameters: dict[str, Any] = {
+                "ImageId": plan.image.id,
+                "InstanceType": plan.limits.name,
+                "MinCount": 1,
+                "MaxCount": 1,
+                "KeyName": key.name,
+                "SubnetId": plan.place.subnet_id,
+                "SecurityGroupIds": [group_id],
+                "UserData": Secret(plan.user_data),
+                "ClientToken": intention.token,
+                "MetadataOptions": {"HttpTokens": "required", "HttpEndpoint": "enabled"},
+                "InstanceInitiatedShutdownBehavior": "terminate",
+                "TagSpecifications": specification(all_tags, "instance", "volume"),
+            }
+            if plan.image.root_size_gib:
+                # Encrypted like every volume of the run, and gone with its instance whatever the image says.
+                root = {
+                    "VolumeSize": plan.image.root_size_gib,
+                    "Encrypted": True,
+                    "DeleteOnTermination": True,
+                }
+                parameters["BlockDeviceMappings"] = [{"DeviceName": plan.image.root_device, "Ebs": root}]
+            if plan.limits.ebs_optimised == "supported":
+                # The type's EBS figures hold only when this is switched on; newer types have it always.
+                parameters["EbsOptimized"] = True
+            if plan.placement_group:
+                parameters["Placement"] = {"GroupName": plan.placement_group}
+
+            def ask() -> dict[str, Any]:
+                return self._clients.call(
+                    f"launch {plan.what}", "ec2", "run_instances", secret=True, **parameters
+                )
+
+            again = (*_NOT_VISIBLE_YET, *(_GROUP_NOT_READY_YET if plan.placement_group else ()))
+            answer = retry_while(again, ask, self._bounds.settle_s)
+            description = answer["Instances"][0]
+            intention.done([description["InstanceId"]])
+        blank = LaunchedInstance(
+            id=description["InstanceId"],
+            type=plan.limits.name,
+            zone=plan.place.zone,
+            state="pending",
+            private_ip=None,
+            public_ip=None,
+            address=None,
+            limits=plan.limits,
+            image=plan.image,
+            key_name=key.name,
+            private_key=key.private_key,
+            host_public_key=plan.host_key.public_line,
+            vpc_id=plan.place.vpc_id,
+            subnet_id=plan.place.subnet_id,
+        )
+        return self._updated(blank, description)
+
+    def refresh(self, instance: LaunchedInstance) -> LaunchedInstance:
+        """The instance as the API describes it now. Raises ResourceFailed when it is gone."""
+        description = self._describe(instance.id)
+        if description is None:
+            raise ResourceFailed(f"{instance} is gone: the service does not know it any more")
+        return self._updated(instance, description)
+
+    def wait_for(self, instance: LaunchedInstance, state: str, timeout_s: float) -> LaunchedInstance:
+        """Wait until the instance is in `state`; a readable WaitTimeout or ResourceFailed otherwise."""
+        last = instance
+        reason = ""
+
+        def look() -> LaunchedInstance | None:
+            nonlocal last, reason
+            description = self._describe(instance.id)
+            if description is None:
+                # Not visible yet right after its launch; gone some time after its end.
+                return replace(instance, state=state) if state == "terminated" else None
+            reason = _reason(description)
+            last = self._updated(instance, description)
+            if last.state != state and last.state in _ENDED and state not in _ENDED:
+                raise ResourceFailed(
+                    f"{instance} ended while waiting for {state!r}: it is {last.state!r}"
+                    f"{reason}{self.console_tail(instance.id)}"
+                )
+            return last if last.state == state else None
+
+        reached = poll(look, self.bound(instance, timeout_s))
+        if reached is None:
+            raise WaitTimeout(
+                f"{instance} did not reach {state!r} in {self.bound(instance, timeout_s):.0f} s; "
+                f"it is {last.state!r}{reason}{self.console_tail(instance.id)}"
+            )
+        return reached
+
+    def wait_until_running(self, instance: LaunchedInstance) -> LaunchedInstance:
+        """Wait until it runs and has the address that SSH goes to."""
+        running = self.wait_for(instance, "running", self._bounds.running_s)
+        if running.address:
+            return running
+
+        def look() -> LaunchedInstance | None:
+            now = self.refresh(running)
+            return now if now.address else None
+
+        found = poll(look, self._bounds.settle_s)
+        if found is None:
+            wanted = "" if self._access.address == "auto" else f"{self._access.address} "
+            raise ResourceFailed(
+                f"{instance} runs but has no {wanted}address "
+                "to reach it at; use a subnet that assigns public addresses, "
+                "or --cloudbench-address=private from inside its network"
+            )
+        return found
+
+    def stop(self, instance: LaunchedInstance, *, force: bool) -> LaunchedInstance:
+        """Stop it and wait for 'stopped'."""
+        self._clients.call(
+            f"stop {instance}", "ec2", "stop_instances", InstanceIds=[instance.id], Force=force
+        )
+        return self.wait_for(instance, "stopped", self._bounds.stopped_s)
+
+    def start(self, instance: LaunchedInstance) -> LaunchedInstance:
+        """Start it and wait for 'running'; its public address is another one then."""
+        self._clients.call(f"start {instance}", "ec2", "start_instances", InstanceIds=[instance.id])
+        return self.wait_until_running(instance)
+
+    def reboot(self, instance: LaunchedInstance) -> LaunchedInstance:
+        """Ask for a reboot. The API keeps saying 'running' all the while: only the host tells when it is back."""
+        self._clients.call(f"reboot {instance}", "ec2", "reboot_instances", InstanceIds=[instance.id])
+        return self.refresh(instance)
+
+    def terminate(self, instance: LaunchedInstance) -> LaunchedInstance:
+        """Terminate it and wait for 'terminated'."""
+        self._clients.call(f"terminate {instance}", "ec2", "terminate_instances", InstanceIds=[instance.id])
+        return self.wait_until_ended(instance)
+
+    def wait_until_ended(self, instance: LaunchedInstance) -> LaunchedInstance:
+        """Wait for 'terminated', which was asked for before."""
+        return self.wait_for(instance, "terminated", self._bounds.terminated_s)
+
+    def console_tail(self, instance_id: str) -> str:
+        """The end of the console's output as the tail of a sentence; "" where there is none."""
+        with suppress(CloudError):
+            answer = self._clients.call(
+                f"read the console of {instance_id}", "ec2", "get_console_output", InstanceId=instance_id
+            )
+            lines = str(answer.get("Output") or "").rstrip().splitlines()[-CONSOLE_TAIL_LINES:]
+            if lines:
+                return "; the console's last lines:\n" + "\n".join(f"  {line}" for line in lines)
+        return ""
+
+    def bound(self, instance: LaunchedInstance, timeout_s: float) -> float:
+        """The time limit of a wait on this instance, in seconds."""
+        return max(timeout_s, self._bounds.bare_metal_s) if instance.limits.bare_metal else timeout_s
+
+    def _describe(self, instance_id: str) -> dict[str, Any] | None:
+        try:
+            answer = self._clients.call(
+                f"describe {instance_id}", "ec2", "describe_instances", InstanceIds=[instance_id]
+            )
+        except CloudError as error:
+            if error.code == "InvalidInstanceID.NotFound":
+                return None
+            raise
+        found = [instance for reservation in answer["Reservations"] for instance in reservation["Instances"]]
+        return found[0] if found else None
+
+    def _updated(self, instance: LaunchedInstance, description: Mapping[str, Any]) -> LaunchedInstance:
+        public = description.get("PublicIpAddress") or None
+        private = description.get("PrivateIpAddress") or None
+        return replace(
+            instance,
+            state=description["State"]["Name"],
+            zone=description.get("Placement", {}).get("AvailabilityZone") or instance.zone,
+            placement_group=description.get("Placement", {}).get("GroupName") or None,
+            private_ip=private,
+            public_ip=public,
+            address=self._access.choose_address(public, private),
+            launched=description.get("LaunchTime"),
+            attachments=instance_attachments(description),
+            tags=tags_of(description),
+        )
+
+
+def _reason(description: Mapping[str, Any]) -> str:
+    said = description.get("StateReason", {}).get("Message") or description.get("StateTransitionReason") or ""
+    return f"; reason: {said}" if said else ""

@@ -1,0 +1,222 @@
+"""Launching instances side by side: what is known before, which zone they go to, and all or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from pytest_cloudbench.limits.instances import InstanceLimits
+from pytest_cloudbench.limits.recorded_limits import RecordedLimits
+
+from .doorway import Doorway
+from .errors import CloudError, ZoneMismatch
+from .images import Images
+from .instance_types import InstanceTypes
+from .instances import Instances, LaunchPlan, make_plan
+from .parallel import all_of, gather
+from .placement import Places
+from .placement_groups import CLUSTER, PlacementGroups, check_one_zone, check_strategy
+from .resources import ImageFacts, LaunchedInstance, Placement, PlacementGroup
+from .user_data import Command
+
+NO_CAPACITY = "InsufficientInstanceCapacity"
+
+Layout = tuple[Placement, ...]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One instance to be launched: its type, and what is None or empty is chosen.
+
+    zone: the first that offers the type. image: AMI id or SSM parameter path, else Amazon Linux 2023 of the
+    type's own architecture. user: who logs in, else guessed from the image. name: what people see in its tag.
+    commands: shell lines or lists of words that it runs as root at its first boot. recorded: EBS limits that are
+    stated in place of the type's own.
+    """
+
+    type: str
+    zone: str | None = None
+    image: str | None = None
+    user: str | None = None
+    name: str = ""
+    commands: Sequence[Command] = ()
+    subnet_id: str | None = None
+    recorded: RecordedLimits | None = None
+
+
+class Launches:
+    """Launches several instances as one: checked together, side by side, given back together on a failure."""
+
+    def __init__(
+        self,
+        *,
+        types: InstanceTypes,
+        images: Images,
+        places: Places,
+        doorway: Doorway,
+        groups: PlacementGroups,
+        instances: Instances,
+        tags: Mapping[str, str],
+        before: Callable[[], None],
+        give_back: Callable[[Sequence[LaunchedInstance]], None],
+    ) -> None:
+        """`before` runs before the first creating call; `give_back` takes what was launched in vain."""
+        self._types = types
+        self._images = images
+        self._places = places
+        self._doorway = doorway
+        self._groups = groups
+        self._instances = instances
+        self._tags = tags
+        self._before = before
+        self._give_back = give_back
+
+    def check(self, launches: Sequence[Launch], strategy: str | None) -> None:
+        """Raise, before anything is created, for what the region could not launch together.
+
+        `strategy` is that of the placement group which they would go into, None for none. Raises
+        UnknownInstanceType, PlacementRefused, ZoneMismatch, NotOffered or NoNetwork.
+        """
+        self._limits(launches)
+        self._check_group(launches, strategy)
+        self._layouts(launches, strategy, ())
+
+    def run(
+        self, launches: Sequence[Launch], placement_group: PlacementGroup | str | None
+    ) -> tuple[LaunchedInstance, ...]:
+        """Launch them all, in their order, and wait until they run and have addresses."""
+        if not launches:
+            raise CloudError("cannot launch 0 instances; ask for at least one")
+        limits = self._limits(launches)
+        self._before()
+        group = self._groups.find(placement_group)
+        strategy = group.strategy if group else None
+        self._check_group(launches, strategy)
+        images = {(one.type, one.image, one.user): one for one in launches}.values()
+        places = dict.fromkeys((one.type, one.zone, one.subnet_id) for one in launches)
+        questions: list[Callable[[], object]] = [
+            *(partial(self._image, launch, limits[launch.type]) for launch in images),
+            *(partial(self._places.find, *place) for place in places),
+            self._doorway.ssh_from,
+        ]
+        all_of(questions)
+        # The answers are known by now: nothing is asked twice.
+        layouts = self._layouts(launches, strategy, self._groups.zones_in_use(group) if group else ())
+        plans = [
+            make_plan(
+                limits[launch.type].with_recorded(launch.recorded),
+                self._image(launch, limits[launch.type]),
+                place,
+                launch.name,
+                launch.commands,
+                placement_group=group.name if group else None,
+            )
+            for launch, place in zip(launches, layouts[0], strict=True)
+        ]
+        vpcs = dict.fromkeys(place.vpc_id for layout in layouts for place in layout)
+        ways_in: list[Callable[[], object]] = [
+            self._doorway.key_pair,
+            *(partial(self._doorway.group, vpc_id) for vpc_id in vpcs),
+        ]
+        all_of(ways_in)
+        return self._wait(self._ask_in_turn(plans, layouts, group))
+
+    # -- what is known before
+
+    def _limits(self, launches: Sequence[Launch]) -> dict[str, InstanceLimits]:
+        names = list(dict.fromkeys(launch.type for launch in launches))
+        found = all_of([partial(self._types.limits, name) for name in names])
+        return dict(zip(names, found, strict=True))
+
+    def _check_group(self, launches: Sequence[Launch], strategy: str | None) -> None:
+        if strategy is None:
+            return
+        for name in dict.fromkeys(launch.type for launch in launches):
+            check_strategy(name, self._types.placement_strategies(name), strategy)
+        check_one_zone([launch.zone for launch in launches if launch.zone is not None], strategy)
+
+    def _image(self, launch: Launch, limits: InstanceLimits) -> ImageFacts:
+        return self._images.find(launch.type, limits.architectures, launch.image, launch.user)
+
+    def _layouts(
+        self, launches: Sequence[Launch], strategy: str | None, in_use: Sequence[str]
+    ) -> list[Layout]:
+        """Where the instances could go, each layout a place for every one of them, the first choice first.
+
+        Those that name a zone or a subnet go there. The others stay together: where those are, if that is one
+        zone, or where the cluster is already (`in_use`), else wherever all their types are offered.
+        """
+        fixed = {
+            index: self._places.find(launch.type, launch.zone, launch.subnet_id)
+            for index, launch in enumerate(launches)
+            if launch.zone is not None or launch.subnet_id is not None
+        }
+        zones = {place.zone for place in fixed.values()}
+        occupied = set(in_use) if strategy == CLUSTER else set()
+        if strategy is not None:
+            check_one_zone(sorted(zones), strategy)
+        if zones and occupied - zones:
+            raise ZoneMismatch(
+                f"the cluster placement group has instances in {', '.join(sorted(occupied))} already, and "
+                f"{', '.join(sorted(zones))} was asked for; such a group lies in one availability zone"
+            )
+        count = len(launches)
+        free = [launch.type for index, launch in enumerate(launches) if index not in fixed]
+        if not free:
+            return [tuple(fixed[index] for index in range(count))]
+        bound = sorted(zones or occupied)
+        shared = self._places.candidates(free, bound[0] if len(bound) == 1 else None)
+        return [tuple(fixed.get(index, place) for index in range(count)) for place in shared]
+
+    # -- launching
+
+    def _ask_in_turn(
+        self, plans: Sequence[LaunchPlan], layouts: Sequence[Layout], group: PlacementGroup | None
+    ) -> list[LaunchedInstance]:
+        """RunInstances in the first zone that has room for all. Only a lack of capacity makes it try the next."""
+        shortages: dict[str, CloudError] = {}
+        for layout in layouts:
+            here = [replace(plan, place=place) for plan, place in zip(plans, layout, strict=True)]
+            results = gather([partial(self._ask, plan) for plan in here])
+            pending = [result for result in results if isinstance(result, LaunchedInstance)]
+            failures = [result for result in results if isinstance(result, Exception)]
+            if not failures:
+                return pending
+            self._give_back(pending)
+            for failure in failures:
+                if not isinstance(failure, CloudError) or failure.code != NO_CAPACITY:
+                    raise failure
+                shortages.setdefault(layout[results.index(failure)].zone, failure)
+            if group is not None and layout is not layouts[-1]:
+                # A cluster stays bound to this zone until its instances here are gone.
+                all_of([partial(self._instances.wait_until_ended, instance) for instance in pending])
+        raise _short_of_capacity(shortages, group)
+
+    def _ask(self, plan: LaunchPlan) -> LaunchedInstance:
+        return self._instances.run(
+            plan, self._doorway.key_pair(), self._doorway.group(plan.place.vpc_id), self._tags
+        )
+
+    def _wait(self, pending: Sequence[LaunchedInstance]) -> tuple[LaunchedInstance, ...]:
+        results = gather([partial(self._instances.wait_until_running, instance) for instance in pending])
+        for result in results:
+            if isinstance(result, Exception):
+                self._give_back(pending)
+                raise result
+        return tuple(result for result in results if isinstance(result, LaunchedInstance))
+
+
+def _short_of_capacity(shortages: Mapping[str, CloudError], group: PlacementGroup | None) -> CloudError:
+    """One sentence for all the zones that had no room."""
+    first, *others = shortages
+    error = shortages[first]
+    sentence = str(error)
+    if others:
+        sentence += f"; {', '.join(others)} had none either"
+    if group is not None and group.strategy == CLUSTER:
+        sentence += (
+            f"; the machines of cluster placement group {group} must also stand close together: there is sooner "
+            "room for instances of one type, launched together, or without the group"
+        )
+    return CloudError(sentence, code=error.code, asked=error.asked)

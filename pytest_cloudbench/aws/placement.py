@@ -1,0 +1,150 @@
+"""Which zone and subnet an instance goes to."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from pytest_cloudbench.limits.instances import OVERRIDES
+
+from .clients import Clients
+from .errors import CloudError, NoNetwork, NotOffered, ZoneMismatch
+from .resources import Placement
+
+
+class Places:
+    """Finds a zone where a type is offered and a subnet in it; nothing is created."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+        self._lock = threading.Lock()
+        self._zones: dict[str, tuple[str, ...]] = {}
+        self._subnets: dict[str | None, list[dict[str, Any]]] = {}
+
+    def find(self, type_name: str, zone: str | None = None, subnet_id: str | None = None) -> Placement:
+        """A place for an instance of `type_name`: in `zone`, in `subnet_id`, or in the first zone that fits.
+
+        Raises NotOffered, NoNetwork, or ZoneMismatch when the subnet lies in another zone than asked.
+        """
+        return self.candidates([type_name], zone, subnet_id)[0]
+
+    def candidates(
+        self, type_names: Sequence[str], zone: str | None = None, subnet_id: str | None = None
+    ) -> tuple[Placement, ...]:
+        """Every place where instances of all these types can be together, the first choice first; at least one.
+
+        Raises NotOffered, NoNetwork, or ZoneMismatch when the subnet lies in another zone than asked.
+        """
+        with self._lock:
+            offered = {name: self.zones_offering(name) for name in dict.fromkeys(type_names)}
+            subnets = self._subnets_of(subnet_id)
+        if zone is not None:
+            for name, zones in offered.items():
+                if zones and zone not in zones:
+                    raise NotOffered(f"{name} is not offered in {zone}; it is in {', '.join(zones)}")
+        if subnet_id is not None:
+            return (self._in_subnet(offered, zone, subnets[0]),)
+        by_zone = {subnet["AvailabilityZone"]: subnet for subnet in reversed(subnets)}
+        if not by_zone:
+            raise NoNetwork(
+                f"{self._clients.region} has no default VPC with default subnets; "
+                "create one (`aws ec2 create-default-vpc`) or give a subnet (--cloudbench-subnet)"
+            )
+        if zone is not None and zone not in by_zone:
+            raise NoNetwork(
+                f"there is no default subnet in {zone}; there is one in {', '.join(sorted(by_zone))}, "
+                "or give a subnet (--cloudbench-subnet)"
+            )
+        fitting = [zone] if zone else _zones_of_all(offered, by_zone)
+        return tuple(
+            Placement(name, by_zone[name]["SubnetId"], vpc_id=by_zone[name]["VpcId"]) for name in fitting
+        )
+
+    def zones_offering(self, type_name: str) -> tuple[str, ...]:
+        """The zones of the region that offer `type_name`, sorted.
+
+        Empty for a type that the service does not list but our own table knows: then RunInstances decides.
+        Raises NotOffered when the region does not offer it at all.
+        """
+        if type_name not in self._zones:
+            offers = self._clients.pages(
+                f"find the zones that offer {type_name}",
+                "ec2",
+                "describe_instance_type_offerings",
+                "InstanceTypeOfferings",
+                LocationType="availability-zone",
+                Filters=[{"Name": "instance-type", "Values": [type_name]}],
+            )
+            zones = tuple(
+                sorted({offer["Location"] for offer in offers if offer["InstanceType"] == type_name})
+            )
+            if not zones and type_name not in OVERRIDES:
+                raise NotOffered(
+                    f"{type_name} is not offered in any zone of {self._clients.region}; use another region"
+                )
+            self._zones[type_name] = zones
+        return self._zones[type_name]
+
+    @staticmethod
+    def _in_subnet(
+        offered: Mapping[str, tuple[str, ...]], zone: str | None, subnet: dict[str, Any]
+    ) -> Placement:
+        lies_in = subnet["AvailabilityZone"]
+        if zone is not None and zone != lies_in:
+            raise ZoneMismatch(
+                f"subnet {subnet['SubnetId']} lies in {lies_in}, but zone {zone} was asked for"
+            )
+        for name, zones in offered.items():
+            if zones and lies_in not in zones:
+                raise NotOffered(
+                    f"{name} is not offered in {lies_in}, where subnet {subnet['SubnetId']} lies; "
+                    f"it is in {', '.join(zones)}"
+                )
+        return Placement(zone=lies_in, subnet_id=subnet["SubnetId"], vpc_id=subnet["VpcId"])
+
+    def _subnets_of(self, subnet_id: str | None) -> list[dict[str, Any]]:
+        if subnet_id in self._subnets:
+            return self._subnets[subnet_id]
+        if subnet_id is None:
+            found = self._clients.pages(
+                "find the default subnets",
+                "ec2",
+                "describe_subnets",
+                "Subnets",
+                Filters=[{"Name": "default-for-az", "Values": ["true"]}],
+            )
+            found.sort(key=lambda subnet: (subnet["AvailabilityZone"], subnet["SubnetId"]))
+        else:
+            try:
+                found = self._clients.pages(
+                    f"find subnet {subnet_id}", "ec2", "describe_subnets", "Subnets", SubnetIds=[subnet_id]
+                )
+            except CloudError as error:
+                if not error.code.startswith("InvalidSubnet"):
+                    raise
+                found = []
+            if not found:
+                raise NoNetwork(f"there is no subnet {subnet_id} in {self._clients.region}")
+        self._subnets[subnet_id] = found
+        return found
+
+
+def _zones_of_all(offered: Mapping[str, tuple[str, ...]], with_subnet: Collection[str]) -> list[str]:
+    """The zones that offer every type and have a subnet, sorted. A type without zones is offered anywhere."""
+    fitting = [
+        zone for zone in sorted(with_subnet) if all(not zones or zone in zones for zones in offered.values())
+    ]
+    if fitting:
+        return fitting
+    for name, zones in offered.items():
+        if zones and not set(zones) & set(with_subnet):
+            raise NotOffered(
+                f"{name} is offered in {', '.join(zones)}, but the default VPC has no subnet there; "
+                "give a subnet (--cloudbench-subnet)"
+            )
+    told = "; ".join(f"{name} is in {', '.join(zones)}" for name, zones in offered.items() if zones)
+    raise NotOffered(
+        f"no zone with a default subnet offers {' and '.join(offered)} together: {told}; "
+        "use types that share a zone, or give each its own"
+    )

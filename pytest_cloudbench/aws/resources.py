@@ -1,0 +1,262 @@
+"""What the control plane hands out: instances, volumes, places, images, as immutable facts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from pytest_cloudbench.limits.ceilings import MachineLimits
+from pytest_cloudbench.limits.instances import InstanceLimits
+from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Size, Throughput
+from pytest_cloudbench.limits.volumes import VolumeSpec
+
+from .tags import as_dict
+
+# Tags that only the service itself can set ("aws:" is refused from anybody else): what the machine behind
+# an instance can serve at all, where a region knows and publishes that.
+MACHINE_IOPS_TAG = "aws:cloudbench:machine-iops"
+MACHINE_THROUGHPUT_TAG = "aws:cloudbench:machine-bytes-per-second"
+MACHINE_ROOM_TAG = "aws:cloudbench:machine-free-bytes"
+MACHINE_NETWORK_TAG = "aws:cloudbench:machine-network-bytes-per-second"
+# Likewise: how many times faster than the clock its burst credits drain and refill.
+TIME_COMPRESSION_TAG = "aws:cloudbench:time-compression"
+# Likewise: how the latency of its storage is modelled, "ebs" or "none".
+LATENCY_TAG = "aws:cloudbench:latency"
+# Likewise: whether its instance store is held to the published figures, "limited" or "unlimited".
+INSTANCE_STORE_TAG = "aws:cloudbench:instance-store"
+# Likewise: "folder" where its volumes' data lie in a folder of its machine and not in memory.
+BACKING_TAG = "aws:cloudbench:backing"
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where an instance goes: an availability zone and a subnet in it."""
+
+    zone: str
+    subnet_id: str
+    vpc_id: str
+
+
+@dataclass(frozen=True)
+class PlacementGroup:
+    """A placement group. `strategy` is cluster (close together, in one zone), partition or spread."""
+
+    name: str
+    id: str
+    strategy: str
+    state: str = "available"
+    tags: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class ImageFacts:
+    """A Linux machine image: `login_user` is who SSH logs in as, `asked` how it was named.
+
+    `root_size_gib` is None where the image does not tell, or has no root volume in EBS.
+    """
+
+    id: str
+    name: str
+    architecture: str
+    login_user: str
+    root_device: str
+    root_size_gib: int | None
+    asked: str
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """A volume on an instance, under the device name of the AttachVolume call (not the name in /dev)."""
+
+    volume_id: str
+    instance_id: str
+    device: str
+    state: str
+
+
+@dataclass(frozen=True)
+class LaunchedInstance:
+    """An instance of this run as the API last described it; `Cloud.refresh` gives a newer one.
+
+    private_key is the OpenSSH private key that logs in as login_user; host_public_key is the line
+    ("ssh-ed25519 AAAA...") that sshd must present. Both stay in memory and out of repr.
+    """
+
+    id: str
+    type: str
+    zone: str
+    state: str
+    private_ip: str | None
+    public_ip: str | None
+    address: str | None
+    limits: InstanceLimits
+    image: ImageFacts
+    key_name: str
+    private_key: str = field(repr=False)
+    host_public_key: str = field(repr=False)
+    vpc_id: str = ""
+    subnet_id: str = ""
+    placement_group: str | None = None
+    launched: datetime | None = None
+    attachments: tuple[Attachment, ...] = ()
+    tags: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def login_user(self) -> str:
+        """Who SSH logs in as."""
+        return self.image.login_user
+
+    @property
+    def machine_limits(self) -> MachineLimits | None:
+        """What the machine behind this instance can serve, where the region publishes that, else None."""
+        return machine_limits(self.tags)
+
+    @property
+    def time_compression(self) -> float:
+        """How many times faster than the clock the region lets burst credits go; 1.0 where it does not say."""
+        return _positive(self.tags.get(TIME_COMPRESSION_TAG)) or 1.0
+
+    @property
+    def modelled_latency(self) -> str | None:
+        """How the region models the latency of storage, "ebs" or "none"; None if it does not say, as on AWS."""
+        return self.tags.get(LATENCY_TAG)
+
+    @property
+    def store_unlimited(self) -> bool:
+        """Whether the region says that nothing but its machine limits this instance's local disks."""
+        return self.tags.get(INSTANCE_STORE_TAG) == "unlimited"
+
+    @property
+    def data_in_folder(self) -> bool:
+        """Whether the region says that its volumes' data lie in a folder of its machine: slower than memory."""
+        return self.tags.get(BACKING_TAG) == "folder"
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.id}"
+
+
+@dataclass(frozen=True)
+class CreatedVolume:
+    """A volume of this run. `attachment` is where it hangs, None while it is free.
+
+    `snapshot_id` is the snapshot it was made from, None for one that was made empty.
+    """
+
+    id: str
+    spec: VolumeSpec
+    zone: str
+    size: Size
+    state: str
+    attachment: Attachment | None = None
+    tags: Mapping[str, str] = field(default_factory=dict, repr=False)
+    snapshot_id: str | None = None
+
+    @property
+    def device(self) -> str | None:
+        """The device name of the AttachVolume call; on NVMe instances /dev shows another one."""
+        return self.attachment.device if self.attachment else None
+
+    @property
+    def serial(self) -> str:
+        """What the NVMe device shows as its serial number: the id without its dash."""
+        return self.id.replace("-", "", 1)
+
+    def __str__(self) -> str:
+        return f"{self.spec} {self.id}"
+
+
+@dataclass(frozen=True)
+class CreatedSnapshot:
+    """A snapshot of this run; `size` is that of the volume it was made of."""
+
+    id: str
+    volume_id: str
+    size: Size
+    state: str
+    tags: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def __str__(self) -> str:
+        return f"snapshot {self.id} of {self.volume_id}"
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """Something tagged with the run that still exists. `kind` is a word for people: "instance", "volume" ..."""
+
+    kind: str
+    id: str
+    state: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.id}" + (f" ({self.state})" if self.state else "")
+
+
+def machine_limits(tags: Mapping[str, str]) -> MachineLimits | None:
+    """The machine's own limits out of an instance's tags; None unless both figures of its disks are there."""
+    iops, throughput = _positive(tags.get(MACHINE_IOPS_TAG)), _positive(tags.get(MACHINE_THROUGHPUT_TAG))
+    if iops is None or throughput is None:
+        return None
+    network = _positive(tags.get(MACHINE_NETWORK_TAG))
+    told = [MACHINE_IOPS_TAG, MACHINE_THROUGHPUT_TAG, *([MACHINE_NETWORK_TAG] if network else [])]
+    return MachineLimits(
+        iops=Iops(iops),
+        throughput=Throughput(throughput),
+        source=f"instance tags {', '.join(told[:-1])} and {told[-1]}",
+        room=Size(int(room)) if (room := tags.get(MACHINE_ROOM_TAG, "")).isdecimal() else None,
+        network=Bandwidth(network) if network else None,
+    )
+
+
+def _positive(text: str | None) -> float | None:
+    """A tag's figure; None where it is missing, no number or not above zero."""
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if 0 < value < math.inf else None
+
+
+def placement_group_of(description: Mapping[str, Any]) -> PlacementGroup:
+    """A placement group as DescribePlacementGroups shows it."""
+    return PlacementGroup(
+        name=description["GroupName"],
+        id=description.get("GroupId") or "",
+        strategy=description.get("Strategy") or "",
+        state=description.get("State") or "",
+        tags=tags_of(description),
+    )
+
+
+def attachment_of(entry: Mapping[str, Any], *, volume_id: str = "", instance_id: str = "") -> Attachment:
+    """An attachment as DescribeVolumes or AttachVolume shows it."""
+    return Attachment(
+        volume_id=entry.get("VolumeId", volume_id),
+        instance_id=entry.get("InstanceId", instance_id),
+        device=entry.get("Device", ""),
+        state=entry.get("State", ""),
+    )
+
+
+def instance_attachments(description: Mapping[str, Any]) -> tuple[Attachment, ...]:
+    """The attachments in one instance of a DescribeInstances answer, the root volume among them."""
+    return tuple(
+        Attachment(
+            volume_id=mapping["Ebs"]["VolumeId"],
+            instance_id=description["InstanceId"],
+            device=mapping.get("DeviceName", ""),
+            state=mapping["Ebs"].get("Status", ""),
+        )
+        for mapping in description.get("BlockDeviceMappings", [])
+        if mapping.get("Ebs", {}).get("VolumeId")
+    )
+
+
+def tags_of(description: Mapping[str, Any]) -> dict[str, str]:
+    """The tags of one described resource."""
+    return as_dict(description.get("Tags"))

@@ -1,0 +1,95 @@
+"""Creating and deleting snapshots of volumes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from pytest_cloudbench.limits.volume_rules import RuleBroken
+from pytest_cloudbench.limits.volumes import InvalidSpec, VolumeSpec
+
+from .clients import Clients
+from .errors import CloudError, ResourceFailed, WaitTimeout
+from .journal import Journal
+from .resources import CreatedSnapshot, CreatedVolume, tags_of
+from .tags import run_tags, specification
+from .waits import Bounds, poll
+
+CREATE_SNAPSHOT = "create_snapshot"
+UNKNOWN = "InvalidSnapshot.NotFound"
+_SOURCE = "EC2 API Reference, CreateVolume"
+
+
+def check_holds(spec: VolumeSpec, snapshot: CreatedSnapshot) -> None:
+    """Raise InvalidSpec for a volume too small for what the snapshot holds."""
+    if spec.size < snapshot.size:
+        rule = "a volume is at least as large as the one that its snapshot was made of"
+        message = f"{spec.size_gib} GiB were asked for, {snapshot} needs {snapshot.size}: {rule}"
+        raise InvalidSpec(spec, [RuleBroken("InvalidParameterValue", message, rule, _SOURCE, "2026-11")])
+
+
+class Snapshots:
+    """Calls on snapshots. Thread-safe."""
+
+    def __init__(self, clients: Clients, run_id: str, journal: Journal, bounds: Bounds) -> None:
+        self._clients = clients
+        self._run_id = run_id
+        self._journal = journal
+        self._bounds = bounds
+
+    def create(self, volume: CreatedVolume, name: str, tags: Mapping[str, str]) -> CreatedSnapshot:
+        """CreateSnapshot, tagged in the same call; waits for 'completed'.
+
+        What the volume holds at the call is in it; what a program on the host has not written yet is not.
+        """
+        with self._journal.creating(CREATE_SNAPSHOT, f"of {volume}") as intention:
+            answer = self._clients.call(
+                f"create a snapshot of {volume}",
+                "ec2",
+                CREATE_SNAPSHOT,
+                VolumeId=volume.id,
+                Description=f"cloudbench run {self._run_id}",
+                TagSpecifications=specification(run_tags(self._run_id, name, tags), "snapshot"),
+            )
+            intention.done([answer["SnapshotId"]])
+        return self.wait_for(
+            CreatedSnapshot(
+                id=answer["SnapshotId"], volume_id=volume.id, size=volume.size, state=answer["State"]
+            )
+        )
+
+    def wait_for(self, snapshot: CreatedSnapshot) -> CreatedSnapshot:
+        """Wait until the snapshot is complete. Raises ResourceFailed, WaitTimeout with its progress."""
+        last, progress = snapshot, ""
+
+        def look() -> CreatedSnapshot | None:
+            nonlocal last, progress
+            description = self._describe(snapshot.id)
+            if description is None:  # not visible yet, right after its creation
+                return None
+            progress = description.get("Progress") or ""
+            last = replace(snapshot, state=description["State"], tags=tags_of(description))
+            if last.state == "error":
+                said = description.get("StateMessage")
+                raise ResourceFailed(f"{snapshot} failed: its state is 'error'{f': {said}' if said else ''}")
+            return last if last.state == "completed" else None
+
+        reached = poll(look, self._bounds.snapshot_s)
+        if reached is None:
+            raise WaitTimeout(
+                f"{snapshot} was not complete in {self._bounds.snapshot_s:.0f} s; it is {last.state!r}"
+                f"{f' at {progress}' if progress else ''}"
+            )
+        return reached
+
+    def _describe(self, snapshot_id: str) -> dict[str, Any] | None:
+        try:
+            found = self._clients.call(
+                f"describe {snapshot_id}", "ec2", "describe_snapshots", SnapshotIds=[snapshot_id]
+            )["Snapshots"]
+        except CloudError as error:
+            if error.code == UNKNOWN:
+                return None
+            raise
+        return found[0] if found else None

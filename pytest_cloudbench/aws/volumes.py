@@ -1,0 +1,246 @@
+"""Creating, attaching, detaching and deleting volumes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from pytest_cloudbench.limits.instances import InstanceLimits
+from pytest_cloudbench.limits.quantities import Size
+from pytest_cloudbench.limits.volumes import VolumeSpec
+
+from .clients import Clients
+from .device_names import next_device_name, same_slot
+from .errors import AttachmentLimit, CloudError, ResourceFailed, WaitTimeout, ZoneMismatch
+from .journal import Journal
+from .resources import CreatedVolume, LaunchedInstance, attachment_of, tags_of
+from .tags import run_tags, specification
+from .waits import Bounds, poll
+
+
+def check_attachments(limits: InstanceLimits, more: int, attached: int = 1) -> None:
+    """Raise AttachmentLimit when an instance with `attached` volumes (its root among them) cannot take `more`."""
+    most = limits.max_ebs_attachments
+    if most is not None and attached + more > most:
+        raise AttachmentLimit(
+            f"{limits.name} takes {most} EBS volumes, its root volume among them; "
+            f"{attached} there and {more} more make {attached + more}"
+        )
+
+
+def check_zone(instance: object, instance_zone: str, zone: str, what: str = "a volume") -> None:
+    """Raise ZoneMismatch unless `zone` is the instance's own: EBS volumes cannot leave their zone."""
+    if zone != instance_zone:
+        raise ZoneMismatch(
+            f"{what} in {zone} cannot be attached to {instance} in {instance_zone}: "
+            "a volume works only in its own availability zone"
+        )
+
+
+class Volumes:
+    """Calls on volumes. Thread-safe: many may be created and attached side by side."""
+
+    def __init__(self, clients: Clients, run_id: str, journal: Journal, bounds: Bounds) -> None:
+        self._clients = clients
+        self._run_id = run_id
+        self._journal = journal
+        self._bounds = bounds
+        self._slots_lock = threading.Lock()
+        # Instance id -> device name -> volume id: names given out, also while their attaching is under way.
+        self._slots: dict[str, dict[str, str]] = {}
+
+    def create(
+        self, spec: VolumeSpec, zone: str, name: str, tags: Mapping[str, str], snapshot_id: str | None = None
+    ) -> CreatedVolume:
+        """CreateVolume, encrypted and tagged in the same call; waits for 'available'.
+
+        Raises InvalidSpec (a ValueError) before any call when the spec breaks a rule.
+        """
+        spec.check()
+        parameters: dict[str, Any] = {
+            "AvailabilityZone": zone,
+            "VolumeType": spec.type,
+            "Size": spec.size_gib,
+            "Encrypted": True,
+            "TagSpecifications": specification(run_tags(self._run_id, name, {**tags, **spec.tags}), "volume"),
+        }
+        if spec.requested_iops is not None:
+            parameters["Iops"] = spec.requested_iops
+        if spec.requested_throughput_mib is not None:
+            parameters["Throughput"] = spec.requested_throughput_mib
+        if snapshot_id is not None:
+            parameters["SnapshotId"] = snapshot_id
+        with self._journal.creating("create_volume", f"{spec} in {zone}") as intention:
+            answer = self._clients.call(
+                f"create volume {spec} in {zone}",
+                "ec2",
+                "create_volume",
+                ClientToken=intention.token,
+                **parameters,
+            )
+            intention.done([answer["VolumeId"]])
+        volume = CreatedVolume(
+            id=answer["VolumeId"],
+            spec=spec,
+            zone=zone,
+            size=Size.from_gib(spec.size_gib),
+            state=answer["State"],
+            snapshot_id=snapshot_id,
+        )
+        return self.wait_for(volume, "available")
+
+    def attach(self, volume: CreatedVolume, instance: LaunchedInstance, device: str | None) -> CreatedVolume:
+        """AttachVolume under `device` or the next free name; waits for 'attached'."""
+        check_zone(instance, instance.zone, volume.zone, f"volume {volume}")
+        taken = self._take_name(volume, instance, device)
+        try:
+            self._clients.call(
+                f"attach {volume} to {instance} as {taken}",
+                "ec2",
+                "attach_volume",
+                VolumeId=volume.id,
+                InstanceId=instance.id,
+                Device=taken,
+            )
+        except CloudError:
+            self._free_names(volume.id)
+            raise
+        return self._wait_attached(volume, instance)
+
+    def detach(self, volume: CreatedVolume, *, force: bool) -> CreatedVolume:
+        """DetachVolume and wait for 'available'. Unmount it on the host first."""
+        current = self.refresh(volume)
+        if current.attachment is None:
+            return current
+        instance_id = current.attachment.instance_id
+        self._clients.call(
+            f"detach {volume} from {instance_id}",
+            "ec2",
+            "detach_volume",
+            VolumeId=volume.id,
+            InstanceId=instance_id,
+            Force=force,
+        )
+        free = self.wait_for(volume, "available")
+        self._free_names(volume.id)
+        return free
+
+    def delete(self, volume: CreatedVolume) -> None:
+        """DeleteVolume; it must be detached."""
+        self._clients.call(f"delete {volume}", "ec2", "delete_volume", VolumeId=volume.id)
+
+    def refresh(self, volume: CreatedVolume) -> CreatedVolume:
+        """The volume as the API describes it now. Raises ResourceFailed when it is gone."""
+        description = self._describe(volume.id)
+        if description is None:
+            raise ResourceFailed(f"volume {volume} is gone: the service does not know it any more")
+        return _updated(volume, description)
+
+    def wait_for(self, volume: CreatedVolume, state: str) -> CreatedVolume:
+        """Wait until the volume is in `state`."""
+        last = volume
+
+        def look() -> CreatedVolume | None:
+            nonlocal last
+            description = self._describe(volume.id)
+            if description is None:
+                # Not visible yet, right after its creation.
+                return None
+            last = _updated(volume, description)
+            if last.state == "error":
+                raise ResourceFailed(
+                    f"volume {volume} failed: its state is 'error' (often its encryption key cannot be used)"
+                )
+            return last if last.state == state else None
+
+        reached = poll(look, self._bounds.volume_s)
+        if reached is None:
+            hangs = (
+                f" (it is {last.attachment.state} on {last.attachment.instance_id})"
+                if last.attachment
+                else ""
+            )
+            raise WaitTimeout(
+                f"volume {volume} did not reach {state!r} in {self._bounds.volume_s:.0f} s; it is {last.state!r}{hangs}"
+            )
+        return reached
+
+    def forget_instance(self, instance_id: str) -> None:
+        """The instance ends: its device names are nobody's any more."""
+        with self._slots_lock:
+            self._slots.pop(instance_id, None)
+
+    def forget_volume(self, volume_id: str) -> None:
+        """The volume goes: its device name is free again."""
+        self._free_names(volume_id)
+
+    def _wait_attached(self, volume: CreatedVolume, instance: LaunchedInstance) -> CreatedVolume:
+        last = volume
+
+        def look() -> CreatedVolume | None:
+            nonlocal last
+            last = self.refresh(volume)
+            hangs = last.attachment
+            return last if hangs and hangs.state == "attached" and hangs.instance_id == instance.id else None
+
+        reached = poll(look, self._bounds.volume_s)
+        if reached is None:
+            state = last.attachment.state if last.attachment else last.state
+            raise WaitTimeout(
+                f"volume {volume} was not attached to {instance} in {self._bounds.volume_s:.0f} s; it is {state!r}"
+            )
+        return reached
+
+    def _take_name(self, volume: CreatedVolume, instance: LaunchedInstance, device: str | None) -> str:
+        with self._slots_lock:
+            slots = self._slots.setdefault(
+                instance.id, {attachment.device: attachment.volume_id for attachment in instance.attachments}
+            )
+            check_attachments(instance.limits, 1, len(slots))
+            if device is None:
+                device = next_device_name(slots)
+            elif same_slot(device) in {same_slot(name) for name in slots}:
+                raise CloudError(
+                    f"device name {device} is in use on {instance}; leave it out or give another one"
+                )
+            slots[device] = volume.id
+            return device
+
+    def _free_names(self, volume_id: str) -> None:
+        with self._slots_lock:
+            for slots in self._slots.values():
+                for device in [name for name, holder in slots.items() if holder == volume_id]:
+                    del slots[device]
+
+    def attached_count(self, instance: LaunchedInstance) -> int:
+        """How many volumes hang on the instance or are about to, the root volume among them."""
+        with self._slots_lock:
+            return len(self._slots.get(instance.id, instance.attachments))
+
+    def _describe(self, volume_id: str) -> dict[str, Any] | None:
+        try:
+            found = self._clients.call(
+                f"describe volume {volume_id}", "ec2", "describe_volumes", VolumeIds=[volume_id]
+            )["Volumes"]
+        except CloudError as error:
+            if error.code == "InvalidVolume.NotFound":
+                return None
+            raise
+        return found[0] if found else None
+
+
+def _updated(volume: CreatedVolume, description: Mapping[str, Any]) -> CreatedVolume:
+    attachments = [
+        attachment_of(entry, volume_id=volume.id)
+        for entry in description.get("Attachments", [])
+        if entry.get("State") != "detached"
+    ]
+    return replace(
+        volume,
+        state=description["State"],
+        attachment=attachments[0] if attachments else None,
+        tags=tags_of(description),
+        snapshot_id=description.get("SnapshotId") or None,
+    )

@@ -1,0 +1,176 @@
+"""The ``cloudbench`` command: the embedded region by itself, what this machine can do, and evidence checked."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pytest_cloudbench import launcher
+from pytest_cloudbench.limits.latency_mode import EBS, LATENCY_MODES
+from pytest_cloudbench.limits.time_factor import factor_words, parse_time_factor
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    options = _parser().parse_args(arguments)
+    if options.room == "verify":
+        return _verify(options.folder, options.signer, options.manifest)
+    if options.room == "report":
+        return _report(options.folder, options.output, single_file=not options.served)
+    try:
+        if options.action == "up":
+            return _up(options.backing, options.time, options.latency)
+        asked = [str(slot) for slot in getattr(options, "slots", ())]
+        return _ask_twin(options.action, asked + (["--json"] if getattr(options, "json", False) else []))
+    except launcher.RegionUnavailable as error:
+        print(f"cloudbench: {error}", file=sys.stderr)
+        return 3
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="cloudbench", description="Cloud performance promises as pytest cases."
+    )
+    rooms = parser.add_subparsers(dest="room", required=True, metavar="COMMAND")
+    verify = rooms.add_parser(
+        "verify",
+        help="say whether an evidence folder is what its run wrote, or name every difference",
+        epilog="exit codes: 0 intact, 1 altered, 2 as it was written but of a run that did not come to its end, "
+        "3 no evidence there",
+    )
+    verify.add_argument("folder", metavar="DIR", type=Path, help="the evidence folder of one run")
+    verify.add_argument(
+        "--signer",
+        metavar="FILE",
+        type=Path,
+        help="who must have signed it: a public key, or a file of allowed signers as ssh-keygen has them",
+    )
+    verify.add_argument(
+        "--manifest", metavar="SHA256", help="the sum of the manifest, as the run said it at its end"
+    )
+    report = rooms.add_parser(
+        "report",
+        help="make the HTML of Allure results, with Allure 3 or 2, whichever is installed",
+        epilog="exit codes: 0 made, 3 no results, no Allure, or it failed",
+    )
+    report.add_argument("folder", metavar="DIR", type=Path, help="what --alluredir named")
+    report.add_argument(
+        "--output", metavar="DIR", type=Path, help="where it goes (default: allure-report beside DIR)"
+    )
+    report.add_argument(
+        "--served",
+        action="store_true",
+        help="a folder for a web server, as large reports need, instead of one file that opens from the disk",
+    )
+    twin = rooms.add_parser("twin", help="the EC2 region embedded on this machine")
+    actions = twin.add_subparsers(dest="action", required=True, metavar="ACTION")
+    up = actions.add_parser("up", help="start the region, keep it, and print the environment to export")
+    up.add_argument(
+        "--backing", metavar="DIR", help="folder for the volumes' data instead of memory (slower)"
+    )
+    up.add_argument(
+        "--time",
+        metavar="FACTOR",
+        type=_time_factor,
+        help="drain and refill burst credits this many times faster than the clock, 1 to 3600 (default: 1)",
+    )
+    up.add_argument(
+        "--latency",
+        choices=LATENCY_MODES,
+        help="ebs: answer each I/O after a service time by volume type; none: as soon as the limits allow "
+        "(default: ebs)",
+    )
+    down = actions.add_parser("down", help="end the regions that are kept, and sweep what a crash left")
+    down.add_argument(
+        "slots", metavar="SLOT", nargs="*", type=int, help="only these, by the number status shows"
+    )
+    actions.add_parser("status", help="list the regions on this machine")
+    doctor = actions.add_parser("doctor", help="list what this machine can and cannot do, with the remedy")
+    doctor.add_argument("--json", action="store_true", help="as JSON")
+    return parser
+
+
+def _verify(folder: Path, signer: Path | None, manifest: str | None) -> int:
+    from pytest_cloudbench.evidence.folder import EvidenceError
+    from pytest_cloudbench.evidence.verify import NO_EVIDENCE, verify
+
+    try:
+        found = verify(folder, signers=signer, manifest_sha256=manifest)
+    except EvidenceError as error:
+        print(f"cloudbench: {error}", file=sys.stderr)
+        return NO_EVIDENCE
+    print(found)
+    return found.exit_code
+
+
+def _time_factor(text: str) -> float:
+    try:
+        return parse_time_factor(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _report(folder: Path, output: Path | None, *, single_file: bool) -> int:
+    from pytest_cloudbench.reports.allure.html_report import NoReport, make_report
+
+    try:
+        page, allure = make_report(
+            folder, output or folder.absolute().with_name("allure-report"), single_file=single_file
+        )
+    except (NoReport, OSError) as error:
+        print(f"cloudbench: {error}", file=sys.stderr)
+        return 3
+    served = (
+        ""
+        if single_file
+        else f"; serve it with: python3 -m http.server --directory {shlex.quote(str(page.parent))}"
+    )
+    print(f"{page} made by {allure}{served}")
+    return 0
+
+
+def _up(backing: str | None, time_factor: float | None, latency: str | None) -> int:
+    """Print shell lines, so that ``eval "$(cloudbench twin up)"`` works.
+
+    A region that is up already is taken if it has the factor of time and the latency that are asked for; None
+    asks for nothing.
+    """
+    record = launcher.kept_region_with(time_factor, latency)
+    if record is None:
+        arguments = [
+            *launcher.backed_by(backing),
+            *launcher.time_compressed(time_factor or 1),
+            *launcher.with_latency(latency or EBS),
+        ]
+        record = launcher.start_kept_region(arguments)
+        print(f"# the region is up (process {record.pid}); end it with: cloudbench twin down")
+    else:
+        print(f"# the region was up already (process {record.pid}); end it with: cloudbench twin down")
+    if record.time_compression != 1:
+        factor = factor_words(record.time_compression)
+        print(
+            f"# its credits go {factor} times faster than the clock: pytest --cloudbench-twin-time={factor}"
+        )
+    if record.latency != EBS:
+        print(
+            f"# its storage has latency {record.latency}: pytest --cloudbench-twin-latency={record.latency}"
+        )
+    for name, value in record.environment().items():
+        print(f"export {name}={shlex.quote(value)}")
+    return 0
+
+
+def _ask_twin(action: str, arguments: list[str]) -> int:
+    # The others only look, and must answer the user who lacks root too: it is what the doctor has to tell him.
+    command = launcher.twin_command(action, *arguments, needs_root=action == "down")
+    return subprocess.run(command, check=False, cwd="/").returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

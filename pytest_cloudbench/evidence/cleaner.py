@@ -1,0 +1,178 @@
+"""Takes secrets out of everything before it is written: by what they are called, what they look like, what they are."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+from pytest_cloudbench.evidence.secret_patterns import PATTERNS, SECRET_NAME, removed
+
+_SHORTEST_KNOWN = 8
+"""Characters below which a value is not looked for: it would be found in words that are none of it."""
+_LEADS_ELSEWHERE = re.compile(r"(?i)_(?:file|path|dir|uri|url|arn|name|header)$")
+_SHORTEST_BASE64 = 48
+_LONGEST_REMEMBERED = 200
+_MOST_REMEMBERED = 20_000
+_IN_BASE64 = re.compile(rf"(?:(?<![A-Za-z0-9+/\\])|(?<=\\[nrt]))[A-Za-z0-9+/]{{{_SHORTEST_BASE64},}}={{0,2}}")
+_FIGURES = b"0123456789,.:;-+ \t\r\n"
+_IN_CLEAR = (bool, float, type(None))
+_OPTION = re.compile(r"--?[A-Za-z0-9_-]+\Z")
+
+
+class Cleaner:
+    """Removes secrets from texts, bytes and values; it also knows some of them and finds these anywhere.
+
+    What is called like a secret is removed and remembered: it goes wherever it appears later, also in base64
+    and in addresses.
+    """
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self._known: dict[str, None] = {}
+        self._bytes: tuple[bytes, ...] = ()
+        # Names and words come again and again.
+        self._seen: dict[str, str] = {}
+        for name, value in (os.environ if environment is None else environment).items():
+            leads_elsewhere = _LEADS_ELSEWHERE.search(name) or os.path.exists(value)
+            if SECRET_NAME.search(name) and not leads_elsewhere:
+                self.learn(value)
+
+    def learn(self, *secrets: str | None) -> None:
+        """Know these values as secrets from now on; what is too short to be told from words is not."""
+        for secret in secrets:
+            text = secret.strip() if secret else ""
+            if len(text) < _SHORTEST_KNOWN or text.startswith("(removed: ") or text in self._known:
+                continue
+            # The longest first: a key whose text has another one in it goes as a whole.
+            forms = {
+                text,
+                quote(text, safe=""),
+                quote_plus(text),
+                text.replace("\n", "\\n"),
+                *_base64_of(text),
+            }
+            known = {**self._known, **dict.fromkeys(forms)}
+            self._known = dict.fromkeys(sorted(known, key=len, reverse=True))
+            self._seen.clear()
+            self._bytes = tuple(each.encode("utf-8", "surrogateescape") for each in self._known)
+
+    def text(self, text: str) -> str:
+        """The text without secrets, in characters that can be written."""
+        if len(text) > _LONGEST_REMEMBERED:
+            return self._cleaned(text)
+        found = self._seen.get(text)
+        if found is None:
+            if len(self._seen) >= _MOST_REMEMBERED:
+                self._seen.clear()
+            found = self._seen[text] = self._cleaned(text)
+        return found
+
+    def _cleaned(self, text: str) -> str:
+        if not text.isascii():
+            text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+        for secret in self._known:
+            if secret in text:
+                text = text.replace(secret, removed("secret"))
+        lower = text.lower()
+        for pattern in PATTERNS:
+            if not pattern.hints or any(hint in lower for hint in pattern.hints):
+                text = pattern.expression.sub(pattern.replaced, text)
+        return _IN_BASE64.sub(self._decoded_clean, text) if len(text) >= _SHORTEST_BASE64 else text
+
+    def data(self, data: bytes) -> bytes:
+        """The content of a file without secrets; what is no text is left out where it holds a known secret."""
+        if not data.translate(None, _FIGURES):
+            return data
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError:
+            if b"\0" in data:
+                known = any(secret in data for secret in self._bytes)
+                return removed("binary data with a secret in it").encode() if known else data
+            return self.text(data.decode("latin-1")).encode("latin-1", "replace")
+        return self.text(text).encode("utf-8")
+
+    def named(self, name: str, value: Any) -> Any:
+        """A value that is kept under a name: removed as a whole where the name says so, else without secrets.
+
+        Anything but texts and bytes is returned as it is where its name is no secret's.
+        """
+        if name and not isinstance(value, _IN_CLEAR) and SECRET_NAME.search(name):
+            if not value:
+                return value
+            for text in _texts(value):
+                self.learn(text)
+            return removed(_what(name))
+        if isinstance(value, str):
+            return self.text(value)
+        return self.data(value) if isinstance(value, bytes) else value
+
+    def value(self, value: Any, name: str = "") -> Any:
+        """Plain values, nested: dicts by the names of their keys, texts by what they look like."""
+        value = self.named(name, value)
+        if isinstance(value, Mapping):
+            return {self.text(str(key)): self.value(item, str(key)) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return self.words(value)
+        return value
+
+    def words(self, words: Sequence[Any]) -> list[Any]:
+        """A command line, or any list: what follows an option that is called like a secret goes too."""
+        kept: list[Any] = []
+        name = ""
+        for word in words:
+            kept.append(self.value(word, name) if name else self.value(word))
+            is_option = isinstance(word, str) and _OPTION.match(word) is not None
+            name = word.lstrip("-") if is_option and SECRET_NAME.search(word) else ""
+        return kept
+
+    def _decoded_clean(self, match: re.Match[str]) -> str:
+        """Base64 whose content has a secret in it goes as a whole."""
+        whole = match[0]
+        try:
+            decoded = base64.b64decode(whole + "=" * (-len(whole) % 4)).decode("utf-8")
+        except (binascii.Error, ValueError):
+            return whole
+        return whole if self.text(decoded) == decoded else removed("base64 of a secret")
+
+
+def _base64_of(text: str) -> Iterable[str]:
+    """What base64 of any longer text must hold if this text is in it, at each of the three places."""
+    data = text.encode("utf-8", "surrogateescape")
+    for offset in range(3):
+        encoded = base64.b64encode(bytes(offset) + data).decode("ascii").rstrip("=")
+        # The characters at both ends depend on the neighbours too.
+        core = encoded[-(-offset * 8 // 6) : len(encoded) - 1]
+        if len(core) >= _SHORTEST_KNOWN:
+            yield core
+
+
+def _texts(value: Any) -> Iterable[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item)
+
+
+def _what(name: str) -> str:
+    lower = name.lower().replace("-", "").replace("_", "")
+    for word, what in (
+        ("private", "private key"),
+        ("material", "private key"),
+        ("sshkeys", "private key"),
+        ("user", "user data"),
+        ("token", "token"),
+        ("passw", "password"),
+        ("accesskey", "access key"),
+    ):
+        if word in lower:
+            return what
+    return "secret"

@@ -1,0 +1,167 @@
+"""The end of a run: its journals sealed by the last entry, everything summed in a manifest, the manifest signed.
+
+Manifest and signature are written under another name, then the last entry, then both get their own names. So what is
+killed on the way has either no last entry, or one with everything that proves what is there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_cloudbench.evidence.folder import (
+    JOURNALS,
+    MAIN,
+    MANIFEST,
+    PARTIAL,
+    SIGNATURE,
+    EvidenceError,
+    EvidenceFolder,
+    journal_of,
+    sum_of,
+)
+from pytest_cloudbench.evidence.journal import SUFFIX, Journal, JournalRead, read_journal
+from pytest_cloudbench.evidence.manifest import manifest_of
+from pytest_cloudbench.evidence.signature import fingerprint_of, signature_of
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """A run whose evidence is complete. ``manifest_sha256`` is worth noting elsewhere: it stands for all of it."""
+
+    root: Path
+    tests: int
+    measurements: int
+    size_bytes: int
+    manifest_sha256: str
+    signed_by: str | None
+    trouble: tuple[str, ...]
+
+    def __str__(self) -> str:
+        tests = "1 test" if self.tests == 1 else f"{self.tests:,} tests"
+        measured = "1 measurement" if self.measurements == 1 else f"{self.measurements:,} measurements"
+        signed = f", signed by {self.signed_by}" if self.signed_by else ""
+        size = f"{self.size_bytes / 1024:,.0f} KiB"
+        return (
+            f"evidence of {tests} with {measured} in {self.root} ({size}{signed}; SHA-256 of the manifest "
+            f"{self.manifest_sha256})"
+        )
+
+
+def finish_run(root: Path, journal: Journal, *, sign: Path | None = None) -> FinishedRun:
+    """Seal the folder of a run of which no process writes any more; ``journal`` is its main one, still open.
+
+    Raises EvidenceError where it cannot be signed; it is complete then, but for the signature.
+    """
+    folder = EvidenceFolder(root)
+    parts = {
+        path.name.removesuffix(SUFFIX): read_journal(path)
+        for path in sorted((root / JOURNALS).glob(f"*{SUFFIX}"))
+    }
+    tests = [entry for part in parts.values() for entry in part.all("test")]
+    trouble = [
+        *_not_ended(parts),
+        *(line for part in parts.values() for line in (part.last("close") or {}).get("trouble", ())),
+    ]
+    last = {
+        "parts": {
+            name: {"entries": len(part.entries), "head": part.head}
+            for name, part in parts.items()
+            if name != MAIN
+        },
+        "tests": len(tests),
+        "measurements": sum(entry["measurements"] for entry in tests),
+        "trouble": trouble,
+    }
+    sums = _sums(folder, parts)
+    try:
+        sealed = _sealed(journal, last, sums, sign)
+        unsigned = None
+    except EvidenceError as error:
+        sealed, unsigned = _sealed(journal, last, sums, None), error
+    _put(root, journal, sealed)
+    if unsigned is not None:
+        raise unsigned
+    return FinishedRun(
+        root=root,
+        tests=len(tests),
+        measurements=last["measurements"],
+        size_bytes=sum(folder.file(path).lstat().st_size for path in folder.files()),
+        manifest_sha256=hashlib.sha256(sealed.manifest).hexdigest(),
+        signed_by=sealed.signed_by,
+        trouble=tuple(trouble),
+    )
+
+
+@dataclass(frozen=True)
+class _Sealed:
+    """What ends a run: the last line of its journal, the manifest that goes with it, and the signature of that."""
+
+    end: bytes
+    manifest: bytes
+    signed: bytes | None
+    signed_by: str | None
+
+
+def _sealed(journal: Journal, last: Mapping[str, Any], sums: Mapping[str, str], sign: Path | None) -> _Sealed:
+    signed_by = fingerprint_of(sign) if sign is not None else None
+    end = journal.prepared("end", {**last, "signed": signed_by})
+    name = f"{JOURNALS}/{MAIN}{SUFFIX}"
+    manifest = manifest_of({**sums, name: sum_of(journal.path, end + b"\n")})
+    return _Sealed(end, manifest, signature_of(manifest, sign) if sign is not None else None, signed_by)
+
+
+def _put(root: Path, journal: Journal, sealed: _Sealed) -> None:
+    # The manifest gets its name last: with it, the run is complete.
+    contents = {SIGNATURE: sealed.signed, MANIFEST: sealed.manifest}
+    files = {root / name: data for name, data in contents.items() if data is not None}
+    for path, data in files.items():
+        with path.with_name(f"{path.name}{PARTIAL}").open("xb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+    journal.add_prepared(sealed.end)
+    journal.sync()
+    journal.close()
+    for path in files:
+        path.with_name(f"{path.name}{PARTIAL}").rename(path)
+
+
+def _sums(folder: EvidenceFolder, parts: Mapping[str, JournalRead]) -> dict[str, str]:
+    """The sum of every file: as it was when it was written, where a journal says so, else as it is."""
+    noted: dict[str, str] = {}
+    for part in parts.values():
+        noted |= {entry["path"]: entry["sha256"] for entry in part.all("file")}
+        for test in part.all("test"):
+            noted |= test["files"]
+        ended = {test["folder"] for test in part.all("test")}
+        for begun in part.all("begin"):
+            if begun["folder"] not in ended:
+                noted |= _noted_in(folder, begun["folder"])
+    return {path: noted.get(path) or sum_of(folder.file(path)) for path in folder.files()} | {
+        path: sha256 for path, sha256 in noted.items() if not folder.file(path).exists()
+    }
+
+
+def _noted_in(folder: EvidenceFolder, test_folder: str) -> dict[str, str]:
+    try:
+        record = read_journal(folder.file(journal_of(test_folder)))
+    except OSError:
+        return {}
+    return {entry["path"]: entry["sha256"] for entry in record.all("file")}
+
+
+def _not_ended(parts: Mapping[str, JournalRead]) -> list[str]:
+    told = []
+    for name, part in parts.items():
+        ended = {entry["folder"] for entry in part.all("test")}
+        begun: list[dict[str, Any]] = [each for each in part.all("begin") if each["folder"] not in ended]
+        told += [
+            f"the process {name} ended in the middle of {each['test']}; what it had measured is kept"
+            for each in begun
+        ]
+    return told

@@ -1,0 +1,188 @@
+"""What happens below a test while it runs: calls of the control plane, its answers, work and commands on hosts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from pytest_cloudbench.evidence.attempt_record import INLINE_BYTES, AttemptRecord
+from pytest_cloudbench.evidence.journal import utc_text
+from pytest_cloudbench.evidence.kept_values import worded
+from pytest_cloudbench.evidence.recorder import Recorder
+from pytest_cloudbench.evidence.restorable import NotRestorable
+
+T = TypeVar("T")
+
+_SHOWN_CHARS = 2000
+"""How much of its output is kept of a command that is part of something larger, whose result is kept itself."""
+_REMEMBERED = ("describe_instance_types", "describe_images")
+"""Asked once a session, for all tests that need the answer."""
+
+
+class Happenings:
+    """Takes what happens into the record of the test that runs; what happens between tests, into the run's."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._operating = False
+        self._remembered: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def call(self, name: str, arguments: Sequence[Any], run: Callable[[], T]) -> T:
+        """Run a call of the control plane and record its arguments, and its result so that it can be restored."""
+        return self._done("call", {"name": name, "arguments": worded(list(arguments))}, name, run)
+
+    def operation(self, host: str, name: str, arguments: Sequence[Any], run: Callable[[], T]) -> T:
+        """Run a piece of work on a host and record its result; what it consists of is told by its commands."""
+        if self._operating:
+            return run()
+        asked = {"host": host, "name": name, "arguments": worded(list(arguments))}
+        self._operating = True
+        try:
+            return self._done("operation", asked, name, run)
+        finally:
+            self._operating = False
+
+    def command(
+        self,
+        host: str,
+        argv: Sequence[str],
+        *,
+        sudo: bool,
+        seconds: float,
+        exit_code: int | None = None,
+        stdout: str = "",
+        stderr: str = "",
+        error: BaseException | None = None,
+    ) -> None:
+        """Record one command on a host as it ended, or the error that ended it."""
+        record = self._recorder.current
+        if record is None:
+            return
+        with self._recorder.guarded(f"a command on {host}"):
+            entry: dict[str, Any] = {
+                "host": host,
+                "argv": list(argv),
+                "sudo": sudo,
+                "exit_code": exit_code,
+                "seconds": round(seconds, 6),
+            }
+            if error is not None:
+                entry["error"] = record.plain(error, f"command-{record.entries + 1}")
+            for name, text in (("stdout", stdout), ("stderr", stderr)):
+                if record.is_inside and (len(text) > _SHOWN_CHARS or "\0" in text):
+                    shown = "" if "\0" in text else text[:_SHOWN_CHARS]
+                    entry |= {f"{name}_begins": shown, f"{name}_chars": len(text)}
+                elif text:
+                    entry |= record.text(name, text)
+            record.add("command", entry)
+
+    def job_started(self, host: str, job: str, argv: Sequence[str], *, sudo: bool) -> None:
+        """Record that a detached job was started."""
+        self._about_job("job started", {"host": host, "job": job, "argv": list(argv), "sudo": sudo})
+
+    def job_ended(self, host: str, job: str, *, exit_code: int | None, seconds: float) -> None:
+        """Record that it ended."""
+        self._about_job(
+            "job ended", {"host": host, "job": job, "exit_code": exit_code, "seconds": round(seconds, 6)}
+        )
+
+    def answer(
+        self,
+        answered: str,
+        service: str,
+        operation: str,
+        asked: Mapping[str, Any],
+        answer: Mapping[str, Any],
+        *,
+        between_tests: bool = False,
+    ) -> None:
+        """Record one answer of the service, raw but for secrets; ``answered`` is when it came.
+
+        between_tests: it is not about the test that runs now.
+        """
+        with self._recorder.guarded(f"an answer to {operation}"):
+            content = {
+                "answered": answered,
+                "service": service,
+                "operation": operation,
+                "asked": dict(asked),
+                "answer": dict(answer),
+            }
+            if operation in _REMEMBERED:
+                self._remembered[operation, repr(worded(dict(asked)))] = content
+            record = None if between_tests else self._recorder.current
+            if record is None:
+                self._recorder.note("answer", **_as_json(content))
+            else:
+                self._add_answer(record, content)
+
+    def known_before(self, operation: str, asked: Mapping[str, Any]) -> None:
+        """The test needs an answer that an earlier test of the session has had: record it here too."""
+        record = self._recorder.current
+        content = self._remembered.get((operation, repr(worded(dict(asked)))))
+        if record is None or content is None or content["answered"] in record.answered:
+            return
+        with self._recorder.guarded(f"an answer to {operation}"):
+            self._add_answer(record, content)
+
+    def _add_answer(self, record: AttemptRecord, content: dict[str, Any]) -> None:
+        import msgspec
+
+        record.answered.add(content["answered"])
+        plain = _as_json(content)
+        encoded = msgspec.json.encode(plain["answer"])
+        question = msgspec.json.encode([plain["operation"], plain["asked"]], order="sorted")
+        if record.last_answers.get(question) == hash(encoded):
+            return  # the same again, as while something is waited for
+        record.last_answers[question] = hash(encoded)
+        if len(encoded) > INLINE_BYTES:
+            number = len(record.files) + 1
+            name = f"answer-{number}-{content['operation']}.json"
+            # The names of its fields say what is secret in it: cleaned before it is a text.
+            cleaned = msgspec.json.encode(self._recorder.cleaner.value(plain["answer"]))
+            plain["answer"] = {"file": record.keep(name, cleaned, "answer", compress=True)}
+            plain["answer_bytes"] = len(encoded)
+        record.add("answer", plain)
+
+    def _about_job(self, kind: str, content: dict[str, Any]) -> None:
+        record = self._recorder.current
+        if record is not None:
+            with self._recorder.guarded(f"a job on {content['host']}"):
+                record.add(kind, content)
+
+    def _done(self, kind: str, asked: dict[str, Any], name: str, run: Callable[[], T]) -> T:
+        record = self._recorder.current
+        if record is None:
+            return run()
+        began = time.time()
+        outcome: Any
+        try:
+            with record.inside(name):
+                outcome = result = run()
+        except BaseException as error:
+            self._add(record, kind, asked, error, began)
+            raise
+        self._add(record, kind, asked, outcome, began)
+        return result
+
+    def _add(
+        self, record: AttemptRecord, kind: str, asked: dict[str, Any], outcome: object, began: float
+    ) -> None:
+        with self._recorder.guarded(f"{asked['name']} in {record.nodeid}"):
+            content = {**asked, "started": utc_text(began), "seconds": round(time.time() - began, 6)}
+            key = "error" if isinstance(outcome, BaseException) else "result"
+            try:
+                content[key] = record.plain(outcome, f"{asked['name']}-{record.entries + 1}")
+            except NotRestorable as error:
+                content["not_kept"] = str(error)
+            record.add(kind, content)
+
+
+def _as_json(value: Any) -> Any:
+    """An answer's values, times among them, as JSON can hold them."""
+    if isinstance(value, Mapping):
+        return {str(key): _as_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_json(item) for item in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

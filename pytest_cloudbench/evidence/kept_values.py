@@ -1,0 +1,80 @@
+"""Values as a record shows them: arguments in words that can be compared, figures without their series."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pytest_cloudbench.evidence.restorable_types import type_id_of
+from pytest_cloudbench.limits.instances import InstanceLimits
+
+_LONG = ("series", "streams", "directions")
+
+
+def worded(value: Any) -> Any:
+    """A value as plain JSON that is the same for equal things: targets by their labels, resources by their ids.
+
+    Two calls were asked the same thing when the words of their arguments are equal.
+    """
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): worded(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [worded(item) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted((worded(item) for item in value), key=repr)
+    return _named(value)
+
+
+def given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a call that were given: one that is None or empty is as good as left out.
+
+    So a call is the same one as before when a later version knows, and passes on, an option more.
+    """
+    return {name: value for name, value in options.items() if value is not None and value != ()}
+
+
+def call_arguments(args: Sequence[Any], options: Mapping[str, Any]) -> list[Any]:
+    """The arguments of a call in one list, the options that were given last."""
+    kept = given(options)
+    return [*args, kept] if kept else list(args)
+
+
+def _named(value: Any) -> Any:
+    """A thing by its label, its name or what it says of itself; a plain dataclass by its fields."""
+    label = value.name if isinstance(value, InstanceLimits) else getattr(value, "label", None)
+    if isinstance(label, str):
+        return label
+    if callable(value):
+        return getattr(value, "__qualname__", type(value).__qualname__)
+    if dataclasses.is_dataclass(value) and not _says_what_it_is(value):
+        fields = {field.name: worded(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {"a": type_id_of(type(value)) or type(value).__name__, **fields}
+    return str(value) if _says_what_it_is(value) else type(value).__name__
+
+
+def _says_what_it_is(value: object) -> bool:
+    """Whether its text is its own: not the address in memory that every object has, nor a dump of its fields."""
+    kind = type(value)
+    return kind.__str__ is not object.__str__ or (
+        kind.__repr__ is not object.__repr__ and not dataclasses.is_dataclass(value)
+    )
+
+
+def figures_of(measurement: Any) -> dict[str, Any]:
+    """What a measurement says of itself in plain values, but for the series, which are kept with it in full."""
+    to_dict = getattr(measurement, "to_dict", None)
+    if to_dict is None:
+        return {}
+    return {name: value for name, value in to_dict().items() if name not in _LONG}
+
+
+def in_lines(content: Mapping[str, Any]) -> bytes:
+    """A JSON object with each of its values on a line of its own, to be read by people too."""
+    import msgspec
+
+    encode = msgspec.json.encode
+    lines = (encode(name) + b": " + encode(value) for name, value in content.items())
+    return b"{\n" + b",\n".join(lines) + b"\n}\n"

@@ -1,0 +1,188 @@
+"""Reading an evidence folder: its run, its tests, and what each of them measured, also of a run that was killed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pytest_cloudbench.evidence.folder import (
+    JOURNALS,
+    MAIN,
+    MANIFEST,
+    EvidenceError,
+    EvidenceFolder,
+    journal_of,
+)
+from pytest_cloudbench.evidence.journal import SUFFIX, JournalRead, read_journal
+from pytest_cloudbench.evidence.run_facts import FORMAT
+
+
+class EvidenceAltered(EvidenceError):
+    """What was to be read is not what the run wrote."""
+
+
+@dataclass(frozen=True)
+class RecordedTest:
+    """One attempt of a test. Its journal is read when first asked for; its entries are as they were written.
+
+    ``outcome`` is passed, failed, skipped, error or rerun; "" where the run was killed in the middle of it.
+    """
+
+    evidence: Evidence
+    nodeid: str
+    path: str
+    outcome: str
+    head: str | None
+
+    @cached_property
+    def journal(self) -> JournalRead:
+        """The attempt's journal. Raises EvidenceAltered where its chain is broken."""
+        try:
+            found = read_journal(self.evidence.folder.file(journal_of(self.path)))
+        except OSError as error:
+            raise EvidenceAltered(f"the journal of {self.nodeid} cannot be read: {error}") from error
+        if found.problems or (self.head is not None and found.head != self.head):
+            what = found.problems[0] if found.problems else "its last entries were altered"
+            raise EvidenceAltered(
+                f"the journal of {self.nodeid} in {self.evidence.root} is not as it was written ({what}): see "
+                "cloudbench verify"
+            )
+        return found
+
+    @property
+    def entries(self) -> list[dict[str, Any]]:
+        """Everything that was recorded, in order."""
+        return self.journal.entries
+
+    def of_kind(self, kind: str) -> list[dict[str, Any]]:
+        """The entries of one kind: begin, call, answer, operation, command, workload, verdict, step, phase ..."""
+        return self.journal.all(kind)
+
+    @property
+    def verdicts(self) -> list[str]:
+        """The sentence of every verdict, in order."""
+        return [entry["sentence"] for entry in self.of_kind("verdict")]
+
+    def measurements(self) -> list[dict[str, Any]]:
+        """What each workload gave, as its file has it: asked for, figures, value. Failed ones are among them."""
+        return [self.measurement(entry["file"]) for entry in self.of_kind("workload") if "file" in entry]
+
+    def measurement(self, path: str) -> dict[str, Any]:
+        """The content of one measurement's file."""
+        import msgspec
+
+        found = msgspec.json.decode(self.read(path))
+        if not isinstance(found, dict):
+            raise EvidenceAltered(f"{path} is no measurement")
+        return found
+
+    def read(self, path: str) -> bytes:
+        """A file of this attempt, uncompressed. Raises EvidenceAltered where it is not as it was written."""
+        expected = self._sums.get(path)
+        if expected is None:
+            raise EvidenceAltered(f"{path} is no file of {self.nodeid}'s record")
+        file = self.evidence.folder.file(path)
+        try:
+            found = hashlib.sha256(file.read_bytes()).hexdigest()
+        except OSError as error:
+            raise EvidenceAltered(f"{path} cannot be read: {error}") from error
+        if found != expected:
+            raise EvidenceAltered(
+                f"{path} in {self.evidence.root} is not as it was written: see cloudbench verify"
+            )
+        return self.evidence.folder.read(path)
+
+    def text(self, entry: Mapping[str, Any], name: str) -> str | None:
+        """A text of an entry, wherever it lies; None where only its beginning was kept."""
+        if (path := entry.get(f"{name}_file")) is not None:
+            return self.read(path).decode("utf-8", "replace")
+        if f"{name}_begins" in entry:
+            return None
+        return str(entry.get(name, ""))
+
+    @cached_property
+    def _sums(self) -> dict[str, str]:
+        return {entry["path"]: entry["sha256"] for entry in self.of_kind("file")}
+
+
+class Evidence:
+    """A run's evidence folder, open for reading. Raises EvidenceError where it is none."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.folder = EvidenceFolder(root)
+        self.parts = {
+            path.name.removesuffix(SUFFIX): read_journal(path)
+            for path in sorted((root / JOURNALS).glob(f"*{SUFFIX}"))
+        }
+        opened = [part.entries[0] for part in self.parts.values() if part.entries]
+        if not opened or opened[0].get("kind") != "open":
+            raise EvidenceError(f"{root} holds no evidence of a run{_runs_below(root)}")
+        if opened[0].get("format") != FORMAT:
+            wrote = opened[0].get("versions", {}).get("pytest-cloudbench", "that wrote it")
+            raise EvidenceError(
+                f"the evidence in {root} has format {opened[0].get('format')}, and this version reads {FORMAT}: "
+                f"take version {wrote} of pytest-cloudbench"
+            )
+
+    @property
+    def run(self) -> dict[str, Any]:
+        """What the run began with: run id, versions, options, command, git, machine."""
+        first = self.parts.get(MAIN) or next(iter(self.parts.values()))
+        return first.entries[0]
+
+    @property
+    def began(self) -> str:
+        """When its first process began to record: UTC, ISO 8601."""
+        return min(str(part.entries[0]["at"]) for part in self.parts.values() if part.entries)
+
+    @property
+    def clouds(self) -> list[dict[str, Any]]:
+        """The regions that were measured in, one entry for each process: identity, endpoint, machine behind it."""
+        return [entry for part in self.parts.values() for entry in part.all("cloud")]
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run came to its end."""
+        main = self.parts.get(MAIN)
+        return main is not None and main.last("end") is not None and (self.root / MANIFEST).exists()
+
+    @cached_property
+    def tests(self) -> list[RecordedTest]:
+        """Every attempt of every test, in the order in which they began within each process."""
+        found = []
+        for part in self.parts.values():
+            ended = {entry["folder"]: entry for entry in part.all("test")}
+            for begun in part.all("begin"):
+                end = ended.get(begun["folder"], {})
+                found.append(
+                    RecordedTest(
+                        self, begun["test"], begun["folder"], end.get("outcome", ""), end.get("head")
+                    )
+                )
+        return found
+
+    def attempts_of(self, nodeid: str) -> list[RecordedTest]:
+        """The attempts of a test, by its node id; also where one of the two was run from another root folder."""
+        exact = [test for test in self.tests if test.nodeid == nodeid]
+        if exact:
+            return exact
+        alike = [test for test in self.tests if _same_ending(test.nodeid, nodeid)]
+        return alike if len({test.nodeid for test in alike}) == 1 else []
+
+
+def _same_ending(one: str, other: str) -> bool:
+    longer, shorter = sorted((one, other), key=len, reverse=True)
+    return longer.endswith(f"/{shorter}")
+
+
+def _runs_below(root: Path) -> str:
+    """The runs in a folder of runs, for who gave that one."""
+    below = sorted(path.parent for path in root.glob(f"*/{JOURNALS}") if path.is_dir())
+    if not below:
+        return "" if root.is_dir() else ": there is no such folder"
+    return f": it is a folder of runs, of which the last is {below[-1]}"

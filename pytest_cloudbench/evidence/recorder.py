@@ -1,0 +1,155 @@
+"""The recorder: what a test measures, how it was judged, and what belongs to it, kept as it goes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pytest
+
+from pytest_cloudbench.evidence.attempt_record import AttemptRecord
+from pytest_cloudbench.evidence.journal import utc_text
+from pytest_cloudbench.evidence.kept_values import figures_of, given, in_lines, worded
+from pytest_cloudbench.evidence.restorable import NotRestorable, plain
+from pytest_cloudbench.evidence.run_facts import FORMAT
+from pytest_cloudbench.evidence.run_recorder import RunRecorder
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.verdicts.verdict import Verdict
+
+T = TypeVar("T")
+
+_CARRIED = ("measurement", "partial", "curve")
+"""Under which name the workloads' errors carry what was measured until then."""
+_RECORDER: pytest.StashKey[Recorder] = pytest.StashKey()
+
+
+def recorder_of(config: pytest.Config) -> Recorder | None:
+    """The recorder of this process; None while nothing was recorded yet, where evidence is off, and in a replay."""
+    return config.stash.get(_RECORDER, None)
+
+
+class Recorder(RunRecorder):
+    """The recorder of one process; `recorder_of` finds it. Every method takes the test that it is about."""
+
+    def __init__(
+        self, config: pytest.Config, root: Path, *, run_id: str, part: str, options: Mapping[str, str]
+    ) -> None:
+        super().__init__(config, root, run_id=run_id, part=part, options=options)
+        config.stash[_RECORDER] = self
+
+    def workload(
+        self,
+        item: pytest.Item,
+        name: str,
+        target: object,
+        arguments: Mapping[str, Any],
+        run: Callable[[], T],
+    ) -> T:
+        """Run a workload and record its arguments and what it gave, its error too."""
+        record = self.attempt(item)
+        asked = {"name": name, "target": worded(target), "arguments": worded(given(arguments))}
+        began = time.time()
+        try:
+            with record.inside(name):
+                result = run()
+        except BaseException as error:
+            self._keep_result(record, asked, error, began)
+            raise
+        self._keep_result(record, asked, result, began)
+        return result
+
+    def measurement(self, item: pytest.Item, measurement: Any) -> str | None:
+        """Record a measurement that no workload call of ours made; its file, None where it cannot be kept."""
+        name = str(getattr(measurement, "workload", type(measurement).__name__))
+        asked = {"name": name, "target": str(getattr(measurement, "target", "")), "arguments": {}}
+        return self._keep_result(self.attempt(item), asked, measurement, time.time())
+
+    def part_measured(self, item: pytest.Item, measurement: Any) -> None:
+        """Record a part of a workload that goes on, such as one step of a sweep: a kill must not cost it."""
+        with self.guarded(f"a part of what {item.nodeid} measures"):
+            record = self.attempt(item)
+            name = f"part-{record.entries + 1}"
+            value = record.plain(measurement, name)
+            content = {
+                "format": FORMAT,
+                "figures": plain(figures_of(measurement), clean=self.cleaner.named),
+                "value": value,
+            }
+            path = record.keep(f"{name}.json", in_lines(content), "part")
+            record.add("part", {"file": path}, sync=True)
+
+    def last_measurement(self, item: pytest.Item) -> str | None:
+        """The file of the test's latest measurement, to say later which one a verdict is on."""
+        return self.attempt(item).last_measurement
+
+    def verdict(self, item: pytest.Item, verdict: Verdict, of: str | None = None) -> None:
+        """Record a verdict with everything it was drawn from; ``of`` is the file of what was judged."""
+        with self.guarded(f"a verdict of {item.nodeid}"):
+            record = self.attempt(item)
+            kept = record.plain(verdict)
+            record.add("verdict", {"of": of, "sentence": str(verdict), "verdict": kept})
+
+    def step(
+        self,
+        item: pytest.Item,
+        name: str,
+        started: float | datetime,
+        ended: float | datetime,
+        error: BaseException | None = None,
+    ) -> None:
+        """Record a step with its times, as datetime or in seconds since the epoch, and what ended it early."""
+        with self.guarded(f"a step of {item.nodeid}"):
+            times = {"started": utc_text(started), "ended": utc_text(ended)}
+            broken = {} if error is None else {"error": f"{type(error).__name__}: {error}"}
+            self.attempt(item).add("step", {"name": name, **times, **broken})
+
+    def attach(self, item: pytest.Item, name: str, data: bytes, mime: str) -> str | None:
+        """Keep a file with the test: a plot, a table; its path below the evidence folder."""
+        with self.guarded(f"the attachment {name} of {item.nodeid}"):
+            record = self.attempt(item)
+            path = record.keep(f"attachments/{len(record.files) + 1}-{record.safe(name)}", data, "attachment")
+            record.add("attachment", {"name": name, "mime": mime, "path": path})
+            return path
+        return None
+
+    def _keep_result(
+        self, record: AttemptRecord, asked: Mapping[str, Any], result: object, began: float
+    ) -> str | None:
+        """Write a result, or an error, into a file of its own, and the entry that names it."""
+        failed = isinstance(result, BaseException)
+        times = {"started": utc_text(began), "seconds": round(time.time() - began, 6)}
+        with self.guarded(f"what {asked['name']} measured in {record.nodeid}"):
+            record.measurements += 1
+            record.last_measurement = None
+            self.measurements += 1
+            file_name = f"measurement-{record.measurements}"
+            outcome: dict[str, Any] = {"outcome": "failed" if failed else "measured"}
+            try:
+                value = record.plain(result, file_name)
+            except NotRestorable as error:
+                record.add("workload", {**asked, **times, **outcome, "not_kept": str(error)}, sync=True)
+                return None
+            content = {
+                "format": FORMAT,
+                **asked,
+                **times,
+                **outcome,
+                "figures": plain(figures_of(_measured_in(result)), clean=self.cleaner.named),
+                "value": value,
+            }
+            path = record.keep(f"{file_name}.json", in_lines(content), "measurement")
+            record.add("workload", {**asked, **times, **outcome, "file": path}, sync=True)
+            record.last_measurement = path
+            return path
+        return None
+
+
+def _measured_in(result: object) -> object:
+    """The measurement that an error carries, of a run that broke off; anything else itself."""
+    if not isinstance(result, BaseException):
+        return result
+    return next((found for name in _CARRIED if (found := getattr(result, name, None)) is not None), None)

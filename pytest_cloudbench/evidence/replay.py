@@ -1,0 +1,252 @@
+"""Replay: what a test asked of the world is answered from its record, in the order in which it was asked then."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pytest_cloudbench.evidence.cleaner import Cleaner
+from pytest_cloudbench.evidence.kept_values import given, worded
+from pytest_cloudbench.evidence.reading import Evidence, RecordedTest
+from pytest_cloudbench.evidence.restorable import NotRestored, class_name, restored
+from pytest_cloudbench.evidence.restore import measurement_from
+
+_MOST_SHOWN = 5
+_REMOVED = re.compile(r"\(removed: [a-z ]+\)")
+_ORDINALS = ("", "first", "second", "third", "fourth", "fifth")
+
+
+class NotRecorded(LookupError):
+    """A replayed test asks for something that its record does not hold; the message says what is there."""
+
+
+class Replay:
+    """An evidence folder, replayed. Raises EvidenceError where it is none."""
+
+    def __init__(self, root: Path) -> None:
+        self.evidence = Evidence(root)
+        self.cleaner = Cleaner()
+        self._tests: dict[str, ReplayedTest] = {}
+
+    def test(self, nodeid: str) -> ReplayedTest:
+        """The record of a test, its last attempt. Raises NotRecorded where there is none."""
+        name = self.cleaner.text(nodeid)
+        if name not in self._tests:
+            attempts = self.evidence.attempts_of(name)
+            if not attempts:
+                self._unknown(name)
+            # One test at a time: what the others read is not kept.
+            self._tests = {name: ReplayedTest(attempts[-1], self.cleaner)}
+        return self._tests[name]
+
+    def begin(self, nodeid: str) -> None:
+        """The test begins anew: its record is read from the start again."""
+        self._tests.pop(self.cleaner.text(nodeid), None)
+
+    def _unknown(self, name: str) -> NoReturn:
+        known = list(dict.fromkeys(test.nodeid for test in self.evidence.tests))
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        hint = f"; the nearest that were are {', '.join(near)}" if near else ""
+        raise NotRecorded(f"{name} was not recorded in {self.evidence.root}{hint}")
+
+
+class ReplayedTest:
+    """One test's record, taken from entry by entry."""
+
+    def __init__(self, recorded: RecordedTest, cleaner: Cleaner) -> None:
+        self.recorded = recorded
+        self._cleaner = cleaner
+        self._queues: dict[bytes, deque[dict[str, Any]]] = {}
+        self._taken: dict[bytes, int] = {}
+        self._last: dict[bytes, dict[str, Any]] = {}
+        self._judged: dict[str, int] = {}
+        # What was part of something larger comes last: it is asked for alone only where the larger thing was not.
+        entries = recorded.entries
+        for entry in [
+            *(e for e in entries if "inside" not in e),
+            *(e for e in entries if "inside" in e),
+        ]:
+            if (asked := _asked(entry)) is not None:
+                self._queues.setdefault(_key(entry["kind"], asked), deque()).append(entry)
+
+    def workload(self, name: str, target: object, arguments: Mapping[str, Any]) -> Any:
+        """What the workload gave when it was run: its measurement, or the error that it raised."""
+        asked = {"name": name, "target": worded(target), "arguments": worded(given(arguments))}
+        entry = self._take("workload", asked)
+        if "file" not in entry:
+            raise NotRecorded(f"{_shown(asked)} gave what could not be kept: {entry.get('not_kept', '')}")
+        record = self.recorded.measurement(entry["file"])
+        try:
+            value = measurement_from(record, self.recorded.read)
+        except NotRestored as error:
+            self._not_restored(asked, record["value"], error)
+        return self._given(asked, value)
+
+    def call(self, name: str, arguments: list[Any], *, repeatable: bool) -> Any:
+        """What a call of the control plane returned; a ``repeatable`` one may be asked again."""
+        return self._result("call", {"name": name, "arguments": worded(arguments)}, repeatable)
+
+    def operation(self, host: str, name: str, arguments: list[Any], *, repeatable: bool) -> Any:
+        """What a piece of work on a host returned."""
+        asked = {"host": host, "name": name, "arguments": worded(arguments)}
+        return self._result("operation", asked, repeatable)
+
+    def command(self, host: str, argv: list[str], *, sudo: bool) -> tuple[int, str, str, float]:
+        """How a command on a host ended: exit code, standard output and error, seconds."""
+        asked = {"host": host, "argv": argv, "sudo": sudo}
+        entry = self._take("command", asked)
+        if "error" in entry:
+            self._given(asked, self._restored(asked, entry["error"]))
+        texts = [self.recorded.text(entry, name) for name in ("stdout", "stderr")]
+        if None in texts:
+            raise NotRecorded(f"of {_shown(asked)} only the beginning of what it said was kept")
+        return int(entry["exit_code"]), str(texts[0]), str(texts[1]), float(entry["seconds"])
+
+    def verdict_then(self, verdict: Any) -> str | None:
+        """The sentence of the recorded verdict on the same kind of promise, where its outcome was another one."""
+        kind, outcome = _promise(str(verdict.promise)), verdict.outcome.value
+        self._judged[kind] = place = self._judged.get(kind, 0) + 1
+        alike = [
+            entry
+            for entry in self.recorded.of_kind("verdict")
+            if _promise(str(entry["verdict"].get("promise"))) == kind
+        ]
+        if place > len(alike) or alike[place - 1]["verdict"]["outcome"]["value"] == outcome:
+            return None
+        return str(alike[place - 1]["sentence"])
+
+    def _result(self, kind: str, asked: dict[str, Any], repeatable: bool) -> Any:
+        entry = self._take(kind, asked, repeatable)
+        if "not_kept" in entry:
+            raise NotRecorded(f"{_shown(asked)} gave what could not be kept: {entry['not_kept']}")
+        key = "error" if "error" in entry else "result"
+        return self._given(asked, self._restored(asked, entry[key]))
+
+    def _restored(self, asked: dict[str, Any], data: Any) -> Any:
+        try:
+            return restored(data, load=self.recorded.read)
+        except NotRestored as error:
+            self._not_restored(asked, data, error)
+
+    def _given(self, asked: dict[str, Any], value: Any) -> Any:
+        """The value, or where it is an error, that error raised."""
+        if isinstance(value, Exception):
+            raise value
+        if isinstance(value, BaseException):
+            raise NotRecorded(f"{_shown(asked)} was interrupted by {class_name(type(value))}")
+        return value
+
+    def _not_restored(self, asked: dict[str, Any], data: Any, error: NotRestored) -> NoReturn:
+        if isinstance(data, Mapping) and "args" in data:
+            words = " ".join(str(each) for each in data["args"])
+            raise NotRecorded(f"{_shown(asked)} ended with {data.get('is')}: {words}") from error
+        version = self.recorded.evidence.run.get("versions", {}).get("pytest-cloudbench", "another version")
+        raise NotRecorded(
+            f"{_shown(asked)} was recorded by pytest-cloudbench {version} and cannot be restored: {error}"
+        ) from error
+
+    def _take(self, kind: str, asked: dict[str, Any], repeatable: bool = False) -> dict[str, Any]:
+        asked = self._cleaner.value(asked)
+        key = _key(kind, asked)
+        if key not in self._queues:
+            key = self._but_for_secrets(kind, asked) or key
+        queue = self._queues.get(key)
+        if queue:
+            self._last[key] = queue.popleft()
+            self._taken[key] = self._taken.get(key, 0) + 1
+            return self._last[key]
+        if repeatable and key in self._last:
+            return self._last[key]
+        raise self._missing(kind, asked, self._taken.get(key, 0))
+
+    def _but_for_secrets(self, kind: str, asked: dict[str, Any]) -> bytes | None:
+        """What was asked then in the same words but for a secret that only that run knew to be one."""
+        for entry in self.recorded.of_kind(kind):
+            recorded = _asked(entry)
+            if recorded is not None and _fits(recorded, asked):
+                return _key(kind, recorded)
+        return None
+
+    def _missing(self, kind: str, asked: dict[str, Any], taken: int) -> NotRecorded:
+        test = self.recorded
+        asks = f"{test.nodeid} asks for {_shown(asked)}"
+        where = f"in {test.evidence.root}"
+        if taken:
+            times = "once" if taken == 1 else f"{taken} times"
+            nth = _ORDINALS[taken + 1] if taken + 1 < len(_ORDINALS) else f"{taken + 1}th"
+            return NotRecorded(f"{asks} a {nth} time, and {where} it was recorded {times}")
+        alike = [_asked(entry) or {} for entry in test.of_kind(kind) if _title(entry) == _title(asked)]
+        alike = [each for number, each in enumerate(alike) if each not in alike[:number]]
+        if not alike:
+            return NotRecorded(f"{asks}, and nothing like it was recorded {where}")
+        shown = "; ".join(_difference(asked, each) for each in alike[:_MOST_SHOWN])
+        return NotRecorded(f"{asks}, which was not recorded {where}: there it was {shown}")
+
+
+def _promise(promise: str) -> str:
+    """What kind of promise it is, whatever its figures: "reaches", "capped"."""
+    return promise.partition(" ")[0]
+
+
+def _asked(entry: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What an entry answers; None for one that answers nothing."""
+    names = {
+        "workload": ("name", "target", "arguments"),
+        "call": ("name", "arguments"),
+        "operation": ("host", "name", "arguments"),
+        "command": ("host", "argv", "sudo"),
+    }.get(str(entry.get("kind")))
+    return {name: entry.get(name) for name in names} if names else None
+
+
+def _key(kind: str, asked: Mapping[str, Any]) -> bytes:
+    import msgspec
+
+    return kind.encode() + msgspec.json.encode(asked, order="sorted")
+
+
+def _fits(recorded: Any, asked: Any) -> bool:
+    """Whether both are the same, where any text may stand for what was removed from the record."""
+    if isinstance(recorded, str) and isinstance(asked, str) and _REMOVED.search(recorded):
+        expression = ".+".join(re.escape(part) for part in _REMOVED.split(recorded))
+        return re.fullmatch(expression, asked, re.DOTALL) is not None
+    if isinstance(recorded, Mapping) and isinstance(asked, Mapping):
+        return recorded.keys() == asked.keys() and all(_fits(recorded[key], asked[key]) for key in asked)
+    if isinstance(recorded, list) and isinstance(asked, list):
+        return len(recorded) == len(asked) and all(map(_fits, recorded, asked))
+    return bool(recorded == asked)
+
+
+def _title(asked: Mapping[str, Any]) -> str:
+    """What is called: the workload's or operation's name, the command's first word."""
+    return str(asked["argv"][0]) if "argv" in asked else str(asked["name"])
+
+
+def _shown(asked: Mapping[str, Any]) -> str:
+    """What was asked, as a person would write it."""
+    if "argv" in asked:
+        return f"`{' '.join(asked['argv'])}` on {asked['host']}"
+    where = f" on {asked['host']}" if "host" in asked else ""
+    arguments = asked["arguments"]
+    if isinstance(arguments, Mapping):
+        words = [f"{name}={value!r}" for name, value in arguments.items()]
+    else:
+        words = [str(value) if isinstance(value, str) else repr(value) for value in arguments]
+    target = [str(asked["target"])] if "target" in asked else []
+    return f"{asked['name']}({', '.join([*target, *words])}){where}"
+
+
+def _difference(asked: Mapping[str, Any], recorded: Mapping[str, Any]) -> str:
+    """What was recorded in place of what is asked for: only what differs, where that is short."""
+    mine, theirs = asked.get("arguments"), recorded.get("arguments")
+    rest_same = all(asked[name] == recorded.get(name) for name in asked if name != "arguments")
+    if rest_same and isinstance(mine, Mapping) and isinstance(theirs, Mapping):
+        names = [name for name in {**theirs, **mine} if mine.get(name) != theirs.get(name)]
+        return ", ".join(
+            f"{name}={theirs[name]!r}" if name in theirs else f"without {name}=" for name in names
+        )
+    return _shown(recorded)

@@ -1,0 +1,217 @@
+"""The ids under which evidence names the classes of this package, and where each class is now.
+
+An id outlives its class's name and module: to move or rename a class, change its place here and keep its id. The id is
+the class's name, or is given as ``id=Class``. Only what stands here, or was registered, is ever restored.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from enum import Enum
+from functools import cache
+from typing import Any
+
+PACKAGE = "pytest_cloudbench"
+
+_TYPES = {
+    "aws.access": "CloudAccess",
+    "aws.answers": "Answer",
+    "aws.clients": "Identity",
+    "aws.doorway": "KeyPair",
+    "aws.errors": (
+        "AttachmentLimit CloudError JournalError NoCredentials NoNetwork NoRegion NotOffered "
+        "PlacementRefused ResourceFailed TeardownFailed UnknownInstanceType Unreachable UnusableImage "
+        "WaitTimeout ZoneMismatch"
+    ),
+    "aws.instances": "LaunchPlan",
+    "aws.journal": "Intention JournalContent",
+    "aws.keys": "HostKey",
+    "aws.launches": "Launch",
+    "aws.reap": "Reaped",
+    "aws.resources": (
+        "Attachment CreatedSnapshot CreatedVolume ImageFacts LaunchedInstance Leftover Placement "
+        "PlacementGroup"
+    ),
+    "aws.teardown": "TeardownReport",
+    "aws.waits": "Bounds Cancelled",
+    "hosts.command": "CommandResult",
+    "hosts.device_facts": "DeviceFacts",
+    "hosts.devices": "BlockDevice",
+    "hosts.errors": (
+        "CommandFailed CommandTimedOut ConnectionDropped DeviceNotFound FilesystemError HostError "
+        "HostKeyMismatch HostLost HostUnreachable JobTimedOut JobVanished LoginRefused NotOurs StripeError "
+        "ToolMissing"
+    ),
+    "hosts.filesystems": "MountedFilesystem",
+    "hosts.jobs": "JobState",
+    "hosts.network_counters": "AllowanceSnapshot NoAllowanceCounters",
+    "hosts.signatures": "Signature",
+    "hosts.stripe_methods": "ChosenMethod",
+    "hosts.stripes": "StripedDevices",
+    "hosts.throttle_counters": "CountersSnapshot DeviceCounters RegionCounters",
+    "limits.ceilings": "Ceiling MachineLimits",
+    "limits.credits": "CreditBucket CreditRule EbsCredits",
+    "limits.envelope": "Envelope Level",
+    "limits.instance_store": "StoreRates",
+    "limits.instances": "EbsCard EbsLimit InstanceLimits LocalDisk NetworkCard",
+    "limits.network": "NetworkEnvelope",
+    "limits.network_credits": "NetworkCredits ShapedRates",
+    "limits.quantities": "Bandwidth Iops Size Throughput",
+    "limits.recorded_limits": "BadRecordedLimits RecordedLimits",
+    "limits.service_times": "ServiceTime",
+    "limits.snapshots": "FirstRead",
+    "limits.volume_rules": "RuleBroken",
+    "limits.volume_types": "VolumeType",
+    "limits.volumes": "InvalidSpec VolumeSpec",
+    "resources.instance": "NoPromise",
+    "resources.instance_store": "NoInstanceStore NoStoreFigure StoreLost",
+    "resources.markers": "BadMarker InstanceWanted PairWanted VolumesWanted Wanted",
+    "resources.pair": "PairSnapshot",
+    "resources.restarts": "NotRunning",
+    "resources.storage_target": "StorageInUse",
+    "verdicts.allowances": "AllowanceDelta AllowancePair",
+    "verdicts.attribution": "Bound Rates Reason",
+    "verdicts.burst_part": "Part",
+    "verdicts.change_point": "Fall Falls",
+    "verdicts.comparison": "Comparison comparison.Side=Side",
+    "verdicts.curve_comparison": "CurveComparison SameLoad",
+    "verdicts.drop_targets": "DropLevel",
+    "verdicts.little": "InFlight Unusable",
+    "verdicts.machine_delay": "MachineDelay",
+    "verdicts.network.attribution": "Stretch",
+    "verdicts.network.targets": "NetworkLevel NetworkTarget",
+    "verdicts.noise": "Noise",
+    "verdicts.observation": "GeneratorLoad",
+    "verdicts.run_limits": "OtherLimit",
+    "verdicts.steadiness": "Steadiness",
+    "verdicts.throttling": "ThrottleDelta",
+    "verdicts.time_share": "TimeShare",
+    "verdicts.timeline": "Plateau Timeline",
+    "verdicts.verdict": "Inconclusive Outcome Verdict",
+    "verdicts.wording": "Named",
+    "workloads.create_files.creation": "DeviceSide DeviceWrites FileCreation Marker NotOnDevice",
+    "workloads.create_files.errors": (
+        "BadFilesJob CreateFilesError CreationFailed CreationTimedOut FilesystemFull RecordError "
+        "create_files.TargetError=TargetError"
+    ),
+    "workloads.create_files.job": "FilesJob",
+    "workloads.create_files.look": "HostFacts",
+    "workloads.create_files.outcome": "Origin",
+    "workloads.create_files.progress": "create_files.Progress=Progress",
+    "workloads.create_files.record": "Failure Record Sample",
+    "workloads.create_files.series": "DeviceSeries FileSeries",
+    "workloads.fio.data_pass": "Whole",
+    "workloads.fio.errors": (
+        "BadFioJob FioError FioOutputError FioRefused FioTimedOut fio.TargetError=TargetError "
+        "UnknownFioOption"
+    ),
+    "workloads.fio.job": "FioJob",
+    "workloads.fio.output": "FioResult",
+    "workloads.fio.progress": "fio.Progress=Progress",
+    "workloads.fio.rates": "RateShare",
+    "workloads.initialisation": "Initialisation",
+    "workloads.iperf3.ends": "iperf3.Side=Side",
+    "workloads.iperf3.errors": (
+        "BadIperf3Job Iperf3Error Iperf3Interrupted Iperf3OutputError Iperf3Refused Iperf3TimedOut "
+        "Iperf3TooOld PortBusy ServerNotUp"
+    ),
+    "workloads.iperf3.job": "Iperf3Job",
+    "workloads.iperf3.output": "Flow Interval OtherEnd ProcessFiles ProcessOutput",
+    "workloads.iperf3.plan": "Plan",
+    "workloads.iperf3.processes": "ProcessShare Processes",
+    "workloads.iperf3.progress": "NetworkProgress",
+    "workloads.iperf3.result": "EndResult Gathered",
+    "workloads.iperf3.stalls": "Stall",
+    "workloads.iperf3.streams": "Pairing",
+    "workloads.measurement": "Direction DirectionSeries Latency Measurement Series",
+    "workloads.network_measurement": "BothDirections NetworkMeasurement NetworkSeries StreamResult",
+    "workloads.pace": "Pace RunTime",
+    "workloads.prefill": "Prefilled",
+    "workloads.sweep.arrivals": "Arrivals",
+    "workloads.sweep.curve": "Curve Knee Step",
+    "workloads.sweep.errors": "BadMix BadSweep SweepBroken SweepInterrupted UnknownMix",
+    "workloads.sweep.layout": "Layout",
+    "workloads.sweep.mixes": "Mix Skew",
+    "workloads.sweep.plan": "StepTimes SweepPlan",
+    "workloads.sweep.progress": "SweepProgress",
+    "workloads.sweep.runs": "Known Load Runs",
+    "workloads.sweep.status": "Totals Way",
+    "workloads.sweep.watch": "Watched",
+    "workloads.sweep.working_set": "WorkingSet",
+    "workloads.target": "Gained",
+}
+
+_FIRST_IDS = {
+    "workloads.fio.errors:TargetError": "fio.TargetError",
+    "workloads.fio.progress:Progress": "fio.Progress",
+    "workloads.create_files.errors:TargetError": "create_files.TargetError",
+    "workloads.create_files.progress:Progress": "create_files.Progress",
+    "workloads.iperf3.ends:Side": "iperf3.Side",
+    "verdicts.comparison:Side": "comparison.Side",
+}
+"""Version 0.1 wrote "module:Class". Where the class alone does not tell, these do."""
+
+_registered: dict[str, type[Any]] = {}
+
+
+class UnknownType(LookupError):
+    """An id of a record belongs to no class of this version."""
+
+
+def register(type_id: str, kind: type[Any]) -> None:
+    """Let evidence hold values of a dataclass, enum or exception from outside this package.
+
+    ``type_id`` names the class in records for ever and has a dot, such as "acme.SysbenchRun". Raises ValueError for an
+    id that is taken or has no dot, TypeError for another kind of class.
+    """
+    if not is_restorable(kind):
+        raise TypeError(f"{kind.__qualname__} is no dataclass, enum or exception: evidence cannot hold it")
+    if "." not in type_id or ":" in type_id:
+        raise ValueError(
+            f'invalid id {type_id!r}: use the name of your package and a dot, such as "acme.Run"'
+        )
+    if type_id in _places() or _name(_registered.get(type_id, kind)) != _name(kind):
+        raise ValueError(f"the id {type_id!r} is taken: choose another one for {kind.__qualname__}")
+    _registered[type_id] = kind
+    _ids()[_name(kind)] = type_id
+
+
+def is_restorable(kind: Any) -> bool:
+    """True for dataclasses, enums and exceptions."""
+    return isinstance(kind, type) and (
+        dataclasses.is_dataclass(kind) or issubclass(kind, Enum | BaseException)
+    )
+
+
+def type_id_of(kind: type[Any]) -> str | None:
+    """Return the id of a class; None if evidence cannot hold its values."""
+    return _ids().get(_name(kind))
+
+
+def class_of(type_id: str) -> Any:
+    """Return the class of an id, also of one that version 0.1 wrote. Raises UnknownType."""
+    type_id = _FIRST_IDS.get(type_id) or type_id.rpartition(":")[2]
+    if type_id in _registered:
+        return _registered[type_id]
+    try:
+        module, name = _places()[type_id]
+    except KeyError:
+        raise UnknownType(type_id) from None
+    return getattr(importlib.import_module(f"{PACKAGE}.{module}"), name)
+
+
+def _name(kind: type[Any]) -> str:
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+@cache
+def _places() -> dict[str, tuple[str, str]]:
+    """Module and class by id."""
+    entries = ((module, *entry.partition("=")) for module, names in _TYPES.items() for entry in names.split())
+    return {found: (module, name or found) for module, found, _, name in entries}
+
+
+@cache
+def _ids() -> dict[str, str]:
+    return {f"{PACKAGE}.{module}:{name}": found for found, (module, name) in _places().items()}

@@ -1,0 +1,251 @@
+"""A process's part of a run's evidence: its journal, and the records of its tests as they begin and end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_cloudbench.evidence.attempt_record import AttemptRecord
+from pytest_cloudbench.evidence.cleaner import Cleaner
+from pytest_cloudbench.evidence.folder import (
+    JOURNALS,
+    SOURCE_SUFFIX,
+    SOURCES,
+    EvidenceError,
+    EvidenceFolder,
+)
+from pytest_cloudbench.evidence.journal import SUFFIX, Journal
+from pytest_cloudbench.evidence.kept_values import worded
+from pytest_cloudbench.evidence.run_facts import FORMAT, run_facts
+
+if TYPE_CHECKING:
+    import pytest
+
+
+class RunRecorder:
+    """Writes what happens into an evidence folder, test by test.
+
+    ``part`` names this process within the run ("main", with xdist the worker's name), ``options`` are the
+    settings of the run. The folder is made by `open`, or by the first thing that is recorded. What cannot be
+    recorded later on never fails a test: it is noted in ``trouble``, and the run says at its end that its
+    evidence is incomplete.
+    """
+
+    def __init__(
+        self, config: pytest.Config, root: Path, *, run_id: str, part: str, options: Mapping[str, str]
+    ) -> None:
+        self.folder = EvidenceFolder(root)
+        self.run_id = run_id
+        self.part = part
+        self.cleaner = Cleaner()
+        self.trouble: list[str] = []
+        self.measurements = 0
+        self._config = config
+        self._options = dict(options)
+        self._journal: Journal | None = None
+        self._attempts: dict[str, AttemptRecord] = {}
+        self._current: AttemptRecord | None = None
+        self._sources: dict[str, Path | None] = {}
+        self._lock = threading.RLock()
+
+    @property
+    def root(self) -> Path:
+        """The evidence folder."""
+        return self.folder.root
+
+    @property
+    def opened(self) -> bool:
+        """Whether anything was recorded."""
+        return self._journal is not None
+
+    # The run ---------------------------------------------------------------------------------------
+
+    def open(self) -> Journal:
+        """Make the folder and begin this process's journal; a second call returns the same.
+
+        Raises EvidenceError where it cannot be written: better now than after hours of measuring.
+        """
+        with self._lock:
+            if self._journal is None:
+                self.folder.prepare()
+                journal = Journal(self.root / JOURNALS / f"{self.part}{SUFFIX}")
+                facts = {
+                    "run": self.run_id,
+                    "part": self.part,
+                    "options": self._options,
+                    **run_facts(self._config),
+                }
+                journal.add("open", self.cleaner.value(facts))
+                self._journal = journal
+            return self._journal
+
+    def note(self, kind: str, **content: Any) -> None:
+        """Add an entry about the run as a whole, not about a test."""
+        with self.guarded(f"an entry about the run ({kind})"):
+            self.open().add(kind, self.cleaner.value(content))
+
+    def end(self) -> Journal:
+        """End the records of all tests and write this process's last entry; its journal, still open."""
+        with self._lock:
+            for nodeid in list(self._attempts):
+                self.end_attempt(nodeid)
+            journal = self.open()
+            journal.add("close", self.cleaner.value({"trouble": self.trouble}))
+            journal.sync()
+            return journal
+
+    # Tests -----------------------------------------------------------------------------------------
+
+    def attempt(self, item: pytest.Item) -> AttemptRecord:
+        """The record of the test's present attempt, begun if need be."""
+        with self._lock:
+            found = self._attempts.get(item.nodeid)
+            if found is None:
+                found = self._begin(item)
+            self._current = found
+            return found
+
+    @property
+    def current(self) -> AttemptRecord | None:
+        """The record of the test that runs now, for what does not know its test; None between tests."""
+        return self._current
+
+    def begin_setup(self, item: pytest.Item) -> None:
+        """The test is about to be set up: if it was run before, this is another attempt."""
+        with self._lock:
+            found = self._attempts.get(item.nodeid)
+            if found is not None and found.torn_down:
+                self.end_attempt(item.nodeid)
+
+    def phase(self, report: pytest.TestReport) -> None:
+        """Note how a phase (setup, call, teardown) of a test ended."""
+        record = self._attempts.get(report.nodeid)
+        if record is None:
+            return
+        with self.guarded(f"the {report.when} of {report.nodeid}"):
+            record.outcomes[report.when or ""] = report.outcome
+            record.torn_down = record.torn_down or report.when == "teardown"
+            properties = report.user_properties[record.properties :]
+            record.properties += len(properties)
+            record.add(
+                "phase",
+                {
+                    "when": report.when,
+                    "outcome": report.outcome,
+                    "seconds": round(report.duration, 6),
+                    **(record.text("message", report.longreprtext) if report.longrepr else {}),
+                    "properties": [worded(pair) for pair in properties],
+                },
+            )
+
+    def end_attempt(self, nodeid: str) -> None:
+        """Close a test's record and chain it to this process's journal."""
+        with self._lock:
+            record = self._attempts.pop(nodeid, None)
+            if record is None:
+                return
+            if self._current is record:
+                self._current = None
+            with self.guarded("the source of a test"):
+                self._keep_sources()
+            with self.guarded(f"the end of {nodeid}"):
+                record.add("end", {"outcome": record.outcome, "measurements": record.measurements}, sync=True)
+                record.close()
+                self.open().add(
+                    "test",
+                    self.cleaner.value(
+                        {
+                            "test": nodeid,
+                            "folder": record.path,
+                            "attempt": record.attempt,
+                            "outcome": record.outcome,
+                            "measurements": record.measurements,
+                            "entries": record.entries,
+                            "head": record.head,
+                            "files": record.files,
+                        }
+                    ),
+                )
+
+    def _begin(self, item: pytest.Item) -> AttemptRecord:
+        journal = self.open()
+        nodeid = self.cleaner.text(item.nodeid)
+        try:
+            name, attempt = self.folder.new_test(nodeid)
+            journal.add("begin", {"test": nodeid, "folder": name})
+            record = AttemptRecord(self.folder, nodeid, name, attempt, self.cleaner)
+        except OSError as error:
+            raise EvidenceError(f"the record of {nodeid} cannot be begun in {self.root}: {error}") from error
+        path, line, _ = item.location
+        callspec = getattr(item, "callspec", None)
+        record.add(
+            "begin",
+            {
+                "format": FORMAT,
+                "run": self.run_id,
+                "part": self.part,
+                "test": nodeid,
+                "attempt": record.attempt,
+                "file": path,
+                "line": (line or 0) + 1,
+                "source": self._source_name(item),
+                "doc": getattr(getattr(item, "function", None), "__doc__", None),
+                "parameters": worded(callspec.params) if callspec else {},
+                "markers": [worded([mark.name, mark.args, mark.kwargs]) for mark in item.iter_markers()],
+            },
+        )
+        self._attempts[item.nodeid] = record
+        return record
+
+    def _source_name(self, item: pytest.Item) -> str | None:
+        """Where the file that the test is in will be kept."""
+        path = getattr(item, "path", None)
+        if path is None or not path.is_file():
+            return None
+        try:
+            below = path.relative_to(self._config.rootpath).as_posix()
+        except ValueError:
+            below = path.name
+        # Under another ending: below the root folder pytest would collect it as a test.
+        name = f"{SOURCES}/{self.part}/{below}{SOURCE_SUFFIX}"
+        self._sources.setdefault(name, path)
+        return name
+
+    def _keep_sources(self) -> None:
+        """Keep the tests' files, once a run: what was asked is to be read next to what was measured.
+
+        At the end of the first test that is in one: by then the run's secrets are known.
+        """
+        for name, path in self._sources.items():
+            if path is None:
+                continue
+            self._sources[name] = None
+            kept = self.folder.write(name, self.cleaner.data(path.read_bytes()))
+            self.open().add(
+                "file",
+                {"path": kept.path, "sha256": kept.sha256, "bytes": kept.size_bytes, "what": "source"},
+            )
+
+    def guarded(self, what: str) -> AbstractContextManager[Any]:
+        """While this lasts, an error is noted as trouble in recording ``what`` and goes no further."""
+        return _Guard(self, what)
+
+
+class _Guard:
+    """Notes an error in recording as trouble, in place of raising it into somebody's test."""
+
+    def __init__(self, recorder: RunRecorder, what: str) -> None:
+        self._recorder = recorder
+        self._what = what
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        self._recorder.trouble.append(f"{self._what} could not be recorded: {type(error).__name__}: {error}")
+        return True

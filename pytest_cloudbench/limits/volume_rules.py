@@ -1,0 +1,156 @@
+"""The rules that EBS applies to a request for a volume before it makes one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from pytest_cloudbench.limits.quantities import KIB, Size, figure
+from pytest_cloudbench.limits.volume_types import DATE, SOURCE, VOLUME_TYPES, VolumeType
+
+IO_UNIT_SOURCE = "pytest-cloudbench, the embedded region's accounting; 16 KiB as EBS counted in 2012"
+SMALLEST_IO_UNIT = Size(4 * KIB)
+FIRST_TOUCH_SOURCE = (
+    "pytest-cloudbench, the embedded region's accounting; until 2014 the EC2 User Guide ('Pre-Warming Amazon EBS "
+    "Volumes') spoke of 5 to 50 percent less at the first use of a block"
+)
+SMALLEST_FIRST_TOUCH = 0.01
+
+
+@dataclass(frozen=True)
+class RuleBroken:
+    """One rule that a volume request breaks.
+
+    ``code`` is the error code with which EC2 refuses it, ``message`` the sentence with value and rule,
+    ``rule`` the rule alone; ``source`` and ``date`` say where the rule stands and when it was read.
+    """
+
+    code: str
+    message: str
+    rule: str
+    source: str = SOURCE
+    date: str = DATE
+
+    def __str__(self) -> str:
+        return self.message
+
+
+def volume_problems(
+    type: str,
+    size_gib: int | None,
+    iops: int | None = None,
+    throughput_mib: float | None = None,
+    io_unit: Size | None = None,
+    *,
+    first_touch: float | None = None,
+) -> list[RuleBroken]:
+    """Every rule that a request for such a volume breaks, in the order in which EBS looks.
+
+    ``size_gib`` in GiB, ``throughput_mib`` in MiB/s; None is a figure that the request leaves out.
+    ``io_unit`` is one other than the type's own, ``first_touch`` the share of its rate that is given at first.
+    """
+    kind = VOLUME_TYPES.get(type)
+    if kind is None:
+        near = get_close_matches(str(type), VOLUME_TYPES, n=1)
+        rule = f"volume types are {', '.join(sorted(VOLUME_TYPES))}"
+        hint = f"; did you mean {near[0]}?" if near else ""
+        return [RuleBroken("UnknownVolumeType", f"{type!r} is not a volume type: {rule}{hint}", rule)]
+    return [
+        *_size_problems(kind, size_gib),
+        *_iops_problems(kind, size_gib, iops),
+        *_throughput_problems(kind, iops, throughput_mib),
+        *_io_unit_problems(kind, io_unit),
+        *_first_touch_problems(kind, first_touch),
+    ]
+
+
+def _size_problems(kind: VolumeType, size_gib: int | None) -> list[RuleBroken]:
+    low, high = kind.size_range
+    rule = f"{kind.name} volumes are {low:,} to {high:,} GiB"
+    if size_gib is None:
+        return [_broken(kind, "MissingParameter", "the request names no size", rule)]
+    if size_gib < low:
+        return [_broken(kind, "InvalidParameterValue", f"a size of {size_gib:,} GiB is too small", rule)]
+    if size_gib > high:
+        return [_broken(kind, "InvalidParameterValue", f"a size of {size_gib:,} GiB is too large", rule)]
+    return []
+
+
+def _iops_problems(kind: VolumeType, size_gib: int | None, iops: int | None) -> list[RuleBroken]:
+    if kind.iops_range is None:
+        if iops is None:
+            return []
+        rule = f"{kind.name} volumes take no IOPS figure: it follows from the size"
+        return [_broken(kind, "InvalidParameterCombination", f"{iops:,} IOPS were asked for", rule)]
+    low, high = kind.iops_range
+    rule = f"{kind.name} volumes take {low:,} to {high:,} IOPS"
+    if iops is None:
+        if kind.iops_default is not None:
+            return []
+        return [_broken(kind, "MissingParameter", "the request names no IOPS", rule)]
+    if iops < low:
+        return [_broken(kind, "InvalidParameterValue", f"{iops:,} IOPS are too few", rule)]
+    found = []
+    if iops > high:
+        found.append(_broken(kind, "InvalidParameterValue", f"{iops:,} IOPS are too many", rule))
+    if size_gib is not None and size_gib > 0 and kind.iops_per_gib is not None:
+        most = max(kind.iops_free_of_ratio, kind.iops_per_gib * size_gib)
+        if iops > most:
+            per_gib = f"{kind.name} volumes take at most {kind.iops_per_gib:,} IOPS per GiB"
+            what = f"{iops:,} IOPS on {size_gib:,} GiB are {figure(iops / size_gib)} per GiB"
+            found.append(_broken(kind, "InvalidParameterValue", what, f"{per_gib}, here {most:,}"))
+    return found
+
+
+def _throughput_problems(
+    kind: VolumeType, iops: int | None, throughput_mib: float | None
+) -> list[RuleBroken]:
+    if throughput_mib is None:
+        return []
+    asked = f"{figure(throughput_mib)} MiB/s"
+    if kind.throughput_range is None:
+        rule = "only gp3 volumes take a throughput figure"
+        return [_broken(kind, "InvalidParameterCombination", f"{asked} were asked for of {kind.name}", rule)]
+    low, high = kind.throughput_range
+    rule = f"{kind.name} volumes take {low:,} to {high:,} MiB/s"
+    if throughput_mib < low:
+        return [_broken(kind, "InvalidParameterValue", f"{asked} are too few", rule)]
+    found = []
+    if throughput_mib > high:
+        found.append(_broken(kind, "InvalidParameterValue", f"{asked} are too many", rule))
+    effective = iops if iops is not None else kind.iops_default
+    if kind.throughput_per_iops is not None and effective is not None and effective > 0:
+        most = kind.throughput_per_iops * effective
+        if throughput_mib > most:
+            rule = (
+                f"{kind.name} volumes take at most {kind.throughput_per_iops} MiB/s per IOPS, "
+                f"here {figure(most)} MiB/s"
+            )
+            what = f"{asked} with {effective:,} IOPS are {throughput_mib / effective:.3f} per IOPS"
+            found.append(_broken(kind, "InvalidParameterValue", what, rule))
+    return found
+
+
+def _io_unit_problems(kind: VolumeType, io_unit: Size | None) -> list[RuleBroken]:
+    if io_unit is None:
+        return []
+    if kind.is_hdd:
+        rule = f"{kind.name} volumes count in {kind.io_unit}, by which their throughput is defined"
+    elif SMALLEST_IO_UNIT <= io_unit <= kind.io_unit and io_unit.bytes.bit_count() == 1:
+        return []
+    else:
+        rule = f"an I/O unit is a power of two from {SMALLEST_IO_UNIT} to {kind.io_unit}"
+    message = f"an I/O unit of {io_unit} was asked for: {rule}"
+    return [RuleBroken("InvalidParameterValue", message, rule, IO_UNIT_SOURCE, kind.date)]
+
+
+def _first_touch_problems(kind: VolumeType, first_touch: float | None) -> list[RuleBroken]:
+    if first_touch is None or SMALLEST_FIRST_TOUCH <= first_touch < 1:
+        return []
+    rule = f"what a volume gives at first is a share of its rate, from {SMALLEST_FIRST_TOUCH} to less than 1"
+    message = f"a first touch at {first_touch:g} was asked for: {rule}"
+    return [RuleBroken("InvalidParameterValue", message, rule, FIRST_TOUCH_SOURCE, kind.date)]
+
+
+def _broken(kind: VolumeType, code: str, what: str, rule: str) -> RuleBroken:
+    return RuleBroken(code, f"{what}: {rule}", rule, kind.source, kind.date)

@@ -1,0 +1,341 @@
+"""Volume specs, and what they promise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pytest_cloudbench.limits.ceilings import VOLUME, Ceiling
+from pytest_cloudbench.limits.credits import CreditRule, volume_credits
+from pytest_cloudbench.limits.quantities import Iops, Rate, Size, Throughput, figure
+from pytest_cloudbench.limits.volume_rules import RuleBroken, volume_problems
+from pytest_cloudbench.limits.volume_types import SSD_IO_UNIT, VOLUME_TYPES
+
+# Tags of this project, which AWS ignores: EBS itself knows only the units of its volume types, and its new volumes are
+# slow nowhere any more.
+IO_UNIT_TAG = "cloudbench:io-unit"
+FIRST_TOUCH_TAG = "cloudbench:first-touch"
+
+
+class InvalidSpec(ValueError):
+    """A volume spec against the rules of its type; ``problems`` holds every rule it breaks."""
+
+    def __init__(self, spec: VolumeSpec, problems: Sequence[RuleBroken]) -> None:
+        self.spec = spec
+        self.problems = tuple(problems)
+        super().__init__(f"{spec} cannot be made: " + "; ".join(problem.message for problem in problems))
+
+
+@dataclass(frozen=True)
+class VolumeSpec:
+    """What a volume is asked to be, and what it then promises.
+
+    Make one with `gp2`, `gp3`, `io1`, `io2`, `st1` or `sc1`. ``requested_iops`` and
+    ``requested_throughput_mib`` (MiB/s) are what the request says, None where it leaves them out.
+    ``iops`` and ``throughput_mib`` are the figures that hold for good, ``burst_iops`` and
+    ``burst_throughput_mib`` those that hold while credits last (equal where the type does not burst).
+    ``counted_in`` is an I/O unit other than the type's own, which an embedded region then counts in,
+    ``first_touch`` the share of its rate that it gives there until all of it was used once.
+
+    Making a spec raises TypeError for values of the wrong kind only; `problems` tells which rules it
+    breaks and `check` raises them.
+    """
+
+    type: str
+    size_gib: int
+    requested_iops: int | None = None
+    requested_throughput_mib: int | None = None
+    counted_in: Size | None = None
+    first_touch: float | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.type, str):
+            raise TypeError(f"a volume type is a name such as 'gp3', not {self.type!r}")
+        if self.size_gib is None:
+            raise TypeError(f"a {self.type} volume needs its size: {self.type}(size_gib=...)")
+        name = self.type
+        object.__setattr__(self, "size_gib", _whole(self.size_gib, name, "size_gib", "GiB"))
+        for field, unit in (("requested_iops", "IOPS"), ("requested_throughput_mib", "MiB/s")):
+            value = getattr(self, field)
+            if value is not None:
+                object.__setattr__(self, field, _whole(value, name, field.removeprefix("requested_"), unit))
+
+        if self.counted_in is not None:
+            object.__setattr__(self, "counted_in", _io_unit(self.counted_in, name))
+        if self.first_touch is not None:
+            object.__setattr__(self, "first_touch", _share(self.first_touch, name))
+
+    @classmethod
+    def of(
+        cls,
+        type: str,
+        size_gib: int,
+        iops: int | None = None,
+        throughput_mib: float | None = None,
+        io_unit: str | int | Size | None = None,
+        *,
+        first_touch: float | None = None,
+    ) -> VolumeSpec:
+        """A spec from plain values, as a marker or an API call names them."""
+        return cls(type, size_gib, iops, throughput_mib, io_unit, first_touch)  # type: ignore[arg-type]  # checked
+
+    @property
+    def iops(self) -> int | None:
+        """The IOPS it promises for good; None only for an unknown type or missing provisioned IOPS."""
+        figures = self._figures(burst=False)
+        return figures[0] if figures else None
+
+    @property
+    def throughput_mib(self) -> float | None:
+        """The throughput it promises for good, in MiB/s; None where `iops` is."""
+        figures = self._figures(burst=False)
+        return figures[1] if figures else None
+
+    @property
+    def burst_iops(self) -> int | None:
+        """The IOPS while burst credits last."""
+        figures = self._figures(burst=True)
+        return figures[0] if figures else None
+
+    @property
+    def burst_throughput_mib(self) -> float | None:
+        """The throughput while burst credits last, in MiB/s."""
+        figures = self._figures(burst=True)
+        return figures[1] if figures else None
+
+    def io_rate(self, *, burst: bool) -> Iops | None:
+        """As `iops` or `burst_iops`, exactly: an HDD volume's follow from its throughput and need not be whole."""
+        figures = self._figures(burst=burst)
+        if figures is None:
+            return None
+        if VOLUME_TYPES[self.type].is_hdd:
+            return Throughput.from_mib(figures[1]).in_ios_of(self.io_unit)
+        return Iops(figures[0])
+
+    @property
+    def credits(self) -> CreditRule | None:
+        """Its burst credits: how long a full bucket lasts, and what remains; None where it does not burst."""
+        return volume_credits(self)
+
+    @property
+    def size(self) -> Size:
+        """The size as a quantity."""
+        return Size.from_gib(self.size_gib)
+
+    @property
+    def io_unit(self) -> Size:
+        """Up to how many bytes count as one I/O: 256 KiB on SSD types, 1 MiB on HDD types, unless asked otherwise."""
+        kind = VOLUME_TYPES.get(self.type)
+        return self.counted_in or (kind.io_unit if kind else SSD_IO_UNIT)
+
+    @property
+    def merging(self) -> bool:
+        """Whether small sequential I/O may be merged before it is counted: not where a unit was asked for.
+
+        EBS began to merge when it began to count in 256 KiB; a smaller unit stands for the time before.
+        """
+        return self.counted_in is None
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The tags by which an embedded region learns what CreateVolume has no parameter for."""
+        asked = {}
+        if self.counted_in is not None:
+            asked[IO_UNIT_TAG] = f"{figure(self.counted_in.kib)}k"
+        if self.first_touch is not None:
+            asked[FIRST_TOUCH_TAG] = f"{self.first_touch!r}"
+        return asked
+
+    def problems(self) -> list[RuleBroken]:
+        """Every rule of its type that this spec breaks; empty for a spec that EBS accepts."""
+        return volume_problems(
+            self.type,
+            self.size_gib,
+            self.requested_iops,
+            self.requested_throughput_mib,
+            self.counted_in,
+            first_touch=self.first_touch,
+        )
+
+    def check(self) -> VolumeSpec:
+        """Itself, when it breaks no rule. Raises InvalidSpec with all sentences otherwise."""
+        if problems := self.problems():
+            raise InvalidSpec(self, problems)
+        return self
+
+    def __str__(self) -> str:
+        kind = VOLUME_TYPES.get(self.type)
+        parts = [f"{self.type} {self.size_gib:,} GiB"]
+        iops, throughput = self.iops, self.throughput_mib
+        if iops is not None and not (kind and kind.is_hdd):
+            parts.append(f"{iops:,} IOPS")
+        if throughput is not None and kind and (kind.takes_throughput or kind.is_hdd):
+            parts.append(f"{figure(throughput)} MiB/s")
+        if self.counted_in is not None:
+            parts.append(f"counted in {self.counted_in}")
+        if self.first_touch is not None:
+            parts.append(f"first touch at {figure(100 * self.first_touch)} %")
+        return "/".join(parts)
+
+    def _figures(self, *, burst: bool) -> tuple[int, float] | None:
+        kind = VOLUME_TYPES.get(self.type)
+        if kind is None:
+            return None
+        iops = self.requested_iops if self.requested_iops is not None else kind.iops_default
+        if iops is None and kind.takes_iops:
+            return None
+        held, throughput = (kind.burst if burst else kind.base)(self.size_gib, iops or 0)
+        if kind.takes_throughput and self.requested_throughput_mib is not None:
+            throughput = float(self.requested_throughput_mib)
+        return held, throughput
+
+
+def gp3(
+    *,
+    size_gib: int,
+    iops: int | None = None,
+    throughput_mib: int | None = None,
+    io_unit: str | None = None,
+    first_touch: float | None = None,
+) -> VolumeSpec:
+    """General purpose SSD: 3,000 IOPS and 125 MiB/s unless more is asked for.
+
+    ``gp3(size_gib=100, iops=6_000, throughput_mib=250)``. ``io_unit`` and ``first_touch`` as for `io1`.
+    """
+    return VolumeSpec.of("gp3", size_gib, iops, throughput_mib, io_unit, first_touch=first_touch)
+
+
+def gp2(*, size_gib: int, io_unit: str | None = None, first_touch: float | None = None) -> VolumeSpec:
+    """General purpose SSD of the older kind: 3 IOPS per GiB, at least 100, bursting to 3,000.
+
+    ``io_unit`` and ``first_touch`` as for `io1`.
+    """
+    return VolumeSpec.of("gp2", size_gib, io_unit=io_unit, first_touch=first_touch)
+
+
+def io1(
+    *, size_gib: int, iops: int, io_unit: str | None = None, first_touch: float | None = None
+) -> VolumeSpec:
+    """Provisioned IOPS SSD of the older kind: up to 50 IOPS per GiB and 64,000.
+
+    ``io_unit="16k"`` has an embedded region count an I/O of more than 16 KiB as several, and merge none, as
+    EBS did in 2012; AWS ignores it and counts up to 256 KiB as one. ``first_touch=0.5`` has it give half of its
+    IOPS and throughput where it was never read or written, as a volume did that was not initialised; AWS ignores
+    it, and its new volumes give everything at once.
+    """
+    return VolumeSpec.of("io1", size_gib, _required(iops, "io1"), io_unit=io_unit, first_touch=first_touch)
+
+
+def io2(
+    *, size_gib: int, iops: int, io_unit: str | None = None, first_touch: float | None = None
+) -> VolumeSpec:
+    """Provisioned IOPS SSD (Block Express): up to 1,000 IOPS per GiB and 256,000.
+
+    ``io2(size_gib=80, iops=80_000)``. ``io_unit`` and ``first_touch`` as for `io1`.
+    """
+    return VolumeSpec.of("io2", size_gib, _required(iops, "io2"), io_unit=io_unit, first_touch=first_touch)
+
+
+def st1(*, size_gib: int) -> VolumeSpec:
+    """Throughput optimised HDD: 40 MiB/s per TiB, bursting to 250 per TiB, at most 500."""
+    return VolumeSpec("st1", size_gib)
+
+
+def sc1(*, size_gib: int) -> VolumeSpec:
+    """Cold HDD: 12 MiB/s per TiB, bursting to 80 per TiB, at most 250."""
+    return VolumeSpec("sc1", size_gib)
+
+
+def volume_ceilings(volumes: Sequence[tuple[str, VolumeSpec]]) -> tuple[Ceiling, ...]:
+    """The IOPS and the throughput ceiling of volumes that carry one load together.
+
+    Each volume comes as (its id or label, its spec). One volume gives its own two ceilings; several
+    give the two sums, as a stripe or a load spread over them evenly sees them. A type that bursts
+    counts with its burst figure, the lasting one is the ceiling's ``base``. Volumes whose figures are
+    not known (an unknown type, missing provisioned IOPS) are left out.
+    """
+    known = [(label, spec) for label, spec in volumes if spec.iops is not None]
+    if not known:
+        return ()
+    specs = [spec for _, spec in known]
+    owner, detail = _owner(known)
+    kind = VOLUME_TYPES[specs[0].type]
+
+    def ceiling(quantity: str, limit: Rate, base: Rate) -> Ceiling:
+        return Ceiling(
+            owner=owner,
+            quantity=quantity,
+            scope=VOLUME,
+            limit=limit,
+            source=kind.source,
+            date=kind.date,
+            base=base if limit != base else None,
+            detail=detail,
+            note=f"while burst credits last, then {base}" if limit != base else "",
+            burst_credits=_credits_of(specs, limit) if limit != base else None,
+        )
+
+    return (
+        ceiling(
+            "volume IOPS",
+            sum((spec.io_rate(burst=True) or Iops(0) for spec in specs), Iops(0)),
+            sum((spec.io_rate(burst=False) or Iops(0) for spec in specs), Iops(0)),
+        ),
+        ceiling(
+            "volume throughput",
+            Throughput.from_mib(sum(spec.burst_throughput_mib or 0 for spec in specs)),
+            Throughput.from_mib(sum(spec.throughput_mib or 0 for spec in specs)),
+        ),
+    )
+
+
+def _credits_of(specs: Sequence[VolumeSpec], like: Rate) -> float | None:
+    """What the buckets of volumes hold together, in I/Os or bytes as ``like`` is counted; None where not known."""
+    total = 0.0
+    for spec in specs:
+        rule = spec.credits
+        if rule is None:
+            return None
+        if isinstance(rule.peak, type(like)):
+            total += rule.capacity
+        elif isinstance(rule.peak, Throughput):
+            total += rule.capacity / spec.io_unit.bytes  # an HDD's I/O takes whole units
+        else:
+            return None
+    return total
+
+
+def _owner(volumes: Sequence[tuple[str, VolumeSpec]]) -> tuple[str, str]:
+    if len(volumes) == 1:
+        label, spec = volumes[0]
+        return (label if label.startswith(spec.type) else f"{spec.type} {label}".strip()), str(spec)
+    types = sorted({spec.type for _, spec in volumes})
+    texts = [str(spec) for _, spec in volumes]
+    counted = [f"{texts.count(text)} x {text}" for text in dict.fromkeys(texts)]
+    return f"{len(volumes)} {'/'.join(types)} volumes", " + ".join(counted)
+
+
+def _required(iops: int, name: str) -> int:
+    if iops is None:
+        raise TypeError(f"an {name} volume needs its IOPS: {name}(size_gib=..., iops=...)")
+    return iops
+
+
+def _io_unit(value: object, name: str) -> Size:
+    try:
+        return Size.parse(value)  # type: ignore[arg-type]  # checked there
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"io_unit of a {name} volume is a size such as '16k': {error}") from None
+
+
+def _share(value: object, name: str) -> float:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    raise TypeError(f"first_touch of a {name} volume is a share of its rate such as 0.5, not {value!r}")
+
+
+def _whole(value: object, name: str, field: str, unit: str) -> int:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not whole and not (isinstance(value, float) and value.is_integer()):
+        raise TypeError(f"{field} of a {name} volume is a whole number of {unit}, not {value!r}")
+    return int(value)  # type: ignore[call-overload,no-any-return]  # a number, as just seen

@@ -1,0 +1,206 @@
+"""The plugin's options: each a command-line option and an ini setting of the same name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from pytest_cloudbench.limits.latency_mode import EBS, LATENCY_MODES
+from pytest_cloudbench.limits.time_factor import factor_words, parse_time_factor
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option; an empty default means that what happens without it depends on other things.
+
+    ``check`` raises ValueError, with a sentence, for a value that cannot be used.
+    """
+
+    name: str
+    default: str
+    choices: tuple[str, ...] | None
+    help: str
+    check: Callable[[str], object] | None = None
+
+    @property
+    def flag(self) -> str:
+        """Name on the command line."""
+        return f"--cloudbench-{self.name}"
+
+    @property
+    def ini(self) -> str:
+        """Name in the ini file."""
+        return f"cloudbench_{self.name.replace('-', '_')}"
+
+
+OPTIONS = (
+    Option(
+        "cloud",
+        "embedded",
+        ("embedded", "aws"),
+        "where hosts and volumes come from; money is never spent unasked",
+    ),
+    Option(
+        "pace",
+        "",
+        ("quick", "full"),
+        "quick caps run times, ramps and file sizes to seconds and says so in every result; full runs what the "
+        "test says (default: quick on the embedded region, full on AWS)",
+    ),
+    Option(
+        "inconclusive",
+        "",
+        ("fail", "skip"),
+        "what an inconclusive verdict does to its test (default: fail; on the embedded region skip when this "
+        "machine was the limit)",
+    ),
+    Option(
+        "progress",
+        "auto",
+        ("auto", "on", "off"),
+        "the live line of a running workload; without a terminal, and with pytest-xdist, a plain line every 30 s "
+        "(auto: not with -q; on: plain lines begin at once)",
+    ),
+    Option(
+        "evidence",
+        "cloudbench-evidence/{run}",
+        None,
+        "folder for the evidence of this run, or off; {run} stands for the run's id; never written over",
+    ),
+    Option(
+        "sign",
+        "",
+        None,
+        "SSH key file that signs the evidence at the end of the run, as ssh-keygen -Y sign does",
+    ),
+    Option(
+        "replay",
+        "",
+        None,
+        "evidence folder to replay: the same tests without any cloud, on what was measured then, judged anew",
+    ),
+    Option(
+        "summary",
+        "",
+        None,
+        "file for the verdicts of this run as Markdown, such as for the comment of a pull request",
+    ),
+    Option(
+        "prices",
+        "",
+        None,
+        "JSON file with what instances cost an hour and volumes a month, for the cost of each test on AWS",
+    ),
+    Option("region", "", None, "AWS region (default: the one of your AWS configuration)"),
+    Option(
+        "zone",
+        "",
+        None,
+        "availability zone for instances and their volumes (default: one that offers the type)",
+    ),
+    Option("subnet", "", None, "subnet to launch into (default: the default VPC's)"),
+    Option(
+        "image", "", None, "AMI id or SSM parameter of the image (default: Amazon Linux 2023); Linux only"
+    ),
+    Option("user", "", None, "login user of the image (default: the image's own where it is known)"),
+    Option(
+        "ssh-from",
+        "",
+        None,
+        "network, as CIDR, that may reach the instances by SSH (default: this machine's address)",
+    ),
+    Option(
+        "address",
+        "auto",
+        ("auto", "public", "private"),
+        "address by which instances are reached (auto: public if any)",
+    ),
+    Option("twin-backing", "", None, "folder for the data of embedded volumes instead of memory (slower)"),
+    Option(
+        "twin-time",
+        "1",
+        None,
+        "how many times faster than the clock the embedded region drains and refills burst credits, 1 to 3600: with "
+        "60, half an hour of a test runs in 30 s, and every result says so (default: 1)",
+        check=parse_time_factor,
+    ),
+    Option(
+        "twin-latency",
+        EBS,
+        LATENCY_MODES,
+        "ebs: the embedded region answers each I/O after a service time by volume type; none: as soon as the limits "
+        "allow; every result of storage says which (default: ebs)",
+    ),
+)
+_BY_NAME = {option.name: option for option in OPTIONS}
+
+
+def setting(config: pytest.Config, name: str) -> str:
+    """Return an option's value: of the command line, else of the ini file, else its default.
+
+    Raises pytest.UsageError for a value that is none of the choices or that the option's check refuses.
+    """
+    option = _BY_NAME[name]
+    given = config.getoption(option.flag)
+    value = str(config.getini(option.ini) if given is None else given)
+    if given is None and value and option.choices is not None and value not in option.choices:
+        raise pytest.UsageError(
+            f"{option.ini}={value!r} in the ini file: use one of {', '.join(option.choices)}"
+        )
+    if option.check is not None:
+        try:
+            option.check(value)
+        except ValueError as error:
+            where = option.flag if given is not None else f"{option.ini} in the ini file"
+            raise pytest.UsageError(f"{where}: {error}") from None
+    return value
+
+
+def pace(config: pytest.Config) -> str:
+    """Return the pace of the run, "quick" or "full": without the option full on AWS, quick elsewhere."""
+    return setting(config, "pace") or ("full" if setting(config, "cloud") == "aws" else "quick")
+
+
+def options_in_force(config: pytest.Config) -> dict[str, str]:
+    """Return every option's value by its name; the pace as it came out, also where nobody gave one."""
+    return {option.name: setting(config, option.name) for option in OPTIONS} | {"pace": pace(config)}
+
+
+def option_given(config: pytest.Config, *names: str) -> bool:
+    """Return whether any of these options has another value than its default."""
+    return any(setting(config, name) != _BY_NAME[name].default for name in names)
+
+
+def option_source(config: pytest.Config, name: str) -> str:
+    """Say where an option's value comes from: "command line", or "ini file" where its default does too."""
+    return "ini file" if config.getoption(_BY_NAME[name].flag) is None else "command line"
+
+
+def time_compression(config: pytest.Config) -> float:
+    """Return by how much time is to be compressed; 1.0 is as the clock goes.
+
+    Raises pytest.UsageError for a value that is no such factor, and for one above 1 on AWS.
+    """
+    factor = parse_time_factor(setting(config, "twin-time"))
+    if factor != 1 and setting(config, "cloud") == "aws":
+        raise pytest.UsageError(
+            f"time cannot be compressed {factor_words(factor)} times on AWS, where credits go by the clock: leave "
+            "out --cloudbench-twin-time (cloudbench_twin_time in the ini file), or give it as 1"
+        )
+    return factor
+
+
+def modelled_latency(config: pytest.Config) -> str:
+    """Return how the embedded region is to model the latency of storage, one of LATENCY_MODES.
+
+    Raises pytest.UsageError for any other value, and for "none" on AWS.
+    """
+    mode = setting(config, "twin-latency")
+    if mode != EBS and setting(config, "cloud") == "aws":
+        raise pytest.UsageError(
+            f"the latency of storage cannot be {mode!r} on AWS, where it is the volume's own: leave out "
+            "--cloudbench-twin-latency (cloudbench_twin_latency in the ini file)"
+        )
+    return mode

@@ -1,0 +1,139 @@
+"""IOPS or throughput second by second, with the ceilings of the run and the moments at which its burst ended."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from pytest_cloudbench.limits.envelope import Envelope
+from pytest_cloudbench.reports.plots.ceiling_lines import CeilingLine, ceiling_lines, told_below
+from pytest_cloudbench.reports.plots.drawing import Dashes
+from pytest_cloudbench.reports.plots.picture import Picture
+from pytest_cloudbench.reports.plots.rate_scale import RateScale, scale_of, time_scale
+from pytest_cloudbench.reports.plots.sheet import COLOURS, GREY, LIMIT, SERIES, STYLES, Panel, Sheet
+from pytest_cloudbench.verdicts.moments import moment
+from pytest_cloudbench.verdicts.timeline import Timeline, timeline
+
+PANEL_IN = 2.75
+_STEPS_UP_TO = 120
+
+
+def rate_over_time(measurement: Any) -> Picture | None:
+    """The picture; None for a run too short to have a series."""
+    scale = scale_of(measurement)
+    line = timeline(measurement, scale.like)
+    if len(line.seconds) < 2:
+        return None
+    sheet = Sheet([PANEL_IN])
+    where = getattr(measurement, "path", None) or measurement.target
+    mean = scale.text(scale.of(_mean_rate(measurement, scale)))
+    noted = "; ".join(measurement.conditions)
+    sheet.title(
+        f"{measurement.workload} on {where}",
+        f"mean {mean} over {moment(measurement.runtime_s)}" + (f"; {noted}" if noted else ""),
+    )
+    panel = sheet.panels[0]
+    unit, per_s = time_scale(line.seconds[-1])
+    beyond = draw_rates(panel, line, scale, measurement.envelope, per_s=per_s, name="measured")
+    _draw_directions(panel, measurement, scale, line, per_s)
+    sheet.note(told_below(beyond, scale))
+    sheet.time_axis(unit, line.time_compression)
+    return sheet.picture(f"{scale.noun} over time")
+
+
+def draw_rates(
+    panel: Panel,
+    line: Timeline,
+    scale: RateScale,
+    envelope: Envelope | None,
+    *,
+    per_s: float,
+    name: str,
+    falls: bool = True,
+    whole_s: tuple[float, float] | None = None,
+) -> list[CeilingLine]:
+    """Draw a series with its ceilings and falls on a panel; return the ceilings that lie too high for it.
+
+    whole_s: from when to when the time axis goes, in place of the series' own time.
+    """
+    values = [value * scale.factor for value in line.values]
+    shown, beyond = ceiling_lines(envelope, scale, max(values))
+    top = max([max(values), *(each.value for each in shown)])
+    begin_s, end_s = whole_s or (line.seconds[0] - line.interval_s, line.seconds[-1])
+    panel.upwards(0, top * 1.12 or 1)
+    panel.across(begin_s * per_s, end_s * per_s)
+    panel.unit(scale.unit)
+    draw_series(panel, line.seconds, values, line.interval_s, per_s)
+    tail = values[-max(1, len(values) // 20) :]
+    panel.label(sum(tail) / len(tail), name, colour=SERIES, bold=True)
+    for each in shown:
+        _draw_ceiling(panel, each, scale)
+    if falls:
+        _draw_falls(panel, line, scale, per_s)
+    return beyond
+
+
+def draw_series(
+    panel: Panel,
+    seconds: Sequence[float],
+    values: Sequence[float],
+    interval_s: float,
+    per_s: float,
+    *,
+    colour: str = SERIES,
+    style: Dashes = (),
+    width: float = 1.6,
+) -> None:
+    """Draw samples, each a mean over the interval that ends at its second: as steps while those can be seen."""
+    begin = seconds[0] - interval_s
+    times = [begin * per_s, *(each * per_s for each in seconds)]
+    few = len(values) <= _STEPS_UP_TO
+    panel.line(
+        times, [values[0], *values], colour, style=style, width=width if few else width * 0.75, steps=few
+    )
+
+
+def _draw_ceiling(panel: Panel, line: CeilingLine, scale: RateScale) -> None:
+    lines = [*line.names, scale.text(line.value) + (f" ({line.remark})" if line.remark else "")]
+    if not line.promised:
+        panel.limit(line.value, *lines, style=(1, 2), colour=GREY)
+    elif line.remark:
+        panel.limit(line.value, *lines, style=(5, 2, 1, 2), colour=LIMIT)
+    else:
+        panel.limit(line.value, *lines)
+
+
+def _draw_falls(panel: Panel, line: Timeline, scale: RateScale, per_s: float) -> None:
+    for number, fall in enumerate(line.falls.lasting):
+        before, after = fall.before * scale.factor, fall.after * scale.factor
+        panel.moment(
+            fall.at_s * per_s,
+            f"fell after {moment(fall.at_s)}\nfrom {scale.number(before)} to {scale.text(after)}",
+            height=0.62 - 0.2 * (number % 3),
+        )
+
+
+def _draw_directions(panel: Panel, measurement: Any, scale: RateScale, line: Timeline, per_s: float) -> None:
+    """Reads and writes apart, where there are both."""
+    series = measurement.series
+    both: list[tuple[str, Any]] = [
+        (name, getattr(series, key, None)) for name, key in (("reads", "read"), ("writes", "write"))
+    ]
+    if any(each is None for _, each in both):
+        return
+    for (name, each), colour, style in zip(both, COLOURS[2:], STYLES[1:], strict=False):
+        rates = each.iops if scale.noun == "IOPS" else each.throughput
+        values = [scale.of(rate) for rate in rates][: len(line.seconds)]
+        if len(values) != len(line.seconds) or not all(map(math.isfinite, values)):
+            continue
+        draw_series(
+            panel, line.seconds, values, line.interval_s, per_s, colour=colour, style=style, width=1.2
+        )
+        panel.label(values[-1], name, colour=colour)
+
+
+def _mean_rate(measurement: Any, scale: RateScale) -> Any:
+    from pytest_cloudbench.verdicts.timeline import rate_like
+
+    return rate_like(measurement, scale.like)

@@ -1,0 +1,267 @@
+"""A sheet with one or more panels over each other: titles, units, lines with their names beside them."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from pytest_cloudbench.reports.plots.axis_scale import AxisScale, tick_text
+from pytest_cloudbench.reports.plots.drawing import FONT_PT, INK, WIDTH_IN, Dashes, Drawing, Point, broken
+from pytest_cloudbench.reports.plots.label_places import spread
+from pytest_cloudbench.reports.plots.picture import Picture
+
+SERIES = "#14406b"
+LIMIT = "#a63a00"
+GREY = "#666666"
+QUIET = "#555555"
+
+STYLES: tuple[Dashes, ...] = ((), (6, 2), (1, 1.3), (7, 2, 1.5, 2), (3, 1.5), (9, 2, 1, 2, 1, 2))
+"""Line styles that are told apart without colour."""
+COLOURS = ("#14406b", "#a63a00", "#2d6a2e", "#6a3d8a", "#222222", "#8a6d00")
+
+_GRID, _FRAME, _TICKS = "#dddddd", "#555555", "#333333"
+_LEFT_IN = 0.78
+_RIGHT_IN = 2.4
+_TOP_IN = 0.86
+_BOTTOM_IN = 0.74
+_BETWEEN_IN = 0.48
+_LINE_IN = 0.165
+_TICK_IN = 3.5 / 72
+_LABEL_PT = 9.0
+_LABELS_FROM = 1.025
+NOTE_COLUMNS = 125
+"""As many letters as fit at the foot."""
+
+
+@dataclass
+class Label:
+    """A name beside the right edge, at a value of the vertical axis."""
+
+    value: float
+    text: str
+    colour: str = INK
+    bold: bool = False
+
+
+class Panel:
+    """One pair of axes and the labels that will stand at its right edge. Its ranges are set before it is drawn on.
+
+    ``box``: left, bottom, width and height on the sheet, in inches. ``ticks``: values and words of the horizontal
+    axis in place of round values; an empty list for none. ``rows``: the same of the vertical axis.
+    """
+
+    def __init__(self, drawing: Drawing, box: tuple[float, float, float, float]) -> None:
+        self.drawing = drawing
+        self.box = box
+        self.x = AxisScale(0, 1)
+        self.y = AxisScale(0, 1)
+        self.ticks: Sequence[tuple[float, str]] | None = None
+        self.rows: Sequence[tuple[float, str]] | None = None
+        self.grid = "y"
+        self.labels: list[Label] = []
+
+    @property
+    def height_in(self) -> float:
+        """Its height."""
+        return self.box[3]
+
+    def across(self, low: float, high: float) -> None:
+        """Set the range of the horizontal axis."""
+        self.x = AxisScale(low, high)
+
+    def upwards(self, low: float, high: float, *, logarithmic: bool = False) -> None:
+        """Set the range of the vertical axis."""
+        self.y = AxisScale(low, high, logarithmic)
+
+    def point(self, x: float, y: float) -> Point:
+        """Where a pair of values lies on the sheet."""
+        return self.spot(self.x.share(x), self.y.share(y))
+
+    def spot(self, across: float, up: float) -> Point:
+        """Where shares of the panel's width and height lie on the sheet."""
+        left, bottom, width, height = self.box
+        return left + across * width, bottom + up * height
+
+    def line(
+        self,
+        xs: Sequence[float],
+        ys: Sequence[float],
+        colour: str,
+        *,
+        style: Dashes = (),
+        width: float = 1.6,
+        steps: bool = False,
+        z: float = 3.0,
+    ) -> None:
+        """A line through values, with gaps where one is not a number; as ``steps`` level up to each value's x."""
+        for run in _unbroken(xs, ys):
+            points = [self.point(x, y) for x, y in run]
+            if steps:
+                turns = [(before[0], after[1]) for before, after in pairwise(points)]
+                points = points[:1] + [each for pair in zip(turns, points[1:], strict=True) for each in pair]
+            self.drawing.line(points, colour, width_pt=width, dashes=style, z=z, clip=self.box)
+
+    def level(
+        self, value: float, colour: str, *, style: Dashes = (), width: float = 1.1, z: float = 4
+    ) -> None:
+        """A level line over the whole width."""
+        up = self.y.share(value)
+        self.drawing.line(
+            [self.spot(0, up), self.spot(1, up)], colour, width_pt=width, dashes=style, z=z, snap=True
+        )
+
+    def upright(
+        self, at: float, colour: str, *, style: Dashes = (), width: float = 1.0, z: float = 1.6
+    ) -> None:
+        """An upright line over the whole height."""
+        across = self.x.share(at)
+        ends = [self.spot(across, 0), self.spot(across, 1)]
+        self.drawing.line(ends, colour, width_pt=width, dashes=style, z=z, snap=True)
+
+    def label(self, value: float, *lines: str, colour: str = INK, bold: bool = False) -> None:
+        """Name what ends at the right edge at this value; long lines are broken between words."""
+        room_in = WIDTH_IN - self.spot(_LABELS_FROM, 0)[0] - 0.04
+        parts = [part for line in lines for part in broken(line, room_in, size_pt=_LABEL_PT, bold=bold)]
+        self.labels.append(Label(value, "\n".join(parts), colour, bold))
+
+    def limit(self, value: float, *lines: str, style: Dashes = (6, 3), colour: str = LIMIT) -> None:
+        """A level line over the whole width, named at its end."""
+        self.level(value, colour, style=style)
+        self.label(value, *lines, colour=colour)
+
+    def moment(self, at: float, text: str, *, height: float = 0.97) -> None:
+        """A moment on the time axis, named beside its line; ``height`` as a share of the panel."""
+        across = self.x.share(at)
+        beyond = across > 0.6
+        self.upright(at, INK, style=(2, 2))
+        self.drawing.text(
+            self.spot(across, height),
+            text,
+            size_pt=9,
+            align="right" if beyond else "left",
+            vertical="top",
+            shift_pt=(-5 if beyond else 5, 0),
+            backed=True,
+        )
+
+    def unit(self, text: str) -> None:
+        """What the vertical axis counts, above it."""
+        self.drawing.text(self.spot(0, 1), text, colour=QUIET, shift_pt=(0, 5))
+
+    def below(self, text: str) -> None:
+        """What the horizontal axis counts, below its end."""
+        self.drawing.text(
+            self.spot(1, 0), text, colour=QUIET, align="right", vertical="top", shift_pt=(0, -23)
+        )
+
+    def finish(self) -> None:
+        """Draw the axes, the grid and the labels beside the right edge."""
+        self._axes()
+        self._place_labels()
+
+    def _axes(self) -> None:
+        left, bottom, width, height = self.box
+        line = self.drawing.line
+        ticks = _named(self.x, most_ticks(width, 3)) if self.ticks is None else self.ticks
+        rows = _named(self.y, most_ticks(height, 2)) if self.rows is None else self.rows
+        for value, words in ticks:
+            x, _ = self.spot(self.x.share(value), 0)
+            if "x" in self.grid:
+                line([(x, bottom), (x, bottom + height)], _GRID, width_pt=0.7, z=1, snap=True)
+            line([(x, bottom), (x, bottom - _TICK_IN)], _TICKS, width_pt=0.8, z=1.2, snap=True)
+            self.drawing.text(
+                (x, bottom), words, colour=_TICKS, align="middle", vertical="top", shift_pt=(0, -7)
+            )
+        for value, words in rows:
+            _, y = self.spot(0, self.y.share(value))
+            if "y" in self.grid:
+                line([(left, y), (left + width, y)], _GRID, width_pt=0.7, z=1, snap=True)
+            if self.rows is None:
+                line([(left, y), (left - _TICK_IN, y)], _TICKS, width_pt=0.8, z=1.2, snap=True)
+            self.drawing.text(
+                (left, y), words, colour=_TICKS, align="right", vertical="center", shift_pt=(-7, 0)
+            )
+        corners = [(left, bottom + height), (left, bottom), (left + width, bottom)]
+        line(corners, _FRAME, width_pt=0.8, z=4.5, snap=True)
+
+    def _place_labels(self) -> None:
+        """Write the labels, moved apart where they would cover each other."""
+        wanted = [self.y.share(label.value) for label in self.labels]
+        heights = [(label.text.count("\n") + 1) * _LINE_IN / self.height_in + 0.012 for label in self.labels]
+        places = spread(wanted, heights, low=-0.08, high=1.06)
+        for label, edge, place in zip(self.labels, wanted, places, strict=True):
+            leader = [self.spot(1.003, min(1.0, max(0.0, edge))), self.spot(1.019, place)]
+            self.drawing.line(leader, label.colour, width_pt=0.7)
+            self.drawing.text(
+                self.spot(_LABELS_FROM, place),
+                label.text,
+                size_pt=_LABEL_PT,
+                colour=label.colour,
+                bold=label.bold,
+                vertical="center",
+            )
+
+
+class Sheet:
+    """Panels over each other with one time axis, a title, what is to be said below it, and a note at the foot."""
+
+    def __init__(
+        self, heights_in: Sequence[float], *, right_in: float = _RIGHT_IN, left_in: float = _LEFT_IN
+    ) -> None:
+        self._height = _TOP_IN + sum(heights_in) + _BETWEEN_IN * (len(heights_in) - 1) + _BOTTOM_IN
+        self.drawing = Drawing(self._height)
+        self.panels: list[Panel] = []
+        top = self._height - _TOP_IN
+        for height in heights_in:
+            box = (left_in, top - height, WIDTH_IN - left_in - right_in, height)
+            self.panels.append(Panel(self.drawing, box))
+            top -= height + _BETWEEN_IN
+
+    def title(self, text: str, below: str) -> None:
+        """What the picture shows, and in quieter letters what came out."""
+        self._text(0.29, textwrap.shorten(text, 98, placeholder=" …"), size_pt=11.5, bold=True)
+        self._text(0.52, textwrap.shorten(below, 125, placeholder=" …"), colour=QUIET)
+
+    def note(self, text: str) -> None:
+        """Small letters at the foot, on one line."""
+        short = textwrap.shorten(text, NOTE_COLUMNS, placeholder=" …") if text else ""
+        self._text(self._height - 0.11, short, size_pt=8.5, colour=QUIET)
+
+    def time_axis(self, unit: str, compression: float = 1.0) -> None:
+        """Name the time axis below the last panel."""
+        faster = f" of the test (time compressed {compression:g} times)" if compression != 1 else ""
+        self.panels[-1].below(f"time{faster}, {unit}")
+        for panel in self.panels[:-1]:
+            panel.ticks = [(value, "") for value, _ in _named(panel.x, most_ticks(panel.box[2], 3))]
+
+    def picture(self, name: str) -> Picture:
+        """The finished picture."""
+        for panel in self.panels:
+            panel.finish()
+        return self.drawing.rendered(name)
+
+    def _text(self, from_top_in: float, text: str, **style: Any) -> None:
+        self.drawing.text((0.15, self._height - from_top_in), text, **style)
+
+
+def most_ticks(length_in: float, font_sizes: float) -> int:
+    """How many values an axis of this length may name, each taking so many font sizes; nine at most."""
+    return max(1, min(9, int(length_in * 72 / (FONT_PT * font_sizes))))
+
+
+def _named(scale: AxisScale, most: int) -> list[tuple[float, str]]:
+    return [(value, tick_text(value)) for value in scale.ticks(most)]
+
+
+def _unbroken(xs: Sequence[float], ys: Sequence[float]) -> list[list[Point]]:
+    runs: list[list[Point]] = [[]]
+    for x, y in zip(xs, ys, strict=True):
+        if math.isfinite(y):
+            runs[-1].append((x, y))
+        elif runs[-1]:
+            runs.append([])
+    return [run for run in runs if len(run) > 1]

@@ -1,0 +1,97 @@
+"""The verdicts of a run, listed at its end: every sentence, then all of them in a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_cloudbench.reports.verdict_properties import CONDITION_PROPERTY, MEASURED, VERDICT_PROPERTY
+
+if TYPE_CHECKING:
+    import pytest
+
+_COLOURS = {"held": "green", "violated": "red", "inconclusive": "yellow"}
+
+
+def write_verdicts(terminal: pytest.TerminalReporter) -> None:
+    """Write each test's verdicts and the conditions of its measurements; nothing when there are none or with -q.
+
+    A test that asserts plain figures has conditions without a verdict: they are shown all the same. The table
+    stands at the very end, where one looks first; the sentences above it say what its figures cannot.
+    """
+    if terminal.verbosity < 0:
+        return
+    tests = [
+        (report.nodeid, report.user_properties)
+        for reports in terminal.stats.values()
+        for report in reports
+        if getattr(report, "when", None) == "call"
+        and any(name in (VERDICT_PROPERTY, CONDITION_PROPERTY) for name, _ in report.user_properties)
+    ]
+    if not tests:
+        return
+    # Read only now: a session without any of them must not feel this.
+    from pytest_cloudbench.reports.judged_promises import conditions_in, judged_promises
+
+    terminal.write_sep("=", "cloudbench verdicts")
+    for nodeid, properties in tests:
+        terminal.write_line(nodeid)
+        for judged in judged_promises(properties):
+            _write(terminal, judged.sentence, **{_COLOURS.get(judged.outcome, "white"): True})
+        if conditions := conditions_in(properties):
+            _write(terminal, f"({'; '.join(conditions)})")
+    _write_table(terminal, tests, costs_of(terminal))
+
+
+def costs_of(terminal: pytest.TerminalReporter) -> dict[str, str]:
+    """What each test cost, where that is known: the report of its teardown says it."""
+    from pytest_cloudbench.reports.judged_promises import cost_in
+
+    return {
+        report.nodeid: cost
+        for reports in terminal.stats.values()
+        for report in reports
+        if getattr(report, "when", None) == "teardown" and (cost := cost_in(report.user_properties))
+    }
+
+
+def _write_table(
+    terminal: pytest.TerminalReporter,
+    tests: list[tuple[str, list[tuple[str, object]]]],
+    costs: dict[str, str],
+) -> None:
+    """Write the table of those tests whose verdicts carry more than their sentence."""
+    from pytest_cloudbench.reports.judged_promises import judged_promises
+    from pytest_cloudbench.reports.summary_table import rows_of, table_lines, totals
+
+    found = [(nodeid, judged_promises(properties)) for nodeid, properties in tests]
+    found = [(nodeid, judged) for nodeid, judged in found if any(MEASURED in each.parts for each in judged)]
+    if not found:
+        return
+    writer = terminal.config.get_terminal_writer()
+    everything = [each for _, judged in found for each in judged]
+    terminal.write_sep("-", f"promised and measured: {totals(everything)}")
+
+    def coloured(text: str, outcome: str) -> str:
+        return writer.markup(text, **{_COLOURS.get(outcome, "white"): True})
+
+    for line in table_lines(rows_of(found, costs), writer.fullwidth - 1, coloured):
+        terminal.write_line(line)
+
+
+def _write(terminal: pytest.TerminalReporter, sentence: str, **colour: bool) -> None:
+    """Write a sentence, indented; on a terminal broken between words, in a file left whole for who searches it."""
+    import textwrap
+
+    lines = [f"  {sentence}"]
+    if terminal.isatty:
+        width = terminal.config.get_terminal_writer().fullwidth
+        lines = textwrap.wrap(
+            sentence,
+            width,
+            initial_indent="  ",
+            subsequent_indent="    ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    for line in lines:
+        terminal.write_line(line, **colour)

@@ -1,0 +1,183 @@
+"""The summary of a run as Markdown, such as for the comment of a pull request."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_cloudbench.reports.judged_promises import JudgedPromise, conditions_in, cost_in, judged_promises
+from pytest_cloudbench.reports.summary_table import short_names, totals
+from pytest_cloudbench.reports.verdict_properties import of_cloudbench
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_MARKERS = frozenset({"ec2_instance", "ec2_pair", "ebs_volume", "ebs_volumes"})
+_SIGNS = {"held": "✅", "violated": "❌", "inconclusive": "❔"}
+_MOST_CHARACTERS = 60_000
+"""GitHub takes 65,536 in a comment."""
+
+
+class SummaryRefused(ValueError):
+    """The summary could not be written where it is wanted."""
+
+
+@dataclass(frozen=True)
+class SummarisedTest:
+    """What became of one attempt of a test; ``error`` is why it has no verdict, "" where nothing went wrong."""
+
+    nodeid: str
+    verdicts: tuple[JudgedPromise, ...]
+    conditions: tuple[str, ...] = ()
+    error: str = ""
+
+
+def check_path(path: Path) -> None:
+    """Raise SummaryRefused where no file can be written there."""
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise SummaryRefused(f"--cloudbench-summary={path}: there is no folder {folder}: make it first")
+    if path.is_dir():
+        raise SummaryRefused(f"--cloudbench-summary={path}: that is a folder; give the name of a file in it")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise SummaryRefused(f"--cloudbench-summary={path}: it may not be written there")
+
+
+class SummaryFile:
+    """Collects the reports of a session's tests and writes the file at its end."""
+
+    def __init__(self, path: Path, *, about: str) -> None:
+        check_path(path)
+        self._path = path
+        self._about = about
+        self._tests: list[SummarisedTest] = []
+        self._costs: dict[str, str] = {}
+        self._trouble: str | None = None
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take in a test that measured, judged, or should have."""
+        if report.when == "teardown" and (cost := cost_in(report.user_properties)):
+            self._costs[report.nodeid] = cost
+        found = summarised(report)
+        if found is not None:
+            self._tests.append(found)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self) -> None:
+        """Write the file, also when nothing was measured: a missing one would look like a failed job."""
+        try:
+            self._path.write_text(
+                markdown(self._tests, about=self._about, costs=self._costs), encoding="utf-8"
+            )
+        except OSError as error:
+            self._trouble = str(error)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Say where it is, or why it is not."""
+        if self._trouble is not None:
+            terminalreporter.write_line(f"cloudbench summary could not be written: {self._trouble}", red=True)
+        elif terminalreporter.verbosity >= 0:
+            terminalreporter.write_line(f"cloudbench summary is in {self._path}")
+
+
+def summarised(report: pytest.TestReport) -> SummarisedTest | None:
+    """What one phase of a test adds to the summary; None for what it need not tell."""
+    properties = report.user_properties
+    verdicts = tuple(judged_promises(properties))
+    ours = of_cloudbench(properties) or not _MARKERS.isdisjoint(report.keywords)
+    if report.when == "call" and verdicts:
+        return SummarisedTest(report.nodeid, verdicts, tuple(conditions_in(properties)))
+    if ours and report.failed:
+        return SummarisedTest(report.nodeid, (), error=_reason(report))
+    return None
+
+
+def _reason(report: pytest.TestReport) -> str:
+    crash = getattr(report.longrepr, "reprcrash", None)
+    text = crash.message if crash is not None else report.longreprtext
+    lines = [line for line in text.strip().splitlines() if line.strip()] or [report.outcome]
+    where = "" if report.when == "call" else f"{report.when}: "
+    return where + (lines[0] if crash is not None else lines[-1])
+
+
+def markdown(tests: Sequence[SummarisedTest], *, about: str, costs: Mapping[str, str] | None = None) -> str:
+    """The whole summary; ``costs`` by node id, where they are known."""
+    paid = dict(costs or {})
+    judged = [verdict for test in tests for verdict in test.verdicts]
+    failed = [test for test in tests if test.error]
+    heads = [part for part in (totals(judged), f"{len(failed)} not judged" if failed else "") if part]
+    lines = [f"### cloudbench: {', '.join(heads) or 'nothing was measured'}", ""]
+    named = list(zip(short_names([test.nodeid for test in tests]), tests, strict=True))
+    if judged:
+        lines += [f"| | test | promised | measured | verdict | {'cost | ' if paid else ''}bound by |"]
+        lines += [f"|---|---|---|---|---|{'---|' if paid else ''}---|"]
+        lines += [
+            # Once a test: its verdicts share it.
+            _row(name, verdict, (paid.get(test.nodeid, "") if number == 0 else "") if paid else None)
+            for name, test in named
+            for number, verdict in enumerate(test.verdicts)
+        ]
+        lines.append("")
+    if failed:
+        lines += [
+            "Not judged:",
+            *(f"- {_code(name)}: {_cell(test.error)}" for name, test in named if test.error),
+            "",
+        ]
+    if judged:
+        lines += ["<details><summary>Every verdict in a sentence</summary>", ""]
+        lines += _within(_sentences(named), _MOST_CHARACTERS - sum(len(line) + 1 for line in lines))
+        lines += ["", "</details>", ""]
+    lines.append(f"<sub>{_cell(about)}</sub>")
+    return "\n".join(lines) + "\n"
+
+
+def _row(name: str, verdict: JudgedPromise, cost: str | None) -> str:
+    word = verdict.outcome if verdict.outcome == "held" else f"**{verdict.outcome}**"
+    cells = (
+        _SIGNS.get(verdict.outcome, ""),
+        _code(name),
+        _cell(verdict.promised),
+        _cell(verdict.measured),
+        word,
+        *([] if cost is None else [_cell(cost)]),
+        _cell(verdict.bound_by),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _sentences(named: Sequence[tuple[str, SummarisedTest]]) -> list[str]:
+    lines = []
+    for name, test in named:
+        if test.verdicts:
+            lines.append(f"- {_code(name)}")
+            lines += [f"  - {_cell(verdict.sentence)}" for verdict in test.verdicts]
+            lines += [f"  - _{_cell('; '.join(test.conditions))}_"] if test.conditions else []
+    return lines
+
+
+def _within(lines: list[str], room: int) -> list[str]:
+    """As many lines as there is room for, and how many were left out."""
+    kept: list[str] = []
+    for line in lines:
+        room -= len(line) + 1
+        if room < 0:
+            return [*kept, f"- and {len(lines) - len(kept)} more lines: see the evidence of the run"]
+        kept.append(line)
+    return kept
+
+
+def _cell(text: str) -> str:
+    """A text that stays in its cell and shows every character as it is."""
+    text = text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+    return text.replace("*", "\\*").replace("_", "\\_").replace("`", "\\`")
+
+
+def _code(text: str) -> str:
+    # A table ends a cell at a bar even within code, unless it is escaped.
+    return f"`{text.replace('`', chr(39)).replace('|', chr(92) + '|')}`"

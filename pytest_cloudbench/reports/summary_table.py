@@ -1,0 +1,121 @@
+"""The table at the end of a run: test, promised, measured, verdict, cost where it is known, bound by."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_cloudbench.reports.judged_promises import JudgedPromise
+
+OUTCOMES = ("held", "violated", "inconclusive")
+WIDE = 100
+"""Columns from which on the ceilings have a column; below they have a line of their own."""
+
+_VERDICT = len(OUTCOMES[-1])
+_GAP = 2
+_NARROW_LAST = 24
+_HEADS = ("test", "promised", "measured", "verdict", "cost", "bound by")
+_MAY_BREAK = re.compile(r"(?<=[\s_/:\-\[])")
+
+Mark = Callable[[str, str], str]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One verdict of one test; ``test`` and ``cost`` are empty where the row above is of the same."""
+
+    test: str
+    judged: JudgedPromise
+    cost: str = ""
+
+
+def rows_of(
+    tests: Sequence[tuple[str, Sequence[JudgedPromise]]], costs: Mapping[str, str] | None = None
+) -> list[Row]:
+    """The rows of tests, each a node id with its verdicts; ``costs`` by node id, where they are known."""
+    names = short_names([nodeid for nodeid, _ in tests])
+    return [
+        Row(name if number == 0 else "", judged, (costs or {}).get(nodeid, "") if number == 0 else "")
+        for name, (nodeid, verdicts) in zip(names, tests, strict=True)
+        for number, judged in enumerate(verdicts)
+    ]
+
+
+def short_names(nodeids: Sequence[str]) -> list[str]:
+    """Tests without the path to their file, and without its name where all are of one file."""
+    files = {nodeid.partition("::")[0] for nodeid in nodeids}
+    if len(files) == 1:
+        return [nodeid.partition("::")[2] or nodeid for nodeid in nodeids]
+    return [
+        nodeid.partition("::")[0].rpartition("/")[2] + "::" + nodeid.partition("::")[2] for nodeid in nodeids
+    ]
+
+
+def totals(judged: Sequence[JudgedPromise]) -> str:
+    """How many of each outcome: "3 held, 1 violated"."""
+    words = [each.outcome for each in judged]
+    return ", ".join(f"{words.count(word)} {word}" for word in OUTCOMES if word in words)
+
+
+def table_lines(rows: Sequence[Row], width: int, mark: Mark = lambda text, outcome: text) -> list[str]:
+    """The table in lines of at most ``width`` columns; ``mark`` colours a verdict's cell by its outcome."""
+    cells = [(row.test, row.judged.promised, row.judged.measured, row.judged.outcome) for row in rows]
+    wide = width >= WIDE
+    bound = [row.judged.bound_by for row in rows] if wide else [""] * len(rows)
+    natural = [max(len(text) for text in column) for column in zip(_HEADS[:4], *cells, strict=True)]
+    last = max([len(_HEADS[5]), *(len(text) for text in bound)]) if wide and any(bound) else 0
+    costs = [row.cost for row in rows] if wide else [""] * len(rows)
+    cost = max([len(_HEADS[4]), *(len(text) for text in costs)]) if any(costs) else 0
+    *first, bounds = _widths([*natural, last], width - (cost + _GAP if cost else 0))
+    columns = [*first, cost, bounds]
+    widths = [each for each in columns if each]
+    heads = [head for head, each in zip(_HEADS, columns, strict=True) if each]
+    lines = [_line(heads, widths), _line(["-" * each for each in widths], widths)]
+    for row, texts, paid, ceiling in zip(rows, cells, costs, bound, strict=True):
+        whole = zip([*texts, paid, ceiling], columns, strict=True)
+        wrapped = [broken(text, each) for text, each in whole if each]
+        for number in range(max(len(parts) for parts in wrapped)):
+            line = [parts[number] if number < len(parts) else "" for parts in wrapped]
+            lines.append(_line(line, widths, mark=mark, outcome=row.judged.outcome))
+        if not wide and row.judged.bound_by:
+            lines += [f"  {part}" for part in broken(f"bound by {row.judged.bound_by}", width - 2)]
+        if not wide and row.cost:
+            lines.append(f"  cost {row.cost}")
+    return lines
+
+
+def _widths(natural: Sequence[int], width: int) -> list[int]:
+    """Widths of test, promised, measured, verdict and bound by: figures as they are, names share what is left."""
+    test, promised, measured, _, last = natural
+    promised = min(promised, max(16, width // 4))
+    measured = min(measured, max(14, width // 6))
+    gaps = _GAP * (4 if last else 3)
+    left = width - promised - measured - _VERDICT - gaps
+    if not last:
+        return [min(test, left), promised, measured, _VERDICT, 0]
+    last = min(last, max(_NARROW_LAST, left - test))
+    return [min(test, left - last), promised, measured, _VERDICT, last]
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], *, mark: Mark | None = None, outcome: str = "") -> str:
+    padded = [text.ljust(each) for text, each in zip(cells, widths, strict=False)]
+    bare = (" " * _GAP).join(padded).rstrip()
+    if mark is None or not cells[3]:
+        return bare
+    before = (" " * _GAP).join(padded[:3]) + " " * _GAP
+    return before + mark(cells[3], outcome) + bare[len(before) + len(cells[3]) :]
+
+
+def broken(text: str, width: int) -> list[str]:
+    """A text in lines of at most ``width``, broken between words, else after "_", "/", ":", "-" and "["."""
+    lines = [""]
+    for piece in _MAY_BREAK.split(text):
+        rest = piece
+        if lines[-1] and len(lines[-1]) + len(rest.rstrip()) > width:
+            lines.append("")
+        while len(rest.rstrip()) > width:
+            lines[-1], rest = rest[:width], rest[width:]
+            lines.append("")
+        lines[-1] += rest
+    return [line.rstrip() for line in lines if line.strip()] or [""]

@@ -1,0 +1,80 @@
+"""What a session was tested on: region, instance types, volumes, tools, in words for a report."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pytest_cloudbench.limits.latency_mode import EBS
+
+Facts = dict[str, list[str]]
+
+
+def add(known: Facts, new: Mapping[str, Sequence[str]]) -> None:
+    """Take over facts that are not known yet, in the order in which they came."""
+    for name, values in new.items():
+        have = known.setdefault(name, [])
+        have += [value for value in values if value and value not in have]
+
+
+def of_run(*, cloud: str, pace: str, replayed: str = "") -> Facts:
+    """What holds for the whole run: the option that chose the cloud, "aws" or "embedded", and the pace.
+
+    replayed: which run this one replays; then the times in its report are the replay's, not those of the measuring.
+    """
+    return {
+        **({"replayed": [replayed]} if replayed else {}),
+        "cloud": ["AWS" if cloud == "aws" else "embedded region"],
+        "pace": [pace],
+        "python": [platform.python_version()],
+        "pytest": [f"{_version('pytest')}, pytest-cloudbench {_version('pytest-cloudbench')}"],
+        "run.from": [f"{platform.system()} {platform.release()} {platform.machine()}"],
+    }
+
+
+def of_instance(instance: Any, cloud: Any) -> Facts:
+    """What an instance is, as the API describes it."""
+    launched = instance.launched
+    region = getattr(cloud, "region", None)
+    image = launched.image
+    facts = {
+        "region": [region] if isinstance(region, str) else [],
+        "zone": [str(instance.zone)],
+        "instance": [str(instance.type)],
+        "image": [str(getattr(image, "name", "") or getattr(image, "id", ""))],
+    }
+    machine = launched.machine_limits
+    if machine is not None:
+        facts["machine"] = [f"{machine.iops}, {machine.throughput}"]
+    if (factor := float(launched.time_compression)) != 1:
+        facts["time"] = [f"compressed {factor:g} times"]
+    if launched.modelled_latency is not None:
+        facts["storage.latency"] = ["modelled" if launched.modelled_latency == EBS else "not modelled"]
+    return facts
+
+
+def of_measurement(measurement: Any) -> Facts:
+    """With what it was measured."""
+    tools = getattr(measurement, "tool_versions", None)
+    version = getattr(measurement, "tool_version", None)
+    return {
+        "tools": sorted(set(tools.values())) if isinstance(tools, dict) else [str(version)] if version else []
+    }
+
+
+def parameters(instances: Sequence[Any]) -> Facts:
+    """What one test ran on, for its parameters."""
+    facts: Facts = {}
+    for instance in instances:
+        add(facts, {"instance": [f"{instance.type} in {instance.zone}"]})
+        add(facts, {"volumes": [str(volume.label) for volume in instance.volumes]})
+    return facts
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "?"

@@ -1,0 +1,189 @@
+"""Disks as a test sees them, whatever is behind them: one whole device each, alone or side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+
+from pytest_cloudbench.limits.quantities import Size
+from pytest_cloudbench.resources.mounted import Mountable, Mounted
+from pytest_cloudbench.resources.storage_target import StorageInUse, StorageTarget
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from pytest_cloudbench.hosts.devices import BlockDevice
+    from pytest_cloudbench.resources.mounted import Filesystem
+    from pytest_cloudbench.resources.stripes import Stripe
+    from pytest_cloudbench.workloads.fio.data_pass import Way
+    from pytest_cloudbench.workloads.initialisation import Initialisation
+
+
+_IN_FOLDER = "data in a folder of the embedded region's machine, not in memory: slower, and less even"
+
+
+class Disk(Mountable):
+    """One disk of an instance; as a target of a workload it is the raw device.
+
+    ``initialisation`` says how every block of it was gone over, ``stripe`` which stripe it is part of; None
+    where neither is so.
+    """
+
+    kind: Literal["block"] = "block"
+    initialisation: Initialisation | None = None
+    stripe: Stripe | None = None
+
+    @property
+    def device(self) -> BlockDevice:
+        """The device on the host, found by what it is."""
+        raise NotImplementedError
+
+    @property
+    def carrier(self) -> BlockDevice:
+        """The device."""
+        return self.device
+
+    @property
+    def path(self) -> str:
+        """Path of the device on the host, such as "/dev/nvme1n1"."""
+        return self.device.path
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The one path."""
+        return (self.path,)
+
+    @property
+    def from_snapshot(self) -> bool:
+        """Whether its blocks come from elsewhere when they are first touched: then they are read, not written."""
+        return False
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """How its latency is modelled, where its data lie if that makes it slow, how it was initialised."""
+        said = super().conditions
+        if self.instance.launched.data_in_folder:
+            said += (_IN_FOLDER,)
+        return (*said, str(self.initialisation)) if self.initialisation is not None else said
+
+    def prove_writable(self) -> None:
+        """Raise NotOurs unless the device is proven to be this disk, unmounted and not the host's own."""
+        self.check_alone("written to")
+        self.device.prove(self.instance.host)
+
+    def prove_readable(self) -> None:
+        """Raise NotOurs unless the device is proven to be this disk, unmounted and not the host's own."""
+        self.check_alone("read")
+        self.device.prove(self.instance.host, only_read=True)
+
+    def look_again(self) -> None:
+        """Forget where it was mounted; what a restart of the host may have changed is looked at anew."""
+        self.forget_mount("its host was restarted, and mounts do not outlive that")
+
+    def check_alone(self, what: str) -> None:
+        """Raise StorageInUse when it is part of a stripe and may not be, say, "mounted" by itself."""
+        if self.stripe is not None:
+            raise StorageInUse(
+                f"{self.label} is part of {self.stripe.label} and is not {what} by itself: dissolve() the "
+                "stripe first"
+            )
+
+    def mounted(
+        self,
+        filesystem: Filesystem = "xfs",
+        *,
+        at: str | None = None,
+        owner: str | None = None,
+        overwrite: bool = False,
+    ) -> Mounted:
+        """Make a file system on it, mount it, and return the directory; see `Mountable.mounted`."""
+        self.check_alone("mounted")
+        return super().mounted(filesystem, at=at, owner=owner, overwrite=overwrite)
+
+    def initialised(self, *, by: Way | None = None, overwrite: bool = False) -> Self:
+        """Write every block, or read it where the disk is made from a snapshot, and return the disk itself.
+
+        ``by`` says "write" or "read" whatever it is made from. How long it took is in ``initialisation`` and in
+        every measurement made afterwards. A disk that was gone over already is not again. Writing destroys what
+        is there: NotOurs and FilesystemError as for `mounted`, TargetError where the machine behind an embedded
+        region cannot hold that much.
+        """
+        from pytest_cloudbench.resources.initialising import initialise_disks
+
+        initialise_disks(self, [self], by=by, overwrite=overwrite)
+        return self
+
+
+AnyDisk = TypeVar("AnyDisk", bound=Disk)
+
+
+class DiskGroup(StorageTarget, Generic[AnyDisk]):
+    """Several disks of one instance, side by side; as a target, all their devices at once."""
+
+    kind: Literal["block"] = "block"
+
+    def __init__(self, disks: Sequence[AnyDisk]) -> None:
+        if not disks:
+            raise ValueError("a group of disks needs at least one")
+        self.disks = tuple(disks)
+        self.instance = self.disks[0].instance
+
+    def __getitem__(self, index: int) -> AnyDisk:
+        return self.disks[index]
+
+    def __len__(self) -> int:
+        return len(self.disks)
+
+    def __iter__(self) -> Iterator[AnyDisk]:
+        return iter(self.disks)
+
+    @property
+    def path(self) -> str:
+        """The first device's path."""
+        return self.disks[0].path
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths of all devices, in the order of the disks."""
+        return tuple(disk.path for disk in self.disks)
+
+    @property
+    def size(self) -> Size:
+        """Size of all disks together."""
+        return Size(sum(disk.size.bytes for disk in self.disks))
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Those of its disks, each once."""
+        return tuple(dict.fromkeys(sentence for disk in self.disks for sentence in disk.conditions))
+
+    def prove_writable(self) -> None:
+        """Raise NotOurs unless every device is proven to be its disk."""
+        for disk in self.disks:
+            disk.prove_writable()
+
+    def prove_readable(self) -> None:
+        """Raise NotOurs unless every device is proven to be its disk, and used by nothing else."""
+        for disk in self.disks:
+            disk.prove_readable()
+
+    def initialised(self, *, by: Way | None = None, overwrite: bool = False) -> Self:
+        """Write or read every block of all disks, side by side, and return the group; see `Disk.initialised`."""
+        from pytest_cloudbench.resources.initialising import initialise_disks
+
+        initialise_disks(self, self.disks, by=by, overwrite=overwrite)
+        return self
+
+    def striped(self, chunk: str | int | Size = "64k", *, overwrite: bool = False) -> Stripe:
+        """Make one of them, RAID 0: by md where the host has it, otherwise by LVM or btrfs.
+
+        ``chunk`` is how many bytes lie on one disk before the next one's turn, a power of two from 4 KiB to
+        4 MiB; btrfs knows 64 KiB only and every measurement says so where another was asked for.
+
+        Raises, before anything is touched: StripeError for one disk only, unequal sizes, disks of two
+        instances; NotOurs for a disk that is mounted, in use or not proven ours; FilesystemError for one that
+        carries something, which ``overwrite=True`` destroys.
+        """
+        from pytest_cloudbench.resources.stripes import Stripe
+
+        return Stripe.of(self, Size.parse(chunk), overwrite=overwrite)

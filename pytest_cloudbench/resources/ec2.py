@@ -1,0 +1,239 @@
+"""The ``ec2`` fixture's value: launches instances and gives them volumes, for one test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pytest_cloudbench.limits.recorded_limits import RecordedLimits
+from pytest_cloudbench.limits.volumes import VolumeSpec
+from pytest_cloudbench.resources.instance import Instance
+from pytest_cloudbench.resources.instance_store import check_has_store
+from pytest_cloudbench.resources.markers import PairWanted, Wanted
+from pytest_cloudbench.resources.pair import Pair
+from pytest_cloudbench.resources.preparation import Preparation, Unwatched
+from pytest_cloudbench.resources.snapshots import Snapshot
+from pytest_cloudbench.resources.volumes import Volume, VolumeGroup
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.aws.cloud import Cloud, Resource
+    from pytest_cloudbench.aws.launches import Launch
+    from pytest_cloudbench.aws.resources import CreatedVolume, LaunchedInstance, PlacementGroup
+
+CONNECT_TIMEOUT_S = 300.0
+"""How long a new instance may take until it answers by SSH; bare metal needs minutes."""
+
+
+class Ec2:
+    """Makes what a test needs, and gives it all back when the test ends."""
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        *,
+        test_name: str,
+        zone: str | None = None,
+        image: str | None = None,
+        user: str | None = None,
+        preparation: Preparation | None = None,
+    ) -> None:
+        self._cloud = cloud
+        self._test_name = test_name
+        self._zone = zone
+        self._image = image
+        self._user = user
+        self._preparation = preparation or Unwatched()
+        self._instances: list[Instance] = []
+        self._created: list[CreatedVolume] = []
+        self._groups: list[PlacementGroup] = []
+
+    def check(self, wanted: Wanted) -> None:
+        """Raise, before anything is created, for what this region cannot give a test that wants this.
+
+        UnknownInstanceType names the nearest types, AttachmentLimit more volumes than the type can attach,
+        ZoneMismatch a volume in another zone than the instance would be launched in, NotOffered a zone
+        without the type, NoInstanceStore a type without the local disks asked for, PlacementRefused a type that
+        cannot be in a cluster placement group.
+        """
+        if wanted.pair is not None:
+            self._cloud.check_launches(
+                self._launches(wanted.pair), strategy="cluster" if wanted.pair.cluster else None
+            )
+        if wanted.instance is None:
+            return
+        limits = self._cloud.limits(wanted.instance.type).with_recorded(wanted.instance.limits)
+        if wanted.instance_store:
+            check_has_store(limits)
+        volumes = [each for each in (wanted.volume, wanted.volumes) if each is not None]
+        self._cloud.check_attachments(limits, sum(each.count for each in volumes))
+        for zone in {each.zone for each in volumes if each.zone is not None}:
+            self._cloud.check_zone(limits, wanted.instance.zone or self._zone, zone)
+
+    def launch(
+        self,
+        type: str,
+        *,
+        zone: str | None = None,
+        image: str | None = None,
+        user: str | None = None,
+        commands: Sequence[str] = (),
+        placement_group: PlacementGroup | str | None = None,
+        limits: RecordedLimits | None = None,
+    ) -> Instance:
+        """Launch an instance and wait until it runs.
+
+        zone, image (AMI id or SSM parameter) and user (its login user) default to the options of the
+        run. commands run once, as root, at the first boot. placement_group is one that `create_placement_group`
+        made, or the name of one that exists. limits are EBS limits that were recorded of such an instance, made by
+        `recorded_limits`: what an embedded region obeys and every verdict goes by. SSH is connected when first used.
+        """
+        with self._preparation.step(f"launch {type}"):
+            launched = self._cloud.launch(
+                type,
+                zone=zone or self._zone,
+                image=image or self._image,
+                user=user or self._user,
+                commands=tuple(commands),
+                name=self._test_name,
+                placement_group=placement_group,
+                recorded=limits,
+            )
+        return self._take(launched)
+
+    def pair(
+        self,
+        client_type: str,
+        server_type: str | None = None,
+        *,
+        placement: str | None = None,
+        zones: Sequence[str] | None = None,
+        image: str | None = None,
+        user: str | None = None,
+        commands: Sequence[str] = (),
+    ) -> Pair:
+        """Launch a client and a server side by side; the path between them is what iperf3 takes.
+
+        server_type defaults to the client's. placement "cluster" puts both into a cluster placement group of
+        their own, zones gives each its availability zone (default: one zone for both); the rest is as for
+        `launch`. Raises BadMarker, and what `check` raises, before anything is created.
+        """
+        wanted = PairWanted.of(
+            client_type,
+            server_type,
+            placement=placement,
+            zones=zones,
+            image=image,
+            user=user,
+            commands=commands,
+            asked_by="ec2.pair",
+        )
+        self.check(Wanted(pair=wanted))
+        return self.launch_pair(wanted)
+
+    def launch_pair(self, wanted: PairWanted) -> Pair:
+        """Launch, side by side, the client and the server of a marker that has been checked."""
+        group = self.create_placement_group() if wanted.cluster else None
+        with self._preparation.step(f"launch {wanted.client_type} and {wanted.server_type}"):
+            launched = self._cloud.launch_many(self._launches(wanted), placement_group=group)
+        client, server = (self._take(each) for each in launched)
+        return Pair(client, server, cluster=wanted.cluster)
+
+    def path(self, client: Instance, server: Instance, *, cluster: bool | None = None) -> Pair:
+        """The network between two instances of this test, however they were launched.
+
+        cluster: whether both are in one cluster placement group. It need be told only for a group that was
+        not made by `create_placement_group`.
+        """
+        if cluster is None:
+            clusters = {group.name for group in self._groups if group.strategy == "cluster"}
+            shared = {client.launched.placement_group, server.launched.placement_group}
+            cluster = len(shared) == 1 and shared <= clusters
+        return Pair(client, server, cluster=cluster)
+
+    def create_placement_group(self, strategy: str = "cluster") -> PlacementGroup:
+        """Create a placement group, to launch instances into; it is removed after them."""
+        group = self._cloud.create_placement_group(strategy, name=self._test_name)
+        self._groups.append(group)
+        return group
+
+    def create_volume(
+        self,
+        spec: VolumeSpec,
+        instance: Instance,
+        *,
+        zone: str | None = None,
+        snapshot: Snapshot | None = None,
+    ) -> Volume:
+        """Create an encrypted volume in the instance's zone and attach it.
+
+        snapshot: made by `Volume.snapshot`, what it holds; it is slow until `initialised` has read all of it.
+        Raises InvalidSpec with the broken rule, or ZoneMismatch, before anything is created.
+        """
+        return self.create_volumes(spec, instance, count=1, zone=zone, snapshot=snapshot)[0]
+
+    def create_volumes(
+        self,
+        spec: VolumeSpec,
+        instance: Instance,
+        *,
+        count: int,
+        zone: str | None = None,
+        snapshot: Snapshot | None = None,
+    ) -> VolumeGroup:
+        """Create and attach ``count`` equal volumes, side by side."""
+        what = f"{count} x {spec}" if count > 1 else str(spec)
+        with self._preparation.step(f"create {what}"):
+            created = self._cloud.create_volumes(
+                [spec] * count,
+                zone,
+                instance=instance.launched,
+                name=self._test_name,
+                snapshot=snapshot.created if snapshot is not None else None,
+            )
+            self._created += created
+        with self._preparation.step(f"attach {what}"):
+            attached = self._cloud.attach_all(created, instance.launched)
+        volumes = [Volume(instance, each) for each in attached]
+        instance.volumes.extend(volumes)
+        return VolumeGroup(volumes)
+
+    def close(self) -> None:
+        """Close the connections and have the control plane remove what this test made."""
+        if self._instances or self._created or self._groups:
+            with self._preparation.step("tear down"):
+                self._give_back()
+
+    def _give_back(self) -> None:
+        for instance in self._instances:
+            instance.close()
+        instances = [instance.launched for instance in self._instances]
+        snapshots = [snapshot for instance in self._instances for snapshot in instance.snapshots]
+        made: list[Resource] = [*instances, *self._created, *snapshots, *self._groups]
+        self._instances.clear()
+        self._created.clear()
+        self._groups.clear()
+        self._cloud.release(made)
+
+    def _take(self, launched: LaunchedInstance) -> Instance:
+        instance = Instance(self._cloud, launched, CONNECT_TIMEOUT_S)
+        instance.preparation = self._preparation
+        self._instances.append(instance)
+        self._preparation.launched(instance, self._cloud)
+        return instance
+
+    def _launches(self, wanted: PairWanted) -> list[Launch]:
+        from pytest_cloudbench.aws.launches import Launch
+
+        return [
+            Launch(
+                type,
+                zone=zone or self._zone,
+                image=wanted.image or self._image,
+                user=wanted.user or self._user,
+                name=self._test_name,
+                commands=wanted.commands,
+            )
+            for type, zone in zip(
+                (wanted.client_type, wanted.server_type), wanted.zones or (None, None), strict=True
+            )
+        ]

@@ -1,0 +1,300 @@
+"""The instance store as a test sees it: the instance's own NVMe disks, each alone and all together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_cloudbench.limits.ceilings import Ceiling
+from pytest_cloudbench.limits.instance_store import (
+    STORE_RATES,
+    StoreRates,
+    store_ceilings,
+    store_envelope,
+)
+from pytest_cloudbench.limits.instances import InstanceLimits
+from pytest_cloudbench.limits.latency_mode import NONE
+from pytest_cloudbench.limits.quantities import Size
+from pytest_cloudbench.resources.disks import Disk, DiskGroup
+from pytest_cloudbench.resources.storage_target import StorageTarget
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.hosts.devices import BlockDevice
+    from pytest_cloudbench.limits.envelope import Envelope
+    from pytest_cloudbench.resources.instance import Instance
+
+SIZE_TOLERANCE = 0.01
+"""By how much a disk's size may differ from what DescribeInstanceTypes says in whole GB."""
+
+
+class NoInstanceStore(LookupError):
+    """The instance type has no local NVMe disks."""
+
+
+class StoreLost(RuntimeError):
+    """What was on the instance store is gone: the instance was stopped in between."""
+
+
+class NoStoreFigure(LookupError):
+    """AWS publishes no such figure for the instance store of this type."""
+
+
+def check_has_store(limits: InstanceLimits) -> None:
+    """Raise NoInstanceStore for a type without local NVMe disks."""
+    if not limits.instance_store:
+        raise NoInstanceStore(
+            f"{limits.name} has no instance store: DescribeInstanceTypes names no local disks for it. Choose a type "
+            "that has them, such as i3.8xlarge or c5d.large"
+        )
+    if not limits.instance_store_nvme:
+        raise NoInstanceStore(
+            f"the local disks of {limits.name} are not NVMe, and such disks are there only when a launch asks for "
+            "them: choose a type with NVMe, such as i3.8xlarge or c5d.large"
+        )
+
+
+class _OnStore(StorageTarget):
+    """What is published of some of the local disks together."""
+
+    @property
+    def owner(self) -> str:
+        """Whose the published figures are, for messages."""
+        raise NotImplementedError
+
+    @property
+    def rates(self) -> StoreRates | None:
+        """The published figures; None for a type of which none were read."""
+        raise NotImplementedError
+
+    @property
+    def modelled_latency(self) -> str | None:
+        """How the region models its latency; "none" where the disks run at the machine's own ceiling."""
+        modelled = super().modelled_latency
+        return NONE if modelled is not None and self.instance.launched.store_unlimited else modelled
+
+    @property
+    def read_iops(self) -> Ceiling:
+        """The random 4 KiB reads a second of all its disks. Raises NoStoreFigure where none are published."""
+        return store_ceilings(self.owner, self._published())[0]
+
+    @property
+    def write_iops(self) -> Ceiling:
+        """The random 4 KiB writes a second of all its disks. Raises NoStoreFigure where none are published."""
+        return store_ceilings(self.owner, self._published())[1]
+
+    @property
+    def iops(self) -> Ceiling:
+        """None that holds for both: `read_iops` and `write_iops` are published apart."""
+        raise NoStoreFigure(
+            f"reads and writes of the instance store of {self.instance.type} have figures of their own: judge by "
+            "read_iops or by write_iops"
+        )
+
+    @property
+    def throughput(self) -> Ceiling:
+        """None: AWS publishes I/Os a second only."""
+        raise NoStoreFigure(f"AWS publishes no throughput of the instance store of {self.instance.type}")
+
+    def envelope(self, block_size: Size, *, sequential: bool) -> Envelope:
+        """The published figures, and the limits of the machine under an embedded region."""
+        return store_envelope(
+            self.owner,
+            self.rates,
+            block_size,
+            sequential=sequential,
+            machine=self.instance.machine_limits(),
+        )
+
+    def counters(self) -> None:
+        """None: the log page of an instance store has no counters of a limit."""
+
+    @property
+    def _own_conditions(self) -> tuple[str, ...]:
+        if not self.instance.launched.store_unlimited:
+            return ()
+        rates = STORE_RATES.get(self.instance.type)
+        published = (
+            f"{self.instance.type} is published with {rates.read.number} read and {rates.write.number} write IOPS"
+            if rates
+            else f"no figures of {self.instance.type} are known"
+        )
+        return (f"instance store served at this machine's own ceiling ({published})",)
+
+    def _published(self) -> StoreRates:
+        if self.rates is None:
+            raise NoStoreFigure(
+                f"no published IOPS of the instance store of {self.instance.type} are known here: judge by a plain "
+                "figure of your own"
+            )
+        return self.rates
+
+
+class InstanceStoreDisk(_OnStore, Disk):
+    """One local disk; as a target of a workload it is the raw device. It is one for the life of its data."""
+
+    def __init__(self, store: InstanceStore, number: int) -> None:
+        self.store = store
+        self.instance = store.instance
+        self.number = number
+
+    @property
+    def device(self) -> BlockDevice:
+        """The device on the host, found by model and serial number. Raises StoreLost after a stop."""
+        return self.store.device_of(self)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The one path. Raises StoreLost when somebody stopped the instance since."""
+        self.check_there()
+        return super().paths
+
+    @property
+    def size(self) -> Size:
+        """Size of the device."""
+        return self.device.size
+
+    @property
+    def owner(self) -> str:
+        """One of so many disks of the type."""
+        count = len(self.store)
+        return self.instance.type if count == 1 else f"{self.instance.type} disk {self.number} of {count}"
+
+    @property
+    def rates(self) -> StoreRates | None:
+        """Its share of the published figures, which are stated for all disks together."""
+        rates = STORE_RATES.get(self.instance.type)
+        return rates.share(len(self.store)) if rates else None
+
+    @property
+    def label(self) -> str:
+        """For messages: "instance store disk 1 of 4"."""
+        return f"instance store disk {self.number} of {len(self.store)}"
+
+    @property
+    def default_mount_point(self) -> str:
+        """A directory that carries its number."""
+        return f"/mnt/instance-store-{self.number}"
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """How it was initialised, if it was, and whether it is held to the published figures."""
+        return (*super().conditions, *self._own_conditions)
+
+    def check_there(self) -> None:
+        """Raise StoreLost when somebody stopped the instance since the store was first looked at."""
+        self.store.check_there()
+
+    def prove_writable(self) -> None:
+        """Raise unless the device is proven to be this disk, unmounted, and as it was: NotOurs, StoreLost."""
+        self.check_there()
+        super().prove_writable()
+
+    def prove_readable(self) -> None:
+        """Raise unless the device is proven to be this disk, unmounted, and as it was: NotOurs, StoreLost."""
+        self.check_there()
+        super().prove_readable()
+
+    def lose(self, why: str) -> None:
+        """Know that its data is gone, and with it the file system or the stripe."""
+        self.forget_mount(why)
+        self.initialisation = None
+        if self.stripe is not None:
+            self.stripe.lose(why)
+
+
+class InstanceStore(_OnStore, DiskGroup[InstanceStoreDisk]):
+    """All local disks of an instance, side by side; as a target, all their devices at once.
+
+    ``instance_store[0]`` is the first of them. After a stop the disks are other, empty ones.
+    """
+
+    def __init__(self, instance: Instance) -> None:
+        check_has_store(instance.limits)
+        self.instance = instance
+        count = sum(disk.count for disk in instance.limits.instance_store)
+        self.disks = tuple(InstanceStoreDisk(self, number) for number in range(1, count + 1))
+        self._serials: list[str] | None = None
+        self._devices: dict[str, BlockDevice] = {}
+        self._since: object = None
+        self._find()
+
+    @property
+    def owner(self) -> str:
+        """The type: figures are published for all disks together."""
+        return self.instance.type
+
+    @property
+    def rates(self) -> StoreRates | None:
+        """The published figures of the type."""
+        return STORE_RATES.get(self.instance.type)
+
+    @property
+    def label(self) -> str:
+        """For messages: "instance store of i3.8xlarge"."""
+        return f"instance store of {self.instance.type}"
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths of all devices, in the order of the disks."""
+        self.check_there()
+        return super().paths
+
+    def device_of(self, disk: InstanceStoreDisk) -> BlockDevice:
+        """Where a disk is at present."""
+        if self._serials is None or not self._devices:
+            self._find()
+        assert self._serials is not None
+        return self._devices[self._serials[disk.number - 1]]
+
+    def check_there(self) -> None:
+        """Raise StoreLost when the instance was stopped and started by somebody else: the disks are others.
+
+        Said once; what asks afterwards meets the new, empty disks, and none of what was mounted.
+        """
+        now = self.instance.look_at_launch()
+        if self._since is None or now is None or now == self._since:
+            return
+        why = (
+            f"{self.instance.launched} was stopped and started by somebody else (it was launched anew at {now}): "
+            "what was on its instance store is gone"
+        )
+        self.lose(why)
+        raise StoreLost(
+            f"{why}; its disks are new and empty, so nothing is put on them as if they were the same"
+        )
+
+    def lose(self, why: str) -> None:
+        """Know that the instance was stopped: the disks are others when it runs again."""
+        self._serials, self._devices, self._since = None, {}, None
+        for disk in self.disks:
+            disk.lose(why)
+
+    def look_again(self) -> None:
+        """Find the same disks again after a reboot: they may have other names."""
+        self._devices = {}
+        for disk in self.disks:
+            disk.look_again()
+
+    def _find(self) -> None:
+        from pytest_cloudbench.hosts.devices import find_instance_store
+        from pytest_cloudbench.hosts.errors import DeviceNotFound
+
+        sizes = sorted(
+            disk.size_gb for disk in self.instance.limits.instance_store for _ in range(disk.count)
+        )
+        found = find_instance_store(self.instance.host, len(self.disks))
+        for device, size_gb in zip(sorted(found, key=lambda one: one.size.bytes), sizes, strict=True):
+            if abs(device.size.bytes / (size_gb * 1e9) - 1) > SIZE_TOLERANCE:
+                raise DeviceNotFound(
+                    f"{device.path} of the instance store on {self.instance.launched} has {device.size.bytes:,} "
+                    f"bytes, DescribeInstanceTypes says {size_gb:,} GB for {self.instance.type}"
+                )
+        self._devices = {device.serial or device.path: device for device in found}
+        if self._serials is None:
+            self._serials = list(self._devices)
+            self._since = self.instance.look_at_launch()
+        elif missing := set(self._serials) - set(self._devices):
+            self.lose(
+                why
+                := f"{', '.join(sorted(missing))} of the instance store on {self.instance.launched} is gone"
+            )
+            raise StoreLost(f"{why}: other disks are in its place, and they are empty")

@@ -1,0 +1,254 @@
+"""What a test's markers ask for, checked as a whole before anything is created."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_cloudbench.limits.recorded_limits import RecordedLimits
+from pytest_cloudbench.limits.volumes import VolumeSpec
+
+
+class BadMarker(ValueError):
+    """A marker's arguments cannot be used; the message says which, and what is possible."""
+
+
+@dataclass(frozen=True)
+class InstanceWanted:
+    """Arguments of ``ec2_instance``: image is an AMI id or SSM parameter, commands run at first boot.
+
+    limits are EBS limits that were recorded of such an instance, in place of the type's own.
+    """
+
+    type: str
+    zone: str | None = None
+    image: str | None = None
+    user: str | None = None
+    commands: tuple[str, ...] = ()
+    limits: RecordedLimits | None = None
+
+
+@dataclass(frozen=True)
+class PairWanted:
+    """Arguments of ``ec2_pair``: the client's and the server's type and zone; the rest is for both.
+
+    ``cluster`` says whether both go into one cluster placement group.
+    """
+
+    client_type: str
+    server_type: str
+    cluster: bool = False
+    zones: tuple[str, str] | None = None
+    image: str | None = None
+    user: str | None = None
+    commands: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        client_type: str,
+        server_type: str | None = None,
+        *,
+        placement: str | None = None,
+        zones: Sequence[str] | None = None,
+        image: str | None = None,
+        user: str | None = None,
+        commands: Sequence[str] = (),
+        asked_by: str = "@pytest.mark.ec2_pair",
+    ) -> PairWanted:
+        """Check the arguments as a person gives them; BadMarker says which cannot be used and why."""
+        _check_type(asked_by, client_type, "client_type")
+        if server_type is not None:
+            _check_type(asked_by, server_type, "server_type")
+        _check_texts(asked_by, image=image, user=user)
+        cluster = _is_cluster(asked_by, placement)
+        pair = _zone_pair(asked_by, zones)
+        if cluster and pair is not None and pair[0] != pair[1]:
+            raise BadMarker(
+                f"{asked_by}: a cluster placement group lies in one availability zone, but zones are {pair[0]} and "
+                f"{pair[1]}; give the same zone twice, or leave out placement='cluster'"
+            )
+        return cls(
+            client_type,
+            client_type if server_type is None else server_type,
+            cluster,
+            pair,
+            image,
+            user,
+            _checked_commands(asked_by, commands),
+        )
+
+
+@dataclass(frozen=True)
+class VolumesWanted:
+    """Arguments of ``ebs_volume`` and ``ebs_volumes``."""
+
+    spec: VolumeSpec
+    count: int = 1
+    zone: str | None = None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """All a test asks for; ``instance_store`` is whether it uses the fixture of that name."""
+
+    instance: InstanceWanted | None = None
+    volume: VolumesWanted | None = None
+    volumes: VolumesWanted | None = None
+    pair: PairWanted | None = None
+    instance_store: bool = False
+
+    def check(self) -> None:
+        """Raise BadMarker or InvalidSpec for what no cloud could give, before anything is created."""
+        if self.instance_store and self.instance is None:
+            raise BadMarker(
+                "instance_store is the local disks of ec2_instance: add @pytest.mark.ec2_instance(type) with a type "
+                "that has them, such as 'i3.8xlarge'"
+            )
+        for name, wanted in (("ebs_volume", self.volume), ("ebs_volumes", self.volumes)):
+            if wanted is None:
+                continue
+            wanted.spec.check()
+            if self.instance is None:
+                of_a_pair = (
+                    "; for one of a pair, ec2.create_volume(spec, ec2_pair.client)" if self.pair else ""
+                )
+                raise BadMarker(
+                    f"{name} needs an instance to attach to: add @pytest.mark.ec2_instance(type) to the test"
+                    f"{of_a_pair}"
+                )
+            zone = self.instance.zone
+            if wanted.zone and zone and wanted.zone != zone:
+                raise BadMarker(
+                    f"{name} is wanted in {wanted.zone} and ec2_instance in {zone}: a volume can be attached "
+                    "only in its own availability zone; leave zone= out of the volume's marker"
+                )
+
+
+def read_markers(markers: Mapping[str, Any]) -> Wanted:
+    """Read a test's markers, given by name (the closest of each name).
+
+    Raises BadMarker for a missing, unknown or unusable argument.
+    """
+    instance = volume = volumes = None
+    if (mark := markers.get("ec2_instance")) is not None:
+        instance = _instance(
+            _bind("ec2_instance", mark, ("type", "zone", "image", "user", "commands", "limits"), ("type",))
+        )
+    if (mark := markers.get("ebs_volume")) is not None:
+        volume = _volumes("ebs_volume", _bind("ebs_volume", mark, ("spec", "zone"), ("spec",)))
+    if (mark := markers.get("ebs_volumes")) is not None:
+        arguments = _bind("ebs_volumes", mark, ("spec", "count", "zone"), ("spec", "count"))
+        volumes = _volumes("ebs_volumes", arguments)
+    pair = None
+    if (mark := markers.get("ec2_pair")) is not None:
+        names = ("client_type", "server_type", "placement", "zones", "image", "user", "commands")
+        pair = PairWanted.of(**_bind("ec2_pair", mark, names, ("client_type",), by_position=2))
+    return Wanted(instance, volume, volumes, pair)
+
+
+def _bind(
+    marker: str, mark: Any, names: tuple[str, ...], needed: Iterable[str], *, by_position: int = 1
+) -> dict[str, Any]:
+    """Bind a mark's arguments; only the first ones may be given by position."""
+    if len(mark.args) > by_position:
+        raise BadMarker(
+            f"@pytest.mark.{marker} takes {' and '.join(names[:by_position])} by position and the rest by name "
+            f"({', '.join(names[by_position:])}); {len(mark.args)} were given by position"
+        )
+    bound = dict(zip(names, mark.args, strict=False))
+    for name, value in mark.kwargs.items():
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            meant = f"did you mean {near[0]}=? " if near else ""
+            raise BadMarker(
+                f"@pytest.mark.{marker} has no argument {name}=; {meant}It takes {', '.join(names)}"
+            )
+        if name in bound:
+            raise BadMarker(f"@pytest.mark.{marker} was given {name} twice")
+        bound[name] = value
+    for name in needed:
+        if name not in bound:
+            raise BadMarker(f"@pytest.mark.{marker} needs {name}")
+    return bound
+
+
+def _instance(arguments: dict[str, Any]) -> InstanceWanted:
+    asked_by = "@pytest.mark.ec2_instance"
+    _check_type(asked_by, arguments["type"], "the type")
+    _check_texts(asked_by, **{name: arguments.get(name) for name in ("zone", "image", "user")})
+    commands = _checked_commands(asked_by, arguments.pop("commands", ()))
+    limits = arguments.get("limits")
+    if limits is not None and not isinstance(limits, RecordedLimits):
+        raise BadMarker(
+            f"{asked_by}: limits must be made by recorded_limits from pytest_cloudbench, such as "
+            f"recorded_limits(ebs_iops=64_000, source='...'), not {limits!r}"
+        )
+    return InstanceWanted(**arguments, commands=commands)
+
+
+def _check_type(asked_by: str, value: object, what: str) -> None:
+    if not isinstance(value, str):
+        raise BadMarker(f"{asked_by}: {what} must be a name such as 'c5.18xlarge', not {value!r}")
+
+
+def _check_texts(asked_by: str, **arguments: object) -> None:
+    for name, value in arguments.items():
+        if not isinstance(value, str | None):
+            raise BadMarker(f"{asked_by}: {name} must be a text, not {value!r}")
+
+
+def _checked_commands(asked_by: str, commands: object) -> tuple[str, ...]:
+    if isinstance(commands, str):
+        commands = (commands,)
+    if not isinstance(commands, Sequence) or not all(_is_command(each) for each in commands):
+        raise BadMarker(
+            f"{asked_by}: commands must be a list of shell lines such as ['dnf -y install gcc'], "
+            f"not {commands!r}"
+        )
+    return tuple(commands)
+
+
+def _is_cluster(asked_by: str, placement: object) -> bool:
+    if placement is None:
+        return False
+    if placement == "cluster":
+        return True
+    raise BadMarker(
+        f"{asked_by}: placement must be 'cluster', for both in one cluster placement group, or None for none; "
+        f"not {placement!r}"
+    )
+
+
+def _zone_pair(asked_by: str, zones: object) -> tuple[str, str] | None:
+    if zones is None:
+        return None
+    if isinstance(zones, list | tuple) and len(zones) == 2 and all(isinstance(z, str) and z for z in zones):
+        return zones[0], zones[1]
+    raise BadMarker(
+        f"{asked_by}: zones must be a pair of availability zones, the client's and the server's, such as "
+        f"('us-east-1a', 'us-east-1b'); not {zones!r}"
+    )
+
+
+def _is_command(value: object) -> bool:
+    """A shell line, or a list of words."""
+    if isinstance(value, str):
+        return True
+    return isinstance(value, list | tuple) and all(isinstance(word, str) for word in value)
+
+
+def _volumes(marker: str, arguments: dict[str, Any]) -> VolumesWanted:
+    if not isinstance(arguments["spec"], VolumeSpec):
+        raise BadMarker(
+            f"@pytest.mark.{marker}: the spec must be one of gp2, gp3, io1, io2, st1, sc1 from pytest_cloudbench, "
+            f"such as io2(size_gib=80, iops=80_000), not {arguments['spec']!r}"
+        )
+    count = arguments.get("count", 1)
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise BadMarker(f"@pytest.mark.{marker}: count must be a whole number from 1 up, not {count!r}")
+    if not isinstance(arguments.get("zone"), str | None):
+        raise BadMarker(f"@pytest.mark.{marker}: zone must be a text, not {arguments['zone']!r}")
+    return VolumesWanted(**arguments)

@@ -1,0 +1,108 @@
+"""Two instances with a network between them, as a test sees them: a path to put load on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_cloudbench.limits.network import NetworkEnvelope, network_envelope
+from pytest_cloudbench.resources.instance import Instance, NoPromise
+from pytest_cloudbench.verdicts.allowances import AllowancePair
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.hosts.connection import HostConnection
+    from pytest_cloudbench.hosts.network_counters import AllowanceSnapshot
+
+
+@dataclass(frozen=True)
+class PairSnapshot:
+    """The allowance counters of both ends at one moment; None for an end that has none."""
+
+    client: AllowanceSnapshot | None
+    server: AllowanceSnapshot | None
+
+    def since(self, earlier: PairSnapshot) -> AllowancePair:
+        """What each end gained since `earlier`."""
+        return AllowancePair(
+            client=self.client.since(earlier.client) if self.client and earlier.client else None,
+            server=self.server.since(earlier.server) if self.server and earlier.server else None,
+        )
+
+
+class Pair:
+    """A client and a server; as the path of a workload, the network between their private addresses.
+
+    ``cluster`` says whether both lie in one cluster placement group.
+    """
+
+    def __init__(self, client: Instance, server: Instance, *, cluster: bool = False) -> None:
+        self.client = client
+        self.server = server
+        self.cluster = cluster
+
+    @property
+    def client_host(self) -> HostConnection:
+        """The host that opens the connections, over SSH."""
+        return self.client.host
+
+    @property
+    def server_host(self) -> HostConnection:
+        """The host that waits for them, over SSH."""
+        return self.server.host
+
+    @property
+    def server_address(self) -> str:
+        """The server's private address, which the load goes to whatever way SSH takes."""
+        return _private_address(self.server)
+
+    @property
+    def label(self) -> str:
+        """For messages: "m5.2xlarge i-0abc -> m5.2xlarge i-0def"."""
+        where = ", in a cluster placement group" if self.cluster else ""
+        return f"{self.client.launched} -> {self.server.launched}{where}"
+
+    @property
+    def time_compression(self) -> float:
+        """How many times faster than the clock the region lets network credits go; 1.0 on AWS."""
+        return self.client.time_compression
+
+    @property
+    def client_cpus(self) -> int:
+        """Processors of the client's host."""
+        return self.client.cpus
+
+    @property
+    def server_cpus(self) -> int:
+        """Processors of the server's host."""
+        return self.server.cpus
+
+    def envelope(self, *, streams: int, reverse: bool = False) -> NetworkEnvelope:
+        """Every ceiling of that many connections; the slower end decides. ``reverse``: the server sends."""
+        # A type promises the same figure for each direction, so the ends keep their places in reverse.
+        return network_envelope(
+            self.client.limits,
+            self.server.limits,
+            streams=streams,
+            cluster=self.cluster,
+            machine=self.client.machine_limits(),
+        )
+
+    def counters(self) -> PairSnapshot | None:
+        """The allowance counters of both ends now; None where neither has any."""
+        from pytest_cloudbench.hosts.network_counters import read_allowances
+
+        client, server = (
+            read_allowances(instance.host, _private_address(instance))
+            for instance in (self.client, self.server)
+        )
+        return PairSnapshot(client, server) if client or server else None
+
+    def __repr__(self) -> str:
+        return f"<{self.label}>"
+
+
+def _private_address(instance: Instance) -> str:
+    address = instance.launched.private_ip
+    if address is None:
+        raise NoPromise(f"{instance.launched} has no private address for a load between instances to go to")
+    return address

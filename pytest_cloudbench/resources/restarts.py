@@ -1,0 +1,90 @@
+"""Stopping, starting and rebooting an instance within a test, and what outlives that.
+
+What was on EBS volumes does, mounts do not: `mounted(...)` mounts the file system again. What was on the instance
+store outlives a reboot and not a stop.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from pytest_cloudbench.hosts.errors import HostError, HostKeyMismatch, LoginRefused
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.hosts.connection import HostConnection
+    from pytest_cloudbench.resources.instance import Instance
+
+_LOOK_AGAIN_S = 0.1
+_LONGEST_PAUSE_S = 2.0
+_BARE_METAL_S = 1800.0
+_ATTEMPT_S = 10.0
+_BOOT = "cat /proc/sys/kernel/random/boot_id /proc/1/stat"
+
+
+class NotRunning(RuntimeError):
+    """Something was asked of an instance that is stopped, or does not come back."""
+
+
+def boot_identity(host: HostConnection) -> str:
+    """What changes whenever the host boots: the kernel's own id, and when process 1 began (hosts that share one)."""
+    said = host.run(["sh", "-c", _BOOT], idempotent=True, timeout_s=_ATTEMPT_S).stdout
+    kernel, _, process = said.partition("\n")
+    return f"{kernel} {process.rpartition(')')[2].split()[19]}"
+
+
+def forget_what_a_restart_ends(instance: Instance, why: str, *, stopped: bool) -> None:
+    """Have every target of the instance know what it must find anew, and what is gone."""
+    for volume in instance.volumes:
+        volume.forget_mount(why)
+    store = instance.known_store
+    if store is not None:
+        if stopped:
+            store.lose(why)
+        else:
+            for disk in store:
+                disk.forget_mount(why)
+            store.look_again()
+
+
+def find_again(instance: Instance) -> None:
+    """The instance is back: find volumes, stripes of them and their devices anew."""
+    stripes = {id(volume.stripe): volume.stripe for volume in instance.volumes if volume.stripe is not None}
+    for volume in instance.volumes:
+        if volume.stripe is None:
+            volume.look_again()
+    store = instance.known_store
+    for disk in store or ():
+        if disk.stripe is not None:
+            stripes[id(disk.stripe)] = disk.stripe
+    for stripe in stripes.values():
+        stripe.look_again()
+
+
+def wait_for_reboot(instance: Instance, before: str, timeout_s: float) -> None:
+    """Wait until the host answers after another boot than ``before``. Raises NotRunning."""
+    bound = max(timeout_s, _BARE_METAL_S) if instance.limits.bare_metal else timeout_s
+    deadline = time.monotonic() + bound
+    pause_s = _LOOK_AGAIN_S
+    last = "it still runs the boot from before"
+    while time.monotonic() < deadline:
+        host = instance.host
+        host.forget_boot()  # a connection to the boot before would be taken for one that is alive
+        try:
+            host.connect(_ATTEMPT_S)
+            if boot_identity(host) != before:
+                return
+        except (HostKeyMismatch, LoginRefused):
+            raise
+        except HostError as error:  # not up yet, or on its way down while we asked
+            last = str(error)
+        _refuse_ended(instance)
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
+    raise NotRunning(f"{instance.launched} did not come back from its reboot within {bound:.0f} s: {last}")
+
+
+def _refuse_ended(instance: Instance) -> None:
+    state = instance.look().state
+    if state not in ("running", "pending"):
+        raise NotRunning(f"{instance.launched} did not come back from its reboot: it is {state!r}")

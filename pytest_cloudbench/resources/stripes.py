@@ -1,0 +1,275 @@
+"""Several disks striped into one, RAID 0, as a test sees them."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import TYPE_CHECKING, Any, Literal
+
+from pytest_cloudbench.limits.envelope import Envelope
+from pytest_cloudbench.limits.quantities import Size
+from pytest_cloudbench.resources.mounted import Filesystem, Mountable, Mounted
+from pytest_cloudbench.resources.storage_target import Layer, StorageInUse
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from pytest_cloudbench.hosts.stripes import StripedDevices
+    from pytest_cloudbench.resources.disks import DiskGroup
+    from pytest_cloudbench.workloads.fio.data_pass import Way
+    from pytest_cloudbench.workloads.initialisation import Initialisation
+
+_NAMES = {"md": "md RAID 0", "LVM": "LVM stripe", "btrfs": "btrfs raid0"}
+_DATA_OF_DEVICE = Size(512 << 20)
+"""Enough that direct I/O spreads over every disk, little enough that it is laid out in seconds."""
+
+
+class Stripe(Layer, Mountable):
+    """Disks as one, made by `DiskGroup.striped`.
+
+    By md and LVM it is a block device: ``kind`` is "block". Where the host has neither, btrfs stripes; then it
+    is a directory, mounted at once, and ``mounted`` says where else. Which one it is stands in its label, and
+    why in the conditions of every measurement. It ends with its instance, or by `dissolve`.
+    """
+
+    initialisation: Initialisation | None = None
+
+    def __init__(self, group: DiskGroup[Any], asked_chunk: Size) -> None:
+        super().__init__(group)
+        self.group = group
+        self._asked_chunk = asked_chunk
+        self._asked_filesystem: str | None = None
+        self._striped: StripedDevices | None = None
+
+    @classmethod
+    def of(cls, group: DiskGroup[Any], chunk: Size, *, overwrite: bool = False) -> Stripe:
+        """Stripe the disks of the group; see `DiskGroup.striped`."""
+        made = cls(group, chunk)
+        made._make(overwrite=overwrite)
+        return made
+
+    def _make(self, *, overwrite: bool, at: str | None = None, owner: str | None = None) -> None:
+        from pytest_cloudbench.hosts.stripes import check_chunk, stripe, unstripe
+
+        check_chunk(self._asked_chunk)
+        self._check_together()
+        self._striped = stripe(
+            self.instance.host,
+            [disk.device for disk in self.group],
+            chunk=self._asked_chunk,
+            overwrite=overwrite,
+        )
+        for disk in self.group:
+            disk.stripe = self
+        if self.kind == "directory":
+            try:
+                super().mounted("btrfs", at=at, owner=owner)
+            except BaseException:
+                with contextlib.suppress(Exception):
+                    unstripe(self.instance.host, self._striped)
+                self._let_go()
+                raise
+
+    def _check_together(self) -> None:
+        from pytest_cloudbench.hosts.errors import StripeError
+
+        for disk in self.group:
+            disk.check_alone("striped")
+        hosts = {disk.instance.id: disk.instance for disk in self.group}
+        if len(hosts) > 1:
+            where = ", ".join(f"{disk.label} on {disk.instance!r}" for disk in self.group)
+            raise StripeError(f"disks of {len(hosts)} instances cannot be striped: {where}")
+
+    @property
+    def striped(self) -> StripedDevices:
+        """How the host knows it: method, name, members. Raises StorageInUse once it was dissolved."""
+        if self._striped is None:
+            raise StorageInUse(f"the stripe of {self.group.label} was dissolved")
+        return self._striped
+
+    @property
+    def method(self) -> Literal["md", "LVM", "btrfs"]:
+        """What stripes."""
+        return self.striped.method
+
+    @property
+    def chunk(self) -> Size:
+        """How many bytes lie on one disk before the next one's turn."""
+        return self.striped.chunk
+
+    @property
+    def kind(self) -> Literal["block", "directory"]:
+        """A block device, or where btrfs stripes a directory."""
+        return "block" if self.striped.is_device else "directory"
+
+    @property
+    def carrier(self) -> StripedDevices:
+        """The stripe as the host knows it."""
+        return self.striped
+
+    @property
+    def path(self) -> str:
+        """The device, such as "/dev/md127", or the mount point."""
+        if self.striped.is_device:
+            return self.striped.path
+        return self._directory.path
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The one path. Raises StoreLost for disks of an instance store that somebody's stop took away."""
+        self.check_there()
+        return (self.path,)
+
+    @property
+    def size(self) -> Size:
+        """What all disks hold together, without what the method keeps for itself."""
+        return self.striped.size
+
+    @property
+    def label(self) -> str:
+        """For messages: "md RAID 0 of 5 x gp3 ..."."""
+        how = "dissolved stripe" if self._striped is None else _NAMES[self._striped.method]
+        return f"{how} of {self.group.label}"
+
+    def label_with(self, filesystem: str) -> str:
+        """The file system before it, unless that is what stripes."""
+        return self.label if filesystem == self.method else super().label_with(filesystem)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """How the disks were made, by what they are striped and why, and what was asked for and could not be."""
+        striped = self.striped
+        own = [
+            f"striped by {striped.method}, chunk {striped.chunk}{f' ({striped.why})' if striped.why else ''}"
+        ]
+        if striped.chunk != self._asked_chunk:
+            own.append(f"chunk {striped.chunk} in place of {self._asked_chunk}: btrfs has no other")
+        if self._asked_filesystem is not None:
+            own.append(f"btrfs in place of {self._asked_filesystem}: this host stripes by btrfs only")
+        if self.initialisation is not None:
+            own.append(str(self.initialisation))
+        return (*super().conditions, *own)
+
+    @property
+    def data_of_device(self) -> Size | None:
+        """Where it is no device: how much data takes a device's place for a load that names no size."""
+        return None if self.striped.is_device else min(_DATA_OF_DEVICE, self.size / 4)
+
+    def envelope(self, block_size: Size, *, sequential: bool) -> Envelope:
+        """Every ceiling that applies to this I/O: the sums over the disks, and the instance's own.
+
+        Random I/O larger than a chunk goes to several disks and counts once on each.
+        """
+        below = super().envelope(block_size, sequential=sequential)
+        if sequential or self.chunk >= below.io_unit:
+            return below
+        return dataclasses.replace(below, io_unit=self.chunk)
+
+    def prove_writable(self) -> None:
+        """Raise NotOurs unless it consists of exactly our own disks and, as a device, is free."""
+        self.check_there()
+        if self.striped.is_device:
+            self.striped.prove(self.instance.host)
+        else:
+            self._directory.prove_writable()
+
+    @property
+    def default_mount_point(self) -> str:
+        """A directory that carries its name."""
+        return f"/mnt/{self.striped.name}"
+
+    def mounted(
+        self,
+        filesystem: Filesystem = "xfs",
+        *,
+        at: str | None = None,
+        owner: str | None = None,
+        overwrite: bool = False,
+    ) -> Mounted:
+        """Make a file system on it, mount it, and return the directory; see `Mountable.mounted`.
+
+        Where btrfs stripes it is btrfs whatever was asked for, and every measurement says so.
+        """
+        if self.striped.is_device:
+            return super().mounted(filesystem, at=at, owner=owner, overwrite=overwrite)
+        if filesystem != "btrfs":
+            self._asked_filesystem = filesystem
+        return super().mounted("btrfs", at=at, owner=owner, overwrite=overwrite)
+
+    def initialised(self, *, by: Way | None = None, overwrite: bool = False) -> Self:
+        """Write every block of it once and return the stripe; see `Disk.initialised`.
+
+        Where btrfs stripes, its disks are gone over and striped anew; StorageInUse when files lie there already.
+        """
+        from pytest_cloudbench.resources.initialising import initialise_array
+
+        if self.striped.is_device:
+            if self.initialisation is None:
+                self.initialisation = initialise_array(self, self.carrier, by=by, overwrite=overwrite)
+            return self
+        if all(disk.initialisation is not None for disk in self.group):
+            return self
+        mount = self._directory.mount
+        self._refuse_losing_files(mount.path)
+        self.dissolve()
+        try:
+            self.group.initialised(by=by)
+        except BaseException:
+            with contextlib.suppress(Exception):
+                self._make(overwrite=True, at=mount.path, owner=mount.owner)
+            raise
+        self._make(overwrite=True, at=mount.path, owner=mount.owner)
+        return self
+
+    def look_again(self) -> None:
+        """Find the stripe again after a restart of its host: its data is there, its devices may have other names.
+
+        A file system on it is mounted again by `mounted`; where btrfs stripes, it is mounted where it was.
+        """
+        from pytest_cloudbench.hosts.stripes import find_again
+
+        for disk in self.group:
+            disk.look_again()
+        held = self._mounted
+        self.forget_mount("its host was restarted, and mounts do not outlive that")
+        self._striped = find_again(self.instance.host, self.striped, [disk.device for disk in self.group])
+        if held is not None and not self._striped.is_device:
+            super().mounted("btrfs", at=held.path, owner=held.mount.owner)
+
+    def dissolve(self) -> None:
+        """Unmount and end the stripe: its disks are single ones again, and carry nothing. The data is gone."""
+        from pytest_cloudbench.hosts.stripes import unstripe
+
+        if self._mounted is not None:
+            self._mounted.unmount()
+        unstripe(self.instance.host, self.striped)
+        self._let_go()
+
+    def lose(self, why: str) -> None:
+        """Know that its disks are gone, and the stripe with them."""
+        self.forget_mount(why)
+        self._let_go()
+
+    def check_there(self) -> None:
+        """Raise where what was on its disks is known to be gone."""
+        for disk in self.group:
+            disk.check_there()
+
+    def _let_go(self) -> None:
+        self._striped = self._mounted = None
+        for disk in self.group:
+            disk.stripe = None
+
+    @property
+    def _directory(self) -> Mounted:
+        if self._mounted is None:
+            raise StorageInUse(f"{self.label} is not mounted: say mounted() first")
+        return self._mounted
+
+    def _refuse_losing_files(self, directory: str) -> None:
+        first = self.instance.run(["find", directory, "-mindepth", "1", "-maxdepth", "1", "-print", "-quit"])
+        if name := first.stdout.strip():
+            raise StorageInUse(
+                f"{self.label} holds {name} already, which writing every block would destroy: initialise the "
+                "disks before they are striped, ebs_volumes.initialised().striped()"
+            )

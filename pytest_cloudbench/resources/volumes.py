@@ -1,0 +1,263 @@
+"""EBS volumes as a test sees them: what was provisioned, and a target to put load on."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Literal
+
+from pytest_cloudbench.limits.ceilings import Ceiling
+from pytest_cloudbench.limits.envelope import Envelope, storage_envelope
+from pytest_cloudbench.limits.quantities import Size, figure
+from pytest_cloudbench.limits.volumes import VolumeSpec, volume_ceilings
+from pytest_cloudbench.resources.disks import Disk, DiskGroup
+from pytest_cloudbench.resources.snapshots import Snapshot
+from pytest_cloudbench.resources.storage_target import StorageInUse, StorageTarget
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from pytest_cloudbench.aws.resources import CreatedVolume
+    from pytest_cloudbench.hosts.devices import BlockDevice
+    from pytest_cloudbench.hosts.throttle_counters import CountersSnapshot
+    from pytest_cloudbench.resources.instance import Instance
+
+_SYNC_S = 1800.0
+
+
+class _OnVolumes(StorageTarget):
+    """What EBS promises of one volume, or of several together."""
+
+    @property
+    def volumes(self) -> tuple[Volume, ...]:
+        """The volumes it consists of."""
+        raise NotImplementedError
+
+    @property
+    def iops(self) -> Ceiling:
+        """The IOPS of all its volumes, a ceiling to judge by; the instance's own limit is not in it."""
+        return self._ceiling("volume IOPS")
+
+    @property
+    def throughput(self) -> Ceiling:
+        """The throughput of all its volumes, a ceiling to judge by; the instance's own limit is not in it."""
+        return self._ceiling("volume throughput")
+
+    def _ceiling(self, quantity: str) -> Ceiling:
+        named = [(volume.id, volume.spec) for volume in self.volumes]
+        return next(each for each in volume_ceilings(named) if each.quantity == quantity)
+
+    def envelope(self, block_size: Size, *, sequential: bool) -> Envelope:
+        """Every ceiling that applies to this I/O on these volumes; the lowest binds."""
+        return storage_envelope(
+            self.instance.limits,
+            [(volume.id, volume.spec) for volume in self.volumes],
+            block_size,
+            sequential=sequential,
+            machine=self.instance.machine_limits(),
+        )
+
+    def counters(self) -> CountersSnapshot | None:
+        """The throttle counters of the volumes now; None where the host gives none."""
+        from pytest_cloudbench.hosts.throttle_counters import read_counters
+
+        return read_counters(self.instance.host, [volume.device for volume in self.volumes])
+
+
+class Volume(_OnVolumes, Disk):
+    """An EBS volume attached to an instance; as a target of a workload it is the raw device."""
+
+    def __init__(self, instance: Instance, created: CreatedVolume) -> None:
+        self.instance = instance
+        self.created = created
+        self._device: BlockDevice | None = None
+        self._attached = True
+
+    @property
+    def volumes(self) -> tuple[Volume, ...]:
+        """The one volume."""
+        return (self,)
+
+    @property
+    def id(self) -> str:
+        """Volume id, "vol-" and 17 hexadecimal digits."""
+        return self.created.id
+
+    @property
+    def spec(self) -> VolumeSpec:
+        """What was asked for; ``spec.iops`` and ``spec.throughput_mib`` are plain numbers."""
+        return self.created.spec
+
+    @property
+    def size(self) -> Size:
+        """Provisioned size."""
+        return self.created.size
+
+    @property
+    def from_snapshot(self) -> bool:
+        """Whether it was made from a snapshot, whose blocks are fetched when they are first read."""
+        return self.created.snapshot_id is not None
+
+    @property
+    def device(self) -> BlockDevice:
+        """The device on the host, found by the volume's serial number, never by order or name.
+
+        Raises StorageInUse while it is attached nowhere.
+        """
+        if not self._attached:
+            raise StorageInUse(f"{self.label} is attached to no instance: attach(instance) first")
+        if self._device is None:
+            from pytest_cloudbench.hosts.devices import find_device
+
+            self._device = find_device(
+                self.instance.host, self.id, size=self.size, attached_as=self.created.device
+            )
+        return self._device
+
+    @property
+    def label(self) -> str:
+        """For messages: "io2 80 GiB/80,000 IOPS vol-0abc"."""
+        return str(self.created)
+
+    @property
+    def default_mount_point(self) -> str:
+        """A directory that carries its id."""
+        return f"/mnt/{self.id}"
+
+    def look_again(self) -> None:
+        """Forget where device and mount were: after a restart of the host both may be elsewhere or gone."""
+        super().look_again()
+        self._device = None
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """How it was initialised, if it was, and what makes it slow if it was not."""
+        if self.initialisation is not None or (
+            self.stripe is not None and self.stripe.initialisation is not None
+        ):
+            return super().conditions
+        slow = []
+        if self.from_snapshot:
+            slow.append(
+                f"made from {self.created.snapshot_id} and not initialised: a block is slow when it is first read"
+            )
+        if self.spec.first_touch is not None:
+            slow.append(
+                f"not initialised: on an embedded region it gives {figure(100 * self.spec.first_touch)} % of its rate "
+                "where it was never read or written"
+            )
+        return (*super().conditions, *slow)
+
+    def snapshot(self) -> Snapshot:
+        """Make a snapshot of what it holds and wait until that is complete; it is removed when the test ends.
+
+        What was written to a file system that `mounted` mounted is brought to the volume first. What a program
+        writes meanwhile may be in it or not.
+        """
+        if self._mounted is not None:
+            self.instance.run(["sync", "-f", self._mounted.path], timeout_s=_SYNC_S)
+        return Snapshot(self.instance.create_snapshot(self))
+
+    def modify(
+        self,
+        type: str | None = None,
+        *,
+        size_gib: int | None = None,
+        iops: int | None = None,
+        throughput_mib: int | None = None,
+        until: Literal["optimizing", "completed"] = "completed",
+        timeout_s: float = 3600.0,
+    ) -> Self:
+        """Make it larger, faster or of another type, and wait until the modification is ``until``.
+
+        What is not named stays, except that another type starts from its own defaults. A device grows with its
+        volume, a file system on it does not by itself. "optimizing" is sooner and gives the size for certain, not
+        yet the figures. Raises InvalidSpec before any call, StorageInUse for the size of a part of a stripe,
+        CloudError for what the service refuses: four modifications in 24 hours, one before the last has completed.
+        """
+        if size_gib is not None:
+            self.check_alone("resized")
+        old = self.spec
+        same = type in (None, old.type)
+        spec = VolumeSpec.of(
+            type or old.type,
+            size_gib or old.size_gib,
+            iops or (old.requested_iops if same else None),
+            throughput_mib or (old.requested_throughput_mib if same else None),
+            old.counted_in,
+            first_touch=old.first_touch,
+        )
+        size = self.size
+        self.created = self.instance.modify(self, spec, until=until, timeout_s=timeout_s)
+        if self._attached and self._device is not None and self.size != size:
+            self._take_new_size()
+        return self
+
+    def _take_new_size(self) -> None:
+        from pytest_cloudbench.hosts.devices import wait_for_size
+
+        held = self.device
+        self._device = dataclasses.replace(held, size=self.size)
+        wait_for_size(self.instance.host, self._device)
+        if self._mounted is not None:
+            self._mounted.mount = dataclasses.replace(self._mounted.mount, device=self._device)
+
+    def beside(self, *others: Volume) -> VolumeGroup:
+        """This volume and others of the same instance as one target, as `ebs_volumes` is one."""
+        return VolumeGroup([self, *others])
+
+    def detach(self, *, unmount: bool = False) -> Self:
+        """Take it off its instance, where it must be mounted nowhere; its data stays.
+
+        With ``unmount`` the file system that was mounted by `mounted` is unmounted first. Raises StorageInUse,
+        before the API is asked, while it is mounted, part of a stripe, held otherwise, or attached nowhere.
+        """
+        self.check_alone("detached")
+        device = self.device  # says so where it is attached nowhere
+        if unmount and self._mounted is not None:
+            self._mounted.unmount()
+        self._refuse_in_use(device)
+        self.created = self.instance.detach(self)
+        self._attached = False
+        self._device = self._mounted = None
+        return self
+
+    def attach(self, instance: Instance) -> Self:
+        """Attach it to an instance of its zone after `detach`. A file system on it is mounted by `mounted`.
+
+        Raises StorageInUse while it is attached, ZoneMismatch, AttachmentLimit.
+        """
+        if self._attached:
+            raise StorageInUse(f"{self.label} is attached to {self.instance.launched}: detach() it first")
+        self.created = instance.attach(self)
+        self.instance = instance
+        self._attached = True
+        return self
+
+    def _refuse_in_use(self, device: BlockDevice) -> None:
+        from pytest_cloudbench.hosts.device_facts import inspect_device
+
+        facts = inspect_device(self.instance.host, device.path)
+        where = self.instance.launched
+        if facts.mounts:
+            raise StorageInUse(
+                f"{self.label} is mounted on {', '.join(facts.mounts)} of {where} and is not detached: unmount it "
+                "first, or say detach(unmount=True)"
+            )
+        if facts.used_by:
+            raise StorageInUse(
+                f"{self.label} is in use by {', '.join(facts.used_by)} on {where}: it is not detached"
+            )
+
+
+class VolumeGroup(_OnVolumes, DiskGroup[Volume]):
+    """Several volumes of one instance, side by side; as a target, all their devices at once."""
+
+    @property
+    def volumes(self) -> tuple[Volume, ...]:
+        """Its volumes, in order."""
+        return self.disks
+
+    @property
+    def label(self) -> str:
+        """For messages: "5 x gp3 ..."."""
+        return f"{len(self)} x {self.volumes[0].spec}"

@@ -1,0 +1,170 @@
+"""A session that is recorded: the real cloud, hosts and workloads, each listened to."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from pytest_cloudbench.aws.errors import CloudError
+from pytest_cloudbench.evidence.happenings import Happenings
+from pytest_cloudbench.evidence.kept_values import call_arguments
+from pytest_cloudbench.evidence.recorder import Recorder
+from pytest_cloudbench.options import options_in_force
+from pytest_cloudbench.reports.listeners import add_listener
+from pytest_cloudbench.session.recorded_hooks import RecordedSteps, RecorderHooks
+from pytest_cloudbench.session.session import RECORDER_PLUGIN, part_of, run_id_of
+
+if TYPE_CHECKING:
+    import pytest
+
+    from pytest_cloudbench.aws.answers import Answer
+    from pytest_cloudbench.aws.cloud import Cloud
+    from pytest_cloudbench.aws.resources import LaunchedInstance
+    from pytest_cloudbench.hosts.connection import HostConnection
+    from pytest_cloudbench.verdicts.verdict import Verdict
+
+T = TypeVar("T")
+
+
+class Recording:
+    """Records everything that the session's tests do. The folder is made by the first of them."""
+
+    def __init__(self, config: pytest.Config, folder: Path) -> None:
+        self.recorder = Recorder(
+            config,
+            folder,
+            run_id=run_id_of(config),
+            part=part_of(config),
+            options=options_in_force(config),
+        )
+        self._happenings = Happenings(self.recorder)
+        self._cloud: Cloud | None = None
+        self._noted = False
+        config.pluginmanager.register(RecorderHooks(self.recorder), RECORDER_PLUGIN)
+        add_listener(config, RecordedSteps(self.recorder))
+
+    def cloud(self, item: pytest.Item, opened: Callable[[], Cloud]) -> Cloud:
+        """The real control plane; its calls and answers are recorded. Without a record nothing is opened."""
+        self.recorder.open()
+        cloud = opened()
+        if self._cloud is not cloud:
+            self._cloud = cloud
+            cloud.listen(self._answered)
+            # Before anything is written that could hold them; where there are none, launching says so better.
+            with contextlib.suppress(CloudError):
+                self.recorder.cleaner.learn(*cloud.secrets())
+        self.recorder.attempt(item)
+        return cast("Cloud", RecordedCloud(cloud, self._called))
+
+    def host(self, item: pytest.Item, address: str, **how: Any) -> HostConnection:
+        """The real host; commands, jobs and operations on it are recorded."""
+        from pytest_cloudbench.hosts.connection import HostConnection
+
+        self.recorder.attempt(item)
+        connection = HostConnection(address, **how)
+        connection.listener = self._happenings
+        return connection
+
+    def prepared(self, item: pytest.Item, name: str, target: Any, run: Callable[[], T]) -> T:
+        """Prepare it; what that gave and the commands that did it are recorded."""
+        self.recorder.attempt(item)
+        return self._happenings.operation(target.runner.label, name, [target], run)
+
+    def workload(
+        self,
+        item: pytest.Item,
+        name: str,
+        target: object,
+        arguments: Mapping[str, Any],
+        run: Callable[[], T],
+    ) -> T:
+        """Run it; its arguments and what it measured are recorded, and everything it did on its way."""
+        return self.recorder.workload(item, name, target, arguments, run)
+
+    def part_measured(self, item: pytest.Item, measurement: Any) -> None:
+        """Record it at once."""
+        self.recorder.part_measured(item, measurement)
+
+    def measured_as(self, item: pytest.Item) -> str | None:
+        """The file of the measurement."""
+        return self.recorder.last_measurement(item)
+
+    def verdict(self, item: pytest.Item, verdict: Verdict, of: str | None) -> None:
+        """Record it with everything it was drawn from."""
+        self.recorder.verdict(item, verdict, of)
+
+    def _called(self, name: str, arguments: list[Any], call: Callable[[], T]) -> T:
+        result = self._happenings.call(name, arguments, call)
+        launched = [each for each in _each(result) if hasattr(each, "limits") and hasattr(each, "tags")]
+        for instance in launched:
+            self._happenings.known_before("describe_instance_types", {"InstanceTypes": [instance.type]})
+        if launched and not self._noted:
+            self._noted = True
+            with self.recorder.guarded("the region and whose the credentials are"):
+                self._note_cloud(launched[0])
+        return result
+
+    def _note_cloud(self, instance: LaunchedInstance) -> None:
+        assert self._cloud is not None
+        cloud = self._cloud
+        self.recorder.cleaner.learn(instance.private_key)
+        identity, machine = cloud.identity(), instance.machine_limits
+        self.recorder.note(
+            "cloud",
+            label=cloud.access.label,
+            region=cloud.region,
+            endpoint=cloud.endpoint,
+            on_this_machine=cloud.access.is_loopback,
+            identity={"account": identity.account, "arn": identity.arn},
+            cloud_run=cloud.run_id,
+            time_compression=instance.time_compression,
+            modelled_latency=instance.modelled_latency,
+            machine=None
+            if machine is None
+            else {
+                "iops": machine.iops.per_second,
+                "bytes_per_second": machine.throughput.bytes_per_second,
+                "network_bytes_per_second": machine.network.bytes_per_second if machine.network else None,
+                "room_bytes": machine.room.bytes if machine.room else None,
+                "source": machine.source,
+            },
+        )
+
+    def _answered(self, answer: Answer) -> None:
+        from pytest_cloudbench.aws.cloud import RELEASING
+
+        self._happenings.answer(
+            answer.time,
+            answer.service,
+            answer.operation,
+            answer.asked,
+            answer.answer,
+            # About what an earlier test gave back, not about the one that runs now.
+            between_tests=threading.current_thread().name == RELEASING,
+        )
+
+
+class RecordedCloud:
+    """A control plane whose calls are told. Everything else is the control plane's own."""
+
+    def __init__(self, cloud: Cloud, called: Callable[[str, list[Any], Callable[[], Any]], Any]) -> None:
+        self._cloud = cloud
+        self._called = called
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._cloud, name)
+        if not callable(found):
+            return found
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            arguments = call_arguments(args, kwargs)
+            return self._called(name, arguments, lambda: found(*args, **kwargs))
+
+        return call
+
+
+def _each(result: Any) -> tuple[Any, ...]:
+    return tuple(result) if isinstance(result, tuple | list) else (result,)

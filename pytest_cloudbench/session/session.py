@@ -1,0 +1,185 @@
+"""Where a session's evidence goes or comes from, checked before anything runs, and complete when it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_cloudbench.evidence.folder import (
+    MAIN,
+    RUN,
+    EvidenceError,
+    new_run_id,
+)
+from pytest_cloudbench.evidence.reading import Evidence
+from pytest_cloudbench.options import OPTIONS, option_source, options_in_force, setting
+
+OFF = "off"
+RECORDER_PLUGIN = "cloudbench-recorder"
+"""Name under which a recording is registered with pytest."""
+OTHERWISE_PROPERTY = "cloudbench.judged_otherwise"
+"""Name of the user property for a verdict of a replay that is another one than when it was measured."""
+_ANEW = ("evidence", "sign", "replay", "progress", "inconclusive", "summary", "prices")
+"""Options of a replay's own: what was chosen when it was recorded does not matter."""
+_WORKER_KEY = "cloudbench_evidence"
+
+_RUN_ID: pytest.StashKey[str] = pytest.StashKey()
+_FOLDER: pytest.StashKey[Path | None] = pytest.StashKey()
+_LINES: pytest.StashKey[list[tuple[str, bool]]] = pytest.StashKey()
+
+
+def run_id_of(config: pytest.Config) -> str:
+    """The id of this run; with xdist the same in every process."""
+    if _RUN_ID not in config.stash:
+        given = _from_controller(config).get("run")
+        config.stash[_RUN_ID] = str(given) if given else new_run_id()
+    return config.stash[_RUN_ID]
+
+
+def part_of(config: pytest.Config) -> str:
+    """Which part of the run this process is: "main", or with xdist the worker's name."""
+    worker = getattr(config, "workerinput", {}).get("workerid")
+    return str(worker) if worker else MAIN
+
+
+def evidence_folder(config: pytest.Config) -> Path | None:
+    """Where this run's evidence goes; None where none is wanted. Nothing is made here."""
+    if _FOLDER not in config.stash:
+        config.stash[_FOLDER] = _folder(config)
+    return config.stash[_FOLDER]
+
+
+def replayed_folder(config: pytest.Config) -> Path | None:
+    """The evidence that this session replays; None where it does not."""
+    given = setting(config, "replay")
+    return _path(config, "replay", given) if given else None
+
+
+def signing_key(config: pytest.Config) -> Path | None:
+    """The key that signs the evidence; None where none is wanted."""
+    given = setting(config, "sign")
+    return _path(config, "sign", given) if given else None
+
+
+def check_settings(config: pytest.Config) -> None:
+    """Raise pytest.UsageError, before anything runs, for evidence that could not be kept, signed or replayed."""
+    if hasattr(config, "workerinput"):
+        return  # the controller has looked
+    try:
+        if (replayed := replayed_folder(config)) is not None:
+            _take_options(config, Evidence(replayed).run.get("options", {}))
+            return
+        folder, key = evidence_folder(config), signing_key(config)
+        if folder is not None and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise EvidenceError(
+                f"{folder} is there already and evidence is never written over: give another folder, or one with "
+                f"{RUN} in its name, which stands for the run"
+            )
+        if key is not None and folder is not None:
+            from pytest_cloudbench.evidence.signature import check_can_sign
+
+            check_can_sign(key)
+    except EvidenceError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def _take_options(config: pytest.Config, recorded: Mapping[str, str]) -> None:
+    """Let a replay go by the options that were in force then, but for those that are given anew."""
+    for option in OPTIONS:
+        value = recorded.get(option.name)
+        if value and option.name not in _ANEW and config.getoption(option.flag) is None:
+            setattr(config.option, option.flag.removeprefix("--").replace("-", "_"), value)
+
+
+def header(config: pytest.Config) -> str | None:
+    """What a replay says of itself before it begins."""
+    replayed = replayed_folder(config)
+    if replayed is None:
+        return None
+    evidence = Evidence(replayed)
+    run = evidence.run
+    where = ", ".join(dict.fromkeys(f"{each['label']} {each['region']}" for each in evidence.clouds))
+    by = run.get("by", {})
+    unfinished = "" if evidence.finished else "; that run did not come to its end"
+    return (
+        f"cloudbench replays {replayed}: run {run['run']} of {evidence.began[:16].replace('T', ' ')} UTC by "
+        f"{by.get('user')} on {by.get('host')}{f', measured in {where}' if where else ''}{unfinished}"
+    )
+
+
+def tell_worker(node: Any) -> None:
+    """Give an xdist worker the run's id and folder, so that all write into the same one."""
+    folder = evidence_folder(node.config)
+    node.workerinput[_WORKER_KEY] = {
+        "run": run_id_of(node.config),
+        "folder": str(folder) if folder is not None else None,
+    }
+
+
+def finish(session: pytest.Session) -> None:
+    """End this process's part of the evidence; the main one seals, sums and signs all of it."""
+    config = session.config
+    folder = config.stash.get(_FOLDER, None)
+    records = config.pluginmanager.hasplugin(RECORDER_PLUGIN)
+    if folder is None or not (records or (folder.is_dir() and any(folder.iterdir()))):
+        return
+    from pytest_cloudbench.evidence.finish import finish_run
+    from pytest_cloudbench.evidence.recorder import Recorder, recorder_of
+
+    recorder = recorder_of(config)
+    if recorder is None or not recorder.opened:
+        if hasattr(config, "workerinput") or not folder.is_dir():
+            return
+        # The controller of a session whose workers have recorded.
+        options = options_in_force(config)
+        recorder = Recorder(config, folder, run_id=run_id_of(config), part=MAIN, options=options)
+    lines = config.stash.setdefault(_LINES, [])
+    try:
+        journal = recorder.end()
+        if recorder.part != MAIN:
+            journal.close()
+            return
+        finished = finish_run(recorder.root, journal, sign=signing_key(config))
+    except (EvidenceError, OSError) as error:
+        lines.append((f"cloudbench evidence in {recorder.root} is incomplete: {error}", False))
+        if session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        return
+    lines.append((f"cloudbench {finished}", True))
+    lines.extend((f"cloudbench evidence is incomplete: {trouble}", False) for trouble in finished.trouble)
+
+
+def write_lines(terminal: pytest.TerminalReporter) -> None:
+    """Say at the end where the evidence is and what it lacks, and what a replay judged otherwise."""
+    for report in (each for reports in terminal.stats.values() for each in reports):
+        if getattr(report, "when", None) == "call":
+            for name, value in report.user_properties:
+                if name == OTHERWISE_PROPERTY:
+                    terminal.write_line(f"{report.nodeid}: {value}", yellow=True)
+    for line, good in terminal.config.stash.get(_LINES, ()):
+        if not good or terminal.verbosity >= 0:
+            terminal.write_line(line, **({} if good else {"red": True}))
+
+
+def _folder(config: pytest.Config) -> Path | None:
+    given = _from_controller(config)
+    if given:
+        return Path(given["folder"]) if given["folder"] else None
+    wanted = setting(config, "evidence")
+    if wanted in (OFF, ""):
+        return None
+    return _path(config, "evidence", wanted.replace(RUN, run_id_of(config)))
+
+
+def _path(config: pytest.Config, name: str, given: str) -> Path:
+    """A path of the command line is meant from where pytest was started, any other from the root folder."""
+    base = config.invocation_params.dir if option_source(config, name) == "command line" else config.rootpath
+    return base / Path(given).expanduser()
+
+
+def _from_controller(config: pytest.Config) -> dict[str, Any]:
+    found: dict[str, Any] = getattr(config, "workerinput", {}).get(_WORKER_KEY, {})
+    return found

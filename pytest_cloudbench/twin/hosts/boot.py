@@ -1,0 +1,375 @@
+"""The init of an instance, run as a fresh interpreter: ``python -I -S boot.py``.
+
+Two processes. The outer one makes the namespaces and then only waits: for the inner one to end, or for
+its standard input to reach its end, which is how it learns that the region is gone, kill -9 included. The
+inner one is process 1 of the instance: it builds the root, brings the network up, does what the user data
+says, starts sshd, reaps. When it ends, the kernel ends all that runs in the instance.
+
+Talk with the region: a JSON plan comes as the first line of standard input, the word "plugged" as the
+second once the network cable is in; on standard output go JSON events ("unshared", "up", "failed").
+Everything else goes to standard error, the instance's console.
+
+Only the standard library, and nothing imported late: once the root has changed, this machine's Python may
+be out of sight.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import grp
+import json
+import os
+import pwd
+import re
+import select
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+if __name__ == "__main__":  # -I leaves the package's own directory out
+    sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+
+from pytest_cloudbench.twin import linux
+
+_ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/root",
+    "LANG": "C.UTF-8",
+    "USER": "root",
+    "LOGNAME": "root",
+    "SHELL": "/bin/sh",
+}
+_OUTPUT_LOG = "/var/log/cloud-init-output.log"
+_HOST_KEY = "/etc/ssh/ssh_host_ed25519_key"
+_CHARACTER_DEVICES = {
+    "null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0),
+    "kmsg": None, "btrfs-control": None, "fuse": None,
+}  # fmt: skip
+# EC2's images use cubic. Where this machine uses BBR it lets no namespace have cubic, and BBR gets half of what its
+# network carries; at its round-trip times cubic does as reno does.
+CONGESTION_CONTROL = ("cubic", "reno")
+_DISK_GROUP = 6
+_GRACE_S = 0.5
+_UNMOUNT_S = 10.0
+
+
+def _say(event: str, **facts: object) -> None:
+    os.write(1, json.dumps({"event": event, **facts}).encode() + b"\n")
+
+
+def _console(line: str) -> None:
+    os.write(2, f"[{time.strftime('%H:%M:%S')}] {line}\n".encode())
+
+
+# --- the outer process -------------------------------------------------------------------------------
+
+
+def main() -> int:
+    """Make the namespaces, start the inner process and wait for its end or for the region's."""
+    plan = json.loads(_read_line())
+    linux.unshare(
+        linux.CLONE_NEWNS | linux.CLONE_NEWUTS | linux.CLONE_NEWIPC | linux.CLONE_NEWNET | linux.CLONE_NEWPID
+    )
+    init = os.fork()
+    if init == 0:
+        _run_init(plan)
+    _say("unshared", pid=init)
+    os.close(1)
+    signal.signal(signal.SIGTERM, lambda *_: os.kill(init, signal.SIGTERM))
+    process = os.pidfd_open(init)
+    poll = select.poll()
+    poll.register(process, select.POLLIN)
+    poll.register(0, 0)  # only its end is of interest; its lines are the inner process's
+    while True:
+        for descriptor, _ in poll.poll():
+            if descriptor == process:
+                return os.waitstatus_to_exitcode(os.waitpid(init, 0)[1])
+            os.kill(init, signal.SIGKILL)
+            poll.unregister(0)
+
+
+def _read_line() -> bytes:
+    """One line of standard input, byte by byte so that nothing of the next is taken."""
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        byte = os.read(0, 1)
+        if not byte:
+            raise SystemExit("the region is gone")
+        line += byte
+    return bytes(line)
+
+
+# --- the inner process: process 1 of the instance ----------------------------------------------------
+
+
+class _Shutdown(Exception):
+    """Somebody asked for the instance to be stopped."""
+
+
+def _run_init(plan: dict[str, Any]) -> NoReturn:
+    try:
+        linux.die_with_parent()
+        signal.signal(signal.SIGTERM, _on_terminate)
+        _start(plan)
+    except _Shutdown:
+        _console("asked to stop while booting")
+    except BaseException as error:
+        _console(f"boot failed: {error!r}")
+        with contextlib.suppress(OSError):
+            _say("failed", sentence=str(error) or repr(error))
+        os._exit(1)
+    else:
+        with contextlib.suppress(_Shutdown):
+            _reap_for_ever()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    _shut_down()
+    os._exit(0)
+
+
+def _on_terminate(number: int, frame: FrameType | None) -> NoReturn:
+    raise _Shutdown
+
+
+def _start(plan: dict[str, Any]) -> None:
+    linux.set_hostname(plan["hostname"])
+    linux.use_congestion_control(*CONGESTION_CONTROL)
+    _build_root(plan)
+    linux.drop_from_bounding_set(
+        linux.CAP_MKNOD, linux.CAP_SYS_MODULE, linux.CAP_SYS_BOOT, linux.CAP_SYS_TIME, linux.CAP_SYS_RAWIO
+    )
+    linux.set_interface_up("lo")
+    if _read_line().strip() != b"plugged":
+        raise RuntimeError("the network cable was not plugged in")
+    linux.set_interface_address("eth0", plan["address"], plan["netmask"])
+    linux.set_interface_up("eth0")
+    os.environ.clear()
+    os.environ.update(_ENVIRONMENT)
+    os.umask(0o022)
+    first_boot = plan["first_boot"]
+    if first_boot is not None:
+        _prepare_first_boot(first_boot)
+    _make_host_key()
+    sshd = subprocess.Popen(
+        ["/usr/sbin/sshd", "-D", "-e", "-f", "/etc/ssh/sshd_config"],
+        stdin=subprocess.DEVNULL,
+        stdout=2,
+        start_new_session=True,
+    )
+    _console(f"sshd started as process {sshd.pid}")
+    _say("up")
+    null = os.open("/dev/null", os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    os.close(null)
+    if first_boot is not None:
+        _in_a_child(first_boot)
+
+
+def _build_root(plan: dict[str, Any]) -> None:
+    linux.make_mounts_private()
+    root = plan["root"]
+    for layer in plan["layers"]:
+        linux.mount(
+            "cloudbench-root",
+            root + layer["at"].rstrip("/") if layer["at"] != "/" else root,
+            "overlay",
+            options=f"lowerdir={layer['at']},upperdir={layer['upper']},workdir={layer['work']}",
+        )
+    _build_dev(f"{root}/dev", plan["nodes"])
+    linux.mount("proc", f"{root}/proc", "proc", linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC)
+    linux.mount(
+        "sysfs", f"{root}/sys", "sysfs", linux.MS_RDONLY | linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC
+    )
+    for name in ("sys", "sysrq-trigger", "irq", "bus"):
+        if os.path.exists(f"{root}/proc/{name}"):
+            linux.bind(f"{root}/proc/{name}", f"{root}/proc/{name}", read_only=True)
+    for name in ("kcore", "keys", "timer_list"):
+        if os.path.exists(f"{root}/proc/{name}"):
+            linux.bind(f"{root}/dev/null", f"{root}/proc/{name}")
+    linux.mount("tmpfs", f"{root}/run", "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=755")
+    os.mkdir(f"{root}/run/sshd", 0o755)
+    os.mkdir(f"{root}/run/lock")
+    os.chmod(f"{root}/run/lock", 0o1777)  # noqa: S103  (a directory for everybody, as on any system)
+    for source, at in plan["counters"]:
+        os.mkdir(f"{root}{at}", 0o755)
+        linux.bind(source, f"{root}{at}", read_only=True)
+    linux.change_root(root)
+
+
+def _build_dev(dev: str, nodes: list[dict[str, Any]]) -> None:
+    linux.mount("tmpfs", dev, "tmpfs", linux.MS_NOSUID, "mode=755,size=16m")
+    os.umask(0)
+    for name, numbers in _CHARACTER_DEVICES.items():
+        if numbers is None:
+            if not os.path.exists(f"/dev/{name}"):
+                continue
+            device = os.stat(f"/dev/{name}").st_rdev
+        else:
+            device = os.makedev(*numbers)
+        mode = 0o600 if numbers is None else 0o666
+        os.mknod(f"{dev}/{name}", stat.S_IFCHR | mode, device)
+    for target, name in (
+        ("/proc/self/fd", "fd"),
+        ("/proc/self/fd/0", "stdin"),
+        ("/proc/self/fd/1", "stdout"),
+        ("/proc/self/fd/2", "stderr"),
+        ("pts/ptmx", "ptmx"),
+    ):
+        os.symlink(target, f"{dev}/{name}")
+    for name, kind, options in (
+        ("pts", "devpts", "newinstance,ptmxmode=0666,mode=620,gid=5"),
+        ("shm", "tmpfs", "mode=1777"),
+        ("mqueue", "mqueue", ""),
+    ):
+        os.mkdir(f"{dev}/{name}")
+        with contextlib.suppress(OSError):
+            linux.mount(kind, f"{dev}/{name}", kind, linux.MS_NOSUID | linux.MS_NOEXEC, options)
+    for node in nodes:
+        os.mknod(f"{dev}/{node['name']}", stat.S_IFBLK | 0o660, os.makedev(node["major"], node["minor"]))
+        os.chown(f"{dev}/{node['name']}", 0, _DISK_GROUP)
+        for link in node["links"]:
+            os.makedirs(f"{dev}/{os.path.dirname(link)}", mode=0o755, exist_ok=True)
+            os.symlink(f"/dev/{node['name']}", f"{dev}/{link}")
+    os.umask(0o022)
+
+
+# --- first boot --------------------------------------------------------------------------------------
+
+
+def _log(text: str) -> None:
+    with open(_OUTPUT_LOG, "a", encoding="utf-8") as log:
+        log.write(text + "\n")
+    _console(text)
+
+
+def _prepare_first_boot(first_boot: dict[str, Any]) -> None:
+    """What must be done before anybody can log in: host keys, files, bootcmd."""
+    for note in first_boot["notes"]:
+        _log(f"cloud-init: {note}")
+    if first_boot["host_key_private"]:
+        _write(_HOST_KEY, first_boot["host_key_private"].encode(), 0o600)
+        if first_boot["host_key_public"]:
+            _write(f"{_HOST_KEY}.pub", first_boot["host_key_public"].encode(), 0o644)
+    for file in first_boot["files"]:
+        try:
+            _write_file(file)
+        except (OSError, LookupError, ValueError) as error:
+            _log(f"cloud-init: write_files: {file['path']}: {error}")
+    _run_commands(first_boot["boot_commands"])
+
+
+def _write(path: str, content: bytes, mode: int) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+    os.chmod(path, mode)
+
+
+def _write_file(file: dict[str, Any]) -> None:
+    path = file["path"]
+    content = base64.b64decode(file["content"])
+    if file["append"] and os.path.exists(path):
+        content = Path(path).read_bytes() + content
+    _write(path, content, file["mode"])
+    user, _, group = file["owner"].partition(":")
+    shutil.chown(path, user or "root", group or grp.getgrgid(pwd.getpwnam(user or "root").pw_gid).gr_name)
+
+
+def _run_commands(commands: list[str | list[str]]) -> None:
+    for command in commands:
+        argv = command if isinstance(command, list) else ["/bin/sh", "-c", command]
+        with open(_OUTPUT_LOG, "ab") as log:
+            try:
+                code = subprocess.call(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/")
+            except OSError as error:
+                _log(f"cloud-init: {argv!r}: {error}")
+                continue
+        if code != 0:
+            _log(f"cloud-init: {argv!r} ended with exit code {code}")
+
+
+def _make_host_key() -> None:
+    if not os.path.exists(_HOST_KEY):
+        subprocess.run(
+            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", _HOST_KEY],
+            check=True,
+            stdin=subprocess.DEVNULL,
+            stdout=2,
+        )
+    elif not os.path.exists(f"{_HOST_KEY}.pub"):
+        with open(f"{_HOST_KEY}.pub", "wb") as public:
+            subprocess.run(
+                ["ssh-keygen", "-y", "-f", _HOST_KEY], check=True, stdin=subprocess.DEVNULL, stdout=public
+            )
+    key = Path(f"{_HOST_KEY}.pub").read_text().strip()
+    os.write(2, f"-----BEGIN SSH HOST KEY KEYS-----\n{key}\n-----END SSH HOST KEY KEYS-----\n".encode())
+
+
+def _in_a_child(first_boot: dict[str, Any]) -> None:
+    """Run the scripts and runcmd beside sshd, as cloud-init does."""
+    if os.fork() != 0:
+        return
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        if first_boot["script"] is not None:
+            path = "/var/lib/cloud/instance/scripts/part-001"
+            _write(path, base64.b64decode(first_boot["script"]), 0o700)
+            _run_commands([[path]])
+        _run_commands(first_boot["run_commands"])
+        _write("/var/lib/cloud/instance/boot-finished", time.strftime("%FT%T\n").encode(), 0o644)
+    finally:
+        os._exit(0)
+
+
+# --- running and ending ------------------------------------------------------------------------------
+
+
+def _reap_for_ever() -> None:
+    while True:
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            signal.pause()
+
+
+def _shut_down() -> None:
+    _console("shutting down")
+    for number, grace_s in ((signal.SIGTERM, _GRACE_S), (signal.SIGKILL, _UNMOUNT_S)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(-1, number)
+        deadline = time.monotonic() + grace_s
+        while time.monotonic() < deadline:
+            try:
+                if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                    time.sleep(0.005)
+            except ChildProcessError:
+                break
+        else:
+            continue
+        break
+    _unmount_disks()
+    _console("halted")
+
+
+def _unmount_disks() -> None:
+    """Unmount what lies on volumes, so that their data is on them before they go elsewhere."""
+    with open("/proc/self/mountinfo", encoding="utf-8") as mounts:
+        lines = [line.split() for line in mounts]
+    for fields in reversed(lines):
+        on_a_device = not fields[2].startswith("0:") or fields[fields.index("-") + 1] == "btrfs"
+        if on_a_device:
+            point = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), fields[4])
+            with contextlib.suppress(OSError):
+                linux.unmount(point)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

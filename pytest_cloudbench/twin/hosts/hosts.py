@@ -1,0 +1,295 @@
+"""Instances as processes: starting one, waiting until it can be logged in to, stopping it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pytest_cloudbench.twin.hosts.host_plan import BootFailed, HostPlan
+from pytest_cloudbench.twin.hosts.root_disk import RootDisk
+from pytest_cloudbench.twin.hosts.user_data import parse_user_data
+from pytest_cloudbench.twin.network.cables import Network
+from pytest_cloudbench.twin.network.ethtool_command import ALLOWANCES_DIRECTORY
+from pytest_cloudbench.twin.slots import Slot
+from pytest_cloudbench.twin.volumes.nvme_command import COUNTERS_DIRECTORY
+from pytest_cloudbench.twin.workshop import Workshop
+
+DISK_GROUP = 6  # of every distribution
+_BOOT_S = 30.0
+_STOP_S = 20.0
+_KILL_S = 5.0
+_CONSOLE_BYTES = 64 * 1024
+_BOOT = Path(__file__).with_name("boot.py")
+
+
+def _console(slot: Slot, instance_id: str) -> Path:
+    return slot.directory / f"{instance_id}.console"
+
+
+def _for_root_only(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)  # user data may have printed a secret
+
+
+def read_console(slot: Slot, instance_id: str) -> str:
+    """The end of what an instance printed on its console, all boots together; it outlives the instance."""
+    with contextlib.suppress(FileNotFoundError):
+        return _console(slot, instance_id).read_bytes()[-_CONSOLE_BYTES:].decode(errors="replace")
+    return ""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A block device as it appears in an instance's /dev."""
+
+    name: str
+    major: int
+    minor: int
+    links: tuple[str, ...] = ()
+
+
+@dataclass
+class Host:
+    """One instance. It runs while ``process`` is set; its root disk stays until it is removed.
+
+    ``counters`` and ``allowances`` are directories of pages that it sees. ``on_plugged`` is called with the
+    process whose namespace its eth0 is in, before anything there can use it; ``on_unplugging`` before its cable goes.
+    """
+
+    plan: HostPlan
+    slot: Slot
+    network: Network
+    workshop: Workshop
+    directory: Path
+    counters: Path
+    allowances: Path
+    on_plugged: Callable[[int], None]
+    on_unplugging: Callable[[], None]
+    process: subprocess.Popen[bytes] | None = None
+    init_pid: int = 0
+    _disk: RootDisk | None = field(default=None, repr=False)
+    _hostname: str = ""
+    _booted_once: bool = False
+    _plugged_in: bool = False
+
+    @property
+    def running(self) -> bool:
+        """Whether the instance's init is alive."""
+        return self.process is not None and self.process.poll() is None
+
+    def start(self, nodes: list[Node]) -> None:
+        """Boot, and return when sshd answers. Raises `BootFailed`; nothing runs then."""
+        try:
+            self._start(nodes)
+        except BaseException as error:
+            self.kill()
+            if isinstance(error, (BootFailed, KeyboardInterrupt, SystemExit)):
+                raise
+            raise BootFailed(f"{self.plan.instance_id} did not boot: {error}") from error
+
+    def _start(self, nodes: list[Node]) -> None:
+        plan = self.plan
+        first_boot = None
+        deadline = time.monotonic() + _BOOT_S
+        if not self._booted_once:
+            first_boot = parse_user_data(plan.user_data)
+            keys = [*plan.authorized_keys, *first_boot.authorized_keys]
+            self._hostname = first_boot.hostname or plan.hostname
+
+            def make_disk() -> RootDisk:
+                disk = RootDisk(self.directory)
+                disk.make(
+                    hostname=self._hostname,
+                    address=plan.private_ip,
+                    login_user=plan.login_user,
+                    authorized_keys=keys,
+                )
+                return disk
+
+            self._disk = self.workshop.run(make_disk)
+        assert self._disk is not None
+        boot_plan = {
+            "hostname": self._hostname,
+            "address": plan.private_ip,
+            "netmask": str(self.slot.network.netmask),
+            "layers": [vars(layer) for layer in self._disk.layers],
+            "root": str(self.directory / "root"),
+            "counters": [
+                (str(self.counters), COUNTERS_DIRECTORY),
+                (str(self.allowances), ALLOWANCES_DIRECTORY),
+            ],
+            "nodes": [vars(node) for node in nodes],
+            "first_boot": first_boot.to_json() if first_boot else None,
+        }
+        self.process = self.workshop.run(self._spawn)
+        self._send(json.dumps(boot_plan).encode())
+        self.init_pid = self._expect("unshared", deadline)["pid"]
+        self.network.plug_in(self.init_pid, plan.private_ip)
+        self._plugged_in = True
+        self.on_plugged(self.init_pid)
+        self._send(b"plugged")
+        self._expect("up", deadline)
+        self._wait_for_sshd(deadline)
+        self._booted_once = True
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        (self.directory / "root").mkdir(exist_ok=True)
+        for pages in (self.counters, self.allowances):
+            pages.mkdir(parents=True, exist_ok=True)
+            pages.chmod(0o755)  # whatever the umask
+        with open(_console(self.slot, self.plan.instance_id), "ab", opener=_for_root_only) as console:
+            return subprocess.Popen(
+                [sys.executable, "-I", "-S", str(_BOOT)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=console,
+                bufsize=0,
+                env={},
+                start_new_session=True,  # Ctrl-C in the user's terminal is not for instances
+            )
+
+    def _send(self, line: bytes) -> None:
+        assert self.process is not None
+        assert self.process.stdin is not None
+        data = line + b"\n"
+        while data:
+            data = data[self.process.stdin.write(data) :]
+
+    def _expect(self, event: str, deadline: float) -> dict[str, Any]:
+        """The next event of the instance's init, which must be the one named."""
+        assert self.process is not None
+        assert self.process.stdout is not None
+        line = b""
+        while not line.endswith(b"\n"):
+            ready, _, _ = select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise BootFailed(
+                    f"{self.plan.instance_id} did not boot within {_BOOT_S:.0f} s ({event!r} missing)"
+                )
+            byte = os.read(self.process.stdout.fileno(), 1)
+            if not byte:
+                raise BootFailed(f"{self.plan.instance_id} died while booting: {self._last_words()}")
+            line += byte
+        heard: dict[str, Any] = json.loads(line)
+        if heard["event"] == "failed":
+            raise BootFailed(f"{self.plan.instance_id} did not boot: {heard['sentence']}")
+        if heard["event"] != event:
+            raise BootFailed(f"{self.plan.instance_id} said {heard['event']!r} when {event!r} was expected")
+        return heard
+
+    def _last_words(self) -> str:
+        lines = read_console(self.slot, self.plan.instance_id).strip().splitlines()
+        return lines[-1] if lines else "it printed nothing"
+
+    def _wait_for_sshd(self, deadline: float) -> None:
+        pause_s = 0.002
+        while True:
+            try:
+                with socket.create_connection((self.plan.private_ip, 22), timeout=1.0) as connection:
+                    connection.settimeout(2.0)
+                    if connection.recv(64).startswith(b"SSH-"):
+                        return
+            except OSError:
+                pass
+            if not self.running:
+                raise BootFailed(f"{self.plan.instance_id} ended before sshd answered: {self._last_words()}")
+            if time.monotonic() > deadline:
+                raise BootFailed(
+                    f"sshd of {self.plan.instance_id} did not answer at {self.plan.private_ip} within "
+                    f"{_BOOT_S:.0f} s: {self._last_words()}"
+                )
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, 0.05)
+
+    def stop(self) -> None:
+        """Shut the instance down: its programs end, its file systems are unmounted."""
+        if self.process is None:
+            return
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(_STOP_S)
+        self.kill()
+
+    def kill(self) -> None:
+        """End the instance at once. A second call does nothing."""
+        process, self.process, self.init_pid = self.process, None, 0
+        if process is None:
+            return
+        # The end of its input makes the outer process kill the inner one and wait for it, so that nothing of
+        # the instance runs any more when it has ended itself.
+        if process.stdin is not None:
+            process.stdin.close()
+        try:
+            process.wait(_KILL_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if self._plugged_in:
+            self.on_unplugging()
+            self.network.unplug(self.plan.private_ip)
+            self._plugged_in = False
+        if process.stdout is not None:
+            process.stdout.close()
+
+    def add_node(self, node: Node) -> None:
+        """Make a device node, with its links, in the /dev of the running instance."""
+        with self._open_dev() as dev:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(node.name, dir_fd=dev)
+            os.mknod(node.name, 0o060660, os.makedev(node.major, node.minor), dir_fd=dev)
+            os.chmod(node.name, 0o660, dir_fd=dev)
+            os.chown(node.name, 0, DISK_GROUP, dir_fd=dev)
+            for link in node.links:
+                with _open_directory(dev, os.path.dirname(link), create=True) as directory:
+                    name = os.path.basename(link)
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(name, dir_fd=directory)
+                    os.symlink(f"/dev/{node.name}", name, dir_fd=directory)
+
+    def remove_node(self, node: Node) -> None:
+        """Take a device node and its links out of the running instance's /dev."""
+        with self._open_dev() as dev:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(node.name, dir_fd=dev)
+            for link in node.links:
+                with (
+                    contextlib.suppress(OSError),
+                    _open_directory(dev, os.path.dirname(link), create=False) as directory,
+                ):
+                    os.unlink(os.path.basename(link), dir_fd=directory)
+
+    @contextlib.contextmanager
+    def _open_dev(self) -> Any:
+        descriptor = os.open(f"/proc/{self.init_pid}/root/dev", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _open_directory(start: int, path: str, *, create: bool) -> Any:
+    """A directory below ``start``; never through a link, which an instance could aim at this machine."""
+    descriptor = os.dup(start)
+    try:
+        for part in path.split("/"):
+            if create:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, 0o755, dir_fd=descriptor)
+            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = inner
+        yield descriptor
+    finally:
+        os.close(descriptor)

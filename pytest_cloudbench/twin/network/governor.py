@@ -1,0 +1,302 @@
+"""The network's governor: counts what every instance moves, drains and fills its credits, changes its rate.
+
+One thread. Ten times a second it reads the counters of all ports of the switch at once; only for a port whose line
+has changed does it ask the two shaped ends what they really sent and how often a packet had to wait. It wakes
+earlier when a bucket will be empty before. The law is in network_credits_law.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from pytest_cloudbench.limits.network_credits import NetworkCredits, ShapedRates
+from pytest_cloudbench.limits.quantities import Bandwidth
+from pytest_cloudbench.twin.linux import run_before_ordinary_threads
+from pytest_cloudbench.twin.network.allowance_page import AllowancePage, Allowances
+from pytest_cloudbench.twin.network.credits_law import Bucket
+from pytest_cloudbench.twin.network.traffic_control import ClassFigures, ShapedEnds
+
+TICK_S = 0.1
+_TELLING_S = 0.02  # over less than this a rate says nothing of the next moment
+_CLOSE_S = 0.001  # nearer to its end than this a bucket is taken to be empty: nobody wakes more exactly
+_WINDOW_S = 1.0  # over which it is judged what the machine carries
+_WRAP = 2**32
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class NetworkState:
+    """How an instance's network stands. ``emptied_at`` is when its bucket was last empty, in seconds since the epoch.
+
+    ``level_bytes`` and ``capacity_bytes`` are those of its bucket, 0 where nothing bursts.
+    """
+
+    rate: Bandwidth
+    level_bytes: float
+    capacity_bytes: float
+    emptied_at: float | None
+
+
+@dataclass
+class _Governed:
+    """One instance. ``ends`` are None while it has no cable."""
+
+    rates: ShapedRates
+    bucket: Bucket | None
+    page: AllowancePage
+    allowances: Allowances = field(default_factory=Allowances)
+    ends: ShapedEnds | None = None
+    shaped_to: Bandwidth | None = None
+    line: bytes = b""
+    sent: ClassFigures = field(default_factory=ClassFigures)
+    received: ClassFigures = field(default_factory=ClassFigures)
+    accounted_at: float = 0.0
+    pace_at: float = 0.0
+    pace_moved: int = 0
+    moved_per_s: float = 0.0
+    empty_at: float = math.inf
+    emptied_at: float | None = None
+    window_at: float = 0.0
+    window_bytes: int = 0
+
+    @property
+    def rate(self) -> Bandwidth:
+        bursting = self.bucket is None or self.bucket.bursting
+        return self.rates.peak if bursting else self.rates.baseline
+
+
+class NetworkGovernor:
+    """Keeps the network credits of a region's instances. Methods may be called from any thread.
+
+    ``counters`` is the /proc/.../net/dev of the switch. ``on_carried`` is told, in bytes per second on the wire,
+    what an instance sent over a second.
+    """
+
+    def __init__(
+        self,
+        counters: BinaryIO,
+        *,
+        time_compression: float = 1.0,
+        on_carried: Callable[[float], None] | None = None,
+    ) -> None:
+        self._counters = counters
+        self._compression = time_compression
+        self._on_carried = on_carried
+        self._instances: dict[str, _Governed] = {}
+        self._lock = threading.Lock()
+        self._end = threading.Event()
+        self._complained: set[str] = set()
+        self.cpu_s = 0.0
+        self._thread = threading.Thread(target=self._run, name="cloudbench-network", daemon=True)
+        self._thread.start()
+
+    def add(
+        self, instance_id: str, rates: ShapedRates, credits: NetworkCredits | None, page: AllowancePage
+    ) -> None:
+        """Begin to keep an instance's credits, with a full bucket. Closing the page is left to `remove`."""
+        bucket = None
+        if credits is not None and rates.bursts:
+            bucket = Bucket(
+                capacity=credits.capacity_bytes,
+                peak=rates.peak.bytes_per_second,
+                baseline=rates.baseline.bytes_per_second,
+                compression=self._compression,
+            )
+        page.show(Allowances())
+        with self._lock:
+            self._instances[instance_id] = _Governed(rates, bucket, page)
+
+    def remove(self, instance_id: str) -> Path | None:
+        """Forget an instance; where its page is. Unknown ones are ignored."""
+        self.disconnect(instance_id)
+        with self._lock:
+            governed = self._instances.pop(instance_id, None)
+        if governed is None:
+            return None
+        governed.page.close()
+        return governed.page.path
+
+    def rate(self, instance_id: str) -> Bandwidth | None:
+        """What the instance may move now, in each direction; None for one that is not known."""
+        with self._lock:
+            governed = self._instances.get(instance_id)
+            return governed.rate if governed is not None else None
+
+    def connect(self, instance_id: str, ends: ShapedEnds) -> None:
+        """Govern a cable that was just shaped to `rate`; the ends are closed by `disconnect`.
+
+        Raises `OSError` or ValueError when they do not say what they have done; they are closed then.
+        """
+        with contextlib.ExitStack() as undo, self._lock:
+            undo.callback(ends.close)
+            governed = self._instances[instance_id]
+            governed.sent, governed.received = ends.egress.figures(), ends.ingress.figures()
+            governed.ends, governed.shaped_to = ends, governed.rate
+            governed.line = b""
+            governed.accounted_at = governed.pace_at = governed.window_at = time.monotonic()
+            governed.window_bytes = governed.sent.bytes
+            undo.pop_all()
+
+    def disconnect(self, instance_id: str) -> None:
+        """Stop governing an instance's cable; its credits stay as they are. A second call does nothing."""
+        with self._lock:
+            governed = self._instances.get(instance_id)
+            if governed is None or governed.ends is None:
+                return
+            ends, governed.ends = governed.ends, None
+            governed.empty_at = math.inf
+        ends.close()
+
+    def refill(self, instance_id: str) -> None:
+        """Fill the bucket of an instance without a cable, and begin its counters anew: it was stopped."""
+        with self._lock:
+            governed = self._instances.get(instance_id)
+            if governed is None:
+                return
+            if governed.bucket is not None:
+                governed.bucket.refill()
+            governed.emptied_at = None
+            governed.allowances = Allowances()
+            governed.page.show(governed.allowances)
+
+    def state(self, instance_id: str) -> NetworkState | None:
+        """How an instance's network stands; None where it is not shaped."""
+        with self._lock:
+            governed = self._instances.get(instance_id)
+            if governed is None:
+                return None
+            if governed.ends is not None:
+                self._account(governed, governed.ends, time.monotonic())
+            bucket = governed.bucket
+            return NetworkState(
+                rate=governed.rate,
+                level_bytes=bucket.level if bucket else 0.0,
+                capacity_bytes=bucket.capacity if bucket else 0.0,
+                emptied_at=governed.emptied_at,
+            )
+
+    def close(self) -> None:
+        """End the thread and let everything go. Cables keep the rate they have."""
+        self._end.set()
+        self._thread.join()
+        for instance_id in list(self._instances):
+            self.remove(instance_id)
+        self._counters.close()
+
+    # --- the thread ----------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        run_before_ordinary_threads()
+        due = time.monotonic() + TICK_S
+        while True:
+            with self._lock:
+                soonest = min((governed.empty_at for governed in self._instances.values()), default=math.inf)
+            if self._end.wait(max(0.0, min(due, soonest) - time.monotonic())):
+                return
+            now = time.monotonic()
+            try:
+                with self._lock:
+                    if now >= due:
+                        self._tick(now)
+                    else:
+                        self._account_due(now)
+            except Exception as error:
+                self._complain(f"the network's governor missed a tick: {error!r}")
+            if now >= due:
+                due = max(due + TICK_S, now)
+            self.cpu_s = time.thread_time()
+
+    def _complain(self, sentence: str) -> None:
+        if sentence not in self._complained:
+            self._complained.add(sentence)
+            _log.error("%s", sentence)
+
+    def _tick(self, now: float) -> None:
+        self._counters.seek(0)
+        lines = {}
+        for line in self._counters.read().splitlines()[2:]:
+            port, _, counts = line.partition(b":")
+            lines[port.strip()] = counts
+        for instance_id, governed in self._instances.items():
+            if governed.ends is None:
+                continue
+            line = lines.get(governed.ends.port, b"")
+            quiet = line == governed.line
+            if quiet and (governed.bucket is None or governed.bucket.full):
+                governed.accounted_at = governed.window_at = now
+                # Else the next second would count what an earlier load moved last.
+                governed.window_bytes = governed.sent.bytes
+                continue
+            governed.line = line
+            self._account_safely(instance_id, governed, governed.ends, now, quiet=quiet)
+
+    def _account_due(self, now: float) -> None:
+        for instance_id, governed in self._instances.items():
+            if governed.ends is not None and governed.empty_at <= now:
+                self._account_safely(instance_id, governed, governed.ends, now)
+
+    def _account_safely(
+        self, instance_id: str, governed: _Governed, ends: ShapedEnds, now: float, *, quiet: bool = False
+    ) -> None:
+        try:
+            self._account(governed, ends, now, quiet=quiet)
+        except Exception as error:  # the others must still be governed
+            governed.empty_at = math.inf
+            self._complain(f"the network's governor missed a tick of {instance_id}: {error!r}")
+
+    def _account(self, governed: _Governed, ends: ShapedEnds, now: float, *, quiet: bool = False) -> None:
+        """Bring an instance's credits up to ``now``; ``quiet`` when it is known that nothing has moved."""
+        elapsed_s, governed.accounted_at = now - governed.accounted_at, now
+        moved, waited = (0, False) if quiet else self._read(governed, ends)
+        governed.pace_moved += moved
+        if now - governed.pace_at >= _TELLING_S:
+            governed.moved_per_s = governed.pace_moved / (now - governed.pace_at)
+            governed.pace_at, governed.pace_moved = now, 0
+        self._judge_machine(governed, now)
+        bucket = governed.bucket
+        if bucket is None:
+            return
+        emptied_ago_s = bucket.account(moved, elapsed_s, waited=waited)
+        if bucket.bursting and bucket.empty_in_s(governed.moved_per_s) < _CLOSE_S:
+            emptied_ago_s = 0.0
+            bucket.empty()
+        if emptied_ago_s is not None:
+            governed.emptied_at = time.time() - (time.monotonic() - now) - emptied_ago_s
+        governed.empty_at = now + bucket.empty_in_s(governed.moved_per_s)
+        if governed.shaped_to != governed.rate:
+            ends.egress.set_rate(governed.rate)
+            ends.ingress.set_rate(governed.rate)
+            governed.shaped_to = governed.rate
+
+    @staticmethod
+    def _read(governed: _Governed, ends: ShapedEnds) -> tuple[int, bool]:
+        """Take in what both ends have done: bytes moved in the busier direction, and whether a packet had to wait."""
+        sent, received = ends.egress.figures(), ends.ingress.figures()
+        moved = max(sent.bytes - governed.sent.bytes, received.bytes - governed.received.bytes)
+        waited_out = (sent.waits - governed.sent.waits) % _WRAP
+        waited_in = (received.waits - governed.received.waits) % _WRAP
+        lost_in = (received.drops - governed.received.drops) % _WRAP
+        waited = bool(waited_out or waited_in or lost_in)
+        if waited:
+            governed.allowances.bw_out += waited_out
+            governed.allowances.bw_in += waited_in + lost_in
+            governed.page.show(governed.allowances)
+        governed.sent, governed.received = sent, received
+        return moved, waited
+
+    def _judge_machine(self, governed: _Governed, now: float) -> None:
+        elapsed_s = now - governed.window_at
+        if elapsed_s < _WINDOW_S:
+            return
+        carried = (governed.sent.bytes - governed.window_bytes) / elapsed_s
+        governed.window_at, governed.window_bytes = now, governed.sent.bytes
+        if self._on_carried is not None and carried > 0:
+            self._on_carried(carried)

@@ -1,0 +1,122 @@
+"""How an instance's network is shaped, as `tc` commands. Pure; what runs them is network.py.
+
+Egress, on the instance's own eth0: one class holds the whole instance to its rate. Below it every flow has a class
+of its own that may have no more than one flow may (`FLOW_LIMIT`), and those to peers in the same cluster placement
+group one with more. They have no rate of their own worth naming; they share the whole in turns. There the sender
+waits in its own kernel, so nothing is lost. Where the whole is no faster than one flow may be, no flow needs a class.
+
+Ingress, at the switch's end of the cable: one class with a bounded queue. What does not fit is lost, as on EC2.
+
+Rates are what passes on the wire, headers included, as EC2 counts: with frames of 9,001 bytes 0.7 % more than the
+payload.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pytest_cloudbench.limits.network import FLOW_LIMIT, FLOW_LIMIT_IN_CLUSTER
+from pytest_cloudbench.limits.quantities import Throughput
+from pytest_cloudbench.twin.network.flow_filter import LEAVES, MAJOR, FlowClasses, flow_filter
+
+WHOLE = 1  # minor number of the class that holds the instance
+SHARED = 2
+FLOW_LEAVES = 0x1000
+CLUSTER_LEAVES = 0x2000
+
+BURST_S = 0.020
+"""What a class may make up for after it could not send: this machine's processors are not always there at once."""
+
+QUANTUM = 64 * 1024  # bytes a class sends in its turn: one packet as large as the kernel makes them
+_QUEUE_S = 0.025  # how long a full ingress queue takes to empty at the whole rate
+_LEAST_QUEUE = 512 * 1024
+_OWN_RATE = "8kbit"  # of a leaf; classes must have one, and beyond it they borrow from the whole
+_FILTER = f"parent {MAJOR}: protocol all prio 1 handle 1 bpf bytecode"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What an instance's network is shaped to: the rate now, and the highest it will have.
+
+    ``in_cluster`` says whether it may have peers in a cluster placement group.
+    """
+
+    rate: Throughput
+    highest: Throughput
+    in_cluster: bool = False
+
+    @property
+    def limits_flows(self) -> bool:
+        """Whether one flow may have less than the whole instance."""
+        return self.highest > FLOW_LIMIT
+
+    @property
+    def limits_cluster_flows(self) -> bool:
+        """Whether one flow to a peer in the cluster placement group may have less than the whole instance."""
+        return self.in_cluster and self.highest > FLOW_LIMIT_IN_CLUSTER
+
+    def flow_classes(self, peers: frozenset[str]) -> FlowClasses:
+        """The classes of its flows, for peers with these addresses."""
+        cluster = CLUSTER_LEAVES if self.limits_cluster_flows else None
+        return FlowClasses(SHARED, FLOW_LEAVES, cluster, peers if self.in_cluster else frozenset())
+
+
+def burst_bytes(rate: Throughput) -> int:
+    """What `BURST_S` is at this rate."""
+    return max(1, round(rate.bytes_per_second * BURST_S))
+
+
+def egress_commands(device: str, shape: Shape, peers: frozenset[str] = frozenset()) -> list[str]:
+    """The commands that shape what leaves through ``device``."""
+    commands = [
+        f"qdisc add dev {device} root handle {MAJOR}: htb default {SHARED:x}",
+        _whole(device, shape.rate),
+        _leaf(device, SHARED, shape.highest),
+    ]
+    if shape.limits_flows:
+        commands += [_leaf(device, FLOW_LEAVES + number, FLOW_LIMIT) for number in range(LEAVES)]
+        if shape.limits_cluster_flows:
+            ceiling = FLOW_LIMIT_IN_CLUSTER
+            commands += [_leaf(device, CLUSTER_LEAVES + number, ceiling) for number in range(LEAVES)]
+        commands.append(_filter("add", device, shape, peers))
+    return commands
+
+
+def peers_commands(device: str, shape: Shape, peers: frozenset[str]) -> list[str]:
+    """The commands after which flows to these addresses, and to no others, are those within the cluster group."""
+    if not (shape.limits_flows and shape.in_cluster):
+        return []
+    return [_filter("replace", device, shape, peers)]
+
+
+def ingress_commands(device: str, rate: Throughput, highest: Throughput) -> list[str]:
+    """The commands that shape what the switch sends through ``device``, the cable to an instance."""
+    queue = max(_LEAST_QUEUE, round(highest.bytes_per_second * _QUEUE_S))
+    return [
+        f"qdisc add dev {device} root handle {MAJOR}: htb default {WHOLE:x}",
+        _whole(device, rate),
+        f"qdisc add dev {device} parent {MAJOR}:{WHOLE:x} bfifo limit {queue}",
+    ]
+
+
+def _filter(verb: str, device: str, shape: Shape, peers: frozenset[str]) -> str:
+    return f'filter {verb} dev {device} {_FILTER} "{flow_filter(shape.flow_classes(peers))}"'
+
+
+def _whole(device: str, rate: Throughput) -> str:
+    bits, burst = _bits(rate), burst_bytes(rate)
+    return (
+        f"class add dev {device} parent {MAJOR}: classid {MAJOR}:{WHOLE:x} htb rate {bits} ceil {bits} "
+        f"burst {burst} cburst {burst} quantum {QUANTUM}"
+    )
+
+
+def _leaf(device: str, minor: int, ceiling: Throughput) -> str:
+    return (
+        f"class add dev {device} parent {MAJOR}:{WHOLE:x} classid {MAJOR}:{minor:x} htb rate {_OWN_RATE} "
+        f"ceil {_bits(ceiling)} burst 1600 cburst {burst_bytes(ceiling)} quantum {QUANTUM}"
+    )
+
+
+def _bits(rate: Throughput) -> str:
+    return f"{round(rate.bytes_per_second * 8)}bit"

@@ -1,0 +1,282 @@
+"""The volumes of a region: made, attached, paced, copied and removed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pytest_cloudbench.limits.service_times import SERVICE_TIMES
+from pytest_cloudbench.limits.snapshots import FIRST_READ
+from pytest_cloudbench.twin.inventory import Inventory, PlacedVolume, PlaneError
+from pytest_cloudbench.twin.volumes.disks import Store, create_disk, nitro_node, xen_node
+from pytest_cloudbench.twin.volumes.figures import PIECE_BYTES, VolumeFigures, volume_figures
+from pytest_cloudbench.twin.volumes.shared_pages import Figures, VolumePage, VolumeState
+from pytest_cloudbench.twin.volumes.snapshots import Snapshots, data_pieces
+from pytest_cloudbench.twin.volumes.volume_process import VolumeProcessEnded
+from pytest_cloudbench.twin.workshop import Workshop
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_cloudbench.limits.volumes import VolumeSpec
+
+_LET_GO_S = 5.0  # the kernel lets go of a halted instance's mounts a moment after its last process
+
+
+@dataclass(frozen=True)
+class VolumeActivity:
+    """What a volume did since it was made, and its balance of credits in percent, None without credits.
+
+    ``instance_id`` is None while it is not attached.
+    """
+
+    volume_id: str
+    instance_id: str | None
+    done: Figures
+    burst_balance: float | None
+
+
+@dataclass(frozen=True)
+class InstanceActivity:
+    """An instance's balances of EBS credits in percent; None for what does not burst."""
+
+    instance_id: str
+    io_balance: float | None
+    byte_balance: float | None
+
+
+class PlaneVolumes:
+    """The volumes in an inventory, each with its data, its credits and its page of counters.
+
+    ``label`` names the region in the kernel's list of loop devices. ``modelled`` gives I/Os the service time of
+    their volume's type.
+    """
+
+    def __init__(
+        self,
+        inventory: Inventory,
+        *,
+        store: Store,
+        workshop: Workshop,
+        label: str,
+        time_compression: float,
+        modelled: bool,
+    ) -> None:
+        self.snapshots = Snapshots(store)
+        self._inventory = inventory
+        self._store = store
+        self._workshop = workshop
+        self._label = label
+        self._time_compression = time_compression
+        self._modelled = modelled
+
+    def create_disk(
+        self, volume_id: str, size_gib: int, spec: VolumeSpec, snapshot_id: str | None = None
+    ) -> None:
+        """Make an empty volume, or one that holds what a snapshot does and is slow until that was read once.
+
+        Raises `NoRoom` when nothing could ever be written to it, or the snapshot's data does not fit.
+        """
+        self._create_disk(volume_id, size_gib, spec, fetches=snapshot_id is not None)
+        if snapshot_id is None:
+            return
+        volume = self._inventory.volume(volume_id)
+        try:
+            self.snapshots.restore(snapshot_id, volume.disk.descriptor)
+        except KeyError:
+            self.delete_disk(volume_id)
+            raise PlaneError(f"there is no snapshot {snapshot_id}") from None
+        except BaseException:
+            self.delete_disk(volume_id)
+            raise
+        for start, end in data_pieces(volume.disk.descriptor, volume.disk.size):
+            volume.state.set_untouched(start // PIECE_BYTES, -(-end // PIECE_BYTES))
+
+    def take_snapshot(self, snapshot_id: str, volume_id: str) -> None:
+        """Copy a volume's data, attached or not; returns when the snapshot is complete. See `Snapshots.take`."""
+        disk = self._inventory.volume(volume_id).disk
+        self.snapshots.take(snapshot_id, disk.descriptor, disk.size)
+
+    def _create_disk(self, volume_id: str, size_gib: int, spec: VolumeSpec, *, fetches: bool) -> None:
+        with self._inventory.lock, contextlib.ExitStack() as undo:
+            self._inventory.refuse_when_closed()
+            if volume_id in self._inventory.volumes:
+                raise PlaneError(f"{volume_id} exists already")
+            disk = create_disk(
+                volume_id,
+                size_gib=size_gib,
+                io_unit=spec.io_unit.bytes,
+                store=self._store,
+                workshop=self._workshop,
+                label=f"{self._label}/{volume_id}",
+            )
+            undo.callback(disk.close)
+            page_path = self._store.roots / f"{volume_id}.page"
+            page = self._workshop.run(lambda: VolumePage.create(str(page_path)))
+            undo.callback(os.close, page)
+            pieces = disk.size // PIECE_BYTES if fetches or spec.first_touch is not None else 0
+            state = VolumeState.create(pieces)
+            undo.callback(os.close, state)
+            volume = PlacedVolume(
+                disk, spec, VolumePage(page), page, page_path, VolumeState(state), state, fetches=fetches
+            )
+            if spec.first_touch is not None and not fetches:
+                volume.state.set_all_untouched(pieces)
+            self._inventory.volumes[volume_id] = volume
+            undo.pop_all()
+
+    def _figures(self, volume: PlacedVolume) -> VolumeFigures:
+        service = SERVICE_TIMES.get(volume.spec.type) if self._modelled else None
+        figures = volume_figures(volume.spec, factor=self._time_compression, service=service)
+        return replace(figures, touch_per_s=FIRST_READ.iops.per_second) if volume.fetches else figures
+
+    def attach(self, volume_id: str, instance_id: str, device_name: str) -> str:
+        """Attach a volume; its node is there when this returns. The node's name, such as "nvme1n1"."""
+        volume = self._inventory.volume(volume_id)
+        with self._inventory.held(instance_id) as instance, contextlib.ExitStack() as undo:
+            if volume.instance_id is not None:
+                raise PlaneError(f"{volume_id} is attached to {volume.instance_id}")
+            disk = volume.disk
+            volume.page.clear()
+            file = instance.paced.attach(
+                disk.size,
+                self._figures(volume),
+                backing=disk.descriptor,
+                page=volume.page_descriptor,
+                state=volume.state_descriptor,
+            )
+            undo.callback(file.detach)
+            loop = disk.plug_in(file)
+            undo.callback(disk.unplug)
+            if instance.host.plan.nitro:
+                taken = {*instance.local.names, *(node.name for node in instance.nodes)}
+                number = next(number for number in range(1, 1000) if f"nvme{number}n1" not in taken)
+                node = nitro_node(number, volume_id, loop)
+            else:
+                node = xen_node(device_name, loop)
+            self._show_page(volume, instance.host.counters / node.name)
+            if instance.host.running:
+                instance.host.add_node(node)
+            undo.pop_all()
+            volume.file, volume.node, volume.instance_id = file, node, instance_id
+            instance.volumes[volume_id] = volume
+            return node.name
+
+    def _show_page(self, volume: PlacedVolume, path: Path) -> None:
+        def link() -> None:
+            path.unlink(missing_ok=True)
+            path.hardlink_to(volume.page_path)
+
+        self._workshop.run(link)
+
+    def detach(self, volume_id: str, *, force: bool = False) -> bool:
+        """Detach a volume from its instance. False: it is still in use there, nothing has changed.
+
+        With ``force`` it leaves even so, and whoever uses it gets I/O errors.
+        """
+        volume = self._inventory.volume(volume_id)
+        if volume.instance_id is None:
+            return True
+        with self._inventory.held(volume.instance_id) as instance:
+            loop = volume.disk.loop
+            if force and volume.file is not None:
+                volume.file.fail()
+            elif loop is not None and not self._let_go(volume, wait=not instance.host.running):
+                return False
+            self.release(volume_id, at_once=force)
+            return True
+
+    @staticmethod
+    def _let_go(volume: PlacedVolume, *, wait: bool) -> bool:
+        """Whether nobody uses the device; ``wait`` for the kernel to finish with a halted instance."""
+        loop = volume.disk.loop
+        deadline = time.monotonic() + (_LET_GO_S if wait else 0.0)
+        while loop is not None and loop.busy():
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.01)
+        return True
+
+    def release(self, volume_id: str, *, at_once: bool = False) -> None:
+        """Detach a volume, in use or not, since its instance ends. One that is not attached is left alone."""
+        volume = self._inventory.volume(volume_id)
+        if volume.instance_id is None:
+            return
+        instance = self._inventory.instance(volume.instance_id)
+        node, file = volume.node, volume.file
+        if node is not None:
+            if instance.host.running:
+                instance.host.remove_node(node)
+            self._workshop.run(lambda: (instance.host.counters / node.name).unlink(missing_ok=True))
+        if not at_once:
+            self._let_go(volume, wait=not instance.host.running)
+        if file is not None:
+            with contextlib.suppress(VolumeProcessEnded):
+                file.confirm()  # the last to close a device waits for what is not written yet
+        volume.disk.unplug()
+        if file is not None:
+            file.detach()
+        volume.done = volume.page.figures.after(volume.done)._replace(queue_length=0)
+        instance.volumes.pop(volume_id, None)
+        volume.instance_id = volume.node = volume.file = None
+
+    def delete_disk(self, volume_id: str) -> None:
+        """Remove a volume and its data. It must be detached."""
+        with self._inventory.lock:
+            volume = self._inventory.volume(volume_id)
+            if volume.instance_id is not None:
+                raise PlaneError(f"{volume_id} is attached to {volume.instance_id} and cannot be deleted")
+            del self._inventory.volumes[volume_id]
+        volume.close()
+        self._workshop.run(lambda: volume.page_path.unlink(missing_ok=True))
+
+    def modify(self, volume_id: str, spec: VolumeSpec) -> None:
+        """Give a volume other figures, at once. Its size may grow: attached, the device grows with it.
+
+        Its burst credits stay, as far as it has a bucket afterwards that holds them.
+        """
+        volume = self._inventory.volume(volume_id)
+        if volume.instance_id is None:
+            self._modify(volume, spec)
+            return
+        with self._inventory.held(volume.instance_id):
+            if volume.file is not None:
+                volume.file.confirm()  # a change of the device's queue waits for its I/O
+            self._modify(volume, spec)
+            if volume.file is not None:
+                volume.file.change(volume.disk.size, self._figures(volume))
+                volume.disk.grow()
+
+    @staticmethod
+    def _modify(volume: PlacedVolume, spec: VolumeSpec) -> None:
+        volume.disk.modify(size=spec.size.bytes, io_unit=spec.io_unit.bytes)
+        volume.spec = spec
+
+    def storage_activity(self) -> tuple[list[VolumeActivity], list[InstanceActivity]]:
+        """What every volume has done since it was made, attached or not, and all balances of burst credits."""
+        now = time.monotonic()
+        volumes = [
+            VolumeActivity(
+                volume_id,
+                volume.instance_id,
+                volume.done if volume.instance_id is None else volume.page.figures.after(volume.done),
+                self._balance(volume, now),
+            )
+            for volume_id, volume in list(self._inventory.volumes.items())
+        ]
+        instances = [
+            InstanceActivity(instance_id, *instance.paced.balances(now))
+            for instance_id, instance in list(self._inventory.instances.items())
+        ]
+        return volumes, instances
+
+    def _balance(self, volume: PlacedVolume, now: float) -> float | None:
+        limits = self._figures(volume).limits
+        as_of, levels = volume.state.levels
+        for limit, level in zip((limits.iops, limits.bytes), levels, strict=True):
+            if limit.burst is not None:
+                return limit.burst.percent(as_of, level, now)
+        return None

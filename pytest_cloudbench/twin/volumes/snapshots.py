@@ -1,0 +1,214 @@
+"""Snapshots: copies of volumes' data, holes left out, that outlive the volume.
+
+Where the backing can (btrfs and XFS in a directory) blocks are shared and the copy is of one instant. Otherwise it
+takes as long as copying takes, and what is written to the volume meanwhile may or may not be in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pytest_cloudbench.twin.volumes.disks import MIB, NoRoom, Store
+
+_FICLONE = 0x40049409
+_PIECE = 16 * MIB
+_CANNOT_COPY = (errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOSYS)
+
+
+class Cancelled(RuntimeError):
+    """The snapshot was deleted while it was being made."""
+
+
+@dataclass
+class Snapshot:
+    """The data of one snapshot. ``data`` bytes of it are not holes; ``copied`` of them are there by now."""
+
+    descriptor: int
+    size: int
+    data: int = 0
+    copied: int = 0
+    complete: bool = False
+    cancelled: bool = False
+
+    @property
+    def percent(self) -> int:
+        """How much of it is there."""
+        if self.complete or not self.data:
+            return 100 if self.complete else 0
+        return min(99, self.copied * 100 // self.data)
+
+    def close(self) -> None:
+        """Give up the data."""
+        self.cancelled = True
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+
+class Snapshots:
+    """All snapshots of a region. Methods may be called from any thread."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._kept: dict[str, Snapshot] = {}
+        self._copying: set[str] = set()
+
+    def take(self, snapshot_id: str, descriptor: int, size: int) -> None:
+        """Copy a volume's data; returns when it is all there.
+
+        Raises `NoRoom` when the copy does not fit, `Cancelled` when it was deleted meanwhile, OSError; there
+        is no such snapshot then.
+        """
+        source = os.dup(descriptor)  # the volume may be deleted meanwhile
+        try:
+            snapshot = Snapshot(self._new_file(size, snapshot_id), size)
+            with self._lock:
+                self._kept[snapshot_id] = snapshot
+                self._copying.add(snapshot_id)
+            try:
+                self._fill(snapshot, source, snapshot_id)
+                snapshot.complete = True
+            except BaseException:
+                with self._lock:
+                    self._kept.pop(snapshot_id, None)
+                snapshot.close()
+                raise
+            finally:
+                with self._lock:
+                    self._copying.discard(snapshot_id)
+                if snapshot.cancelled:
+                    snapshot.close()
+        finally:
+            os.close(source)
+        if snapshot.cancelled:
+            raise Cancelled(f"{snapshot_id} was deleted while it was being made")
+
+    def percent(self, snapshot_id: str) -> int:
+        """How much of a snapshot is there; 0 for one that has not begun."""
+        snapshot = self._kept.get(snapshot_id)
+        return snapshot.percent if snapshot is not None else 0
+
+    def restore(self, snapshot_id: str, descriptor: int) -> int:
+        """Copy a snapshot into a new volume's file, which may be larger; how many bytes of data that were.
+
+        Raises `NoRoom`, KeyError for a snapshot that is not there.
+        """
+        with self._lock:
+            snapshot = self._kept[snapshot_id]
+            if not snapshot.complete:
+                raise KeyError(snapshot_id)
+            source = os.dup(snapshot.descriptor)
+        try:
+            if not _shared(source, descriptor):
+                self._refuse_without_room(snapshot.data, f"a volume from {snapshot_id}")
+                for _ in copied_pieces(source, descriptor, snapshot.size):
+                    pass
+            elif snapshot.size < (whole := os.fstat(descriptor).st_size):
+                os.ftruncate(descriptor, whole)
+        finally:
+            os.close(source)
+        return snapshot.data
+
+    def delete(self, snapshot_id: str) -> None:
+        """Remove a snapshot, also one that is being made; what does not exist is ignored."""
+        with self._lock:
+            snapshot = self._kept.pop(snapshot_id, None)
+            if snapshot is None:
+                return
+            snapshot.cancelled = True
+            copying = snapshot_id in self._copying
+        if not copying:  # whoever copies closes it himself
+            snapshot.close()
+
+    def close(self) -> None:
+        """Remove all."""
+        for snapshot_id in list(self._kept):
+            self.delete(snapshot_id)
+
+    def _new_file(self, size: int, snapshot_id: str) -> int:
+        try:
+            return self._store.new_file(size)
+        except OSError as error:
+            raise NoRoom(f"no file can be made for {snapshot_id}: {error.strerror}") from error
+
+    def _fill(self, snapshot: Snapshot, source: int, snapshot_id: str) -> None:
+        os.fdatasync(source)
+        snapshot.data = sum(end - start for start, end in data_pieces(source, snapshot.size))
+        if _shared(source, snapshot.descriptor):
+            return
+        self._refuse_without_room(snapshot.data, snapshot_id)
+        for copied in copied_pieces(source, snapshot.descriptor, snapshot.size):
+            snapshot.copied += copied
+            if snapshot.cancelled:
+                return
+
+    def _refuse_without_room(self, needed: int, what: str) -> None:
+        room = self._store.room()
+        if needed > room:
+            raise NoRoom(
+                f"{what} needs {needed // MIB} MiB for its data, {room // MIB} MiB are left: delete volumes and "
+                "snapshots, or start the region with --backing DIR"
+            )
+
+
+def data_pieces(descriptor: int, size: int) -> Iterator[tuple[int, int]]:
+    """The stretches of a sparse file that hold data, as (start, end)."""
+    end = 0
+    while end < size:
+        try:
+            start = os.lseek(descriptor, end, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # only a hole follows
+                return
+            raise
+        if start >= size:
+            return
+        end = min(size, os.lseek(descriptor, start, os.SEEK_HOLE))
+        yield start, end
+
+
+def copied_pieces(source: int, target: int, size: int) -> Iterator[int]:
+    """Copy what a sparse file holds to the same places of another, piece by piece; the bytes of each."""
+    copy = _by_the_kernel
+    for start, end in data_pieces(source, size):
+        at = start
+        while at < end:
+            wanted = min(_PIECE, end - at)
+            try:
+                copied = copy(source, target, wanted, at)
+            except OSError as error:
+                if copy is _through_memory or error.errno not in _CANNOT_COPY:
+                    raise
+                copy = _through_memory
+                continue
+            if copied == 0:  # the file was cut short under us
+                return
+            at += copied
+            yield copied
+
+
+def _by_the_kernel(source: int, target: int, count: int, at: int) -> int:
+    return os.copy_file_range(source, target, count, at, at)
+
+
+def _through_memory(source: int, target: int, count: int, at: int) -> int:
+    data = memoryview(os.pread(source, count, at))
+    written = 0
+    while written < len(data):
+        written += os.pwrite(target, data[written:], at + written)
+    return written
+
+
+def _shared(source: int, target: int) -> bool:
+    """Whether the target now shares the source's blocks."""
+    with contextlib.suppress(OSError):
+        fcntl.ioctl(target, _FICLONE, source)
+        return True
+    return False

@@ -1,0 +1,77 @@
+"""Ready matrices of fio jobs, to parametrise a test with.
+
+    from pytest_cloudbench.workloads.fio.matrices import SQLIO
+
+    @pytest.mark.parametrize("job", SQLIO, ids=str)
+    def test_sqlio(ebs_volume, fio, job):
+        run = fio(ebs_volume, **job, runtime=60)
+
+Plain data: importing this loads nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+__all__ = ["FOUR_CORNERS", "SQLIO", "JobShape", "sqlio"]
+
+
+class JobShape(Mapping[str, "str | int"]):
+    """The options of a fio job by name, to be handed on as ``**job``; as a text its id, "randread-8k-64".
+
+    `changed` gives another with some of them replaced or added.
+    """
+
+    def __init__(self, rw: str, bs: str, iodepth: int, **options: str | int) -> None:
+        self._options: dict[str, str | int] = {"rw": rw, "bs": bs, "iodepth": iodepth, **options}
+
+    def changed(self, **options: str | int) -> JobShape:
+        """A copy with these options in place of its own, or besides them."""
+        return JobShape(**{**self._options, **options})  # type: ignore[arg-type]  # its own three are there
+
+    def __getitem__(self, name: str) -> str | int:
+        return self._options[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._options)
+
+    def __len__(self) -> int:
+        return len(self._options)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._options.items()))
+
+    def __str__(self) -> str:
+        own = {"rw", "bs", "iodepth"}
+        more = [f"{name}={value}" for name, value in self._options.items() if name not in own]
+        return "-".join([str(self["rw"]), str(self["bs"]), str(self["iodepth"]), *more])
+
+    def __repr__(self) -> str:
+        return f"<job {self}>"
+
+
+def sqlio(
+    block_sizes: Iterable[str] = ("8k", "16k", "64k"), outstanding: Iterable[int] = (8, 64)
+) -> tuple[JobShape, ...]:
+    """The SQLIO matrix: reads and writes, random and sequential, of every block size with so many outstanding.
+
+    The sizes are those of a database: pages of 8 KiB, two of them, and extents of 64 KiB.
+    """
+    depths = tuple(outstanding)
+    return tuple(
+        JobShape(rw, bs, iodepth)
+        for bs in block_sizes
+        for rw in ("randread", "randwrite", "read", "write")
+        for iodepth in depths
+    )
+
+
+SQLIO = sqlio()
+
+FOUR_CORNERS = (
+    JobShape("randread", "4k", 32),
+    JobShape("randwrite", "4k", 32),
+    JobShape("read", "256k", 32),
+    JobShape("write", "256k", 32),
+)
+"""Small random I/O, which meets the limits of IOPS, and large sequential I/O, which meets those of throughput."""

@@ -1,0 +1,111 @@
+"""A real EC2 endpoint over HTTP for the control plane's tests: moto's server on loopback, one per session."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from service_faults import Faults
+
+from pytest_cloudbench.aws import Bounds, Cloud, CloudAccess, Journal, new_run_id
+
+FAST = Bounds(
+    running_s=10, stopped_s=10, terminated_s=10, bare_metal_s=10, volume_s=10, group_s=5, settle_s=0.5
+)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def service_models_read_once() -> Iterator[None]:
+    """Each botocore session reads its service models from disk again: 0.1 s a client, for every test here."""
+    from botocore.loaders import JSONFileLoader
+
+    with pytest.MonkeyPatch.context() as patch:
+        once = functools.lru_cache(maxsize=None)(JSONFileLoader().load_file)
+        patch.setattr(JSONFileLoader, "load_file", lambda self, path: once(path))
+        yield
+
+
+@pytest.fixture(scope="session")
+def endpoint_url() -> Iterator[str]:
+    from moto.server import ThreadedMotoServer
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def access(endpoint_url: str) -> CloudAccess:
+    return CloudAccess(
+        endpoint_url=endpoint_url,
+        region="us-east-1",
+        access_key="AKIAEXAMPLE",
+        secret_key="the-secret-access-key",
+        ssh_from_cidr="203.0.113.7/32",
+    )
+
+
+@pytest.fixture
+def journals(tmp_path: Path) -> Path:
+    return tmp_path / "journal"
+
+
+@pytest.fixture
+def make_cloud(access: CloudAccess, journals: Path) -> Iterator[Callable[..., Cloud]]:
+    made: list[Cloud] = []
+
+    def make(using: CloudAccess = access, bounds: Bounds = FAST) -> Cloud:
+        run_id = new_run_id()
+        cloud = Cloud(using, run_id, Journal.open(run_id, using, journals), bounds=bounds)
+        made.append(cloud)
+        return cloud
+
+    yield make
+    for cloud in made:
+        cloud.close()
+
+
+@pytest.fixture
+def cloud(make_cloud: Callable[..., Cloud]) -> Cloud:
+    return make_cloud()
+
+
+@pytest.fixture
+def ec2(access: CloudAccess) -> Any:
+    """A client of its own, to look at the region from outside."""
+    import boto3
+
+    return boto3.client(
+        "ec2",
+        endpoint_url=access.endpoint_url,
+        region_name=access.region,
+        aws_access_key_id=access.access_key,
+        aws_secret_access_key=access.secret_key,
+    )
+
+
+@pytest.fixture
+def faults_of() -> Callable[[Cloud], Faults]:
+    return Faults
+
+
+@pytest.fixture
+def faults(cloud: Cloud) -> Faults:
+    return Faults(cloud)
+
+
+@pytest.fixture
+def asked_of() -> Callable[[Cloud, str], list[dict[str, Any]]]:
+    """The parameters of every kept call of an operation."""
+
+    def asked(cloud: Cloud, operation: str) -> list[dict[str, Any]]:
+        return [dict(answer.asked) for answer in cloud.answers if answer.operation == operation]
+
+    return asked

@@ -1,0 +1,162 @@
+"""What a killed run left is removed at the next start, by its tag, and nothing else is."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from pytest_cloudbench.aws import Bounds, Journal, reap
+from pytest_cloudbench.aws.journal import boot_id
+from pytest_cloudbench.aws.removal import RunResources
+
+RUN = """
+import os, signal, sys, time
+from pathlib import Path
+from pytest_cloudbench.aws import Cloud, CloudAccess, Journal, new_run_id
+from pytest_cloudbench.limits.volumes import gp3
+
+access = CloudAccess(endpoint_url=sys.argv[1], region="us-east-1", access_key="AKIAEXAMPLE",
+                     secret_key="s", ssh_from_cidr="203.0.113.7/32")
+run_id = new_run_id()
+cloud = Cloud(access, run_id, Journal.open(run_id, access, Path(sys.argv[2])))
+instance = cloud.launch("t3.micro")
+cloud.attach(cloud.create_volume(gp3(size_gib=1), instance=instance), instance)
+print(run_id, flush=True)
+if sys.argv[3] == "between":
+    # The service has created the volume; we die before its answer is noted.
+    events = cloud._clients.client("ec2").meta.events
+    events.register("after-call.ec2.CreateVolume", lambda **_: os.kill(os.getpid(), signal.SIGKILL))
+    cloud.create_volume(gp3(size_gib=2), instance=instance)
+time.sleep(60)
+"""
+
+
+def killed_run(access, journals, when):
+    process = subprocess.Popen(
+        [sys.executable, "-c", RUN, access.endpoint_url, str(journals), when],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        run_id = process.stdout.readline().strip()
+        assert run_id
+        alive = reap(access, directory=journals) if when == "after" else ()
+        if when == "after":
+            process.send_signal(signal.SIGKILL)
+        assert process.wait(timeout=30) == -signal.SIGKILL
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+    assert alive == ()
+    return run_id
+
+
+@pytest.mark.parametrize("when", ["after", "between"])
+def test_kill_9_and_one_new_start_leave_nothing(cloud, access, journals, when):
+    run_id = killed_run(access, journals, when)
+    resources = RunResources(cloud._clients, run_id, announced=tuple)
+    left = resources.remaining()
+    sizes = {one.kind for one in left}
+    assert sizes == {"instance", "volume", "security group", "key pair"}
+    own_volumes = [v for v in resources.volumes() if v["Size"] in (1, 2)]
+    assert len(own_volumes) == (2 if when == "between" else 1)
+    journal = journals / f"{run_id}.jsonl"
+    tokens = [json.loads(line) for line in journal.read_text().splitlines()]
+    intended = {r["token"] for r in tokens if r["record"] == "intend"}
+    answered = {r["token"] for r in tokens if r["record"] in ("done", "refused")}
+    assert len(intended - answered) == (1 if when == "between" else 0)
+
+    (reaped,) = reap(access, directory=journals, bounds=Bounds(settle_s=0.5))
+    assert reaped.run_id == run_id
+    assert reaped.problems == ()
+    assert {one.id for one in reaped.removed} == {one.id for one in left}
+    assert str(reaped).startswith(f"removed what run {run_id} had left: instance i-")
+    assert resources.remaining() == ()
+    assert not journal.exists()
+    assert reap(access, directory=journals) == ()
+    assert cloud.journal.path.exists()
+
+
+def dead_journal(
+    access, journals, *, endpoint=None, account="123456789012", region="us-east-1", run_id="dead-1"
+):
+    journal = Journal.open(run_id, access, journals)
+    journal.bind(endpoint or access.endpoint_url, region, account)
+    with journal.creating("create_volume", "x") as intention:
+        intention.done(["vol-0"])
+    journal.finish(clean=False)
+    return journal.path
+
+
+def test_a_journal_of_an_endpoint_that_is_gone_goes_without_a_word(access, journals):
+    path = dead_journal(access, journals, endpoint="http://127.0.0.1:9")
+    assert reap(access, directory=journals) == ()
+    assert not path.exists()
+
+
+def test_a_journal_of_a_loopback_endpoint_of_an_earlier_boot_is_gone_too(access, journals):
+    path = dead_journal(access, journals)
+    assert boot_id() in path.read_text()
+    path.write_text(path.read_text().replace(boot_id(), "another-boot"))
+    assert reap(access, directory=journals) == ()
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    "difference",
+    [
+        {"account": "999999999999"},
+        {"region": "eu-west-1"},
+        {"endpoint": "https://ec2.us-east-1.amazonaws.com"},
+    ],
+)
+def test_journals_of_other_accounts_regions_and_endpoints_are_left_alone(access, journals, difference):
+    path = dead_journal(access, journals, **difference)
+    assert reap(access, directory=journals) == ()
+    assert path.exists()
+
+
+def test_a_journal_that_announced_nothing_is_removed_without_asking(access, journals):
+    journal = Journal.open("dead-2", access, journals)
+    journal.finish(clean=False)
+    assert reap(access, directory=journals) == ()
+    assert not journal.path.exists()
+
+
+def test_no_journals_no_requests(access, tmp_path):
+    assert reap(access, directory=tmp_path / "none") == ()
+
+
+def test_what_cannot_be_removed_keeps_the_journal(access, journals, monkeypatch):
+    path = dead_journal(access, journals)
+
+    def broken(self):
+        raise OSError("no")
+
+    monkeypatch.setattr(RunResources, "remove_volumes", broken)
+    (reaped,) = reap(access, directory=journals)
+    assert reaped.problems == ("could not remove the volumes: no",)
+    assert "not everything went well" in str(reaped)
+    assert path.exists()
+    monkeypatch.undo()
+    assert reap(access, directory=journals) == ()
+    assert not path.exists()
+
+
+def test_two_starts_at_once_do_not_meet(access, journals):
+    path = dead_journal(access, journals)
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        assert reap(access, directory=journals) == ()
+        assert path.exists()
+    finally:
+        os.close(descriptor)

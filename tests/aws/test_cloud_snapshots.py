@@ -1,0 +1,115 @@
+"""Snapshots and modifications of volumes on a real EC2 endpoint: tagged, journalled, waited for, removed."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_cloudbench.aws import CloudError, reap
+from pytest_cloudbench.aws.errors import ResourceFailed, WaitTimeout
+from pytest_cloudbench.limits.volumes import InvalidSpec, gp3, io2
+
+
+def test_a_snapshot_lives_and_is_removed_with_the_run(cloud, ec2, asked_of):
+    volume = cloud.create_volume(gp3(size_gib=10), "us-east-1a", name="test_it")
+    snapshot = cloud.create_snapshot(volume, name="test_it")
+    assert (snapshot.state, snapshot.volume_id, snapshot.size) == ("completed", volume.id, volume.size)
+    assert snapshot.tags["cloudbench:run"] == cloud.run_id
+    assert [one.action for one in cloud.journal.intentions].count("create_snapshot") == 1
+    [copy] = cloud.create_volumes([gp3(size_gib=12)], "us-east-1a", snapshot=snapshot)
+    assert copy.snapshot_id == snapshot.id
+    assert asked_of(cloud, "create_volume")[-1]["SnapshotId"] == snapshot.id
+    assert "snapshot" in {left.kind for left in cloud.remaining()}
+    report = cloud.close()
+    assert report.clean, report.sentences()
+    own = [{"Name": "tag:cloudbench:run", "Values": [cloud.run_id]}]
+    assert ec2.describe_snapshots(Filters=own)["Snapshots"] == []
+
+
+def test_a_released_snapshot_is_gone_at_the_end_and_no_run_without_one_asks(cloud, make_cloud, asked_of):
+    other = make_cloud()
+    other.create_volume(gp3(size_gib=10), "us-east-1a")
+    assert other.close().clean
+    assert asked_of(other, "describe_snapshots") == []
+    volume = cloud.create_volume(gp3(size_gib=10), "us-east-1a")
+    cloud.release([cloud.create_snapshot(volume), volume])
+    assert cloud.close().clean
+
+
+def test_what_a_killed_run_left_is_reaped(access, make_cloud, journals):
+    killed = make_cloud()
+    killed.create_snapshot(killed.create_volume(gp3(size_gib=10), "us-east-1a"))
+    killed.journal._stream.close()  # as when its process dies
+    [reaped] = reap(access, directory=journals)
+    assert {left.kind for left in reaped.removed} == {"volume", "snapshot"}
+    assert reaped.problems == ()
+    assert killed.remaining() == ()
+
+
+def test_a_volume_smaller_than_its_snapshot_is_refused_before_any_call(cloud, asked_of):
+    snapshot = cloud.create_snapshot(cloud.create_volume(gp3(size_gib=10), "us-east-1a"))
+    before = len(asked_of(cloud, "create_volume"))
+    with pytest.raises(InvalidSpec, match=r"9 GiB were asked for, snapshot snap-\w+ of vol-\w+ needs 10 GiB"):
+        cloud.create_volumes([gp3(size_gib=9)], "us-east-1a", snapshot=snapshot)
+    assert len(asked_of(cloud, "create_volume")) == before
+
+
+def test_a_volume_becomes_another_one(cloud, asked_of):
+    volume = cloud.create_volume(gp3(size_gib=10), "us-east-1a")
+    larger = cloud.modify_volume(volume, io2(size_gib=20, iops=5_000))
+    assert (larger.spec.type, larger.size.gib, larger.spec.iops) == ("io2", 20, 5_000)
+    asked = asked_of(cloud, "modify_volume")
+    assert {name: asked[0][name] for name in ("Size", "VolumeType", "Iops")} == {
+        "Size": 20, "VolumeType": "io2", "Iops": 5_000,
+    }  # fmt: skip
+    assert cloud.modify_volume(larger, larger.spec) is larger
+    assert len(asked_of(cloud, "modify_volume")) == 1
+
+
+def test_what_no_modification_can_do_is_refused_before_any_call(cloud, asked_of):
+    volume = cloud.create_volume(gp3(size_gib=10), "us-east-1a")
+    with pytest.raises(InvalidSpec, match="10 GiB cannot become 9 GiB: a volume never becomes smaller"):
+        cloud.modify_volume(volume, gp3(size_gib=9))
+    with pytest.raises(InvalidSpec, match="50,000"):
+        cloud.modify_volume(volume, gp3(size_gib=10, iops=50_000))
+    assert asked_of(cloud, "modify_volume") == []
+
+
+def modification(state, progress=7, message=""):
+    entry = {"ModificationState": state, "Progress": progress, "StartTime": "2026-11-01"}
+    return {"VolumesModifications": [{**entry, "StatusMessage": message} if message else entry]}
+
+
+class Answering:
+    """Clients that answer each operation with what was prepared for it."""
+
+    def __init__(self, **answers):
+        self.answers = answers
+
+    def call(self, what, service, operation, **asked):
+        return self.answers[operation]
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "words"),
+    [
+        (modification("failed", message="no capacity"), ResourceFailed, "failed: no capacity"),
+        (modification("optimizing"), WaitTimeout, "was not 'completed' in 0 s; it is 'optimizing' at 7 %"),
+        ({"VolumesModifications": []}, WaitTimeout, "was not 'completed'"),
+    ],
+)
+def test_a_modification_that_does_not_arrive(cloud, answer, error, words):
+    from pytest_cloudbench.aws.modifications import modify
+
+    volume = cloud.create_volume(gp3(size_gib=10), "us-east-1a")
+    clients = Answering(modify_volume={}, describe_volumes_modifications=answer)
+    with pytest.raises(error, match=words) as caught:
+        modify(clients, volume, gp3(size_gib=11), until="completed", timeout_s=0.0)
+    assert isinstance(caught.value, CloudError)
+
+
+def test_optimizing_is_enough_for_who_says_so(cloud):
+    from pytest_cloudbench.aws.modifications import modify
+
+    volume = cloud.create_volume(gp3(size_gib=10), "us-east-1a")
+    clients = Answering(modify_volume={}, describe_volumes_modifications=modification("optimizing"))
+    assert modify(clients, volume, gp3(size_gib=11), until="optimizing", timeout_s=0.0).size.gib == 11

@@ -1,0 +1,43 @@
+"""Device names: unique, valid, enough of them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_cloudbench.aws import AttachmentLimit
+from pytest_cloudbench.aws.device_names import DEVICE_NAMES, next_device_name, same_slot
+
+VALID = re.compile(r"/dev/(sd[f-p]|xvd[a-d][a-x]|xvd[e-z])")
+TAKEN = st.sets(
+    st.sampled_from([*DEVICE_NAMES, "/dev/sda1", "/dev/xvda", "/dev/xvdf", "/dev/sdq", "/dev/xvdb"])
+)
+
+
+def test_first_the_recommended_names_and_then_the_others():
+    assert DEVICE_NAMES[0] == "/dev/sdf"
+    assert DEVICE_NAMES[10:13] == ("/dev/sdp", "/dev/xvdba", "/dev/xvdbb")
+    assert len(DEVICE_NAMES) > 100
+
+
+@given(st.integers(1, len(DEVICE_NAMES)), TAKEN)
+def test_names_given_out_are_valid_unique_and_free(count, taken):
+    given_out = set(taken)
+    free = [name for name in DEVICE_NAMES if same_slot(name) not in {same_slot(t) for t in taken}]
+    for _ in range(min(count, len(free))):
+        name = next_device_name(given_out)
+        assert VALID.fullmatch(name)
+        assert same_slot(name) not in {same_slot(other) for other in given_out}
+        given_out.add(name)
+
+
+def test_all_slots_differ():
+    assert len({same_slot(name) for name in DEVICE_NAMES}) == len(DEVICE_NAMES)
+
+
+def test_when_all_are_in_use():
+    with pytest.raises(AttachmentLimit, match=r"all .* device names"):
+        next_device_name(DEVICE_NAMES)

@@ -1,0 +1,224 @@
+"""Quantities: parsing, formatting, and the algebra of units."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Size, Throughput, figure, parse_rate
+
+rates = st.floats(min_value=0.01, max_value=1e12, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("80,000 IOPS", Iops(80_000)),
+        ("80_000iops", Iops(80_000)),
+        ("2,375 MB/s", Throughput(2_375_000_000)),
+        ("2 GiB/s", Throughput(2 * 1024**3)),
+        ("19,000 Mbps", Throughput(2_375_000_000)),
+        ("5 Gbit/s", Throughput(625_000_000)),
+        ("125 MiB/s", Throughput(125 * 1024**2)),
+        ("125 MiBps", Throughput(125 * 1024**2)),
+        ("10 Gigabit", Throughput(1_250_000_000)),
+        ("1.5 kB/s", Throughput(1_500)),
+        ("4 KiB/s", Throughput(4_096)),
+    ],
+)
+def test_rates_are_read_with_their_unit(text, expected):
+    assert parse_rate(text) == expected
+
+
+@pytest.mark.parametrize("text", ["3000", "  80,000 ", "125."])
+def test_a_bare_number_is_refused_with_the_units_there_are(text):
+    with pytest.raises(ValueError, match=r"IOPS, MiB/s, MB/s"):
+        parse_rate(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "fast", "3,000 I", "-5 IOPS", "1e999 IOPS", "5 GB", "nan IOPS", "5 6 IOPS"]
+)
+def test_what_is_no_rate_is_refused(text):
+    with pytest.raises(ValueError, match=r"IOPS|finite"):
+        parse_rate(text)
+
+
+def test_a_rate_that_is_no_text_is_a_type_error():
+    with pytest.raises(TypeError, match="3,000 IOPS"):
+        parse_rate(3000)
+
+
+@pytest.mark.parametrize(
+    ("quantity", "text"),
+    [
+        (Iops(80_000), "80,000 IOPS"),
+        (Iops(9_060.4), "9,060 IOPS"),
+        (Iops(12.5), "12.5 IOPS"),
+        (Iops(0), "0 IOPS"),
+        (Throughput.from_mb(2_375), "2,264.98 MiB/s"),
+        (Throughput.from_mib(4_000), "4,000 MiB/s"),
+        (Throughput.from_mib(0.0042), "0.0042 MiB/s"),
+        (Bandwidth.from_gbit(4.9667), "4.97 Gbit/s"),
+        (Bandwidth.from_gbit(10), "10 Gbit/s"),
+        (Bandwidth.from_mbit(450), "450 Mbit/s"),
+        (Bandwidth.from_mbit(0.064), "0.064 Mbit/s"),
+        (Bandwidth.from_mbit(999.96), "1 Gbit/s"),
+        (Bandwidth(0), "0 Mbit/s"),
+        (Size.from_gib(80), "80 GiB"),
+        (Size.parse("4k"), "4 KiB"),
+        (Size.parse("500m"), "500 MiB"),
+        (Size.from_gib(2048), "2,048 GiB"),
+        (Size(1_000), "1,000 B"),
+        (Size.parse("1536k"), "1,536 KiB"),
+    ],
+)
+def test_quantities_read_as_people_write_them(quantity, text):
+    assert str(quantity) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("4k", 4096),
+        ("4 KiB", 4096),
+        ("256K", 262144),
+        ("500m", 500 * 1024**2),
+        ("20g", 20 * 1024**3),
+        ("1.5k", 1536),
+        ("4kB", 4000),
+        ("4096", 4096),
+        (4096, 4096),
+        ("1t", 1024**4),
+    ],
+)
+def test_sizes_are_read_as_fio_reads_them(text, size):
+    assert Size.parse(text) == Size(size)
+
+
+@pytest.mark.parametrize("text", ["", "4x", "four", "-4k", "0.5", "1.5 B"])
+def test_what_is_no_size_is_refused(text):
+    with pytest.raises(ValueError, match="size"):
+        Size.parse(text)
+
+
+@pytest.mark.parametrize("wrong", [True, None, "5", [1]])
+def test_quantities_take_numbers_only(wrong):
+    for make in (Iops, Throughput, Size):
+        with pytest.raises(TypeError, match="number"):
+            make(wrong)
+
+
+@pytest.mark.parametrize("wrong", [1.5, None, True])
+def test_a_size_is_whole(wrong):
+    with pytest.raises(TypeError):
+        Size.parse(wrong)
+
+
+def test_unlike_quantities_do_not_meet():
+    with pytest.raises(TypeError):
+        Iops(1) + Throughput(1)
+    with pytest.raises(TypeError):
+        Iops(1) < Throughput(1)  # noqa: B015
+    with pytest.raises(TypeError):
+        Throughput(1) / Iops(1)
+    with pytest.raises(TypeError):
+        Iops(1) + 1
+    with pytest.raises(TypeError):
+        Iops(2) * Iops(2)
+    assert Iops(5) != Throughput(5)
+
+
+@given(st.integers(min_value=0, max_value=10**9))
+def test_whole_iops_survive_writing_and_reading(value):
+    assert parse_rate(str(Iops(value))) == Iops(value)
+
+
+@given(rates)
+def test_throughput_survives_writing_and_reading_to_its_last_shown_digit(value):
+    shown = parse_rate(str(Throughput(value)))
+    assert shown.mib == pytest.approx(Throughput(value).mib, abs=0.005, rel=0.005)
+
+
+@given(st.integers(min_value=0, max_value=2**60))
+def test_a_size_in_bytes_survives_writing_and_reading(value):
+    size = Size(value)
+    assert Size.parse(str(size)).bytes == pytest.approx(value, rel=5e-5, abs=0)
+    assert Size.parse(str(value)) == size
+
+
+@given(rates, rates)
+def test_throughputs_add_and_divide_back(one, other):
+    total = Throughput(one) + Throughput(other)
+    assert (total - Throughput(other)).bytes_per_second == pytest.approx(one, abs=1e-3, rel=1e-6)
+    assert total / Throughput(one) == pytest.approx(1 + other / one)
+    assert total / 2 * 2 == total
+    assert 2 * Throughput(one) == Throughput(one) * 2
+
+
+@given(rates)
+def test_units_convert_there_and_back(value):
+    assert Throughput.from_mib(value).mib == pytest.approx(value)
+    assert Throughput.from_mb(value).mb == pytest.approx(value)
+    assert Throughput.from_mbit(value).mbit == pytest.approx(value)
+    assert Throughput.from_gbit(value).gbit == pytest.approx(value)
+    assert Throughput.from_gbit(value).mb == pytest.approx(value * 125)
+
+
+@given(rates, st.integers(min_value=1, max_value=2**24))
+def test_iops_and_throughput_convert_through_a_block_size(value, block):
+    assert Iops(value).at(Size(block)).in_ios_of(Size(block)).per_second == pytest.approx(value)
+
+
+@given(st.floats(min_value=1e-9, max_value=1e15))
+def test_no_figure_that_is_not_zero_reads_as_zero(value):
+    assert float(figure(value).replace(",", "")) > 0
+
+
+def test_a_bandwidth_is_a_throughput_shown_in_bits():
+    bits, plain = Bandwidth.from_gbit(5), Throughput(625_000_000)
+    assert bits == plain
+    assert plain == bits
+    assert hash(bits) == hash(plain)
+    assert {plain: "found"}[bits] == "found"
+    assert repr(bits) == "Bandwidth(bytes_per_second=625000000.0)"
+    assert str(Bandwidth.of(plain)) == "5 Gbit/s"
+    assert bits != 625_000_000
+    assert bits != Iops(625_000_000)
+
+
+def test_a_bandwidth_stays_one_in_arithmetic():
+    bits, plain = Bandwidth.from_gbit(5), Throughput.from_gbit(2)
+    for result in (bits + plain, bits - plain, bits * 2, 2 * bits, bits / 2):
+        assert type(result) is Bandwidth
+    for result in (plain + bits, plain - bits, plain * 2, 2 * plain, plain / 2):
+        assert type(result) is Throughput
+    assert bits / plain == pytest.approx(2.5)
+    with pytest.raises(TypeError):
+        bits + Iops(1)
+    with pytest.raises(TypeError):
+        bits < Iops(1)  # noqa: B015
+    with pytest.raises(TypeError, match="Bandwidth takes a number of bytes per second"):
+        Bandwidth("5")
+
+
+def test_figures_are_shown_beside_each_other_in_one_unit():
+    fast, slow = Bandwidth.from_gbit(10), Bandwidth.from_mbit(450)
+    assert f"{slow.beside(fast)} of {fast}" == "0.45 of 10 Gbit/s"
+    assert f"{fast.beside(slow)} of {slow}" == "10,000 of 450 Mbit/s"
+    assert fast.beside(Throughput.from_mib(5)) == fast.number.replace("10", "1,192.09")
+
+
+@given(rates, rates)
+def test_bandwidths_and_throughputs_are_ordered_by_their_bytes(one, other):
+    for left in (Bandwidth(one), Throughput(one)):
+        for right in (Bandwidth(other), Throughput(other)):
+            assert (left < right, left <= right) == (one < other, one <= other)
+            assert (left > right, left >= right) == (one > other, one >= other)
+            assert (left == right) == (one == other)
+            assert left != right or hash(left) == hash(right)
+
+
+@given(rates)
+def test_a_bandwidth_survives_writing_and_reading_to_its_last_shown_digit(value):
+    shown = parse_rate(str(Bandwidth(value)))
+    assert shown.mbit == pytest.approx(Bandwidth(value).mbit, abs=0.05, rel=0.0051)

@@ -1,0 +1,38 @@
+"""The factor of time: read from text, and said again without losing any of it."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_cloudbench.limits.time_factor import LARGEST_FACTOR, factor_words, parse_time_factor
+
+
+@given(st.floats(min_value=1, max_value=LARGEST_FACTOR))
+def test_what_is_said_is_read_again(factor: float) -> None:
+    assert parse_time_factor(factor_words(factor)) == factor
+
+
+@given(st.floats().filter(lambda value: not 1 <= value <= LARGEST_FACTOR))
+def test_figures_out_of_bounds_are_refused_with_the_bounds(factor: float) -> None:
+    with pytest.raises(ValueError, match=r"is no factor of time: give a number from 1 .* to 3,600"):
+        parse_time_factor(str(factor))
+
+
+@given(st.text())
+def test_any_text_is_a_factor_or_refused(text: str) -> None:
+    factor = 1.0
+    with contextlib.suppress(ValueError):
+        factor = parse_time_factor(text)
+    assert 1 <= factor <= LARGEST_FACTOR
+
+
+@pytest.mark.parametrize(
+    ("text", "factor", "words"), [("60", 60, "60"), ("1.5", 1.5, "1.5"), ("6e1", 60, "60")]
+)
+def test_a_person_s_ways_to_write_it(text: str, factor: float, words: str) -> None:
+    assert parse_time_factor(text) == factor
+    assert factor_words(parse_time_factor(text)) == words

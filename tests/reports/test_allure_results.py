@@ -1,0 +1,525 @@
+"""What allure-pytest's results say of tests that measure a cloud."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+from measured_runs import CONFTEST, NO_EVIDENCE
+
+pytest.importorskip("allure_pytest")
+# Looked for and not loaded: what is loaded within these tests is taken out with them, and cannot be loaded again.
+drawn = pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="pictures need matplotlib")
+
+VERDICTS = """
+from conftest import measured
+import pytest
+from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
+
+def verdict(word, sentence="3 of 4 IOPS"):
+    return Verdict(Outcome(word), f"{word}: {sentence}", "reaches 4 IOPS")
+
+def judged(fio, word, machine=False):
+    run = fio(measured(3000.0, 3001.0), rw="randread")
+    given = Verdict(Outcome(word), f"{word}: 3 of 4 IOPS", "reaches 4 IOPS", machine_limited=machine)
+    run.on_verdict(given)
+    return given
+"""
+
+
+@pytest.fixture
+def run(pytester, monkeypatch):
+    for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XDIST_TESTRUNUID"):
+        monkeypatch.delenv(name, raising=False)  # of the workers that may run these tests themselves
+    pytester.makeconftest(CONFTEST)
+
+    def run(test, *options):
+        pytester.makepyfile(VERDICTS + test)
+        return pytester.runpytest_subprocess(*NO_EVIDENCE, "--alluredir=out", *options)
+
+    return run
+
+
+@pytest.fixture
+def results(pytester):
+    def results():
+        found = [json.loads(path.read_text()) for path in pytester.path.glob("out/*-result.json")]
+        return sorted(found, key=lambda result: result["start"])
+
+    return results
+
+
+def labels(result):
+    return {label["name"]: label["value"] for label in result["labels"]}
+
+
+def outcomes(results):
+    return {
+        result["name"]: (result["status"], labels(result).get("cloudbench.outcome")) for result in results
+    }
+
+
+def test_a_teardown_has_steps_of_what_the_test_left_only(run, pytester):
+    run(
+        """
+@pytest.fixture
+def left(request):
+    request.addfinalizer(lambda: None)
+    yield
+    assert True
+
+def test_held(fio, left):
+    assert judged(fio, "held")
+"""
+    )
+    containers = [json.loads(path.read_text()) for path in pytester.path.glob("out/*-container.json")]
+    steps = {
+        each["befores"][0]["name"]: [(step["name"], step.get("status")) for step in each.get("afters", [])]
+        for each in containers
+    }
+    assert {"left", "fio"} <= steps.keys()
+    assert sorted(steps["left"]) == [("left::2", "passed"), ("left::<lambda>", "passed")]
+    assert {status for ended in steps.values() for _, status in ended} == {"passed"}
+
+
+def test_every_outcome_is_told_apart_by_what_became_of_the_test(run, results, pytester):
+    run(
+        """
+def test_held(fio):
+    assert judged(fio, "held")
+
+def test_violated(fio):
+    assert judged(fio, "violated")
+
+def test_inconclusive(fio):
+    assert judged(fio, "inconclusive")
+
+def test_skipped_as_inconclusive(fio):
+    assert judged(fio, "inconclusive", machine=True)
+
+def test_plain_figures_violated(fio):
+    assert fio(measured(3000.0), rw="randread").iops > 9000
+
+def test_host_lost(fio):
+    from pytest_cloudbench.hosts.errors import HostLost
+    raise HostLost("the host is gone")
+
+def test_wrong_job(fio):
+    fio("volume", rw="no such thing")
+
+def test_own_check_failed(fio):
+    assert judged(fio, "held")
+    assert "promise" == "violated"
+
+def test_bug(fio):
+    1 / 0
+
+def test_skipped_by_its_author(fio):
+    pytest.skip("inconclusive: not today")
+
+@pytest.mark.xfail
+def test_known(fio):
+    assert judged(fio, "violated")
+"""
+    )
+    assert outcomes(results()) == {
+        "test_held": ("passed", None),
+        "test_violated": ("failed", "violated"),
+        "test_inconclusive": ("failed", "inconclusive"),
+        "test_skipped_as_inconclusive": ("skipped", "inconclusive"),
+        "test_plain_figures_violated": ("failed", "violated"),
+        "test_host_lost": ("broken", "infrastructure"),
+        "test_wrong_job": ("broken", "broken"),
+        "test_own_check_failed": ("failed", "broken"),
+        "test_bug": ("broken", "broken"),
+        "test_skipped_by_its_author": ("skipped", None),
+        "test_known": ("skipped", None),
+    }
+    for result in results():
+        word = labels(result).get("cloudbench.outcome")
+        first = (result.get("statusDetails") or {}).get("trace", "").partition("\n")[0]
+        assert (first == f"cloudbench outcome: {word}") is (word is not None)
+    names = [each["name"] for each in json.loads((pytester.path / "out/categories.json").read_text())]
+    assert names == ["Promise violated", "Inconclusive", "Infrastructure trouble", "Test broken"]
+
+
+def test_no_words_of_a_test_bring_it_into_a_category(run, results):
+    run(
+        """
+def test_ours(fio):
+    judged(fio, "held")
+    pytest.fail("cloudbench outcome: violated\\nPromise violated", pytrace=False)
+
+def test_other():
+    pytest.fail("cloudbench outcome: violated\\nPromise violated", pytrace=False)
+"""
+    )
+    from pytest_cloudbench.reports.allure.outcome import categories
+
+    found = {result["name"]: result["statusDetails"]["trace"] for result in results()}
+    assert matching(found["test_ours"], categories()) == ["Test broken"]
+    assert matching(found["test_other"], categories()) == []
+
+
+def matching(trace, categories):
+    """The categories of a trace, as Allure 2 and as Allure 3 match them: both must agree."""
+    import re
+
+    whole = [c["name"] for c in categories if re.fullmatch(c["traceRegex"], trace, re.DOTALL)]
+    part = [c["name"] for c in categories if re.search(c["traceRegex"], trace)]
+    assert whole == part
+    return whole
+
+
+def test_verdicts_come_first_then_tables_and_raw_files_then_the_tests_own(run, results, pytester):
+    run(
+        """
+import allure
+
+def test_it(fio):
+    allure.attach("mine", "my own")
+    run = fio(measured(3000.0, 3001.0, raw={"result.json": b"{}", "stderr": b""}), rw="randread")
+    run.on_verdict(verdict("held"))
+    run.on_verdict(verdict("violated", "<3> of | 4"))
+"""
+    )
+    [result] = results()
+    attached = [(each["name"], each.get("type", "")) for each in result["attachments"]]
+    pictures = [name for name, kind in attached if kind.startswith("image/")]
+    assert attached[:2] == [("held: 3 of 4 IOPS", "text/plain"), ("violated: <3> of | 4", "text/plain")]
+    assert [name for name, _ in attached[2 : 2 + len(pictures)]] == pictures
+    assert attached[2 + len(pictures) :] == [
+        ("fio randread 4k: figures", "text/html"),
+        ("fio randread 4k: figures as Markdown", "text/markdown"),
+        ("fio randread 4k: second by second", "text/csv"),
+        ("fio randread 4k: command", "text/plain"),
+        ("fio randread 4k: result.json", "application/json"),
+        ("my own", ""),
+    ]
+    sources = {each["name"]: pytester.path / "out" / each["source"] for each in result["attachments"]}
+    assert all(path.is_file() for path in sources.values())
+    table = sources["fio randread 4k: second by second"].read_text().splitlines()
+    assert table[0] == "seconds,iops,throughput_bytes_per_s,latency_s"
+    assert table[1].startswith("1,3000,")
+    page = sources["fio randread 4k: figures"].read_text()
+    assert "3,000.50" in page
+    assert "<script" not in page
+    assert "http" not in page
+
+
+def test_steps_have_times_and_what_happened_within_lies_within(run, results):
+    run(
+        """
+from pytest_cloudbench.reports.listeners import step
+import allure, time
+
+def test_it(fio, request):
+    with step(request.node, "outer"):
+        with step(request.node, "inner"):
+            time.sleep(0.02)
+        time.sleep(0.01)
+    with allure.step("mine"):
+        judged(fio, "held")
+    with pytest.raises(ZeroDivisionError), step(request.node, "fails"):
+        1 / 0
+"""
+    )
+    [result] = results()
+    shown = [(step["name"], [each["name"] for each in step.get("steps", [])]) for step in result["steps"]]
+    assert shown == [
+        ("outer", ["inner"]),
+        ("mine", ["run fio randread 4 KiB", "judge: reaches 4 IOPS"]),
+        ("fails", []),
+    ]
+    inner = result["steps"][0]["steps"][0]
+    assert inner["stop"] - inner["start"] >= 20
+    assert result["steps"][2]["status"] == "broken"
+
+
+def test_judging_is_a_step_as_long_as_it_took(run, results):
+    run(
+        """
+import time
+
+def test_it(fio, monkeypatch):
+    from pytest_cloudbench.verdicts import steady
+
+    drawn = steady.steady
+
+    def slowly(*args, **how):
+        time.sleep(0.05)
+        return drawn(*args, **how)
+
+    monkeypatch.setattr(steady, "steady", slowly)
+    run = fio(measured(*[3000.0, 3001.0] * 20), rw="randread")
+    began = time.time()
+    assert run.steady()
+    assert judged(fio, "held")
+"""
+    )
+    [result] = results()
+    steady, told = (step for step in result["steps"] if step["name"].startswith("judge: "))
+    assert steady["name"] == "judge: steady within 5 %"
+    assert steady["stop"] - steady["start"] >= 50
+    assert told["stop"] == told["start"], "told without having been drawn here: for how long is not known"
+
+
+def test_labels_have_defaults_and_the_tests_own_are_left_alone(run, results):
+    run(
+        """
+import allure
+from pytest_cloudbench import io2
+
+@pytest.mark.cloudbench_report(feature="Nightly", severity="blocker")
+@pytest.mark.ebs_volume(io2(size_gib=80, iops=80_000))
+def test_by_marker(fio):
+    judged(fio, "held")
+
+@allure.epic("Mine")
+@allure.severity(allure.severity_level.MINOR)
+def test_by_allure(fio):
+    allure.dynamic.story("Told")
+    judged(fio, "held")
+
+def test_other():
+    pass
+"""
+    )
+    by_name = {result["name"]: result for result in results()}
+    marked, mine, other = (
+        labels(by_name[name]) for name in ("test_by_marker", "test_by_allure", "test_other")
+    )
+    assert (marked["epic"], marked["feature"], marked["severity"]) == (
+        "Cloud performance promises",
+        "Nightly",
+        "blocker",
+    )
+    assert (mine["epic"], mine["story"], mine["severity"], mine["feature"]) == (
+        "Mine",
+        "Told",
+        "minor",
+        "Storage",
+    )
+    assert sum(label["name"] in ("epic", "severity") for label in by_name["test_by_allure"]["labels"]) == 2
+    assert not {"epic", "feature", "story", "severity"} & set(other)
+
+
+def test_a_wrong_report_marker_is_said(run):
+    result = run("@pytest.mark.cloudbench_report(severity='awful')\ndef test_it(fio):\n    pass\n")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*severity is 'awful'; use one of blocker, critical*"])
+
+
+def test_parameters_are_readable_and_history_does_not_depend_on_it(run, results):
+    run(
+        """
+from pytest_cloudbench import gp3
+
+@pytest.mark.parametrize("bs, spec, depths", [("16k", gp3(size_gib=10), (1, 32))])
+def test_it(fio, bs, spec, depths):
+    judged(fio, "held")
+"""
+    )
+    [result] = results()
+    assert {each["name"]: each["value"] for each in result["parameters"]} == {
+        "bs": "16k",
+        "spec": "gp3 10 GiB/3,000 IOPS/125 MiB/s",
+        "depths": "1, 32",
+    }
+
+
+TELLS_INSTANCE = """
+from types import SimpleNamespace
+from pytest_cloudbench import gp3, io2
+from pytest_cloudbench.reports.listeners import tell_instance
+
+
+def told(request, endpoint, region="eu-central-1"):
+    specs = {"vol-1": gp3(size_gib=10), "vol-2": io2(size_gib=80, iops=80_000)}
+    image = SimpleNamespace(name="al2023", id="ami-1")
+    instance = SimpleNamespace(
+        id="i-0abc",
+        type="m5.xlarge",
+        zone=f"{region}a",
+        launched=SimpleNamespace(
+            image=image, machine_limits=None, time_compression=1.0, modelled_latency=None
+        ),
+        volumes=[SimpleNamespace(id=id, spec=spec, label=f"{spec.type} {id}") for id, spec in specs.items()],
+    )
+    tell_instance(request.node, instance, SimpleNamespace(endpoint=endpoint, region=region))
+"""
+
+
+def test_on_aws_the_console_s_metrics_of_instance_and_volumes_are_linked(run, results):
+    run(
+        TELLS_INSTANCE
+        + """
+def test_it(fio, request):
+    told(request, "https://ec2.eu-central-1.amazonaws.com")
+    judged(fio, "held")
+"""
+    )
+    [result] = results()
+    links = {link["name"]: link["url"] for link in result["links"]}
+    assert list(links) == [
+        "CloudWatch: m5.xlarge i-0abc",
+        "CloudWatch: gp3 vol-1",
+        "CloudWatch: io2 vol-2",
+    ]
+    for url in links.values():
+        assert url.startswith(
+            "https://eu-central-1.console.aws.amazon.com/cloudwatch/home?region=eu-central-1#"
+        )
+    instance, first, second = links.values()
+    assert "InstanceId~'i-0abc" in instance
+    assert "EBSReadOps" in instance
+    assert "VolumeId~'vol-1" in first
+    assert "VolumeId~'vol-2" in second
+
+
+def test_in_an_embedded_region_nothing_is_linked(run, results):
+    run(
+        TELLS_INSTANCE
+        + """
+def test_it(fio, request):
+    told(request, "http://127.0.0.1:5000")
+    judged(fio, "held")
+"""
+    )
+    [result] = results()
+    assert not result.get("links")
+    assert {each["name"]: each["value"] for each in result["parameters"]}["volumes"] == "gp3 vol-1, io2 vol-2"
+
+
+def test_an_attempt_that_is_run_again_has_a_result_of_its_own(run, results):
+    pytest.importorskip("pytest_rerunfailures")
+    run(
+        """
+tries = []
+
+def test_it(fio):
+    tries.append(1)
+    assert judged(fio, "violated" if len(tries) == 1 else "held")
+""",
+        "--reruns=1",
+    )
+    first, second = results()
+    assert first["historyId"] == second["historyId"]
+    assert [outcomes([each])["test_it"] for each in (first, second)] == [
+        ("failed", "violated"),
+        ("passed", None),
+    ]
+    assert [each["attachments"][0]["name"] for each in (first, second)] == [
+        "violated: 3 of 4 IOPS",
+        "held: 3 of 4 IOPS",
+    ]
+
+
+def test_under_xdist_every_result_is_whole_and_the_files_beside_them_are_there(run, results, pytester):
+    run(
+        """
+@pytest.mark.parametrize("number", range(4))
+def test_it(fio, number):
+    assert judged(fio, "violated" if number else "held")
+""",
+        "-n2",
+    )
+    found = outcomes(results())
+    assert len(found) == 4
+    assert sum(word == "violated" for _, word in found.values()) == 3
+    environment = (pytester.path / "out/environment.properties").read_text()
+    assert "cloud=embedded region\n" in environment
+    assert "tools=fio-3.33\n" in environment
+    assert (pytester.path / "out/categories.json").is_file()
+
+
+def test_without_a_test_of_ours_nothing_is_added(pytester):
+    pytester.makepyfile("def test_it():\n    assert 0\n")
+    pytester.runpytest_subprocess(*NO_EVIDENCE, "--alluredir=out").assert_outcomes(failed=1)
+    assert not [
+        path.name for path in (pytester.path / "out").iterdir() if not path.name.endswith("-result.json")
+    ]
+
+
+def test_without_allure_nothing_is_missed(pytester):
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(VERDICTS + "def test_it(fio):\n    assert judged(fio, 'held')\n")
+    pytester.runpytest_subprocess(*NO_EVIDENCE, "-p", "no:allure_pytest").assert_outcomes(passed=1)
+
+
+COMPARING = """
+def test_two_runs(fio):
+    first = fio(measured(3000.0, 3001.0, 3002.0, 3000.0, 3001.0), rw="randread")
+    second = fio(measured(4000.0, 4001.0, 4002.0, 4000.0, 4001.0, workload="fio randread 8k"), rw="randread")
+    assert second.outperforms(first) is not None
+"""
+
+
+@drawn
+def test_what_a_test_compares_is_attached_as_one_picture_after_its_verdicts(run, results):
+    run(COMPARING)
+    (result,) = results()
+    names = [each["name"] for each in result["attachments"]]
+    at = names.index("comparison: fio randread 8k against fio randread 4k")
+    assert names[at + 1] == "comparison: fio randread 8k against fio randread 4k as PNG"
+    assert at < names.index("fio randread 4k: IOPS over time")
+    assert result["attachments"][at]["type"] == "image/svg+xml"
+
+
+SWEEPING = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent.parent / "verdicts")!r})
+from synthetic_curves import curve_of
+from pytest_cloudbench.reports.listeners import tell_comparison, tell_curve
+
+
+def test_two_curves(fio, request):
+    first, second = curve_of(), curve_of(32_000, mix="vdi-boot")
+    for curve in (first, second):
+        tell_curve(request.node, curve)
+    tell_comparison(request.node, (first, second))
+"""
+
+
+@drawn
+def test_a_sweep_is_attached_as_its_curve_with_every_step(run, results, pytester):
+    run(SWEEPING)
+    (result,) = results()
+    attached = {each["name"]: each for each in result["attachments"]}
+    assert next(iter(attached)).startswith("comparison: ")
+    for mix in ("4k-random-read", "vdi-boot"):
+        assert attached[f"sweep {mix}: latency over load"]["type"] == "image/svg+xml"
+        table = pytester.path / "out" / attached[f"sweep {mix}: every step"]["source"]
+        assert "in flight" in table.read_text()
+
+
+@pytest.mark.parametrize("workers", [(), ("-n2", "-p", "xdist")])
+def test_that_pictures_are_missing_is_said_once(run, results, pytester, workers):
+    if workers:
+        pytest.importorskip("xdist")
+    pytester.mkpydir("matplotlib").joinpath("__init__.py").write_text("raise ImportError('not here')")
+    ran = run(COMPARING + COMPARING.replace("two_runs", "two_more"), *workers)
+    said = [line for line in ran.outlines if "pip install 'pytest-cloudbench[plots]'" in line]
+    assert len(said) == 1, said
+    assert "no pictures in" in said[0]
+    assert len(results()) == 2
+    assert not any(each["type"].startswith("image/") for each in results()[0]["attachments"])
+
+
+def test_a_step_that_ended_in_the_millisecond_in_which_another_began_is_not_part_of_it():
+    from types import SimpleNamespace
+
+    from allure_commons.model2 import TestStepResult
+
+    from pytest_cloudbench.reports.allure.result import Attempt, add_step
+
+    reporter = SimpleNamespace(get_last_item=lambda kind: None)
+    told = Attempt(SimpleNamespace(steps=[TestStepResult(name="mine", start=1000, stop=1000)]), 0.0)
+    add_step(reporter, told, "before", (0.9996, 1.0002), status="passed", said=None)
+    add_step(reporter, told, "inner", (1.0004, 1.0005), status="passed", said=None)
+    add_step(reporter, told, "outer", (1.0003, 1.0021), status="passed", said=None)
+    assert [(step.name, [each.name for each in step.steps]) for step in told.result.steps] == [
+        ("mine", []),
+        ("before", []),
+        ("outer", ["inner"]),
+    ]

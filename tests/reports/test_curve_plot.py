@@ -1,0 +1,173 @@
+"""The picture of curves: what it names, as text in the SVG, and that the PNG beside it is one."""
+
+import builtins
+import io
+import re
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "verdicts"))
+
+from synthetic_curves import curve_of
+from synthetic_runs import STRONG_MACHINE, instance
+
+from pytest_cloudbench import gp2
+from pytest_cloudbench.reports.plots.curve import MARKERS, MOST_CURVES, curves_picture, plot_curves
+from pytest_cloudbench.reports.plots.drawing import WIDTH_IN, _length_pt
+from pytest_cloudbench.reports.plots.picture import PlotsMissing
+
+ON_30 = {
+    "on": instance("i3.metal", 64_000, 1_137.7),
+    "volumes": tuple((f"vol-{number}", gp2(size_gib=1_000)) for number in range(30)),
+    "machine": STRONG_MACHINE,
+}
+
+
+@pytest.fixture(autouse=True)
+def _needs_matplotlib(request):
+    if "without_matplotlib" not in request.fixturenames:
+        pytest.importorskip("matplotlib")
+
+
+def texts(svg):
+    root = ElementTree.fromstring(svg)
+    return ["".join(each.itertext()).strip() for each in root.iter("{http://www.w3.org/2000/svg}text")]
+
+
+def placed(svg):
+    """Each text with where it begins and ends, in points from the left."""
+    for each in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text"):
+        text = "".join(each.itertext()).strip()
+        size = float(re.search(r"font-size: ([0-9.]+)px", each.get("style")).group(1))
+        width = _length_pt(text, size, "bold" in each.get("style"))
+        left = float(each.get("x")) - width * {"start": 0, "middle": 0.5, "end": 1}[each.get("text-anchor")]
+        yield text, left, left + width
+
+
+def test_one_curve_with_its_ceilings_its_knee_and_its_tail():
+    picture = curves_picture([curve_of(**ON_30)])
+    said = texts(picture.svg)
+    assert picture.png.startswith(b"\x89PNG")
+    for text in (
+        "latency over load: 4k-random-read",
+        "mean latency, ms (logarithmic)",
+        "IOPS",
+        "i3.metal EBS IOPS, 64,000 IOPS",
+        "30 gp2 volumes IOPS, 90,000 IOPS",
+        "maximum 64,000 IOPS, 60 ms",
+        "knee 57,600 IOPS, 1.8 ms",
+        "p99",
+    ):
+        assert text in said
+    assert any("the ring the knee (Kneedle)" in text for text in said)
+    assert any(text.startswith("Higher than shown: i3.metal EBS throughput") for text in said)
+
+
+def test_what_throughput_limits_is_drawn_in_it():
+    said = texts(curves_picture([curve_of(17_360, mix="64k-sequential-read", outstanding=480, **ON_30)]).svg)
+    assert "MiB/s" in said
+    assert "i3.metal EBS throughput, 1,085 MiB/s" in said
+    assert "maximum 1,085 MiB/s, 28 ms" in said
+
+
+def test_several_curves_say_which_ceiling_is_whose():
+    reads = curve_of(**ON_30)
+    boot = curve_of(41_000, mix="vdi-boot", outstanding=480, **ON_30)
+    said = texts(curves_picture([reads, boot]).svg)
+    assert {"4k-random-read", "vdi-boot"} <= set(said)
+    assert "i3.metal EBS throughput, 41,457 IOPS (vdi-boot)" in " ".join(said), (
+        "broken where it would not fit"
+    )
+    assert "i3.metal EBS IOPS, 64,000 IOPS" in said, "the same for both"
+    assert "p99" not in said, "the tails of several would not be told apart"
+
+
+def test_labels_tell_curves_of_one_mix_apart():
+    said = texts(curves_picture([curve_of(), curve_of(32_000, outstanding=960)], labels=["gp3", "gp2"]).svg)
+    assert {"gp3", "gp2"} <= set(said)
+
+
+def test_curves_differ_by_more_than_colour():
+    assert len(set(MARKERS)) == MOST_CURVES
+
+
+def test_curves_without_knee_ceiling_or_tail_are_drawn_too():
+    bare = curve_of(percents=(10, 50))
+    said = texts(curves_picture([bare]).svg)
+    assert bare.knee is None
+    assert not any("knee" in text for text in said)
+
+
+@pytest.mark.parametrize("name", ["curve", "curve.svg", "curve.png", "by.mix"])
+def test_both_files_lie_beside_each_other(tmp_path, name):
+    svg, png = plot_curves(curve_of(), to=tmp_path / name)
+    assert svg.suffix == ".svg"
+    assert png == svg.with_suffix(".png")
+    assert svg.read_bytes().startswith(b"<?xml")
+    assert png.read_bytes().startswith(b"\x89PNG")
+    assert name.removesuffix(".svg").removesuffix(".png") == svg.stem
+
+
+def test_what_cannot_be_drawn():
+    with pytest.raises(ValueError, match="0 curves are not drawn in one picture"):
+        curves_picture([])
+    with pytest.raises(ValueError, match="7 curves"):
+        curves_picture([curve_of()] * 7)
+    with pytest.raises(ValueError, match="2 curves and 1 labels"):
+        curves_picture([curve_of()] * 2, labels=["one"])
+
+
+@pytest.fixture
+def without_matplotlib(monkeypatch):
+    imported = builtins.__import__
+
+    def refuse(name, *rest):
+        if name.partition(".")[0] == "matplotlib":
+            raise ImportError("No module named 'matplotlib'", name="matplotlib")
+        return imported(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+
+
+def test_without_matplotlib_the_extra_is_named(without_matplotlib, tmp_path):
+    with pytest.raises(PlotsMissing, match=r"pip install 'pytest-cloudbench\[plots\]'"):
+        plot_curves(curve_of(), to=tmp_path / "curve")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_names_of_ceilings_stay_within_the_picture_and_beside_their_lines():
+    corners = [
+        curve_of(mix="4k-random-read", **ON_30),
+        curve_of(mix="4k-random-write", outstanding=1_920, **ON_30),
+        curve_of(17_360, mix="64k-sequential-read", outstanding=480, **ON_30),
+        curve_of(17_360, mix="64k-sequential-write", outstanding=240, **ON_30),
+    ]
+    svg = curves_picture(corners).svg
+    names = [
+        text for text in placed(svg) if "EBS" in text[0] or "random-write)" in text[0] or "gp2 v" in text[0]
+    ]
+    assert any(text.startswith("i3.metal EBS throughput, 17,360 IOPS (64k-") for text, *_ in names)
+    for text, left, right in names:
+        if not text.startswith("Higher"):
+            assert left > 0, text
+            assert right < (WIDTH_IN - 2.75) * 72 + 1, text
+
+
+def test_a_long_figure_and_its_latency_stand_below_each_other():
+    said = texts(curves_picture([curve_of(12_802_904, outstanding=4_470, **ON_30)]).svg)
+    assert "maximum 12,802,904 IOPS" in said
+    assert "at 0.35 ms" in said
+
+
+def test_lines_of_the_png_are_as_thick_as_those_of_the_svg():
+    """A ceiling is 1.1 points wide: two or three pixels, not twice as many."""
+    from PIL import Image
+
+    image = Image.open(io.BytesIO(curves_picture([curve_of(**ON_30)]).png)).convert("L")
+    row = image.height - 120
+    dark = [x for x in range(image.width) if min(image.getpixel((x, y)) for y in range(row - 30, row)) < 170]
+    wall = [x for x in dark if 895 < x < 915]
+    assert 2 <= len(wall) <= 3

@@ -1,0 +1,25 @@
+"""What a report says a session was tested on."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from pytest_cloudbench.reports.tested_on import of_instance
+
+
+def instance(**changes):
+    facts = {"machine_limits": None, "time_compression": 1.0, "modelled_latency": None, **changes}
+    launched = SimpleNamespace(image=SimpleNamespace(name="al2023", id="ami-1"), **facts)
+    return SimpleNamespace(launched=launched, zone="us-east-1a", type="m5.large")
+
+
+def test_on_aws_time_and_latency_are_not_worth_a_word():
+    facts = of_instance(instance(), SimpleNamespace(region="us-east-1"))
+    assert not {"time", "storage.latency"} & set(facts)
+
+
+@pytest.mark.parametrize(("mode", "said"), [("ebs", "modelled"), ("none", "not modelled")])
+def test_a_region_says_whether_latency_is_modelled(mode, said):
+    facts = of_instance(instance(modelled_latency=mode, time_compression=60.0), SimpleNamespace(region=None))
+    assert facts["storage.latency"] == [said]
+    assert facts["time"] == ["compressed 60 times"]
