@@ -21,18 +21,22 @@ if TYPE_CHECKING:
     from pytest_cloudbench.limits.recorded_limits import RecordedLimits, recorded_limits
     from pytest_cloudbench.limits.volumes import InvalidSpec, VolumeSpec, gp2, gp3, io1, io2, sc1, st1
     from pytest_cloudbench.verdicts.verdict import Inconclusive, Outcome, Verdict
+    from pytest_cloudbench.workloads.fio.matrices import FOUR_CORNERS, SQLIO, JobShape, sqlio
     from pytest_cloudbench.workloads.judged import scales_linearly
     from pytest_cloudbench.workloads.sweep.mixes import Mix, Skew
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "FOUR_CORNERS",
+    "SQLIO",
     "Bandwidth",
     "Ceiling",
     "Envelope",
     "Inconclusive",
     "InvalidSpec",
     "Iops",
+    "JobShape",
     "Mix",
     "Outcome",
     "RecordedLimits",
@@ -50,16 +54,20 @@ __all__ = [
     "recorded_limits",
     "sc1",
     "scales_linearly",
+    "sqlio",
     "st1",
 ]
 
 _HOMES = {
+    "FOUR_CORNERS": "workloads.fio.matrices",
+    "SQLIO": "workloads.fio.matrices",
     "Bandwidth": "limits.quantities",
     "Ceiling": "limits.ceilings",
     "Envelope": "limits.envelope",
     "Inconclusive": "verdicts.verdict",
     "InvalidSpec": "limits.volumes",
     "Iops": "limits.quantities",
+    "JobShape": "workloads.fio.matrices",
     "Mix": "workloads.sweep.mixes",
     "Outcome": "verdicts.verdict",
     "RecordedLimits": "limits.recorded_limits",
@@ -76,6 +84,7 @@ _HOMES = {
     "recorded_limits": "limits.recorded_limits",
     "sc1": "limits.volumes",
     "scales_linearly": "workloads.judged",
+    "sqlio": "workloads.fio.matrices",
     "st1": "limits.volumes",
 }
 

@@ -13,8 +13,7 @@ hour.
 
 import pytest
 
-from pytest_cloudbench import io1, scales_linearly
-from pytest_cloudbench.workloads.fio.matrices import SQLIO
+from pytest_cloudbench import SQLIO, io1, scales_linearly
 
 OF_2012 = io1(size_gib=20, iops=1_000, io_unit="16k")
 OF_TODAY = io1(size_gib=20, iops=1_000)

@@ -2,8 +2,8 @@
 
 import pytest
 
+from pytest_cloudbench import FOUR_CORNERS, SQLIO, JobShape, sqlio
 from pytest_cloudbench.workloads.fio.job import FioJob
-from pytest_cloudbench.workloads.fio.matrices import FOUR_CORNERS, SQLIO, JobShape, sqlio
 
 pytest_plugins = ["pytester"]
 
@@ -34,7 +34,7 @@ def test_its_ids_read_well_in_pytest(pytester):
     pytester.makepyfile(
         """
         import pytest
-        from pytest_cloudbench.workloads.fio.matrices import FOUR_CORNERS
+        from pytest_cloudbench import FOUR_CORNERS
 
         @pytest.mark.parametrize("job", FOUR_CORNERS, ids=str)
         def test_corner(job):

@@ -1,6 +1,6 @@
 """Ready matrices of fio jobs, to parametrise a test with.
 
-    from pytest_cloudbench.workloads.fio.matrices import SQLIO
+    from pytest_cloudbench import SQLIO
 
     @pytest.mark.parametrize("job", SQLIO, ids=str)
     def test_sqlio(ebs_volume, fio, job):

@@ -1,0 +1,34 @@
+"""Evidence of earlier versions, kept for ever: it verifies and replays, whatever has moved since."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pytest_cloudbench.evidence.verify import verify
+
+KEPT = sorted((Path(__file__).parent / "kept").glob("*.tar.xz"))
+
+
+@pytest.fixture(params=KEPT, ids=lambda path: path.name.removesuffix(".tar.xz"))
+def kept(request, pytester):
+    """The folder of evidence that a version recorded, and its test files where they were."""
+    shutil.unpack_archive(request.param, pytester.path)
+    (folder,) = pytester.path.glob("evidence")
+    for source in (folder / "sources").rglob("*.source"):
+        (pytester.path / source.relative_to(folder / "sources")).with_suffix("").write_bytes(
+            source.read_bytes()
+        )
+    return folder
+
+
+def test_it_verifies(kept):
+    found = verify(kept)
+    assert found.exit_code == 0, str(found)
+
+
+def test_every_measurement_replays_with_the_same_verdicts(kept, pytester):
+    result = pytester.runpytest_subprocess(f"--cloudbench-replay={kept}", "-p", "no:cacheprovider")
+    result.assert_outcomes(passed=12)
+    result.stdout.no_fnmatch_line("*judged otherwise*")
+    result.stdout.fnmatch_lines(["*cloudbench verdicts*"])
