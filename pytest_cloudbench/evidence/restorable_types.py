@@ -92,20 +92,17 @@ _TYPES = {
     "verdicts.wording": "Named",
     "workloads.create_files.creation": "DeviceSide DeviceWrites FileCreation Marker NotOnDevice",
     "workloads.create_files.errors": (
-        "BadFilesJob CreateFilesError CreationFailed CreationTimedOut FilesystemFull RecordError "
-        "create_files.TargetError=TargetError"
+        "BadFilesJob CreateFilesError CreationFailed CreationTimedOut FilesystemFull RecordError"
     ),
     "workloads.create_files.job": "FilesJob",
     "workloads.create_files.look": "HostFacts",
     "workloads.create_files.outcome": "Origin",
-    "workloads.create_files.progress": "create_files.Progress=Progress",
     "workloads.create_files.record": "Failure Record Sample",
+    "workloads.create_files.run": "create_files.Progress=Progress",
     "workloads.create_files.series": "DeviceSeries FileSeries",
     "workloads.fio.data_pass": "Whole",
-    "workloads.fio.errors": (
-        "BadFioJob FioError FioOutputError FioRefused FioTimedOut fio.TargetError=TargetError "
-        "UnknownFioOption"
-    ),
+    "workloads.errors": "TargetError WorkloadFailed WorkloadRefused",
+    "workloads.fio.errors": "BadFioJob FioError FioOutputError FioRefused FioTimedOut UnknownFioOption",
     "workloads.fio.job": "FioJob",
     "workloads.fio.output": "FioResult",
     "workloads.fio.progress": "fio.Progress=Progress",
@@ -116,36 +113,33 @@ _TYPES = {
         "BadIperf3Job Iperf3Error Iperf3Interrupted Iperf3OutputError Iperf3Refused Iperf3TimedOut "
         "Iperf3TooOld PortBusy ServerNotUp"
     ),
+    "workloads.iperf3.failures": "Stall",
     "workloads.iperf3.job": "Iperf3Job",
     "workloads.iperf3.output": "Flow Interval OtherEnd ProcessFiles ProcessOutput",
-    "workloads.iperf3.plan": "Plan",
-    "workloads.iperf3.processes": "ProcessShare Processes",
-    "workloads.iperf3.progress": "NetworkProgress",
+    "workloads.iperf3.plan": "Plan ProcessShare Processes",
     "workloads.iperf3.result": "EndResult Gathered",
-    "workloads.iperf3.stalls": "Stall",
+    "workloads.iperf3.run": "NetworkProgress",
     "workloads.iperf3.streams": "Pairing",
     "workloads.measurement": "Direction DirectionSeries Latency Measurement Series",
     "workloads.network_measurement": "BothDirections NetworkMeasurement NetworkSeries StreamResult",
     "workloads.pace": "Pace RunTime",
     "workloads.prefill": "Prefilled",
-    "workloads.sweep.arrivals": "Arrivals",
+    "workloads.sweep.command": "Arrivals Layout",
     "workloads.sweep.curve": "Curve Knee Step",
     "workloads.sweep.errors": "BadMix BadSweep SweepBroken SweepInterrupted UnknownMix",
-    "workloads.sweep.layout": "Layout",
     "workloads.sweep.mixes": "Mix Skew",
-    "workloads.sweep.plan": "StepTimes SweepPlan",
-    "workloads.sweep.progress": "SweepProgress",
+    "workloads.sweep.plan": "StepTimes SweepPlan WorkingSet",
     "workloads.sweep.runs": "Known Load Runs",
     "workloads.sweep.status": "Totals Way",
+    "workloads.sweep.sweep": "SweepProgress",
     "workloads.sweep.watch": "Watched",
-    "workloads.sweep.working_set": "WorkingSet",
     "workloads.target": "Gained",
 }
 
 _FIRST_IDS = {
-    "workloads.fio.errors:TargetError": "fio.TargetError",
+    "create_files.TargetError": "TargetError",
+    "fio.TargetError": "TargetError",
     "workloads.fio.progress:Progress": "fio.Progress",
-    "workloads.create_files.errors:TargetError": "create_files.TargetError",
     "workloads.create_files.progress:Progress": "create_files.Progress",
     "workloads.iperf3.ends:Side": "iperf3.Side",
     "verdicts.comparison:Side": "comparison.Side",

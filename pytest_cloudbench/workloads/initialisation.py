@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pytest_cloudbench.limits.quantities import Size, Throughput, figure
+from pytest_cloudbench.workloads.errors import TargetError
 from pytest_cloudbench.workloads.fio.data_pass import Way, Whole, pass_over
-from pytest_cloudbench.workloads.fio.errors import TargetError
 from pytest_cloudbench.workloads.fio.progress import Progress
-from pytest_cloudbench.workloads.room_check import check_room, telling_shortage
+from pytest_cloudbench.workloads.space import check_room, explained_shortage
 from pytest_cloudbench.workloads.target import Target
 
 
@@ -57,7 +57,7 @@ def initialise(
             f"writing every block of {target.label}",
             "take smaller volumes, or leave out initialised(), which a new volume does not need",
         )
-    with telling_shortage(target):
+    with explained_shortage(target):
         seconds = pass_over(target.runner, devices, sudo=True, on_progress=on_progress)
     way: Way = "write" if written.bytes else "read"
     return Initialisation(way, Size(sum(each.size.bytes for each in devices)), seconds)

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pytest_cloudbench.limits.quantities import Size, Throughput, figure
+from pytest_cloudbench.workloads.errors import TargetError
 from pytest_cloudbench.workloads.fio.data_pass import Whole, pass_over
-from pytest_cloudbench.workloads.fio.errors import BadFioJob, TargetError
+from pytest_cloudbench.workloads.fio.errors import BadFioJob
 from pytest_cloudbench.workloads.fio.progress import Progress
 from pytest_cloudbench.workloads.pace import QUICK_DATA, Pace
-from pytest_cloudbench.workloads.room_check import KEPT_FREE, check_room, telling_shortage
+from pytest_cloudbench.workloads.space import KEPT_FREE, check_room, explained_shortage
 from pytest_cloudbench.workloads.target import Target
 
 _GRAIN = 4096
@@ -64,7 +65,7 @@ def prefill(
         size = QUICK_DATA
     check_room(target, size, f"a file of {size} on {target.label}", "lower the size")
     path = f"{target.path}/prefilled-{size.bytes}"
-    with telling_shortage(target):
+    with explained_shortage(target):
         seconds = pass_over(
             target.runner,
             [Whole(path, size, "write")],

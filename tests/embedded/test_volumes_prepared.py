@@ -8,7 +8,7 @@ import pytest
 from pytest_cloudbench import Outcome, gp3
 from pytest_cloudbench.hosts.errors import FilesystemError
 from pytest_cloudbench.resources.storage_target import StorageInUse
-from pytest_cloudbench.workloads.fio.errors import TargetError
+from pytest_cloudbench.workloads.errors import TargetError
 
 pytestmark = pytest.mark.embedded
 

@@ -27,8 +27,7 @@ from pytest_cloudbench.evidence.restorable_types import (
 from pytest_cloudbench.evidence.restore import measurement_from
 from pytest_cloudbench.limits.quantities import Iops, Size
 from pytest_cloudbench.verdicts.verdict import Outcome
-from pytest_cloudbench.workloads.create_files import errors as create_files_errors
-from pytest_cloudbench.workloads.fio import errors as fio_errors
+from pytest_cloudbench.workloads.errors import TargetError
 from pytest_cloudbench.workloads.iperf3.errors import Iperf3Interrupted
 
 
@@ -183,8 +182,8 @@ def test_every_public_class_has_an_id_of_its_own_and_every_id_a_class():
     ("written", "kind"),
     [
         ("promises.quantities:Iops", Iops),
-        ("workloads.fio.errors:TargetError", fio_errors.TargetError),
-        ("workloads.create_files.errors:TargetError", create_files_errors.TargetError),
+        ("workloads.fio.errors:TargetError", TargetError),
+        ("workloads.create_files.errors:TargetError", TargetError),
     ],
 )
 def test_ids_of_version_0_1_are_read(written, kind):
@@ -208,7 +207,7 @@ def test_a_class_from_outside_is_restored_once_it_has_an_id():
     with pytest.raises(ValueError, match="dot"):
         register("Elsewhere", Elsewhere)
     with pytest.raises(ValueError, match="taken"):
-        register("fio.TargetError", Elsewhere)
+        register("fio.Progress", Elsewhere)
     with pytest.raises(TypeError, match="dataclass"):
         register("tests.Int", int)
 

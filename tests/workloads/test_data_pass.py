@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from pytest_cloudbench.hosts.connection import HostConnection
 from pytest_cloudbench.limits.quantities import Size
+from pytest_cloudbench.workloads.errors import TargetError
 from pytest_cloudbench.workloads.fio.data_pass import BLOCK, Whole, pass_argv, pass_over
-from pytest_cloudbench.workloads.fio.errors import BadFioJob, FioError, TargetError
+from pytest_cloudbench.workloads.fio.errors import BadFioJob, FioError
 from pytest_cloudbench.workloads.fio.progress import Progress
 from pytest_cloudbench.workloads.initialisation import Initialisation, initialise
 from pytest_cloudbench.workloads.pace import QUICK_DATA, Pace

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.workloads.create_files.commands import job_files
-from pytest_cloudbench.workloads.create_files.errors import TargetError
 from pytest_cloudbench.workloads.create_files.job import FilesJob
 from pytest_cloudbench.workloads.create_files.look import HostFacts, check_room, look
+from pytest_cloudbench.workloads.errors import TargetError
 
 ANSWER = """\
 directory

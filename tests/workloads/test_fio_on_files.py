@@ -11,7 +11,8 @@ from host_targets import HostTarget
 from pytest_cloudbench.hosts.connection import HostConnection
 from pytest_cloudbench.hosts.errors import NotOurs
 from pytest_cloudbench.limits.quantities import Size
-from pytest_cloudbench.workloads.fio.errors import BadFioJob, TargetError
+from pytest_cloudbench.workloads.errors import TargetError
+from pytest_cloudbench.workloads.fio.errors import BadFioJob
 from pytest_cloudbench.workloads.fio.job import FioJob
 from pytest_cloudbench.workloads.fio.run import run_fio
 from pytest_cloudbench.workloads.fio.space import as_on_device

@@ -21,13 +21,8 @@ from pytest_cloudbench.limits.quantities import Iops, Size
 from pytest_cloudbench.verdicts.machine_delay import MachineDelay
 from pytest_cloudbench.verdicts.observation import Observation
 from pytest_cloudbench.verdicts.throttling import ThrottleDelta
-from pytest_cloudbench.workloads.fio.errors import (
-    BadFioJob,
-    FioRefused,
-    FioTimedOut,
-    TargetError,
-    UnknownFioOption,
-)
+from pytest_cloudbench.workloads.errors import TargetError
+from pytest_cloudbench.workloads.fio.errors import BadFioJob, FioRefused, FioTimedOut, UnknownFioOption
 from pytest_cloudbench.workloads.fio.job import FioJob
 from pytest_cloudbench.workloads.fio.progress import Progress
 from pytest_cloudbench.workloads.fio.run import run_fio

@@ -18,7 +18,7 @@ from pytest_cloudbench.workloads.create_files.run import run_create_files
 from pytest_cloudbench.workloads.fio.errors import FioRefused
 from pytest_cloudbench.workloads.fio.job import FioJob
 from pytest_cloudbench.workloads.fio.run import run_fio
-from pytest_cloudbench.workloads.room_check import shortage, telling_shortage
+from pytest_cloudbench.workloads.space import explained_shortage, shortage
 
 MIB = 1 << 20
 OUT_OF_ROOM = (
@@ -87,7 +87,7 @@ def test_only_a_machine_without_room_is_to_blame(host: HostConnection, words: st
     for room in (None, Size(128 * MIB)):
         target.has_room_for = room
         assert shortage(target, words) == ""
-        with pytest.raises(FioRefused, match=f"^{words}$"), telling_shortage(target):
+        with pytest.raises(FioRefused, match=f"^{words}$"), explained_shortage(target):
             raise FioRefused(words)
     target.has_room_for = Size(MIB)
     assert shortage(target, words).startswith("the machine behind test target is out of room")

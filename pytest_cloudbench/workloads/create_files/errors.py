@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_cloudbench.workloads.errors import WorkloadFailed, WorkloadRefused
+
 if TYPE_CHECKING:
     from pytest_cloudbench.workloads.create_files.creation import FileCreation
 
 
-class CreateFilesError(Exception):
+class CreateFilesError(WorkloadFailed):
     """Files could not be created, or not be measured."""
 
 
-class BadFilesJob(CreateFilesError, ValueError):
+class BadFilesJob(CreateFilesError, WorkloadRefused, ValueError):
     """The job as written cannot be run: nothing was started."""
-
-
-class TargetError(CreateFilesError):
-    """The target is not what the job needs: not there, not the login user's, too full. Nothing was started."""
 
 
 class RecordError(CreateFilesError):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pytest_cloudbench.limits.quantities import Size
-from pytest_cloudbench.workloads.create_files.errors import BadFilesJob, TargetError
+from pytest_cloudbench.workloads.create_files.errors import BadFilesJob
 from pytest_cloudbench.workloads.create_files.job import FilesJob, why_not_by_dd
-from pytest_cloudbench.workloads.room_check import fits
+from pytest_cloudbench.workloads.errors import TargetError
+from pytest_cloudbench.workloads.space import fits
 from pytest_cloudbench.workloads.target import Target
 
 _LOOK = """\

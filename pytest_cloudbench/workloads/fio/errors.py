@@ -1,20 +1,22 @@
-"""What can go wrong between asking fio for a measurement and having one. None of it is a violation."""
+"""The errors of fio runs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-
-class FioError(Exception):
-    """A measurement by fio could not be made."""
+from pytest_cloudbench.workloads.errors import WorkloadFailed, WorkloadRefused
 
 
-class BadFioJob(FioError, ValueError):
-    """The job as written cannot be run: nothing was started."""
+class FioError(WorkloadFailed):
+    """fio could not make a measurement."""
+
+
+class BadFioJob(FioError, WorkloadRefused, ValueError):
+    """The job cannot be run as written. Nothing was started."""
 
 
 class UnknownFioOption(BadFioJob):
-    """The fio on the host knows no such option."""
+    """The fio on the host has no such option."""
 
     def __init__(self, option: str, version: str, nearest: Sequence[str]) -> None:
         self.option = option
@@ -23,17 +25,13 @@ class UnknownFioOption(BadFioJob):
         super().__init__(f"{version} knows no option {option!r}{hint}")
 
 
-class FioRefused(FioError):
-    """fio itself said no, or ended with an error; its own words are in the message."""
+class FioRefused(FioError, WorkloadRefused):
+    """fio refused the job or ended with an error; the message has its own words."""
 
 
 class FioOutputError(FioError):
-    """fio ended well but left output that cannot be read as its JSON."""
+    """fio succeeded but its output is not readable as JSON."""
 
 
 class FioTimedOut(FioError):
-    """fio was still running long after its run time; it has been ended."""
-
-
-class TargetError(FioError):
-    """The target is not what the job needs: not there, not a block device, too full."""
+    """fio was still running long after its run time and was ended."""

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.quantities import Size
-from pytest_cloudbench.workloads.fio.errors import TargetError
+from pytest_cloudbench.workloads.errors import TargetError
 from pytest_cloudbench.workloads.fio.job import FioJob
 from pytest_cloudbench.workloads.fio.shared_layout import lay_out_shared
-from pytest_cloudbench.workloads.room_check import fits
+from pytest_cloudbench.workloads.space import fits
 from pytest_cloudbench.workloads.target import Target
 
 

@@ -21,8 +21,8 @@ from pytest_cloudbench.workloads.fio.series_logs import LOGS, series_from_logs, 
 from pytest_cloudbench.workloads.fio.space import as_on_device, check_is_target, check_target
 from pytest_cloudbench.workloads.measurement import Measurement
 from pytest_cloudbench.workloads.pace import Pace, paced
-from pytest_cloudbench.workloads.room_check import telling_shortage
 from pytest_cloudbench.workloads.runner import Job
+from pytest_cloudbench.workloads.space import explained_shortage
 from pytest_cloudbench.workloads.target import CountersSnapshot, Gained, Target, gained
 
 _SLOWEST_LAYOUT = 10 * 1024 * 1024
@@ -78,7 +78,7 @@ def run_fio(
         raise
     with contextlib.suppress(Exception):
         running.cleanup()
-    with telling_shortage(target):
+    with explained_shortage(target):
         result = parse_output(
             files.get(RESULT_FILE),
             exit_code=exit_code,

@@ -8,7 +8,7 @@ clones of one (reflink, XFS) read from the device as any other file does, and ne
 from __future__ import annotations
 
 from pytest_cloudbench.limits.quantities import Size
-from pytest_cloudbench.workloads.fio.errors import TargetError
+from pytest_cloudbench.workloads.errors import TargetError
 from pytest_cloudbench.workloads.fio.job import FioJob
 from pytest_cloudbench.workloads.target import Target
 

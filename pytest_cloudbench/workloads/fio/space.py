@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from pytest_cloudbench.limits.quantities import Size
-from pytest_cloudbench.workloads.fio.errors import BadFioJob, TargetError
+from pytest_cloudbench.workloads.errors import TargetError
+from pytest_cloudbench.workloads.fio.errors import BadFioJob
 from pytest_cloudbench.workloads.fio.job import FioJob
 from pytest_cloudbench.workloads.runner import Runner
 from pytest_cloudbench.workloads.target import Target

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_cloudbench.workloads.errors import WorkloadFailed, WorkloadRefused
+
 if TYPE_CHECKING:
     from pytest_cloudbench.workloads.network_measurement import NetworkMeasurement
 
 
-class Iperf3Error(Exception):
+class Iperf3Error(WorkloadFailed):
     """A measurement by iperf3 could not be made."""
 
 
-class BadIperf3Job(Iperf3Error, ValueError):
+class BadIperf3Job(Iperf3Error, WorkloadRefused, ValueError):
     """The job as written cannot be run: nothing was started."""
 
 

@@ -1,0 +1,26 @@
+"""The errors of workloads, whichever tool makes the load. None of them is a violated promise.
+
+An error that derives from `WorkloadRefused` blames the test: it asked for what cannot be run. Every other
+`WorkloadFailed` blames the infrastructure: the cloud, a host or a tool failed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class WorkloadFailed(Exception):
+    """A measurement could not be made.
+
+    ``measurement`` is what was measured before the failure; None if nothing was.
+    """
+
+    measurement: Any = None
+
+
+class WorkloadRefused(WorkloadFailed):
+    """The test asked for a job that cannot be run, or that the tool refuses."""
+
+
+class TargetError(WorkloadFailed):
+    """The target does not fit the job: it is missing, of another kind, or too full. Nothing was started."""
