@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.quantities import Iops, Rate, Size, Throughput
@@ -17,6 +17,9 @@ from pytest_cloudbench.verdicts.throttling import ThrottleDelta
 from pytest_cloudbench.verdicts.verdict import Verdict
 from pytest_cloudbench.workloads.fio.depth import keeps_depth
 from pytest_cloudbench.workloads.judged import Judged
+
+MaybeNone: TypeAlias = Any
+"""None is possible, but the type asks for no check, so that users write ``assert run.latency.at_most(p99="5 ms")``."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,7 @@ class Direction:
     throughput_mib: float
     ios: int
     bytes: int
-    latency: Latency | None = None
+    latency: Latency | MaybeNone = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; the keys carry the unit."""
@@ -180,7 +183,7 @@ class Measurement(Judged):
     throughput_mib: float
     read: Direction | None
     write: Direction | None
-    latency: Latency | None
+    latency: Latency | MaybeNone
     series: Series
     block_size: Size
     sequential: bool
