@@ -6,40 +6,36 @@ with Cloud(access, run_id, Journal.open(run_id, access)) as cloud:
     instance = cloud.launch("c5.18xlarge")
 """
 
-from .access import CloudAccess
-from .cloud import Cloud
-from .errors import (
+from pytest_cloudbench.resources.errors import (
     AttachmentLimit,
     CloudError,
-    JournalError,
-    NoCredentials,
-    NoNetwork,
-    NoRegion,
     NotOffered,
     PlacementRefused,
     ResourceFailed,
     TeardownFailed,
     UnknownInstanceType,
-    Unreachable,
-    UnusableImage,
     WaitTimeout,
     ZoneMismatch,
 )
-from .journal import Journal, journal_directory, new_run_id
-from .launches import Launch
-from .parallel import all_of, gather
-from .reap import Reaped, reap
-from .resources import (
+from pytest_cloudbench.resources.facts import (
     Attachment,
     CreatedSnapshot,
     CreatedVolume,
     ImageFacts,
+    Launch,
     LaunchedInstance,
     Leftover,
     Placement,
     PlacementGroup,
+    TeardownReport,
 )
-from .teardown import TeardownReport
+
+from .access import CloudAccess
+from .cloud import Cloud
+from .errors import JournalError, NoCredentials, NoNetwork, NoRegion, Unreachable, UnusableImage
+from .journal import Journal, journal_directory, new_run_id
+from .parallel import all_of, gather
+from .reap import Reaped, reap
 from .waits import Bounds
 
 __all__ = [

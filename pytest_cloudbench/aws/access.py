@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import urlsplit
 
-from .errors import CloudError, NoRegion
+from pytest_cloudbench.resources.errors import CloudError
+
+from .errors import NoRegion
 
 AddressChoice = Literal["auto", "public", "private"]
 

@@ -6,8 +6,9 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
+
+from pytest_cloudbench.resources.facts import Identity
 
 from .access import CloudAccess, resolve_region
 from .answers import Answers
@@ -62,14 +63,6 @@ class Secret(str):
 
     def __repr__(self) -> str:
         return "'(secret)'"
-
-
-@dataclass(frozen=True)
-class Identity:
-    """Who we are, as STS says."""
-
-    account: str
-    arn: str
 
 
 class Clients:

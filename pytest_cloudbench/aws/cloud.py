@@ -15,34 +15,37 @@ from types import TracebackType
 from pytest_cloudbench.limits.instances import InstanceLimits
 from pytest_cloudbench.limits.recorded_limits import RecordedLimits
 from pytest_cloudbench.limits.volumes import VolumeSpec
+from pytest_cloudbench.resources.errors import CloudError, TeardownFailed
+from pytest_cloudbench.resources.facts import (
+    Command,
+    CreatedSnapshot,
+    CreatedVolume,
+    Identity,
+    ImageFacts,
+    Launch,
+    LaunchedInstance,
+    Leftover,
+    Placement,
+    PlacementGroup,
+    TeardownReport,
+)
 
 from .access import CloudAccess
 from .answers import Answer
-from .clients import Clients, Identity
+from .clients import Clients
 from .doorway import Doorway
-from .errors import CloudError, TeardownFailed
 from .images import Images
 from .instance_types import InstanceTypes
 from .instances import Instances
 from .journal import Journal
-from .launches import Launch, Launches
+from .launches import Launches
 from .modifications import Reached, modify
 from .parallel import all_of, gather
 from .placement import Places
 from .placement_groups import CLUSTER, PlacementGroups
 from .removal import RunResources
-from .resources import (
-    CreatedSnapshot,
-    CreatedVolume,
-    ImageFacts,
-    LaunchedInstance,
-    Leftover,
-    Placement,
-    PlacementGroup,
-)
 from .snapshots import Snapshots, check_holds
-from .teardown import Teardown, TeardownReport
-from .user_data import Command
+from .teardown import Teardown
 from .volumes import Volumes, check_attachments, check_zone
 from .waits import Bounds, cancel_waits_on
 

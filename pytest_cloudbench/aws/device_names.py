@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from string import ascii_lowercase
 
-from .errors import AttachmentLimit
+from pytest_cloudbench.resources.errors import AttachmentLimit
 
 _A_TO_X = ascii_lowercase[:24]
 

@@ -6,9 +6,10 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
+from pytest_cloudbench.resources.errors import CloudError
+
 from .access import own_public_cidr
 from .clients import Clients
-from .errors import CloudError
 from .journal import Journal
 from .tags import only_ours, run_filter, run_tags, specification
 from .waits import Bounds, retry_while

@@ -5,21 +5,10 @@ A `CloudError` says what was asked, what the service answered (with its code) an
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-
-class CloudError(RuntimeError):
-    """A request to the cloud failed or was refused.
-
-    `code` is the service's own error code ("" where the failure is ours or the network's),
-    `asked` what was being done ("to launch c5.18xlarge in us-east-1a").
-    """
-
-    def __init__(self, message: str, *, code: str = "", asked: str = "") -> None:
-        super().__init__(message)
-        self.code = code
-        self.asked = asked
+from pytest_cloudbench.resources.errors import CloudError
 
 
 class NoCredentials(CloudError):
@@ -30,64 +19,20 @@ class NoRegion(CloudError):
     """No region was given and none is configured."""
 
 
-class UnknownInstanceType(CloudError):
-    """The region knows no instance type of this name; `nearest` holds names that look like it."""
-
-    def __init__(self, message: str, *, nearest: Sequence[str] = ()) -> None:
-        super().__init__(message, code="InvalidInstanceType")
-        self.nearest = tuple(nearest)
-
-
-class NotOffered(CloudError):
-    """The instance type exists but is not offered in the zone asked for."""
-
-
 class NoNetwork(CloudError):
     """There is no default VPC or subnet to launch into, or the subnet asked for does not exist."""
-
-
-class ZoneMismatch(CloudError):
-    """A volume and an instance, or a subnet and a zone, lie in different availability zones."""
-
-
-class PlacementRefused(CloudError):
-    """A placement group that does not exist, or that an instance type cannot be in."""
 
 
 class UnusableImage(CloudError):
     """The image does not exist, is not Linux, has the wrong architecture or an unknown login user."""
 
 
-class AttachmentLimit(CloudError):
-    """More volumes than the instance type or its device names can take."""
-
-
 class Unreachable(CloudError):
     """The endpoint did not answer: refused, not resolved, timed out."""
 
 
-class WaitTimeout(CloudError):
-    """A resource did not reach the wanted state in time."""
-
-
-class ResourceFailed(CloudError):
-    """A resource reached a state from which the wanted one cannot come any more."""
-
-
 class JournalError(CloudError):
     """The journal of the run cannot be opened or written."""
-
-
-class TeardownFailed(CloudError):
-    """Some steps of a teardown failed or something tagged with the run remains.
-
-    `problems` holds one sentence for each.
-    """
-
-    def __init__(self, problems: Sequence[str]) -> None:
-        lines = "\n".join(f"- {problem}" for problem in problems)
-        super().__init__(f"the teardown did not remove everything:\n{lines}")
-        self.problems = tuple(problems)
 
 
 _EXPIRED = "the credentials have expired; get new ones (e.g. `aws sso login`, or a fresh session token) and start again"

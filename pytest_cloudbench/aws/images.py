@@ -6,9 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pytest_cloudbench.resources.errors import CloudError
+from pytest_cloudbench.resources.facts import ImageFacts
+
 from .clients import Clients
-from .errors import CloudError, UnusableImage
-from .resources import ImageFacts
+from .errors import UnusableImage
 
 # AWS publishes the newest Amazon Linux 2023 image of each architecture under these SSM parameters.
 DEFAULT_PARAMETER = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-{architecture}"

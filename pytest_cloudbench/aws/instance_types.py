@@ -8,9 +8,9 @@ from datetime import datetime, timezone
 from typing import Any
 
 from pytest_cloudbench.limits.instances import OVERRIDES, InstanceLimits, nearest_names
+from pytest_cloudbench.resources.errors import CloudError, UnknownInstanceType
 
 from .clients import Clients
-from .errors import CloudError, UnknownInstanceType
 
 
 class InstanceTypes:

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_cloudbench.limits.instances import InstanceLimits
+from pytest_cloudbench.resources.errors import CloudError, ResourceFailed, WaitTimeout
+from pytest_cloudbench.resources.facts import Attachment, Command, ImageFacts, LaunchedInstance, Placement
 
 from .access import CloudAccess
 from .clients import Clients, Secret
 from .doorway import KeyPair
-from .errors import CloudError, ResourceFailed, WaitTimeout
 from .journal import Journal
 from .keys import HostKey, new_host_key
-from .resources import ImageFacts, LaunchedInstance, Placement, instance_attachments, tags_of
-from .tags import run_tags, specification
-from .user_data import Command, cloud_config
+from .tags import run_tags, specification, tags_of
+from .user_data import cloud_config
 from .waits import Bounds, poll, retry_while
 
 CONSOLE_TAIL_LINES = 20
@@ -255,7 +255,7 @@ class Instances:
             public_ip=public,
             address=self._access.choose_address(public, private),
             launched=description.get("LaunchTime"),
-            attachments=instance_attachments(description),
+            attachments=_attachments(description),
             tags=tags_of(description),
         )
 
@@ -263,3 +263,17 @@ class Instances:
 def _reason(description: Mapping[str, Any]) -> str:
     said = description.get("StateReason", {}).get("Message") or description.get("StateTransitionReason") or ""
     return f"; reason: {said}" if said else ""
+
+
+def _attachments(description: Mapping[str, Any]) -> tuple[Attachment, ...]:
+    """The attachments in one instance of a DescribeInstances answer, the root volume among them."""
+    return tuple(
+        Attachment(
+            volume_id=mapping["Ebs"]["VolumeId"],
+            instance_id=description["InstanceId"],
+            device=mapping.get("DeviceName", ""),
+            state=mapping["Ebs"].get("Status", ""),
+        )
+        for mapping in description.get("BlockDeviceMappings", [])
+        if mapping.get("Ebs", {}).get("VolumeId")
+    )

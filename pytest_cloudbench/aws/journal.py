@@ -23,8 +23,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, TextIO
 
+from pytest_cloudbench.resources.errors import CloudError
+
 from .access import CloudAccess
-from .errors import CloudError, JournalError
+from .errors import JournalError
 
 SUFFIX = ".jsonl"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")

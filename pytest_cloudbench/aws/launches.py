@@ -3,46 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from pytest_cloudbench.limits.instances import InstanceLimits
-from pytest_cloudbench.limits.recorded_limits import RecordedLimits
+from pytest_cloudbench.resources.errors import CloudError, ZoneMismatch
+from pytest_cloudbench.resources.facts import ImageFacts, Launch, LaunchedInstance, Placement, PlacementGroup
 
 from .doorway import Doorway
-from .errors import CloudError, ZoneMismatch
 from .images import Images
 from .instance_types import InstanceTypes
 from .instances import Instances, LaunchPlan, make_plan
 from .parallel import all_of, gather
 from .placement import Places
 from .placement_groups import CLUSTER, PlacementGroups, check_one_zone, check_strategy
-from .resources import ImageFacts, LaunchedInstance, Placement, PlacementGroup
-from .user_data import Command
 
 NO_CAPACITY = "InsufficientInstanceCapacity"
 
 Layout = tuple[Placement, ...]
-
-
-@dataclass(frozen=True)
-class Launch:
-    """One instance to be launched: its type, and what is None or empty is chosen.
-
-    zone: the first that offers the type. image: AMI id or SSM parameter path, else Amazon Linux 2023 of the
-    type's own architecture. user: who logs in, else guessed from the image. name: what people see in its tag.
-    commands: shell lines or lists of words that it runs as root at its first boot. recorded: EBS limits that are
-    stated in place of the type's own.
-    """
-
-    type: str
-    zone: str | None = None
-    image: str | None = None
-    user: str | None = None
-    name: str = ""
-    commands: Sequence[Command] = ()
-    subnet_id: str | None = None
-    recorded: RecordedLimits | None = None
 
 
 class Launches:

@@ -8,10 +8,10 @@ from typing import Any, Literal
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.limits.volume_rules import RuleBroken
 from pytest_cloudbench.limits.volumes import InvalidSpec, VolumeSpec
+from pytest_cloudbench.resources.errors import ResourceFailed, WaitTimeout
+from pytest_cloudbench.resources.facts import CreatedVolume
 
 from .clients import Clients
-from .errors import ResourceFailed, WaitTimeout
-from .resources import CreatedVolume
 from .waits import poll
 
 Reached = Literal["optimizing", "completed"]

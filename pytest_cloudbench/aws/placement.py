@@ -7,10 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from pytest_cloudbench.limits.instances import OVERRIDES
+from pytest_cloudbench.resources.errors import CloudError, NotOffered, ZoneMismatch
+from pytest_cloudbench.resources.facts import Placement
 
 from .clients import Clients
-from .errors import CloudError, NoNetwork, NotOffered, ZoneMismatch
-from .resources import Placement
+from .errors import NoNetwork
 
 
 class Places:

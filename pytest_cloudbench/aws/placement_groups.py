@@ -6,11 +6,12 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from pytest_cloudbench.resources.errors import CloudError, PlacementRefused, WaitTimeout, ZoneMismatch
+from pytest_cloudbench.resources.facts import PlacementGroup
+
 from .clients import Clients
-from .errors import CloudError, PlacementRefused, WaitTimeout, ZoneMismatch
 from .journal import Journal
-from .resources import PlacementGroup, placement_group_of
-from .tags import belongs_to, run_tags, specification
+from .tags import belongs_to, run_tags, specification, tags_of
 from .waits import Bounds, poll
 
 CREATE_PLACEMENT_GROUP = "create_placement_group"
@@ -70,7 +71,7 @@ class PlacementGroups:
                 f"there is no placement group {group!r} in {self._clients.region}; create it first "
                 "(Cloud.create_placement_group), or launch without one"
             )
-        return placement_group_of(description)
+        return _group(description)
 
     def zones_in_use(self, group: PlacementGroup) -> tuple[str, ...]:
         """The zones where instances of the group are, ending ones among them, sorted."""
@@ -106,7 +107,7 @@ class PlacementGroups:
                 # Not visible yet right after its creation.
                 return None
             state = str(description["State"])
-            return placement_group_of(description) if state == "available" else None
+            return _group(description) if state == "available" else None
 
         found = poll(look, self._bounds.group_s)
         if found is None:
@@ -149,3 +150,14 @@ def check_one_zone(zones: Sequence[str], strategy: str = CLUSTER) -> None:
             f"a cluster placement group lies in one availability zone, and {' and '.join(different)} were asked "
             "for; give all its instances the same zone, or launch them without the group"
         )
+
+
+def _group(description: Mapping[str, Any]) -> PlacementGroup:
+    """A placement group as DescribePlacementGroups shows it."""
+    return PlacementGroup(
+        name=description["GroupName"],
+        id=description.get("GroupId") or "",
+        strategy=description.get("Strategy") or "",
+        state=description.get("State") or "",
+        tags=tags_of(description),
+    )

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
+from pytest_cloudbench.resources.errors import CloudError
+from pytest_cloudbench.resources.facts import Leftover
+
 from .access import CloudAccess, is_loopback_url
 from .clients import Clients
-from .errors import CloudError
 from .journal import SUFFIX, JournalContent, boot_id, journal_directory, read_journal
 from .removal import RunResources
-from .resources import Leftover
 from .teardown import Teardown
 from .waits import Bounds
 

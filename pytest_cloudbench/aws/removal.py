@@ -7,11 +7,12 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
 
+from pytest_cloudbench.resources.errors import CloudError, WaitTimeout
+from pytest_cloudbench.resources.facts import Leftover
+
 from .clients import Clients
-from .errors import CloudError, WaitTimeout
 from .parallel import gather
 from .placement_groups import CREATE_PLACEMENT_GROUP, UNKNOWN
-from .resources import Leftover
 from .snapshots import CREATE_SNAPSHOT
 from .snapshots import UNKNOWN as UNKNOWN_SNAPSHOT
 from .tags import only_ours, run_filter

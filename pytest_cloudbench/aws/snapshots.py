@@ -8,12 +8,12 @@ from typing import Any
 
 from pytest_cloudbench.limits.volume_rules import RuleBroken
 from pytest_cloudbench.limits.volumes import InvalidSpec, VolumeSpec
+from pytest_cloudbench.resources.errors import CloudError, ResourceFailed, WaitTimeout
+from pytest_cloudbench.resources.facts import CreatedSnapshot, CreatedVolume
 
 from .clients import Clients
-from .errors import CloudError, ResourceFailed, WaitTimeout
 from .journal import Journal
-from .resources import CreatedSnapshot, CreatedVolume, tags_of
-from .tags import run_tags, specification
+from .tags import run_tags, specification, tags_of
 from .waits import Bounds, poll
 
 CREATE_SNAPSHOT = "create_snapshot"

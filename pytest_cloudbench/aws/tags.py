@@ -46,3 +46,8 @@ def belongs_to(resource: Mapping[str, Any], run_id: str) -> bool:
 def only_ours(resources: Iterable[Mapping[str, Any]], run_id: str) -> Sequence[dict[str, Any]]:
     """Those of `resources` that carry our run tag."""
     return [dict(resource) for resource in resources if belongs_to(resource, run_id)]
+
+
+def tags_of(description: Mapping[str, Any]) -> dict[str, str]:
+    """The tags of one described resource."""
+    return as_dict(description.get("Tags"))

@@ -7,9 +7,6 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from .errors import TeardownFailed
-from .resources import Leftover
-
 log = logging.getLogger(__name__)
 
 Step = Callable[[], None]
@@ -19,28 +16,6 @@ Step = Callable[[], None]
 class _Step:
     label: str
     run: Step
-
-
-@dataclass(frozen=True)
-class TeardownReport:
-    """How a teardown went: one sentence per failed step, and what still exists in the cloud."""
-
-    problems: tuple[str, ...] = ()
-    remaining: tuple[Leftover, ...] = ()
-
-    @property
-    def clean(self) -> bool:
-        """Whether every step succeeded and nothing remains."""
-        return not self.problems and not self.remaining
-
-    def sentences(self) -> tuple[str, ...]:
-        """The problems, and one sentence for each thing that remains."""
-        return (*self.problems, *(f"{leftover} still exists" for leftover in self.remaining))
-
-    def raise_unless_clean(self) -> None:
-        """Raise TeardownFailed with all sentences when there are any."""
-        if not self.clean:
-            raise TeardownFailed(self.sentences())
 
 
 class Teardown:

@@ -6,13 +6,13 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from .errors import CloudError
+from pytest_cloudbench.resources.errors import CloudError
+from pytest_cloudbench.resources.facts import Command
+
 from .keys import HostKey
 
 # EC2 refuses more (before base64).
 LARGEST_BYTES = 16 * 1024
-
-Command = str | Sequence[str]
 
 
 def cloud_config(host_key: HostKey, commands: Sequence[Command] = ()) -> str:

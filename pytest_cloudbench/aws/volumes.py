@@ -10,13 +10,19 @@ from typing import Any
 from pytest_cloudbench.limits.instances import InstanceLimits
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.limits.volumes import VolumeSpec
+from pytest_cloudbench.resources.errors import (
+    AttachmentLimit,
+    CloudError,
+    ResourceFailed,
+    WaitTimeout,
+    ZoneMismatch,
+)
+from pytest_cloudbench.resources.facts import Attachment, CreatedVolume, LaunchedInstance
 
 from .clients import Clients
 from .device_names import next_device_name, same_slot
-from .errors import AttachmentLimit, CloudError, ResourceFailed, WaitTimeout, ZoneMismatch
 from .journal import Journal
-from .resources import CreatedVolume, LaunchedInstance, attachment_of, tags_of
-from .tags import run_tags, specification
+from .tags import run_tags, specification, tags_of
 from .waits import Bounds, poll
 
 
@@ -233,7 +239,7 @@ class Volumes:
 
 def _updated(volume: CreatedVolume, description: Mapping[str, Any]) -> CreatedVolume:
     attachments = [
-        attachment_of(entry, volume_id=volume.id)
+        _attachment(entry, volume_id=volume.id)
         for entry in description.get("Attachments", [])
         if entry.get("State") != "detached"
     ]
@@ -243,4 +249,14 @@ def _updated(volume: CreatedVolume, description: Mapping[str, Any]) -> CreatedVo
         attachment=attachments[0] if attachments else None,
         tags=tags_of(description),
         snapshot_id=description.get("SnapshotId") or None,
+    )
+
+
+def _attachment(entry: Mapping[str, Any], *, volume_id: str = "", instance_id: str = "") -> Attachment:
+    """An attachment as DescribeVolumes or AttachVolume shows it."""
+    return Attachment(
+        volume_id=entry.get("VolumeId", volume_id),
+        instance_id=entry.get("InstanceId", instance_id),
+        device=entry.get("Device", ""),
+        state=entry.get("State", ""),
     )

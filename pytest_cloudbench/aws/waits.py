@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TypeVar
 
-from .errors import CloudError
+from pytest_cloudbench.resources.errors import CloudError
 
 T = TypeVar("T")
 

@@ -17,23 +17,12 @@ PACKAGE = "pytest_cloudbench"
 _TYPES = {
     "aws.access": "CloudAccess",
     "aws.answers": "Answer",
-    "aws.clients": "Identity",
     "aws.doorway": "KeyPair",
-    "aws.errors": (
-        "AttachmentLimit CloudError JournalError NoCredentials NoNetwork NoRegion NotOffered "
-        "PlacementRefused ResourceFailed TeardownFailed UnknownInstanceType Unreachable UnusableImage "
-        "WaitTimeout ZoneMismatch"
-    ),
+    "aws.errors": "JournalError NoCredentials NoNetwork NoRegion Unreachable UnusableImage",
     "aws.instances": "LaunchPlan",
     "aws.journal": "Intention JournalContent",
     "aws.keys": "HostKey",
-    "aws.launches": "Launch",
     "aws.reap": "Reaped",
-    "aws.resources": (
-        "Attachment CreatedSnapshot CreatedVolume ImageFacts LaunchedInstance Leftover Placement "
-        "PlacementGroup"
-    ),
-    "aws.teardown": "TeardownReport",
     "aws.waits": "Bounds Cancelled",
     "hosts.command": "CommandResult",
     "hosts.device_facts": "DeviceFacts",
@@ -64,6 +53,14 @@ _TYPES = {
     "limits.volume_rules": "RuleBroken",
     "limits.volume_types": "VolumeType",
     "limits.volumes": "InvalidSpec VolumeSpec",
+    "resources.errors": (
+        "AttachmentLimit CloudError NotOffered PlacementRefused ResourceFailed TeardownFailed UnknownInstanceType "
+        "WaitTimeout ZoneMismatch"
+    ),
+    "resources.facts": (
+        "Attachment CreatedSnapshot CreatedVolume Identity ImageFacts Launch LaunchedInstance Leftover Placement "
+        "PlacementGroup TeardownReport"
+    ),
     "resources.instance": "NoPromise",
     "resources.instance_store": "NoInstanceStore NoStoreFigure StoreLost",
     "resources.markers": "BadMarker InstanceWanted PairWanted VolumesWanted Wanted",

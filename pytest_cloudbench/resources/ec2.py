@@ -17,8 +17,7 @@ from pytest_cloudbench.resources.volumes import Volume, VolumeGroup
 
 if TYPE_CHECKING:
     from pytest_cloudbench.aws.cloud import Cloud, Resource
-    from pytest_cloudbench.aws.launches import Launch
-    from pytest_cloudbench.aws.resources import CreatedVolume, LaunchedInstance, PlacementGroup
+    from pytest_cloudbench.resources.facts import CreatedVolume, Launch, LaunchedInstance, PlacementGroup
 
 CONNECT_TIMEOUT_S = 300.0
 """How long a new instance may take until it answers by SSH; bare metal needs minutes."""
@@ -222,7 +221,7 @@ class Ec2:
         return instance
 
     def _launches(self, wanted: PairWanted) -> list[Launch]:
-        from pytest_cloudbench.aws.launches import Launch
+        from pytest_cloudbench.resources.facts import Launch
 
         return [
             Launch(

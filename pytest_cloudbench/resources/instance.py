@@ -14,9 +14,9 @@ from pytest_cloudbench.resources.preparation import Preparation, Unwatched
 if TYPE_CHECKING:
     from pytest_cloudbench.aws.cloud import Cloud
     from pytest_cloudbench.aws.modifications import Reached
-    from pytest_cloudbench.aws.resources import CreatedSnapshot, CreatedVolume, LaunchedInstance
     from pytest_cloudbench.hosts.connection import CommandResult, HostConnection
     from pytest_cloudbench.limits.volumes import VolumeSpec
+    from pytest_cloudbench.resources.facts import CreatedSnapshot, CreatedVolume, LaunchedInstance
     from pytest_cloudbench.resources.instance_store import InstanceStore
     from pytest_cloudbench.resources.volumes import Volume
 
@@ -162,7 +162,7 @@ class Instance:
 
         When the API does not answer, what it said last counts: a measurement already made must not be lost.
         """
-        from pytest_cloudbench.aws.errors import CloudError
+        from pytest_cloudbench.resources.errors import CloudError
 
         with contextlib.suppress(CloudError):
             self._launched = self._cloud.refresh(self._launched)
@@ -192,7 +192,7 @@ class Instance:
 
         if self._stopped:
             raise NotRunning(f"{self._launched} is stopped already: start() it first")
-        from pytest_cloudbench.aws.errors import CloudError
+        from pytest_cloudbench.resources.errors import CloudError
 
         try:
             with self.preparation.step(f"stop {self._launched}"):
@@ -261,7 +261,7 @@ class Instance:
 
         A start by anybody changes it, a reboot does not.
         """
-        from pytest_cloudbench.aws.errors import CloudError
+        from pytest_cloudbench.resources.errors import CloudError
         from pytest_cloudbench.resources.restarts import NotRunning
 
         try:

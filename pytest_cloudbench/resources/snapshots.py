@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pytest_cloudbench.limits.quantities import Size
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.aws.resources import CreatedSnapshot
+    from pytest_cloudbench.resources.facts import CreatedSnapshot
 
 
 class Snapshot:

@@ -16,9 +16,9 @@ from pytest_cloudbench.resources.storage_target import StorageInUse, StorageTarg
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from pytest_cloudbench.aws.resources import CreatedVolume
     from pytest_cloudbench.hosts.devices import BlockDevice
     from pytest_cloudbench.hosts.throttle_counters import CountersSnapshot
+    from pytest_cloudbench.resources.facts import CreatedVolume
     from pytest_cloudbench.resources.instance import Instance
 
 _SYNC_S = 1800.0

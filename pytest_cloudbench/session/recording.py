@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from pytest_cloudbench.aws.errors import CloudError
 from pytest_cloudbench.evidence.happenings import Happenings
 from pytest_cloudbench.evidence.kept_values import call_arguments
 from pytest_cloudbench.evidence.recorder import Recorder
 from pytest_cloudbench.options import options_in_force
 from pytest_cloudbench.reports.listeners import add_listener
+from pytest_cloudbench.resources.errors import CloudError
 from pytest_cloudbench.session.recorded_hooks import RecordedSteps, RecorderHooks
 from pytest_cloudbench.session.session import RECORDER_PLUGIN, part_of, run_id_of
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from pytest_cloudbench.aws.answers import Answer
     from pytest_cloudbench.aws.cloud import Cloud
-    from pytest_cloudbench.aws.resources import LaunchedInstance
     from pytest_cloudbench.hosts.connection import HostConnection
+    from pytest_cloudbench.resources.facts import LaunchedInstance
     from pytest_cloudbench.verdicts.verdict import Verdict
 
 T = TypeVar("T")

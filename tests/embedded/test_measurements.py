@@ -135,7 +135,7 @@ def test_the_factory_makes_other_topologies(ec2, fio):
 
 
 def test_unknown_types_and_other_zones_are_refused_with_a_way_out(ec2):
-    from pytest_cloudbench.aws.errors import UnknownInstanceType, ZoneMismatch
+    from pytest_cloudbench.resources.errors import UnknownInstanceType, ZoneMismatch
 
     with pytest.raises(UnknownInstanceType, match=r"m5\.large"):
         ec2.launch("m5.larg")

@@ -78,7 +78,7 @@ def test_the_ends_may_lie_in_two_zones(ec2_pair):
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_created(ec2, arguments, options, refusal):
-    from pytest_cloudbench.aws.errors import CloudError
+    from pytest_cloudbench.resources.errors import CloudError
 
     before = len(ec2._cloud.answers)
     with pytest.raises(CloudError, match=refusal):

@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from pytest_cloudbench import gp3
-from pytest_cloudbench.aws.errors import AttachmentLimit, ZoneMismatch
 from pytest_cloudbench.hosts.errors import FilesystemError, NotOurs, StripeError
+from pytest_cloudbench.resources.errors import AttachmentLimit, ZoneMismatch
 from pytest_cloudbench.workloads.create_files.errors import FilesystemFull
 
 pytestmark = pytest.mark.embedded

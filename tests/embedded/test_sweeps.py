@@ -9,7 +9,7 @@ import time
 import pytest
 
 from pytest_cloudbench import Outcome, gp2, gp3, recorded_limits
-from pytest_cloudbench.aws.errors import AttachmentLimit
+from pytest_cloudbench.resources.errors import AttachmentLimit
 from pytest_cloudbench.workloads.sweep.errors import BadSweep
 
 pytestmark = pytest.mark.embedded

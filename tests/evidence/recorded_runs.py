@@ -301,9 +301,9 @@ import types
 
 from pytest_cloudbench.aws import ImageFacts, LaunchedInstance
 from pytest_cloudbench.aws.answers import Answer
-from pytest_cloudbench.aws.clients import Identity
-from pytest_cloudbench.aws.errors import UnknownInstanceType
-from pytest_cloudbench.aws.resources import Attachment, CreatedVolume
+from pytest_cloudbench.resources.facts import Identity
+from pytest_cloudbench.resources.errors import UnknownInstanceType
+from pytest_cloudbench.resources.facts import Attachment, CreatedVolume
 from pytest_cloudbench.hosts.connection import HostConnection
 from pytest_cloudbench.hosts.devices import BlockDevice
 from pytest_cloudbench.hosts.errors import CommandTimedOut

@@ -13,7 +13,7 @@ BODY = """
 import pytest
 from conftest import look_at
 from pytest_cloudbench import Size, gp3
-from pytest_cloudbench.aws.errors import UnknownInstanceType
+from pytest_cloudbench.resources.errors import UnknownInstanceType
 from pytest_cloudbench.hosts.errors import CommandFailed, CommandTimedOut
 
 

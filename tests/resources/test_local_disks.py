@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from pytest_cloudbench.aws.errors import CloudError
 from pytest_cloudbench.hosts.devices import BlockDevice
 from pytest_cloudbench.hosts.errors import DeviceNotFound, HostUnreachable
 from pytest_cloudbench.limits.instances import InstanceLimits
 from pytest_cloudbench.limits.quantities import Iops, Size
 from pytest_cloudbench.resources.ec2 import Ec2
+from pytest_cloudbench.resources.errors import CloudError
 from pytest_cloudbench.resources.instance import Instance
 from pytest_cloudbench.resources.instance_store import (
     InstanceStore,

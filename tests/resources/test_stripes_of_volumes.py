@@ -17,12 +17,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "hosts"))
 
 from modelled_host import ModelledHost
 
-from pytest_cloudbench.aws.errors import ZoneMismatch
-from pytest_cloudbench.aws.resources import Attachment, CreatedVolume
 from pytest_cloudbench.hosts.errors import DeviceNotFound, FilesystemError, NotOurs, StripeError
 from pytest_cloudbench.limits.instances import InstanceLimits
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.limits.volumes import gp3
+from pytest_cloudbench.resources.errors import ZoneMismatch
+from pytest_cloudbench.resources.facts import Attachment, CreatedVolume
 from pytest_cloudbench.resources.preparation import Unwatched
 from pytest_cloudbench.resources.storage_target import StorageInUse
 from pytest_cloudbench.resources.volumes import Volume, VolumeGroup

@@ -55,7 +55,7 @@ _DESCRIPTIONS = {
 _PACKAGE = "pytest_cloudbench."
 INFRASTRUCTURE_ERRORS = frozenset(
     {
-        "aws.errors.CloudError",
+        "resources.errors.CloudError",
         "hosts.errors.HostError",
         "launcher.RegionUnavailable",
         "workloads.fio.errors.FioError",
@@ -67,12 +67,12 @@ INFRASTRUCTURE_ERRORS = frozenset(
 """Our errors about the world, by name: their modules are heavy, and only loaded where one was raised."""
 ASKED_WRONGLY = frozenset(
     {
-        "aws.errors.UnknownInstanceType",
-        "aws.errors.NotOffered",
-        "aws.errors.ZoneMismatch",
-        "aws.errors.PlacementRefused",
+        "resources.errors.UnknownInstanceType",
+        "resources.errors.NotOffered",
+        "resources.errors.ZoneMismatch",
+        "resources.errors.PlacementRefused",
         "aws.errors.UnusableImage",
-        "aws.errors.AttachmentLimit",
+        "resources.errors.AttachmentLimit",
         "hosts.errors.CommandFailed",
         "hosts.errors.NotOurs",
         "workloads.fio.errors.FioRefused",

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from pytest_cloudbench.limits.ceilings import MachineLimits
 from pytest_cloudbench.limits.instances import InstanceLimits
 from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Size, Throughput
+from pytest_cloudbench.limits.recorded_limits import RecordedLimits
 from pytest_cloudbench.limits.volumes import VolumeSpec
+from pytest_cloudbench.resources.errors import TeardownFailed
 
-from .tags import as_dict
+Command = str | Sequence[str]
+"""A shell line, or a list of words that no shell sees."""
 
 # Tags that only the service itself can set ("aws:" is refused from anybody else): what the machine behind
 # an instance can serve at all, where a region knows and publishes that.
@@ -186,6 +188,34 @@ class CreatedSnapshot:
 
 
 @dataclass(frozen=True)
+class Identity:
+    """Who we are, as STS says."""
+
+    account: str
+    arn: str
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One instance to be launched: its type, and what is None or empty is chosen.
+
+    zone: the first that offers the type. image: AMI id or SSM parameter path, else Amazon Linux 2023 of the
+    type's own architecture. user: who logs in, else guessed from the image. name: what people see in its tag.
+    commands: shell lines or lists of words that it runs as root at its first boot. recorded: EBS limits that are
+    stated in place of the type's own.
+    """
+
+    type: str
+    zone: str | None = None
+    image: str | None = None
+    user: str | None = None
+    name: str = ""
+    commands: Sequence[Command] = ()
+    subnet_id: str | None = None
+    recorded: RecordedLimits | None = None
+
+
+@dataclass(frozen=True)
 class Leftover:
     """Something tagged with the run that still exists. `kind` is a word for people: "instance", "volume" ..."""
 
@@ -195,6 +225,28 @@ class Leftover:
 
     def __str__(self) -> str:
         return f"{self.kind} {self.id}" + (f" ({self.state})" if self.state else "")
+
+
+@dataclass(frozen=True)
+class TeardownReport:
+    """How a teardown went: one sentence per failed step, and what still exists in the cloud."""
+
+    problems: tuple[str, ...] = ()
+    remaining: tuple[Leftover, ...] = ()
+
+    @property
+    def clean(self) -> bool:
+        """Whether every step succeeded and nothing remains."""
+        return not self.problems and not self.remaining
+
+    def sentences(self) -> tuple[str, ...]:
+        """The problems, and one sentence for each thing that remains."""
+        return (*self.problems, *(f"{leftover} still exists" for leftover in self.remaining))
+
+    def raise_unless_clean(self) -> None:
+        """Raise TeardownFailed with all sentences when there are any."""
+        if not self.clean:
+            raise TeardownFailed(self.sentences())
 
 
 def machine_limits(tags: Mapping[str, str]) -> MachineLimits | None:
@@ -220,43 +272,3 @@ def _positive(text: str | None) -> float | None:
     except ValueError:
         return None
     return value if 0 < value < math.inf else None
-
-
-def placement_group_of(description: Mapping[str, Any]) -> PlacementGroup:
-    """A placement group as DescribePlacementGroups shows it."""
-    return PlacementGroup(
-        name=description["GroupName"],
-        id=description.get("GroupId") or "",
-        strategy=description.get("Strategy") or "",
-        state=description.get("State") or "",
-        tags=tags_of(description),
-    )
-
-
-def attachment_of(entry: Mapping[str, Any], *, volume_id: str = "", instance_id: str = "") -> Attachment:
-    """An attachment as DescribeVolumes or AttachVolume shows it."""
-    return Attachment(
-        volume_id=entry.get("VolumeId", volume_id),
-        instance_id=entry.get("InstanceId", instance_id),
-        device=entry.get("Device", ""),
-        state=entry.get("State", ""),
-    )
-
-
-def instance_attachments(description: Mapping[str, Any]) -> tuple[Attachment, ...]:
-    """The attachments in one instance of a DescribeInstances answer, the root volume among them."""
-    return tuple(
-        Attachment(
-            volume_id=mapping["Ebs"]["VolumeId"],
-            instance_id=description["InstanceId"],
-            device=mapping.get("DeviceName", ""),
-            state=mapping["Ebs"].get("Status", ""),
-        )
-        for mapping in description.get("BlockDeviceMappings", [])
-        if mapping.get("Ebs", {}).get("VolumeId")
-    )
-
-
-def tags_of(description: Mapping[str, Any]) -> dict[str, str]:
-    """The tags of one described resource."""
-    return as_dict(description.get("Tags"))
