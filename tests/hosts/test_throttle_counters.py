@@ -137,7 +137,7 @@ def _show(path: Path, answered: int, modelled_s: float, late_s: float) -> None:
     descriptor = VolumePage.create(str(path))
     page = VolumePage(descriptor)
     os.close(descriptor)
-    page.show(Figures(read_ops=answered, answered=answered, modelled_s=modelled_s, late_s=late_s), 7.0)
+    page.show(Figures(read_ops=answered, answered=answered, modelled_s=modelled_s, late_s=late_s))
     page.close()
 
 

@@ -38,7 +38,7 @@ def test_the_page_has_the_layout_of_log_0xd0(tmp_path):
     descriptor = VolumePage.create(str(tmp_path / "page"))
     page = VolumePage(descriptor)
     figures = Figures(1, 2, 3, 4, 0.5, 0.25, 1.5, 2.5, 3.5, 4.5, 7, 3, 0.75, 0.125)
-    page.show(figures, 5.0)
+    page.show(figures)
     data = (tmp_path / "page").read_bytes()
     assert page.figures == figures
     page.clear()

@@ -175,6 +175,46 @@ class TestCredits:
         assert len(answers) == pytest.approx(200 + 100, abs=4)
         assert bench.pacer.levels(node, bench.now)[0] == pytest.approx(0, abs=1)
 
+    @pytest.mark.parametrize("factor", [1.0, 60.0])
+    def test_the_level_does_not_count_what_waits(self, bench, factor):
+        """16 MiB are queued at 12 MiB/s: the level falls with what has left the queue."""
+        burst = Burst(80.0 * MIB * factor, 4 * MIB, 12 * MIB, factor=factor)
+        node = bench.volume(hdd(12 * MIB, burst))
+        load = Load(node, 16, in_a_row(MIB))
+        for second in range(1, 9):
+            bench.run(1.0, load)
+            expected = (80 - 8 * second) * MIB * factor
+            assert bench.pacer.levels(node, bench.now)[1] == pytest.approx(expected, abs=1.1 * MIB * factor)
+            load.depth = 0
+
+    @pytest.mark.parametrize("factor", [1.0, 60.0])
+    def test_the_level_of_an_instance_does_not_count_what_waits(self, bench, factor):
+        burst = Burst(80.0 * MIB * factor, 4 * MIB, 12 * MIB, factor=factor)
+        bench.pacer.limit_instance(StageFigures(bytes=Limit(12 * MIB, burst)), FULL, START)
+        bench.run(4.0, Load(bench.volume(), 16, in_a_row(MIB)))
+        level = bench.pacer.levels(None, bench.now)[1]
+        assert level == pytest.approx((80 - 8 * 4) * MIB * factor, abs=1.1 * MIB * factor)
+
+    def test_a_changed_bucket_is_charged_with_what_waits(self, bench):
+        burst = Burst(1000, 10, 100)
+        node = bench.volume(VolumeFigures(UNIT, limits=StageFigures(Limit(100, burst))))
+        for number in range(101):
+            bench.pacer.arrive(node, START, number * 7 * MIB, 4096, False)
+        figures = VolumeFigures(UNIT, limits=StageFigures(Limit(200, Burst(2000, 10, 200))))
+        bench.pacer.limit_volume(node, figures, (500.0, None), START)
+        assert bench.pacer.levels(node, START)[0] == 500
+        bench.settle()
+        assert bench.pacer.levels(node, START + 1)[0] == pytest.approx(500 - 100 + 10)
+
+    def test_dropped_requests_wait_no_more(self, bench):
+        burst = Burst(1000, 10, 100)
+        node = bench.volume(VolumeFigures(UNIT, limits=StageFigures(Limit(100, burst))))
+        for number in range(101):
+            bench.pacer.arrive(node, START, number * 7 * MIB, 4096, False)
+        assert bench.pacer.levels(node, START)[0] == 999
+        bench.pacer.drop(node)
+        assert bench.pacer.levels(node, START)[0] == 1000 - 101
+
     def test_what_does_not_burst_has_no_level(self, bench):
         node = bench.volume(held(1000))
         assert all(map(math.isnan, bench.pacer.levels(node, START)))

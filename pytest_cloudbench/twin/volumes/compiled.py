@@ -22,7 +22,7 @@ class Pacer(core.Pacer):
 
     def limit_instance(self, figures: StageFigures, levels: Levels, as_of: float) -> None:
         """Hold all volumes together to these limits from now on; the levels are those of the time ``as_of``."""
-        self.set_instance_limits(*_limits(figures, levels), as_of)
+        self.set_limits(None, False, *_limits(figures, levels), as_of)
 
     def add(self, node: int, backing: int, state: VolumeState, path_s: float) -> None:
         """Take a volume, without limits as yet."""
@@ -30,12 +30,12 @@ class Pacer(core.Pacer):
 
     def limit_volume(self, node: int, figures: VolumeFigures, levels: Levels, as_of: float) -> None:
         """Hold a volume to these figures from the next request on; the levels are those of the time ``as_of``."""
-        self.set_volume_limits(
-            node, *_limits(figures.limits, levels), as_of, figures.unit, figures.merging, figures.whole_units,
-            figures.touch_per_s, figures.touch_share,
-        )  # fmt: skip
+        self.set_counting(
+            node, figures.unit, figures.merging, figures.whole_units, figures.touch_per_s, figures.touch_share
+        )
+        self.set_limits(node, False, *_limits(figures.limits, levels), as_of)
         if figures.writes is not None:
-            self.set_write_limits(node, *_limits(figures.writes, (None, None)), as_of)
+            self.set_limits(node, True, *_limits(figures.writes, (None, None)), as_of)
         service = figures.service
         if service is not None:
             means = [

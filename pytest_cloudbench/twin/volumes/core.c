@@ -34,7 +34,7 @@ typedef struct {
 } Credits;
 
 typedef struct {
-    double next, cost_s, waited_until;
+    double next, cost_s, waited_until, waiting;
     bool bursts;
     Credits credits;
 } Budget;
@@ -64,8 +64,12 @@ static double credits_take(Credits *credits, double amount, double at, double be
     return takes;
 }
 
-static double credits_level_at(const Credits *credits, double now) {
-    double level = credits->level + fmax(0.0, now - credits->as_of) * credits->refill * credits->factor;
+static double budget_level_at(const Budget *budget, double now) {
+    const Credits *credits = &budget->credits;
+    if (!budget->bursts)
+        return NAN;
+    double level = credits->level + budget->waiting * credits->factor +
+                   fmax(0.0, now - credits->as_of) * credits->refill * credits->factor;
     return fmax(0.0, fmin(credits->capacity, level));
 }
 
@@ -101,6 +105,11 @@ static double stage_let_through(Stage *stage, double arrival, double ios, double
     budget_charge(&stage->iops, ios, arrival);
     budget_charge(&stage->bytes, size, arrival);
     return at;
+}
+
+static void stage_hold(Stage *stage, double ios, double size) {
+    stage->iops.waiting += ios;
+    stage->bytes.waiting += size;
 }
 
 static void waiting_add(Waiting *waiting, double arrival, double until) {
@@ -237,8 +246,8 @@ typedef struct {
     Sequences sequences;
     double means[4], bytes_per_s; /* of reads and writes, then the same if sequential */
     int64_t stated_at;
-    double *factors; /* NULL: no service time */
-    Py_ssize_t factor_count, turn;
+    Py_buffer factors; /* doubles; without an object there is no service time */
+    Py_ssize_t turn;
     Waiting waited[4];
     long long ops[2], moved[2], in_flight, answered;
     double times[2], modelled_s, late_s;
@@ -249,6 +258,8 @@ typedef struct {
     uint64_t number;
     Volume *volume;
     double arrival, earliest, ios;
+    Stage *waits_in; /* and what was charged there; NULL if it waits for no limit */
+    double charged_ios, charged_bytes;
     int64_t offset, size;
     uint64_t unique;
     int problem;
@@ -323,18 +334,6 @@ static Volume *find_volume(const Pacer *pacer, long long node) {
     return NULL;
 }
 
-static Volume *known_volume(const Pacer *pacer, long long node) {
-    Volume *volume = find_volume(pacer, node);
-    if (volume == NULL)
-        PyErr_Format(PyExc_KeyError, "%lld", node);
-    return volume;
-}
-
-static Volume *volume_of(const Pacer *pacer, PyObject *node) {
-    long long number = PyLong_AsLongLong(node);
-    return number == -1 && PyErr_Occurred() ? NULL : known_volume(pacer, number);
-}
-
 /* Mark pieces as used; return how many must be fetched, and the share of the rate that holds. */
 static int64_t touched(Volume *volume, int64_t offset, int64_t size, bool write, double *share) {
     uint8_t *memory = volume->state.buf;
@@ -357,12 +356,29 @@ static int64_t touched(Volume *volume, int64_t offset, int64_t size, bool write,
     return write && offset % piece == 0 && size % piece == 0 ? 0 : found;
 }
 
-static double pass_instance(Pacer *pacer, const Request *request, double at) {
+static void wait_in(Request *request, Stage *stage, double ios, double size) {
+    request->waits_in = stage;
+    request->charged_ios = ios;
+    request->charged_bytes = size;
+    stage_hold(stage, ios, size);
+}
+
+static void leave(Pacer *pacer, Request *request) {
+    pacer->between -= !request->passed;
+    if (request->waits_in != NULL)
+        stage_hold(request->waits_in, -request->charged_ios, -request->charged_bytes);
+    request->waits_in = NULL;
+}
+
+static void pass_instance(Pacer *pacer, Request *request, double at) {
     Stage *instance = &pacer->instance;
-    double due = stage_let_through(instance, at, request->ios, (double)request->size);
-    if (instance->held_by != NULL)
+    double size = (double)request->size, due = stage_let_through(instance, at, request->ios, size);
+    if (instance->held_by != NULL) {
         waiting_add(&request->volume->waited[2 + (instance->held_by == &instance->bytes)], at, due);
-    return request->earliest > due ? request->earliest : due;
+        wait_in(request, instance, request->ios, size);
+    }
+    request->passed = true;
+    request->due = request->earliest > due ? request->earliest : due;
 }
 
 /* Fill in when the request is due. */
@@ -375,17 +391,20 @@ static void pace(Pacer *pacer, Request *request) {
     bool sequential = volume->sequences.continued;
     double charged = volume->whole_units ? (double)(ios * unit) : size;
     request->ios = (double)ios;
-    if (volume->factors != NULL) {
-        volume->turn = (volume->turn + 1) % volume->factor_count;
+    if (volume->factors.obj != NULL) {
+        const double *factors = volume->factors.buf;
+        volume->turn = (volume->turn + 1) % (volume->factors.len / (Py_ssize_t)sizeof *factors);
         double mean = volume->means[2 * sequential + write];
-        request->earliest += mean * volume->factors[volume->turn] - volume->path_s;
+        request->earliest += mean * factors[volume->turn] - volume->path_s;
         if (request->size > volume->stated_at)
             request->earliest += (double)(request->size - volume->stated_at) / volume->bytes_per_s;
     }
     double share = 1.0;
     int64_t fetched = touched(volume, request->offset, request->size, write, &share);
     Stage *stage = write ? volume->writes : &volume->reads;
-    double leaves = stage_let_through(stage, now, request->ios / share, charged / share);
+    double taken = request->ios / share;
+    charged /= share;
+    double leaves = stage_let_through(stage, now, taken, charged);
     if (stage->held_by != NULL) {
         bool padded = volume->whole_units && !sequential && request->size < unit;
         waiting_add(&volume->waited[stage->held_by == &stage->bytes && !padded], now, leaves);
@@ -394,10 +413,15 @@ static void pace(Pacer *pacer, Request *request) {
         budget_charge(&volume->touch, (double)fetched, leaves);
         request->earliest = fmax(request->earliest, volume->touch.next);
     }
-    /* Behind requests that leave their volume earlier, however late this machine is: in the order of the model. */
-    request->passed = leaves <= now && pacer->between == 0;
-    request->due = request->passed ? pass_instance(pacer, request, now) : leaves;
-    pacer->between += !request->passed;
+    /* Requests pass the instance's stage in the order of the model, also if this machine is late. */
+    if (leaves <= now && pacer->between == 0) {
+        pass_instance(pacer, request, now);
+    } else {
+        request->passed = false;
+        request->due = leaves;
+        wait_in(request, stage, taken, charged);
+        pacer->between++;
+    }
 }
 
 static bool arrive(Pacer *pacer, Request *request) {
@@ -425,11 +449,10 @@ static double next_event(const Pacer *pacer) {
 static bool take_due(Pacer *pacer, double now, Request *found) {
     while (pacer->waiting && (pacer->heap[0].due <= now || !pacer->paced)) {
         *found = heap_pop(pacer);
-        pacer->between -= !found->passed;
+        leave(pacer, found);
         if (found->passed || !pacer->paced)
             return true;
-        found->due = pass_instance(pacer, found, found->due);
-        found->passed = true;
+        pass_instance(pacer, found, found->due);
         heap_push(pacer, found);
     }
     return false;
@@ -457,12 +480,12 @@ static size_t take_out(Pacer *pacer, const Volume *volume) {
             Request request = pacer->heap[at];
             pacer->heap[at] = pacer->heap[kept];
             sift_up(pacer->heap, kept++, &request);
-        } else {
-            pacer->between -= !pacer->heap[at].passed;
         }
     pacer->waiting = kept;
     if (count > kept)
         qsort(pacer->heap + kept, count - kept, sizeof *pacer->heap, in_order);
+    for (size_t at = kept; at < count; at++)
+        leave(pacer, &pacer->heap[at]);
     return count - kept;
 }
 
@@ -471,7 +494,8 @@ static void forget(Volume *volume) {
         PyBuffer_Release(&volume->state);
     free(volume->sequences.recent);
     free(volume->sequences.older);
-    free(volume->factors);
+    if (volume->factors.obj != NULL)
+        PyBuffer_Release(&volume->factors);
     free(volume);
 }
 
@@ -494,6 +518,28 @@ static void budget_change(Budget *budget, const Limit *limit, double as_of) {
     budget->bursts = limit->bursts;
     budget->credits = limit->credits;
     budget->credits.as_of = as_of;
+    budget->credits.level -= budget->waiting * limit->credits.factor;
+}
+
+/* A volume that Python names by its node. */
+typedef struct {
+    const Pacer *pacer;
+    Volume *volume;
+} Named;
+
+static int known_volume(PyObject *node, void *converted) {
+    Named *named = converted;
+    long long number = PyLong_AsLongLong(node);
+    if (number == -1 && PyErr_Occurred())
+        return 0;
+    if ((named->volume = find_volume(named->pacer, number)) == NULL)
+        PyErr_SetObject(PyExc_KeyError, node);
+    return named->volume != NULL;
+}
+
+static int as_time(PyObject *number, double *time) {
+    *time = PyFloat_AsDouble(number);
+    return *time != -1.0 || !PyErr_Occurred();
 }
 
 static PyObject *pacer_new(PyTypeObject *type, PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(named)) {
@@ -513,17 +559,6 @@ static void pacer_dealloc(Pacer *self) {
     Py_TYPE(self)->tp_free(self);
 }
 
-static PyObject *pacer_set_instance_limits(Pacer *self, PyObject *args) {
-    Limit iops = {0}, bytes = {0};
-    double as_of;
-    if (!PyArg_ParseTuple(args, LIMIT LIMIT "d", LIMIT_INTO(iops), LIMIT_INTO(bytes), &as_of))
-        return NULL;
-    budget_change(&self->instance.iops, &iops, as_of);
-    budget_change(&self->instance.bytes, &bytes, as_of);
-    self->earned_at = as_of;
-    Py_RETURN_NONE;
-}
-
 static PyObject *pacer_add_volume(Pacer *self, PyObject *args) {
     Volume *volume = calloc(1, sizeof *volume);
     if (volume == NULL)
@@ -536,7 +571,7 @@ static PyObject *pacer_add_volume(Pacer *self, PyObject *args) {
     }
     if (find_volume(self, volume->node) != NULL || piece_bytes <= 0 || volume->untouched_at < 0 ||
         volume->bits_at < volume->untouched_at + (Py_ssize_t)sizeof(uint64_t) || volume->state.len < volume->bits_at) {
-        PyErr_SetString(PyExc_ValueError, "the volume is there already, or its state is too small");
+        PyErr_SetString(PyExc_ValueError, "the volume exists already, or its state is too small");
         goto failed;
     }
     Volume **volumes = realloc(self->volumes, (size_t)(self->volume_count + 1) * sizeof *volumes);
@@ -558,102 +593,100 @@ failed:
     return NULL;
 }
 
-static PyObject *pacer_set_volume_limits(Pacer *self, PyObject *args) {
+/* Limit a volume, or all volumes together (None). `writes_alone`: these limits hold for the volume's writes alone. */
+static PyObject *pacer_set_limits(Pacer *self, PyObject *args) {
+    Named named = {self, NULL};
+    PyObject *node;
     Limit iops = {0}, bytes = {0};
-    long long node, unit;
+    int writes_alone;
+    double as_of;
+    if (!PyArg_ParseTuple(args, "Op" LIMIT LIMIT "d", &node, &writes_alone, LIMIT_INTO(iops), LIMIT_INTO(bytes),
+                          &as_of))
+        return NULL;
+    Stage *stage = &self->instance;
+    if (node == Py_None) {
+        self->earned_at = as_of;
+    } else {
+        if (!known_volume(node, &named))
+            return NULL;
+        stage = writes_alone ? &named.volume->own_writes : &named.volume->reads;
+        named.volume->writes = stage;
+    }
+    budget_change(&stage->iops, &iops, as_of);
+    budget_change(&stage->bytes, &bytes, as_of);
+    Py_RETURN_NONE;
+}
+
+/* Set how a volume's requests are counted. They have no service time until one is set. */
+static PyObject *pacer_set_counting(Pacer *self, PyObject *args) {
+    Named named = {self, NULL};
+    long long unit;
     int merging, whole_units;
-    double as_of, touch_per_s, touch_share;
-    if (!PyArg_ParseTuple(args, "L" LIMIT LIMIT "dLppdd", &node, LIMIT_INTO(iops), LIMIT_INTO(bytes), &as_of, &unit,
-                          &merging, &whole_units, &touch_per_s, &touch_share))
+    double touch_per_s, touch_share;
+    if (!PyArg_ParseTuple(args, "O&Lppdd", known_volume, &named, &unit, &merging, &whole_units, &touch_per_s,
+                          &touch_share))
         return NULL;
-    Volume *volume = known_volume(self, node);
-    if (volume == NULL)
-        return NULL;
+    Volume *volume = named.volume;
     if (unit <= 0)
         return PyErr_Format(PyExc_ValueError, "a unit of %lld bytes", unit);
     if (!sequences_start(&volume->sequences, unit, merging))
         return PyErr_NoMemory();
-    budget_change(&volume->reads.iops, &iops, as_of);
-    budget_change(&volume->reads.bytes, &bytes, as_of);
-    volume->writes = &volume->reads;
     volume->whole_units = whole_units;
     volume->touch.cost_s = 1.0 / touch_per_s;
     volume->touch_share = touch_share;
-    free(volume->factors);
-    volume->factors = NULL;
-    Py_RETURN_NONE;
-}
-
-static PyObject *pacer_set_write_limits(Pacer *self, PyObject *args) {
-    Limit iops = {0}, bytes = {0};
-    long long node;
-    double as_of;
-    if (!PyArg_ParseTuple(args, "L" LIMIT LIMIT "d", &node, LIMIT_INTO(iops), LIMIT_INTO(bytes), &as_of))
-        return NULL;
-    Volume *volume = known_volume(self, node);
-    if (volume == NULL)
-        return NULL;
-    budget_change(&volume->own_writes.iops, &iops, as_of);
-    budget_change(&volume->own_writes.bytes, &bytes, as_of);
-    volume->writes = &volume->own_writes;
+    if (volume->factors.obj != NULL)
+        PyBuffer_Release(&volume->factors);
     Py_RETURN_NONE;
 }
 
 static PyObject *pacer_set_service_times(Pacer *self, PyObject *args) {
-    long long node, stated_at;
+    Named named = {self, NULL};
+    long long stated_at;
     double means[4], bytes_per_s;
     Py_buffer factors;
-    if (!PyArg_ParseTuple(args, "L(dddd)dLy*", &node, &means[0], &means[1], &means[2], &means[3], &bytes_per_s,
-                          &stated_at, &factors))
+    if (!PyArg_ParseTuple(args, "O&(dddd)dLy*", known_volume, &named, &means[0], &means[1], &means[2], &means[3],
+                          &bytes_per_s, &stated_at, &factors))
         return NULL;
-    Volume *volume = known_volume(self, node);
-    Py_ssize_t count = factors.len / (Py_ssize_t)sizeof(double);
-    double *copy = NULL;
-    if (volume != NULL && count == 0)
-        PyErr_SetString(PyExc_ValueError, "no factors");
-    else if (volume != NULL && (copy = malloc((size_t)count * sizeof(double))) == NULL)
-        PyErr_NoMemory();
-    if (copy != NULL) {
-        memcpy(copy, factors.buf, (size_t)count * sizeof(double));
-        free(volume->factors);
-        volume->factors = copy;
-        volume->factor_count = count;
-        volume->turn %= count;
-        memcpy(volume->means, means, sizeof means);
-        volume->bytes_per_s = bytes_per_s;
-        volume->stated_at = stated_at;
+    Volume *volume = named.volume;
+    if (factors.len < (Py_ssize_t)sizeof(double)) {
+        PyBuffer_Release(&factors);
+        return PyErr_Format(PyExc_ValueError, "no factors");
     }
-    PyBuffer_Release(&factors);
-    if (copy == NULL)
-        return NULL;
+    if (volume->factors.obj != NULL)
+        PyBuffer_Release(&volume->factors);
+    volume->factors = factors;
+    volume->turn %= factors.len / (Py_ssize_t)sizeof(double);
+    memcpy(volume->means, means, sizeof means);
+    volume->bytes_per_s = bytes_per_s;
+    volume->stated_at = stated_at;
     Py_RETURN_NONE;
 }
 
 static PyObject *pacer_remove(Pacer *self, PyObject *node) {
-    Volume *volume = volume_of(self, node);
-    if (volume == NULL)
+    Named named = {self, NULL};
+    if (!known_volume(node, &named))
         return NULL;
-    take_out(self, volume);
+    take_out(self, named.volume);
     for (Py_ssize_t at = 0; at < self->volume_count; at++)
-        if (self->volumes[at] == volume)
+        if (self->volumes[at] == named.volume)
             self->volumes[at] = self->volumes[--self->volume_count];
-    forget(volume);
+    forget(named.volume);
     Py_RETURN_NONE;
 }
 
 static PyObject *pacer_arrive(Pacer *self, PyObject *args, PyObject *named) {
     static char *names[] = {"node", "now", "offset", "size", "write", "unique", "problem", NULL};
-    long long node, offset, size;
+    Named volume = {self, NULL};
+    long long offset, size;
     unsigned long long unique = 0;
     int write, problem = 0;
     Request request = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, named, "LdLLp|Ki", names, &node, &request.arrival, &offset, &size, &write,
-                                     &unique, &problem))
-        return NULL;
-    if ((request.volume = known_volume(self, node)) == NULL)
+    if (!PyArg_ParseTupleAndKeywords(args, named, "O&dLLp|Ki", names, known_volume, &volume, &request.arrival, &offset,
+                                     &size, &write, &unique, &problem))
         return NULL;
     if (offset < 0 || size < 0 || size > INT64_MAX / 4 - offset)
         return PyErr_Format(PyExc_ValueError, "a request of %lld bytes at %lld", size, offset);
+    request.volume = volume.volume;
     request.offset = offset;
     request.size = size;
     request.write = write;
@@ -674,9 +707,9 @@ static PyObject *as_answer(const Request *request) {
                          (unsigned long long)request->unique, request->problem);
 }
 
-/* Read what as_answer made; return its node in any case. */
-static bool from_answer(const Pacer *pacer, PyObject *answer, Request *request, long long *node) {
-    long long size, offset;
+/* Read what as_answer made. The request has no volume if that was removed. */
+static bool from_answer(const Pacer *pacer, PyObject *answer, Request *request) {
+    long long node, size, offset;
     unsigned long long unique;
     int write;
     *request = (Request){0};
@@ -684,10 +717,10 @@ static bool from_answer(const Pacer *pacer, PyObject *answer, Request *request, 
         PyErr_SetString(PyExc_TypeError, "an answer is a tuple");
         return false;
     }
-    if (!PyArg_ParseTuple(answer, "dLdLpLKi", &request->due, node, &request->arrival, &size, &write, &offset, &unique,
+    if (!PyArg_ParseTuple(answer, "dLdLpLKi", &request->due, &node, &request->arrival, &size, &write, &offset, &unique,
                           &request->problem))
         return false;
-    request->volume = find_volume(pacer, *node);
+    request->volume = find_volume(pacer, node);
     request->size = size;
     request->offset = offset;
     request->unique = unique;
@@ -696,8 +729,8 @@ static bool from_answer(const Pacer *pacer, PyObject *answer, Request *request, 
 }
 
 static PyObject *pacer_take_due(Pacer *self, PyObject *time) {
-    double now = PyFloat_AsDouble(time);
-    if (now == -1.0 && PyErr_Occurred())
+    double now;
+    if (!as_time(time, &now))
         return NULL;
     Request found;
     if (!take_due(self, now, &found))
@@ -709,10 +742,10 @@ static PyObject *pacer_done(Pacer *self, PyObject *args) {
     PyObject *answer;
     double now;
     Request request;
-    long long node;
-    if (!PyArg_ParseTuple(args, "Od", &answer, &now) || !from_answer(self, answer, &request, &node) ||
-        known_volume(self, node) == NULL)
+    if (!PyArg_ParseTuple(args, "Od", &answer, &now) || !from_answer(self, answer, &request))
         return NULL;
+    if (request.volume == NULL)
+        return PyErr_Format(PyExc_KeyError, "the request's volume was removed");
     done(self, &request, now);
     Py_RETURN_NONE;
 }
@@ -729,10 +762,10 @@ static PyObject *pacer_backing(Pacer *self, PyObject *node) {
 }
 
 static PyObject *pacer_fail(Pacer *self, PyObject *node) {
-    Volume *volume = volume_of(self, node);
-    if (volume == NULL)
+    Named named = {self, NULL};
+    if (!known_volume(node, &named))
         return NULL;
-    volume->failed = true;
+    named.volume->failed = true;
     Py_RETURN_NONE;
 }
 
@@ -754,8 +787,8 @@ static PyObject *pacer_drop(Pacer *self, PyObject *node) {
 }
 
 static PyObject *pacer_earn(Pacer *self, PyObject *time) {
-    double now = PyFloat_AsDouble(time);
-    if (now == -1.0 && PyErr_Occurred())
+    double now;
+    if (!as_time(time, &now))
         return NULL;
     double seconds = now - self->earned_at;
     Budget *budgets[] = {&self->instance.iops, &self->instance.bytes};
@@ -771,25 +804,19 @@ static PyObject *pacer_levels(Pacer *self, PyObject *args) {
     double now;
     if (!PyArg_ParseTuple(args, "Od", &node, &now))
         return NULL;
-    const Stage *stage = &self->instance;
-    if (node != Py_None) {
-        const Volume *volume = volume_of(self, node);
-        if (volume == NULL)
-            return NULL;
-        stage = &volume->reads;
-    }
-    return Py_BuildValue("(dd)", stage->iops.bursts ? credits_level_at(&stage->iops.credits, now) : NAN,
-                         stage->bytes.bursts ? credits_level_at(&stage->bytes.credits, now) : NAN);
+    Named named = {self, NULL};
+    if (node != Py_None && !known_volume(node, &named))
+        return NULL;
+    const Stage *stage = node == Py_None ? &self->instance : &named.volume->reads;
+    return Py_BuildValue("(dd)", budget_level_at(&stage->iops, now), budget_level_at(&stage->bytes, now));
 }
 
 static PyObject *pacer_counts(Pacer *self, PyObject *args) {
-    long long node;
+    Named named = {self, NULL};
     double now;
-    if (!PyArg_ParseTuple(args, "Ld", &node, &now))
+    if (!PyArg_ParseTuple(args, "O&d", known_volume, &named, &now))
         return NULL;
-    const Volume *volume = known_volume(self, node);
-    if (volume == NULL)
-        return NULL;
+    const Volume *volume = named.volume;
     const Waiting *waited = volume->waited;
     return Py_BuildValue("(LLLLddddddLLdd)", volume->ops[0], volume->ops[1], volume->moved[0], volume->moved[1],
                          volume->times[0], volume->times[1], waiting_seconds(&waited[0], now),
@@ -801,10 +828,9 @@ static PyObject *pacer_counts(Pacer *self, PyObject *args) {
 #define METHOD(name, function, flags) {name, (PyCFunction)(void (*)(void))(function), flags, NULL}
 
 static PyMethodDef pacer_methods[] = {
-    METHOD("set_instance_limits", pacer_set_instance_limits, METH_VARARGS),
     METHOD("add_volume", pacer_add_volume, METH_VARARGS),
-    METHOD("set_volume_limits", pacer_set_volume_limits, METH_VARARGS),
-    METHOD("set_write_limits", pacer_set_write_limits, METH_VARARGS),
+    METHOD("set_limits", pacer_set_limits, METH_VARARGS),
+    METHOD("set_counting", pacer_set_counting, METH_VARARGS),
     METHOD("set_service_times", pacer_set_service_times, METH_VARARGS),
     METHOD("remove", pacer_remove, METH_O),
     METHOD("arrive", pacer_arrive, METH_VARARGS | METH_KEYWORDS),
@@ -994,8 +1020,8 @@ static PyObject *other_request(const Loop *self, size_t length) {
 }
 
 static PyObject *loop_serve(Loop *self, PyObject *time) {
-    double until = PyFloat_AsDouble(time);
-    if (until == -1.0 && PyErr_Occurred())
+    double until;
+    if (!as_time(time, &until))
         return NULL;
     struct pollfd control = {.fd = self->control, .events = POLLIN};
     if (poll(&control, 1, 0) > 0)
@@ -1029,13 +1055,14 @@ static PyObject *loop_serve(Loop *self, PyObject *time) {
 
 static PyObject *loop_answer(Loop *self, PyObject *found) {
     Request request;
-    long long node;
-    if (!from_answer(self->pacer, found, &request, &node))
+    if (!from_answer(self->pacer, found, &request))
         return NULL;
     if (request.size < 0 || (size_t)request.size > self->largest)
         return PyErr_Format(PyExc_ValueError, "an answer of %lld bytes", (long long)request.size);
-    if (!answer(self, &request) || known_volume(self->pacer, node) == NULL)
+    if (!answer(self, &request))
         return NULL;
+    if (request.volume == NULL)
+        return PyErr_Format(PyExc_KeyError, "the request's volume was removed");
     Py_RETURN_NONE;
 }
 

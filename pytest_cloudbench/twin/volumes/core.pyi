@@ -5,7 +5,6 @@ SOURCE: int
 
 class Pacer:
     paced: bool
-    def set_instance_limits(self, iops: _Limit, size: _Limit, as_of: float, /) -> None: ...
     def add_volume(
         self,
         node: int,
@@ -17,11 +16,19 @@ class Pacer:
         piece: int,
         /,
     ) -> None: ...
-    def set_volume_limits(
-        self, node: int, iops: _Limit, size: _Limit, as_of: float, unit: int, merging: bool, whole_units: bool,
-        touch_per_s: float, touch_share: float, /,
-    ) -> None: ...  # fmt: skip
-    def set_write_limits(self, node: int, iops: _Limit, size: _Limit, as_of: float, /) -> None: ...
+    def set_limits(
+        self, node: int | None, writes_alone: bool, iops: _Limit, size: _Limit, as_of: float, /
+    ) -> None: ...
+    def set_counting(
+        self,
+        node: int,
+        unit: int,
+        merging: bool,
+        whole_units: bool,
+        touch_per_s: float,
+        touch_share: float,
+        /,
+    ) -> None: ...
     def set_service_times(
         self, node: int, means: tuple[float, ...], bytes_per_s: float, stated_at: int, factors: object, /
     ) -> None: ...

@@ -11,6 +11,7 @@ import random
 from collections.abc import Sequence
 from functools import lru_cache
 from heapq import heapify, heappop, heappush
+from operator import itemgetter
 from typing import NamedTuple
 
 from pytest_cloudbench.limits.service_times import STATED_AT_BYTES, ServiceTime
@@ -87,9 +88,24 @@ def _change(stage: Stage, figures: StageFigures, levels: Levels, now: float) -> 
     stage.bytes.change(figures.bytes.per_second, _bucket(figures.bytes, levels[1], now))
 
 
-_Entry = tuple[float, int, bool, _Volume, float, float, float, int, bool, int, int, int]
+_Entry = tuple[
+    float,
+    int,
+    bool,
+    _Volume,
+    float,
+    float,
+    float,
+    tuple[Stage, float, float] | None,
+    int,
+    bool,
+    int,
+    int,
+    int,
+]
 """When it is due, its number, whether it has passed both stages, volume, arrival, when its service time is over, I/Os,
-bytes, whether it writes, offset, the kernel's number, error number."""
+the stage in which it waits with the I/Os and bytes charged there, bytes, whether it writes, offset, the kernel's
+number, error number."""
 
 
 class Pacer:
@@ -154,7 +170,7 @@ class Pacer:
                 _touched(volume, offset, size, write)
             heappush(
                 self._heap,
-                (now, self._count, True, volume, now, now, 0.0, size, write, offset, unique, problem),
+                (now, self._count, True, volume, now, now, 0.0, None, size, write, offset, unique, problem),
             )
             return
         figures, sequences = volume.figures, volume.sequences
@@ -174,32 +190,61 @@ class Pacer:
         fetched = 0
         if volume.state.untouched:
             fetched, share = _touched(volume, offset, size, write)
-            leaves = stage.let_through(now, ios / share, charged / share)
+            taken = ios / share
+            charged /= share
         else:
-            leaves = stage.let_through(now, ios, charged)
+            taken = ios
+        leaves = stage.let_through(now, taken, charged)
         if stage.held_by is not None:
             padded = figures.whole_units and not sequential and size < figures.unit
             volume.waited[stage.held_by is stage.bytes and not padded].add(now, leaves)
         if fetched and volume.touch.cost_s:
             volume.touch.charge(fetched, leaves)
             earliest = max(earliest, volume.touch.next)
-        # Behind requests that leave their volume earlier, however late this machine is: in the order of the model.
+        # Requests pass the instance's stage in the order of the model, also if this machine is late.
+        waits: tuple[Stage, float, float] | None
         if leaves > now or self._between:
-            passed, due = False, leaves
+            passed, due, waits = False, leaves, (stage, taken, charged)
+            stage.hold(taken, charged)
             self._between += 1
         else:
-            passed, due = True, self._pass_instance(volume, now, earliest, ios, size)
+            passed = True
+            due, waits = self._pass_instance(volume, now, earliest, ios, size)
         heappush(
             self._heap,
-            (due, self._count, passed, volume, now, earliest, ios, size, write, offset, unique, problem),
+            (
+                due,
+                self._count,
+                passed,
+                volume,
+                now,
+                earliest,
+                ios,
+                waits,
+                size,
+                write,
+                offset,
+                unique,
+                problem,
+            ),
         )
 
-    def _pass_instance(self, volume: _Volume, at: float, earliest: float, ios: float, size: int) -> float:
-        instance = self._instance
+    def _pass_instance(
+        self, volume: _Volume, at: float, earliest: float, ios: float, size: int
+    ) -> tuple[float, tuple[Stage, float, float] | None]:
+        instance, waits = self._instance, None
         due = instance.let_through(at, ios, size)
         if instance.held_by is not None:
             volume.waited[2 + (instance.held_by is instance.bytes)].add(at, due)
-        return earliest if earliest > due else due
+            instance.hold(ios, size)
+            waits = instance, ios, float(size)
+        return (earliest if earliest > due else due), waits
+
+    def _leave(self, passed: bool, waits: tuple[Stage, float, float] | None) -> None:
+        self._between -= not passed
+        if waits is not None:
+            stage, ios, size = waits
+            stage.hold(-ios, -size)
 
     def next_event(self) -> float:
         """Return when something is to be done next; infinity if nothing waits."""
@@ -210,12 +255,12 @@ class Pacer:
         heap = self._heap
         while heap and (heap[0][0] <= now or not self.paced):
             entry = heappop(heap)
-            at, number, passed, volume, arrival, earliest, ios, size = entry[:8]
-            self._between -= not passed
+            at, number, passed, volume, arrival, earliest, ios, waits, size = entry[:9]
+            self._leave(passed, waits)
             if passed or not self.paced:
-                return Answer(at, volume.node, arrival, size, *entry[8:])
-            due = self._pass_instance(volume, at, earliest, ios, size)
-            heappush(heap, (due, number, True, volume, arrival, earliest, ios, size, *entry[8:]))
+                return Answer(at, volume.node, arrival, size, *entry[9:])
+            due, waits = self._pass_instance(volume, at, earliest, ios, size)
+            heappush(heap, (due, number, True, volume, arrival, earliest, ios, waits, size, *entry[9:]))
         return None
 
     def done(self, answer: Answer, now: float) -> None:
@@ -243,11 +288,12 @@ class Pacer:
 
     def drop(self, node: int) -> list[Answer]:
         """Take out every request of a volume, in the order of their times. `done` must follow for each."""
-        dropped = sorted(entry for entry in self._heap if entry[3].node == node)
+        dropped = sorted((entry for entry in self._heap if entry[3].node == node), key=itemgetter(0, 1))
         self._heap = [entry for entry in self._heap if entry[3].node != node]
-        self._between -= sum(not entry[2] for entry in dropped)
+        for entry in dropped:
+            self._leave(entry[2], entry[7])
         heapify(self._heap)
-        return [Answer(entry[0], node, entry[4], *entry[7:]) for entry in dropped]
+        return [Answer(entry[0], node, entry[4], *entry[8:]) for entry in dropped]
 
     def earn(self, now: float) -> None:
         """Let the instance's buckets earn their least gain since the last call; to be called while there is I/O."""
@@ -260,8 +306,7 @@ class Pacer:
     def levels(self, node: int | None, now: float) -> tuple[float, float]:
         """Return what the buckets of a volume hold, or of the instance (None); NaN for what does not burst."""
         stage = self._instance if node is None else self._volumes[node].reads
-        iops, moved = stage.iops.credits, stage.bytes.credits
-        return iops.level_at(now) if iops else math.nan, moved.level_at(now) if moved else math.nan
+        return stage.iops.level_at(now), stage.bytes.level_at(now)
 
     def figures(self, node: int, now: float) -> Figures:
         """Return what a volume has done, for how long it waited for each limit, and what waits."""

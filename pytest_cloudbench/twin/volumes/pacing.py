@@ -62,9 +62,9 @@ class Credits:
             return refilled if refilled > takes else takes
         return takes
 
-    def level_at(self, now: float) -> float:
-        """Return what it holds at ``now``; nothing is drained."""
-        level = self.level + max(0.0, now - self.as_of) * self.refill * self.factor
+    def level_at(self, now: float, waiting: float) -> float:
+        """Return the level at ``now``; of what was drained, ``waiting`` has not been served yet."""
+        level = self.level + waiting * self.factor + max(0.0, now - self.as_of) * self.refill * self.factor
         return max(0.0, min(self.capacity, level))
 
     def earn_least_gain(self, seconds: float, *, waited: bool) -> None:
@@ -77,25 +77,33 @@ class Credits:
 
 
 class Budget:
-    """One limit; infinity per second: none. ``next`` is when it has worked off all that it let through.
+    """One limit per second; infinity does not limit.
 
-    ``waited_until`` is up to when requests had to wait for it.
+    ``next`` is the time at which it has served all that it was charged with. ``waiting`` is the amount charged for
+    requests that are still in its stage. Requests have waited for this limit until ``waited_until``.
     """
 
-    __slots__ = ("cost_s", "credits", "next", "waited_until")
+    __slots__ = ("cost_s", "credits", "next", "waited_until", "waiting")
 
     def __init__(self, limit: float = math.inf) -> None:
         self.next = 0.0
+        self.waiting = 0.0
         self.waited_until = -math.inf
         self.change(limit)
 
     def change(self, limit: float, credits: Credits | None = None) -> None:
-        """Hold another limit from the next request on; with credits, theirs."""
+        """Apply another limit from the next request on. New credits are charged for the requests that wait."""
         self.credits = credits
         self.cost_s = 1.0 / limit
+        if credits is not None:
+            credits.level -= self.waiting * credits.factor
+
+    def level_at(self, now: float) -> float:
+        """Return what its bucket holds at ``now``; NaN if it does not burst."""
+        return math.nan if self.credits is None else self.credits.level_at(now, self.waiting)
 
     def charge(self, amount: float, at: float) -> None:
-        """Account for ``amount`` that is asked for at the time ``at``."""
+        """Charge ``amount``, requested at the time ``at``."""
         begin = self.next if self.next > at else at
         takes = amount * self.cost_s if self.credits is None else self.credits.take(amount, at, begin)
         self.next = begin + takes
@@ -135,6 +143,11 @@ class Stage:
         else:
             moved.charge(size, arrival)
         return at
+
+    def hold(self, ios: float, size: float) -> None:
+        """Count a request that was charged as waiting; negative amounts when it leaves."""
+        self.iops.waiting += ios
+        self.bytes.waiting += size
 
 
 class Waiting:

@@ -103,7 +103,7 @@ class Server:
         waiting = 0
         for node, file in self._files.items():
             figures = self._pacer.figures(node, now)
-            file.page.show(figures, now)
+            file.page.show(figures)
             file.state.show_levels(now, self._pacer.levels(node, now))
             waiting += figures.queue_length
         if self._state is not None:

@@ -18,10 +18,7 @@ _LOG_AT = 8
 _REGION_MAGIC = 0x626C6370_61636564
 _REGION_LAYOUT = struct.Struct("<4Q")
 _REGION_AT = LOG_PAGE_BYTES
-_SECONDS = 2048
-_SECONDS_AT = _REGION_AT + _REGION_LAYOUT.size
-_SECOND_LAYOUT = struct.Struct("<4Q")
-PAGE_BYTES = _SECONDS_AT + _SECONDS * _SECOND_LAYOUT.size
+PAGE_BYTES = _REGION_AT + _REGION_LAYOUT.size
 
 _BALANCES = struct.Struct("<4d")
 _UNTOUCHED = struct.Struct("<Q")
@@ -66,11 +63,11 @@ _TIMES = tuple(name.endswith("_s") for name in Figures._fields)
 
 
 class VolumePage:
-    """The counters of one volume, which its instance sees.
+    """The counters of one volume, which its instance can read.
 
-    First comes NVMe log page 0xD0 as EBS has it: little-endian, `MAGIC` in the first four bytes, from byte 8 the
-    first eleven of `Figures`, times in microseconds. Behind it lie `_REGION_MAGIC` and the other three, which EBS
-    does not have; then a ring of seconds: the second of the monotonic clock and those three up to its end.
+    The page begins with NVMe log page 0xD0 as EBS has it: little-endian, `MAGIC` in the first four bytes, from byte 8
+    the first eleven fields of `Figures`, times in microseconds. `_REGION_MAGIC` and the other three fields follow,
+    which EBS does not have.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -90,15 +87,13 @@ class VolumePage:
         """Begin to count from zero."""
         self._memory[:] = bytes(PAGE_BYTES)
         struct.pack_into("<I", self._memory, 0, MAGIC)
-        self.show(Figures(), 0.0)
+        self.show(Figures())
 
-    def show(self, figures: Figures, now: float) -> None:
-        """Publish the figures of ``now``, in seconds of the monotonic clock."""
+    def show(self, figures: Figures) -> None:
+        """Publish the figures."""
         values = [int(value * 1e6) if time else value for value, time in zip(figures, _TIMES, strict=True)]
         _LOG_LAYOUT.pack_into(self._memory, _LOG_AT, *values[:11])
         _REGION_LAYOUT.pack_into(self._memory, _REGION_AT, _REGION_MAGIC, *values[11:])
-        at = _SECONDS_AT + int(now) % _SECONDS * _SECOND_LAYOUT.size
-        _SECOND_LAYOUT.pack_into(self._memory, at, int(now), *values[11:])
 
     @property
     def figures(self) -> Figures:
