@@ -10,8 +10,7 @@ import pytest
 
 from pytest_cloudbench import Mix
 from pytest_cloudbench.fixtures.sweep import SweepCall
-from pytest_cloudbench.workloads.sweep.mix_file import FILE_NAME, read_mixes
-from pytest_cloudbench.workloads.sweep.named_mixes import MIXES
+from pytest_cloudbench.workloads.sweep.named_mixes import FILE_NAME, MIXES, read_mixes
 from pytest_cloudbench.workloads.sweep.plan import TIMES
 
 DOCS = (Path(__file__).resolve().parents[2] / "docs" / "sweeps.md").read_text()

@@ -20,7 +20,7 @@ STANDS_IN = f"""
 
     from pytest_cloudbench.limits.quantities import Iops
     from pytest_cloudbench.workloads.sweep.errors import SweepBroken, SweepInterrupted
-    from pytest_cloudbench.workloads.sweep.progress import SweepProgress
+    from pytest_cloudbench.workloads.sweep.sweep import SweepProgress
 
     ran = []
 
@@ -112,18 +112,16 @@ def test_of_a_sweep_that_broke_off(sweep):
 def test_steps_set_side_by_side_are_told_as_a_comparison(run):
     result = run(
         """
-from pytest_cloudbench.reports.listeners import Listener, add_listener
-
-class Pictures(Listener):
+class Pictures:
     def __init__(self):
         self.compared = []
 
-    def comparison(self, item, runs, labels, title):
+    def pytest_cloudbench_comparison(self, runs):
         self.compared.append([round(run.iops) for run in runs])
 
 def test_it(sweep, request):
     pictures = Pictures()
-    add_listener(request.config, pictures)
+    request.config.pluginmanager.register(pictures)
     steps = sweep("volumes").steps
     with pytest.raises(AssertionError, match="limited its own load"):
         assert steps[3].measurement.outperforms(steps[1].measurement, by=0.5)

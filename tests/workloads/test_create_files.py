@@ -32,12 +32,11 @@ from pytest_cloudbench.workloads.create_files.errors import (
     CreationFailed,
     CreationTimedOut,
     FilesystemFull,
-    TargetError,
 )
 from pytest_cloudbench.workloads.create_files.job import FilesJob
-from pytest_cloudbench.workloads.create_files.progress import Progress
 from pytest_cloudbench.workloads.create_files.record import parse_record
-from pytest_cloudbench.workloads.create_files.run import run_create_files
+from pytest_cloudbench.workloads.create_files.run import Progress, run_create_files
+from pytest_cloudbench.workloads.errors import TargetError
 from pytest_cloudbench.workloads.pace import Pace
 
 METHODS = ("python", "dd")
@@ -265,7 +264,7 @@ def test_verdicts_are_told_and_throttle_counters_kept(
 
 
 def test_quick_pace_is_said_in_the_result(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_cloudbench.workloads.create_files.paced_files.QUICK_DATA", Size(1 << 20))
+    monkeypatch.setattr("pytest_cloudbench.workloads.create_files.job.QUICK_DATA", Size(1 << 20))
     run = run_create_files(folder, FilesJob.of(size="64k"), pace=Pace.QUICK)
     assert (run.files, run.complete) == (16, True)
     assert run.conditions == ("quick pace: 100,000 files -> 16",)

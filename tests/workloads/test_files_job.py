@@ -7,11 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_cloudbench.limits.quantities import Size
-from pytest_cloudbench.workloads.create_files.commands import job_argv, job_files
-from pytest_cloudbench.workloads.create_files.dd_loop import dd_operands
+from pytest_cloudbench.workloads.create_files.commands import dd_operands, job_argv, job_files
 from pytest_cloudbench.workloads.create_files.errors import BadFilesJob
-from pytest_cloudbench.workloads.create_files.job import FilesJob
-from pytest_cloudbench.workloads.create_files.paced_files import QUICK_DATA, QUICK_FILES, paced_files
+from pytest_cloudbench.workloads.create_files.job import QUICK_DATA, QUICK_FILES, FilesJob, paced_files
 from pytest_cloudbench.workloads.create_files.program import Plan
 from pytest_cloudbench.workloads.pace import Pace
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from pytest_cloudbench.limits.quantities import Iops, Throughput
 from pytest_cloudbench.workloads.create_files.errors import RecordError
 from pytest_cloudbench.workloads.create_files.job import FilesJob
-from pytest_cloudbench.workloads.create_files.progress import Progress, ProgressReader
 from pytest_cloudbench.workloads.create_files.record import (
     Failure,
     Record,
@@ -19,6 +18,7 @@ from pytest_cloudbench.workloads.create_files.record import (
     parse_record,
     parse_sample,
 )
+from pytest_cloudbench.workloads.create_files.run import Progress, ProgressReader
 from pytest_cloudbench.workloads.create_files.series import series_of
 
 BY_PROGRAM = """\

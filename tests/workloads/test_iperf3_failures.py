@@ -27,8 +27,7 @@ from pytest_cloudbench.workloads.iperf3.errors import (
     ServerNotUp,
 )
 from pytest_cloudbench.workloads.iperf3.job import Iperf3Job
-from pytest_cloudbench.workloads.iperf3.progress import NetworkProgress
-from pytest_cloudbench.workloads.iperf3.run import run_iperf3
+from pytest_cloudbench.workloads.iperf3.run import NetworkProgress, run_iperf3
 from pytest_cloudbench.workloads.iperf3.tool import iperf3_of
 
 _RATE = Bandwidth.from_mbit(50)

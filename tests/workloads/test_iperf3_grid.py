@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cloudbench.workloads.iperf3.grid import cells_of, counts, last_seen, rates, sums_at
 from pytest_cloudbench.workloads.iperf3.output import Interval
+from pytest_cloudbench.workloads.iperf3.streams import cells_of, counts, last_seen, rates, sums_at
 
 
 def _flow(*lengths_and_bytes: tuple[float, float]) -> list[Interval]:

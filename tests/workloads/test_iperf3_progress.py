@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pytest_cloudbench.limits.quantities import Bandwidth
 from pytest_cloudbench.workloads.iperf3.job import Iperf3Job
-from pytest_cloudbench.workloads.iperf3.progress import NetworkProgress, ProgressReader
+from pytest_cloudbench.workloads.iperf3.run import NetworkProgress, ProgressReader
 
 _SAMPLES = "100.00 1000 5000\n101.00 2000 125005000\n102.50 3000 125005000\n"
 

@@ -18,8 +18,7 @@ from pytest_cloudbench.workloads.iperf3.errors import (
 from pytest_cloudbench.workloads.iperf3.failures import failure_of, stall_of
 from pytest_cloudbench.workloads.iperf3.job import Iperf3Job
 from pytest_cloudbench.workloads.iperf3.output import CLIENT, SERVER, ProcessFiles
-from pytest_cloudbench.workloads.iperf3.plan import Plan
-from pytest_cloudbench.workloads.iperf3.processes import Processes, share_out
+from pytest_cloudbench.workloads.iperf3.plan import Plan, Processes, share_out
 from pytest_cloudbench.workloads.iperf3.result import Gathered, measurement_of, read_end
 from pytest_cloudbench.workloads.iperf3.tool import HostIperf3, parse_version
 from pytest_cloudbench.workloads.pace import Pace, network_time

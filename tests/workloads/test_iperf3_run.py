@@ -27,8 +27,7 @@ from pytest_cloudbench.limits.quantities import Bandwidth
 from pytest_cloudbench.verdicts.allowances import AllowanceDelta, AllowancePair
 from pytest_cloudbench.workloads.iperf3.errors import Iperf3Refused, PortBusy
 from pytest_cloudbench.workloads.iperf3.job import Iperf3Job
-from pytest_cloudbench.workloads.iperf3.progress import NetworkProgress
-from pytest_cloudbench.workloads.iperf3.run import run_iperf3
+from pytest_cloudbench.workloads.iperf3.run import NetworkProgress, run_iperf3
 from pytest_cloudbench.workloads.pace import Pace
 
 

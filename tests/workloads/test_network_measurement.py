@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pytest_cloudbench.limits.quantities import Bandwidth
 from pytest_cloudbench.verdicts.verdict import Verdict
 from pytest_cloudbench.workloads.iperf3.errors import Iperf3Interrupted
+from pytest_cloudbench.workloads.iperf3.failures import is_broken, is_noted, longest_stall
 from pytest_cloudbench.workloads.iperf3.job import Iperf3Job
-from pytest_cloudbench.workloads.iperf3.stalls import is_broken, is_noted, longest_stall
 from pytest_cloudbench.workloads.network_measurement import (
     BothDirections,
     NetworkMeasurement,

@@ -6,9 +6,15 @@ from hypothesis import strategies as st
 
 from pytest_cloudbench import Size
 from pytest_cloudbench.workloads.sweep.errors import BadMix, UnknownMix
-from pytest_cloudbench.workloads.sweep.mix_file import FILE_NAME, read_mixes
 from pytest_cloudbench.workloads.sweep.mixes import Mix, Skew
-from pytest_cloudbench.workloads.sweep.named_mixes import FOUR_CORNERS, MIXES, OUR_OWN, find_mix
+from pytest_cloudbench.workloads.sweep.named_mixes import (
+    FILE_NAME,
+    FOUR_CORNERS,
+    MIXES,
+    OUR_OWN,
+    find_mix,
+    read_mixes,
+)
 
 SHOP = {"blocks": {"8k": 90, "64k": 10}, "read_percent": 75, "random_percent": 100, "source": OUR_OWN}
 

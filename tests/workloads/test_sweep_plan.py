@@ -6,14 +6,20 @@ from hypothesis import strategies as st
 
 from pytest_cloudbench import Size
 from pytest_cloudbench.workloads.pace import Pace
-from pytest_cloudbench.workloads.sweep.arrivals import Arrivals, arrival_rate, divided
-from pytest_cloudbench.workloads.sweep.command import punctual, step_argv
+from pytest_cloudbench.workloads.sweep.command import (
+    Arrivals,
+    Layout,
+    arrival_rate,
+    check_kernel_room,
+    divided,
+    layout,
+    punctual,
+    step_argv,
+)
 from pytest_cloudbench.workloads.sweep.errors import BadSweep
-from pytest_cloudbench.workloads.sweep.layout import Layout, check_kernel_room, layout
 from pytest_cloudbench.workloads.sweep.mixes import Mix
 from pytest_cloudbench.workloads.sweep.named_mixes import MIXES
-from pytest_cloudbench.workloads.sweep.plan import StepTimes, SweepPlan
-from pytest_cloudbench.workloads.sweep.working_set import WorkingSet, within_room
+from pytest_cloudbench.workloads.sweep.plan import StepTimes, SweepPlan, WorkingSet, within_room
 
 READS, WRITES, BOOT = MIXES["4k-random-read"], MIXES["4k-random-write"], MIXES["vdi-boot"]
 GIB = 1 << 30

@@ -18,16 +18,16 @@ from pytest_cloudbench.hosts.errors import NotOurs
 from pytest_cloudbench.limits.instance_store import STORE_RATES, store_envelope
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.reports.plots.fio_histogram import distributions
-from pytest_cloudbench.workloads.fio.errors import FioRefused, TargetError
+from pytest_cloudbench.workloads.errors import TargetError
+from pytest_cloudbench.workloads.fio.errors import FioRefused
 from pytest_cloudbench.workloads.fio.options import HostFio
 from pytest_cloudbench.workloads.pace import Pace
 from pytest_cloudbench.workloads.sweep.errors import BadSweep, SweepBroken, SweepInterrupted
 from pytest_cloudbench.workloads.sweep.mixes import Mix
 from pytest_cloudbench.workloads.sweep.named_mixes import MIXES
 from pytest_cloudbench.workloads.sweep.plan import SweepPlan
-from pytest_cloudbench.workloads.sweep.progress import SweepProgress
 from pytest_cloudbench.workloads.sweep.runs import Runs
-from pytest_cloudbench.workloads.sweep.sweep import run_sweep
+from pytest_cloudbench.workloads.sweep.sweep import SweepProgress, run_sweep
 from pytest_cloudbench.workloads.target import Target
 
 MIB = 1 << 20

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_cloudbench.limits.envelope import Envelope
+from pytest_cloudbench.limits.quantities import Bandwidth, Throughput
 from pytest_cloudbench.workloads.iperf3.errors import BadIperf3Job
-from pytest_cloudbench.workloads.iperf3.job import Iperf3Job
-from pytest_cloudbench.workloads.iperf3.processes import Processes, plan_processes
-from pytest_cloudbench.workloads.iperf3.tool import HostIperf3, check_versions, iperf3_of
+from pytest_cloudbench.workloads.iperf3.job import MOST_STREAMS, Iperf3Job
+from pytest_cloudbench.workloads.iperf3.tool import HostIperf3, check_versions, iperf3_of, version_text
 from pytest_cloudbench.workloads.pace import Pace, RunTime, network_time
 from pytest_cloudbench.workloads.path import NetworkPath
 
@@ -77,3 +79,99 @@ def _check_is_path(given: object) -> None:
             f"iperf3 runs between two instances: give it ec2_pair, ec2.pair(type) or ec2.path(client, server), "
             f"not {given!r}"
         )
+
+
+THREADED_SINCE = (3, 16)
+"""From this version on every stream has a thread of its own (iperf3's release notes)."""
+ONE_THREAD_TCP = Bandwidth.from_gbit(12)
+ONE_THREAD_UDP = Bandwidth.from_gbit(2)
+"""What one thread of an older iperf3 drives with jumbo frames, measured with 3.12: 13 to 20 Gbit/s of TCP, 1
+(1,448 byte datagrams) to 3 Gbit/s (8,972) of UDP received."""
+
+
+@dataclass(frozen=True)
+class ProcessShare:
+    """The part of one pair of processes; `stream_bits` is the target of each of its streams, None no target."""
+
+    streams: int
+    stream_bits: int | None
+
+
+@dataclass(frozen=True)
+class Processes:
+    """The shares, and why there are so many, as a sentence's end."""
+
+    shares: tuple[ProcessShare, ...]
+    why: str
+
+    def __len__(self) -> int:
+        return len(self.shares)
+
+
+def plan_processes(
+    job: Iperf3Job,
+    client: HostIperf3,
+    server: HostIperf3,
+    *,
+    client_cpus: int,
+    server_cpus: int,
+    limit: Throughput | None,
+) -> Processes:
+    """As many processes as the load needs, no more than the streams and processors allow.
+
+    limit: what the path promises this load, None where nothing is known. Raises BadIperf3Job where the
+    streams do not fit.
+    """
+    least = math.ceil(job.streams / MOST_STREAMS)
+    if job.processes is not None:
+        count, why = job.processes, "as the test asks"
+    else:
+        older = min(client.version, server.version)
+        count, why = _wanted(job, older, cpus=min(client_cpus, server_cpus), limit=limit)
+        if count < least:
+            count, why = least, f"iperf3 runs up to {MOST_STREAMS} streams a process"
+    if job.port is not None and job.port + count - 1 > 65_535:
+        raise BadIperf3Job(
+            f"port={job.port} leaves no room for {count} processes: each takes a port of its own"
+        )
+    return Processes(share_out(job.streams, count, job.bitrate), why)
+
+
+def share_out(streams: int, processes: int, bitrate: Throughput | None) -> tuple[ProcessShare, ...]:
+    """Streams divided evenly over processes, the first ones taking the remainder, and the rate over streams.
+
+    iperf3 takes whole bits per second and to it 0 is no limit: a share below one is a BadIperf3Job. The
+    shares' sum is off by less than half a bit a second for each stream.
+    """
+    stream_bits = None
+    if bitrate is not None:
+        stream_bits = round(bitrate.bytes_per_second * 8 / streams)
+        if stream_bits < 1:
+            raise BadIperf3Job(
+                f"bitrate={bitrate} is less than one bit a second for each of {streams} streams"
+            )
+    each, more = divmod(streams, processes)
+    return tuple(ProcessShare(each + (number < more), stream_bits) for number in range(processes))
+
+
+def _wanted(job: Iperf3Job, older: Sequence[int], *, cpus: int, limit: Throughput | None) -> tuple[int, str]:
+    name = f"iperf3 {version_text(older)}"
+    if tuple(older) >= THREADED_SINCE:
+        return 1, f"{name} has a thread for each stream"
+    rates = [rate for rate in (job.bitrate, limit) if rate is not None]
+    if not rates:
+        return 1, "no rate to reach is known"
+    rate = Bandwidth.of(min(rates) * (2 if job.bidirectional else 1))
+    one = ONE_THREAD_UDP if job.udp else ONE_THREAD_TCP
+    needed = math.ceil(rate / one)
+    if needed == 1:
+        return 1, f"one thread of {name} drives {rate}"
+    count = max(1, min(needed, job.streams, cpus))
+    why = f"{name} has one thread, good for about {one}, and {rate} may flow"
+    if count < needed:
+        why += f"; no more than {_count(cpus, 'CPU')}" if cpus < job.streams else "; no more streams"
+    return count, why
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -12,8 +12,7 @@ from pytest_cloudbench.verdicts.allowances import AllowancePair
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.workloads.iperf3.errors import Iperf3Error, Iperf3OutputError
 from pytest_cloudbench.workloads.iperf3.output import ProcessFiles, ProcessOutput, parse_output
-from pytest_cloudbench.workloads.iperf3.plan import Plan
-from pytest_cloudbench.workloads.iperf3.processes import THREADED_SINCE
+from pytest_cloudbench.workloads.iperf3.plan import THREADED_SINCE, Plan
 from pytest_cloudbench.workloads.iperf3.streams import Pairing, pair_streams, read_streams, summed
 from pytest_cloudbench.workloads.network_measurement import NetworkMeasurement, StreamResult
 

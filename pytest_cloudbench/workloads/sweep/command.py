@@ -2,14 +2,108 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.workloads.fio.job import escaped_path
-from pytest_cloudbench.workloads.sweep.arrivals import Arrivals
-from pytest_cloudbench.workloads.sweep.layout import Layout
+from pytest_cloudbench.workloads.sweep.errors import BadSweep
 from pytest_cloudbench.workloads.sweep.mixes import Mix
 from pytest_cloudbench.workloads.sweep.plan import TICK_S, StepTimes
+
+_MICROSECONDS = 1_000_000
+_HIGHEST = 500_000
+"""Arrivals a second of one job beyond which their steps are too coarse to be called a rate."""
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """What one job asks for each second; None is a direction that it does not use."""
+
+    reads: int | None
+    writes: int | None
+
+    @property
+    def fio_text(self) -> str:
+        """The value of fio's rate_iops."""
+        return f"{self.reads or ''},{self.writes or ''}"
+
+
+def arrival_rate(rate: int) -> float:
+    """The arrivals a second that fio makes of an asked rate."""
+    return _MICROSECONDS / (_MICROSECONDS // rate - 0.5)
+
+
+def divided(total: float, jobs: int, read_percent: int) -> list[Arrivals]:
+    """Each job's rates, so that they add up as nearly as can be to ``total`` I/Os a second, mix and all.
+
+    Raises BadSweep where a job and direction would get less than one a second, or more than fio can draw.
+    """
+    reads = _streams(total * read_percent / 100, jobs) if read_percent else [None] * jobs
+    writes = _streams(total * (100 - read_percent) / 100, jobs) if read_percent < 100 else [None] * jobs
+    return [Arrivals(read, write) for read, write in zip(reads, writes, strict=True)]
+
+
+def _streams(total: float, jobs: int) -> list[int | None]:
+    each = total / jobs
+    if each < 1:
+        raise BadSweep(
+            f"{total:,.1f} I/Os a second over {jobs} devices leave less than one for each: ask for more than so small "
+            "a share of the maximum, or for fewer devices"
+        )
+    if each > _HIGHEST:
+        raise BadSweep(f"{each:,.0f} I/Os a second are more than one job of fio can time: take more devices")
+    slow = _largest_not_above(each)
+    fast = max(slow + 1, _MICROSECONDS // (_MICROSECONDS // slow) + 1)
+    low, high = arrival_rate(slow), arrival_rate(fast)
+    faster = min(jobs, max(0, round((total - jobs * low) / (high - low)))) if high > low else 0
+    return [fast if number < faster else slow for number in range(jobs)]
+
+
+def _largest_not_above(wanted: float) -> int:
+    rate = max(1, int(wanted))
+    while rate > 1 and arrival_rate(rate) > wanted:
+        # All rates of one step are alike: the next one down begins with a whole microsecond more.
+        rate = min(rate - 1, _MICROSECONDS // (_MICROSECONDS // rate + 1))
+    return rate
+
+
+_MOST_JOBS = 16
+_FINE_ENOUGH = 20_000
+"""Arrivals a second of one job up to which fio's whole microseconds are finer than 2 %."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """So many jobs on each device, each with that depth."""
+
+    jobs: int
+    depth: int
+
+
+def layout(mix: Mix, *, threads: int, devices: int, cpus: int, rate: float = 0.0) -> Layout:
+    """One job on each device, and more where the host has processors for them or ``rate`` asks for them.
+
+    A job that waits for its next arrival first collects what it has in flight (fio's inline submission), so an
+    arrival can come late when the one before it takes long; that is rarer the more jobs share the arrivals. I/O
+    that follows the one before must come from one job, or it would follow somebody else's.
+    """
+    if mix.random_percent < 100:
+        return Layout(1, threads)
+    wanted = max(cpus // devices, math.ceil(rate / devices / _FINE_ENOUGH), 1)
+    jobs = max(number for number in range(1, min(wanted, _MOST_JOBS, threads) + 1) if threads % number == 0)
+    return Layout(jobs, threads // jobs)
+
+
+def check_kernel_room(outstanding: int, most: int, used: int) -> None:
+    """Raise BadSweep when the host's kernel would not take so many asynchronous I/Os."""
+    if outstanding + used > most:
+        raise BadSweep(
+            f"{outstanding:,} I/Os in flight are more than the host's kernel takes, {most - used:,} of "
+            f"fs.aio-max-nr={most:,}: take fewer threads or devices, or raise it there (sysctl -w fs.aio-max-nr=...)"
+        )
+
 
 SizedPath = tuple[str, Size]
 """A device or file, and how much of it is gone over."""

@@ -15,10 +15,8 @@ from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.workloads.fio.job import RESULT_FILE
 from pytest_cloudbench.workloads.fio.options import HostFio
 from pytest_cloudbench.workloads.measurement import Measurement
-from pytest_cloudbench.workloads.room_check import telling_shortage
-from pytest_cloudbench.workloads.sweep.arrivals import divided
-from pytest_cloudbench.workloads.sweep.command import SizedPath, punctual, step_argv
-from pytest_cloudbench.workloads.sweep.layout import layout
+from pytest_cloudbench.workloads.space import explained_shortage
+from pytest_cloudbench.workloads.sweep.command import SizedPath, divided, layout, punctual, step_argv
 from pytest_cloudbench.workloads.sweep.mixes import Mix
 from pytest_cloudbench.workloads.sweep.plan import StepTimes
 from pytest_cloudbench.workloads.sweep.status import Totals, series_of
@@ -71,7 +69,7 @@ class Runs:
         started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
         running = self.target.runner.start_job(punctual(argv), sudo=self.target.kind == "block", name="sweep")
         one_size = self.mix.block_size.bytes if len(self.mix.blocks) == 1 else None
-        with telling_shortage(self.target):
+        with explained_shortage(self.target):
             watched = Watch(load.times, on_second, one_size).until_end(running)
         # Nothing runs between two runs, so what is read after one is what the next one begins with.
         self.known.counters = self.target.counters() if before is not None else None

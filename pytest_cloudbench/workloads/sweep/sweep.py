@@ -5,24 +5,44 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from pytest_cloudbench.limits.quantities import Iops, Size
+from pytest_cloudbench.limits.quantities import Iops, Size, figure
 from pytest_cloudbench.verdicts.wording import duration
 from pytest_cloudbench.workloads.fio.job import FioJob
 from pytest_cloudbench.workloads.fio.options import fio_of
 from pytest_cloudbench.workloads.fio.space import check_is_target, check_target
 from pytest_cloudbench.workloads.measurement import Measurement
 from pytest_cloudbench.workloads.pace import Pace
-from pytest_cloudbench.workloads.sweep.command import SizedPath
+from pytest_cloudbench.workloads.sweep.command import SizedPath, check_kernel_room
 from pytest_cloudbench.workloads.sweep.curve import Curve, Step
 from pytest_cloudbench.workloads.sweep.errors import BadSweep, SweepBroken, SweepInterrupted
-from pytest_cloudbench.workloads.sweep.layout import check_kernel_room
-from pytest_cloudbench.workloads.sweep.plan import START_STOP_S, SweepPlan
-from pytest_cloudbench.workloads.sweep.progress import SweepProgress
+from pytest_cloudbench.workloads.sweep.plan import START_STOP_S, SweepPlan, within_room
 from pytest_cloudbench.workloads.sweep.runs import Load, Runs
 from pytest_cloudbench.workloads.sweep.status import Totals
-from pytest_cloudbench.workloads.sweep.working_set import within_room
 from pytest_cloudbench.workloads.target import Target
+
+
+@dataclass(frozen=True)
+class SweepProgress:
+    """Which run of how many it is at, what that asks for, what the last second gave, and the time left at most.
+
+    ``percent`` and ``asked`` are None while the maximum is looked for.
+    """
+
+    number: int
+    of: int
+    percent: float | None
+    asked: Iops | None
+    iops: float
+    latency_s: float | None
+    left_s: float
+
+    def __str__(self) -> str:
+        what = "maximum" if self.asked is None else f"{figure(self.percent or 0)} % = {self.asked}"
+        at = f" at {duration(self.latency_s)}" if self.latency_s is not None else ""
+        return f"{self.number} of {self.of}, {what}: {self.iops:,.0f} IOPS{at}, {self.left_s:.0f} s left"
+
 
 _LOOK = """\
 cat /proc/sys/fs/aio-max-nr /proc/sys/fs/aio-nr
