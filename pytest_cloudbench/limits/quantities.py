@@ -1,8 +1,9 @@
-"""Rates and sizes that carry their unit, so that MB/s and MiB/s never meet as bare numbers.
+"""Rates and sizes that carry their unit, so that MB/s and MiB/s are never mixed up as bare numbers.
 
-Every quantity is an immutable value. Like meets like: two throughputs add, subtract, compare and
-divide (to a plain ratio); a throughput and an IOPS figure do not. Times are plain floats whose name
-ends in ``_s``.
+Quantities are immutable. Two of the same kind add, subtract, compare and divide (to a plain ratio); an `Iops` and a
+`Throughput` do not. A name that states its unit compares with plain numbers: ``run.iops``, a float, and
+``curve.knee.iops``, an `Iops`, both compare with 60_000. A `Throughput` has no unit of its own, so it does not: compare
+its ``.mib``, ``.mb``, ``.mbit`` or ``.gbit``. Times are plain floats in seconds whose name ends in ``_s``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import total_ordering
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, TypeGuard, overload
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -72,15 +73,15 @@ _SIZE_UNITS = {
 
 
 def _checked_number(value: object, owner: str, unit: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if not _is_number(value):
         raise TypeError(f"{owner} takes a number of {unit}, not {value!r} ({type(value).__name__})")
     return float(value)
 
 
 def figure(value: float, decimals: int = 2) -> str:
-    """A number as people read it: thousands separated, no trailing zeros. ``2264.980`` is "2,264.98".
+    """Format a number for people, with thousands separators and no trailing zeros: ``2264.980`` is "2,264.98".
 
-    Small figures keep three significant digits, so that nothing that is not zero reads as zero.
+    A figure too small for ``decimals`` keeps three significant digits, so that only zero is shown as zero.
     """
     if not math.isfinite(value):
         return str(value)
@@ -90,9 +91,10 @@ def figure(value: float, decimals: int = 2) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-@dataclass(frozen=True, order=True)
+@total_ordering
+@dataclass(frozen=True, eq=False)
 class Iops:
-    """I/O operations per second."""
+    """I/O operations per second. Compares with plain numbers, which then mean IOPS; ``float()`` gives the figure."""
 
     per_second: float
 
@@ -102,13 +104,27 @@ class Iops:
     def __str__(self) -> str:
         return f"{self.number} IOPS"
 
+    def __float__(self) -> float:
+        return self.per_second
+
+    def __hash__(self) -> int:
+        return hash(self.per_second)
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self.per_second == (other.per_second if isinstance(other, Iops) else other))
+
+    def __lt__(self, other: Iops | float) -> bool:
+        if isinstance(other, Iops):
+            return self.per_second < other.per_second
+        return self.per_second < other if _is_number(other) else NotImplemented
+
     @property
     def number(self) -> str:
-        """The figure without its unit, whole from 100 on: "80,000"."""
+        """The figure without its unit; from 100 on without decimals: "80,000"."""
         return figure(self.per_second, 0 if abs(self.per_second) >= 100 else 1)
 
     def at(self, block_size: Size) -> Throughput:
-        """The throughput of this many I/Os of ``block_size`` a second."""
+        """Return the throughput of this many I/Os of ``block_size`` per second."""
         return Throughput(self.per_second * block_size.bytes)
 
     def __add__(self, other: Iops) -> Iops:
@@ -135,7 +151,11 @@ class Iops:
 @total_ordering
 @dataclass(frozen=True, eq=False)
 class Throughput:
-    """Bytes per second. Shown in MiB/s; made from and read in any unit by name."""
+    """Bytes per second, shown in MiB/s.
+
+    Made from a unit by ``from_mib``, ``from_mb``, ``from_mbit`` or ``from_gbit``; read in one by ``mib``, ``mb``,
+    ``mbit`` or ``gbit``.
+    """
 
     bytes_per_second: float
 
@@ -145,22 +165,22 @@ class Throughput:
 
     @classmethod
     def from_mib(cls, mib_per_second: float) -> Self:
-        """From MiB/s (1,048,576 bytes): the unit of EBS volumes."""
+        """Make a throughput from MiB/s (1,048,576 bytes), the unit of EBS volumes."""
         return cls(mib_per_second * MIB)
 
     @classmethod
     def from_mb(cls, mb_per_second: float) -> Self:
-        """From MB/s (1,000,000 bytes): the unit of an instance's EBS limits."""
+        """Make a throughput from MB/s (1,000,000 bytes), the unit of an instance's EBS limits."""
         return cls(mb_per_second * 1e6)
 
     @classmethod
     def from_mbit(cls, mbit_per_second: float) -> Self:
-        """From Mbit/s ("Mbps")."""
+        """Make a throughput from Mbit/s ("Mbps")."""
         return cls(mbit_per_second * 1e6 / 8)
 
     @classmethod
     def from_gbit(cls, gbit_per_second: float) -> Self:
-        """From Gbit/s: the unit of networks."""
+        """Make a throughput from Gbit/s, the unit of networks."""
         return cls(gbit_per_second * 1e9 / 8)
 
     @property
@@ -188,7 +208,7 @@ class Throughput:
 
     @property
     def unit(self) -> str:
-        """The unit in which the figure is shown."""
+        """The unit of `number`."""
         return "MiB/s"
 
     @property
@@ -197,15 +217,15 @@ class Throughput:
         return figure(self.mib)
 
     def beside(self, other: Throughput) -> str:
-        """The figure without its unit, in the unit in which ``other`` is shown."""
+        """Format this figure in the unit of ``other``, without the unit."""
         return other.showing(self.bytes_per_second)
 
     def showing(self, bytes_per_second: float) -> str:
-        """Another figure, without its unit, in the unit in which this one is shown."""
+        """Format another figure in this one's unit, without the unit."""
         return type(self)(bytes_per_second).number
 
     def in_ios_of(self, block_size: Size) -> Iops:
-        """How many I/Os of ``block_size`` a second this throughput amounts to."""
+        """Return this throughput as I/Os of ``block_size`` per second."""
         return Iops(self.bytes_per_second / block_size.bytes)
 
     def __eq__(self, other: object) -> bool:
@@ -217,6 +237,8 @@ class Throughput:
         return hash(("bytes per second", self.bytes_per_second))
 
     def __lt__(self, other: Throughput) -> bool:
+        if _is_number(other):
+            raise TypeError(f"{self} does not compare with a number: compare its .mib, .mb, .mbit or .gbit")
         if not isinstance(other, Throughput):
             return NotImplemented
         return self.bytes_per_second < other.bytes_per_second
@@ -247,30 +269,30 @@ class Throughput:
 
 
 class Bandwidth(Throughput):
-    """A throughput as network people write it: "4.97 Gbit/s", below 1 Gbit/s "450 Mbit/s".
+    """A throughput shown in the units of networks: "4.97 Gbit/s", below 1 Gbit/s "450 Mbit/s".
 
-    The same quantity as `Throughput`: the two compare, add and divide by their bytes per second, and a
-    result is shown like the left of the two.
+    It is the same quantity as `Throughput`: the two compare, add and divide, and a sum or difference has the class of
+    the left operand.
     """
 
     @classmethod
     def of(cls, throughput: Throughput) -> Bandwidth:
-        """Any throughput, to be shown in bits."""
+        """Return a throughput as a bandwidth."""
         return cls(throughput.bytes_per_second)
 
     @property
     def unit(self) -> str:
         """ "Gbit/s", or "Mbit/s" below 1 Gbit/s."""
-        # 999.96 Mbit/s would be rounded to 1,000.
+        # From 999.95 on, one decimal would round to "1,000 Mbit/s".
         return "Gbit/s" if abs(self.mbit) >= 999.95 else "Mbit/s"
 
     @property
     def number(self) -> str:
-        """The figure in its `unit`, without it: "4.97"."""
+        """The figure in `unit`, without the unit: "4.97"."""
         return self.showing(self.bytes_per_second)
 
     def showing(self, bytes_per_second: float) -> str:
-        """Another figure, without its unit, in the unit in which this one is shown."""
+        """Format another figure in this one's unit, without the unit."""
         mbit = bytes_per_second * 8 / 1e6
         return figure(mbit / 1e3) if self.unit == "Gbit/s" else figure(mbit, 1)
 
@@ -289,54 +311,56 @@ class Size:
 
     def __post_init__(self) -> None:
         if isinstance(self.bytes, bool) or not isinstance(self.bytes, int):
-            raise TypeError(f"Size takes a whole number of bytes, not {self.bytes!r}; write Size.parse('4k')")
+            raise TypeError(
+                f"Size takes a whole number of bytes, not {self.bytes!r}: use Size.parse('4k') for a text"
+            )
 
     @classmethod
     def from_kib(cls, kib: float) -> Size:
-        """From KiB."""
+        """Make a size from KiB, rounded to whole bytes."""
         return cls(round(kib * KIB))
 
     @classmethod
     def from_mib(cls, mib: float) -> Size:
-        """From MiB."""
+        """Make a size from MiB, rounded to whole bytes."""
         return cls(round(mib * MIB))
 
     @classmethod
     def from_gib(cls, gib: float) -> Size:
-        """From GiB."""
+        """Make a size from GiB, rounded to whole bytes."""
         return cls(round(gib * GIB))
 
     @classmethod
     def from_gb(cls, gb: float) -> Size:
-        """From GB (1,000,000,000 bytes): the unit of instance stores."""
+        """Make a size from GB (1,000,000,000 bytes), the unit of instance stores."""
         return cls(round(gb * 1e9))
 
     @classmethod
     def parse(cls, text: str | int | Size) -> Size:
-        """Read a size as fio does: "4k" is 4 KiB, "500m" 500 MiB, "20g" 20 GiB, a bare number bytes.
+        """Parse a size as fio does: "4k" is 4 KiB, "500m" is 500 MiB, "20g" is 20 GiB, a bare number is bytes.
 
-        "4 KiB", "4 kB" (4,000 bytes) and "1.5g" are understood as well.
+        "4 KiB", "4 kB" (4,000 bytes) and "1.5g" are valid too.
 
-        Raises ValueError for anything else and TypeError for what is neither text nor a whole number.
+        Raises ValueError for any other text, TypeError for a value that is neither a text nor a whole number.
         """
         if isinstance(text, Size):
             return text
         if isinstance(text, int) and not isinstance(text, bool):
             return cls(text)
         if not isinstance(text, str):
-            raise TypeError(f"a size is a text such as '4k' or a whole number of bytes, not {text!r}")
+            raise TypeError(f"expected a size such as '4k' or a whole number of bytes, got {text!r}")
         found = _QUANTITY.match(text)
         factor = _SIZE_UNITS.get(found.group(2).lower()) if found else None
         if not found or factor is None:
             raise ValueError(
-                f"{text!r} is not a size: write '4k', '256k', '500m' or '20g' (KiB, MiB, GiB), or bytes"
+                f"invalid size {text!r}: write '4k', '256k', '500m' or '20g' (KiB, MiB, GiB), or a number of bytes"
             )
-        # Exact, where a float would lose the last bytes of a large size.
+        # A float would lose the last bytes of a large size.
         size = Decimal(found.group(1).replace(",", "").replace("_", "")) * factor
         if size < 0 or not size.is_finite():
-            raise ValueError(f"{text!r} is not a size: it must be a finite number of bytes, not below zero")
+            raise ValueError(f"invalid size {text!r}: it must be a finite number of bytes, at least 0")
         if factor == 1 and size != round(size):
-            raise ValueError(f"{text!r} is not a size: bytes are whole; write '4k' for 4 KiB")
+            raise ValueError(f"invalid size {text!r}: bytes are a whole number; write '4k' for 4 KiB")
         return cls(round(size))
 
     @property
@@ -387,30 +411,30 @@ class Size:
 
 
 def parse_rate(text: str) -> Rate:
-    """Read a rate with its unit: "80,000 IOPS", "2,375 MB/s", "2 GiB/s", "19,000 Mbps", "5 Gbit/s".
+    """Parse a rate with its unit: "80,000 IOPS", "2,375 MB/s", "2 GiB/s", "19,000 Mbps", "5 Gbit/s".
 
     "Mbps" and "Gbps" are bits, as AWS writes them; "MiBps" is MiB/s. Case does not matter.
 
-    Raises ValueError for a bare number and for units it does not know; TypeError for what is not text.
+    Raises ValueError for a number without a unit or with an unknown one, TypeError for a value that is not a text.
     """
     if not isinstance(text, str):
-        raise TypeError(f"a rate is a text with a unit such as '3,000 IOPS' or '125 MiB/s', not {text!r}")
+        raise TypeError(f"expected a rate with its unit such as '3,000 IOPS' or '125 MiB/s', got {text!r}")
     found = _QUANTITY.match(text)
     if not found:
-        raise ValueError(f"{text!r} is not a rate: write a number and its unit ({RATE_UNITS})")
+        raise ValueError(f"invalid rate {text!r}: write a number and its unit ({RATE_UNITS})")
     value = float(found.group(1).replace(",", "").replace("_", ""))
     unit = found.group(2).lower()
     if value < 0 or not math.isfinite(value):
-        raise ValueError(f"{text!r} is not a rate: it must be a finite number, not below zero")
+        raise ValueError(f"invalid rate {text!r}: it must be a finite number, at least 0")
     if not unit:
-        raise ValueError(f"{text!r} has no unit: add one of {RATE_UNITS}")
+        raise ValueError(f"the rate {text!r} has no unit: add one of {RATE_UNITS}")
     if unit in _IOPS_WORDS:
         return Iops(value)
     factor = _BYTES_PER_SECOND.get(_SPELLINGS.get(unit, unit))
     if factor is None:
-        raise ValueError(f"{text!r} has an unknown unit {found.group(2)!r}: use one of {RATE_UNITS}")
+        raise ValueError(f"the rate {text!r} has an unknown unit {found.group(2)!r}: use one of {RATE_UNITS}")
     return Throughput(value * factor)
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -128,6 +128,26 @@ def test_unlike_quantities_do_not_meet():
     assert Iops(5) != Throughput(5)
 
 
+@given(rates, rates)
+def test_iops_compare_with_each_other_and_with_plain_numbers(one, other):
+    for right in (Iops(other), other):
+        assert (Iops(one) < right, Iops(one) <= right) == (one < other, one <= other)
+        assert (Iops(one) > right, Iops(one) >= right) == (one > other, one >= other)
+        assert (right < Iops(one), Iops(one) == right) == (other < one, one == other)
+    assert float(Iops(one)) == one
+    assert hash(Iops(one)) == hash(one)
+    assert Iops(one) == pytest.approx(one * 1.01, rel=0.02)
+
+
+@pytest.mark.parametrize("quantity", [Throughput.from_mib(5), Bandwidth.from_gbit(5)])
+def test_a_throughput_does_not_compare_with_a_number_and_names_its_units(quantity):
+    with pytest.raises(TypeError, match=r"\.mib.*\.gbit"):
+        quantity < 5  # noqa: B015
+    with pytest.raises(TypeError, match=r"\.mib.*\.gbit"):
+        quantity >= 5  # noqa: B015
+    assert quantity != 5
+
+
 @given(st.integers(min_value=0, max_value=10**9))
 def test_whole_iops_survive_writing_and_reading(value):
     assert parse_rate(str(Iops(value))) == Iops(value)

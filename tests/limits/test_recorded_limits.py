@@ -87,7 +87,7 @@ def test_a_tag_that_is_no_limit_is_refused(tag, value):
         ({"ebs_iops": True}, TypeError, "no number of I/Os"),
         ({"ebs_throughput": 1_085}, TypeError, r"has no unit: write it as a text such as '1,085 MiB/s'"),
         ({"ebs_throughput": "64,000 IOPS"}, ValueError, "is no throughput"),
-        ({"ebs_throughput": "fast"}, ValueError, "is not a rate"),
+        ({"ebs_throughput": "fast"}, ValueError, "invalid rate"),
         ({"ebs_iops": 1, "source": " "}, ValueError, "need their source"),
     ],
 )
