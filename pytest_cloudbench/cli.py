@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_cloudbench import launcher
+from pytest_cloudbench import __version__, launcher
 from pytest_cloudbench.limits.latency_mode import EBS, LATENCY_MODES
 from pytest_cloudbench.limits.time_factor import factor_words, parse_time_factor
 
@@ -37,6 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="cloudbench", description="Cloud performance promises as pytest cases."
     )
+    parser.add_argument("--version", action="version", version=f"pytest-cloudbench {__version__}")
     rooms = parser.add_subparsers(dest="room", required=True, metavar="COMMAND")
     verify = rooms.add_parser(
         "verify",

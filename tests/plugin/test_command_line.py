@@ -2,8 +2,8 @@
 
 import pytest
 
+from pytest_cloudbench import __version__, launcher
 from pytest_cloudbench import cli as command
-from pytest_cloudbench import launcher
 from pytest_cloudbench.launcher import RegionRecord
 
 
@@ -26,6 +26,13 @@ def started(monkeypatch):
     monkeypatch.setattr(launcher, "kept_region", lambda: None)
     monkeypatch.setattr(launcher, "start_kept_region", start)
     return calls
+
+
+def test_the_version_is_shown(capsys):
+    with pytest.raises(SystemExit) as ended:
+        command.main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"pytest-cloudbench {__version__}\n"
 
 
 def test_up_hands_the_factor_of_time_on_and_says_it(started, capsys):
