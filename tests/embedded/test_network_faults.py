@@ -41,7 +41,7 @@ def test_a_port_that_is_taken(ec2_pair, iperf3):
 @pytest.mark.ec2_pair("m5.large")
 def test_a_link_that_is_away_for_ten_seconds(ec2_pair, iperf3, request, monkeypatch):
     """The server's interface goes down while the load runs, and SSH to it with it."""
-    monkeypatch.setattr("pytest_cloudbench.fixtures.workload_calls.pace", lambda config: "full")
+    monkeypatch.setattr("pytest_cloudbench.fixtures.running_test.pace", lambda config: "full")
     received = "cat /sys/class/net/eth0/statistics/rx_bytes"
     four_seconds = f"until [ $({received}) -gt {4 * 50_000_000 // 8} ]; do sleep 0.05; done"
     away = f"{four_seconds}; ip link set eth0 down; sleep 10; ip link set eth0 up"

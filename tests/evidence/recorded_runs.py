@@ -146,6 +146,7 @@ import dataclasses
 
 import pytest
 import recorded_runs
+from workload_stand_ins import stand_in
 from pytest_cloudbench.limits.quantities import Size
 
 
@@ -172,7 +173,7 @@ def volume():
 
 @pytest.fixture(autouse=True)
 def _stands_in(monkeypatch):
-    monkeypatch.setattr("pytest_cloudbench.workloads.fio.run.run_fio", run_fio)
+    stand_in(monkeypatch, "fio", run_fio)
 '''
 """A conftest in which the fio fixture measures at once, whatever it is aimed at."""
 

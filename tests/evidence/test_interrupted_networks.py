@@ -8,6 +8,7 @@ import dataclasses
 
 import pytest
 import recorded_runs
+from workload_stand_ins import stand_in
 from pytest_cloudbench.workloads.iperf3.errors import Iperf3Interrupted
 
 
@@ -22,7 +23,7 @@ def breaks_off(path, job, *, pace, on_progress):
 
 
 def test_it(iperf3, monkeypatch):
-    monkeypatch.setattr("pytest_cloudbench.workloads.iperf3.run.run_iperf3", breaks_off)
+    stand_in(monkeypatch, "iperf3", breaks_off)
     with pytest.raises(Iperf3Interrupted, match="the server ended after 12 s") as broken:
         iperf3(Path(), streams=2, duration=60)
     kept = broken.value.measurement

@@ -65,7 +65,7 @@ def _cloudbench_cloud():
 
 @pytest.fixture(autouse=True)
 def _planted(monkeypatch, _stands_in):
-    monkeypatch.setattr("pytest_cloudbench.workloads.fio.run.run_fio", planted_fio)
+    stand_in(monkeypatch, "fio", planted_fio)
 '''
 
 BODY = '''

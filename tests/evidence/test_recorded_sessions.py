@@ -200,11 +200,12 @@ def test_a_workload_that_fails_is_kept_with_its_error(session, pytester):
     session(
         """
 import pytest
+from workload_stand_ins import stand_in
 
 def test_it(volume, fio, monkeypatch):
     def lost(*args, **more):
         raise TimeoutError("the host went away")
-    monkeypatch.setattr("pytest_cloudbench.workloads.fio.run.run_fio", lost)
+    stand_in(monkeypatch, "fio", lost)
     with pytest.raises(TimeoutError):
         fio(volume, rw="randread")
 """,

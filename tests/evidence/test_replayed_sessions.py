@@ -4,12 +4,13 @@ import pytest
 
 NOTHING_RUNS = """
 import pytest
+from workload_stand_ins import stand_in
 
 @pytest.fixture(autouse=True)
 def nothing_runs(monkeypatch):
     def run(*args, **more):
         raise AssertionError("a replay runs nothing")
-    monkeypatch.setattr("pytest_cloudbench.workloads.fio.run.run_fio", run)
+    stand_in(monkeypatch, "fio", run)
 """
 
 
@@ -60,7 +61,7 @@ def test_it_reaches(volume, fio):
     result.stdout.fnmatch_lines(
         [
             "*violated: 3,000 of 4,000 IOPS*",
-            "test_it.py::test_it_reaches: judged otherwise than then, when it was held: 3,000 of 2,900 IOPS*",
+            "test_it.py::test_it_reaches: judged differently*held: 3,000 of 2,900 IOPS*",
         ]
     )
 
@@ -113,18 +114,19 @@ def test_errors_are_raised_again(session, pytester):
     body = """
 import pytest
 from pytest_cloudbench.workloads.fio.errors import FioRefused
+from workload_stand_ins import stand_in
 
 def test_it(volume, fio, monkeypatch):
     def refused(*args, **more):
         raise FioRefused("fio on host does not take this")
-    monkeypatch.setattr("pytest_cloudbench.workloads.fio.run.run_fio", refused)
+    stand_in(monkeypatch, "fio", refused)
     with pytest.raises(FioRefused, match="does not take this"):
         fio(volume, rw="randread")
 
 def test_interrupted(volume, fio, monkeypatch):
     def interrupted(*args, **more):
         raise KeyboardInterrupt
-    monkeypatch.setattr("pytest_cloudbench.workloads.fio.run.run_fio", interrupted)
+    stand_in(monkeypatch, "fio", interrupted)
     fio(volume, rw="randread")
 """
     session(body, "--cloudbench-evidence=kept")

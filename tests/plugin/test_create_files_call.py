@@ -10,6 +10,7 @@ STANDS_IN = """
     from collections.abc import Callable
 
     import pytest
+    from workload_stand_ins import stand_in
 
     from pytest_cloudbench.workloads.create_files.errors import FilesystemFull
 
@@ -20,10 +21,8 @@ STANDS_IN = """
         on_comparison: Callable | None = None
 
     class Progress:
-        eta_s = 3.2
-
         def __str__(self):
-            return "12 % 3,000 files/s"
+            return "12 % 3,000 files/s, 3 s left"
 
     ran = []
 
@@ -37,7 +36,7 @@ STANDS_IN = """
 
     @pytest.fixture(autouse=True)
     def _stands_in(monkeypatch):
-        monkeypatch.setattr("pytest_cloudbench.workloads.create_files.run.run_create_files", run)
+        stand_in(monkeypatch, "create_files", run)
 """
 
 

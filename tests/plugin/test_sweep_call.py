@@ -17,6 +17,7 @@ STANDS_IN = f"""
     sys.path.insert(0, {str(Path(__file__).parent.parent / "verdicts")!r})
 
     from synthetic_curves import curve_of
+    from workload_stand_ins import stand_in
 
     from pytest_cloudbench.limits.quantities import Iops
     from pytest_cloudbench.workloads.sweep.errors import SweepBroken, SweepInterrupted
@@ -37,7 +38,7 @@ STANDS_IN = f"""
 
     @pytest.fixture(autouse=True)
     def _stands_in(monkeypatch):
-        monkeypatch.setattr("pytest_cloudbench.workloads.sweep.sweep.run_sweep", run)
+        stand_in(monkeypatch, "sweep", run)
 """
 
 

@@ -11,6 +11,7 @@ STANDS_IN = """
     from collections.abc import Callable
 
     import pytest
+    from workload_stand_ins import stand_in
 
     from pytest_cloudbench.workloads.iperf3.errors import Iperf3Interrupted
 
@@ -34,8 +35,8 @@ STANDS_IN = """
 
     @pytest.fixture(autouse=True)
     def _stands_in(monkeypatch):
-        monkeypatch.setattr("pytest_cloudbench.workloads.iperf3.run.run_iperf3", run)
-        monkeypatch.setattr("pytest_cloudbench.workloads.fio.run.run_fio", run)
+        stand_in(monkeypatch, "iperf3", run)
+        stand_in(monkeypatch, "fio", run)
 """
 
 
@@ -92,7 +93,7 @@ def test_what_was_measured_is_at_hand(iperf3):
             "  inconclusive: 12 s are too short",
         ]
     )
-    result.stdout.no_fnmatch_line("*fixtures/workload_calls.py*")
+    result.stdout.no_fnmatch_line("*pytest_cloudbench/fixtures/*")
 
 
 def test_an_interrupt_stays_one_and_the_live_line_is_cleared(run):
@@ -157,7 +158,7 @@ def test_a_job_that_cannot_be_is_refused_before_anything_runs(run):
     result = run("def test_it(iperf3):\n    iperf3('path', parallel=5)\n")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["E *BadIperf3Job: parallel= is no option of an iperf3 job: did you mean streams=?"]
+        ["E *BadIperf3Job: *parallel=*streams=*"]
     )
 
 
@@ -172,4 +173,4 @@ def test_options_without_a_name_are_answered_with_how_to_name_them(run):
             "bitrate='1 Gbit/s'"
         ]
     )
-    result.stdout.no_fnmatch_line("*fixtures/workload_calls.py*")
+    result.stdout.no_fnmatch_line("*pytest_cloudbench/fixtures/*")

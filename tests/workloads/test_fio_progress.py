@@ -56,7 +56,7 @@ def test_pieces_are_put_together() -> None:
 
 
 def test_it_reads_as_text() -> None:
-    assert str(Progress(33.3, 80_012.4, 312.55, 4.0)) == "33 % 80,012 IOPS 312.6 MiB/s"
+    assert str(Progress(33.3, 80_012.4, 312.55, 4.0)) == "33 % 80,012 IOPS 312.6 MiB/s, 4 s left"
 
 
 @given(st.text(alphabet="Jobs: ()[]%=,.rwtkKMGTi/Bb0123456789etaIOPS:mhd-", max_size=200))

@@ -33,6 +33,15 @@ class CreationFailed(CreateFilesError):
         self.partial = partial
         super().__init__(sentence)
 
+    @property
+    def measurement(self) -> FileCreation | None:
+        """The partial measurement, under the name that all workloads share."""
+        return self.partial
+
+    @measurement.setter
+    def measurement(self, partial: FileCreation | None) -> None:
+        self.partial = partial
+
 
 class FilesystemFull(CreationFailed):
     """The file system took no more data or no more files in the middle of the job."""

@@ -21,6 +21,7 @@ from pytest_cloudbench.workloads.pace import Pace
 from pytest_cloudbench.workloads.runner import Job
 from pytest_cloudbench.workloads.space import shortage
 from pytest_cloudbench.workloads.target import CountersSnapshot, Gained, Target, gained
+from pytest_cloudbench.workloads.workload import Workload
 
 _MIB = 2.0**20
 
@@ -42,10 +43,11 @@ class Progress:
     eta_s: float | None = None
 
     def __str__(self) -> str:
+        left = f", {self.eta_s:.0f} s left" if self.eta_s is not None else ""
         if self.all_created:
             reached = "" if self.percent is None else f", {self.percent:.0f} % on the device"
-            return f"all {self.files:,} files created{reached} {self.mib_s:,.1f} MiB/s"
-        return f"{self.percent:.0f} % {self.files_s:,.0f} files/s {self.mib_s:,.1f} MiB/s"
+            return f"all {self.files:,} files created{reached} {self.mib_s:,.1f} MiB/s{left}"
+        return f"{self.percent:.0f} % {self.files_s:,.0f} files/s {self.mib_s:,.1f} MiB/s{left}"
 
 
 class ProgressReader:
@@ -252,3 +254,6 @@ def _longest_s(target: Target, job: FilesJob) -> float:
     ]
     slowest = min(levels, default=3.0 * _SLOWEST) / 3.0
     return job.data.bytes / max(slowest, 1.0) + job.count / _SLOWEST_FILES + _SPARE_S
+
+
+CREATE_FILES = Workload("create_files", parse=FilesJob.of, run=run_create_files)

@@ -39,7 +39,8 @@ class Progress:
     eta_s: float | None = None
 
     def __str__(self) -> str:
-        return f"{self.percent:.0f} % {self.iops:,.0f} IOPS {self.mib_s:,.1f} MiB/s"
+        left = f", {self.eta_s:.0f} s left" if self.eta_s is not None else ""
+        return f"{self.percent:.0f} % {self.iops:,.0f} IOPS {self.mib_s:,.1f} MiB/s{left}"
 
 
 class ProgressReader:

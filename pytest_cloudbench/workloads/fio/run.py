@@ -24,6 +24,7 @@ from pytest_cloudbench.workloads.pace import Pace, paced
 from pytest_cloudbench.workloads.runner import Job
 from pytest_cloudbench.workloads.space import explained_shortage
 from pytest_cloudbench.workloads.target import CountersSnapshot, Gained, Target, gained
+from pytest_cloudbench.workloads.workload import Workload
 
 _SLOWEST_LAYOUT = 10 * 1024 * 1024
 """Bytes a second below which laying out files counts as hanging."""
@@ -231,3 +232,6 @@ def _short_size(size: Size) -> str:
         if size.bytes % unit == 0:
             return f"{size.bytes // unit}{letter}"
     return str(size.bytes)
+
+
+FIO = Workload("fio", parse=FioJob.of, run=run_fio, describe=lambda job: f"{job.rw} {job.bs}")

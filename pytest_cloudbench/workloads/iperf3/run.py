@@ -25,6 +25,7 @@ from pytest_cloudbench.workloads.iperf3.result import Gathered, measurement_of, 
 from pytest_cloudbench.workloads.network_measurement import NetworkMeasurement
 from pytest_cloudbench.workloads.pace import Pace
 from pytest_cloudbench.workloads.path import NetworkPath, PathCounters
+from pytest_cloudbench.workloads.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -211,3 +212,6 @@ def _gained(plan: Plan, path: NetworkPath, before: PathCounters | None) -> Allow
         for end in (gained.client, gained.server)
     )
     return dataclasses.replace(gained, client=client, server=server)
+
+
+IPERF3 = Workload("iperf3", parse=Iperf3Job.of, run=run_iperf3)

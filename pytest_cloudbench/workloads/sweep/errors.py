@@ -36,6 +36,15 @@ class SweepBroken(FioError):
         done = f"; the steps done before it:\n{curve.table()}" if curve is not None else ""
         super().__init__(f"{sentence}{done}")
 
+    @property
+    def measurement(self) -> Curve | None:
+        """The curve, under the name that all workloads share."""
+        return self.curve
+
+    @measurement.setter
+    def measurement(self, curve: Curve | None) -> None:
+        self.curve = curve
+
 
 class SweepInterrupted(KeyboardInterrupt):
     """Somebody ended the sweep. `curve` holds the steps done before that, None where there were none."""

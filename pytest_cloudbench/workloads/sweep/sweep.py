@@ -21,6 +21,7 @@ from pytest_cloudbench.workloads.sweep.plan import START_STOP_S, SweepPlan, with
 from pytest_cloudbench.workloads.sweep.runs import Load, Runs
 from pytest_cloudbench.workloads.sweep.status import Totals
 from pytest_cloudbench.workloads.target import Target
+from pytest_cloudbench.workloads.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -179,3 +180,6 @@ class _Clock:
             )
 
         return second
+
+
+SWEEP = Workload("sweep", parse=SweepPlan.of, run=run_sweep, describe=lambda plan: plan.mix.name)
