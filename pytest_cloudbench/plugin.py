@@ -52,6 +52,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         parser.addini(option.ini, f"default of {option.flag}", default=option.default)
 
 
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Offer the hooks for reports."""
+    from pytest_cloudbench import hookspecs
+
+    pluginmanager.add_hookspecs(hookspecs)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
@@ -62,8 +69,10 @@ def pytest_configure(config: pytest.Config) -> None:
     time_compression(config)  # what cannot be is said before anything is collected
     modelled_latency(config)
     from pytest_cloudbench.fixtures import fixtures
+    from pytest_cloudbench.reports import properties
 
     config.pluginmanager.register(fixtures, "cloudbench-fixtures")
+    config.pluginmanager.register(properties, "cloudbench-properties")
     _join_reports(config)
     if option_given(config, "summary"):
         _sum_up(config)
@@ -91,7 +100,6 @@ def _sum_up(config: pytest.Config) -> None:
 def _count_costs(config: pytest.Config) -> None:
     """Have each test say what it cost; prices that cannot be read are refused before anything runs."""
     from pytest_cloudbench.reports.costs import TestCosts
-    from pytest_cloudbench.reports.listeners import add_listener
     from pytest_cloudbench.reports.prices import BadPrices, Prices
 
     on_command_line = option_source(config, "prices") == "command line"
@@ -101,9 +109,7 @@ def _count_costs(config: pytest.Config) -> None:
     except BadPrices as error:
         raise pytest.UsageError(str(error)) from None
     if setting(config, "cloud") == "aws" and not option_given(config, "replay"):  # nothing else is billed
-        costs = TestCosts(prices)
-        config.pluginmanager.register(costs, "cloudbench-costs")
-        add_listener(config, costs)
+        config.pluginmanager.register(TestCosts(prices), "cloudbench-costs")
 
 
 def _join_reports(config: pytest.Config) -> None:
@@ -141,15 +147,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Read what the test's markers ask for before any fixture is set up, so that nothing is opened in vain."""
-    if item.user_properties:  # pytest keeps them when a test is run again
-        from pytest_cloudbench.reports.verdict_properties import forget_earlier_attempt
-
-        forget_earlier_attempt(item.user_properties)
     if "ec2" in getattr(item, "fixturenames", ()):
         from pytest_cloudbench.fixtures import fixtures
-        from pytest_cloudbench.reports.verdict_properties import CLOUD_PROPERTY
 
-        item.user_properties.append((CLOUD_PROPERTY, setting(item.config, "cloud")))
         fixtures.read_wanted(item)
 
 

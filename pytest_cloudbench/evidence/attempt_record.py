@@ -31,6 +31,8 @@ class AttemptRecord:
         self.outcomes: dict[str, str] = {}
         self.measurements = 0
         self.last_measurement: str | None = None
+        # By the identity of a measurement: its file, or None if it could not be kept.
+        self.measured_in: dict[int, str | None] = {}
         self.torn_down = False
         self.properties = 0
         self.answered: set[str] = set()

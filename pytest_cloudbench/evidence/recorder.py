@@ -62,12 +62,6 @@ class Recorder(RunRecorder):
         self._keep_result(record, asked, result, began)
         return result
 
-    def measurement(self, item: pytest.Item, measurement: Any) -> str | None:
-        """Record a measurement that no workload call of ours made; its file, None where it cannot be kept."""
-        name = str(getattr(measurement, "workload", type(measurement).__name__))
-        asked = {"name": name, "target": str(getattr(measurement, "target", "")), "arguments": {}}
-        return self._keep_result(self.attempt(item), asked, measurement, time.time())
-
     def part_measured(self, item: pytest.Item, measurement: Any) -> None:
         """Record a part of a workload that goes on, such as one step of a sweep: a kill must not cost it."""
         with self.guarded(f"a part of what {item.nodeid} measures"):
@@ -82,14 +76,16 @@ class Recorder(RunRecorder):
             path = record.keep(f"{name}.json", in_lines(content), "part")
             record.add("part", {"file": path}, sync=True)
 
-    def last_measurement(self, item: pytest.Item) -> str | None:
-        """The file of the test's latest measurement, to say later which one a verdict is on."""
-        return self.attempt(item).last_measurement
+    def measured(self, item: pytest.Item, measurement: Any) -> None:
+        """Remember the file of a measurement, or curve, that the latest workload returned, for its verdicts."""
+        record = self.attempt(item)
+        record.measured_in[id(measurement)] = record.last_measurement
 
-    def verdict(self, item: pytest.Item, verdict: Verdict, of: str | None = None) -> None:
-        """Record a verdict with everything it was drawn from; ``of`` is the file of what was judged."""
+    def verdict(self, item: pytest.Item, verdict: Verdict, measurement: Any) -> None:
+        """Record a verdict with everything it was drawn from, and the file of what was judged."""
         with self.guarded(f"a verdict of {item.nodeid}"):
             record = self.attempt(item)
+            of = record.measured_in.get(id(measurement))
             kept = record.plain(verdict)
             record.add("verdict", {"of": of, "sentence": str(verdict), "verdict": kept})
 

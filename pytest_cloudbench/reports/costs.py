@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from pytest_cloudbench.reports.listeners import Listener, unharmed
+from pytest_cloudbench.reports.hooks import unharmed
 from pytest_cloudbench.reports.prices import Prices
-from pytest_cloudbench.reports.verdict_properties import COST_PROPERTY
+from pytest_cloudbench.reports.properties import add_cost
 
 
-class TestCosts(Listener):
+class TestCosts:
     """Told of every instance; a test's volumes are counted from the launch of theirs on."""
 
     __test__ = False
@@ -21,8 +21,9 @@ class TestCosts(Listener):
         self._prices = prices
         self._launched: dict[str, list[tuple[Any, float]]] = {}
 
-    def instance(self, item: pytest.Item, instance: Any, cloud: Any) -> None:
-        """Note since when it is there."""
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cloudbench_instance(self, item: pytest.Item, instance: Any) -> None:
+        """Remember when it was launched."""
         self._launched.setdefault(item.nodeid, []).append((instance, time.monotonic()))
 
     @pytest.hookimpl(tryfirst=True)
@@ -35,4 +36,4 @@ class TestCosts(Listener):
             volumes = [(each.spec, now - since) for instance, since in launched for each in instance.volumes]
             cost = self._prices.cost(instances, volumes) if launched else None
             if cost is not None:
-                item.user_properties.append((COST_PROPERTY, self._prices.said(cost)))
+                add_cost(item, self._prices.said(cost))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_cloudbench.reports.verdict_properties import CONDITION_PROPERTY, MEASURED, VERDICT_PROPERTY
+from pytest_cloudbench.reports.properties import CONDITION_PROPERTY, MEASURED, VERDICT_PROPERTY
 
 if TYPE_CHECKING:
     import pytest
@@ -30,7 +30,7 @@ def write_verdicts(terminal: pytest.TerminalReporter) -> None:
     if not tests:
         return
     # Read only now: a session without any of them must not feel this.
-    from pytest_cloudbench.reports.judged_promises import conditions_in, judged_promises
+    from pytest_cloudbench.reports.properties import conditions_in, judged_promises
 
     terminal.write_sep("=", "cloudbench verdicts")
     for nodeid, properties in tests:
@@ -44,7 +44,7 @@ def write_verdicts(terminal: pytest.TerminalReporter) -> None:
 
 def costs_of(terminal: pytest.TerminalReporter) -> dict[str, str]:
     """What each test cost, where that is known: the report of its teardown says it."""
-    from pytest_cloudbench.reports.judged_promises import cost_in
+    from pytest_cloudbench.reports.properties import cost_in
 
     return {
         report.nodeid: cost
@@ -60,7 +60,7 @@ def _write_table(
     costs: dict[str, str],
 ) -> None:
     """Write the table of those tests whose verdicts carry more than their sentence."""
-    from pytest_cloudbench.reports.judged_promises import judged_promises
+    from pytest_cloudbench.reports.properties import judged_promises
     from pytest_cloudbench.reports.summary_table import rows_of, table_lines, totals
 
     found = [(nodeid, judged_promises(properties)) for nodeid, properties in tests]

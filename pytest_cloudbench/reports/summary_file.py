@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_cloudbench.reports.judged_promises import JudgedPromise, conditions_in, cost_in, judged_promises
+from pytest_cloudbench.reports.properties import (
+    JudgedPromise,
+    conditions_in,
+    cost_in,
+    judged_promises,
+    of_cloudbench,
+)
 from pytest_cloudbench.reports.summary_table import short_names, totals
-from pytest_cloudbench.reports.verdict_properties import of_cloudbench
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

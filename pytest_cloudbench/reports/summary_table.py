@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_cloudbench.reports.judged_promises import JudgedPromise
+from pytest_cloudbench.reports.properties import JudgedPromise
 
 OUTCOMES = ("held", "violated", "inconclusive")
 WIDE = 100

@@ -1,36 +1,38 @@
-"""The keeper of a session: what stands between its tests and the world, to record it or to take its place."""
+"""The keeper of a session stands between its tests and the world, to record it or to take its place."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
 if TYPE_CHECKING:
     from pytest_cloudbench.aws.cloud import Cloud
-    from pytest_cloudbench.hosts.connection import HostConnection
-    from pytest_cloudbench.verdicts.verdict import Verdict
+    from pytest_cloudbench.hosts.host import Host
+    from pytest_cloudbench.hosts.login import HostLogin
 
 T = TypeVar("T")
 
 _KEEPER: pytest.StashKey[Keeper] = pytest.StashKey()
 
 
-class Keeper(Protocol):
-    """What every test asks of the world goes through it, with the test that asks."""
+class Keeper:
+    """The way from a session's tests to the cloud, its hosts and workloads. This one records nothing."""
 
     def cloud(self, item: pytest.Item, opened: Callable[[], Cloud]) -> Cloud:
-        """The control plane for a test; ``opened`` opens the real one, once a session."""
-        ...
+        """Return the control plane for a test; ``opened`` opens the real one, once a session."""
+        return opened()
 
-    def host(self, item: pytest.Item, address: str, **how: Any) -> HostConnection:
-        """A host by SSH, with HostConnection's arguments."""
-        ...
+    def host(self, item: pytest.Item, login: HostLogin) -> Host:
+        """Return the host of this login."""
+        from pytest_cloudbench.hosts.login import open_host
+
+        return open_host(login)
 
     def prepared(self, item: pytest.Item, name: str, target: Any, run: Callable[[], T]) -> T:
-        """Have storage prepared (initialised, files laid out) and return what that gives."""
-        ...
+        """Prepare storage by ``run`` (initialise it, lay out files) and return what that returns."""
+        return run()
 
     def workload(
         self,
@@ -40,24 +42,12 @@ class Keeper(Protocol):
         arguments: Mapping[str, Any],
         run: Callable[[], T],
     ) -> T:
-        """Have a workload run on a target, as the test's own arguments say, and return what it measured."""
-        ...
-
-    def part_measured(self, item: pytest.Item, measurement: Any) -> None:
-        """Take note of a part of a workload that goes on: what was measured so far must not be lost."""
-        ...
-
-    def measured_as(self, item: pytest.Item) -> str | None:
-        """Where the test's latest measurement is kept, to say later which one a verdict is on."""
-        ...
-
-    def verdict(self, item: pytest.Item, verdict: Verdict, of: str | None) -> None:
-        """Take note of a verdict and of what it is on."""
-        ...
+        """Run a workload on a target; ``arguments`` are the test's own. Return what it measured."""
+        return run()
 
 
 def keeper_of(config: pytest.Config) -> Keeper:
-    """The session's keeper, made when first asked for: a replay, a recording, or where neither is wanted none."""
+    """Return the session's keeper, which the first call makes: it replays, records, or does neither."""
     found = config.stash.get(_KEEPER, None)
     if found is None:
         found = config.stash[_KEEPER] = _made(config)
@@ -75,43 +65,4 @@ def _made(config: pytest.Config) -> Keeper:
         from pytest_cloudbench.session.recording import Recording
 
         return Recording(config, folder)
-    return Unkept()
-
-
-class Unkept:
-    """A session of which nothing is kept."""
-
-    def cloud(self, item: pytest.Item, opened: Callable[[], Cloud]) -> Cloud:
-        """The real one."""
-        return opened()
-
-    def host(self, item: pytest.Item, address: str, **how: Any) -> HostConnection:
-        """The real one."""
-        from pytest_cloudbench.hosts.connection import HostConnection
-
-        return HostConnection(address, **how)
-
-    def prepared(self, item: pytest.Item, name: str, target: Any, run: Callable[[], T]) -> T:
-        """Prepare it."""
-        return run()
-
-    def workload(
-        self,
-        item: pytest.Item,
-        name: str,
-        target: object,
-        arguments: Mapping[str, Any],
-        run: Callable[[], T],
-    ) -> T:
-        """Run it."""
-        return run()
-
-    def part_measured(self, item: pytest.Item, measurement: Any) -> None:
-        """Nothing."""
-
-    def measured_as(self, item: pytest.Item) -> str | None:
-        """Nowhere."""
-        return None
-
-    def verdict(self, item: pytest.Item, verdict: Verdict, of: str | None) -> None:
-        """Nothing."""
+    return Keeper()

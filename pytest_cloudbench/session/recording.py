@@ -8,29 +8,29 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+import pytest
+
 from pytest_cloudbench.evidence.happenings import Happenings
 from pytest_cloudbench.evidence.kept_values import call_arguments
 from pytest_cloudbench.evidence.recorder import Recorder
 from pytest_cloudbench.options import options_in_force
-from pytest_cloudbench.reports.listeners import add_listener
 from pytest_cloudbench.resources.errors import CloudError
-from pytest_cloudbench.session.recorded_hooks import RecordedSteps, RecorderHooks
+from pytest_cloudbench.session.keeper import Keeper
 from pytest_cloudbench.session.session import RECORDER_PLUGIN, part_of, run_id_of
 
 if TYPE_CHECKING:
-    import pytest
-
     from pytest_cloudbench.aws.answers import Answer
     from pytest_cloudbench.aws.cloud import Cloud
-    from pytest_cloudbench.hosts.connection import HostConnection
+    from pytest_cloudbench.hosts.host import Host
+    from pytest_cloudbench.hosts.login import HostLogin
     from pytest_cloudbench.resources.facts import LaunchedInstance
     from pytest_cloudbench.verdicts.verdict import Verdict
 
 T = TypeVar("T")
 
 
-class Recording:
-    """Records everything that the session's tests do. The folder is made by the first of them."""
+class Recording(Keeper):
+    """Records everything that the session's tests do; a pytest plugin. The first of them makes the folder."""
 
     def __init__(self, config: pytest.Config, folder: Path) -> None:
         self.recorder = Recorder(
@@ -43,8 +43,7 @@ class Recording:
         self._happenings = Happenings(self.recorder)
         self._cloud: Cloud | None = None
         self._noted = False
-        config.pluginmanager.register(RecorderHooks(self.recorder), RECORDER_PLUGIN)
-        add_listener(config, RecordedSteps(self.recorder))
+        config.pluginmanager.register(self, RECORDER_PLUGIN)
 
     def cloud(self, item: pytest.Item, opened: Callable[[], Cloud]) -> Cloud:
         """The real control plane; its calls and answers are recorded. Without a record nothing is opened."""
@@ -59,19 +58,17 @@ class Recording:
         self.recorder.attempt(item)
         return cast("Cloud", RecordedCloud(cloud, self._called))
 
-    def host(self, item: pytest.Item, address: str, **how: Any) -> HostConnection:
-        """The real host; commands, jobs and operations on it are recorded."""
-        from pytest_cloudbench.hosts.connection import HostConnection
-
+    def host(self, item: pytest.Item, login: HostLogin) -> Host:
+        """Return the host; commands, jobs and operations on it are recorded."""
         self.recorder.attempt(item)
-        connection = HostConnection(address, **how)
-        connection.listener = self._happenings
-        return connection
+        host = super().host(item, login)
+        host.listener = self._happenings
+        return host
 
     def prepared(self, item: pytest.Item, name: str, target: Any, run: Callable[[], T]) -> T:
         """Prepare it; what that gave and the commands that did it are recorded."""
         self.recorder.attempt(item)
-        return self._happenings.operation(target.runner.label, name, [target], run)
+        return self._happenings.operation(target.host.label, name, [target], run)
 
     def workload(
         self,
@@ -84,17 +81,51 @@ class Recording:
         """Run it; its arguments and what it measured are recorded, and everything it did on its way."""
         return self.recorder.workload(item, name, target, arguments, run)
 
-    def part_measured(self, item: pytest.Item, measurement: Any) -> None:
-        """Record it at once."""
+    # Hooks -----------------------------------------------------------------------------------------
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Begin a new record if this is another attempt of a test."""
+        self.recorder.begin_setup(item)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Record how a phase ended."""
+        self.recorder.phase(report)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        """Close the test's record, once other plugins have attached what they had."""
+        self.recorder.end_attempt(nodeid)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cloudbench_step(
+        self, item: pytest.Item, name: str, started_s: float, ended_s: float, error: BaseException | None
+    ) -> None:
+        """Record a step of a test."""
+        self.recorder.step(item, name, started_s, ended_s, error)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cloudbench_partial_measurement(self, item: pytest.Item, measurement: Any) -> None:
+        """Record a part of a workload at once: a kill must not cost it."""
         self.recorder.part_measured(item, measurement)
 
-    def measured_as(self, item: pytest.Item) -> str | None:
-        """The file of the measurement."""
-        return self.recorder.last_measurement(item)
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cloudbench_measurement(self, item: pytest.Item, measurement: Any) -> None:
+        """Remember the measurement's file; `workload` has written it."""
+        self.recorder.measured(item, measurement)
 
-    def verdict(self, item: pytest.Item, verdict: Verdict, of: str | None) -> None:
-        """Record it with everything it was drawn from."""
-        self.recorder.verdict(item, verdict, of)
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cloudbench_curve(self, item: pytest.Item, curve: Any) -> None:
+        """Remember the curve's file; `workload` has written it."""
+        self.recorder.measured(item, curve)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cloudbench_verdict(self, item: pytest.Item, verdict: Verdict, measurement: Any) -> None:
+        """Record a verdict with everything it was drawn from."""
+        self.recorder.verdict(item, verdict, measurement)
+
+    # Calls of the control plane --------------------------------------------------------------------
 
     def _called(self, name: str, arguments: list[Any], call: Callable[[], T]) -> T:
         result = self._happenings.call(name, arguments, call)

@@ -16,12 +16,11 @@ from pytest_cloudbench.evidence.folder import (
 )
 from pytest_cloudbench.evidence.reading import Evidence
 from pytest_cloudbench.options import OPTIONS, option_source, options_in_force, setting
+from pytest_cloudbench.reports.properties import OTHERWISE_PROPERTY
 
 OFF = "off"
 RECORDER_PLUGIN = "cloudbench-recorder"
 """Name under which a recording is registered with pytest."""
-OTHERWISE_PROPERTY = "cloudbench.judged_otherwise"
-"""Name of the user property for a verdict of a replay that is another one than when it was measured."""
 _ANEW = ("evidence", "sign", "replay", "progress", "inconclusive", "summary", "prices")
 """Options of a replay's own: what was chosen when it was recorded does not matter."""
 _WORKER_KEY = "cloudbench_evidence"

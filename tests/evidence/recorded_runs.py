@@ -255,7 +255,7 @@ class Clouds:
             self.listener(Answer("2026-11-20T12:00:00.%03d+00:00" % self.made, "ec2", operation, asked, answer))
 
 
-class Host(HostConnection):
+class Host(SshHost):
     """A host that answers some commands; nothing is connected."""
 
     says = {"uname": (b"Linux\\n", b"", 0), "false": (b"", b"no\\n", 1), "big": (b"x" * 200_000, b"", 0)}
@@ -293,7 +293,7 @@ def _cloudbench_cloud():
 
 @pytest.fixture(autouse=True)
 def _hosts_stand_in(monkeypatch):
-    monkeypatch.setattr("pytest_cloudbench.hosts.connection.HostConnection", Host)
+    monkeypatch.setattr("pytest_cloudbench.hosts.ssh.SshHost", Host)
 '''
 CLOUD_STANDS_IN = (
     """
@@ -305,10 +305,10 @@ from pytest_cloudbench.aws.answers import Answer
 from pytest_cloudbench.resources.facts import Identity
 from pytest_cloudbench.resources.errors import UnknownInstanceType
 from pytest_cloudbench.resources.facts import Attachment, CreatedVolume
-from pytest_cloudbench.hosts.connection import HostConnection
+from pytest_cloudbench.hosts.ssh import SshHost
 from pytest_cloudbench.hosts.devices import BlockDevice
 from pytest_cloudbench.hosts.errors import CommandTimedOut
-from pytest_cloudbench.hosts.listener import operation
+from pytest_cloudbench.hosts.host import operation
 """
     + CLOUD_STANDS_IN
 )

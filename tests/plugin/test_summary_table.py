@@ -8,17 +8,18 @@ from hypothesis import strategies as st
 
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.quantities import Iops, Throughput
-from pytest_cloudbench.reports.judged_promises import JudgedPromise, judged_promises
-from pytest_cloudbench.reports.summary_file import SummarisedTest, markdown
-from pytest_cloudbench.reports.summary_table import broken, rows_of, short_names, table_lines, totals
-from pytest_cloudbench.reports.verdict_properties import (
+from pytest_cloudbench.reports.properties import (
     ASKED,
     BOUND_BY,
     MEASURED,
     OUTCOME,
     PROMISE,
+    JudgedPromise,
+    judged_promises,
     verdict_properties,
 )
+from pytest_cloudbench.reports.summary_file import SummarisedTest, markdown
+from pytest_cloudbench.reports.summary_table import broken, rows_of, short_names, table_lines, totals
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 
 THROUGHPUT = Ceiling("c5.18xlarge", "EBS throughput", "instance", Throughput.from_mb(2_375))

@@ -210,7 +210,7 @@ def test_it(fio):
 def test_steps_have_times_and_what_happened_within_lies_within(run, results):
     run(
         """
-from pytest_cloudbench.reports.listeners import step
+from pytest_cloudbench.reports.hooks import step
 import allure, time
 
 def test_it(fio, request):
@@ -331,7 +331,7 @@ def test_it(fio, bs, spec, depths):
 TELLS_INSTANCE = """
 from types import SimpleNamespace
 from pytest_cloudbench import gp3, io2
-from pytest_cloudbench.reports.listeners import tell_instance
+from pytest_cloudbench.reports.hooks import call_hook
 
 
 def told(request, endpoint, region="eu-central-1"):
@@ -346,7 +346,8 @@ def told(request, endpoint, region="eu-central-1"):
         ),
         volumes=[SimpleNamespace(id=id, spec=spec, label=f"{spec.type} {id}") for id, spec in specs.items()],
     )
-    tell_instance(request.node, instance, SimpleNamespace(endpoint=endpoint, region=region))
+    cloud = SimpleNamespace(endpoint=endpoint, region=region)
+    call_hook(request.node, "instance", instance=instance, cloud=cloud)
 """
 
 
@@ -470,14 +471,14 @@ SWEEPING = f"""
 import sys
 sys.path.insert(0, {str(Path(__file__).parent.parent / "verdicts")!r})
 from synthetic_curves import curve_of
-from pytest_cloudbench.reports.listeners import tell_comparison, tell_curve
+from pytest_cloudbench.reports.hooks import call_hook
 
 
 def test_two_curves(fio, request):
     first, second = curve_of(), curve_of(32_000, mix="vdi-boot")
     for curve in (first, second):
-        tell_curve(request.node, curve)
-    tell_comparison(request.node, (first, second))
+        call_hook(request.node, "curve", curve=curve)
+    call_hook(request.node, "comparison", runs=(first, second), labels=(), title="")
 """
 
 

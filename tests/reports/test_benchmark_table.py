@@ -147,7 +147,7 @@ from types import SimpleNamespace
 
 @pytest.fixture(autouse=True)
 def launched(request):
-    from pytest_cloudbench.reports.listeners import tell_instance
+    from pytest_cloudbench.reports.hooks import call_hook
 
     kind = os.environ.get("TYPE", "c5.18xlarge")
     launched = SimpleNamespace(
@@ -157,7 +157,8 @@ def launched(request):
         modelled_latency=None,
     )
     instance = SimpleNamespace(launched=launched, zone="us-east-1a", type=kind, volumes=[], id="i-0abc")
-    tell_instance(request.node, instance, SimpleNamespace(region="us-east-1", endpoint="http://127.0.0.1"))
+    cloud = SimpleNamespace(region="us-east-1", endpoint="http://127.0.0.1")
+    call_hook(request.node, "instance", instance=instance, cloud=cloud)
 """
     )
     run("--benchmark-save=base", test=test).assert_outcomes(passed=1)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pytest_cloudbench import gp3, io2
-from pytest_cloudbench.reports.judged_promises import judged_promises
+from pytest_cloudbench.reports.properties import judged_promises
 from pytest_cloudbench.reports.prices import BadPrices, Prices
 from pytest_cloudbench.reports.summary_table import rows_of, table_lines
 
@@ -85,17 +85,17 @@ import types
 
 import pytest
 from pytest_cloudbench import io2
-from pytest_cloudbench.reports.listeners import tell_instance
+from pytest_cloudbench.reports.hooks import call_hook
 from pytest_cloudbench.limits.quantities import Iops
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
-from pytest_cloudbench.reports.verdict_properties import verdict_properties
+from pytest_cloudbench.reports.properties import verdict_properties
 
 
 @pytest.fixture
 def launched(request):
     volume = types.SimpleNamespace(spec=io2(size_gib=80, iops=80_000), label="io2")
     instance = types.SimpleNamespace(type="c5.18xlarge", zone="z", id="i-1", volumes=[volume])
-    tell_instance(request.node, instance, None)
+    call_hook(request.node, "instance", instance=instance, cloud=None)
 
 
 def test_it(launched, request):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_cloudbench.reports.comparisons import joined
-from pytest_cloudbench.reports.listeners import unharmed
+from pytest_cloudbench.reports.hooks import unharmed
 from pytest_cloudbench.reports.measurement_tables import figures, html_page, markdown, series_csv
 from pytest_cloudbench.reports.plots.curve import curves_picture
 from pytest_cloudbench.reports.plots.picture import Picture, PlotsMissing

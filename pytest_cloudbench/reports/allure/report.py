@@ -30,8 +30,9 @@ from pytest_cloudbench.reports.allure.result import (
     mark,
 )
 from pytest_cloudbench.reports.comparisons import ComparedRuns
-from pytest_cloudbench.reports.listeners import Listener, add_listener, unharmed
+from pytest_cloudbench.reports.hooks import unharmed
 from pytest_cloudbench.reports.plots.picture import PlotsMissing, check_can_draw
+from pytest_cloudbench.reports.properties import of_cloudbench
 from pytest_cloudbench.verdicts.judging import judging_since
 
 if TYPE_CHECKING:
@@ -47,12 +48,10 @@ _WORKER = "workerinput"
 def join_allure(config: pytest.Config, run: Callable[[], dict[str, str]]) -> None:
     """Complete allure-pytest's results in this session, where it writes any; ``run`` is asked for `of_run`'s facts."""
     if config.pluginmanager.hasplugin("allure_pytest") and config.getoption("allure_report_dir", None):
-        report = AllureReport(config, run)
-        config.pluginmanager.register(report, "cloudbench-allure")
-        add_listener(config, report)
+        config.pluginmanager.register(AllureReport(config, run), "cloudbench-allure")
 
 
-class AllureReport(Listener):
+class AllureReport:
     """Completes allure-pytest's results. `join_allure` registers it."""
 
     def __init__(self, config: pytest.Config, run: Callable[[], dict[str, str]]) -> None:
@@ -65,7 +64,8 @@ class AllureReport(Listener):
 
     # What a test tells ------------------------------------------------------------------------------
 
-    def instance(self, item: pytest.Item, instance: Any, cloud: Any) -> None:
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cloudbench_instance(self, item: pytest.Item, instance: Any, cloud: Any) -> None:
         """Note it for labels, links and the environment."""
         endpoint, region = (getattr(cloud, name, None) for name in ("endpoint", "region"))
         told = self._of(item)
@@ -73,24 +73,30 @@ class AllureReport(Listener):
             told.instances.append((instance, _text(endpoint), _text(region)))
         tested_on.add(self._facts, tested_on.of_instance(instance, cloud))
 
-    def measurement(self, item: pytest.Item, measurement: Any) -> None:
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cloudbench_measurement(self, item: pytest.Item, measurement: Any) -> None:
         """Keep it until the test's end, when its verdicts are known."""
         told = self._of(item)
         if told is not None:
             told.measurements.append(measurement)
         tested_on.add(self._facts, tested_on.of_measurement(measurement))
 
-    def curve(self, item: pytest.Item, curve: Any) -> None:
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cloudbench_curve(self, item: pytest.Item, curve: Any) -> None:
         """Keep it beside its peak."""
         if (told := self._of(item)) is not None:
             told.curves.append(curve)
 
-    def comparison(self, item: pytest.Item, runs: Sequence[Any], labels: Sequence[str], title: str) -> None:
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cloudbench_comparison(
+        self, item: pytest.Item, runs: Sequence[Any], labels: Sequence[str], title: str
+    ) -> None:
         """Keep what is to be seen in one picture."""
         if (told := self._of(item)) is not None:
             told.comparisons.append(ComparedRuns(tuple(runs), tuple(labels), title))
 
-    def verdict(self, item: pytest.Item, verdict: Verdict) -> None:
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cloudbench_verdict(self, item: pytest.Item, verdict: Verdict) -> None:
         """Keep it, and show judging as a step, for as long as it took."""
         told = self._of(item)
         if told is None:
@@ -108,7 +114,8 @@ class AllureReport(Listener):
             said=verdict.sentence,
         )
 
-    def step(
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cloudbench_step(
         self, item: pytest.Item, name: str, started_s: float, ended_s: float, error: BaseException | None
     ) -> None:
         """Show it with its times."""
@@ -186,7 +193,7 @@ class AllureReport(Listener):
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Write the files beside the results as soon as there is a result: a killed run has them too."""
         properties = getattr(report, "user_properties", ())
-        ours = any(str(name).startswith("cloudbench.") for name, _ in properties) or bool(self._facts)
+        ours = of_cloudbench(properties) or bool(self._facts)
         if ours and not self._files_written and not hasattr(self._config, _WORKER):
             self._write_files()
 

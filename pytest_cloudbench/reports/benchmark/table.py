@@ -15,7 +15,6 @@ import pytest
 
 from pytest_cloudbench.reports.allure.labels import readable, uses_cloudbench
 from pytest_cloudbench.reports.benchmark.rounds import rounds_of
-from pytest_cloudbench.reports.listeners import Listener, add_listener
 from pytest_cloudbench.reports.tested_on import Facts, add, of_instance
 
 MACHINE = "cloudbench"
@@ -28,12 +27,10 @@ Row = dict[str, Any]
 
 def join_benchmark(config: pytest.Config, cloud: Callable[[], str]) -> None:
     """Put the session's measurements beside what pytest-benchmark times itself; ``aws`` gives the run's option."""
-    table = BenchmarkTable(config, cloud)
-    config.pluginmanager.register(table, "cloudbench-benchmark")
-    add_listener(config, table)
+    config.pluginmanager.register(BenchmarkTable(config, cloud), "cloudbench-benchmark")
 
 
-class BenchmarkTable(Listener):
+class BenchmarkTable:
     """Collects rows and hands them to pytest-benchmark. `join_benchmark` registers it."""
 
     def __init__(self, config: pytest.Config, cloud: Callable[[], str]) -> None:
@@ -45,11 +42,13 @@ class BenchmarkTable(Listener):
 
     # What tests tell --------------------------------------------------------------------------------
 
-    def instance(self, item: pytest.Item, instance: Any, cloud: Any) -> None:
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cloudbench_instance(self, item: pytest.Item, instance: Any, cloud: Any) -> None:
         """Note what machine_info says of it."""
         add(self._machine, of_instance(instance, cloud))
 
-    def measurement(self, item: pytest.Item, measurement: Any) -> None:
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cloudbench_measurement(self, item: pytest.Item, measurement: Any) -> None:
         """Make a row of it."""
         if not self._wanted():
             return

@@ -1,0 +1,97 @@
+"""Hooks for reports: implement them in a ``conftest.py`` or a plugin to learn what tests measure, while they run.
+
+The plugin's own reports (Allure, pytest-benchmark's table, the recorded evidence, the properties in JUnit XML) use
+the same hooks. An implementation takes only the arguments that it names. With pytest-xdist a hook is called in the
+worker that runs the test. An error in an implementation becomes the warning `ReportIncomplete`, never a failed test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.resources.instance import Instance
+    from pytest_cloudbench.verdicts.verdict import Verdict
+
+
+@pytest.hookspec
+def pytest_cloudbench_instance(item: pytest.Item, instance: Instance, cloud: Any) -> None:
+    """Called when an instance of the test is running and reachable.
+
+    :param item: the test.
+    :param instance: the instance, with its type, zone and, later on, its volumes.
+    :param cloud: the control plane it was launched in, with ``region`` and ``endpoint``.
+    """
+
+
+@pytest.hookspec
+def pytest_cloudbench_step(
+    item: pytest.Item, name: str, started_s: float, ended_s: float, error: BaseException | None
+) -> None:
+    """Called when a step of the test has ended, such as a launch or the run of a workload.
+
+    Steps nest: one that lies within another in time ends, and is reported, before it.
+
+    :param item: the test.
+    :param name: what was done, such as "run fio randread 4 KiB".
+    :param started_s: when it began, in seconds since the epoch.
+    :param ended_s: when it ended, in seconds since the epoch.
+    :param error: the exception that ended it early, or None.
+    """
+
+
+@pytest.hookspec
+def pytest_cloudbench_partial_measurement(item: pytest.Item, measurement: Any) -> None:
+    """Called when a part of a workload that goes on is complete, such as one step of a sweep.
+
+    :param item: the test.
+    :param measurement: what the part measured.
+    """
+
+
+@pytest.hookspec
+def pytest_cloudbench_measurement(item: pytest.Item, measurement: Any) -> None:
+    """Called when a workload has returned a measurement, before the test receives it.
+
+    A workload that broke off reports what it measured until then. A sweep reports its maximum here and its curve
+    to `pytest_cloudbench_curve`.
+
+    :param item: the test.
+    :param measurement: a ``Measurement``, ``NetworkMeasurement``, ``FileCreation`` or a plugin's own kind.
+    """
+
+
+@pytest.hookspec
+def pytest_cloudbench_curve(item: pytest.Item, curve: Any) -> None:
+    """Called when a sweep has returned its curve of latency over load.
+
+    :param item: the test.
+    :param curve: the ``Curve``, with its steps.
+    """
+
+
+@pytest.hookspec
+def pytest_cloudbench_verdict(item: pytest.Item, verdict: Verdict, measurement: Any) -> None:
+    """Called when a verdict was given, also one that the test does not assert.
+
+    :param item: the test.
+    :param verdict: the verdict: its outcome, sentence, figures and the limits that bind.
+    :param measurement: what was judged: the object that `pytest_cloudbench_measurement` or
+        `pytest_cloudbench_curve` was called with.
+    """
+
+
+@pytest.hookspec
+def pytest_cloudbench_comparison(
+    item: pytest.Item, runs: Sequence[Any], labels: Sequence[str], title: str
+) -> None:
+    """Called when a test compares measurements, or curves, with each other.
+
+    :param item: the test.
+    :param runs: the measurements or curves, in the order of the comparison.
+    :param labels: a name for each run, or empty.
+    :param title: a title for the comparison, or "".
+    """

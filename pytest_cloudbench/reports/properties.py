@@ -1,0 +1,160 @@
+"""A test's measurements and verdicts as user properties, plain texts in pairs: written here, and read back here.
+
+They go into JUnit XML as they are, and through pytest-xdist to the controller, which prints the summary. Each verdict
+starts with its sentence; the properties up to the next sentence belong to it. This module is a pytest plugin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from pytest_cloudbench.options import setting
+
+_PREFIX = "cloudbench."
+
+VERDICT_PROPERTY = "cloudbench.verdict"
+"""Name of the property that holds a verdict's sentence."""
+
+CONDITION_PROPERTY = "cloudbench.condition"
+"""Name of the property for what was done otherwise than the test says, such as a shortened run."""
+
+MEASUREMENT_PROPERTY = "cloudbench.measurement"
+"""Name of the property for each measurement, in one line."""
+
+CLOUD_PROPERTY = "cloudbench.cloud"
+"""Name of the property of every test that requests an instance: the cloud it measures in."""
+
+COST_PROPERTY = "cloudbench.cost"
+"""Name of the property for the cost of a test, if prices are known; only the teardown's report has it."""
+
+OTHERWISE_PROPERTY = "cloudbench.judged_otherwise"
+"""Name of the property for a verdict of a replay whose outcome differs from the recorded one."""
+
+OUTCOME, PROMISE, ASKED, MEASURED, BOUND_BY = (
+    f"{_PREFIX}{name}" for name in ("outcome", "promise", "asked", "measured", "bound_by")
+)
+
+Property = tuple[str, Any]
+
+_CLAIMS = ("reaches", "capped by", "drops to")
+"""First words of promises that their figure states completely."""
+
+
+# Writing ----------------------------------------------------------------------------------------------
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Begin with the cloud, and without the properties of an earlier attempt, which pytest keeps for a rerun."""
+    if item.user_properties:
+        item.user_properties[:] = [each for each in item.user_properties if not _is_ours(each)]
+    if "ec2" in getattr(item, "fixturenames", ()):
+        item.user_properties.append((CLOUD_PROPERTY, setting(item.config, "cloud")))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cloudbench_measurement(item: pytest.Item, measurement: Any) -> None:
+    """Write the measurement and its conditions."""
+    item.user_properties.append((MEASUREMENT_PROPERTY, str(measurement)))
+    item.user_properties += [(CONDITION_PROPERTY, text) for text in getattr(measurement, "conditions", ())]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cloudbench_verdict(item: pytest.Item, verdict: Any) -> None:
+    """Write the verdict's sentence and its parts."""
+    item.user_properties += verdict_properties(verdict)
+
+
+def add_cost(item: pytest.Item, cost: str) -> None:
+    """Write what the test cost, such as "0.42 USD"."""
+    item.user_properties.append((COST_PROPERTY, cost))
+
+
+def add_changed_verdict(item: pytest.Item, recorded: str) -> None:
+    """Write that a replay's verdict differs in its outcome from the ``recorded`` sentence."""
+    item.user_properties.append((OTHERWISE_PROPERTY, f"judged differently when it was recorded: {recorded}"))
+
+
+def verdict_properties(verdict: Any) -> list[tuple[str, str]]:
+    """Return the properties of a verdict, its sentence first; parts that it lacks are left out."""
+    outcome = getattr(verdict, "outcome", None)
+    parts: dict[str, Any] = {
+        OUTCOME: getattr(outcome, "value", None),
+        PROMISE: getattr(verdict, "promise", None),
+        ASKED: getattr(verdict, "asked", None),
+        MEASURED: getattr(verdict, "figure", None),
+        BOUND_BY: "; ".join(str(ceiling) for ceiling in getattr(verdict, "bound_by", ())),
+    }
+    known = [(name, str(value)) for name, value in parts.items() if value not in (None, "")]
+    return [(VERDICT_PROPERTY, str(verdict)), *known]
+
+
+# Reading ----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class JudgedPromise:
+    """A verdict as texts; unknown parts are empty."""
+
+    sentence: str
+    parts: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def outcome(self) -> str:
+        """The outcome's word."""
+        return self.parts.get(OUTCOME) or self.sentence.partition(":")[0]
+
+    @property
+    def promised(self) -> str:
+        """The promise in few words: "80,000 IOPS", "capped by 2,264.98 MiB/s", "steady within 5 %"."""
+        promise, asked = self.parts.get(PROMISE, ""), self.parts.get(ASKED, "")
+        claim = next((claim for claim in _CLAIMS if promise.startswith(f"{claim} ")), None)
+        if claim is None or not asked:
+            return promise or asked
+        share = promise.rpartition(" for ")[2] if promise.endswith(" of the time") else ""
+        words = [*([claim] if claim != _CLAIMS[0] else []), asked, *([f"for {share}"] if share else [])]
+        return " ".join(words)
+
+    @property
+    def measured(self) -> str:
+        """The figure that was judged."""
+        return self.parts.get(MEASURED, "")
+
+    @property
+    def bound_by(self) -> str:
+        """The ceilings that limited the load."""
+        return self.parts.get(BOUND_BY, "")
+
+
+def judged_promises(properties: Iterable[Property]) -> list[JudgedPromise]:
+    """Return the verdicts in a test's properties, in their order."""
+    found: list[JudgedPromise] = []
+    for name, value in properties:
+        if name == VERDICT_PROPERTY:
+            found.append(JudgedPromise(str(value)))
+        elif found and name in (OUTCOME, PROMISE, ASKED, MEASURED, BOUND_BY):
+            found[-1].parts[name] = str(value)
+    return found
+
+
+def conditions_in(properties: Iterable[Property]) -> list[str]:
+    """Return the conditions of a test's measurements, each once."""
+    return list(dict.fromkeys(str(value) for name, value in properties if name == CONDITION_PROPERTY))
+
+
+def cost_in(properties: Iterable[Property]) -> str:
+    """Return what the test cost, "" if unknown."""
+    return next((str(value) for name, value in properties if name == COST_PROPERTY), "")
+
+
+def of_cloudbench(properties: Sequence[Property]) -> bool:
+    """Return whether the test requested an instance, measured or judged anything."""
+    return any(_is_ours(each) for each in properties)
+
+
+def _is_ours(pair: Property) -> bool:
+    return str(pair[0]).startswith(_PREFIX)
