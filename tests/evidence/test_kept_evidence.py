@@ -15,10 +15,8 @@ def kept(request, pytester):
     """The folder of evidence that a version recorded, and its test files where they were."""
     shutil.unpack_archive(request.param, pytester.path)
     (folder,) = pytester.path.glob("evidence")
-    for source in (folder / "sources").rglob("*.source"):
-        (pytester.path / source.relative_to(folder / "sources")).with_suffix("").write_bytes(
-            source.read_bytes()
-        )
+    for source in (folder / "sources" / "main").glob("*.source"):
+        (pytester.path / source.stem).write_bytes(source.read_bytes())
     return folder
 
 
