@@ -139,7 +139,7 @@ def files_created() -> FileCreation:
 STANDS_IN = f"""
 import sys
 
-sys.path.insert(0, {str(Path(__file__).parent)!r})
+sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parent.parent)]!r}
 """
 STANDS_IN += '''
 import dataclasses
@@ -255,28 +255,23 @@ class Clouds:
             self.listener(Answer("2026-11-20T12:00:00.%03d+00:00" % self.made, "ec2", operation, asked, answer))
 
 
-class Host(SshHost):
+class Host(ShellHost):
     """A host that answers some commands; nothing is connected."""
 
-    says = {"uname": (b"Linux\\n", b"", 0), "false": (b"", b"no\\n", 1), "big": (b"x" * 200_000, b"", 0)}
+    says = {"uname": (0, b"Linux\\n", b""), "false": (1, b"", b"no\\n"), "big": (0, b"x" * 200_000, b"")}
 
-    def __init__(self, address, *, user, label, **how):
-        self.address, self.user, self.label = address, user, label
-        self._tools = {}
+    def __init__(self, login, listener=None):
+        super().__init__(login.label, address=login.address, user=login.user, listener=listener)
+        self.counted = 0
 
-    def connect(self, timeout_s=None):
-        pass
-
-    def close(self):
-        pass
-
-    def _execute(self, line, words, timeout_s, stdin):
-        if words[0] == "hang":
+    def execute(self, command):
+        name = command.argv[0]
+        if name == "hang":
             raise CommandTimedOut("on i-1, `hang` did not end within 60 s")
-        if words[0] == "count":
-            self.counted = getattr(self, "counted", 0) + 1
-            return f"{self.counted}\\n".encode(), b"", 0
-        return self.says[words[0]]
+        if name == "count":
+            self.counted += 1
+            return command.result(0, f"{self.counted}\\n".encode(), b"")
+        return command.result(*self.says[name])
 
 
 @operation
@@ -305,7 +300,7 @@ from pytest_cloudbench.aws.answers import Answer
 from pytest_cloudbench.resources.facts import Identity
 from pytest_cloudbench.resources.errors import UnknownInstanceType
 from pytest_cloudbench.resources.facts import Attachment, CreatedVolume
-from pytest_cloudbench.hosts.ssh import SshHost
+from pytest_cloudbench.hosts.shell_host import ShellHost
 from pytest_cloudbench.hosts.devices import BlockDevice
 from pytest_cloudbench.hosts.errors import CommandTimedOut
 from pytest_cloudbench.hosts.host import operation
