@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from region_under_test import region
 
 from pytest_cloudbench.limits.quantities import Size
-from pytest_cloudbench.limits.service_times import SERVICE_TIMES
+from pytest_cloudbench.limits.volume_types import VOLUME_TYPES
 from pytest_cloudbench.limits.volumes import VolumeSpec, gp2, gp3, io1, io2, st1
 
 AIM_P50, AIM_P99 = 0.10, 0.25
@@ -36,7 +36,7 @@ class Case:
         """Return the time in seconds that this share of the I/Os does not exceed."""
         if self.limit:
             return self.depth / self.limit
-        service = SERVICE_TIMES[self.spec.type]
+        service = VOLUME_TYPES[self.spec.type].service_time
         return service.quantile(share, Size.parse(self.block).bytes, write=self.way == "write")
 
     @property

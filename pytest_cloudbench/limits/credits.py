@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytest_cloudbench.limits.quantities import GIB, Iops, Rate, Throughput
+from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput
 from pytest_cloudbench.limits.volume_types import VOLUME_TYPES
 
 if TYPE_CHECKING:
@@ -22,16 +22,10 @@ if TYPE_CHECKING:
 DATE = "2026-11"
 DAY_S = 24 * 3600.0
 
-GP2_SOURCE = "Amazon EBS User Guide, General Purpose SSD volumes, gp2 I/O credits and burst performance"
-GP2_CAPACITY = 5_400_000.0  # I/Os: 30 minutes at 3,000 a second; volumes whose base is 3,000 do not burst
-
-HDD_SOURCE = "Amazon EBS User Guide, Throughput Optimized HDD and Cold HDD volumes, throughput credits"
-HDD_CAPACITY_PER_GIB = float(GIB)  # bytes: 1 TiB of credits per TiB of volume
-
 EBS_BURST_S = 30 * 60.0
-# Size and refill of the bucket are not published. The size follows from the 30 minutes. That the unused baseline
-# refills it is inferred: it takes an idle t3.nano 23.7 hours and every other type of its time less, which would
-# explain the "24 hours". So that 24 hours at the baseline itself fill it as well, there is a least gain.
+# AWS publishes neither the size of the bucket nor its refill. The size follows from the 30 minutes. The refill, by the
+# unused baseline, is inferred: an idle t3.nano needs 23.7 hours and every other type of its time less, which would
+# explain the "24 hours". The least gain makes 24 hours at the baseline itself fill the bucket as well.
 EBS_SOURCE = (
     "Amazon EC2 User Guide, Amazon EBS-optimized instances: maximum performance for 30 minutes at least once "
     "every 24 hours, then the baseline; the refill is this project's own reading of it"
@@ -168,24 +162,23 @@ def per_second(rate: Rate) -> float:
 
 
 def volume_credits(spec: VolumeSpec) -> CreditRule | None:
-    """The burst credits of a volume; None where its type or size does not burst.
+    """Return the burst credits of a volume; None if its type or size does not burst.
 
-    gp2: I/O credits. st1 and sc1: throughput credits, of which every I/O takes whole units of 1 MiB.
+    SSD types have I/O credits. HDD types have throughput credits, of which every I/O takes whole I/O units.
     """
     kind = VOLUME_TYPES.get(spec.type)
-    if kind is None or spec.iops is None or spec.burst_iops is None:
+    if kind is None or kind.burst is None or spec.iops is None or spec.burst_iops is None:
         return None
+    base: Rate = Iops(spec.iops)
+    peak: Rate = Iops(spec.burst_iops)
     if kind.is_hdd:
         base = Throughput.from_mib(spec.throughput_mib or 0.0)
-        burst = Throughput.from_mib(spec.burst_throughput_mib or 0.0)
-        capacity = HDD_CAPACITY_PER_GIB * spec.size_gib
-        rule = CreditRule(f"{spec.type} throughput credits", capacity, base, burst, HDD_SOURCE)
-        return rule if burst > base else None
-    if spec.burst_iops == spec.iops:
+        peak = Throughput.from_mib(spec.burst_throughput_mib or 0.0)
+    if per_second(peak) <= per_second(base):
         return None
-    return CreditRule(
-        f"{spec.type} I/O credits", GP2_CAPACITY, Iops(spec.iops), Iops(spec.burst_iops), GP2_SOURCE
-    )
+    name = f"{kind.name} {'throughput' if kind.is_hdd else 'I/O'} credits"
+    capacity = kind.burst.credits.at(spec.size_gib)
+    return CreditRule(name, capacity, base, peak, kind.burst.source, kind.burst.date)
 
 
 def ebs_credits(baseline: EbsLimit | None, maximum: EbsLimit | None) -> EbsCredits:

@@ -6,13 +6,22 @@ from dataclasses import dataclass
 
 from pytest_cloudbench.limits.ceilings import INSTANCE, Ceiling, MachineLimits
 from pytest_cloudbench.limits.envelope import Envelope
-from pytest_cloudbench.limits.quantities import KIB, Iops, Size
+from pytest_cloudbench.limits.quantities import GIB, KIB, Iops, Size
+from pytest_cloudbench.limits.volume_types import ServiceTime
 
 SOURCE = "Amazon EC2 User Guide, instance store volumes, random IOPS at 4,096 bytes"
 UNCONFIRMED = "from memory of the Amazon EC2 User Guide; not confirmed against the present page"
 DATE = "2026-11"
 BLOCK = Size(4 * KIB)
 """The block size that the figures are stated at."""
+
+STORE_SERVICE_TIME = ServiceTime(
+    100e-6,
+    0.15,
+    2 * GIB,
+    write_s=60e-6,
+    source="a choice of this project: AWS states no latency for instance stores; an NVMe disk with flash memory",
+)
 
 READ_QUANTITY = "NVMe random read IOPS"
 WRITE_QUANTITY = "NVMe random write IOPS"

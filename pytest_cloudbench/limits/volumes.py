@@ -184,7 +184,7 @@ class VolumeSpec:
         iops = self.requested_iops if self.requested_iops is not None else kind.iops_default
         if iops is None and kind.takes_iops:
             return None
-        held, throughput = (kind.burst if burst else kind.base)(self.size_gib, iops or 0)
+        held, throughput = kind.figures(self.size_gib, iops or 0, burst=burst)
         if kind.takes_throughput and self.requested_throughput_mib is not None:
             throughput = float(self.requested_throughput_mib)
         return held, throughput

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from pytest_cloudbench import Outcome, gp3
-from pytest_cloudbench.limits.snapshots import FIRST_READ
+from pytest_cloudbench.limits.volume_types import FIRST_READ
 from pytest_cloudbench.limits.volumes import InvalidSpec
 from pytest_cloudbench.resources.storage_target import StorageInUse
 

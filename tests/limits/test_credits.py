@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from pytest_cloudbench import gp2, gp3, io1, sc1, st1
 from pytest_cloudbench.limits.credits import (
     DAY_S,
-    GP2_CAPACITY,
     CreditBucket,
     ebs_credits,
     per_second,
@@ -38,7 +37,7 @@ def test_a_full_gp2_bucket_lasts_as_the_user_guide_says(size_gib, lasts_s):
 
 
 def test_gp2_volumes_of_1000_gib_and_more_do_not_burst():
-    assert volume_credits(gp2(size_gib=999)).capacity == GP2_CAPACITY
+    assert volume_credits(gp2(size_gib=999)).capacity == 5_400_000
     assert volume_credits(gp2(size_gib=1_000)) is None
     assert volume_credits(gp2(size_gib=16_384)) is None
 

@@ -9,15 +9,15 @@ import struct
 from dataclasses import asdict
 
 import pytest
+from pytest_cloudbench.twin.probe import MachineRecord
 
 from pytest_cloudbench.limits.instances import EbsLimit
 from pytest_cloudbench.limits.quantities import Iops, Throughput
-from pytest_cloudbench.limits.service_times import SERVICE_TIMES
+from pytest_cloudbench.limits.volume_types import VOLUME_TYPES
 from pytest_cloudbench.limits.volumes import VolumeSpec, gp2, gp3, io2, st1
 from pytest_cloudbench.twin.capabilities import Check
 from pytest_cloudbench.twin.doctor import report
 from pytest_cloudbench.twin.hosts.root_disk import separate_system_mounts
-from pytest_cloudbench.twin.probe import MachineRecord
 from pytest_cloudbench.twin.volumes import loop_devices
 from pytest_cloudbench.twin.volumes.disks import GIB, Disk, nitro_node, xen_node
 from pytest_cloudbench.twin.volumes.figures import (
@@ -88,7 +88,7 @@ def test_limits_come_from_the_promises():
 
 def test_figures_travel_as_plain_data():
     for spec in (gp2(size_gib=100), st1(size_gib=500), io2(size_gib=10, iops=100)):
-        figures = volume_figures(spec, factor=60.0, service=SERVICE_TIMES[spec.type])
+        figures = volume_figures(spec, factor=60.0, service=VOLUME_TYPES[spec.type].service_time)
         assert volume_figures_from_json(json.loads(json.dumps(figures.to_json()))) == figures
     burst = EbsLimit(Iops(2_000), Throughput.from_mib(60))
     shared = instance_figures(burst, EbsLimit(Iops(500), Throughput.from_mib(20)), factor=2.0)

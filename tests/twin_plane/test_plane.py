@@ -17,7 +17,7 @@ import pytest
 
 from pytest_cloudbench.limits.instances import EbsLimit, LocalDisk
 from pytest_cloudbench.limits.quantities import Iops, Throughput
-from pytest_cloudbench.limits.service_times import SERVICE_TIMES
+from pytest_cloudbench.limits.volume_types import VOLUME_TYPES
 from pytest_cloudbench.limits.volumes import gp3, io2
 from pytest_cloudbench.twin.hosts import hosts
 from pytest_cloudbench.twin.plane import BootFailed, HostPlan, NoRoom, Plane, PlaneError
@@ -337,7 +337,7 @@ def test_an_instance_holds_its_volumes_together(driver):
 
 def test_a_single_io_takes_as_long_as_on_its_volume_type(driver):
     """One in flight: the service time, and so the rate, of the model and not of this machine."""
-    plane, mean_s = driver.plane, SERVICE_TIMES["gp3"].mean()
+    plane, mean_s = driver.plane, VOLUME_TYPES["gp3"].service_time.mean()
     plane.create_disk("vol-1a", 10, gp3(size_gib=10, iops=6_000))
     plane.attach("vol-1a", "i-one", "/dev/sdf")
     try:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_time import new_state
 
-from pytest_cloudbench.limits.service_times import ServiceTime
+from pytest_cloudbench.limits.volume_types import ServiceTime
 from pytest_cloudbench.twin.volumes.figures import Burst, Limit, StageFigures, VolumeFigures
 
 KIB, MIB = 1024, 1024**2

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from virtual_time import FULL, Bench, Load, in_a_row, new_state, scattered
 
-from pytest_cloudbench.limits.service_times import ServiceTime
+from pytest_cloudbench.limits.volume_types import ServiceTime
 from pytest_cloudbench.twin.volumes.figures import Burst, Limit, StageFigures, VolumeFigures
 from pytest_cloudbench.twin.volumes.pacing import BURST_S
 

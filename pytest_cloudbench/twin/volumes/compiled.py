@@ -6,7 +6,7 @@ import zlib
 from array import array
 from pathlib import Path
 
-from pytest_cloudbench.limits.service_times import STATED_AT_BYTES
+from pytest_cloudbench.limits.volume_types import STATED_AT_BYTES
 from pytest_cloudbench.twin.volumes import core, fuse
 from pytest_cloudbench.twin.volumes.figures import PIECE_BYTES, Limit, StageFigures, VolumeFigures
 from pytest_cloudbench.twin.volumes.pacer import service_factors

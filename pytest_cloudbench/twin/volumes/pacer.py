@@ -14,7 +14,7 @@ from heapq import heapify, heappop, heappush
 from operator import itemgetter
 from typing import NamedTuple
 
-from pytest_cloudbench.limits.service_times import STATED_AT_BYTES, ServiceTime
+from pytest_cloudbench.limits.volume_types import STATED_AT_BYTES, ServiceTime
 from pytest_cloudbench.twin.volumes.figures import PIECE_BYTES, Limit, StageFigures, VolumeFigures
 from pytest_cloudbench.twin.volumes.pacing import Budget, Credits, Stage, Waiting
 from pytest_cloudbench.twin.volumes.sequences import Sequences
