@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from pytest_cloudbench.errors import InfrastructureError
 from pytest_cloudbench.limits.latency_mode import EBS
 from pytest_cloudbench.limits.time_factor import factor_words
 
@@ -33,7 +34,7 @@ ABANDON_S = 5.0
 """How long a region that is not wanted any more may take to see that its lease is gone."""
 
 
-class RegionUnavailable(RuntimeError):
+class RegionUnavailable(InfrastructureError, RuntimeError):
     """The embedded region could not be started; the message says why and what to do."""
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pytest_cloudbench.errors import RequestError
 from pytest_cloudbench.resources.errors import CloudError
 
 
@@ -23,7 +24,7 @@ class NoNetwork(CloudError):
     """There is no default VPC or subnet to launch into, or the subnet asked for does not exist."""
 
 
-class UnusableImage(CloudError):
+class UnusableImage(CloudError, RequestError):
     """The image does not exist, is not Linux, has the wrong architecture or an unknown login user."""
 
 

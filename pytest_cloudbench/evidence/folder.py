@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
+from pytest_cloudbench.errors import InfrastructureError
+
 JOURNALS = "journals"
 TESTS = "tests"
 SOURCES = "sources"
@@ -28,7 +30,7 @@ _SLUG_LENGTH = 80
 _COMPRESSION = 3
 
 
-class EvidenceError(RuntimeError):
+class EvidenceError(InfrastructureError, RuntimeError):
     """The evidence cannot be written, read or signed; the message says what to do."""
 
 

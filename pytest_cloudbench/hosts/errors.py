@@ -5,10 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from pytest_cloudbench.errors import InfrastructureError, RequestError
+
 _TAIL_CHARS = 2000
 
 
-class HostError(Exception):
+class HostError(InfrastructureError):
     """Something on a host, or on the way to it, did not work."""
 
 
@@ -32,7 +34,7 @@ class CommandTimedOut(HostError):
     """A command did not end within its time."""
 
 
-class CommandFailed(HostError):
+class CommandFailed(HostError, RequestError):
     """A command ended with another exit code than 0."""
 
     def __init__(self, host: str, argv: Sequence[str], exit_code: int, stdout: str, stderr: str) -> None:
@@ -62,7 +64,7 @@ class DeviceNotFound(HostError):
     """The host shows no such block device."""
 
 
-class NotOurs(HostError):
+class NotOurs(HostError, RequestError):
     """A device is not proven to be the one that was meant: nothing is written to it."""
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pytest_cloudbench.errors import InfrastructureError, RequestError
 
-class CloudError(RuntimeError):
+
+class CloudError(InfrastructureError, RuntimeError):
     """A request to the cloud failed or was refused.
 
     `code` is the service's own error code ("" where the failure is ours or the network's),
@@ -18,7 +20,7 @@ class CloudError(RuntimeError):
         self.asked = asked
 
 
-class UnknownInstanceType(CloudError):
+class UnknownInstanceType(CloudError, RequestError):
     """The region knows no instance type of this name; `nearest` holds names that look like it."""
 
     def __init__(self, message: str, *, nearest: Sequence[str] = ()) -> None:
@@ -26,19 +28,19 @@ class UnknownInstanceType(CloudError):
         self.nearest = tuple(nearest)
 
 
-class NotOffered(CloudError):
+class NotOffered(CloudError, RequestError):
     """The instance type exists but is not offered in the zone asked for."""
 
 
-class ZoneMismatch(CloudError):
+class ZoneMismatch(CloudError, RequestError):
     """A volume and an instance, or a subnet and a zone, lie in different availability zones."""
 
 
-class PlacementRefused(CloudError):
+class PlacementRefused(CloudError, RequestError):
     """A placement group that does not exist, or that an instance type cannot be in."""
 
 
-class AttachmentLimit(CloudError):
+class AttachmentLimit(CloudError, RequestError):
     """More volumes than the instance type or its device names can take."""
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from pytest_cloudbench.errors import InfrastructureError, RequestError
 
-class WorkloadFailed(Exception):
+
+class WorkloadFailed(InfrastructureError):
     """A measurement could not be made.
 
     ``measurement`` is what was measured before the failure; None if nothing was.
@@ -18,7 +20,7 @@ class WorkloadFailed(Exception):
     measurement: Any = None
 
 
-class WorkloadRefused(WorkloadFailed):
+class WorkloadRefused(WorkloadFailed, RequestError):
     """The test asked for a job that cannot be run, or that the tool refuses."""
 
 

@@ -11,7 +11,8 @@ from pytest_cloudbench.reports.allure.ci_executor import executor
 from pytest_cloudbench.reports.allure.console_links import console_host, instance_link, volume_link
 from pytest_cloudbench.reports.allure.files import write_categories, write_environment, write_executor
 from pytest_cloudbench.reports.allure.labels import readable
-from pytest_cloudbench.reports.allure.outcome import ASKED_WRONGLY, INFRASTRUCTURE_ERRORS
+from pytest_cloudbench.reports.allure.outcome import TestOutcome, outcome_of
+from pytest_cloudbench.workloads.errors import WorkloadFailed, WorkloadRefused
 
 
 def test_what_others_wrote_stays(tmp_path):
@@ -157,10 +158,40 @@ def test_a_link_shows_the_metrics_of_the_volume_over_the_test():
     assert "NetworkIn" in instance_link("h", "r", "i-0abc", 0, 60, network=True)
 
 
-@pytest.mark.parametrize("name", sorted(INFRASTRUCTURE_ERRORS | ASKED_WRONGLY))
-def test_the_errors_that_outcomes_go_by_are_there(name):
-    module, _, kind = name.rpartition(".")
-    assert issubclass(getattr(importlib.import_module(f"pytest_cloudbench.{module}"), kind), Exception)
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        ("hosts.errors.HostLost", TestOutcome.INFRASTRUCTURE),
+        ("hosts.errors.NotOurs", TestOutcome.BROKEN),
+        ("resources.errors.WaitTimeout", TestOutcome.INFRASTRUCTURE),
+        ("resources.errors.ZoneMismatch", TestOutcome.BROKEN),
+        ("aws.errors.Unreachable", TestOutcome.INFRASTRUCTURE),
+        ("aws.errors.UnusableImage", TestOutcome.BROKEN),
+        ("launcher.RegionEnded", TestOutcome.INFRASTRUCTURE),
+        ("evidence.folder.EvidenceError", TestOutcome.INFRASTRUCTURE),
+        ("workloads.errors.TargetError", TestOutcome.INFRASTRUCTURE),
+        ("workloads.fio.errors.FioTimedOut", TestOutcome.INFRASTRUCTURE),
+        ("workloads.fio.errors.FioRefused", TestOutcome.BROKEN),
+        ("workloads.iperf3.errors.PortBusy", TestOutcome.INFRASTRUCTURE),
+        ("workloads.create_files.errors.FilesystemFull", TestOutcome.INFRASTRUCTURE),
+        ("evidence.replay.NotRecorded", TestOutcome.BROKEN),
+    ],
+)
+def test_an_error_of_ours_blames_the_infrastructure_or_the_test(error, expected):
+    module, _, name = error.rpartition(".")
+    kind = getattr(importlib.import_module(f"pytest_cloudbench.{module}"), name)
+    assert outcome_of(kind.__new__(kind, "why"), [], measured=False) is expected
+
+
+def test_the_errors_of_a_workload_from_outside_are_filed_by_their_base():
+    class SysbenchFailed(WorkloadFailed):
+        pass
+
+    class BadSysbenchJob(WorkloadRefused):
+        pass
+
+    assert outcome_of(SysbenchFailed("killed"), [], measured=False) is TestOutcome.INFRASTRUCTURE
+    assert outcome_of(BadSysbenchJob("threads=0"), [], measured=False) is TestOutcome.BROKEN
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from pytest_cloudbench import gp3, io2
-from pytest_cloudbench.reports.properties import judged_promises
 from pytest_cloudbench.reports.prices import BadPrices, Prices
+from pytest_cloudbench.reports.properties import judged_promises
 from pytest_cloudbench.reports.summary_table import rows_of, table_lines
 
 PRICES = {

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_cloudbench.errors import InfrastructureError, RequestError
+
 if TYPE_CHECKING:
     from pytest_cloudbench.verdicts.verdict import Verdict
 
@@ -52,33 +54,6 @@ _DESCRIPTIONS = {
     TestOutcome.BROKEN: "The test itself is wrong, or failed for a reason that is not about a promise.",
 }
 
-_PACKAGE = "pytest_cloudbench."
-INFRASTRUCTURE_ERRORS = frozenset(
-    {
-        "resources.errors.CloudError",
-        "hosts.errors.HostError",
-        "launcher.RegionUnavailable",
-        "workloads.fio.errors.FioError",
-        "workloads.iperf3.errors.Iperf3Error",
-        "workloads.create_files.errors.CreateFilesError",
-        "evidence.folder.EvidenceError",
-    }
-)
-"""Our errors about the world, by name: their modules are heavy, and only loaded where one was raised."""
-ASKED_WRONGLY = frozenset(
-    {
-        "resources.errors.UnknownInstanceType",
-        "resources.errors.NotOffered",
-        "resources.errors.ZoneMismatch",
-        "resources.errors.PlacementRefused",
-        "aws.errors.UnusableImage",
-        "resources.errors.AttachmentLimit",
-        "hosts.errors.CommandFailed",
-        "hosts.errors.NotOurs",
-        "workloads.fio.errors.FioRefused",
-    }
-)
-"""Those of them that say what the test asked for cannot be, or that a command of its own failed."""
 _FOREIGN = frozenset({"botocore", "boto3", "paramiko", "fabric", "urllib3"})
 
 
@@ -100,15 +75,14 @@ def outcome_of(error: BaseException, verdicts: Sequence[Verdict], *, measured: b
         if Outcome.VIOLATED in said or (measured and not said):
             return TestOutcome.VIOLATED
         return TestOutcome.BROKEN
-    return TestOutcome.INFRASTRUCTURE if _is_about_the_world(error) else TestOutcome.BROKEN
+    return TestOutcome.INFRASTRUCTURE if _blames_infrastructure(error) else TestOutcome.BROKEN
 
 
-def _is_about_the_world(error: BaseException) -> bool:
-    names = {f"{kind.__module__}.{kind.__qualname__}".removeprefix(_PACKAGE) for kind in type(error).__mro__}
-    if isinstance(error, ValueError | TypeError | LookupError) or names & ASKED_WRONGLY:
+def _blames_infrastructure(error: BaseException) -> bool:
+    if isinstance(error, RequestError | ValueError | TypeError | LookupError):
         return False
     foreign = type(error).__module__.partition(".")[0] in _FOREIGN
-    return bool(names & INFRASTRUCTURE_ERRORS) or foreign or isinstance(error, ConnectionError | TimeoutError)
+    return foreign or isinstance(error, InfrastructureError | ConnectionError | TimeoutError)
 
 
 def marked(trace: str | None, outcome: TestOutcome) -> str:
