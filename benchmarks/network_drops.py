@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import pathlib
 import random
 import sys
 import threading
@@ -21,7 +22,8 @@ from dataclasses import dataclass
 
 from region_under_test import Region, region
 
-from pytest_cloudbench.hosts.connection import HostConnection
+from pytest_cloudbench.hosts.login import HostLogin
+from pytest_cloudbench.hosts.ssh import SshHost
 from pytest_cloudbench.limits.network_credits import NetworkCredits, ShapedRates
 from pytest_cloudbench.limits.quantities import Bandwidth
 from pytest_cloudbench.verdicts.verdict import Outcome
@@ -40,8 +42,8 @@ _LOADED = 1_000_000  # bytes between two looks at the switch
 class Path:
     """What the workload is given: two hosts, and nothing that is promised of the network between them."""
 
-    client_host: HostConnection
-    server_host: HostConnection
+    client_host: SshHost
+    server_host: SshHost
     server_address: str
     time_compression: float
     label: str = "client -> server"
@@ -97,9 +99,8 @@ def path(under_test: Region, number: int, burst_s: float, compression: float) ->
             under_test.launch(name, **_EBS, network=rates, network_credits=credits)
             undo.callback(under_test.plane.terminate, name)
             key = under_test.ssh(name, "cat /etc/ssh/ssh_host_ed25519_key.pub").strip()
-            host = HostConnection(
-                under_test.address(name), "ec2-user", private_key_file=under_test._key, host_public_key=key
-            )
+            private_key = pathlib.Path(under_test._key).read_text()
+            host = SshHost(HostLogin(under_test.address(name), "ec2-user", private_key, key))
             undo.callback(host.close)
             hosts.append(host)
         yield Path(*hosts, under_test.address(names[1]), compression)

@@ -25,7 +25,8 @@ import itertools
 
 import pytest
 from pytest_cloudbench import gp3
-from pytest_cloudbench.hosts.connection import HostConnection
+from pytest_cloudbench.hosts.login import HostLogin
+from pytest_cloudbench.hosts.shell_host import ShellHost
 from pytest_cloudbench.limits.envelope import storage_envelope
 from pytest_cloudbench.limits.quantities import Iops, Size
 from pytest_cloudbench.verdicts.throttling import ThrottleDelta
@@ -51,13 +52,12 @@ class Target:
     label: str = LABEL
 
 
-class Host(HostConnection):
-    def __init__(self, address, **how):
-        self.label = "m5.xlarge i-0123456789abcdef0"
-        self.user = "ec2-user"
+class Host(ShellHost):
+    def __init__(self, login, listener=None):
+        super().__init__(login.label, user=login.user, listener=listener)
 
-    def _execute(self, line, words, timeout_s, stdin):
-        return b"device=/dev/nvme1n1\\nkind=block\\nsectors=20971520\\n" * 8, b"", 0
+    def execute(self, command):
+        return command.result(0, b"device=/dev/nvme1n1\\nkind=block\\nsectors=20971520\\n" * 8, b"")
 
 
 def run_fio(target, job, *, pace, on_progress):
@@ -100,13 +100,15 @@ def volume():
 
 @pytest.fixture
 def host(pytestconfig, request):
-    return Preparing(pytestconfig, request.node).host("198.18.0.4", label="m5.xlarge i-0123456789abcdef0")
+    return Preparing(pytestconfig, request.node).host(
+        HostLogin("198.18.0.4", "ec2-user", "", "", label="m5.xlarge i-0123456789abcdef0")
+    )
 
 
 @pytest.fixture(autouse=True)
 def _stands_in(monkeypatch):
     monkeypatch.setattr("pytest_cloudbench.workloads.fio.run.run_fio", run_fio)
-    monkeypatch.setattr("pytest_cloudbench.hosts.connection.HostConnection", Host)
+    monkeypatch.setattr("pytest_cloudbench.hosts.ssh.SshHost", Host)
 """
 
 TESTS = """

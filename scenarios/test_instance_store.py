@@ -22,12 +22,12 @@ GP3 = gp3(size_gib=500)
 def kept_in(directory, text):
     """Write a text into a file of its own on a mounted disk, all the way down to the device."""
     path = f"{directory.path}/kept"
-    directory.runner.run(["sh", "-c", 'printf %s "$1" > "$2" && sync -f "$2"', "sh", text, path])
+    directory.host.run(["sh", "-c", 'printf %s "$1" > "$2" && sync -f "$2"', "sh", text, path])
     return path
 
 
 def carries_file_system(disk: Disk) -> bool:
-    found = disk.runner.run(["blkid", disk.path], sudo=True, check=False)
+    found = disk.host.run(["blkid", disk.path], sudo=True, check=False)
     return "TYPE=" in found.stdout
 
 
@@ -36,8 +36,8 @@ def test_four_disks_are_there_and_empty(instance_store):
     assert [round(disk.size.bytes / 1e9) for disk in instance_store] == [1900] * 4
     assert not any(carries_file_system(disk) for disk in instance_store)
     data = instance_store[0].mounted("xfs", at="/data")
-    owner = data.runner.run(["stat", "--format=%U", "/data"]).stdout.strip()
-    assert owner == data.runner.run(["id", "--user", "--name"]).stdout.strip()
+    owner = data.host.run(["stat", "--format=%U", "/data"]).stdout.strip()
+    assert owner == data.host.run(["id", "--user", "--name"]).stdout.strip()
 
 
 @pytest.mark.ec2_instance("i3.8xlarge")
@@ -73,7 +73,7 @@ def test_a_stop_loses_the_store_and_not_the_volume(ec2_instance, instance_store,
     ec2_instance.start()
     assert not carries_file_system(instance_store[0])
     again = ebs_volume.mounted("xfs", at="/mnt/gp3")
-    assert again.runner.run(["cat", on_volume]).stdout == "on the volume"
+    assert again.host.run(["cat", on_volume]).stdout == "on the volume"
 
 
 @pytest.mark.ec2_instance("i3.8xlarge")
@@ -81,4 +81,4 @@ def test_a_reboot_keeps_the_store(ec2_instance, instance_store):
     path = kept_in(instance_store[0].mounted("xfs", at="/data"), "on the store")
     ec2_instance.reboot()
     again = instance_store[0].mounted("xfs", at="/data")
-    assert again.runner.run(["cat", path]).stdout == "on the store"
+    assert again.host.run(["cat", path]).stdout == "on the store"

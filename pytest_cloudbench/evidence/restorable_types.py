@@ -16,15 +16,13 @@ PACKAGE = "pytest_cloudbench"
 
 _TYPES = {
     "aws.access": "CloudAccess",
-    "aws.answers": "Answer",
     "aws.doorway": "KeyPair",
     "aws.errors": "JournalError NoCredentials NoNetwork NoRegion Unreachable UnusableImage",
     "aws.instances": "LaunchPlan",
     "aws.journal": "Intention JournalContent",
-    "aws.keys": "HostKey",
     "aws.reap": "Reaped",
+    "aws.user_data": "HostKey",
     "aws.waits": "Bounds Cancelled",
-    "hosts.command": "CommandResult",
     "hosts.device_facts": "DeviceFacts",
     "hosts.devices": "BlockDevice",
     "hosts.errors": (
@@ -32,10 +30,9 @@ _TYPES = {
         "HostKeyMismatch HostLost HostUnreachable JobTimedOut JobVanished LoginRefused NotOurs StripeError "
         "ToolMissing"
     ),
-    "hosts.filesystems": "MountedFilesystem",
-    "hosts.jobs": "JobState",
+    "hosts.filesystems": "MountedFilesystem Signature",
+    "hosts.host": "CommandResult JobState",
     "hosts.network_counters": "AllowanceSnapshot NoAllowanceCounters",
-    "hosts.signatures": "Signature",
     "hosts.stripe_methods": "ChosenMethod",
     "hosts.stripes": "StripedDevices",
     "hosts.throttle_counters": "CountersSnapshot DeviceCounters RegionCounters",
@@ -48,22 +45,23 @@ _TYPES = {
     "limits.network_credits": "NetworkCredits ShapedRates",
     "limits.quantities": "Bandwidth Iops Size Throughput",
     "limits.recorded_limits": "BadRecordedLimits RecordedLimits",
-    "limits.service_times": "ServiceTime",
-    "limits.snapshots": "FirstRead",
     "limits.volume_rules": "RuleBroken",
-    "limits.volume_types": "VolumeType",
+    "limits.volume_types": "BurstRule FirstRead Line ServiceTime VolumeType",
     "limits.volumes": "InvalidSpec VolumeSpec",
     "resources.errors": (
         "AttachmentLimit CloudError NotOffered PlacementRefused ResourceFailed TeardownFailed UnknownInstanceType "
         "WaitTimeout ZoneMismatch"
     ),
     "resources.facts": (
-        "Attachment CreatedSnapshot CreatedVolume Identity ImageFacts Launch LaunchedInstance Leftover Placement "
-        "PlacementGroup TeardownReport"
+        "Answer Attachment CreatedSnapshot CreatedVolume Identity ImageFacts Launch LaunchedInstance Leftover "
+        "Placement PlacementGroup TeardownReport"
     ),
     "resources.instance": "NoPromise",
     "resources.instance_store": "NoInstanceStore NoStoreFigure StoreLost",
-    "resources.markers": "BadMarker InstanceWanted PairWanted VolumesWanted Wanted",
+    "resources.markers": (
+        "BadMarker InstanceWanted=RequestedInstance PairWanted=RequestedPair VolumesWanted=RequestedVolumes "
+        "Wanted=RequestedHardware"
+    ),
     "resources.pair": "PairSnapshot",
     "resources.restarts": "NotRunning",
     "resources.storage_target": "StorageInUse",

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_cloudbench.hosts.errors import DeviceNotFound
-from pytest_cloudbench.hosts.listener import operation
+from pytest_cloudbench.hosts.host import operation
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.connection import HostConnection
+    from pytest_cloudbench.hosts.host import Host
 
 EBS_LINK = "nvme-Amazon_Elastic_Block_Store_"
 INSTANCE_STORE_LINK = "nvme-Amazon_EC2_NVMe_Instance_Storage_"
@@ -132,13 +132,13 @@ def volume_serial(volume_id: str) -> str:
     return volume_id.replace("-", "")
 
 
-@operation
-def inspect_device(host: HostConnection, path: str) -> DeviceFacts:
+@operation("inspect_device", repeatable=True)
+def inspect_device(host: Host, path: str) -> DeviceFacts:
     """What `path` is on the host now. DeviceNotFound when it is missing or no block device."""
     return inspect_devices(host, [path])[0]
 
 
-def inspect_devices(host: HostConnection, paths: Sequence[str]) -> list[DeviceFacts]:
+def inspect_devices(host: Host, paths: Sequence[str]) -> list[DeviceFacts]:
     """What each of `paths` is on the host now, all in one command. DeviceNotFound as for one."""
     said = host.run(["sh", "-c", _INSPECT, "sh", *paths], idempotent=True).stdout
     found: list[dict[str, list[str]]] = []

@@ -22,11 +22,11 @@ from pytest_cloudbench.hosts.device_facts import (
     volume_serial,
 )
 from pytest_cloudbench.hosts.errors import DeviceNotFound, NotOurs
-from pytest_cloudbench.hosts.listener import operation
+from pytest_cloudbench.hosts.host import operation
 from pytest_cloudbench.limits.quantities import Size
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.connection import HostConnection
+    from pytest_cloudbench.hosts.host import Host
 
 _APPEARS_S = 30.0
 _LOOK_AGAIN_S = 0.2
@@ -69,15 +69,15 @@ class BlockDevice:
         return (self.path,)
 
     def prove(
-        self, host: HostConnection, *, mounted_at: str | None = None, only_read: bool = False
+        self, host: Host, *, mounted_at: str | None = None, only_read: bool = False
     ) -> tuple[DeviceFacts, ...]:
         """What it is now, when it is proven ours and free to overwrite; see `prove_ours`."""
         return (prove_ours(host, self, mounted_at=mounted_at, only_read=only_read),)
 
 
-@operation
+@operation("find_device", repeatable=True)
 def find_device(
-    host: HostConnection,
+    host: Host,
     volume_id: str,
     *,
     size: Size,
@@ -108,8 +108,8 @@ def find_device(
         time.sleep(_LOOK_AGAIN_S)
 
 
-@operation
-def wait_for_size(host: HostConnection, device: BlockDevice, *, timeout_s: float = _APPEARS_S) -> None:
+@operation("wait_for_size")
+def wait_for_size(host: Host, device: BlockDevice, *, timeout_s: float = _APPEARS_S) -> None:
     """Wait until the host shows the device with its size, after the volume has grown. Raises DeviceNotFound."""
     deadline = time.monotonic() + timeout_s
     while (shown := inspect_device(host, device.path).size_bytes) != device.size.bytes:
@@ -121,8 +121,8 @@ def wait_for_size(host: HostConnection, device: BlockDevice, *, timeout_s: float
         time.sleep(_LOOK_AGAIN_S)
 
 
-@operation
-def instance_store_devices(host: HostConnection) -> list[BlockDevice]:
+@operation("instance_store_devices", repeatable=True)
+def instance_store_devices(host: Host) -> list[BlockDevice]:
     """The instance's own NVMe disks, by path; empty where it has none."""
     script = _LIST.format(prefix=INSTANCE_STORE_LINK, model=INSTANCE_STORE_MODEL)
     said = host.run(["sh", "-c", script], idempotent=True).stdout
@@ -132,9 +132,7 @@ def instance_store_devices(host: HostConnection) -> list[BlockDevice]:
     ]
 
 
-def find_instance_store(
-    host: HostConnection, count: int, *, timeout_s: float = _APPEARS_S
-) -> list[BlockDevice]:
+def find_instance_store(host: Host, count: int, *, timeout_s: float = _APPEARS_S) -> list[BlockDevice]:
     """All `count` disks of the instance's own store, waited for until they appear. Raises DeviceNotFound."""
     deadline = time.monotonic() + timeout_s
     while True:
@@ -151,7 +149,7 @@ def find_instance_store(
 
 
 def prove_ours(
-    host: HostConnection, device: BlockDevice, *, mounted_at: str | None = None, only_read: bool = False
+    host: Host, device: BlockDevice, *, mounted_at: str | None = None, only_read: bool = False
 ) -> DeviceFacts:
     """What the device is now, looked at afresh, when it is proven to be ours and free to overwrite.
 
@@ -164,9 +162,9 @@ def prove_ours(
     return prove_all_ours(host, [device], mounted_at=mounted_at, only_read=only_read)[0]
 
 
-@operation
+@operation("prove_all_ours", repeatable=True)
 def prove_all_ours(
-    host: HostConnection,
+    host: Host,
     devices: Sequence[BlockDevice],
     *,
     mounted_at: str | None = None,
@@ -243,7 +241,7 @@ def _not_to_overwrite(device: DeviceFacts) -> list[str]:
     return problems
 
 
-def _candidates(host: HostConnection, serial: str, attached_as: str | None) -> list[str]:
+def _candidates(host: Host, serial: str, attached_as: str | None) -> list[str]:
     links = [f"/dev/disk/by-id/{EBS_LINK}{serial}{ending}" for ending in ("", "_1", "-ns-1")]
     script = (
         'serial=$1; shift; for each; do [ -b "$each" ] && echo "$each"; done; '

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_cloudbench.hosts.errors import CommandFailed, FilesystemError, NotOurs
-from pytest_cloudbench.hosts.listener import operation
-from pytest_cloudbench.hosts.signatures import read_signature, refuse_overwriting, remember_made, wipe
+from pytest_cloudbench.hosts.host import operation
 from pytest_cloudbench.limits.quantities import Size
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.connection import HostConnection
     from pytest_cloudbench.hosts.device_facts import DeviceFacts
+    from pytest_cloudbench.hosts.host import Host
 
 _MAKE = {
     # No discard: on a new volume it gains nothing and takes as long as trimming all of it.
@@ -62,6 +62,83 @@ fi
 chown -- "$owner" "$at" || { umount -- "$at"; exit 1; }
 """
 
+_NOTHING_FOUND = 2
+_CONTRADICTING = 8
+_WORDS = {
+    "linux_raid_member": "a member of an md array",
+    "LVM2_member": "an LVM physical volume",
+    "swap": "swap space",
+    "crypto_LUKS": "a LUKS container",
+}
+
+_made_by_us: set[str] = set()
+"""UUIDs of the file systems made by this process, on whatever host: a volume may have moved since."""
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a device carries: `kind` as blkid names it ("xfs", "LVM2_member"), or the kind of partition table."""
+
+    kind: str
+    uuid: str | None = None
+    is_partition_table: bool = False
+
+    @property
+    def made_here(self) -> bool:
+        """Whether it is a file system that this run made."""
+        return self.uuid is not None and self.uuid in _made_by_us
+
+    def __str__(self) -> str:
+        if self.is_partition_table:
+            return f"a {self.kind} partition table"
+        return _WORDS.get(self.kind, f"{self.kind}, made in this run" if self.made_here else self.kind)
+
+
+def read_signature(host: Host, path: str) -> Signature | None:
+    """What the device carries, read from the device itself and not from udev's memory; None for nothing.
+
+    Raises FilesystemError when that cannot be told.
+    """
+    said = host.run(["blkid", "-p", "-o", "export", "--", path], sudo=True, check=False, idempotent=True)
+    if said.exit_code == _NOTHING_FOUND:
+        return None
+    if said.exit_code == _CONTRADICTING:
+        return Signature("signatures of several kinds")
+    if said.exit_code != 0:
+        raise FilesystemError(f"what {path} on {host.label} carries cannot be told: {said.stderr.strip()}")
+    pairs = {key: value for key, _, value in (line.partition("=") for line in said.stdout.splitlines())}
+    if "TYPE" in pairs:
+        return Signature(pairs["TYPE"], pairs.get("UUID"))
+    return Signature(pairs.get("PTTYPE", "unknown"), pairs.get("PTUUID"), is_partition_table=True)
+
+
+@operation("refuse_overwriting", repeatable=True)
+def refuse_overwriting(host: Host, paths: Sequence[str], what_for: str) -> None:
+    """Raise FilesystemError, naming every device of `paths` that carries something."""
+    found = [(path, signature) for path in paths if (signature := read_signature(host, path)) is not None]
+    if found:
+        carries = ", ".join(f"{path} carries {signature}" for path, signature in found)
+        raise FilesystemError(
+            f"on {host.label}, {carries}: {what_for} would destroy it and is not done without overwrite=True"
+        )
+
+
+def wipe(host: Host, paths: Sequence[str]) -> None:
+    """Take every signature off devices that the caller has proven ours. Raises FilesystemError."""
+    try:
+        host.run(["wipefs", "--all", "--quiet", "--", *paths], sudo=True)
+    except CommandFailed as error:
+        raise FilesystemError(f"what {', '.join(paths)} carried could not be wiped off: {error}") from error
+
+
+def remember_made(host: Host, path: str, kind: str) -> Signature:
+    """Take note of the file system that was just made there. Raises FilesystemError when there is none."""
+    signature = read_signature(host, path)
+    if signature is None or signature.kind != kind or signature.uuid is None:
+        raise FilesystemError(f"{kind} was made on {path} of {host.label}, but is not there")
+    _made_by_us.add(signature.uuid)
+    return signature
+
 
 class Carrier(Protocol):
     """What a file system can lie on: a block device that is ours, or several that it spans itself (btrfs)."""
@@ -73,7 +150,7 @@ class Carrier(Protocol):
     @property
     def meant(self) -> str: ...
 
-    def prove(self, host: HostConnection, *, mounted_at: str | None = None) -> tuple[DeviceFacts, ...]:
+    def prove(self, host: Host, *, mounted_at: str | None = None) -> tuple[DeviceFacts, ...]:
         """The facts of each of `paths`, when it is proven ours and free to overwrite. NotOurs, DeviceNotFound."""
         ...
 
@@ -92,9 +169,9 @@ class MountedFilesystem:
     reused: bool = False
 
 
-@operation
+@operation("mount_new")
 def mount_new(
-    host: HostConnection,
+    host: Host,
     device: Carrier,
     filesystem: str = "xfs",
     *,
@@ -116,7 +193,7 @@ def mount_new(
 
 
 def make_filesystem(
-    host: HostConnection,
+    host: Host,
     device: Carrier,
     filesystem: str = "xfs",
     *,
@@ -162,7 +239,7 @@ def _check_room(filesystem: str, size: Size, room: Size | None) -> None:
 
 
 def mount(
-    host: HostConnection, device: Carrier, *, at: str, owner: str | None = None, reused: bool = False
+    host: Host, device: Carrier, *, at: str, owner: str | None = None, reused: bool = False
 ) -> MountedFilesystem:
     """Mount the device's file system on the directory `at`, made when missing, and give it to `owner`.
 
@@ -187,8 +264,8 @@ def mount(
     return MountedFilesystem(device, carried.kind, at, owner, reused)
 
 
-@operation
-def prove_mounted(host: HostConnection, mounted: MountedFilesystem) -> None:
+@operation("prove_mounted", repeatable=True)
+def prove_mounted(host: Host, mounted: MountedFilesystem) -> None:
     """Raise NotOurs unless the directory is where our own device, and nothing else, is mounted."""
     for facts in mounted.device.prove(host, mounted_at=mounted.path):
         if mounted.path not in facts.mounts:
@@ -198,8 +275,8 @@ def prove_mounted(host: HostConnection, mounted: MountedFilesystem) -> None:
             )
 
 
-@operation
-def unmount(host: HostConnection, mounted: MountedFilesystem) -> None:
+@operation("unmount")
+def unmount(host: Host, mounted: MountedFilesystem) -> None:
     """Unmount it and remove the empty directory; waits some seconds while it is busy. FilesystemError."""
     script = 'mountpoint -q -- "$1" || exit 0; umount -- "$1"'
     for _ in range(_BUSY_TRIES):
@@ -213,7 +290,7 @@ def unmount(host: HostConnection, mounted: MountedFilesystem) -> None:
     raise FilesystemError(f"{mounted.path} on {host.label} cannot be unmounted: {said.stderr.strip()}")
 
 
-def _made_here(host: HostConnection, device: Carrier, filesystem: str) -> bool:
+def _made_here(host: Host, device: Carrier, filesystem: str) -> bool:
     """Whether it carries, on each of its devices, one file system of that kind that this run made."""
     device.prove(host)
     carried = {read_signature(host, path) for path in device.paths}

@@ -11,7 +11,7 @@ import base64
 import shlex
 from collections.abc import Mapping, Sequence
 
-from pytest_cloudbench.hosts.command import command_line
+from pytest_cloudbench.hosts.host import command_line
 
 BASE_DIRECTORY = "/var/tmp/cloudbench-{user}"  # noqa: S108 - made with mode 700 and its owner checked
 

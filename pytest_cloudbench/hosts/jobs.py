@@ -8,10 +8,8 @@ import shlex
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_cloudbench.hosts.command import checked_argv
 from pytest_cloudbench.hosts.errors import (
     CommandTimedOut,
     ConnectionDropped,
@@ -21,10 +19,11 @@ from pytest_cloudbench.hosts.errors import (
     JobTimedOut,
     JobVanished,
 )
+from pytest_cloudbench.hosts.host import Command, JobState, checked_argv
 from pytest_cloudbench.hosts.job_scripts import base_directory, fetch_script, kill_script, start_script
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.connection import HostConnection
+    from pytest_cloudbench.hosts.shell_host import ShellHost
 
 _JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,100}\Z")
 _RESERVED = frozenset({"runner", "watch", "command", "pid", "exit_code", "stdout", "stderr"})
@@ -40,17 +39,8 @@ _FETCH_S = 300.0
 _INTERRUPT_PATIENCE_S = 5.0
 
 
-@dataclass(frozen=True)
-class JobState:
-    """One look at a job: whether it runs, its exit code once it has one, what it has newly written."""
-
-    running: bool
-    exit_code: int | None
-    new_output: str
-
-
 def start_job(
-    host: HostConnection,
+    host: ShellHost,
     argv: Sequence[str],
     *,
     sudo: bool = False,
@@ -95,7 +85,7 @@ def start_job(
 class DetachedJob:
     """A job on a host. The object holds no connection and may be used from any thread, one at a time."""
 
-    def __init__(self, host: HostConnection, job_id: str, argv: Sequence[str], *, sudo: bool) -> None:
+    def __init__(self, host: ShellHost, job_id: str, argv: Sequence[str], *, sudo: bool) -> None:
         self._host = host
         self._sudo = sudo
         self._offset = 0
@@ -120,12 +110,8 @@ class DetachedJob:
 
         Raises JobVanished when its processes are gone and left no exit code.
         """
-        said = self._host.run(
-            ["sh", f"{self.directory}/watch", str(self._offset), str(_OUTPUT_AT_ONCE)],
-            check=False,
-            idempotent=True,
-            heard=False,
-        )
+        looking = ["sh", f"{self.directory}/watch", str(self._offset), str(_OUTPUT_AT_ONCE)]
+        said = self._host.run_unrecorded(Command(tuple(looking), self._host.user, idempotent=True))
         head, _, output = said.stdout_bytes.partition(b"\n")
         words = head.decode("ascii", "replace").split()
         if said.exit_code != 0 or len(words) != 3:
@@ -218,9 +204,8 @@ class DetachedJob:
             try:
                 return self.poll()
             except (ConnectionDropped, CommandTimedOut):
-                # poll has tried once more already: give the host its full time to come back.
-                self._host.drop()
-                self._host.connect(self._host.reconnect_timeout_s)
+                # poll has tried twice already: wait as long as a host may be away.
+                self._host.reconnect()
                 return self.poll()
         except (HostUnreachable, ConnectionDropped, CommandTimedOut) as error:
             self._lost = True

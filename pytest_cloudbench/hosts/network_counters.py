@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from pytest_cloudbench.hosts.errors import CommandFailed, HostError, ToolMissing
-from pytest_cloudbench.hosts.listener import operation
+from pytest_cloudbench.hosts.host import operation
 from pytest_cloudbench.verdicts.allowances import AllowanceDelta
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.connection import HostConnection
+    from pytest_cloudbench.hosts.host import Host
 
 COUNTERS = {
     "bw_in_exceeded": "bw_in_allowance_exceeded",
@@ -83,11 +83,11 @@ def parse_statistics(text: str) -> dict[str, int]:
     return packets
 
 
-_without: WeakKeyDictionary[HostConnection, str] = WeakKeyDictionary()
+_without: WeakKeyDictionary[Host, str] = WeakKeyDictionary()
 
 
-@operation
-def read_allowances(host: HostConnection, address: str) -> AllowanceSnapshot | None:
+@operation("read_allowances", repeatable=True)
+def read_allowances(host: Host, address: str) -> AllowanceSnapshot | None:
     """The counters now of the interface that carries `address`, the host's own private address.
 
     None where they cannot be had; they are evidence, and a measurement does not fail for want of it. Where
@@ -107,6 +107,6 @@ def read_allowances(host: HostConnection, address: str) -> AllowanceSnapshot | N
     return None
 
 
-def why_no_allowances(host: HostConnection) -> str | None:
+def why_no_allowances(host: Host) -> str | None:
     """Why `read_allowances` gives None on this host; None where it does not."""
     return _without.get(host)

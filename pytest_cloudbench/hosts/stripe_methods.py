@@ -7,14 +7,17 @@ which needs no device of its own.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from pytest_cloudbench.hosts.errors import StripeError, ToolMissing
+from pytest_cloudbench.hosts.device_facts import inspect_device, inspect_devices
+from pytest_cloudbench.hosts.errors import CommandFailed, DeviceNotFound, HostError, StripeError, ToolMissing
+from pytest_cloudbench.limits.quantities import Size
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.connection import HostConnection
+    from pytest_cloudbench.hosts.host import Host
 
 Method = Literal["md", "LVM", "btrfs"]
 METHODS: tuple[Method, ...] = ("md", "LVM", "btrfs")
@@ -50,17 +53,17 @@ class ChosenMethod:
     why: str = ""
 
 
-def able_methods(host: HostConnection) -> tuple[Method, ...]:
+def able_methods(host: Host) -> tuple[Method, ...]:
     """What the host's kernel can stripe by, and its root may; whether the tools are there is not looked at."""
     said = _look(host)
     return tuple(method for method in METHODS if method in said)
 
 
-def _look(host: HostConnection) -> list[str]:
+def _look(host: Host) -> list[str]:
     return host.run(["sh", "-c", _LOOK], sudo=True, idempotent=True).stdout.split()
 
 
-def choose_method(host: HostConnection) -> ChosenMethod:
+def choose_method(host: Host) -> ChosenMethod:
     """The first of md, LVM and btrfs that the host has; a tool that is missing is installed.
 
     Raises StripeError, with the reason for each, where the host has none.
@@ -97,3 +100,130 @@ def _why_not(method: Method, able: Sequence[str]) -> str:
         return "its root may make no device nodes"
     module = {"md": "raid0", "LVM": "dm_mod", "btrfs": "btrfs"}[method]
     return f"its kernel has no {module}"
+
+
+# md: RAID 0 over the devices ------------------------------------------------------------
+
+_END_TRIES = 8
+
+_SETTLE = "[ -S /run/udev/control ] && udevadm settle --timeout=10"
+
+# Between stopping an array and wiping its superblocks udev may assemble it again from them: the two follow
+# each other at once, and whoever calls looks whether the members are free.
+_END = f"""\
+array=$1; shift
+{_SETTLE}
+[ -b "$array" ] && mdadm --quiet --stop "$array"
+mdadm --quiet --zero-superblock "$@"
+{_SETTLE}
+exit 0
+"""
+
+
+def make_array(host: Host, name: str, paths: Sequence[str], chunk: Size) -> str:
+    """Make an md array of level 0 over devices that the caller has proven; its path, such as "/dev/md127".
+
+    Raises StripeError with mdadm's words; the superblocks it may have written are wiped again.
+    """
+    command = [
+        "mdadm", "--create", f"/dev/md/{name}", "--quiet", "--run", "--level=0", "--metadata=1.2",
+        f"--name={name}", f"--chunk={chunk.bytes // 1024}", f"--raid-devices={len(paths)}", *paths,
+    ]  # fmt: skip
+    try:
+        host.run(command, sudo=True, timeout_s=_MAKE_S)
+        host.run(["sh", "-c", f"{_SETTLE}; exit 0"], sudo=True)
+        return _array_of(host, paths)
+    except (CommandFailed, StripeError) as error:
+        with contextlib.suppress(HostError):
+            end_array(host, f"/dev/md/{name}", paths)
+        raise StripeError(f"md could not stripe {', '.join(paths)}: {error}") from error
+
+
+def find_array(host: Host, name: str, paths: Sequence[str]) -> str:
+    """The path of the array that the devices already are, assembled where udev has not done so. StripeError."""
+    host.run(["sh", "-c", f"{_SETTLE}; exit 0"], sudo=True)
+    if not any(facts.used_by for facts in inspect_devices(host, paths)):
+        try:
+            host.run(["mdadm", "--assemble", "--quiet", f"/dev/md/{name}", *paths], sudo=True)
+        except CommandFailed as error:
+            raise StripeError(f"md could not assemble {', '.join(paths)} again: {error}") from error
+    return _array_of(host, paths)
+
+
+def _array_of(host: Host, paths: Sequence[str]) -> str:
+    holders = {holder for facts in inspect_devices(host, paths) for holder in facts.used_by}
+    if len(holders) != 1:
+        raise StripeError(
+            f"{', '.join(paths)} on {host.label} are held by {', '.join(sorted(holders)) or 'nobody'}, "
+            "not by one array"
+        )
+    return f"/dev/{holders.pop()}"
+
+
+def end_array(host: Host, path: str, members: Sequence[str]) -> None:
+    """Stop the array and wipe the superblocks of its members, so that nothing assembles it again.
+
+    Raises StripeError when the members are still held after several tries.
+    """
+    holders: set[str] = set()
+    for _ in range(_END_TRIES):
+        host.run(["sh", "-c", _END, "sh", path, *members], sudo=True)
+        holders = {holder for facts in inspect_devices(host, members) for holder in facts.used_by}
+        if not holders:
+            return
+        # Assembled again, it may have another number.
+        path = f"/dev/{sorted(holders)[0]}"
+    raise StripeError(
+        f"{', '.join(members)} on {host.label} are still held by {', '.join(sorted(holders))}: "
+        "unmount what lies on it, or close what has it open"
+    )
+
+
+# LVM: a striped volume in a volume group of its own ----------------------------------------
+
+_MAKE_S = 120.0
+_LV = "data"
+
+
+def make_logical_volume(host: Host, name: str, paths: Sequence[str], chunk: Size) -> str:
+    """Make a volume group `name` of the devices and one volume striped over all of them; its path in /dev.
+
+    The caller has proven the devices. Raises StripeError with LVM's words; what was made until then is undone.
+    """
+    commands = [
+        ["pvcreate", "-q", "-y", *paths],
+        ["vgcreate", "-q", "-y", name, *paths],
+        ["lvcreate", "-q", "-y", "-i", str(len(paths)), "-I", f"{chunk.bytes // 1024}k",
+         "-l", "100%FREE", "-n", _LV, name],
+    ]  # fmt: skip
+    try:
+        for command in commands:
+            host.run(command, sudo=True, timeout_s=_MAKE_S)
+        return inspect_device(host, f"/dev/{name}/{_LV}").path
+    except (CommandFailed, DeviceNotFound) as error:
+        with contextlib.suppress(HostError):
+            end_logical_volume(host, name, paths)
+        raise StripeError(f"LVM could not stripe {', '.join(paths)}: {error}") from error
+
+
+def find_logical_volume(host: Host, name: str) -> str:
+    """The path of the volume that the devices already are, activated where that was not done. StripeError."""
+    try:
+        host.run(["vgchange", "-q", "-a", "y", name], sudo=True)
+        return inspect_device(host, f"/dev/{name}/{_LV}").path
+    except (CommandFailed, DeviceNotFound) as error:
+        raise StripeError(f"the volume group {name} on {host.label} is not there again: {error}") from error
+
+
+def end_logical_volume(host: Host, name: str, members: Sequence[str]) -> None:
+    """Remove the volume group with its volume, and LVM's labels from the members. Raises StripeError."""
+    script = (
+        'name=$1; shift; if vgs "$name" > /dev/null 2>&1; then vgremove -q -f -y "$name" || exit 1; fi; '
+        'for each; do if pvs "$each" > /dev/null 2>&1; then pvremove -q -f -y "$each" || exit 1; fi; done'
+    )
+    try:
+        host.run(["sh", "-c", script, "sh", name, *members], sudo=True, timeout_s=_MAKE_S)
+    except CommandFailed as error:
+        raise StripeError(
+            f"the volume group {name} on {host.label} could not be removed: {error.stderr.strip()}"
+        ) from error

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytest_cloudbench.hosts import lvm_stripes, md_arrays
+from pytest_cloudbench.hosts import stripe_methods
 from pytest_cloudbench.hosts.device_facts import DeviceFacts, inspect_device
 from pytest_cloudbench.hosts.devices import BlockDevice, prove_all_ours
 from pytest_cloudbench.hosts.errors import NotOurs, StripeError
-from pytest_cloudbench.hosts.listener import operation
-from pytest_cloudbench.hosts.signatures import refuse_overwriting, wipe
+from pytest_cloudbench.hosts.filesystems import refuse_overwriting, wipe
+from pytest_cloudbench.hosts.host import operation
 from pytest_cloudbench.hosts.stripe_methods import Method, choose_method
 from pytest_cloudbench.limits.quantities import Size
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.connection import HostConnection
+    from pytest_cloudbench.hosts.host import Host
 
 BTRFS_CHUNK = Size(64 * 1024)
 """The stripe length of btrfs, a constant of the kernel (BTRFS_STRIPE_LEN)."""
@@ -58,7 +58,7 @@ class StripedDevices:
         """For messages: "the stripe of volume vol-0abc and volume vol-0def"."""
         return f"the stripe of {' and '.join(member.meant for member in self.members)}"
 
-    def prove(self, host: HostConnection, *, mounted_at: str | None = None) -> tuple[DeviceFacts, ...]:
+    def prove(self, host: Host, *, mounted_at: str | None = None) -> tuple[DeviceFacts, ...]:
         """Prove every member ours, held by this stripe alone, and the stripe free or mounted where told.
 
         Raises NotOurs, DeviceNotFound.
@@ -104,9 +104,9 @@ def check_members(members: Sequence[BlockDevice]) -> None:
         )
 
 
-@operation
+@operation("stripe")
 def stripe(
-    host: HostConnection, members: Sequence[BlockDevice], *, chunk: Size, overwrite: bool = False
+    host: Host, members: Sequence[BlockDevice], *, chunk: Size, overwrite: bool = False
 ) -> StripedDevices:
     """Stripe devices by md where the host has it, otherwise by LVM, otherwise by btrfs.
 
@@ -131,16 +131,14 @@ def stripe(
     if chosen.method == "btrfs":
         chunk = BTRFS_CHUNK
     else:
-        make = md_arrays.make_array if chosen.method == "md" else lvm_stripes.make_logical_volume
+        make = stripe_methods.make_array if chosen.method == "md" else stripe_methods.make_logical_volume
         path = make(host, name, paths, chunk)
         size = Size(inspect_device(host, path).size_bytes)
     return StripedDevices(chosen.method, name, path, tuple(members), chunk, size, chosen.why)
 
 
-@operation
-def find_again(
-    host: HostConnection, striped: StripedDevices, members: Sequence[BlockDevice]
-) -> StripedDevices:
+@operation("find_again", repeatable=True)
+def find_again(host: Host, striped: StripedDevices, members: Sequence[BlockDevice]) -> StripedDevices:
     """The same stripe after a restart of its host, or on another one: devices may have other names there.
 
     It is assembled where the host has not done so. Raises StripeError, NotOurs when it is not proven.
@@ -148,16 +146,16 @@ def find_again(
     paths = [member.path for member in members]
     path = paths[0]
     if striped.method == "md":
-        path = md_arrays.find_array(host, striped.name, paths)
+        path = stripe_methods.find_array(host, striped.name, paths)
     elif striped.method == "LVM":
-        path = lvm_stripes.find_logical_volume(host, striped.name)
+        path = stripe_methods.find_logical_volume(host, striped.name)
     found = replace(striped, path=path, members=tuple(members))
     found.prove(host)
     return found
 
 
-@operation
-def unstripe(host: HostConnection, striped: StripedDevices) -> None:
+@operation("unstripe")
+def unstripe(host: Host, striped: StripedDevices) -> None:
     """Make single devices of it again, which carry nothing. It must not be mounted.
 
     Raises NotOurs when it is, or when the devices are no longer proven ours; StripeError.
@@ -165,9 +163,9 @@ def unstripe(host: HostConnection, striped: StripedDevices) -> None:
     striped.prove(host)
     members = [member.path for member in striped.members]
     if striped.method == "md":
-        md_arrays.end_array(host, striped.path, members)
+        stripe_methods.end_array(host, striped.path, members)
     elif striped.method == "LVM":
-        lvm_stripes.end_logical_volume(host, striped.name, members)
+        stripe_methods.end_logical_volume(host, striped.name, members)
     else:
         # The kernel remembers devices of btrfs by number, also when they are another volume's by then.
         host.run(["btrfs", "device", "scan", "--forget", *members], sudo=True, check=False)

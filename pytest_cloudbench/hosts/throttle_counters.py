@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, WeakSet
 
 from pytest_cloudbench.hosts.errors import CommandFailed, CommandTimedOut, ToolMissing
-from pytest_cloudbench.hosts.listener import operation
+from pytest_cloudbench.hosts.host import operation
 from pytest_cloudbench.verdicts.machine_delay import MachineDelay
 from pytest_cloudbench.verdicts.throttling import ThrottleDelta
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.connection import HostConnection
     from pytest_cloudbench.hosts.devices import BlockDevice
+    from pytest_cloudbench.hosts.host import Host
 
 LOG_PAGE = 0xD0
 LOG_BYTES = 4096
@@ -142,12 +142,12 @@ class CountersSnapshot:
         )
 
 
-_without: WeakKeyDictionary[HostConnection, str] = WeakKeyDictionary()
-_without_region: WeakSet[HostConnection] = WeakSet()
+_without: WeakKeyDictionary[Host, str] = WeakKeyDictionary()
+_without_region: WeakSet[Host] = WeakSet()
 
 
-@operation
-def read_counters(host: HostConnection, devices: Sequence[BlockDevice]) -> CountersSnapshot | None:
+@operation("read_counters", repeatable=True)
+def read_counters(host: Host, devices: Sequence[BlockDevice]) -> CountersSnapshot | None:
     """Return the counters of those devices now, all read in one command.
 
     None if they cannot be had: Xen devices on AWS, no nvme-cli and no way to install it, no such log page.
@@ -188,6 +188,6 @@ def read_counters(host: HostConnection, devices: Sequence[BlockDevice]) -> Count
     return CountersSnapshot(taken_s, counters, region)
 
 
-def why_no_counters(host: HostConnection) -> str | None:
+def why_no_counters(host: Host) -> str | None:
     """Why `read_counters` gave None on this host; None where it did not, or for devices that are not NVMe."""
     return _without.get(host)

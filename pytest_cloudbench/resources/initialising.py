@@ -57,7 +57,7 @@ def go_over(target: _Prepared, wholes: Sequence[Whole]) -> Initialisation:
 
 
 def _prove_free(target: _Prepared, carriers: Sequence[Carrier], *, overwrite: bool) -> None:
-    from pytest_cloudbench.hosts.signatures import refuse_overwriting
+    from pytest_cloudbench.hosts.filesystems import refuse_overwriting
 
     host = target.instance.host
     for carrier in carriers:

@@ -14,7 +14,7 @@ from pytest_cloudbench.resources.preparation import Preparation, Unwatched
 if TYPE_CHECKING:
     from pytest_cloudbench.aws.cloud import Cloud
     from pytest_cloudbench.aws.modifications import Reached
-    from pytest_cloudbench.hosts.connection import CommandResult, HostConnection
+    from pytest_cloudbench.hosts.host import CommandResult, Host
     from pytest_cloudbench.limits.volumes import VolumeSpec
     from pytest_cloudbench.resources.facts import CreatedSnapshot, CreatedVolume, LaunchedInstance
     from pytest_cloudbench.resources.instance_store import InstanceStore
@@ -37,7 +37,7 @@ class Instance:
         self._cloud = cloud
         self._launched = launched
         self._connect_timeout_s = connect_timeout_s
-        self._host: HostConnection | None = None
+        self._host: Host | None = None
         self._cpus: int | None = None
         self._stopped = False
         self._store: InstanceStore | None = None
@@ -114,28 +114,31 @@ class Instance:
         return self._cpus
 
     @property
-    def host(self) -> HostConnection:
+    def host(self) -> Host:
         """The SSH connection to this instance; the host key it must show is pinned. NotRunning while it is stopped."""
         if self._stopped:
             from pytest_cloudbench.resources.restarts import NotRunning
 
             raise NotRunning(f"{self._launched} is stopped: nothing runs on it until start()")
         if self._host is None:
+            from pytest_cloudbench.hosts.login import HostLogin
+
             launched = self._launched
             if launched.address is None:
                 raise NoPromise(f"{launched} has no address to reach it by SSH; see --cloudbench-address")
-            self._host = self.preparation.host(
-                launched.address,
+            login = HostLogin(
+                address=launched.address,
                 user=launched.login_user,
                 private_key=launched.private_key,
                 host_public_key=launched.host_public_key,
                 label=str(launched),
                 connect_timeout_s=self._connect_timeout_s,
             )
+            self._host = self.preparation.host(login)
             self._connect(self._host)
         return self._host
 
-    def _connect(self, host: HostConnection) -> None:
+    def _connect(self, host: Host) -> None:
         from pytest_cloudbench.hosts.errors import HostUnreachable
 
         try:
@@ -207,7 +210,7 @@ class Instance:
 
     def _went_down(self, forget: Callable[..., None]) -> None:
         if self._host is not None:
-            self._host.forget_boot()
+            self._host.expect_reboot()
         forget(self, f"{self._launched} was stopped since, which ends every mount", stopped=True)
 
     def start(self) -> None:

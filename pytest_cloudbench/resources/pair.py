@@ -10,7 +10,7 @@ from pytest_cloudbench.resources.instance import Instance, NoPromise
 from pytest_cloudbench.verdicts.allowances import AllowancePair
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.connection import HostConnection
+    from pytest_cloudbench.hosts.host import Host
     from pytest_cloudbench.hosts.network_counters import AllowanceSnapshot
 
 
@@ -41,12 +41,12 @@ class Pair:
         self.cluster = cluster
 
     @property
-    def client_host(self) -> HostConnection:
+    def client_host(self) -> Host:
         """The host that opens the connections, over SSH."""
         return self.client.host
 
     @property
-    def server_host(self) -> HostConnection:
+    def server_host(self) -> Host:
         """The host that waits for them, over SSH."""
         return self.server.host
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from pytest_cloudbench.aws.cloud import Cloud
-    from pytest_cloudbench.hosts.connection import HostConnection
+    from pytest_cloudbench.hosts.host import Host
+    from pytest_cloudbench.hosts.login import HostLogin
     from pytest_cloudbench.resources.instance import Instance
     from pytest_cloudbench.workloads.pace import Pace
 
@@ -26,8 +27,8 @@ class Preparation(Protocol):
         """What shows a progress behind that name while it lasts; None where nothing is to be shown."""
         ...
 
-    def host(self, address: str, **how: Any) -> HostConnection:
-        """A host by SSH, with HostConnection's arguments."""
+    def host(self, login: HostLogin) -> Host:
+        """Return the host of this login."""
         ...
 
     def done(self, name: str, target: Any, run: Callable[[], T]) -> T:
@@ -57,11 +58,11 @@ class Unwatched:
         """Show nothing."""
         return contextlib.nullcontext()
 
-    def host(self, address: str, **how: Any) -> HostConnection:
-        """The host, and nobody listens."""
-        from pytest_cloudbench.hosts.connection import HostConnection
+    def host(self, login: HostLogin) -> Host:
+        """Return the host; nothing is recorded."""
+        from pytest_cloudbench.hosts.login import open_host
 
-        return HostConnection(address, **how)
+        return open_host(login)
 
     def done(self, name: str, target: Any, run: Callable[[], T]) -> T:
         """Prepare it."""

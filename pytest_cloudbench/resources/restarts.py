@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pytest_cloudbench.hosts.errors import HostError, HostKeyMismatch, LoginRefused
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.connection import HostConnection
+    from pytest_cloudbench.hosts.host import Host
     from pytest_cloudbench.resources.instance import Instance
 
 _LOOK_AGAIN_S = 0.1
@@ -26,7 +26,7 @@ class NotRunning(RuntimeError):
     """Something was asked of an instance that is stopped, or does not come back."""
 
 
-def boot_identity(host: HostConnection) -> str:
+def boot_identity(host: Host) -> str:
     """What changes whenever the host boots: the kernel's own id, and when process 1 began (hosts that share one)."""
     said = host.run(["sh", "-c", _BOOT], idempotent=True, timeout_s=_ATTEMPT_S).stdout
     kernel, _, process = said.partition("\n")
@@ -69,7 +69,7 @@ def wait_for_reboot(instance: Instance, before: str, timeout_s: float) -> None:
     last = "it still runs the boot from before"
     while time.monotonic() < deadline:
         host = instance.host
-        host.forget_boot()  # a connection to the boot before would be taken for one that is alive
+        host.expect_reboot()  # a connection to the boot before would be taken for one that is alive
         try:
             host.connect(_ATTEMPT_S)
             if boot_identity(host) != before:

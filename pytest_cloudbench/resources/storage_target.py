@@ -10,7 +10,7 @@ from pytest_cloudbench.limits.latency_mode import latency_conditions
 from pytest_cloudbench.limits.quantities import Size
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.connection import HostConnection
+    from pytest_cloudbench.hosts.host import Host
     from pytest_cloudbench.hosts.throttle_counters import CountersSnapshot
     from pytest_cloudbench.resources.instance import Instance
 
@@ -25,7 +25,7 @@ class StorageTarget:
     instance: Instance
 
     @property
-    def runner(self) -> HostConnection:
+    def host(self) -> Host:
         """The host the load runs on."""
         return self.instance.host
 

@@ -19,11 +19,10 @@ from pytest_cloudbench.session.keeper import Keeper
 from pytest_cloudbench.session.session import RECORDER_PLUGIN, part_of, run_id_of
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.aws.answers import Answer
     from pytest_cloudbench.aws.cloud import Cloud
     from pytest_cloudbench.hosts.host import Host
     from pytest_cloudbench.hosts.login import HostLogin
-    from pytest_cloudbench.resources.facts import LaunchedInstance
+    from pytest_cloudbench.resources.facts import Answer, LaunchedInstance
     from pytest_cloudbench.verdicts.verdict import Verdict
 
 T = TypeVar("T")

@@ -45,7 +45,7 @@ def initialise(
     """Write or read every block of the target's devices, side by side. What is written must be proven before.
 
     Raises TargetError, before anything is written, when the machine behind the target cannot hold that much;
-    FioRefused, FioOutputError, FioTimedOut, and the runner's errors.
+    FioRefused, FioOutputError, FioTimedOut, and the host's errors.
     """
     if not devices:
         raise TargetError(f"{target.label} has no device to go over")
@@ -58,6 +58,6 @@ def initialise(
             "take smaller volumes, or leave out initialised(), which a new volume does not need",
         )
     with explained_shortage(target):
-        seconds = pass_over(target.runner, devices, sudo=True, on_progress=on_progress)
+        seconds = pass_over(target.host, devices, sudo=True, on_progress=on_progress)
     way: Way = "write" if written.bytes else "read"
     return Initialisation(way, Size(sum(each.size.bytes for each in devices)), seconds)

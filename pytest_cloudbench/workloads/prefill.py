@@ -52,11 +52,11 @@ def prefill(
     if size.bytes < _GRAIN or size.bytes % _GRAIN:
         raise BadFioJob(f"a file of {size.bytes:,} bytes cannot be laid out: give a multiple of 4 KiB")
     target.prove_writable()
-    said = target.runner.run(["df", "-B1", "--output=avail", "--", target.path], idempotent=True)
+    said = target.host.run(["df", "-B1", "--output=avail", "--", target.path], idempotent=True)
     free = Size(int(said.stdout.split()[-1]))
     if size.bytes > free.bytes * (1 - KEPT_FREE):
         raise TargetError(
-            f"a file of {size} does not fit {target.path} on {target.runner.label}, where {free} are free: "
+            f"a file of {size} does not fit {target.path} on {target.host.label}, where {free} are free: "
             "lower the size"
         )
     conditions: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ def prefill(
     path = f"{target.path}/prefilled-{size.bytes}"
     with explained_shortage(target):
         seconds = pass_over(
-            target.runner,
+            target.host,
             [Whole(path, size, "write")],
             sudo=False,
             makes_files=True,

@@ -1,15 +1,16 @@
-"""What a workload is aimed at: a block device, several of them, a directory or one file, on one host."""
+"""What a workload puts its load on: storage on one host, or the network between two."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from pytest_cloudbench.hosts.host import Host
 from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.quantities import Size
+from pytest_cloudbench.verdicts.allowances import AllowancePair
 from pytest_cloudbench.verdicts.machine_delay import MachineDelay
 from pytest_cloudbench.verdicts.throttling import ThrottleDelta
-from pytest_cloudbench.workloads.runner import Runner
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -19,44 +20,45 @@ class CountersSnapshot(Protocol):
     """The counters of a target's devices at one moment."""
 
     def since(self, earlier: Self) -> ThrottleDelta | None:
-        """Return what the throttle counters gained since `earlier`; None if there are none."""
+        """Return the increase of the throttle counters since ``earlier``; None if the devices have none."""
         ...
 
     def machine_delay(self, earlier: Self) -> MachineDelay | None:
-        """Return what an embedded region counted since `earlier`; None elsewhere."""
+        """Return what an embedded region counted since ``earlier``; None elsewhere."""
         ...
 
 
 @dataclass(frozen=True)
 class Gained:
-    """What counters gained over a run; None for those that there are not."""
+    """The increase of the counters over a run; None for counters that the target does not have."""
 
     throttled: ThrottleDelta | None = None
     machine_delay: MachineDelay | None = None
 
     def within(self, load_s: float) -> Gained:
-        """Leave out the time before the first I/O of a load of that length and after its last: nothing waited then."""
+        """Leave out the time before the first and after the last I/O of a load of that length: nothing waited then."""
         throttled = self.throttled
         if throttled is not None:
             throttled = replace(throttled, elapsed_s=min(throttled.elapsed_s, load_s))
         return replace(self, throttled=throttled)
 
 
-def gained(before: CountersSnapshot | None, after: CountersSnapshot | None) -> Gained:
-    """Return what the counters gained between the two."""
+def counters_gained(before: CountersSnapshot | None, after: CountersSnapshot | None) -> Gained:
+    """Return the increase of a target's counters (`Target.counters`) between two moments."""
     if before is None or after is None:
         return Gained()
     return Gained(after.since(before), after.machine_delay(before))
 
 
 class Target(Protocol):
-    """Where the load goes. `path` is the first of `paths`; a directory or a file has exactly one.
+    """Storage on one host: a block device, several of them, a directory, or one file.
 
-    A file is there in full before the load begins and is read and written in place.
+    ``path`` is the first of ``paths``; a directory or a file has exactly one. A file exists in full before the load
+    begins, and is read and written in place.
     """
 
     @property
-    def runner(self) -> Runner: ...
+    def host(self) -> Host: ...
     @property
     def kind(self) -> Literal["block", "directory", "file"]: ...
     @property
@@ -65,54 +67,111 @@ class Target(Protocol):
     def paths(self) -> tuple[str, ...]: ...
     @property
     def size(self) -> Size:
-        """Size of all its devices together, or of the file."""
+        """The size of all devices together, or of the file."""
         ...
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Sentences about how the target came to be that belong into every measurement on it."""
+        """Sentences about how the target was prepared, which every measurement on it repeats."""
         ...
 
     @property
     def data_of_device(self) -> Size | None:
-        """On a directory that stands for a device (a stripe by btrfs): how much data takes the device's place,
-        over all files together, for a job that names no size. None on every other target."""
+        """The amount of data, over all files together, for a job that names no size.
+
+        Only a directory that stands for a device has it (a stripe by btrfs); None on every other target.
+        """
         ...
 
     @property
     def time_compression(self) -> float:
-        """How many times faster than the clock the region lets burst credits go; 1.0 where it does not."""
+        """How many times faster than the clock the region drains and fills burst credits; 1.0 on AWS."""
         ...
 
     @property
     def modelled_latency(self) -> str | None:
-        """How the region models the latency of storage, "ebs" or "none"; None where it is the storage's own."""
+        """How an embedded region models the latency of storage, "ebs" or "none"; None on AWS."""
         ...
 
     @property
     def label(self) -> str:
-        """For people: "io2 vol-0abc", "xfs on io2 vol-0abc"."""
+        """The name in messages: "io2 vol-0abc", "xfs on io2 vol-0abc"."""
         ...
 
     def prove_writable(self) -> None:
-        """Raise, with the reason, unless everything at `paths` is proven to be ours to overwrite."""
+        """Raise, with the reason, unless everything at ``paths`` is proven to be ours to overwrite."""
         ...
 
     def prove_readable(self) -> None:
-        """Raise, with the reason, unless everything at `paths` is what it is meant to be and used by nothing else.
+        """Raise, with the reason, unless everything at ``paths`` is what it should be and nothing else uses it.
 
-        What `prove_writable` refuses besides (partitions, a device that cannot be written) does not matter here.
+        It accepts partitions and read-only devices, which `prove_writable` refuses.
         """
         ...
 
     def envelope(self, block_size: Size, *, sequential: bool) -> Envelope | None:
-        """Every ceiling that applies to this I/O, or None where none is known."""
+        """Return every ceiling that applies to this I/O; None if none is known."""
         ...
 
     def room(self) -> Size | None:
-        """How much more data the machine behind it can hold; None where no such limit is known."""
+        """Return how much more data the machine behind the target can hold; None if no such limit is known."""
         ...
 
     def counters(self) -> CountersSnapshot | None:
-        """The throttle counters now, or None where the host has none."""
+        """Return the throttle counters at this moment; None if the host has none."""
+        ...
+
+
+class PathCounters(Protocol):
+    """The network allowance counters of both ends at one moment."""
+
+    def since(self, earlier: Any) -> AllowancePair:
+        """Return the increase since ``earlier``, a snapshot of the same path."""
+        ...
+
+
+class NetworkPath(Protocol):
+    """Two hosts and the network between them."""
+
+    @property
+    def client_host(self) -> Host:
+        """The host that opens the connections."""
+        ...
+
+    @property
+    def server_host(self) -> Host:
+        """The host that accepts the connections."""
+        ...
+
+    @property
+    def server_address(self) -> str:
+        """The server's address as the client reaches it."""
+        ...
+
+    @property
+    def label(self) -> str:
+        """The name in messages: "m5.2xlarge i-0abc -> m5.2xlarge i-0def"."""
+        ...
+
+    @property
+    def time_compression(self) -> float:
+        """How many seconds of the test one real second represents; 1.0 on AWS."""
+        ...
+
+    @property
+    def client_cpus(self) -> int | None:
+        """Processors of the client's host; None if only the host itself knows."""
+        ...
+
+    @property
+    def server_cpus(self) -> int | None:
+        """Processors of the server's host; None if only the host itself knows."""
+        ...
+
+    def envelope(self, *, streams: int, reverse: bool) -> Envelope | None:
+        """Return every ceiling of that many connections; None if none is known."""
+        ...
+
+    def counters(self) -> PathCounters | None:
+        """Return the allowance counters at this moment; None if the hosts have none."""
         ...

@@ -57,5 +57,5 @@ class Workload(Generic[M]):
     def measure(self, target: Any, job: Any, pace: Any, on_progress: OnProgress | None) -> M:
         """Run the job on the target, whose host gets the tools first, and return the measurement."""
         for tool in self.tools:
-            target.runner.ensure_tool(tool)
+            target.host.ensure_tool(tool)
         return self.run(target, job, pace=pace, on_progress=on_progress)

@@ -88,7 +88,7 @@ def test_a_replay_says_what_the_run_said_and_opens_no_region(pytester, monkeypat
         raise AssertionError("a replay starts no region and connects to no host")
 
     monkeypatch.setattr("pytest_cloudbench.launcher.start_leased_region", nothing)
-    monkeypatch.setattr("pytest_cloudbench.hosts.connection.HostConnection.__init__", nothing)
+    monkeypatch.setattr("pytest_cloudbench.hosts.ssh.SshHost.__init__", nothing)
     again = run(pytester, "--cloudbench-replay=kept")
     again.assert_outcomes(passed=5)
     assert verdicts_in(again) == verdicts_in(first)

@@ -274,7 +274,7 @@ class Host(ShellHost):
         return command.result(*self.says[name])
 
 
-@operation
+@operation("look_at")
 def look_at(host, path, *, size):
     host.run(["uname"])
     host.run(["big"])
@@ -296,7 +296,7 @@ import itertools
 import types
 
 from pytest_cloudbench.aws import ImageFacts, LaunchedInstance
-from pytest_cloudbench.aws.answers import Answer
+from pytest_cloudbench.resources.facts import Answer
 from pytest_cloudbench.resources.facts import Identity
 from pytest_cloudbench.resources.errors import UnknownInstanceType
 from pytest_cloudbench.resources.facts import Attachment, CreatedVolume

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from local_sshd import LocalSshd
 
-from pytest_cloudbench.hosts.connection import HostConnection
+from pytest_cloudbench.hosts.ssh import SshHost
 
 
 @pytest.fixture(scope="module")
@@ -15,6 +15,6 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSshd]:
 
 
 @pytest.fixture
-def host(sshd: LocalSshd) -> Iterator[HostConnection]:
+def host(sshd: LocalSshd) -> Iterator[SshHost]:
     with sshd.connect() as connection:
         yield connection

@@ -13,10 +13,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pytest_cloudbench.hosts.connection import HostConnection
+from pytest_cloudbench.hosts.login import HostLogin
+from pytest_cloudbench.hosts.ssh import SshHost
 
 _CONFIG = """\
 ListenAddress 127.0.0.1
@@ -130,9 +132,10 @@ class LocalSshd:
         """Text of one of the prepared keys."""
         return (self.directory / name).read_text()
 
-    def connect(self, **changes: object) -> HostConnection:
-        """A connection to it as the current user; keywords replace those of HostConnection."""
-        wanted: dict[str, object] = {
+    def connect(self, **changes: object) -> SshHost:
+        """A connection to it as the current user; keywords replace fields of its `HostLogin`."""
+        login: dict[str, Any] = {
+            "address": "127.0.0.1",
             "user": getpass.getuser(),
             "private_key": self.key("login_key"),
             "host_public_key": self.key("host_key.pub"),
@@ -141,7 +144,7 @@ class LocalSshd:
             "connect_timeout_s": 20.0,
             "reconnect_timeout_s": 10.0,
         }
-        return HostConnection("127.0.0.1", **(wanted | changes))  # type: ignore[arg-type]
+        return SshHost(HostLogin(**(login | changes)))
 
 
 def _children(pid: int) -> list[int]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pytest_cloudbench.hosts import device_facts, filesystems, md_arrays, stripe_methods
-from pytest_cloudbench.hosts.command import CommandResult
-from pytest_cloudbench.hosts.errors import CommandFailed, ToolMissing
+from pytest_cloudbench.hosts import device_facts, filesystems, stripe_methods
+from pytest_cloudbench.hosts.errors import ToolMissing
+from pytest_cloudbench.hosts.host import Command, CommandResult
+from pytest_cloudbench.hosts.shell_host import ShellHost
 
 
 @dataclass
@@ -22,8 +23,8 @@ class ModelledDevice:
     signature: str | None = None
 
 
-@dataclass
-class ModelledHost:
+@dataclass(eq=False)
+class ModelledHost(ShellHost):
     """Answers the commands of the stripes as a host would, and keeps those that change something.
 
     able: what the look for methods says. assembled_again: how often udev brings a stopped array back.
@@ -44,6 +45,9 @@ class ModelledHost:
     label: str = "modelled host"
     user: str = "tester"
 
+    def __post_init__(self) -> None:
+        super().__init__(self.label, user=self.user)
+
     def add(self, path: str, size: int) -> None:
         self.devices[path] = ModelledDevice(path, f"259:{len(self.devices)}", size)
 
@@ -52,19 +56,14 @@ class ModelledHost:
             raise ToolMissing(f"{name} is not on {self.label}, which has neither dnf, yum nor apt-get")
         return f"/usr/sbin/{name}"
 
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        sudo: bool = False,
-        check: bool = True,
-        timeout_s: float = 60,
-        idempotent: bool = False,
-    ) -> CommandResult:
-        words = list(argv)
+    def execute(self, command: Command) -> CommandResult:
+        def said(text: str, exit_code: int = 0) -> CommandResult:
+            return command.result(exit_code, text.encode(), b"")
+
+        words = list(command.argv)
         script = words[2] if words[:2] == ["sh", "-c"] else ""
         if script == stripe_methods._LOOK:
-            return self._said("\n".join(self.able))
+            return said("\n".join(self.able))
         if script == device_facts._INSPECT:
             each = "".join(self._facts(path) for path in words[4:])
             mounts = "".join(
@@ -74,34 +73,30 @@ class ModelledHost:
                 else f"mount=1 1 {self.devices[path].number} / {at} rw - any {path} rw\n"
                 for at, path in self.mounts.items()
             )
-            return self._said(f"{each}device=\n{mounts}")
+            return said(f"{each}device=\n{mounts}")
         if words[0] == "blkid":
             signature = self.devices[words[-1]].signature
             uuid = f"UUID={self.label}{self.made[words[-1]]}\n" if words[-1] in self.made else ""
-            return self._said(f"TYPE={signature}\n{uuid}" if signature else "", 0 if signature else 2)
+            return said(f"TYPE={signature}\n{uuid}" if signature else "", 0 if signature else 2)
         if words[0] == "find":
-            return self._said("\n".join(self.files))
-        assert sudo, f"{words} changes something and needs root"
+            return said("\n".join(self.files))
+        assert command.sudo, f"{words} changes something and needs root"
         self.done.append(" ".join(words) if not script else "sh")
         if complaint := self.failing.get(words[0]):
-            raise CommandFailed(self.label, words, 1, "", complaint)
+            return command.result(1, b"", complaint.encode())
         if script == filesystems._MOUNT:
             self._mount(words[4], words[7])
         elif "umount" in script:
             self._unmount(words[4])
         elif words[0].startswith("/usr/sbin/mkfs."):
             self._make(words[0].partition(".")[2], words[words.index("--") + 1 :])
-        elif script == md_arrays._END:
+        elif script == stripe_methods._END:
             self._end_md(words[4], words[5:])
         elif script and "vgremove" in script:
             self._end_lvm(words[4], words[5:])
         elif words[0] in ("mdadm", "pvcreate", "vgcreate", "lvcreate", "wipefs"):
             getattr(self, f"_{words[0]}")(words)
-        return self._said("")
-
-    @staticmethod
-    def _said(text: str, exit_code: int = 0) -> CommandResult:
-        return CommandResult(("model",), text, "", exit_code, 0.0)
+        return said("")
 
     def _facts(self, path: str) -> str:
         device = self.devices.get(self.links.get(path, path))

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_cloudbench.hosts.connection import HostConnection
 from pytest_cloudbench.hosts.device_facts import inspect_device
 from pytest_cloudbench.hosts.devices import BlockDevice, prove_ours
 from pytest_cloudbench.hosts.errors import FilesystemError, NotOurs
 from pytest_cloudbench.hosts.filesystems import make_filesystem, mount, mount_new, prove_mounted, unmount
+from pytest_cloudbench.hosts.ssh import SshHost
 from pytest_cloudbench.limits.quantities import Size
 
 pytestmark = pytest.mark.embedded
@@ -49,7 +49,7 @@ def volume(loop: str) -> BlockDevice:
     return BlockDevice(loop, _SIZE, _VOLUME, attached_as=loop)
 
 
-def test_a_device_is_seen_as_it_is(host: HostConnection, loop: str) -> None:
+def test_a_device_is_seen_as_it_is(host: SshHost, loop: str) -> None:
     facts = inspect_device(host, loop)
     assert facts.path == loop
     assert facts.size_bytes == _SIZE.bytes
@@ -59,7 +59,7 @@ def test_a_device_is_seen_as_it_is(host: HostConnection, loop: str) -> None:
 
 @pytest.mark.parametrize("kind", ["xfs", "ext4", "btrfs"])
 def test_a_file_system_is_made_mounted_proven_and_unmounted(
-    host: HostConnection, volume: BlockDevice, tmp_path: Path, kind: str
+    host: SshHost, volume: BlockDevice, tmp_path: Path, kind: str
 ) -> None:
     at = tmp_path / "mnt point"
     mounted = mount_new(host, volume, kind, at=str(at), owner="nobody")
@@ -80,7 +80,7 @@ def test_a_file_system_is_made_mounted_proven_and_unmounted(
     unmount(host, mounted)
 
 
-def test_a_file_system_of_somebody_else_is_not_formatted(host: HostConnection, volume: BlockDevice) -> None:
+def test_a_file_system_of_somebody_else_is_not_formatted(host: SshHost, volume: BlockDevice) -> None:
     subprocess.run(["mkfs.ext4", "-q", volume.path], check=True)
     for kind in ("xfs", "ext4"):
         with pytest.raises(FilesystemError, match=r"carries ext4: making .* without overwrite=True"):
@@ -93,7 +93,7 @@ def test_a_file_system_of_somebody_else_is_not_formatted(host: HostConnection, v
 
 
 def test_a_file_system_of_this_run_is_mounted_again_with_its_data(
-    host: HostConnection, volume: BlockDevice, tmp_path: Path
+    host: SshHost, volume: BlockDevice, tmp_path: Path
 ) -> None:
     first = mount_new(host, volume, "xfs", at=str(tmp_path / "one"))
     assert not first.reused
@@ -111,7 +111,7 @@ def test_a_file_system_of_this_run_is_mounted_again_with_its_data(
 
 
 @pytest.mark.parametrize("words", ["a member of an md array", "an LVM physical volume"])
-def test_members_of_arrays_are_not_overwritten(host: HostConnection, volume: BlockDevice, words: str) -> None:
+def test_members_of_arrays_are_not_overwritten(host: SshHost, volume: BlockDevice, words: str) -> None:
     of_md = words.endswith("md array")
     with Path(volume.path).open("r+b") as device:
         device.seek(4096 if of_md else 512)
@@ -122,7 +122,7 @@ def test_members_of_arrays_are_not_overwritten(host: HostConnection, volume: Blo
 
 
 def test_signatures_that_contradict_each_other_are_not_overwritten(
-    host: HostConnection, volume: BlockDevice
+    host: SshHost, volume: BlockDevice
 ) -> None:
     subprocess.run(["mkfs.xfs", "-q", "-f", volume.path], check=True)
     with Path(volume.path).open("r+b") as device:
@@ -175,7 +175,7 @@ def _lvm_checksum(data: bytes) -> bytes:
     return checksum.to_bytes(4, "little")
 
 
-def test_a_partition_table_is_not_overwritten(host: HostConnection, volume: BlockDevice) -> None:
+def test_a_partition_table_is_not_overwritten(host: SshHost, volume: BlockDevice) -> None:
     entry = bytes([0, 0, 2, 0, 0x83, 0, 0, 0]) + (2048).to_bytes(4, "little") + (4096).to_bytes(4, "little")
     with Path(volume.path).open("r+b") as device:
         device.write((b"\0" * 446 + entry).ljust(510, b"\0") + b"\x55\xaa")
@@ -183,7 +183,7 @@ def test_a_partition_table_is_not_overwritten(host: HostConnection, volume: Bloc
         make_filesystem(host, volume)
 
 
-def test_a_device_not_ours_is_not_formatted(host: HostConnection, loop: str) -> None:
+def test_a_device_not_ours_is_not_formatted(host: SshHost, loop: str) -> None:
     with pytest.raises(NotOurs):
         make_filesystem(host, BlockDevice(loop, _SIZE, _VOLUME))
     with pytest.raises(NotOurs, match="not 1,048,576"):
@@ -193,7 +193,7 @@ def test_a_device_not_ours_is_not_formatted(host: HostConnection, loop: str) -> 
 
 
 def test_an_unknown_kind_and_a_full_directory_are_refused(
-    host: HostConnection, volume: BlockDevice, tmp_path: Path
+    host: SshHost, volume: BlockDevice, tmp_path: Path
 ) -> None:
     with pytest.raises(FilesystemError, match="'ntfs' is not made here: xfs, ext4 or btrfs"):
         make_filesystem(host, volume, "ntfs")
@@ -210,7 +210,7 @@ def test_an_unknown_kind_and_a_full_directory_are_refused(
 
 
 def test_a_busy_file_system_is_waited_for_and_then_named(
-    host: HostConnection, volume: BlockDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    host: SshHost, volume: BlockDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pytest_cloudbench.hosts.filesystems._BUSY_TRIES", 2)
     mounted = mount_new(host, volume, "ext4", at=str(tmp_path / "mnt"))

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from pytest_cloudbench.hosts import devices
-from pytest_cloudbench.hosts.connection import HostConnection
 from pytest_cloudbench.hosts.device_facts import DeviceFacts, inspect_device
 from pytest_cloudbench.hosts.devices import BlockDevice, find_device, prove_ours
 from pytest_cloudbench.hosts.errors import DeviceNotFound, NotOurs
+from pytest_cloudbench.hosts.ssh import SshHost
 from pytest_cloudbench.limits.quantities import Size
 
 _VOLUME = "vol-0123456789abcdef0"
@@ -22,7 +22,7 @@ def _facts(**changes: object) -> DeviceFacts:
 
 
 @pytest.fixture
-def prove(host: HostConnection, monkeypatch: pytest.MonkeyPatch):
+def prove(host: SshHost, monkeypatch: pytest.MonkeyPatch):
     """Proves a device whose facts the test makes up."""
 
     def prove_facts(facts: DeviceFacts, device: BlockDevice, **options: Any) -> DeviceFacts:
@@ -121,7 +121,7 @@ def test_an_instance_store_is_known_by_its_model(prove) -> None:
         prove(_facts(model="Amazon Elastic Block Store"), local)
 
 
-def test_a_mistyped_path_is_no_device(host: HostConnection, tmp_path) -> None:
+def test_a_mistyped_path_is_no_device(host: SshHost, tmp_path) -> None:
     with pytest.raises(DeviceNotFound, match="/dev/nvme77n1 does not exist on instance i-0test"):
         inspect_device(host, "/dev/nvme77n1")
     plain = tmp_path / "nvme1n1"
@@ -130,13 +130,13 @@ def test_a_mistyped_path_is_no_device(host: HostConnection, tmp_path) -> None:
         inspect_device(host, str(plain))
 
 
-def test_a_volume_that_is_not_attached_is_not_found(host: HostConnection) -> None:
+def test_a_volume_that_is_not_attached_is_not_found(host: SshHost) -> None:
     with pytest.raises(DeviceNotFound, match=rf"{_VOLUME} does not show up .* within 0.1 s"):
         find_device(host, _VOLUME, size=_SIZE, timeout_s=0.1)
 
 
 @pytest.mark.parametrize("odd", ["vol-", "vol-xyz", "i-0123456789abcdef0", "vol-0123; reboot", ""])
-def test_odd_volume_ids_are_refused(host: HostConnection, odd: str) -> None:
+def test_odd_volume_ids_are_refused(host: SshHost, odd: str) -> None:
     with pytest.raises(ValueError, match="no volume id"):
         find_device(host, odd, size=_SIZE)
 
@@ -160,7 +160,7 @@ def test_a_local_disk_is_told_by_its_serial(prove, says) -> None:
         prove(facts, BlockDevice("/dev/nvme1n1", _SIZE, serial="AWSOTHER"))
 
 
-def test_local_disks_are_waited_for_and_counted(host: HostConnection, monkeypatch) -> None:
+def test_local_disks_are_waited_for_and_counted(host: SshHost, monkeypatch) -> None:
     one = BlockDevice("/dev/nvme1n1", _SIZE, serial="AWS1")
     shown = iter([[], [one]])
     monkeypatch.setattr(devices, "instance_store_devices", lambda _: next(shown))
@@ -175,7 +175,7 @@ def test_local_disks_are_waited_for_and_counted(host: HostConnection, monkeypatc
         devices.find_instance_store(host, 1, timeout_s=0.0)
 
 
-def test_a_device_that_grows_is_waited_for(host: HostConnection, monkeypatch) -> None:
+def test_a_device_that_grows_is_waited_for(host: SshHost, monkeypatch) -> None:
     sizes = iter([1 << 30, 1 << 31])
     monkeypatch.setattr(devices, "inspect_device", lambda *_: _facts(size_bytes=next(sizes)))
     grown = BlockDevice("/dev/nvme1n1", Size(1 << 31), _VOLUME)

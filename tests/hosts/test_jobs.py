@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from local_sshd import LocalSshd
 
-from pytest_cloudbench.hosts.connection import HostConnection
 from pytest_cloudbench.hosts.errors import HostError, HostLost, JobTimedOut, JobVanished
 from pytest_cloudbench.hosts.jobs import DetachedJob
+from pytest_cloudbench.hosts.ssh import SshHost
 
 StartJob = Callable[..., DetachedJob]
 
 
 @pytest.fixture
-def start(host: HostConnection) -> Iterator[StartJob]:
+def start(host: SshHost) -> Iterator[StartJob]:
     """Starts jobs that are ended and removed after the test, whatever became of it."""
     jobs: list[DetachedJob] = []
 
@@ -77,7 +77,7 @@ def test_starts_at_the_same_moment_start_once(sshd: LocalSshd, start: StartJob, 
 
 
 def test_a_job_survives_a_dropped_connection_and_is_not_started_again(
-    host: HostConnection, sshd: LocalSshd, start: StartJob, tmp_path: Path
+    host: SshHost, sshd: LocalSshd, start: StartJob, tmp_path: Path
 ) -> None:
     count = tmp_path / "count"
     job = start(["sh", "-c", f"echo run >> {count}; sleep 1; echo survived"])
@@ -128,7 +128,7 @@ def test_a_lost_host_is_said_with_what_is_known(tmp_path: Path) -> None:
     assert job.directory in str(caught.value)
 
 
-def test_a_job_that_was_killed_has_vanished(host: HostConnection, start: StartJob) -> None:
+def test_a_job_that_was_killed_has_vanished(host: SshHost, start: StartJob) -> None:
     job = start(["sleep", "30"])
     _poll_until(job, lambda _: (Path(job.directory) / "pid").exists())
     pid = (Path(job.directory) / "pid").read_text().split()[0]
@@ -137,7 +137,7 @@ def test_a_job_that_was_killed_has_vanished(host: HostConnection, start: StartJo
         job.wait(10)
 
 
-def test_a_number_taken_over_by_another_process_is_not_the_job(host: HostConnection, start: StartJob) -> None:
+def test_a_number_taken_over_by_another_process_is_not_the_job(host: SshHost, start: StartJob) -> None:
     job = start(["sleep", "30"])
     _poll_until(job, lambda _: (Path(job.directory) / "pid").exists())
     pid = Path(job.directory) / "pid"
@@ -178,7 +178,7 @@ def test_kill_ends_what_does_not_listen_and_what_it_started(
 
 
 def test_an_interrupt_while_starting_leaves_nothing_running(
-    host: HostConnection, monkeypatch: pytest.MonkeyPatch
+    host: SshHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = host.run
 
@@ -197,7 +197,7 @@ def test_an_interrupt_while_starting_leaves_nothing_running(
 
 
 def test_a_job_is_not_started_where_it_has_no_directory(
-    host: HostConnection, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    host: SshHost, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setattr("pytest_cloudbench.hosts.job_scripts.BASE_DIRECTORY", f"{tmp_path}/file/x")
@@ -206,12 +206,12 @@ def test_a_job_is_not_started_where_it_has_no_directory(
 
 
 @pytest.mark.parametrize("bad", ["../x", "a b", ".hidden", "x" * 200])
-def test_odd_job_ids_are_refused(host: HostConnection, bad: str) -> None:
+def test_odd_job_ids_are_refused(host: SshHost, bad: str) -> None:
     with pytest.raises(ValueError, match="no job id"):
         host.start_job(["true"], job_id=bad)
 
 
-def test_files_cannot_take_the_names_of_the_machinery(host: HostConnection) -> None:
+def test_files_cannot_take_the_names_of_the_machinery(host: SshHost) -> None:
     with pytest.raises(ValueError, match="cannot be the name"):
         host.start_job(["true"], files={"exit_code": b"0"})
 

@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from pytest_cloudbench.hosts.login_keys import fingerprint, read_host_key, read_private_key
+from pytest_cloudbench.hosts.login import fingerprint, read_host_key, read_private_key
 
 _PLAIN = serialization.NoEncryption()
 

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cloudbench.hosts.connection import HostConnection
 from pytest_cloudbench.hosts.errors import CommandTimedOut, ToolMissing
 from pytest_cloudbench.hosts.network_counters import (
     COUNTERS,
@@ -16,6 +15,7 @@ from pytest_cloudbench.hosts.network_counters import (
     read_allowances,
     why_no_allowances,
 )
+from pytest_cloudbench.hosts.ssh import SshHost
 from pytest_cloudbench.verdicts.allowances import AllowanceDelta
 
 ENA = """\
@@ -99,7 +99,7 @@ def test_a_restarted_host_counts_from_zero() -> None:
     assert after.since(before).bw_out_exceeded == 20
 
 
-def _install_ethtool(host: HostConnection, directory: Path, script: str) -> Path:
+def _install_ethtool(host: SshHost, directory: Path, script: str) -> Path:
     tool = directory / "ethtool"
     tool.write_text(f'#!/bin/sh\necho "$*" >> "${{0%/*}}/calls"\n{script}\n')
     tool.chmod(0o755)
@@ -107,7 +107,7 @@ def _install_ethtool(host: HostConnection, directory: Path, script: str) -> Path
     return directory / "calls"
 
 
-def test_the_interface_that_carries_the_address_is_asked(host: HostConnection, tmp_path: Path) -> None:
+def test_the_interface_that_carries_the_address_is_asked(host: SshHost, tmp_path: Path) -> None:
     (tmp_path / "statistics").write_text(ENA)
     calls = _install_ethtool(host, tmp_path, 'cat "${0%/*}/statistics"')
     before = read_allowances(host, "127.0.0.1")
@@ -128,9 +128,7 @@ def test_the_interface_that_carries_the_address_is_asked(host: HostConnection, t
         ("echo 'no stats available' >&2; exit 94", "no stats available"),
     ],
 )
-def test_a_driver_without_them_is_asked_once(
-    host: HostConnection, tmp_path: Path, script: str, why: str
-) -> None:
+def test_a_driver_without_them_is_asked_once(host: SshHost, tmp_path: Path, script: str, why: str) -> None:
     calls = _install_ethtool(host, tmp_path, script)
     assert read_allowances(host, "127.0.0.1") is None
     assert read_allowances(host, "127.0.0.1") is None
@@ -138,14 +136,14 @@ def test_a_driver_without_them_is_asked_once(
     assert why in (why_no_allowances(host) or "")
 
 
-def test_an_address_of_nobody_has_none(host: HostConnection, tmp_path: Path) -> None:
+def test_an_address_of_nobody_has_none(host: SshHost, tmp_path: Path) -> None:
     calls = _install_ethtool(host, tmp_path, "exit 0")
     assert read_allowances(host, "192.0.2.199") is None
     assert "no interface carries 192.0.2.199" in (why_no_allowances(host) or "")
     assert not calls.exists()
 
 
-def test_without_the_tool_there_are_none(host: HostConnection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_tool_there_are_none(host: SshHost, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(_: str) -> str:
         raise ToolMissing("ethtool is not on instance i-0test")
 
@@ -155,7 +153,7 @@ def test_without_the_tool_there_are_none(host: HostConnection, monkeypatch: pyte
 
 
 def test_an_answer_that_did_not_come_is_no_error_and_is_asked_for_again(
-    host: HostConnection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    host: SshHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _install_ethtool(host, tmp_path, "true")
 

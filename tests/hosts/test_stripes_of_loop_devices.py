@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_cloudbench.hosts.connection import HostConnection
 from pytest_cloudbench.hosts.device_facts import inspect_device
 from pytest_cloudbench.hosts.devices import BlockDevice, prove_ours
 from pytest_cloudbench.hosts.errors import FilesystemError, NotOurs, StripeError
-from pytest_cloudbench.hosts.filesystems import mount_new, prove_mounted, unmount
-from pytest_cloudbench.hosts.signatures import read_signature
+from pytest_cloudbench.hosts.filesystems import mount_new, prove_mounted, read_signature, unmount
+from pytest_cloudbench.hosts.ssh import SshHost
 from pytest_cloudbench.hosts.stripe_methods import ChosenMethod, Method, able_methods, choose_method
 from pytest_cloudbench.hosts.stripes import BTRFS_CHUNK, StripedDevices, find_again, stripe, unstripe
 from pytest_cloudbench.limits.quantities import Size
@@ -54,7 +53,7 @@ def disks(tmp_path: Path) -> Iterator[list[BlockDevice]]:
 
 
 @pytest.fixture
-def by_btrfs(host: HostConnection) -> None:
+def by_btrfs(host: SshHost) -> None:
     """Only where nothing is preferred to it."""
     try:
         chosen = choose_method(host)
@@ -67,7 +66,7 @@ def by_btrfs(host: HostConnection) -> None:
 @pytest.fixture(params=["md", "LVM"])
 def as_device(
     request: pytest.FixtureRequest,
-    host: HostConnection,
+    host: SshHost,
     disks: list[BlockDevice],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[StripedDevices]:
@@ -92,12 +91,12 @@ def as_device(
 
 
 @pytest.fixture
-def striped(host: HostConnection, by_btrfs: None, disks: list[BlockDevice]) -> StripedDevices:
+def striped(host: SshHost, by_btrfs: None, disks: list[BlockDevice]) -> StripedDevices:
     return stripe(host, disks, chunk=_CHUNK)
 
 
 def test_a_stripe_by_btrfs_spans_all_its_devices(
-    host: HostConnection, striped: StripedDevices, disks: list[BlockDevice], tmp_path: Path
+    host: SshHost, striped: StripedDevices, disks: list[BlockDevice], tmp_path: Path
 ) -> None:
     assert (striped.method, striped.chunk, striped.is_device) == ("btrfs", BTRFS_CHUNK, False)
     assert striped.size.bytes == 3 * _SIZE.bytes
@@ -132,7 +131,7 @@ def test_a_stripe_by_btrfs_spans_all_its_devices(
 
 
 def test_a_stripe_that_is_a_device_spans_its_members_and_outlives_its_end(
-    host: HostConnection, as_device: StripedDevices, disks: list[BlockDevice], tmp_path: Path
+    host: SshHost, as_device: StripedDevices, disks: list[BlockDevice], tmp_path: Path
 ) -> None:
     """By md and by LVM: made, proven, written to, stopped, found again with its data, and undone."""
     assert (as_device.is_device, as_device.chunk) == (True, _CHUNK)
@@ -179,22 +178,20 @@ def _sectors_written(disk: BlockDevice) -> int:
     return int(Path(f"/sys/block/{Path(disk.path).name}/stat").read_text().split()[6])
 
 
-def test_a_lost_mount_is_not_written_to(
-    host: HostConnection, striped: StripedDevices, tmp_path: Path
-) -> None:
+def test_a_lost_mount_is_not_written_to(host: SshHost, striped: StripedDevices, tmp_path: Path) -> None:
     mounted = mount_new(host, striped, "btrfs", at=str(tmp_path / "data"))
     subprocess.run(["umount", mounted.path], check=True)
     with pytest.raises(NotOurs, match=r"is not where the stripe of volume .* is mounted"):
         prove_mounted(host, mounted)
 
 
-def test_other_file_systems_do_not_span_devices(host: HostConnection, striped: StripedDevices) -> None:
+def test_other_file_systems_do_not_span_devices(host: SshHost, striped: StripedDevices) -> None:
     with pytest.raises(FilesystemError, match="xfs cannot span the stripe of volume"):
         mount_new(host, striped, "xfs", at="/mnt/never")
 
 
 def test_devices_in_use_or_carrying_something_are_refused_all_at_once(
-    host: HostConnection, disks: list[BlockDevice], by_btrfs: None, tmp_path: Path
+    host: SshHost, disks: list[BlockDevice], by_btrfs: None, tmp_path: Path
 ) -> None:
     subprocess.run(["mkfs.ext4", "-q", disks[0].path], check=True)
     subprocess.run(["mkfs.ext4", "-q", disks[1].path], check=True)
@@ -214,7 +211,7 @@ def test_devices_in_use_or_carrying_something_are_refused_all_at_once(
     assert [read_signature(host, path) for path in overwritten.paths] == [None] * 3
 
 
-def test_the_root_device_is_never_a_member(host: HostConnection, disks: list[BlockDevice]) -> None:
+def test_the_root_device_is_never_a_member(host: SshHost, disks: list[BlockDevice]) -> None:
     source = subprocess.run(
         ["findmnt", "-n", "-o", "SOURCE", "/"], capture_output=True, text=True, check=True
     ).stdout.strip()

@@ -8,8 +8,8 @@ import pytest
 
 from pytest_cloudbench.evidence.restorable import plain, restored
 from pytest_cloudbench.hosts import throttle_counters
-from pytest_cloudbench.hosts.connection import HostConnection
 from pytest_cloudbench.hosts.devices import BlockDevice
+from pytest_cloudbench.hosts.ssh import SshHost
 from pytest_cloudbench.hosts.throttle_counters import (
     EBS_MAGIC,
     REGION_MAGIC,
@@ -78,14 +78,14 @@ def test_counters_that_began_anew_count_from_zero() -> None:
     assert delta.volume_iops_exceeded_s == 2.0
 
 
-def _install_nvme(host: HostConnection, directory: Path, script: str) -> None:
+def _install_nvme(host: SshHost, directory: Path, script: str) -> None:
     tool = directory / "nvme"
     tool.write_text(f"#!/bin/sh\n{script}\n")
     tool.chmod(0o755)
     host._tools["nvme"] = str(tool)
 
 
-def test_several_devices_are_read_in_one_command(host: HostConnection, tmp_path: Path) -> None:
+def test_several_devices_are_read_in_one_command(host: SshHost, tmp_path: Path) -> None:
     for number in (1, 2):
         (tmp_path / f"nvme{number}n1").write_bytes(_page(*[number] * 11))
     _install_nvme(host, tmp_path, 'echo "$*" >> "${0%/*}/calls"; cat "${0%/*}/${2##*/}"')
@@ -102,9 +102,7 @@ def test_several_devices_are_read_in_one_command(host: HostConnection, tmp_path:
     assert why_no_counters(host) is None
 
 
-def test_without_the_log_page_there_are_none_and_it_is_not_tried_again(
-    host: HostConnection, tmp_path: Path
-) -> None:
+def test_without_the_log_page_there_are_none_and_it_is_not_tried_again(host: SshHost, tmp_path: Path) -> None:
     _install_nvme(
         host, tmp_path, 'echo x >> "${0%/*}/calls"; echo "NVMe status: INVALID_LOG_PAGE" >&2; exit 1'
     )
@@ -115,7 +113,7 @@ def test_without_the_log_page_there_are_none_and_it_is_not_tried_again(
 
 
 def test_xen_devices_have_none_on_aws_and_are_not_asked_again(
-    host: HostConnection, monkeypatch: pytest.MonkeyPatch
+    host: SshHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert read_counters(host, _XEN) is None
     assert why_no_counters(host) is None
@@ -142,7 +140,7 @@ def _show(path: Path, answered: int, modelled_s: float, late_s: float) -> None:
 
 
 def test_what_a_region_counts_comes_with_the_pages_in_the_same_command(
-    host: HostConnection, tmp_path: Path, region_files: Path
+    host: SshHost, tmp_path: Path, region_files: Path
 ) -> None:
     for number in (1, 2):
         _show(region_files / f"nvme{number}n1", number, number * 0.5, number * 0.25)
@@ -162,7 +160,7 @@ def test_the_magic_number_is_the_regions(region_files: Path) -> None:
     assert magic == REGION_MAGIC
 
 
-def test_xen_devices_of_a_region_have_its_figures_alone(host: HostConnection, region_files: Path) -> None:
+def test_xen_devices_of_a_region_have_its_figures_alone(host: SshHost, region_files: Path) -> None:
     _show(region_files / "xvdf", 10, 0.006, 0.001)
     before = read_counters(host, _XEN)
     _show(region_files / "xvdf", 30, 0.018, 0.005)

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from pytest_cloudbench.hosts import tools
-from pytest_cloudbench.hosts.connection import HostConnection
+from pytest_cloudbench.hosts import shell_host
 from pytest_cloudbench.hosts.errors import ToolMissing
+from pytest_cloudbench.hosts.ssh import SshHost
 
 
-def test_a_tool_that_is_there_is_found(host: HostConnection) -> None:
+def test_a_tool_that_is_there_is_found(host: SshHost) -> None:
     assert host.ensure_tool("sh").endswith("/sh")
-    assert tools.find_tool(host, "no-such-tool-at-all") is None
+    assert host.find_tool("no-such-tool-at-all") is None
 
 
 @pytest.fixture
@@ -21,12 +21,12 @@ def manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     script.write_text('#!/bin/sh\necho "$*" >> "${0%/*}/calls"\n. "${0%/*}/package"\n')
     script.chmod(0o755)
     monkeypatch.setattr(
-        tools, "_managers", lambda package: [(str(script), [[str(script), "install", package]])]
+        shell_host, "_managers", lambda package: [(str(script), [[str(script), "install", package]])]
     )
     return tmp_path
 
 
-def test_a_missing_tool_is_installed(host: HostConnection, manager: Path) -> None:
+def test_a_missing_tool_is_installed(host: SshHost, manager: Path) -> None:
     tool = manager / "new-tool"
     (manager / "package").write_text(f"echo > {tool}; chmod +x {tool}\n")
     assert host.ensure_tool(str(tool)) == str(tool)
@@ -35,24 +35,22 @@ def test_a_missing_tool_is_installed(host: HostConnection, manager: Path) -> Non
     assert (manager / "calls").read_text().count("\n") == 1
 
 
-def test_a_failed_installation_is_told_in_the_managers_words(host: HostConnection, manager: Path) -> None:
+def test_a_failed_installation_is_told_in_the_managers_words(host: SshHost, manager: Path) -> None:
     (manager / "package").write_text("echo 'no package rare-tool' >&2; exit 1\n")
     with pytest.raises(ToolMissing, match=r"rare-tool is not on instance i-0test.*no package rare-tool"):
         host.ensure_tool("rare-tool")
 
 
-def test_a_host_without_a_package_manager_says_so(
-    host: HostConnection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tools, "_managers", lambda _: [("no-such-manager", [])])
+def test_a_host_without_a_package_manager_says_so(host: SshHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shell_host, "_managers", lambda _: [("no-such-manager", [])])
     with pytest.raises(ToolMissing, match="neither dnf, yum nor apt-get"):
         host.ensure_tool("rare-tool")
 
 
 def test_an_installation_without_end_is_a_missing_tool_too(
-    host: HostConnection, manager: Path, monkeypatch: pytest.MonkeyPatch
+    host: SshHost, manager: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tools, "_INSTALL_S", 0.3)
+    monkeypatch.setattr(shell_host, "_INSTALL_S", 0.3)
     (manager / "package").write_text("sleep 2\n")
     with pytest.raises(ToolMissing, match=r"rare-tool is not on .* did not end within 0\.3 s"):
         host.ensure_tool("rare-tool")

@@ -22,7 +22,7 @@ from pytest_cloudbench.resources.instance_store import (
     NoStoreFigure,
     StoreLost,
 )
-from pytest_cloudbench.resources.markers import BadMarker, InstanceWanted, Wanted
+from pytest_cloudbench.resources.markers import BadMarker, RequestedInstance, RequestedHardware
 from pytest_cloudbench.resources.mounted import Mounted
 from pytest_cloudbench.resources.restarts import NotRunning, boot_identity
 from pytest_cloudbench.resources.storage_target import StorageInUse
@@ -75,7 +75,7 @@ class Host:
         self.boots = self.connects = 0
         self.away = False
 
-    def forget_boot(self) -> None:
+    def expect_reboot(self) -> None:
         self.boots += 1
 
     def connect(self, timeout_s: float | None = None) -> None:
@@ -191,9 +191,9 @@ def test_a_type_without_a_store_is_refused_before_anything_is_created(
     cloud = SimpleNamespace(limits=lambda name: has)
     factory = Ec2(cloud, test_name="test_it")  # type: ignore[arg-type]
     with pytest.raises(NoInstanceStore, match=words):
-        factory.check(Wanted(InstanceWanted(has.name), instance_store=True))
+        factory.check(RequestedHardware(RequestedInstance(has.name), instance_store=True))
     with pytest.raises(BadMarker, match=r"add @pytest\.mark\.ec2_instance"):
-        Wanted(instance_store=True).check()
+        RequestedHardware(instance_store=True).check()
 
 
 def test_after_a_reboot_disks_are_found_under_other_names(instance: Instance, disks: Disks) -> None:
@@ -217,7 +217,7 @@ def test_a_stop_loses_the_store_and_a_start_finds_another(
     instance.stop()
     assert host.boots == 1  # type: ignore[attr-defined]
     with pytest.raises(NotRunning, match=r"is stopped: nothing runs on it until start\(\)"):
-        _ = store.runner
+        _ = store.host
     with pytest.raises(StorageInUse, match="was stopped since"):
         data.prove_writable()
     with pytest.raises(NotRunning, match="is stopped already"):

@@ -455,7 +455,7 @@ def test_a_volume_moves_within_its_zone(volumes: VolumeGroup) -> None:
     assert volume.attach(neighbour) is volume  # type: ignore[arg-type]
     assert volume.instance is neighbour
     assert neighbour.volumes == [volume]
-    assert volume.mounted("xfs").runner is neighbour.host
+    assert volume.mounted("xfs").host is neighbour.host
 
 
 class _Watched(Unwatched):

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "hosts"))
 from host_targets import HostTarget
 from local_sshd import LocalSshd
 
-from pytest_cloudbench.hosts.connection import HostConnection
+from pytest_cloudbench.hosts.ssh import SshHost
 
 
 @pytest.fixture(scope="session")
@@ -31,12 +31,12 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSshd]:
 
 
 @pytest.fixture
-def host(sshd: LocalSshd, fio_path: str) -> Iterator[HostConnection]:
+def host(sshd: LocalSshd, fio_path: str) -> Iterator[SshHost]:
     with sshd.connect() as connection:
         yield connection
 
 
 @pytest.fixture
-def directory(host: HostConnection, tmp_path: Path) -> HostTarget:
+def directory(host: SshHost, tmp_path: Path) -> HostTarget:
     """A directory of the test as a target; its files go with it."""
     return HostTarget(host, "directory", (str(tmp_path),))

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from pytest_cloudbench.hosts.connection import HostConnection
+from pytest_cloudbench.hosts.ssh import SshHost
 from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.quantities import Size
 
 
 @dataclass
 class HostTarget:
-    """What the topology gives workloads, without a cloud behind it."""
+    """A target like that of a volume, without a cloud."""
 
-    runner: HostConnection
+    host: SshHost
     kind: Literal["block", "directory", "file"]
     paths: tuple[str, ...]
     prove: Callable[[], None] = lambda: None

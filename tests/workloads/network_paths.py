@@ -6,16 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_cloudbench.hosts.host import Host
 from pytest_cloudbench.limits.envelope import Envelope
-from pytest_cloudbench.workloads.runner import Runner
 
 
 @dataclass
 class LocalPath:
-    """What the topology gives network workloads, without a cloud behind it."""
+    """A network path like that of a pair of instances, without a cloud."""
 
-    client_host: Runner
-    server_host: Runner
+    client_host: Host
+    server_host: Host
     server_address: str = "127.0.0.1"
     label: str = "client -> server"
     time_compression: float = 1.0

@@ -17,8 +17,8 @@ import pytest
 from host_targets import HostTarget
 from local_sshd import LocalSshd
 
-from pytest_cloudbench.hosts.connection import HostConnection
 from pytest_cloudbench.hosts.errors import JobVanished, NotOurs
+from pytest_cloudbench.hosts.ssh import SshHost
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.verdicts.machine_delay import MachineDelay
 from pytest_cloudbench.verdicts.throttling import ThrottleDelta
@@ -51,18 +51,18 @@ class Folder(HostTarget):
 
 
 @pytest.fixture
-def host(sshd: LocalSshd) -> Iterator[HostConnection]:
+def host(sshd: LocalSshd) -> Iterator[SshHost]:
     with sshd.connect() as connection:
         yield connection
 
 
 @pytest.fixture
-def folder(host: HostConnection, tmp_path: Path) -> Folder:
+def folder(host: SshHost, tmp_path: Path) -> Folder:
     return Folder(host, "directory", (str(tmp_path),))
 
 
 @pytest.fixture
-def small(host: HostConnection, tmp_path: Path) -> Iterator[Folder]:
+def small(host: SshHost, tmp_path: Path) -> Iterator[Folder]:
     """A file system of 8 MiB and 200 inodes."""
     if os.geteuid() != 0:
         pytest.skip("mounting a file system needs root")

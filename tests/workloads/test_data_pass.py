@@ -12,7 +12,7 @@ from host_targets import HostTarget
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cloudbench.hosts.connection import HostConnection
+from pytest_cloudbench.hosts.ssh import SshHost
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.workloads.errors import TargetError
 from pytest_cloudbench.workloads.fio.data_pass import BLOCK, Whole, pass_argv, pass_over
@@ -93,13 +93,13 @@ def devices(tmp_path: Path) -> Iterator[list[Whole]]:
             subprocess.run(["losetup", "--detach", each.path], check=True)
 
 
-def _target(host: HostConnection, wholes: list[Whole]) -> HostTarget:
+def _target(host: SshHost, wholes: list[Whole]) -> HostTarget:
     return HostTarget(host, "block", tuple(each.path for each in wholes))
 
 
 @pytest.mark.embedded
 def test_every_block_is_written_side_by_side(
-    host: HostConnection, devices: list[Whole], tmp_path: Path
+    host: SshHost, devices: list[Whole], tmp_path: Path
 ) -> None:
     seen: list[Progress] = []
     done = initialise(_target(host, devices), devices, on_progress=seen.append)
@@ -116,7 +116,7 @@ def test_every_block_is_written_side_by_side(
 
 @pytest.mark.embedded
 def test_reading_every_block_changes_nothing(
-    host: HostConnection, devices: list[Whole], tmp_path: Path
+    host: SshHost, devices: list[Whole], tmp_path: Path
 ) -> None:
     reading = [Whole(each.path, each.size, "read") for each in devices]
     before = [_sectors_read(each.path) for each in reading]
@@ -134,7 +134,7 @@ def _sectors_read(path: str) -> int:
 
 @pytest.mark.embedded
 def test_what_does_not_fit_the_machine_is_refused_before_a_byte_is_written(
-    host: HostConnection, devices: list[Whole], tmp_path: Path
+    host: SshHost, devices: list[Whole], tmp_path: Path
 ) -> None:
     target = _target(host, devices)
     target.has_room_for = Size(20 * MIB)
@@ -147,7 +147,7 @@ def test_what_does_not_fit_the_machine_is_refused_before_a_byte_is_written(
     assert initialise(target, reading).way == "read", "reading takes no room"
 
 
-def test_a_device_that_is_not_there_stays_not_there(host: HostConnection) -> None:
+def test_a_device_that_is_not_there_stays_not_there(host: SshHost) -> None:
     missing = Whole("/dev/nvme77n1", Size(MIB), "write")
     with pytest.raises(FioError, match="nvme77n1"):
         pass_over(host, [missing], sudo=False)
@@ -155,7 +155,7 @@ def test_a_device_that_is_not_there_stays_not_there(host: HostConnection) -> Non
 
 
 def test_an_interrupted_pass_leaves_no_fio_behind(
-    host: HostConnection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    host: SshHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(_progress: Progress) -> None:
         raise KeyboardInterrupt

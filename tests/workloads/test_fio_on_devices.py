@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from host_targets import HostTarget
 
-from pytest_cloudbench.hosts.connection import HostConnection
 from pytest_cloudbench.hosts.errors import NotOurs
+from pytest_cloudbench.hosts.ssh import SshHost
 from pytest_cloudbench.workloads.fio.job import FioJob
 from pytest_cloudbench.workloads.fio.run import run_fio
 
@@ -53,7 +53,7 @@ class _OnlyToRead(HostTarget):
 
 
 def test_neither_reads_nor_writes_go_to_what_is_not_proven_ours(
-    host: HostConnection, loops: tuple[str, ...], tmp_path: Path
+    host: SshHost, loops: tuple[str, ...], tmp_path: Path
 ) -> None:
     for rw in ("read", "write"):
         with pytest.raises(NotOurs):
@@ -65,7 +65,7 @@ def test_neither_reads_nor_writes_go_to_what_is_not_proven_ours(
     assert not any((tmp_path / "backing0").read_bytes())
 
 
-def test_several_devices_add_up(host: HostConnection, loops: tuple[str, ...], tmp_path: Path) -> None:
+def test_several_devices_add_up(host: SshHost, loops: tuple[str, ...], tmp_path: Path) -> None:
     target = HostTarget(host, "block", loops)
     measurement = run_fio(
         target, FioJob.of("randwrite", "4k", numjobs=2, iodepth=2, runtime=2, rate_iops=1001)

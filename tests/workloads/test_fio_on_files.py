@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from host_targets import HostTarget
 
-from pytest_cloudbench.hosts.connection import HostConnection
 from pytest_cloudbench.hosts.errors import NotOurs
+from pytest_cloudbench.hosts.ssh import SshHost
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.workloads.errors import TargetError
 from pytest_cloudbench.workloads.fio.errors import BadFioJob
@@ -29,7 +29,7 @@ class _FileTarget(HostTarget):
 
 
 @pytest.fixture
-def file(host: HostConnection, tmp_path: Path) -> _FileTarget:
+def file(host: SshHost, tmp_path: Path) -> _FileTarget:
     path = tmp_path / "laid:out"
     path.write_bytes(os.urandom(8 * MIB))
     return _FileTarget(host, "file", (str(path),), conditions=("laid out before",), label="the file")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from host_targets import HostTarget
 
-from pytest_cloudbench.hosts.connection import HostConnection
+from pytest_cloudbench.hosts.ssh import SshHost
 from pytest_cloudbench.workloads.fio.errors import BadFioJob, FioRefused, UnknownFioOption
 from pytest_cloudbench.workloads.fio.job import FioJob
 from pytest_cloudbench.workloads.fio.options import fio_of, fio_words, parse_option_names, parse_other_name
@@ -11,7 +11,7 @@ from pytest_cloudbench.workloads.fio.options import fio_of, fio_words, parse_opt
 
 def _check(directory: HostTarget, **options: object) -> None:
     job = FioJob.of(**({"rw": "randread", "size": "1m"} | options))  # type: ignore[arg-type]
-    fio_of(directory.runner).check(job, job.to_argv("directory", directory.paths))
+    fio_of(directory.host).check(job, job.to_argv("directory", directory.paths))
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_value_fio_does_not_take_is_refused_in_its_words(
 
 
 def test_a_host_is_asked_what_it_knows_only_once(
-    directory: HostTarget, host: HostConnection, monkeypatch: pytest.MonkeyPatch
+    directory: HostTarget, host: SshHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _check(directory, thread=1)
     asked: list[tuple[str, ...]] = []

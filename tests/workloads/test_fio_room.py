@@ -15,7 +15,7 @@ def test_nothing_changes_where_there_is_room_or_no_limit_is_known(directory, roo
     directory.has_room_for = room
     job = FioJob.of("read", "4k", size="100m", numjobs=4, runtime=1)
     assert make_room(directory, job, Size(400 * MIB)) == ()
-    assert list(directory.runner.run(["ls", directory.path]).stdout) == []
+    assert list(directory.host.run(["ls", directory.path]).stdout) == []
 
 
 def test_files_that_would_be_written_in_full_are_refused(directory):
@@ -26,7 +26,7 @@ def test_files_that_would_be_written_in_full_are_refused(directory):
 
 
 def test_sharing_blocks_needs_a_file_system_that_can(directory):
-    if directory.runner.run(["stat", "-f", "-c", "%T", directory.path]).stdout.strip() in ("xfs", "btrfs"):
+    if directory.host.run(["stat", "-f", "-c", "%T", directory.path]).stdout.strip() in ("xfs", "btrfs"):
         pytest.skip("the file system of the temporary directory can clone files")
     directory.has_room_for = Size(2 * MIB)
     job = FioJob.of("read", "4k", size="1m", numjobs=4, runtime=1)

@@ -15,8 +15,8 @@ import pytest
 from host_targets import HostTarget
 from local_sshd import LocalSshd
 
-from pytest_cloudbench.hosts.connection import HostConnection
 from pytest_cloudbench.hosts.errors import JobVanished, NotOurs
+from pytest_cloudbench.hosts.ssh import SshHost
 from pytest_cloudbench.limits.quantities import Iops, Size
 from pytest_cloudbench.verdicts.machine_delay import MachineDelay
 from pytest_cloudbench.verdicts.observation import Observation
@@ -168,7 +168,7 @@ def test_the_kept_command_typed_by_hand_gives_the_same_figure(directory: HostTar
     assert measurement.iops == pytest.approx(document["jobs"][0]["read"]["iops"], rel=0.005)
 
 
-def test_nothing_remains_on_the_host(directory: HostTarget, host: HostConnection) -> None:
+def test_nothing_remains_on_the_host(directory: HostTarget, host: SshHost) -> None:
     run_fio(directory, FioJob.of("read", "64k", size="1m", runtime=1))
     assert _fios(directory) == []
     jobs = host.run(["sh", "-c", f"grep -l {directory.path} /var/tmp/cloudbench-*/*/command"], check=False)
@@ -334,7 +334,7 @@ def test_an_unknown_option_stops_before_anything_is_started(directory: HostTarge
 
 
 @pytest.mark.parametrize("rw", ["read", "randwrite"])
-def test_a_mistyped_device_is_not_made_a_file(host: HostConnection, tmp_path: Path, rw: str) -> None:
+def test_a_mistyped_device_is_not_made_a_file(host: SshHost, tmp_path: Path, rw: str) -> None:
     path = tmp_path / "nvme9n1"
     target = HostTarget(host, "block", (str(path),))
     with pytest.raises(TargetError, match=r"nvme9n1 does not exist on instance i-0test: a block device"):
@@ -342,14 +342,14 @@ def test_a_mistyped_device_is_not_made_a_file(host: HostConnection, tmp_path: Pa
     assert not path.exists()
 
 
-def test_a_file_is_no_block_device(host: HostConnection, tmp_path: Path) -> None:
+def test_a_file_is_no_block_device(host: SshHost, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x")
     with pytest.raises(TargetError, match=r"is a regular file, not a block device"):
         run_fio(HostTarget(host, "block", (str(tmp_path / "file"),)), FioJob.of("randwrite", runtime=1))
     assert (tmp_path / "file").read_bytes() == b"x"
 
 
-def test_a_missing_directory_is_named(host: HostConnection, tmp_path: Path) -> None:
+def test_a_missing_directory_is_named(host: SshHost, tmp_path: Path) -> None:
     target = HostTarget(host, "directory", (str(tmp_path / "mnt"),))
     with pytest.raises(TargetError, match="does not exist"):
         run_fio(target, FioJob.of("read", size="1m"))

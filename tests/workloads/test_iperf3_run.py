@@ -20,7 +20,7 @@ from iperf3_processes import iperf3s, wait_for_iperf3s
 from local_sshd import LocalSshd
 from network_paths import LocalPath
 
-from pytest_cloudbench.hosts.connection import HostConnection
+from pytest_cloudbench.hosts.ssh import SshHost
 from pytest_cloudbench.limits.instances import InstanceLimits
 from pytest_cloudbench.limits.network import network_envelope
 from pytest_cloudbench.limits.quantities import Bandwidth
@@ -43,12 +43,12 @@ def path(sshd: LocalSshd) -> Iterator[LocalPath]:
 
 
 def _jobs_left(host: Any, port: str) -> str:
-    """The job directories on the host that were about this port."""
+    """Return the job directories on the host for this port."""
     found = host.run(["sh", "-c", f"grep -l -e '-p {port} ' /var/tmp/cloudbench-*/*/load"], check=False)
     return str(found.stdout)
 
 
-def test_a_run_is_read_into_a_measurement(path: LocalPath) -> None:
+def test_a_run_becomes_a_measurement(path: LocalPath) -> None:
     seen: list[NetworkProgress] = []
     job = Iperf3Job.of(streams=3, duration=3, omit=1, bitrate="300 Mbit/s")
     run = run_iperf3(path, job, on_progress=seen.append)
@@ -133,7 +133,7 @@ def test_both_ways_are_two_measurements(path: LocalPath) -> None:
     assert [each["reverse"] for each in plain["directions"]] == [False, True]
 
 
-def test_udp_tells_of_jitter_and_loss(path: LocalPath) -> None:
+def test_udp_reports_jitter_and_loss(path: LocalPath) -> None:
     run = run_iperf3(path, Iperf3Job.of(udp=True, streams=2, duration=2, bitrate="20 Mbit/s", length=1400))
     assert run.throughput.mbit == pytest.approx(20, rel=0.05)
     assert run.jitter_s is not None
@@ -156,7 +156,7 @@ def test_several_processes_are_summed(path: LocalPath) -> None:
     assert [rate.mbit for rate in run.series.throughput] == pytest.approx([90, 90], rel=0.1)
 
 
-def test_processes_come_with_the_rate_that_is_promised(path: LocalPath) -> None:
+def test_a_high_promised_rate_starts_more_processes(path: LocalPath) -> None:
     path.client_cpus = path.server_cpus = 2
     limits = InstanceLimits.from_describe(
         {
@@ -176,7 +176,7 @@ def test_processes_come_with_the_rate_that_is_promised(path: LocalPath) -> None:
     assert run.to_dict()["processes_why"] == run.processes_why
 
 
-def test_under_a_compressed_time_seconds_are_those_of_the_test(path: LocalPath) -> None:
+def test_seconds_are_those_of_the_test_in_compressed_time(path: LocalPath) -> None:
     path.time_compression = 60.0
     run = run_iperf3(path, Iperf3Job.of(duration=120, bitrate="200 Mbit/s"))
     assert run.conditions == ("time compressed 60 times: 360 s (120 s were asked) ran in 6 s",)
@@ -189,22 +189,22 @@ def test_under_a_compressed_time_seconds_are_those_of_the_test(path: LocalPath) 
     assert "time compressed 60 times" in repr(run)
 
 
-def test_quick_pace_is_said_in_the_result(path: LocalPath, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quick_pace_is_noted_in_the_result(path: LocalPath, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_cloudbench.workloads.pace.QUICK_RUNTIME_S", 2)
     run = run_iperf3(path, Iperf3Job.of(duration=60, bitrate="10 Mbit/s"), pace=Pace.QUICK)
     assert run.conditions == ("quick pace: duration 60 s -> 2 s",)
     assert run.runtime_s == 2
 
 
-def test_nothing_is_sampled_when_nobody_looks(path: LocalPath, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_sampled_without_a_live_line(path: LocalPath, monkeypatch: pytest.MonkeyPatch) -> None:
     scripts: list[bytes] = []
-    start_job = HostConnection.start_job
+    start_job = SshHost.start_job
 
-    def noted(self: HostConnection, argv: Any, **more: Any) -> Any:
+    def noted(self: SshHost, argv: Any, **more: Any) -> Any:
         scripts.extend(more["files"].values())
         return start_job(self, argv, **more)
 
-    monkeypatch.setattr(HostConnection, "start_job", noted)
+    monkeypatch.setattr(SshHost, "start_job", noted)
     run_iperf3(path, Iperf3Job.of(duration=1, bitrate="1 Mbit/s"))
     assert len(scripts) == 2
     assert not any(b"/proc/net/dev" in script for script in scripts)
@@ -218,7 +218,7 @@ class _Snapshot:
         return AllowancePair(AllowanceDelta(self.taken_s - earlier.taken_s, bw_out_exceeded=7), None)
 
 
-def test_allowance_counters_are_taken_around_the_run(path: LocalPath) -> None:
+def test_allowance_counters_are_read_before_and_after_the_run(path: LocalPath) -> None:
     path.read_counters = lambda: _Snapshot(time.monotonic())
     run = run_iperf3(path, Iperf3Job.of(duration=1, bitrate="1 Mbit/s"))
     assert run.counters is not None
@@ -227,7 +227,7 @@ def test_allowance_counters_are_taken_around_the_run(path: LocalPath) -> None:
     assert run.to_dict()["allowance_counters"]["client"]["bw_out_exceeded"] == 7
 
 
-def test_counters_that_cannot_be_read_lose_no_measurement(path: LocalPath) -> None:
+def test_unreadable_counters_do_not_fail_the_run(path: LocalPath) -> None:
     taken: list[_Snapshot] = []
 
     def read() -> _Snapshot:
@@ -240,7 +240,7 @@ def test_counters_that_cannot_be_read_lose_no_measurement(path: LocalPath) -> No
     assert run_iperf3(path, Iperf3Job.of(duration=1, bitrate="1 Mbit/s")).counters is None
 
 
-def test_a_port_of_ones_own(path: LocalPath) -> None:
+def test_a_requested_port_is_used(path: LocalPath) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -248,19 +248,19 @@ def test_a_port_of_ones_own(path: LocalPath) -> None:
     assert f"-p {port} " in run.command
 
 
-def test_a_busy_port_is_said_before_anything_is_started(path: LocalPath, sshd: LocalSshd) -> None:
+def test_a_busy_port_is_refused_before_anything_starts(path: LocalPath, sshd: LocalSshd) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(
-            PortBusy, match=f"port {port} on instance i-0server is taken: something listens there"
+            PortBusy, match=f"port {port} on instance i-0server is in use: another process listens there"
         ):
             run_iperf3(path, Iperf3Job.of(duration=1, port=port))
     assert iperf3s(sshd) == []
 
 
-def test_a_port_taken_between_looking_and_listening_is_left_for_another(
+def test_a_port_taken_before_listening_is_replaced(
     path: LocalPath, sshd: LocalSshd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pytest_cloudbench.workloads.iperf3 import ends
@@ -272,37 +272,33 @@ def test_a_port_taken_between_looking_and_listening_is_left_for_another(
         taken.listen()
         port = taken.getsockname()[1]
 
-        def first_the_taken_one(host: Any, count: int, *, but: Any) -> tuple[int, ...]:
-            tried.append(set(but))
-            return (port,) if len(tried) == 1 else free_ports(host, count, but=but)
+        def first_the_busy_port(host: Any, count: int, *, excluded: Any) -> tuple[int, ...]:
+            tried.append(set(excluded))
+            return (port,) if len(tried) == 1 else free_ports(host, count, excluded=excluded)
 
-        monkeypatch.setattr(ends, "free_ports", first_the_taken_one)
+        monkeypatch.setattr(ends, "free_ports", first_the_busy_port)
         run = run_iperf3(path, Iperf3Job.of(duration=1, bitrate="1 Mbit/s"))
         assert tried == [set(), {port}]
         assert run.throughput.mbit > 0
-        monkeypatch.setattr(ends, "free_ports", lambda host, count, *, but: (port,))
-        with pytest.raises(
-            PortBusy, match="every port that was free on instance i-0server was taken before iperf3"
-        ):
+        monkeypatch.setattr(ends, "free_ports", lambda host, count, *, excluded: (port,))
+        with pytest.raises(PortBusy, match="free port found on instance i-0server was taken before iperf3"):
             run_iperf3(path, Iperf3Job.of(duration=1))
     assert iperf3s(sshd) == []
 
 
-def test_a_server_that_is_out_of_reach_is_said_with_the_likely_reason(
-    path: LocalPath, sshd: LocalSshd
-) -> None:
+def test_an_unreachable_server_is_reported_with_the_likely_reason(path: LocalPath, sshd: LocalSshd) -> None:
     path.server_address = "255.255.255.255"  # TCP goes to no broadcast address: nothing leaves this machine
     with pytest.raises(Iperf3Refused) as caught:
         run_iperf3(path, Iperf3Job.of(duration=1))
     sentence = str(caught.value)
     assert sentence.startswith(
-        "instance i-0client does not reach iperf3 on instance i-0server at 255.255.255.255 (unable to "
+        "instance i-0client cannot reach iperf3 on instance i-0server at 255.255.255.255 (unable to "
     )
     assert sentence.endswith("does a security group or a firewall between them keep it out?")
     assert iperf3s(sshd) == []
 
 
-def test_a_dropped_connection_starts_nothing_twice_and_the_result_arrives(
+def test_a_dropped_connection_starts_nothing_twice_and_keeps_the_result(
     path: LocalPath, sshd: LocalSshd
 ) -> None:
     seen: set[tuple[int, ...]] = set()
@@ -322,7 +318,7 @@ def test_a_dropped_connection_starts_nothing_twice_and_the_result_arrives(
     assert len(seen) == 1
 
 
-def test_the_kept_commands_typed_by_hand_give_the_same_figure(path: LocalPath, tmp_path: Path) -> None:
+def test_the_recorded_commands_run_by_hand_give_the_same_figure(path: LocalPath, tmp_path: Path) -> None:
     run = run_iperf3(path, Iperf3Job.of(duration=2, streams=2, bitrate="80 Mbit/s"))
     with subprocess.Popen(shlex.split(run.server_commands[0]), stdout=subprocess.DEVNULL) as server:
         deadline = time.monotonic() + 10

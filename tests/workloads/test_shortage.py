@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from host_targets import HostTarget
 
-from pytest_cloudbench.hosts.connection import HostConnection
+from pytest_cloudbench.hosts.ssh import SshHost
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.workloads.create_files.errors import FilesystemFull
 from pytest_cloudbench.workloads.create_files.job import FilesJob
@@ -37,7 +37,7 @@ class _Shrinking(HostTarget):
 
 
 @pytest.fixture
-def too_small(host: HostConnection, tmp_path: Path) -> Iterator[Path]:
+def too_small(host: SshHost, tmp_path: Path) -> Iterator[Path]:
     """A file system of 8 MiB in memory."""
     if os.geteuid() != 0:
         pytest.skip("mounting a file system needs root")
@@ -52,7 +52,7 @@ def too_small(host: HostConnection, tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.embedded
-def test_a_device_whose_machine_has_no_room_any_more(host: HostConnection, too_small: Path) -> None:
+def test_a_device_whose_machine_has_no_room_any_more(host: SshHost, too_small: Path) -> None:
     backing = too_small / "backing"
     backing.touch()
     os.truncate(backing, 64 * MIB)
@@ -70,7 +70,7 @@ def test_a_device_whose_machine_has_no_room_any_more(host: HostConnection, too_s
 
 
 def test_files_that_find_no_room_any_more(
-    host: HostConnection, too_small: Path, monkeypatch: pytest.MonkeyPatch
+    host: SshHost, too_small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(  # as where somebody else takes the room meanwhile
         "pytest_cloudbench.workloads.create_files.run.check_room", lambda target, _job, _facts: target.room()
@@ -82,7 +82,7 @@ def test_files_that_find_no_room_any_more(
 
 
 @pytest.mark.parametrize("words", ["Input/output error", "fio: No space left on device: write offset=0"])
-def test_only_a_machine_without_room_is_to_blame(host: HostConnection, words: str) -> None:
+def test_only_a_machine_without_room_is_to_blame(host: SshHost, words: str) -> None:
     target = HostTarget(host, "block", ("/dev/null",))
     for room in (None, Size(128 * MIB)):
         target.has_room_for = room

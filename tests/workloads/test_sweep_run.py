@@ -13,8 +13,8 @@ from typing import Literal, cast
 import pytest
 from host_targets import HostTarget
 
-from pytest_cloudbench.hosts.connection import HostConnection
 from pytest_cloudbench.hosts.errors import NotOurs
+from pytest_cloudbench.hosts.ssh import SshHost
 from pytest_cloudbench.limits.instance_store import STORE_RATES, store_envelope
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.reports.plots.fio_histogram import distributions
@@ -37,7 +37,7 @@ SHORT = {"threads": 2, "step_time": 2, "maximum_time": 2, "ramp_time": 1, "worki
 
 
 @pytest.fixture
-def files(host: HostConnection, tmp_path: Path) -> HostTarget:
+def files(host: SshHost, tmp_path: Path) -> HostTarget:
     """Two files as one target, side by side."""
     paths = []
     for name in ("one", "two"):
@@ -52,7 +52,7 @@ def plan(mix: Mix = READS, **how: object) -> SweepPlan:
 
 
 def fios(target: HostTarget) -> list[str]:
-    said = target.runner.run(["pgrep", "-f", f"fio .*{target.path}"], check=False).stdout
+    said = target.host.run(["pgrep", "-f", f"fio .*{target.path}"], check=False).stdout
     return [pid for pid in said.split() if _is_fio(pid)]
 
 

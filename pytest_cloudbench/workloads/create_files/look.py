@@ -81,8 +81,8 @@ def look(target: Target) -> HostFacts:
 
     Raises TargetError unless it is a directory that belongs to the login user.
     """
-    host, path = target.runner.label, target.path
-    said = target.runner.run(["sh", "-c", _LOOK, "sh", path], idempotent=True).stdout.splitlines()
+    host, path = target.host.label, target.path
+    said = target.host.run(["sh", "-c", _LOOK, "sh", path], idempotent=True).stdout.splitlines()
     if not said or said[0] == "missing":
         raise TargetError(f"{path} does not exist on {host}: a mounted directory is needed")
     if said[0] != "directory":
@@ -129,7 +129,7 @@ def _usable_python(words: str) -> str | None:
 
 def check_room(target: Target, job: FilesJob, facts: HostFacts) -> None:
     """Raise TargetError, with the figures, unless the files fit the file system and the machine behind it."""
-    host, path = target.runner.label, target.path
+    host, path = target.host.label, target.path
     entries = job.count + (job.folders if job.per_folder else 0) + 3
     blocks = -(-job.size.bytes // facts.block.bytes) * job.count
     data = Size(blocks * facts.block.bytes + entries * _OF_EACH_FILE)

@@ -65,7 +65,7 @@ def creation_of(
             raw=dict(files),
         )
     made = 0 if record.written is None else record.written.files
-    host, job = origin.target.runner.label, origin.job
+    host, job = origin.target.host.label, origin.job
     if record.failed is not None:
         number, words = _reason(record.failed, stderr)
         done = f"after {made:,} of {job.count:,} files of {job.size}"
@@ -116,7 +116,7 @@ def _creation(origin: Origin, record: Record, written: Sample) -> FileCreation:
         method=origin.method,
         tool_version=record.tool,
         command=shlex.join(origin.argv),
-        host=target.runner.label,
+        host=target.host.label,
         target=target.label,
         started_at=origin.started_at,
         folder=origin.folder if job.keep else None,

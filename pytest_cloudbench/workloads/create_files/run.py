@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
+from pytest_cloudbench.hosts.host import Job
 from pytest_cloudbench.workloads.create_files.commands import job_argv, job_files
 from pytest_cloudbench.workloads.create_files.creation import FileCreation
 from pytest_cloudbench.workloads.create_files.errors import CreationFailed, CreationTimedOut
@@ -18,9 +19,8 @@ from pytest_cloudbench.workloads.create_files.look import check_is_target, check
 from pytest_cloudbench.workloads.create_files.outcome import Origin, creation_of
 from pytest_cloudbench.workloads.create_files.record import Sample, parse_sample
 from pytest_cloudbench.workloads.pace import Pace
-from pytest_cloudbench.workloads.runner import Job
 from pytest_cloudbench.workloads.space import shortage
-from pytest_cloudbench.workloads.target import CountersSnapshot, Gained, Target, gained
+from pytest_cloudbench.workloads.target import CountersSnapshot, Gained, Target, counters_gained
 from pytest_cloudbench.workloads.workload import Workload
 
 _MIB = 2.0**20
@@ -125,11 +125,11 @@ def run_create_files(
 
     Raises, before anything is started: BadFilesJob, TargetError, and what target.prove_writable() raises.
     After: FilesystemFull and CreationFailed with what was measured until then, RecordError, CreationTimedOut,
-    and the runner's errors for a lost host or a vanished job.
+    and the host's errors for a lost host or a vanished job.
     Interrupted (Ctrl-C), it ends the job on the host, removes the files and raises the interrupt again.
     """
     check_is_target(target)
-    host = target.runner.label  # an instance that is stopped says so, before anything else of it is asked
+    host = target.host.label  # an instance that is stopped says so, before anything else of it is asked
     # First of all: where its file system is gone, the directory that is left is somebody else's.
     target.prove_writable()
     facts = look(target)
@@ -170,7 +170,7 @@ class _Run:
         before = self._target.counters()
         running: Job | None = None
         try:
-            running = self._target.runner.start_job(self._origin.argv, files=sent, name="files")
+            running = self._target.host.start_job(self._origin.argv, files=sent, name="files")
             exit_code = self._watch(running)
             counters = self._gained(before)
             files = {**running.fetch(["stdout", "stderr"]), **sent}
@@ -215,7 +215,7 @@ class _Run:
                 self._on_progress(progress)
 
     def _gained(self, before: CountersSnapshot | None) -> Gained:
-        return gained(before, self._target.counters() if before is not None else None)
+        return counters_gained(before, self._target.counters() if before is not None else None)
 
     def _end(self, running: Job | None, error: BaseException) -> None:
         """Leave nothing running and no files, whatever went wrong."""
@@ -235,7 +235,7 @@ class _Run:
         if self._job.keep:
             return ()
         try:
-            self._target.runner.run(
+            self._target.host.run(
                 ["sh", "-c", _REMOVE, "sh", self._target.path.rstrip("/"), self._origin.folder],
                 timeout_s=self._limit_s + self._job.count / _REMOVED_FILES,
                 idempotent=True,

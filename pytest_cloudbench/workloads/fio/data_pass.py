@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from pytest_cloudbench.hosts.host import Host, Job
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused, FioTimedOut
 from pytest_cloudbench.workloads.fio.job import RESULT_FILE, escaped_path
 from pytest_cloudbench.workloads.fio.options import fio_of
 from pytest_cloudbench.workloads.fio.output import parse_output
 from pytest_cloudbench.workloads.fio.progress import Progress, ProgressReader
-from pytest_cloudbench.workloads.runner import Job, Runner
 
 Way = Literal["read", "write"]
 
@@ -36,7 +36,7 @@ class Whole:
 
 
 def pass_over(
-    runner: Runner,
+    host: Host,
     wholes: Sequence[Whole],
     *,
     sudo: bool,
@@ -47,11 +47,11 @@ def pass_over(
 
     Whoever calls has proven that what is written may be. makes_files: a path that is not there becomes a file;
     otherwise it is an error. Interrupted, it ends fio on the host and raises the interrupt again. Raises
-    FioRefused with fio's words, FioOutputError when blocks were left out, FioTimedOut, and the runner's errors
+    FioRefused with fio's words, FioOutputError when blocks were left out, FioTimedOut, and the host's errors
     for a lost host or a vanished job.
     """
-    fio = fio_of(runner)
-    running = runner.start_job(
+    fio = fio_of(host)
+    running = host.start_job(
         pass_argv(wholes, fio=fio.path, makes_files=makes_files), sudo=sudo, name="pass"
     )
     try:
@@ -65,7 +65,7 @@ def pass_over(
         raise
     with contextlib.suppress(Exception):
         running.cleanup()
-    where = f"{', '.join(each.path for each in wholes)} on {runner.label}"
+    where = f"{', '.join(each.path for each in wholes)} on {host.label}"
     try:
         result = parse_output(
             files.get(RESULT_FILE),

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from pytest_cloudbench.hosts.host import Host
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.workloads.fio.errors import BadFioJob, FioRefused, UnknownFioOption
-from pytest_cloudbench.workloads.runner import Runner
 
 if TYPE_CHECKING:
     from pytest_cloudbench.workloads.fio.job import FioJob
@@ -83,10 +83,10 @@ def option_text(name: str, value: Any) -> str:
 class HostFio:
     """The fio of one host: its version, and what it accepts. Asked once per host, not once per run."""
 
-    def __init__(self, runner: Runner) -> None:
-        self._runner = runner
-        self.path = runner.ensure_tool("fio")
-        both = runner.run(["sh", "-c", '"$1" --version; nproc', "sh", self.path], idempotent=True)
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self.path = host.ensure_tool("fio")
+        both = host.run(["sh", "-c", '"$1" --version; nproc', "sh", self.path], idempotent=True)
         self.version, cpus = both.stdout.split()
         self.host_cpus = int(cpus)
         self._options: frozenset[str] | None = None
@@ -107,18 +107,18 @@ class HostFio:
 
     def _known(self) -> frozenset[str]:
         if self._options is None:
-            listed = self._runner.run([self.path, "--cmdhelp=all"], idempotent=True)
+            listed = self._host.run([self.path, "--cmdhelp=all"], idempotent=True)
             self._options = parse_option_names(listed.stdout)
         return self._options
 
     def _of_engine(self, ioengine: str) -> frozenset[str]:
         if ioengine not in self._engines:
-            asked = self._runner.run([self.path, f"--enghelp={ioengine}"], check=False, idempotent=True)
+            asked = self._host.run([self.path, f"--enghelp={ioengine}"], check=False, idempotent=True)
             self._engines[ioengine] = parse_option_names(asked.stdout)
         return self._engines[ioengine]
 
     def _check_other_name(self, name: str, ioengine: str) -> None:
-        asked = self._runner.run([self.path, f"--cmdhelp={name}"], check=False, idempotent=True)
+        asked = self._host.run([self.path, f"--cmdhelp={name}"], check=False, idempotent=True)
         canonical = parse_other_name(asked.stdout, asked.stderr, name)
         if canonical is None:
             known = self._known() | self._of_engine(ioengine)
@@ -129,7 +129,7 @@ class HostFio:
             raise BadFioJob(f"fio option {name}= is another name of {canonical}=: use that one")
 
     def _check_values(self, argv: Sequence[str], *, sudo: bool) -> None:
-        asked = self._runner.run(
+        asked = self._host.run(
             [self.path, "--parse-only", *[word for word in argv[1:] if not word.startswith("--output")]],
             check=False,
             sudo=sudo,
@@ -161,14 +161,14 @@ _FIELDS = frozenset(
     }
 )
 
-_hosts: WeakKeyDictionary[Runner, HostFio] = WeakKeyDictionary()
+_hosts: WeakKeyDictionary[Host, HostFio] = WeakKeyDictionary()
 
 
-def fio_of(runner: Runner) -> HostFio:
+def fio_of(host: Host) -> HostFio:
     """The fio of that host; installed when missing, looked at only the first time."""
-    known = _hosts.get(runner)
+    known = _hosts.get(host)
     if known is None:
-        known = _hosts[runner] = HostFio(runner)
+        known = _hosts[host] = HostFio(host)
     return known
 
 

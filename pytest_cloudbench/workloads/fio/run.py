@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime, timezone
 
+from pytest_cloudbench.hosts.host import Job
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.workloads.fio.errors import FioTimedOut
@@ -21,9 +22,8 @@ from pytest_cloudbench.workloads.fio.series_logs import LOGS, series_from_logs, 
 from pytest_cloudbench.workloads.fio.space import as_on_device, check_is_target, check_target
 from pytest_cloudbench.workloads.measurement import Measurement
 from pytest_cloudbench.workloads.pace import Pace, paced
-from pytest_cloudbench.workloads.runner import Job
 from pytest_cloudbench.workloads.space import explained_shortage
-from pytest_cloudbench.workloads.target import CountersSnapshot, Gained, Target, gained
+from pytest_cloudbench.workloads.target import CountersSnapshot, Gained, Target, counters_gained
 from pytest_cloudbench.workloads.workload import Workload
 
 _SLOWEST_LAYOUT = 10 * 1024 * 1024
@@ -50,7 +50,7 @@ def run_fio(
 
     Raises, before anything is started: BadFioJob, UnknownFioOption, TargetError, FioRefused (a value fio
     does not take), and what target.prove_writable() raises. After: FioRefused, FioOutputError,
-    FioTimedOut, and the runner's errors for a lost host or a vanished job.
+    FioTimedOut, and the host's errors for a lost host or a vanished job.
     Interrupted (Ctrl-C), it ends fio on the host and raises the interrupt again.
     """
     check_is_target(target)
@@ -59,7 +59,7 @@ def run_fio(
     job, changed = paced(job, pace, lays_out_files=lays_out_files, factor=target.time_compression)
     conditions = (*target.conditions, *sized, *changed)
     to_lay_out = check_target(target, job)
-    fio = fio_of(target.runner)
+    fio = fio_of(target.host)
     argv = job.to_argv(target.kind, target.paths, fio=fio.path)
     # Raw devices belong to root; a mounted directory was handed to the login user.
     as_root = target.kind == "block"
@@ -67,7 +67,7 @@ def run_fio(
     conditions += make_room(target, job, to_lay_out)
     run = _Run(target, job, on_progress)
     started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    running = target.runner.start_job(argv, sudo=as_root, name="fio")
+    running = target.host.start_job(argv, sudo=as_root, name="fio")
     try:
         exit_code = run.watch(running)
         if exit_code != 0:
@@ -129,7 +129,7 @@ class _Run:
     def counters_gained(self) -> Gained:
         """Return what the counters gained since the load began."""
         after = self._target.counters() if self._before is not None else None
-        return gained(self._before, after).within(self._length_s)
+        return counters_gained(self._before, after).within(self._length_s)
 
     def _remaining_s(self) -> float | None:
         return None if self._load_began is None else self._load_began + self._length_s - time.monotonic()
@@ -205,7 +205,7 @@ def _measurement(
         runtime_s=result.runtime_s * target.time_compression,
         command=shlex.join(argv),
         tool_version=result.version,
-        host=target.runner.label,
+        host=target.host.label,
         target=target.label,
         started_at=started_at,
         envelope=envelope_of(target, job),

@@ -36,7 +36,7 @@ def lay_out_shared(target: Target, job: FioJob, size: Size) -> str:
 
     Raises TargetError where the file system cannot clone files.
     """
-    made = target.runner.run(
+    made = target.host.run(
         ["sh", "-c", _LAY_OUT, "sh", target.path, job.name, str(size.bytes), str(job.numjobs)],
         check=False,
         timeout_s=60 + size.bytes / _SLOWEST,

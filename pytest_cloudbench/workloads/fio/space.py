@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
+from pytest_cloudbench.hosts.host import Host
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.workloads.errors import TargetError
 from pytest_cloudbench.workloads.fio.errors import BadFioJob
 from pytest_cloudbench.workloads.fio.job import FioJob
-from pytest_cloudbench.workloads.runner import Runner
 from pytest_cloudbench.workloads.target import Target
 
 _LOOK = """\
@@ -76,7 +76,7 @@ def check_target(target: Target, job: FioJob) -> Size:
         )
     if target.kind == "file" and job.size is not None and job.size > target.size:
         raise BadFioJob(f"size={job.size} is more than {target.label} has: leave size= out, or lay out more")
-    runner = target.runner  # an instance that is stopped says so, before anything else of it is asked
+    host = target.host  # an instance that is stopped says so, before anything else of it is asked
     # First of all, what became of it explains what is found in its place. In a directory even a reading job lays
     # out files; a device is read only where nothing else lives on it, which would be measured with it.
     if target.kind != "block" or job.writes:
@@ -84,25 +84,25 @@ def check_target(target: Target, job: FioJob) -> Size:
     else:
         target.prove_readable()
     wanted = _KINDS[target.kind]
-    said = runner.run(["sh", "-c", _LOOK, "sh", *target.paths], idempotent=True).stdout.splitlines()
+    said = host.run(["sh", "-c", _LOOK, "sh", *target.paths], idempotent=True).stdout.splitlines()
     for path, found in zip(target.paths, said, strict=True):
         if found == "missing":
-            raise TargetError(f"{path} does not exist on {runner.label}: a {wanted} is needed")
+            raise TargetError(f"{path} does not exist on {host.label}: a {wanted} is needed")
         if found != wanted:
-            raise TargetError(f"{path} on {runner.label} is a {found}, not a {wanted}")
+            raise TargetError(f"{path} on {host.label} is a {found}, not a {wanted}")
     if target.kind == "directory" and job.size is not None:
-        return _check_space(runner, target.path, job, job.size)
+        return _check_space(host, target.path, job, job.size)
     return Size(0)
 
 
-def _check_space(runner: Runner, directory: str, job: FioJob, size: Size) -> Size:
-    said = runner.run(["sh", "-c", _SPACE, "sh", directory, job.name], idempotent=True, sudo=True)
+def _check_space(host: Host, directory: str, job: FioJob, size: Size) -> Size:
+    said = host.run(["sh", "-c", _SPACE, "sh", directory, job.name], idempotent=True, sudo=True)
     free, *blocks = (int(line) for line in said.stdout.split())
     there = sum(blocks) * 512  # laid out by an earlier run of the same name, and used again
     needed = max(0, size.bytes * job.numjobs - there)
     if needed > free * (1 - _KEPT_FREE):
         raise TargetError(
             f"{job.numjobs} jobs of {size} need {Size(size.bytes * job.numjobs)}, but {directory} on "
-            f"{runner.label} has {Size(free)} free: lower size= or numjobs="
+            f"{host.label} has {Size(free)} free: lower size= or numjobs="
         )
     return Size(needed)

@@ -1,4 +1,4 @@
-"""The two ends of a run: started once each, the server first, and ended together whatever happens."""
+"""The two ends of a run: start each once, the server first on free ports; end and remove both in every case."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import random
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from pytest_cloudbench.hosts.host import Host, Job
 from pytest_cloudbench.workloads.iperf3.errors import Iperf3Error, PortBusy, ServerNotUp
 from pytest_cloudbench.workloads.iperf3.load_script import (
     CODES_FILE,
@@ -19,62 +20,61 @@ from pytest_cloudbench.workloads.iperf3.load_script import (
 )
 from pytest_cloudbench.workloads.iperf3.output import SERVER, ProcessFiles, iperf3_words, parse_output
 from pytest_cloudbench.workloads.iperf3.plan import Plan
-from pytest_cloudbench.workloads.runner import Job, Runner
 
 LISTENS_WITHIN_S = 15
 SERVER_ENDS_WITHIN_S = 5.0
-"""A one-off server ends with its client, which has just ended."""
+"""A one-off server ends with its client, and the client has ended by then."""
 SERVER_OUTLIVES_S = 120
-"""How long beyond a run a server waits, if nobody ends it, for a client that never came."""
+"""A server whose client never connects, and that nobody ends, ends itself this long after the run's time."""
 _PORT_TRIES = 3
 _PORT_TAKEN = ("Address already in use", "exiting")
-"""iperf3's words; up to 3.9 it says no more than that it exits."""
+"""iperf3's words for a port in use; up to 3.9 it only reports that it exits."""
 
 
 @dataclass
 class Side:
-    """One end: its job, the commands in it, and whether its host was found out of reach."""
+    """One end of a run: its job, the job's commands, and whether the host could not be reached any more."""
 
-    host: Runner
+    host: Host
     job: Job
     commands: tuple[tuple[str, ...], ...]
     lost: bool = False
 
     def end(self) -> None:
-        """Interrupt what still runs, so that it writes what it has. A host out of reach is left alone."""
+        """Interrupt running processes, so that they write their results. Errors of the host are ignored."""
         with contextlib.suppress(Exception):
             self.job.kill()
 
     def fetch(self) -> dict[str, bytes]:
-        """The files of its processes by name; empty where the host is out of reach."""
+        """Return the processes' files by name; empty if the host cannot be reached."""
         try:
             return self.job.fetch(["process-*.json", "process-*.err", CODES_FILE])
-        except Exception:  # whatever the host's errors are: what the other end has still counts
+        except Exception:  # any error of the host: the other end's output still counts
             self.lost = True
             return {}
 
     def remove(self) -> None:
-        """Remove the job's directory from the host, unless it was found out of reach."""
+        """Remove the job's directory from the host, unless the host cannot be reached."""
         if not self.lost:
             with contextlib.suppress(Exception):
                 self.job.cleanup()
 
     def processes(self, files: dict[str, bytes]) -> list[ProcessFiles]:
-        """The files process by process."""
+        """Group the fetched files by process."""
         codes = files.get(CODES_FILE, b"").decode("ascii", "replace").split()
         found = []
         for number in range(1, len(self.commands) + 1):
             output, errors = process_files(number)
             code = codes[number - 1] if number <= len(codes) else ""
-            said = files.get(errors, b"").decode("utf-8", "replace")
-            found.append(ProcessFiles(files.get(output), said, int(code) if code.isdecimal() else None))
+            stderr = files.get(errors, b"").decode("utf-8", "replace")
+            found.append(ProcessFiles(files.get(output), stderr, int(code) if code.isdecimal() else None))
         return found
 
 
 def start_server(plan: Plan) -> tuple[Side, tuple[int, ...]]:
-    """Start the server's processes and return once all listen, with their ports.
+    """Start the server's processes, wait until all listen, and return them with their ports.
 
-    Raises PortBusy, ServerNotUp, and the runner's errors; then nothing of it is left on the host.
+    Raises PortBusy, ServerNotUp and the host's errors; nothing is left on the host then.
     """
     host = plan.path.server_host
     count = len(plan.processes)
@@ -85,7 +85,7 @@ def start_server(plan: Plan) -> tuple[Side, tuple[int, ...]]:
             ports = tuple(range(asked, asked + count))
             check_free(host, ports)
         else:
-            ports = free_ports(host, count, but=taken)
+            ports = free_ports(host, count, excluded=taken)
         commands = tuple(server_command(plan.server, port, plan.time) for port in ports)
         side = _start(host, commands, limit_s=plan.length_s + SERVER_OUTLIVES_S, name="iperf3-server")
         try:
@@ -96,24 +96,24 @@ def start_server(plan: Plan) -> tuple[Side, tuple[int, ...]]:
             raise
         if not ended:
             return side, ports
-        # Between looking and listening somebody else may have taken a port.
+        # Another process may have taken a port since the check.
         side.end()
-        words = _words_of(side)
+        words = _server_error(side)
         side.remove()
         if not any(each in words for each in _PORT_TAKEN):
             raise ServerNotUp(f"the server's iperf3 on {host.label} ended before it listened: {words}")
         if asked is not None:
-            raise PortBusy(busy_text(asked, host.label))
+            raise _port_busy(asked, host)
         if last:
             raise PortBusy(
-                f"every port that was free on {host.label} was taken before iperf3 could listen on it"
+                f"each free port found on {host.label} was taken before iperf3 could listen on it: try again"
             )
         taken.update(ports)
     raise AssertionError("unreachable")
 
 
 def start_client(plan: Plan, ports: Sequence[int], *, with_samples: bool) -> Side:
-    """Start the client's processes, all together. `with_samples`: for the live line, once a second."""
+    """Start all client processes together. `with_samples`: write samples once a second for the live line."""
     address = plan.path.server_address
     commands = tuple(
         client_command(plan.client, plan.job, share, plan.time, address=address, port=port)
@@ -124,26 +124,26 @@ def start_client(plan: Plan, ports: Sequence[int], *, with_samples: bool) -> Sid
         commands,
         limit_s=plan.length_s + SERVER_OUTLIVES_S,
         name="iperf3-client",
-        sample_way_to=address if with_samples else None,
+        sampled_address=address if with_samples else None,
     )
 
 
 def _start(
-    host: Runner,
+    host: Host,
     commands: tuple[tuple[str, ...], ...],
     *,
     limit_s: int,
     name: str,
-    sample_way_to: str | None = None,
+    sampled_address: str | None = None,
 ) -> Side:
-    script = load_script(commands, limit_s=limit_s, sample_way_to=sample_way_to)
+    script = load_script(commands, limit_s=limit_s, sampled_address=sampled_address)
     job = host.start_job(["sh", SCRIPT_FILE], files={SCRIPT_FILE: script}, name=name)
     return Side(host, job, commands)
 
 
 def _wait_until_listening(side: Side, ports: Sequence[int]) -> bool:
-    """Return False once all ports listen, True when the processes ended before. ServerNotUp after a while."""
-    said = side.host.run(
+    """Return False once all ports listen, True if the processes ended before. Raises ServerNotUp after 15 s."""
+    result = side.host.run(
         [
             "sh",
             "-c",
@@ -157,80 +157,83 @@ def _wait_until_listening(side: Side, ports: Sequence[int]) -> bool:
         timeout_s=LISTENS_WITHIN_S + 30.0,
         idempotent=True,
     )
-    if said.exit_code not in (0, 2):
+    if result.exit_code not in (0, 2):
         numbers = ", ".join(str(port) for port in ports)
         raise ServerNotUp(
             f"the server's iperf3 on {side.host.label} did not listen on port {numbers} within {LISTENS_WITHIN_S} s"
         )
-    return said.exit_code == 2
+    return result.exit_code == 2
 
 
-def _words_of(side: Side) -> str:
-    said = "it gave no reason"
+def _server_error(side: Side) -> str:
+    text = "it gave no reason"
     for each in side.processes(side.fetch()):
         try:
-            found = parse_output(each, role=SERVER, reverse=False).error
+            error = parse_output(each, role=SERVER, reverse=False).error
         except Iperf3Error:
-            found = iperf3_words(each.stderr)
-        said = found or said
-    return said
+            error = iperf3_words(each.stderr)
+        text = error or text
+    return text
 
 
-FIRST, LAST = 20_000, 31_999
-"""Below Linux's ephemeral range (from 32,768), so that no outgoing connection takes one in between."""
+FIRST_PORT, LAST_PORT = 20_000, 31_999
+"""Below Linux's ephemeral range (from 32,768), so no outgoing connection takes a port in the meantime."""
 
-_FILES = ("/proc/net/tcp", "/proc/net/tcp6", "/proc/net/udp", "/proc/net/udp6")
+_SOCKET_LISTS = ("/proc/net/tcp", "/proc/net/tcp6", "/proc/net/udp", "/proc/net/udp6")
 _LISTEN = "0A"
 
 
-def free_ports(host: Runner, count: int, *, but: Collection[int] = ()) -> tuple[int, ...]:
-    """`count` ports of that host that nothing uses, neighbours of each other, none of `but`.
+def free_ports(host: Host, count: int, *, excluded: Collection[int] = ()) -> tuple[int, ...]:
+    """Return `count` consecutive unused ports of the host, none of them `excluded`.
 
-    Raises PortBusy when there are none.
+    Raises PortBusy if there are none.
     """
-    used, _ = sockets_of(host)
-    # Two runs that look at the same time should not find the same ones.
-    start = random.randint(FIRST, LAST)  # noqa: S311 - no secret
-    found = choose_ports(used | set(but), count, start=start)
+    used, _ = read_sockets(host)
+    # A random start keeps two simultaneous runs from choosing the same ports.
+    start = random.randint(FIRST_PORT, LAST_PORT)  # noqa: S311 - no secret
+    found = choose_ports(used | set(excluded), count, start=start)
     if not found:
-        raise PortBusy(f"{host.label} has no {count} free ports in a row between {FIRST:,} and {LAST:,}")
+        raise PortBusy(
+            f"{host.label} has no {count} consecutive free ports from {FIRST_PORT:,} to {LAST_PORT:,}"
+        )
     return found
 
 
-def check_free(host: Runner, ports: Collection[int]) -> None:
-    """Raise PortBusy when something listens on one of these ports of the host."""
-    _, listening = sockets_of(host)
+def check_free(host: Host, ports: Collection[int]) -> None:
+    """Raise PortBusy if something listens on one of these ports of the host."""
+    _, listening = read_sockets(host)
     for port in ports:
         if port in listening:
-            raise PortBusy(busy_text(port, host.label))
+            raise _port_busy(port, host)
 
 
-def busy_text(port: int, host: str) -> str:
-    """The sentence about a port that was asked for and is taken."""
-    return (
-        f"port {port} on {host} is taken: something listens there already; choose another port=, or leave it out "
-        "and a free one is found"
+def _port_busy(port: int, host: Host) -> PortBusy:
+    return PortBusy(
+        f"port {port} on {host.label} is in use: another process listens there; choose another port=, or omit it "
+        "to use a free one"
     )
 
 
 def choose_ports(used: Collection[int], count: int, *, start: int) -> tuple[int, ...]:
-    """The first `count` neighbours from `start` on (then from the first) that are not used; empty if none."""
-    for first in (*range(start, LAST + 1), *range(FIRST, start)):
+    """Return the first `count` consecutive unused ports, searching from `start` and then from the first port.
+
+    Empty if there are none.
+    """
+    for first in (*range(start, LAST_PORT + 1), *range(FIRST_PORT, start)):
         ports = range(first, first + count)
-        if ports[-1] <= LAST and not any(port in used for port in ports):
+        if ports[-1] <= LAST_PORT and not any(port in used for port in ports):
             return tuple(ports)
     return ()
 
 
-def sockets_of(host: Runner) -> tuple[set[int], set[int]]:
-    """The local ports that any socket of the host uses, and those on which TCP listens."""
-    # A kernel without IPv6 has no lists of it.
-    said = host.run(["cat", *_FILES], check=False, idempotent=True)
-    return parse_sockets(said.stdout)
+def read_sockets(host: Host) -> tuple[set[int], set[int]]:
+    """Return the local ports in use on the host, and those of them on which TCP listens."""
+    # Not checked: a kernel without IPv6 lacks two of the files.
+    return parse_sockets(host.run(["cat", *_SOCKET_LISTS], check=False, idempotent=True).stdout)
 
 
 def parse_sockets(text: str) -> tuple[set[int], set[int]]:
-    """As `sockets_of`, from the contents of the kernel's lists. Other lines are passed over."""
+    """Parse the kernel's socket lists as `read_sockets` returns them. Other lines are skipped."""
     used, listening = set(), set()
     for line in text.splitlines():
         words = line.split()

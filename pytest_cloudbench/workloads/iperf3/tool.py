@@ -1,4 +1,4 @@
-"""The iperf3 of one host: its version, and whether it can do what a job asks."""
+"""The iperf3 of one host: its version, and the checks whether it supports a job."""
 
 from __future__ import annotations
 
@@ -6,44 +6,44 @@ import re
 from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
+from pytest_cloudbench.hosts.host import Host
 from pytest_cloudbench.workloads.iperf3.errors import BadIperf3Job, Iperf3Refused, Iperf3TooOld
 from pytest_cloudbench.workloads.iperf3.job import Iperf3Job
-from pytest_cloudbench.workloads.runner import Runner
 
 Version = tuple[int, ...]
 
 OLDEST = (3, 1)
-"""One-off servers (-1) that answer in JSON."""
+"""The first version whose one-off servers (-1) write JSON."""
 BOTH_WAYS_SINCE = (3, 7)
 CONNECT_TIMEOUT_SINCE = (3, 7)
 POOR_UDP_FROM, POOR_UDP_UNTIL = (3, 16), (3, 18)
-"""The first threaded versions: their senders spin between datagrams (measured: 184 % CPU for 400 Mbit/s)."""
+"""The first threaded versions: their UDP senders spin between datagrams (measured: 184 % CPU at 400 Mbit/s)."""
 
 _VERSION = re.compile(r"iperf (\d+)\.(\d+)(?:\.(\d+))?")
-_LOOK = """\
+_FACTS_SCRIPT = """\
 "$1" --version 2>&1 | head -n 1
 nproc
 cat /proc/sys/kernel/random/boot_id
 cat /proc/sys/net/ipv4/tcp_available_congestion_control
 """
-_LINES = 4
+_FACT_LINES = 4
 
 
 class HostIperf3:
-    """The iperf3 of one host. Asked once per host, not once per run.
+    """The iperf3 of one host; read once per host.
 
-    `machine` tells apart the machines that hosts run on: hosts with the same share their processors.
+    Hosts with the same `machine` run on the same processors.
     """
 
-    def __init__(self, runner: Runner) -> None:
-        self.label = runner.label
-        self.path = runner.ensure_tool("iperf3")
-        said = runner.run(["sh", "-c", _LOOK, "sh", self.path], check=False, idempotent=True)
-        lines = said.stdout.splitlines()
-        if len(lines) < _LINES:
-            words = (said.stderr or said.stdout).strip() or "nothing"
+    def __init__(self, host: Host) -> None:
+        self.label = host.label
+        self.path = host.ensure_tool("iperf3")
+        result = host.run(["sh", "-c", _FACTS_SCRIPT, "sh", self.path], check=False, idempotent=True)
+        lines = result.stdout.splitlines()
+        if len(lines) < _FACT_LINES:
+            words = (result.stderr or result.stdout).strip() or "nothing"
             raise Iperf3Refused(
-                f"{self.path} on {self.label} cannot be asked for its version: it said {words}"
+                f"could not read the version of {self.path} on {self.label}: its output was {words}"
             )
         self.version_line = lines[0].strip()
         self.version = parse_version(self.version_line, self.label)
@@ -52,44 +52,42 @@ class HostIperf3:
         self.congestion_controls: tuple[str, ...] = tuple(lines[3].split())
 
 
-_hosts: WeakKeyDictionary[Runner, HostIperf3] = WeakKeyDictionary()
+_hosts: WeakKeyDictionary[Host, HostIperf3] = WeakKeyDictionary()
 
 
-def iperf3_of(runner: Runner) -> HostIperf3:
-    """The iperf3 of that host; installed when missing, looked at only the first time."""
-    known = _hosts.get(runner)
-    if known is None:
-        known = _hosts[runner] = HostIperf3(runner)
-    return known
+def iperf3_of(host: Host) -> HostIperf3:
+    """Return the host's iperf3, installed if missing. Facts are read only on the first call."""
+    if (found := _hosts.get(host)) is None:
+        found = _hosts[host] = HostIperf3(host)
+    return found
 
 
 def parse_version(text: str, host: str) -> Version:
-    """The version in the first line of `iperf3 --version`, as (3, 12) or (3, 1, 3).
+    """Parse the first line of `iperf3 --version` into (3, 12) or (3, 1, 3).
 
-    Raises Iperf3Refused for a line without one.
+    Raises Iperf3Refused if the line holds no version.
     """
     found = _VERSION.search(text)
     if found is None:
-        raise Iperf3Refused(f"iperf3 on {host} names no version that is known: it said {text[:200]!r}")
+        raise Iperf3Refused(f"iperf3 on {host} printed no known version: its first line was {text[:200]!r}")
     return tuple(int(part) for part in found.groups() if part is not None)
 
 
 def version_text(version: Sequence[int]) -> str:
-    """The version as iperf3 writes it."""
+    """Return the version as iperf3 writes it."""
     return ".".join(str(part) for part in version)
 
 
 def check_versions(job: Iperf3Job, client: HostIperf3, server: HostIperf3) -> tuple[str, ...]:
-    """One sentence for each thing about the tools that a reader of the result must know.
+    """Return a condition for each fact about the versions that matters for the result.
 
-    Raises Iperf3TooOld, or BadIperf3Job for a congestion control that an end does not have.
+    Raises Iperf3TooOld, or BadIperf3Job if an end lacks the congestion control.
     """
     for end in (client, server):
         if end.version < OLDEST:
-            raise Iperf3TooOld(_too_old(end, f"at least {version_text(OLDEST)} is needed at both ends"))
+            raise _too_old(end, f"both ends need at least {version_text(OLDEST)}")
         if job.bidirectional and end.version < BOTH_WAYS_SINCE:
-            needed = version_text(BOTH_WAYS_SINCE)
-            raise Iperf3TooOld(_too_old(end, f"bidirectional=True needs {needed} at both ends"))
+            raise _too_old(end, f"bidirectional=True needs {version_text(BOTH_WAYS_SINCE)} at both ends")
         if job.congestion is not None and job.congestion not in end.congestion_controls:
             raise BadIperf3Job(
                 f"congestion={job.congestion!r} is not available on {end.label}: it has "
@@ -103,11 +101,11 @@ def check_versions(job: Iperf3Job, client: HostIperf3, server: HostIperf3) -> tu
     poor = [end for end in (client, server) if POOR_UDP_FROM <= end.version < POOR_UDP_UNTIL]
     if job.udp and poor:
         conditions.append(
-            f"UDP with iperf3 {version_text(poor[0].version)}, whose senders spin and lose datagrams of their own: "
-            "loss and CPU are not the network's alone"
+            f"UDP with iperf3 {version_text(poor[0].version)}: its senders spin and lose datagrams themselves, so "
+            "loss and CPU include iperf3's own"
         )
     return tuple(conditions)
 
 
-def _too_old(end: HostIperf3, what: str) -> str:
-    return f"iperf3 {version_text(end.version)} on {end.label} is too old: {what}"
+def _too_old(end: HostIperf3, needed: str) -> Iperf3TooOld:
+    return Iperf3TooOld(f"iperf3 {version_text(end.version)} on {end.label} is too old: {needed}")

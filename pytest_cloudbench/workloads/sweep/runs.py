@@ -21,7 +21,7 @@ from pytest_cloudbench.workloads.sweep.mixes import Mix
 from pytest_cloudbench.workloads.sweep.plan import StepTimes
 from pytest_cloudbench.workloads.sweep.status import Totals, series_of
 from pytest_cloudbench.workloads.sweep.watch import Watch, Watched
-from pytest_cloudbench.workloads.target import CountersSnapshot, Gained, Target, gained
+from pytest_cloudbench.workloads.target import CountersSnapshot, Gained, Target, counters_gained
 
 MEASURED_FILE = "measured.json"
 """The histograms of what was measured: fio's own result has the ramp in it, and collecting the last I/Os."""
@@ -67,7 +67,7 @@ class Runs:
         argv = step_argv(self.mix, shape, self.paths, load.times, arrivals=arrivals, fio=self.fio.path)
         before = self.known.counters or self.target.counters()
         started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        running = self.target.runner.start_job(punctual(argv), sudo=self.target.kind == "block", name="sweep")
+        running = self.target.host.start_job(punctual(argv), sudo=self.target.kind == "block", name="sweep")
         one_size = self.mix.block_size.bytes if len(self.mix.blocks) == 1 else None
         with explained_shortage(self.target):
             watched = Watch(load.times, on_second, one_size).until_end(running)
@@ -78,7 +78,7 @@ class Runs:
             watched,
             jobs=shape.jobs * devices,
             argv=argv,
-            counters=gained(before, self.known.counters).within(load.times.length_s),
+            counters=counters_gained(before, self.known.counters).within(load.times.length_s),
             started_at=started_at,
             asked=self._asked(load, shape.jobs, shape.depth),
         )
@@ -140,7 +140,7 @@ class Runs:
             runtime_s=last.seconds * factor,
             command=shlex.join(argv),
             tool_version=last.version,
-            host=self.target.runner.label,
+            host=self.target.host.label,
             target=self.target.label,
             started_at=started_at,
             envelope=self.envelope(),

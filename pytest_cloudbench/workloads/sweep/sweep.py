@@ -67,7 +67,7 @@ def run_sweep(
     Nothing is printed here.
 
     Raises, before anything is started: BadSweep, TargetError, and what target.prove_writable() raises. While the
-    maximum is looked for, the errors of fio and of the runner; afterwards SweepBroken with the steps done, and
+    maximum is looked for, the errors of fio and of the host; afterwards SweepBroken with the steps done, and
     SweepInterrupted with them on Ctrl-C.
     """
     plan, changed = plan.paced(pace)
@@ -111,8 +111,8 @@ def _prepared(target: Target, plan: SweepPlan, changed: tuple[str, ...]) -> tupl
             "volume itself, or what prefilled('20g') returns"
         )
     check_target(target, FioJob(rw=plan.mix.pattern, bs=plan.mix.largest_block, iodepth=plan.threads))
-    fio = fio_of(target.runner)
-    said = target.runner.run(
+    fio = fio_of(target.host)
+    said = target.host.run(
         ["sh", "-c", _LOOK, "sh", *target.paths], sudo=target.kind == "block", idempotent=True
     )
     most, used, *sizes = (int(line) for line in said.stdout.split())

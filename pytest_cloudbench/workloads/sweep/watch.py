@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
+from pytest_cloudbench.hosts.host import Job
 from pytest_cloudbench.verdicts.steadiness import steadiness
 from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused, FioTimedOut
 from pytest_cloudbench.workloads.fio.options import fio_words
-from pytest_cloudbench.workloads.runner import Job
 from pytest_cloudbench.workloads.sweep.plan import TICK_S, StepTimes
 from pytest_cloudbench.workloads.sweep.status import NOTHING, StatusReader, Totals
 
@@ -64,7 +64,7 @@ class Watch:
     def until_end(self, running: Job) -> Watched:
         """Wait. Whatever goes wrong, nothing of it is left running.
 
-        Raises FioRefused with fio's words, FioOutputError, FioTimedOut, and the runner's errors.
+        Raises FioRefused with fio's words, FioOutputError, FioTimedOut, and the host's errors.
         """
         try:
             exit_code, ended = self._wait(running)

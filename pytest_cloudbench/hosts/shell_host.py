@@ -1,0 +1,197 @@
+"""The base class of hosts with a POSIX shell: commands, jobs and tools, on one method that runs a command line."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pytest_cloudbench.hosts.errors import (
+    CommandFailed,
+    CommandTimedOut,
+    ConnectionDropped,
+    ToolMissing,
+)
+from pytest_cloudbench.hosts.host import Command, CommandResult, HostListener, checked_argv
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.hosts.jobs import DetachedJob
+
+T = TypeVar("T")
+
+PACKAGES: dict[str, str] = {
+    "fio": "fio",
+    "iperf3": "iperf3",
+    "mkfs.xfs": "xfsprogs",
+    "mkfs.ext4": "e2fsprogs",
+    "mkfs.btrfs": "btrfs-progs",
+    "btrfs": "btrfs-progs",
+    "nvme": "nvme-cli",
+    "mdadm": "mdadm",
+    "pvcreate": "lvm2",
+    "vgcreate": "lvm2",
+    "lvcreate": "lvm2",
+    "ethtool": "ethtool",
+    "lsblk": "util-linux",
+    "wipefs": "util-linux",
+}
+"""Package of each tool; dnf and apt use the same names. A tool that is not listed has a package of its own name."""
+
+_INSTALL_S = 300.0
+
+
+class ShellHost:
+    """A host with a POSIX shell, coreutils and util-linux. A subclass defines `execute`.
+
+    label: its name in messages. address: where it is, for people and for network workloads. user: whose login it is.
+    listener: receives every command, job and operation.
+    """
+
+    def __init__(
+        self, label: str, *, address: str = "", user: str = "root", listener: HostListener | None = None
+    ) -> None:
+        self.label = label
+        self.address = address
+        self.user = user
+        self.listener = listener
+        self._tools: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        return f"<{self.label} {self.user}@{self.address}>"
+
+    def execute(self, command: Command) -> CommandResult:
+        """Run `command.line` by a shell with `command.stdin`, and return `command.result(...)`, whatever the exit code.
+
+        Raise TimeoutError after `command.timeout_s`, ConnectionDropped if it is unknown how the command ended, and
+        HostUnreachable if it could not be sent.
+        """
+        raise NotImplementedError
+
+    def connect(self, timeout_s: float | None = None) -> None:
+        """Make sure that the host answers: nothing to do for a host without a connection."""
+
+    def reconnect(self) -> None:
+        """Replace a connection that dropped: nothing to do for a host without a connection."""
+
+    def close(self) -> None:
+        """Close all connections: nothing to do for a host without one."""
+
+    def expect_reboot(self) -> None:
+        """Drop all connections because the host restarts: nothing to do for a host without one."""
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        sudo: bool = False,
+        check: bool = True,
+        timeout_s: float = 60.0,
+        idempotent: bool = False,
+        stdin: bytes | None = None,
+    ) -> CommandResult:
+        """Run one short command and wait for its end; see `Host.run`."""
+        command = Command(checked_argv(argv), self.user, sudo, timeout_s, idempotent, stdin)
+        listener = self.listener
+        try:
+            result = self.run_unrecorded(command)
+        except BaseException as error:
+            if listener is not None:
+                seconds = time.monotonic() - command.began
+                listener.command(self.label, command.argv, sudo=sudo, seconds=seconds, error=error)
+            raise
+        if listener is not None:
+            listener.command(
+                self.label,
+                command.argv,
+                sudo=sudo,
+                seconds=result.seconds,
+                exit_code=result.exit_code,
+                stdout=result.stdout,
+                stderr=result.stderr,
+            )
+        if check and result.exit_code != 0:
+            raise CommandFailed(self.label, command.argv, result.exit_code, result.stdout, result.stderr)
+        return result
+
+    def run_unrecorded(self, command: Command) -> CommandResult:
+        """Run a command, a second time if it is idempotent and the connection dropped; the listener is not called.
+
+        For looks at a job that runs for hours: a recording would hold thousands of them.
+        """
+        try:
+            try:
+                return self.execute(command)
+            except ConnectionDropped:
+                if not command.idempotent:
+                    raise
+                return self.execute(command)
+        except TimeoutError:
+            raise CommandTimedOut(
+                f"on {self.label}, `{' '.join(command.argv)}` did not end within {command.timeout_s:g} s; "
+                "it may still be running there"
+            ) from None
+
+    def perform(self, name: str, arguments: Sequence[Any], run: Callable[[], T]) -> T:
+        """Run an operation by `run`; the listener, if there is one, observes it."""
+        return run() if self.listener is None else self.listener.operation(self.label, name, arguments, run)
+
+    def start_job(
+        self,
+        argv: Sequence[str],
+        *,
+        sudo: bool = False,
+        files: Mapping[str, bytes] | None = None,
+        name: str = "job",
+        job_id: str | None = None,
+    ) -> DetachedJob:
+        """Start a long command that continues without a connection; see `Host.start_job`."""
+        from pytest_cloudbench.hosts.jobs import start_job
+
+        return start_job(self, argv, sudo=sudo, files=files or {}, name=name, job_id=job_id)
+
+    def find_tool(self, name: str) -> str | None:
+        """Return the tool's path on the host, or None."""
+        found = self.run(["sh", "-c", 'command -v -- "$1"', "sh", name], check=False, idempotent=True)
+        path = found.stdout.strip()
+        return path if found.exit_code == 0 and path.startswith("/") else None
+
+    def ensure_tool(self, name: str) -> str:
+        """Return the tool's path on the host; a missing tool is installed by dnf, yum or apt-get.
+
+        Raises ToolMissing with the package manager's message.
+        """
+        if name not in self._tools:
+            self._tools[name] = self.find_tool(name) or self._install(name)
+        return self._tools[name]
+
+    def _install(self, name: str) -> str:
+        package = PACKAGES.get(name, name)
+        for manager, commands in _managers(package):
+            if self.find_tool(manager) is None:
+                continue
+            try:
+                for command in commands:
+                    self.run(command, sudo=True, timeout_s=_INSTALL_S)
+            except (CommandFailed, CommandTimedOut) as error:
+                raise ToolMissing(
+                    f"{name} is not on {self.label} and {manager} could not install {package}: {error}"
+                ) from error
+            path = self.find_tool(name)
+            if path is None:
+                raise ToolMissing(
+                    f"{manager} installed {package} on {self.label}, but {name} is still missing"
+                )
+            return path
+        raise ToolMissing(
+            f"{name} is not on {self.label}, which has neither dnf, yum nor apt-get to install it"
+        )
+
+
+def _managers(package: str) -> list[tuple[str, list[list[str]]]]:
+    apt = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q", "-y", "-o", "DPkg::Lock::Timeout=240"]
+    return [
+        ("dnf", [["dnf", "-q", "-y", "install", package]]),
+        ("yum", [["yum", "-q", "-y", "install", package]]),
+        # The package lists of a new image are empty or stale.
+        ("apt-get", [[*apt, "update"], [*apt, "install", "--no-install-recommends", package]]),
+    ]

@@ -1,0 +1,320 @@
+"""A host over SSH: connected within a time limit, its key pinned; no command is repeated unless it is idempotent."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pytest_cloudbench.hosts.errors import ConnectionDropped, HostKeyMismatch, HostUnreachable, LoginRefused
+from pytest_cloudbench.hosts.host import Command, CommandResult, HostListener
+from pytest_cloudbench.hosts.login import HostLogin, fingerprint, read_host_key, read_private_key
+from pytest_cloudbench.hosts.shell_host import ShellHost
+
+if TYPE_CHECKING:
+    from fabric import Connection
+    from paramiko import Channel
+    from typing_extensions import Self
+
+_LOG = "pytest_cloudbench.ssh"
+"""paramiko's own log. It is not shown: a booting host fills it with meaningless tracebacks."""
+logging.getLogger(_LOG).addHandler(logging.NullHandler())
+logging.getLogger(_LOG).propagate = False
+
+_FIRST_RETRY_S = 0.03
+_LONGEST_RETRY_S = 2.0
+_ATTEMPT_S = 10.0
+_TCP_CONNECT_S = 3.0
+_KEEPALIVE_S = 15
+_REGION_ENDS_WITHIN_S = 1.0
+_CHANNEL_OPEN_S = 20.0
+_READ_BYTES = 1 << 16
+_KILLED_BY_SIGNAL = 128
+"""sshd names the signal in a message that paramiko drops; a shell's exit code is 128 and the signal's number."""
+
+
+class SshHost(ShellHost):
+    """A host over SSH. It is safe to use from several threads: each has a connection of its own.
+
+    No agent, no ~/.ssh and no known_hosts file are used: only the keys of the login are trusted.
+    Raises ValueError if a key cannot be read.
+    """
+
+    def __init__(self, login: HostLogin, listener: HostListener | None = None) -> None:
+        super().__init__(
+            login.label or f"host {login.address}", address=login.address, user=login.user, listener=listener
+        )
+        self.port = login.port
+        self.check_region = login.check_region
+        self._login = login
+        self._private_key = read_private_key(login.private_key)
+        self._host_key = read_host_key(login.host_public_key)
+        self._lock = threading.Lock()
+        self._open: dict[int, tuple[threading.Thread, Connection]] = {}
+        self._answered_before = False
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def connect(self, timeout_s: float | None = None) -> None:
+        """Connect within `timeout_s` (default: the login's time for a first or for another connection).
+
+        Refused connections, timeouts and half-started servers are tried again, quickly at first.
+        Raises HostUnreachable, HostKeyMismatch (at once) or LoginRefused (after the login's grace time).
+        """
+        self._connection(timeout_s)
+
+    def reconnect(self) -> None:
+        """Replace this thread's connection. Raises HostUnreachable after the login's reconnect_timeout_s."""
+        self.drop()
+        self.connect(self._login.reconnect_timeout_s)
+
+    def close(self) -> None:
+        """Close the connections of all threads. Detached jobs on the host continue."""
+        with self._lock:
+            self._closed = True
+        self._drop_all()
+
+    def drop(self) -> None:
+        """Close this thread's connection; the next command connects again."""
+        with self._lock:
+            found = self._open.pop(threading.get_ident(), None)
+        if found is not None:
+            _close_quietly(found[1])
+
+    def expect_reboot(self) -> None:
+        """Drop all connections, and allow the host the time of a first boot again."""
+        self._answered_before = False
+        self._drop_all()
+
+    def _drop_all(self) -> None:
+        with self._lock:
+            opened = [connection for _, connection in self._open.values()]
+            self._open.clear()
+        for connection in opened:
+            _close_quietly(connection)
+
+    def _connection(self, timeout_s: float | None = None) -> Connection:
+        thread = threading.current_thread()
+        with self._lock:
+            if self._closed:
+                raise HostUnreachable(f"{self._place()} was closed")
+            found = self._open.get(threading.get_ident())
+            if found is not None and found[0] is thread and _is_alive(found[1]):
+                return found[1]
+        self.drop()
+        limit_s = timeout_s
+        if limit_s is None:
+            login = self._login
+            limit_s = login.reconnect_timeout_s if self._answered_before else login.connect_timeout_s
+        connection = self._connect_within(limit_s)
+        with self._lock:
+            self._answered_before = True
+            ended = [key for key, (owner, _) in self._open.items() if not owner.is_alive()]
+            stale = [self._open.pop(key)[1] for key in ended]
+            self._open[threading.get_ident()] = (thread, connection)
+        for each in stale:
+            _close_quietly(each)
+        return connection
+
+    def _connect_within(self, limit_s: float) -> Connection:
+        from paramiko import AuthenticationException, BadHostKeyException, SSHException
+
+        began = time.monotonic()
+        deadline = began + limit_s
+        pause_s = _FIRST_RETRY_S
+        first_refusal: float | None = None
+        while True:
+            left_s = deadline - time.monotonic()
+            try:
+                return self._connect_once(max(0.5, min(_ATTEMPT_S, left_s)))
+            except BadHostKeyException as error:
+                raise HostKeyMismatch(
+                    f"{self._place()} answered with host key {fingerprint(error.key)}, expected "
+                    f"{fingerprint(self._host_key)}: this is another machine, nothing was sent to it"
+                ) from None
+            except AuthenticationException as error:
+                first_refusal = first_refusal or time.monotonic()
+                if (
+                    time.monotonic() - first_refusal >= self._login.login_grace_s
+                    or time.monotonic() >= deadline
+                ):
+                    raise LoginRefused(
+                        f"{self._place()} does not accept our key for user {self.user!r}, tried for "
+                        f"{time.monotonic() - first_refusal:.0f} s: {_text(error)}"
+                    ) from None
+                last: Exception = error
+            except (OSError, EOFError, SSHException) as error:
+                last = error
+            if self.check_region is not None:
+                self.check_region()
+            if time.monotonic() + pause_s >= deadline:
+                raise HostUnreachable(
+                    f"{self._place()} did not answer within {limit_s:g} s: last error {_text(last)}"
+                ) from last
+            time.sleep(pause_s)
+            pause_s = min(_LONGEST_RETRY_S, pause_s * 1.5)
+
+    def _connect_once(self, timeout_s: float) -> Connection:
+        from fabric import Config, Connection
+        from paramiko import RejectPolicy
+
+        # A new attempt reaches a host that has just come up sooner than the repeats of an old one.
+        channel = socket.create_connection((self.address, self.port), timeout=min(timeout_s, _TCP_CONNECT_S))
+        connection: Connection | None = None
+        try:
+            # Small packets go back and forth: waiting to fill them costs 40 ms a command.
+            channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection = Connection(
+                self.address,
+                user=self.user,
+                port=self.port,
+                config=Config(lazy=True, overrides={"load_ssh_configs": False}),
+                connect_kwargs={
+                    "pkey": self._private_key,
+                    "sock": channel,
+                    "allow_agent": False,
+                    "look_for_keys": False,
+                    "timeout": timeout_s,
+                    "banner_timeout": timeout_s,
+                    "auth_timeout": timeout_s,
+                    "channel_timeout": _CHANNEL_OPEN_S,
+                },
+            )
+            known_as = self.address if self.port == 22 else f"[{self.address}]:{self.port}"
+            connection.client.get_host_keys().add(known_as, self._host_key.get_name(), self._host_key)
+            connection.client.set_missing_host_key_policy(RejectPolicy())
+            connection.client.set_log_channel(_LOG)
+            connection.open()
+            transport = connection.transport
+            transport.set_keepalive(_KEEPALIVE_S)
+        except BaseException:
+            if connection is not None:
+                _close_quietly(connection)
+            channel.close()
+            raise
+        return connection
+
+    def _region_may_have_ended(self) -> None:
+        """Raise if the region has ended: its hosts end a little before its own end can be seen."""
+        deadline = time.monotonic() + _REGION_ENDS_WITHIN_S
+        while self.check_region is not None:
+            self.check_region()
+            if time.monotonic() >= deadline:
+                return
+            time.sleep(_FIRST_RETRY_S)
+
+    def _place(self) -> str:
+        return f"{self.label} at {self.address}:{self.port}"
+
+    def execute(self, command: Command) -> CommandResult:
+        """Run the command in a channel of its own. Raises TimeoutError, ConnectionDropped, HostUnreachable."""
+        from paramiko import SSHException
+
+        channel = self._open_channel(command.line)
+        try:
+            return command.result(*_converse(channel, command.stdin, command.timeout_s))
+        except TimeoutError:
+            raise
+        except (OSError, EOFError, SSHException) as error:
+            self.drop()
+            self._region_may_have_ended()
+            raise ConnectionDropped(
+                f"the connection to {self._place()} dropped while `{' '.join(command.argv)}` ran ({_text(error)}); "
+                "it was not run again"
+            ) from error
+        finally:
+            with contextlib.suppress(Exception):
+                channel.close()
+
+    def _open_channel(self, line: str) -> Channel:
+        """Return a channel that runs the command; a dead connection is noticed here and replaced."""
+        from paramiko import SSHException
+
+        for again in (True, False):
+            connection = self._connection()
+            try:
+                channel = connection.transport.open_session(timeout=_CHANNEL_OPEN_S)
+            except (OSError, EOFError, SSHException) as error:
+                # Nothing was sent yet, so another attempt repeats no command.
+                self.drop()
+                if not again:
+                    raise ConnectionDropped(
+                        f"{self._place()} accepts connections but opens no channel: {_text(error)}"
+                    ) from error
+                continue
+            try:
+                channel.settimeout(_CHANNEL_OPEN_S)
+                channel.exec_command(line)
+            except (OSError, EOFError, SSHException) as error:
+                self.drop()
+                raise ConnectionDropped(
+                    f"the connection to {self._place()} dropped while a command was sent: {_text(error)}; "
+                    "it was not run again"
+                ) from error
+            return channel
+        raise AssertionError("unreachable")
+
+
+def _converse(channel: Channel, stdin: bytes | None, timeout_s: float) -> tuple[int, bytes, bytes]:
+    """Feed a command and return its exit code and output. Raises TimeoutError, or EOFError if it was cut off."""
+    deadline = time.monotonic() + timeout_s
+    feeder: threading.Thread | None = None
+    if stdin:
+        # The command may write before it has read everything, so both directions run at once.
+        feeder = threading.Thread(target=_feed, args=(channel, stdin), daemon=True)
+        feeder.start()
+    else:
+        channel.shutdown_write()
+    errors: list[bytes] = []
+    error_reader = threading.Thread(target=_drain, args=(channel.recv_stderr, errors), daemon=True)
+    channel.settimeout(max(0.01, deadline - time.monotonic()))
+    output: list[bytes] = []
+    error_reader.start()
+    while piece := channel.recv(_READ_BYTES):
+        output.append(piece)
+        channel.settimeout(max(0.01, deadline - time.monotonic()))
+    if not channel.status_event.wait(max(0.01, deadline - time.monotonic())):
+        raise TimeoutError
+    error_reader.join(max(0.1, deadline - time.monotonic()))
+    exit_code = channel.exit_status
+    if exit_code < 0:
+        if not channel.eof_received:
+            raise EOFError("no exit code was received")
+        exit_code = _KILLED_BY_SIGNAL
+    return exit_code, b"".join(output), b"".join(errors)
+
+
+def _drain(receive: Callable[[int], bytes], into: list[bytes]) -> None:
+    with contextlib.suppress(OSError):
+        while piece := receive(_READ_BYTES):
+            into.append(piece)
+
+
+def _feed(channel: Channel, data: bytes) -> None:
+    with contextlib.suppress(OSError):
+        channel.sendall(data)
+    with contextlib.suppress(OSError):
+        channel.shutdown_write()
+
+
+def _is_alive(connection: Any) -> bool:
+    transport = connection.transport
+    return transport is not None and transport.is_active() and transport.is_authenticated()
+
+
+def _close_quietly(connection: Any) -> None:
+    with contextlib.suppress(Exception):
+        connection.close()
+
+
+def _text(error: BaseException) -> str:
+    return str(error).strip() or type(error).__name__

@@ -1,0 +1,50 @@
+"""One run of a tool on a host, as a detached job of which nothing is left behind."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pytest_cloudbench.hosts.host import Host
+
+
+@dataclass(frozen=True)
+class ToolRun:
+    """A tool that has ended: its exit code, and by name its ``stdout``, ``stderr`` and other files of the job."""
+
+    exit_code: int
+    files: dict[str, bytes]
+
+
+def run_tool(
+    host: Host,
+    argv: Sequence[str],
+    *,
+    timeout_s: float,
+    sudo: bool = False,
+    name: str = "tool",
+    fetch: Sequence[str] = ("stdout", "stderr"),
+    remaining_s: Callable[[], float | None] | None = None,
+    on_output: Callable[[str], None] | None = None,
+) -> ToolRun:
+    """Run a tool to its end in a new directory on the host, and return its files that match ``fetch``.
+
+    remaining_s: how long the tool will probably still run, if known; its end is then noticed at once.
+    on_output: called with each new piece of its standard output.
+    Raises TimeoutError after ``timeout_s``, and the host's errors. Whatever is raised, Ctrl-C included, ends the tool
+    and everything it started.
+    """
+    running = host.start_job(argv, sudo=sudo, name=name)
+    try:
+        state = running.wait(timeout_s, remaining_s=remaining_s, on_output=on_output)
+        files = running.fetch(fetch)
+    except BaseException:
+        with contextlib.suppress(Exception):
+            running.kill()
+        with contextlib.suppress(Exception):
+            running.cleanup()
+        raise
+    with contextlib.suppress(Exception):
+        running.cleanup()
+    return ToolRun(state.exit_code if state.exit_code is not None else 0, files)
