@@ -41,6 +41,9 @@ from pytest_cloudbench.verdicts.verdict import Inconclusive as Inconclusive
 from pytest_cloudbench.verdicts.verdict import Outcome as Outcome
 from pytest_cloudbench.verdicts.verdict import Verdict as Verdict
 from pytest_cloudbench.workloads.create_files.creation import FileCreation as FileCreation
+from pytest_cloudbench.workloads.errors import TargetError as TargetError
+from pytest_cloudbench.workloads.errors import WorkloadFailed as WorkloadFailed
+from pytest_cloudbench.workloads.errors import WorkloadRefused as WorkloadRefused
 from pytest_cloudbench.workloads.fio.matrices import FOUR_CORNERS as FOUR_CORNERS
 from pytest_cloudbench.workloads.fio.matrices import SQLIO as SQLIO
 from pytest_cloudbench.workloads.fio.matrices import JobShape as JobShape
@@ -54,10 +57,18 @@ from pytest_cloudbench.workloads.measurement import Series as Series
 from pytest_cloudbench.workloads.network_measurement import NetworkMeasurement as NetworkMeasurement
 from pytest_cloudbench.workloads.network_measurement import NetworkSeries as NetworkSeries
 from pytest_cloudbench.workloads.network_measurement import StreamResult as StreamResult
+from pytest_cloudbench.workloads.pace import Pace as Pace
 from pytest_cloudbench.workloads.sweep.curve import Curve as Curve
 from pytest_cloudbench.workloads.sweep.curve import Knee as Knee
 from pytest_cloudbench.workloads.sweep.curve import Step as Step
 from pytest_cloudbench.workloads.sweep.mixes import Mix as Mix
 from pytest_cloudbench.workloads.sweep.mixes import Skew as Skew
+from pytest_cloudbench.workloads.target import Gained as Gained
+from pytest_cloudbench.workloads.target import NetworkPath as NetworkPath
+from pytest_cloudbench.workloads.target import Target as Target
+from pytest_cloudbench.workloads.target import counters_gained as counters_gained
+from pytest_cloudbench.workloads.tool_run import ToolRun as ToolRun
+from pytest_cloudbench.workloads.tool_run import run_tool as run_tool
+from pytest_cloudbench.workloads.workload import Workload as Workload
 
 __version__: str

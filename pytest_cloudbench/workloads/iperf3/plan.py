@@ -1,4 +1,4 @@
-"""Everything about a run that is settled before anything starts on either host."""
+"""The plan of a run, made before anything starts: real times, processes, both ends' iperf3, ceilings."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pytest_cloudbench.workloads.iperf3.errors import BadIperf3Job
 from pytest_cloudbench.workloads.iperf3.job import MOST_STREAMS, Iperf3Job
 from pytest_cloudbench.workloads.iperf3.tool import HostIperf3, check_versions, iperf3_of, version_text
 from pytest_cloudbench.workloads.pace import Pace, RunTime, network_time
-from pytest_cloudbench.workloads.path import NetworkPath
+from pytest_cloudbench.workloads.target import NetworkPath
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A job on a path, with its real times, its processes, both ends' iperf3 and what must be said of it."""
+    """A job on a path, with all decisions made before it starts and the conditions of its result."""
 
     path: NetworkPath
     job: Iperf3Job
@@ -32,16 +32,20 @@ class Plan:
 
     @property
     def length_s(self) -> int:
-        """Real seconds of the load, what is omitted included."""
+        """Real seconds of load, the omitted ones included."""
         return self.time.duration_s + self.time.omit_s
 
 
 def plan_run(path: NetworkPath, job: Iperf3Job, pace: Pace) -> Plan:
-    """Settle how `job` runs on `path`. Nothing is started.
+    """Plan how `job` runs on `path`. Nothing is started.
 
-    Raises BadIperf3Job, Iperf3TooOld, Iperf3Refused, and the runner's errors (no iperf3 to be had).
+    Raises BadIperf3Job, Iperf3TooOld, Iperf3Refused, and the host's errors if iperf3 cannot be installed.
     """
-    _check_is_path(path)
+    if not hasattr(path, "server_address"):
+        raise BadIperf3Job(
+            "iperf3 runs between two instances: give it ec2_pair, ec2.pair(type) or ec2.path(client, server), "
+            f"not {path!r}"
+        )
     client, server = iperf3_of(path.client_host), iperf3_of(path.server_host)
     conditions = check_versions(job, client, server)
     time = network_time(job.duration, job.omit, pace, path.time_compression)
@@ -73,25 +77,17 @@ def plan_run(path: NetworkPath, job: Iperf3Job, pace: Pace) -> Plan:
     )
 
 
-def _check_is_path(given: object) -> None:
-    if not hasattr(given, "server_address"):
-        raise BadIperf3Job(
-            f"iperf3 runs between two instances: give it ec2_pair, ec2.pair(type) or ec2.path(client, server), "
-            f"not {given!r}"
-        )
-
-
 THREADED_SINCE = (3, 16)
-"""From this version on every stream has a thread of its own (iperf3's release notes)."""
+"""Since this version every stream has its own thread (iperf3's release notes)."""
 ONE_THREAD_TCP = Bandwidth.from_gbit(12)
 ONE_THREAD_UDP = Bandwidth.from_gbit(2)
-"""What one thread of an older iperf3 drives with jumbo frames, measured with 3.12: 13 to 20 Gbit/s of TCP, 1
-(1,448 byte datagrams) to 3 Gbit/s (8,972) of UDP received."""
+"""The rate that one thread of an older iperf3 drives with jumbo frames. Measured with 3.12: TCP 13 to 20 Gbit/s;
+UDP received 1 Gbit/s (1,448-byte datagrams) to 3 Gbit/s (8,972-byte datagrams)."""
 
 
 @dataclass(frozen=True)
 class ProcessShare:
-    """The part of one pair of processes; `stream_bits` is the target of each of its streams, None no target."""
+    """The load of one pair of processes; `stream_bits` is the rate per stream in bit/s, None if unlimited."""
 
     streams: int
     stream_bits: int | None
@@ -99,7 +95,7 @@ class ProcessShare:
 
 @dataclass(frozen=True)
 class Processes:
-    """The shares, and why there are so many, as a sentence's end."""
+    """The load of each process, and the reason for their number as the end of a sentence."""
 
     shares: tuple[ProcessShare, ...]
     why: str
@@ -117,61 +113,55 @@ def plan_processes(
     server_cpus: int,
     limit: Throughput | None,
 ) -> Processes:
-    """As many processes as the load needs, no more than the streams and processors allow.
+    """Choose as many processes as the load needs and the streams and processors allow.
 
-    limit: what the path promises this load, None where nothing is known. Raises BadIperf3Job where the
-    streams do not fit.
+    limit: the promised rate of the path, None if unknown. Raises BadIperf3Job if there are too few ports.
     """
     least = math.ceil(job.streams / MOST_STREAMS)
     if job.processes is not None:
         count, why = job.processes, "as the test asks"
     else:
         older = min(client.version, server.version)
-        count, why = _wanted(job, older, cpus=min(client_cpus, server_cpus), limit=limit)
+        count, why = _count_for_rate(job, older, cpus=min(client_cpus, server_cpus), limit=limit)
         if count < least:
-            count, why = least, f"iperf3 runs up to {MOST_STREAMS} streams a process"
+            count, why = least, f"iperf3 runs up to {MOST_STREAMS} streams per process"
     if job.port is not None and job.port + count - 1 > 65_535:
-        raise BadIperf3Job(
-            f"port={job.port} leaves no room for {count} processes: each takes a port of its own"
-        )
+        raise BadIperf3Job(f"port={job.port} leaves no room for {count} processes: each needs its own port")
     return Processes(share_out(job.streams, count, job.bitrate), why)
 
 
 def share_out(streams: int, processes: int, bitrate: Throughput | None) -> tuple[ProcessShare, ...]:
-    """Streams divided evenly over processes, the first ones taking the remainder, and the rate over streams.
+    """Divide the streams evenly over the processes (the first ones take the remainder), and the rate over the streams.
 
-    iperf3 takes whole bits per second and to it 0 is no limit: a share below one is a BadIperf3Job. The
-    shares' sum is off by less than half a bit a second for each stream.
+    iperf3 takes whole bits per second and reads 0 as unlimited, so a share below 1 bit/s raises BadIperf3Job. The
+    sum of the shares is off by less than half a bit per second per stream.
     """
     stream_bits = None
     if bitrate is not None:
         stream_bits = round(bitrate.bytes_per_second * 8 / streams)
         if stream_bits < 1:
-            raise BadIperf3Job(
-                f"bitrate={bitrate} is less than one bit a second for each of {streams} streams"
-            )
+            raise BadIperf3Job(f"bitrate={bitrate} is less than 1 bit/s for each of {streams} streams")
     each, more = divmod(streams, processes)
     return tuple(ProcessShare(each + (number < more), stream_bits) for number in range(processes))
 
 
-def _wanted(job: Iperf3Job, older: Sequence[int], *, cpus: int, limit: Throughput | None) -> tuple[int, str]:
+def _count_for_rate(
+    job: Iperf3Job, older: Sequence[int], *, cpus: int, limit: Throughput | None
+) -> tuple[int, str]:
     name = f"iperf3 {version_text(older)}"
     if tuple(older) >= THREADED_SINCE:
         return 1, f"{name} has a thread for each stream"
     rates = [rate for rate in (job.bitrate, limit) if rate is not None]
     if not rates:
-        return 1, "no rate to reach is known"
+        return 1, "the rate to reach is unknown"
     rate = Bandwidth.of(min(rates) * (2 if job.bidirectional else 1))
     one = ONE_THREAD_UDP if job.udp else ONE_THREAD_TCP
     needed = math.ceil(rate / one)
     if needed == 1:
         return 1, f"one thread of {name} drives {rate}"
     count = max(1, min(needed, job.streams, cpus))
-    why = f"{name} has one thread, good for about {one}, and {rate} may flow"
+    why = f"{name} has one thread, which drives about {one}, and {rate} may flow"
     if count < needed:
-        why += f"; no more than {_count(cpus, 'CPU')}" if cpus < job.streams else "; no more streams"
+        limited_by = f"{cpus} CPU{'s' * (cpus != 1)}" if cpus < job.streams else "the number of streams"
+        why += f"; limited by {limited_by}"
     return count, why
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

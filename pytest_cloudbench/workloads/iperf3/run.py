@@ -1,4 +1,4 @@
-"""Running an iperf3 job on a path: checked first, started exactly once, watched, read into a measurement."""
+"""Run an iperf3 job on a path: check it, start it exactly once, watch it, read its output into a measurement."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from pytest_cloudbench.workloads.iperf3.plan import Plan, plan_run
 from pytest_cloudbench.workloads.iperf3.result import Gathered, measurement_of, read_end
 from pytest_cloudbench.workloads.network_measurement import NetworkMeasurement
 from pytest_cloudbench.workloads.pace import Pace
-from pytest_cloudbench.workloads.path import NetworkPath, PathCounters
+from pytest_cloudbench.workloads.target import NetworkPath, PathCounters
 from pytest_cloudbench.workloads.workload import Workload
 
 
 @dataclass(frozen=True)
 class NetworkProgress:
-    """Where a running load stands, over its whole length, what is omitted included.
+    """The progress of a running load over its whole length, the omitted seconds included.
 
-    `throughput` is of the last second, everything that its interface carried, headers too; None where it
-    cannot be seen. `eta_s` are real seconds left.
+    `throughput` is the rate of the interface in the last second, headers included; None if unknown. `eta_s` is the
+    remaining time in real seconds.
     """
 
     percent: float
@@ -46,8 +46,10 @@ class NetworkProgress:
 
 
 class ProgressReader:
-    """Takes the load script's samples in pieces as they arrive ("UPTIME RECEIVED SENT", or the
-    uptime alone), gives the progress."""
+    """Parses the load script's samples ("UPTIME RECEIVED SENT", or only the uptime), in pieces as they arrive.
+
+    iperf3 writes its JSON only at its end, so the samples are of the client's interface.
+    """
 
     def __init__(self, job: Iperf3Job, length_s: float) -> None:
         self._ways = (job.reverse or job.bidirectional, not job.reverse)
@@ -57,7 +59,7 @@ class ProgressReader:
         self._last: tuple[float, int | None] | None = None
 
     def feed(self, text: str) -> list[NetworkProgress]:
-        """Progress of every line completed by `text`; a line that is no sample is passed over."""
+        """Return the progress for every line that `text` completes; other lines are skipped."""
         *lines, self._rest = (self._rest + text).split("\n")
         return [progress for line in lines if (progress := self._read(line)) is not None]
 
@@ -84,14 +86,14 @@ class ProgressReader:
         )
 
     def _carried(self, moved: list[int]) -> int | None:
-        """Bytes received and sent, of the direction of the load; None where the sample has none."""
+        """Return the bytes carried in the directions of the load; None if the sample has none."""
         if len(moved) < 2:
             return None
         return sum(each for each, ours in zip(moved, self._ways, strict=True) if ours)
 
 
 _SPARE_S = 60.0
-"""How much longer than its time a run may take: a network that was away at its end needs up to half of it."""
+"""A run may take this much longer than its time: one whose network is interrupted at its end needs up to half of it."""
 
 
 def run_iperf3(
@@ -101,15 +103,14 @@ def run_iperf3(
     pace: Pace = Pace.FULL,
     on_progress: Callable[[NetworkProgress], None] | None = None,
 ) -> NetworkMeasurement:
-    """Run `job` on `path` once and return what it measured.
+    """Run `job` on `path` once and return its measurement.
 
-    on_progress: called about once a second while it runs; without it nothing is sampled. Nothing is
-    printed here.
+    on_progress: called about once a second during the run; without it nothing is sampled.
 
-    Raises, before anything is started: BadIperf3Job, Iperf3TooOld, PortBusy. After: ServerNotUp,
-    Iperf3Refused, Iperf3OutputError, Iperf3TimedOut, Iperf3Interrupted (with what was measured), and the
-    runner's errors for a host that was lost before anything was measured. Whatever happens, nothing is left
-    running on a host that can be reached. Interrupted (Ctrl-C), it ends iperf3 on both and raises it again.
+    Raises BadIperf3Job, Iperf3TooOld or PortBusy before anything starts. Later raises ServerNotUp, Iperf3Refused,
+    Iperf3OutputError, Iperf3TimedOut, Iperf3Interrupted (which holds the measured part), or the host's error if a
+    host is lost before anything was measured. In every case, also on Ctrl-C, nothing is left running on a host that
+    can be reached.
     """
     plan = plan_run(path, job, pace)
     before = _counters(path)
@@ -121,10 +122,10 @@ def run_iperf3(
         client = start_client(plan, ports, with_samples=on_progress is not None)
         try:
             _watch(plan, client, on_progress)
-        except Exception as error:  # what both ends have measured is looked at before it is raised
+        except Exception as error:  # raised below, after reading what both ends measured
             cause = error
             client.end()
-        counters = _gained(plan, path, before)
+        counters = _counter_gains(plan, path, before)
         _let_end(server, at_once=cause is not None)
         gathered = _gather(plan, client, server, counters, started_at)
     except BaseException:
@@ -147,7 +148,7 @@ def run_iperf3(
 
 
 def _watch(plan: Plan, client: Side, on_progress: Callable[[NetworkProgress], None] | None) -> None:
-    """Wait for the clients' end. TimeoutError when that takes far longer than they were told."""
+    """Wait until the clients end. Raises TimeoutError if they take far longer than planned."""
     began = time.monotonic()
     reader = ProgressReader(plan.job, plan.length_s)
 
@@ -164,7 +165,7 @@ def _watch(plan: Plan, client: Side, on_progress: Callable[[NetworkProgress], No
 
 
 def _let_end(server: Side, *, at_once: bool) -> None:
-    """A one-off server ends with its client; one whose client never came to it is ended."""
+    """Wait for the one-off server, which ends with its client; end it if the client never connected."""
     if not at_once:
         with contextlib.suppress(Exception):
             server.job.wait(SERVER_ENDS_WITHIN_S)
@@ -195,18 +196,18 @@ def _gather(
 
 
 def _counters(path: NetworkPath) -> PathCounters | None:
-    # They are evidence: a run does not fail for want of them.
+    # Counters are only evidence: a run without them does not fail.
     with contextlib.suppress(Exception):
         return path.counters()
     return None
 
 
-def _gained(plan: Plan, path: NetworkPath, before: PathCounters | None) -> AllowancePair | None:
+def _counter_gains(plan: Plan, path: NetworkPath, before: PathCounters | None) -> AllowancePair | None:
     after = _counters(path) if before is not None else None
     if before is None or after is None:
         return None
     gained = after.since(before)
-    # Nothing could be exceeded between reading them and the first byte, nor after the last one.
+    # Idle time before the first and after the last byte could not exceed an allowance.
     client, server = (
         end and dataclasses.replace(end, elapsed_s=min(end.elapsed_s, plan.length_s))
         for end in (gained.client, gained.server)
