@@ -12,11 +12,12 @@ Plain data: importing this loads nothing else.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 __all__ = ["FOUR_CORNERS", "SQLIO", "JobShape", "sqlio"]
 
 
-class JobShape(Mapping[str, "str | int"]):
+class JobShape(Mapping[str, Any]):
     """The options of a fio job by name, to be handed on as ``**job``; as a text its id, "randread-8k-64".
 
     `changed` gives another with some of them replaced or added.
@@ -29,7 +30,7 @@ class JobShape(Mapping[str, "str | int"]):
         """A copy with these options in place of its own, or besides them."""
         return JobShape(**{**self._options, **options})  # type: ignore[arg-type]  # its own three are there
 
-    def __getitem__(self, name: str) -> str | int:
+    def __getitem__(self, name: str) -> Any:
         return self._options[name]
 
     def __iter__(self) -> Iterator[str]:
