@@ -9,6 +9,13 @@ from pytest_cloudbench.fixtures.iperf3 import Iperf3Call as Iperf3Call
 from pytest_cloudbench.fixtures.sweep import SweepCall as SweepCall
 from pytest_cloudbench.fixtures.workload_call import WorkloadCall as WorkloadCall
 from pytest_cloudbench.fixtures.workload_call import workload_fixture as workload_fixture
+from pytest_cloudbench.hosts.directory import HostDirectory as HostDirectory
+from pytest_cloudbench.hosts.errors import CommandFailed as CommandFailed
+from pytest_cloudbench.hosts.errors import HostError as HostError
+from pytest_cloudbench.hosts.host import Command as Command
+from pytest_cloudbench.hosts.host import CommandResult as CommandResult
+from pytest_cloudbench.hosts.host import Host as Host
+from pytest_cloudbench.hosts.shell_host import ShellHost as ShellHost
 from pytest_cloudbench.limits.ceilings import Ceiling as Ceiling
 from pytest_cloudbench.limits.envelope import Envelope as Envelope
 from pytest_cloudbench.limits.instances import InstanceLimits as InstanceLimits
