@@ -1,119 +1,154 @@
-"""EBS limits of an instance as somebody recorded them, in place of those that its type has today.
+"""Limits of an instance as somebody recorded them, in place of those that its type has today.
 
 AWS raises the limits of its types over the years, so a published measurement may have met others than
-DescribeInstanceTypes states now. A test may state what was recorded then. The statement travels as tags of the
-instance: an embedded region limits the instance to them, AWS ignores them, and there they are what is expected.
+DescribeInstanceTypes states now; and some limits AWS states wrongly or not at all. A test states such limits in its
+marker, a project in its `limits_file`. They travel as tags of the instance: an embedded region applies them, AWS
+ignores them, and there they are what the measurement is compared with.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
-from pytest_cloudbench.limits.quantities import Iops, Throughput, figure, parse_rate
+from pytest_cloudbench.limits.credits import per_second
+from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput, figure, parse_rate
 
-# Tags of this project: AWS knows no such thing and ignores them.
+# Tags of this project, which AWS ignores.
 EBS_IOPS_TAG = "cloudbench:ebs-iops"
 EBS_THROUGHPUT_TAG = "cloudbench:ebs-bytes-per-second"
-FROM_TAGS = f"instance tags {EBS_IOPS_TAG} and {EBS_THROUGHPUT_TAG}"
+_TAGS = {
+    "iops": EBS_IOPS_TAG,
+    "throughput": EBS_THROUGHPUT_TAG,
+    "iops_baseline": "cloudbench:ebs-baseline-iops",
+    "throughput_baseline": "cloudbench:ebs-baseline-bytes-per-second",
+    "network": "cloudbench:network-bytes-per-second",
+    "network_baseline": "cloudbench:network-baseline-bytes-per-second",
+}
+FROM_TAGS = "tags of the instance"
+
+_PARAMETERS = {
+    "iops": "ebs_iops",
+    "throughput": "ebs_throughput",
+    "iops_baseline": "ebs_baseline_iops",
+    "throughput_baseline": "ebs_baseline_throughput",
+}
+"""Names in `recorded_limits` where they differ from the fields."""
 
 
 class BadRecordedLimits(ValueError):
-    """Recorded limits that cannot be ones; the message says which figure and why."""
+    """Invalid recorded limits; the message names the figure and the reason."""
 
 
 @dataclass(frozen=True)
 class RecordedLimits:
-    """What an instance granted all its EBS volumes together, who says so, and when; None is as the type has it."""
+    """What an instance allowed, with its source and date; None is a limit of the type's own.
+
+    ``iops`` and ``throughput`` are for all EBS volumes together, ``network`` for each direction. A limit that bursts
+    also has its ``..._baseline``, which holds once credits are spent.
+    """
 
     iops: Iops | None = None
     throughput: Throughput | None = None
     source: str = ""
     date: str = ""
+    iops_baseline: Iops | None = None
+    throughput_baseline: Throughput | None = None
+    network: Throughput | None = None
+    network_baseline: Throughput | None = None
 
     def __post_init__(self) -> None:
-        if self.iops is None and self.throughput is None:
-            raise BadRecordedLimits("recorded limits need a figure: ebs_iops=, ebs_throughput= or both")
-        if self.iops is not None:
-            _check_figure("ebs_iops", self.iops.per_second)
-        if self.throughput is not None:
-            _check_figure("ebs_throughput", self.throughput.bytes_per_second)
+        figures = self._figures()
+        if not figures:
+            raise BadRecordedLimits("recorded limits need a figure: ebs_iops=, ebs_throughput= or network=")
+        for field, rate in figures.items():
+            name, value = _PARAMETERS.get(field, field), per_second(rate)
+            if not (math.isfinite(value) and value >= 1):
+                raise BadRecordedLimits(f"invalid {name}={value:g}: a limit is a finite figure of at least 1")
+            above = figures.get(field.removesuffix("_baseline"))
+            if above is None or value > per_second(above):
+                full = _PARAMETERS.get(field.removesuffix("_baseline"), "network")
+                raise BadRecordedLimits(f"invalid {name}={rate}: it needs a {full} that is at least as high")
 
     @property
     def tags(self) -> dict[str, str]:
-        """The tags by which an embedded region learns them."""
-        found = {}
-        if self.iops is not None:
-            found[EBS_IOPS_TAG] = f"{self.iops.per_second:.0f}"
-        if self.throughput is not None:
-            found[EBS_THROUGHPUT_TAG] = f"{self.throughput.bytes_per_second:.0f}"
-        return found
+        """The tags that tell an embedded region."""
+        return {_TAGS[field]: f"{per_second(rate):.0f}" for field, rate in self._figures().items()}
 
     @classmethod
     def of_tags(cls, tags: Mapping[str, str]) -> RecordedLimits | None:
-        """Those in an instance's tags; None where there are none. Raises BadRecordedLimits for an unusable tag."""
-        figures: dict[str, float] = {}
-        for name in (EBS_IOPS_TAG, EBS_THROUGHPUT_TAG):
+        """Read the limits in an instance's tags; None without any. Raises BadRecordedLimits for an invalid tag."""
+        found: dict[str, Iops | Throughput] = {}
+        for field, name in _TAGS.items():
             text = tags.get(name)
             if text is None:
                 continue
             if not text.isdecimal() or int(text) < 1:
-                raise BadRecordedLimits(
-                    f"the tag {name}={text!r} is no limit: a whole number from 1 up is needed"
-                )
-            figures[name] = float(text)
-        if not figures:
-            return None
-        iops, moved = figures.get(EBS_IOPS_TAG), figures.get(EBS_THROUGHPUT_TAG)
-        return cls(
-            Iops(iops) if iops is not None else None,
-            Throughput(moved) if moved is not None else None,
-            FROM_TAGS,
-        )
+                raise BadRecordedLimits(f"invalid tag {name}={text!r}: a limit is a whole number from 1 up")
+            found[field] = (Iops if field.startswith("iops") else Throughput)(float(text))
+        return cls(source=FROM_TAGS, **found) if found else None  # type: ignore[arg-type]  # each by its field
 
     def __str__(self) -> str:
-        return " and ".join(str(each) for each in (self.iops, self.throughput) if each is not None)
+        return " and ".join(str(rate) for rate in self._figures().values())
+
+    def _figures(self) -> dict[str, Rate]:
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name in _TAGS}
+        return {name: rate for name, rate in values.items() if rate is not None}
 
 
 def recorded_limits(
     *,
     ebs_iops: float | Iops | None = None,
     ebs_throughput: str | Throughput | None = None,
+    ebs_baseline_iops: float | Iops | None = None,
+    ebs_baseline_throughput: str | Throughput | None = None,
+    network: str | Throughput | None = None,
+    network_baseline: str | Throughput | None = None,
     source: str,
     date: str = "",
 ) -> RecordedLimits:
-    """EBS limits that were recorded of an instance, for ``@pytest.mark.ec2_instance(type, limits=...)``.
+    """Return limits that were recorded of an instance, for ``@pytest.mark.ec2_instance(type, limits=...)``.
 
     ``recorded_limits(ebs_iops=64_000, ebs_throughput="1,085 MiB/s", source="who measured it, where", date="2018")``.
-    An embedded region obeys them; on AWS, which has its own, they are what the measurement is held against.
-    Raises TypeError for a figure without its unit, BadRecordedLimits for one that is no limit or has no source.
+    An embedded region applies them; on AWS, which has its own, the measurement is compared with them. A limit without a
+    baseline holds for good. Raises TypeError for a figure without its unit, BadRecordedLimits for an invalid limit and
+    for a missing source.
     """
     if not isinstance(source, str) or not source.strip():
         raise BadRecordedLimits("recorded limits need their source: who measured or stated them, and where")
-    iops = ebs_iops
-    if iops is not None and not isinstance(iops, Iops):
-        if isinstance(iops, bool) or not isinstance(iops, (int, float)):
-            raise TypeError(f"ebs_iops={iops!r} is no number of I/Os a second")
-        iops = Iops(float(iops))
-    moved = ebs_throughput
-    if isinstance(moved, str):
-        try:
-            parsed = parse_rate(moved)
-        except ValueError as error:
-            raise BadRecordedLimits(f"ebs_throughput={moved!r}: {error}") from None
-        if not isinstance(parsed, Throughput):
-            raise BadRecordedLimits(
-                f"ebs_throughput={moved!r} is no throughput: write one such as '1,085 MiB/s'"
-            )
-        moved = parsed
-    if isinstance(moved, (int, float)):
+    return RecordedLimits(
+        iops=_iops("ebs_iops", ebs_iops),
+        throughput=_throughput("ebs_throughput", ebs_throughput),
+        source=source.strip(),
+        date=date,
+        iops_baseline=_iops("ebs_baseline_iops", ebs_baseline_iops),
+        throughput_baseline=_throughput("ebs_baseline_throughput", ebs_baseline_throughput),
+        network=_throughput("network", network),
+        network_baseline=_throughput("network_baseline", network_baseline),
+    )
+
+
+def _iops(name: str, value: float | Iops | None) -> Iops | None:
+    if value is None or isinstance(value, Iops):
+        return value
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"invalid {name}={value!r}: expected a number of I/Os per second")
+    return Iops(float(value))
+
+
+def _throughput(name: str, value: str | Throughput | None) -> Throughput | None:
+    if isinstance(value, (int, float)):
+        unit = "Gbit/s" if name.startswith("network") else "MiB/s"
         raise TypeError(
-            f"ebs_throughput={moved!r} has no unit: write it as a text such as '{figure(float(moved))} MiB/s'"
+            f"{name}={value!r} has no unit: write it as a text such as '{figure(float(value))} {unit}'"
         )
-    return RecordedLimits(iops, moved, source.strip(), date)
-
-
-def _check_figure(name: str, value: float) -> None:
-    if not (math.isfinite(value) and value >= 1):
-        raise BadRecordedLimits(f"{name}={value:g} is no limit: it must be a finite figure of at least 1")
+    if not isinstance(value, str):
+        return value
+    try:
+        rate = parse_rate(value)
+    except ValueError as error:
+        raise BadRecordedLimits(f"{name}={value!r}: {error}") from None
+    if not isinstance(rate, Throughput):
+        raise BadRecordedLimits(f"{name}={value!r} is not a throughput: write one such as '1,085 MiB/s'")
+    return rate

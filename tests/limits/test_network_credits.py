@@ -11,8 +11,6 @@ from pytest_cloudbench.limits.network_credits import (
     BURST_MINUTES,
     LONGEST_BURST_MINUTES,
     burst_minutes,
-    network_credits,
-    shaped_rates,
 )
 from pytest_cloudbench.limits.quantities import Bandwidth
 
@@ -53,13 +51,13 @@ def gbit(rates):
 def test_the_rates_are_the_figures_and_coarse_words_mean_what_was_measured(
     name, performance, baseline, peak, vcpus, shaped
 ):
-    assert gbit(shaped_rates(limits(name, performance, baseline, peak, vcpus))) == pytest.approx(shaped)
+    assert gbit(limits(name, performance, baseline, peak, vcpus).network_rates) == pytest.approx(shaped)
 
 
 @pytest.mark.parametrize(("vcpus", "minutes"), [(2, 15), (4, 20), (8, 26), (16, 40)])
 def test_a_full_bucket_of_m5_lasts_as_was_measured(vcpus, minutes):
     baseline = vcpus * 0.3125
-    credits = network_credits(limits("m5.any", "Up to 10 Gigabit", baseline, 10.0, vcpus))
+    credits = limits("m5.any", "Up to 10 Gigabit", baseline, 10.0, vcpus).network_credits
     above = Bandwidth.from_gbit(10 - baseline).bytes_per_second
     assert credits.capacity_bytes / above / 60 == pytest.approx(minutes)
     assert "not published by AWS" in credits.source
@@ -67,12 +65,12 @@ def test_a_full_bucket_of_m5_lasts_as_was_measured(vcpus, minutes):
 
 
 def test_what_does_not_burst_has_no_bucket_and_what_has_no_figures_no_rates():
-    assert network_credits(limits("c5.18xlarge", "25 Gigabit", 25.0, 25.0, 72)) is None
-    assert network_credits(limits("m4.large", "Moderate", 0.45, 1.2, 2)) is None
+    assert limits("c5.18xlarge", "25 Gigabit", 25.0, 25.0, 72).network_credits is None
+    assert limits("m4.large", "Moderate", 0.45, 1.2, 2).network_credits is None
     nothing = limits("odd.large", "Up to 10 Gigabit", None, None, 2)
-    assert shaped_rates(nothing) is None
-    assert network_credits(nothing) is None
-    assert shaped_rates(InstanceLimits.from_describe({"InstanceType": "odd.cardless"})) is None
+    assert nothing.network_rates is None
+    assert nothing.network_credits is None
+    assert InstanceLimits.from_describe({"InstanceType": "odd.cardless"}).network_rates is None
 
 
 @given(
@@ -86,7 +84,7 @@ def test_every_type_has_rates_within_its_figures_and_a_burst_of_5_to_60_minutes(
     baseline, over, vcpus, performance, family
 ):
     subject = limits(f"{family}.size", performance, baseline, baseline * over, vcpus)
-    rates, credits = shaped_rates(subject), network_credits(subject)
+    rates, credits = subject.network_rates, subject.network_credits
     assert rates.baseline.gbit == pytest.approx(baseline)
     assert baseline * (1 - 1e-9) <= rates.peak.gbit <= baseline * over * (1 + 1e-9)
     assert (credits is not None) == rates.bursts
@@ -96,6 +94,6 @@ def test_every_type_has_rates_within_its_figures_and_a_burst_of_5_to_60_minutes(
 
 
 def test_larger_sizes_burst_longer():
-    durations = [burst_minutes(limits("m5.x", "", 1, 2, vcpus)) for vcpus, _ in BURST_MINUTES]
+    durations = [burst_minutes(vcpus) for vcpus, _ in BURST_MINUTES]
     assert durations == sorted(durations)
     assert durations[-1] < LONGEST_BURST_MINUTES

@@ -23,7 +23,7 @@ def test_they_take_the_place_of_the_type_s_own_with_their_source():
     assert limits.ebs_iops.limit == Iops(64_000)
     assert limits.ebs_throughput.limit == Throughput.from_mib(1_085)
     assert (limits.ebs_iops.source, limits.ebs_iops.date) == ("a review", "2018")
-    assert limits.ebs_iops.note == "as recorded, in place of what the type has today"
+    assert "recorded" in limits.ebs_iops.note
     assert limits.ebs_iops.base is None
     assert limits.ebs_iops.label == I3_METAL.ebs_iops.label
     assert limits.network_peak == I3_METAL.network_peak
@@ -37,12 +37,33 @@ def test_what_was_not_recorded_stays_the_type_s_own():
     assert I3_METAL.with_recorded(None) is I3_METAL
 
 
+def test_a_recorded_limit_may_burst_and_a_network_limit_takes_the_place_of_the_first_card_s():
+    recorded = recorded_limits(
+        ebs_iops=20_000,
+        ebs_baseline_iops=6_000,
+        network="12 Gbit/s",
+        network_baseline="3 Gbit/s",
+        source="our own measurement",
+        date="2026-05",
+    )
+    for limits in (
+        I3_METAL.with_recorded(recorded),
+        I3_METAL.with_recorded(RecordedLimits.of_tags(recorded.tags)),
+    ):
+        assert (limits.ebs_iops.limit, limits.ebs_iops.base) == (20_000, 6_000)
+        assert limits.ebs_throughput == I3_METAL.ebs_throughput
+        assert str(limits.network_peak.limit) == "12 Gbit/s"
+        assert str(limits.network_peak.base) == str(limits.network_baseline.limit) == "3 Gbit/s"
+        assert limits.network_credits is not None
+    assert I3_METAL.with_recorded(recorded).network_peak.source == "our own measurement"
+
+
 def test_the_envelope_goes_by_them():
     volumes = [(f"vol-{number}", gp2(size_gib=1_000)) for number in range(30)]
     envelope = storage_envelope(I3_METAL.with_recorded(REVIEW), volumes, Size.parse("4k"), sequential=False)
     assert [ceiling.label for ceiling in envelope.binding] == ["i3.metal EBS IOPS"]
     assert envelope.limit_iops == Iops(64_000)
-    assert "as recorded, in place of what the type has today" in envelope.explain()[0]
+    assert "recorded" in envelope.explain()[0]
 
 
 def test_a_type_without_figures_needs_both():
@@ -81,13 +102,17 @@ def test_a_tag_that_is_no_limit_is_refused(tag, value):
     ("how", "error", "words"),
     [
         ({}, ValueError, "need a figure"),
-        ({"ebs_iops": 0}, ValueError, "no limit"),
-        ({"ebs_iops": float("inf")}, ValueError, "no limit"),
-        ({"ebs_iops": "64,000"}, TypeError, "no number of I/Os"),
-        ({"ebs_iops": True}, TypeError, "no number of I/Os"),
+        ({"ebs_iops": 0}, ValueError, "at least 1"),
+        ({"ebs_iops": float("inf")}, ValueError, "at least 1"),
+        ({"ebs_iops": "64,000"}, TypeError, "number of I/Os"),
+        ({"ebs_iops": True}, TypeError, "number of I/Os"),
         ({"ebs_throughput": 1_085}, TypeError, r"has no unit: write it as a text such as '1,085 MiB/s'"),
-        ({"ebs_throughput": "64,000 IOPS"}, ValueError, "is no throughput"),
+        ({"ebs_throughput": "64,000 IOPS"}, ValueError, "not a throughput"),
         ({"ebs_throughput": "fast"}, ValueError, "invalid rate"),
+        ({"network": 10}, TypeError, "'10 Gbit/s'"),
+        ({"ebs_baseline_iops": 1_000}, ValueError, "ebs_iops that is at least as high"),
+        ({"ebs_iops": 1_000, "ebs_baseline_iops": 1_001}, ValueError, "ebs_iops that is at least as high"),
+        ({"network_baseline": "1 Gbit/s"}, ValueError, "network that is at least as high"),
         ({"ebs_iops": 1, "source": " "}, ValueError, "need their source"),
     ],
 )

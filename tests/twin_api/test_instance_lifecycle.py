@@ -12,7 +12,6 @@ from region_calls import Calls, RecordingPlane, until
 
 from pytest_cloudbench.limits.ceilings import MachineLimits
 from pytest_cloudbench.limits.instances import InstanceLimits
-from pytest_cloudbench.limits.network_credits import network_credits, shaped_rates
 from pytest_cloudbench.limits.quantities import Iops, Throughput
 
 
@@ -326,8 +325,8 @@ def test_a_host_is_shaped_to_what_its_type_says(calls: Calls, plane: RecordingPl
     limits = InstanceLimits.from_describe(entry)
     plan = plane.plans[calls.launch(name)]
     assert plan.network is not None
-    assert plan.network == shaped_rates(limits)
-    assert plan.network_credits == network_credits(limits)
+    assert plan.network == limits.network_rates
+    assert plan.network_credits == limits.network_credits
     assert plan.network.bursts == (plan.network_credits is not None)
     assert plan.placement_group is None
 
