@@ -9,8 +9,7 @@ from moto.core.responses import ActionResult, EmptyResult
 from moto.core.types import Base64EncodedString
 from moto.core.utils import utcnow
 
-from pytest_cloudbench.limits.network_credits import network_credits, shaped_rates
-from pytest_cloudbench.twin.hosts.host_plan import HostPlan, ImageFacts
+from pytest_cloudbench.twin.hosts.hosts import HostPlan, ImageFacts
 
 from . import instance_admission
 from .action_base import RegionActions
@@ -44,7 +43,7 @@ class InstanceActions(RegionActions):
         except BaseException as error:
             written_down = set(region.backend.reservations) - known_before
             for address in region.backend.forget_reservations(written_down):
-                region.plane.give_back_address(address)
+                region.plane.instances.release_address(address)
             if isinstance(error, RuntimeError):  # the plane has no address left
                 raise Refusal("InsufficientFreeAddressesInSubnet", str(error)) from error
             raise
@@ -170,7 +169,7 @@ class InstanceActions(RegionActions):
 
     def _console(self, instance: Any) -> str:
         try:
-            return self.home.plane.console_output(instance.id)
+            return self.home.plane.instances.console_output(instance.id)
         except Exception:  # an instance that has not begun to boot has said nothing yet
             log.debug("no console output of %s", instance.id, exc_info=True)
             return ""
@@ -261,8 +260,8 @@ def _host_plan(instance: Any, request: LaunchRequest) -> HostPlan:
         ebs_baseline=limits.ebs_baseline,
         nitro=limits.nvme,
         image=ImageFacts(request.image.id, request.image.name, request.image.architecture),
-        network=shaped_rates(limits),
-        network_credits=network_credits(limits),
+        network=limits.network_rates,
+        network_credits=limits.network_credits,
         placement_group=request.placement.cluster,
         # Others than NVMe are there only when block device mappings ask for them.
         local_disks=limits.instance_store if limits.instance_store_nvme else (),
