@@ -25,13 +25,15 @@ _TYPES = {
     "aws.waits": "Bounds Cancelled",
     "hosts.device_facts": "DeviceFacts",
     "hosts.devices": "BlockDevice",
+    "hosts.directory": "HostDirectory",
     "hosts.errors": (
         "CommandFailed CommandTimedOut ConnectionDropped DeviceNotFound FilesystemError HostError "
         "HostKeyMismatch HostLost HostUnreachable JobTimedOut JobVanished LoginRefused NotOurs StripeError "
         "ToolMissing"
     ),
     "hosts.filesystems": "MountedFilesystem Signature",
-    "hosts.host": "CommandResult JobState",
+    "hosts.host": "Command CommandResult JobState",
+    "hosts.login": "HostLogin",
     "hosts.network_counters": "AllowanceSnapshot NoAllowanceCounters",
     "hosts.stripe_methods": "ChosenMethod",
     "hosts.stripes": "StripedDevices",
@@ -90,19 +92,18 @@ _TYPES = {
         "BadFilesJob CreateFilesError CreationFailed CreationTimedOut FilesystemFull RecordError"
     ),
     "workloads.create_files.job": "FilesJob",
-    "workloads.create_files.look": "HostFacts",
+    "workloads.create_files.host_facts": "HostFacts",
     "workloads.create_files.outcome": "Origin",
     "workloads.create_files.record": "Failure Record Sample",
     "workloads.create_files.run": "create_files.Progress=Progress",
     "workloads.create_files.series": "DeviceSeries FileSeries",
-    "workloads.fio.data_pass": "Whole",
+    "workloads.fio.data_pass": "Initialisation Prefilled Whole",
     "workloads.errors": "TargetError WorkloadFailed WorkloadRefused",
     "workloads.fio.errors": "BadFioJob FioError FioOutputError FioRefused FioTimedOut UnknownFioOption",
     "workloads.fio.job": "FioJob",
     "workloads.fio.output": "FioResult",
     "workloads.fio.progress": "fio.Progress=Progress",
     "workloads.fio.rates": "RateShare",
-    "workloads.initialisation": "Initialisation",
     "workloads.iperf3.ends": "iperf3.Side=Side",
     "workloads.iperf3.errors": (
         "BadIperf3Job Iperf3Error Iperf3Interrupted Iperf3OutputError Iperf3Refused Iperf3TimedOut "
@@ -118,7 +119,6 @@ _TYPES = {
     "workloads.measurement": "Direction DirectionSeries Latency Measurement Series",
     "workloads.network_measurement": "BothDirections NetworkMeasurement NetworkSeries StreamResult",
     "workloads.pace": "Pace RunTime",
-    "workloads.prefill": "Prefilled",
     "workloads.sweep.command": "Arrivals Layout",
     "workloads.sweep.curve": "Curve Knee Step",
     "workloads.sweep.errors": "BadMix BadSweep SweepBroken SweepInterrupted UnknownMix",

@@ -50,12 +50,12 @@ class PlantedCloud(Clouds):
         self._answer("describe_key_pairs", {"UserData": "%(data)s"}, {"KeyMaterial": """%(pem)s""", "Url": PLANTS})
         return super().limits(type)
 
-    def console_output(self, instance):
+    def unreachable_hint(self, instance):
         self._answer("get_console_output", {}, {"Output": "%(console)s"})
         return PLANTS
 
 
-Host.says |= {"env": (PLANTS.encode(), PLANTS.encode(), 0), "login": (b"%(known)s", b"", 0)}
+Host.says |= {"env": (0, PLANTS.encode(), PLANTS.encode()), "login": (0, b"%(known)s", b"")}
 
 
 @pytest.fixture(scope="session")
@@ -88,7 +88,7 @@ def test_it(ec2_instance, ebs_volume, ec2, fio, record_property, request, case):
     ec2_instance.run(["login", "--password", "%(password)s", "--token=%(known)s", "%(cloud)s"])
     run = fio(ebs_volume, rw="randread", description="%(url)s", write_token="%(known)s")
     assert run.reaches("2,000 IOPS")
-    ec2._cloud.console_output(ec2_instance.launched)
+    ec2._provider.unreachable_hint(ec2_instance.launched)
     recorder = recorder_of(request.config)
     if recorder is not None:
         recorder.attach(request.node, "notes %(key)s.txt", PLANTS.encode(), "text/plain")

@@ -279,6 +279,7 @@ def test_no_figure_of_ours_is_called_like_a_secret():
         "CloudAccess.access_key",
         "CloudAccess.secret_key",
         "CloudAccess.session_token",
+        "HostLogin.private_key",
         "Intention.token",
         "KeyPair.private_key",
         "LaunchPlan.user_data",
