@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from pytest_cloudbench.hosts.devices import BlockDevice
     from pytest_cloudbench.resources.mounted import Filesystem
     from pytest_cloudbench.resources.stripes import Stripe
-    from pytest_cloudbench.workloads.fio.data_pass import Way
-    from pytest_cloudbench.workloads.initialisation import Initialisation
+    from pytest_cloudbench.workloads.fio.data_pass import Initialisation, Way
 
 
 _IN_FOLDER = "data in a folder of the embedded region's machine, not in memory: slower, and less even"

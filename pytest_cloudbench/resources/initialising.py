@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     from pytest_cloudbench.resources.disks import Disk
     from pytest_cloudbench.resources.instance import Instance
     from pytest_cloudbench.resources.stripes import Stripe
-    from pytest_cloudbench.workloads.fio.data_pass import Way, Whole
-    from pytest_cloudbench.workloads.initialisation import Initialisation
+    from pytest_cloudbench.workloads.fio.data_pass import Initialisation, Way, Whole
     from pytest_cloudbench.workloads.target import Target
 
     class _Prepared(Target, Protocol):
@@ -49,7 +48,7 @@ def initialise_array(stripe: Stripe, carrier: Carrier, *, by: Way | None, overwr
 
 def go_over(target: _Prepared, wholes: Sequence[Whole]) -> Initialisation:
     """Read or write all of them at once, with the progress shown where that is wanted."""
-    from pytest_cloudbench.workloads.initialisation import initialise
+    from pytest_cloudbench.workloads.fio.data_pass import initialise
 
     preparation = target.instance.preparation
     with preparation.live(f"initialising {target.label}") as show:

@@ -9,7 +9,7 @@ from pytest_cloudbench.resources.storage_target import Layer, StorageInUse, Stor
 
 if TYPE_CHECKING:
     from pytest_cloudbench.hosts.filesystems import Carrier, MountedFilesystem
-    from pytest_cloudbench.workloads.prefill import Prefilled
+    from pytest_cloudbench.workloads.fio.data_pass import Prefilled
 
 Filesystem = Literal["xfs", "ext4", "btrfs"]
 
@@ -138,7 +138,7 @@ class Mounted(Layer):
         A load on it reads and writes within the file, all jobs the same one. The quick pace makes the file
         smaller and says so. Raises BadFioJob for a size that cannot be, TargetError where it does not fit.
         """
-        from pytest_cloudbench.workloads.prefill import prefill
+        from pytest_cloudbench.workloads.fio.data_pass import prefill
 
         preparation = self.instance.preparation
         with preparation.live(f"laying out {size}") as show:

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
     from pytest_cloudbench.hosts.stripes import StripedDevices
     from pytest_cloudbench.resources.disks import DiskGroup
-    from pytest_cloudbench.workloads.fio.data_pass import Way
-    from pytest_cloudbench.workloads.initialisation import Initialisation
+    from pytest_cloudbench.workloads.fio.data_pass import Initialisation, Way
 
 _NAMES = {"md": "md RAID 0", "LVM": "LVM stripe", "btrfs": "btrfs raid0"}
 _DATA_OF_DEVICE = Size(512 << 20)

@@ -15,8 +15,23 @@ from pytest_cloudbench.verdicts.machine_delay import MachineDelay
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.verdicts.throttling import ThrottleDelta
 from pytest_cloudbench.verdicts.verdict import Verdict
-from pytest_cloudbench.workloads.fio.depth import keeps_depth
 from pytest_cloudbench.workloads.judged import Judged
+
+_LEAVES_SLOTS_EMPTY = frozenset(
+    {
+        "fdatasync",
+        "iodepth_batch",
+        "iodepth_batch_complete_max",
+        "iodepth_batch_complete_min",
+        "iodepth_batch_submit",
+        "iodepth_low",
+        "io_submit_mode",
+        "latency_target",
+        "sync_file_range",
+        "thinktime",
+    }
+)
+"""Options by which a load pauses, waits for batches or chooses its own depth."""
 
 MaybeNone: TypeAlias = Any
 """None is possible, but the type asks for no check, so that users write ``assert run.latency.at_most(p99="5 ms")``."""
@@ -248,8 +263,17 @@ class Measurement(Judged):
 
     @property
     def keeps_outstanding(self) -> bool:
-        """Whether the load, by its own parameters, keeps `outstanding_asked` in flight at all times."""
-        return self.rate_asked is None and keeps_depth(self.asked)
+        """True if the load, by its own parameters, keeps `outstanding_asked` in flight at all times.
+
+        Buffered I/O goes to the page cache one by one, fsync and pauses leave slots empty, and a rate is a limit of
+        its own.
+        """
+        asked = self.asked
+        limited = (
+            self.rate_asked is not None or asked.get("rate_iops_total") or asked.get("rate_bytes_per_s_total")
+        )
+        pauses = any(name.replace("-", "_") in _LEAVES_SLOTS_EMPTY for name in asked.get("options") or ())
+        return bool(asked.get("direct", True)) and not (limited or pauses or asked.get("fsync"))
 
     @property
     def consistency(self) -> InFlight | None:

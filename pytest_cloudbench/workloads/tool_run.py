@@ -32,8 +32,8 @@ def run_tool(
 
     remaining_s: how long the tool will probably still run, if known; its end is then noticed at once.
     on_output: called with each new piece of its standard output.
-    Raises TimeoutError after ``timeout_s``, and the host's errors. Whatever is raised, Ctrl-C included, ends the tool
-    and everything it started.
+    Raises JobTimedOut, a TimeoutError, after ``timeout_s``, and the host's errors. Whatever is raised, Ctrl-C
+    included, the tool and everything it started are ended.
     """
     running = host.start_job(argv, sudo=sudo, name=name)
     try:

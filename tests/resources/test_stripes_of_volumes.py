@@ -26,10 +26,9 @@ from pytest_cloudbench.resources.facts import Attachment, CreatedVolume
 from pytest_cloudbench.resources.preparation import Unwatched
 from pytest_cloudbench.resources.storage_target import StorageInUse
 from pytest_cloudbench.resources.volumes import Volume, VolumeGroup
+from pytest_cloudbench.workloads.fio.data_pass import Initialisation, Prefilled
 from pytest_cloudbench.workloads.fio.progress import Progress
-from pytest_cloudbench.workloads.initialisation import Initialisation
 from pytest_cloudbench.workloads.pace import Pace
-from pytest_cloudbench.workloads.prefill import Prefilled
 
 _LIMITS = InstanceLimits.from_describe(
     {
@@ -335,7 +334,7 @@ def test_a_stripe_is_initialised_once(
         passes.append([(whole.path, whole.way) for whole in wholes])
         return Initialisation("write", Size(1 << 30), 8.0)
 
-    monkeypatch.setattr("pytest_cloudbench.workloads.initialisation.initialise", initialise)
+    monkeypatch.setattr("pytest_cloudbench.workloads.fio.data_pass.initialise", initialise)
     stripe = volumes.striped().initialised()
     assert stripe.initialised() is stripe
     assert passes == [[("/dev/md127", "write")]]
@@ -368,7 +367,7 @@ def test_volumes_from_snapshots_are_read_and_others_written(
         ways.extend(whole.way for whole in wholes)
         return Initialisation("read", Size(1 << 30), 8.0)
 
-    monkeypatch.setattr("pytest_cloudbench.workloads.initialisation.initialise", initialise)
+    monkeypatch.setattr("pytest_cloudbench.workloads.fio.data_pass.initialise", initialise)
     assert not volumes[1].from_snapshot
     volumes[1].created = replace(volumes[1].created, snapshot_id="snap-0123456789abcdef0")
     assert volumes[1].from_snapshot
@@ -489,11 +488,11 @@ def test_work_before_a_measurement_is_shown_and_paced(
         assert target.path == "/data"
         return Prefilled("/data/file", size / 2, 2.0, (f"{pace.value} pace: half",))
 
-    monkeypatch.setattr("pytest_cloudbench.workloads.initialisation.initialise", initialise)
-    monkeypatch.setattr("pytest_cloudbench.workloads.prefill.prefill", prefill)
+    monkeypatch.setattr("pytest_cloudbench.workloads.fio.data_pass.initialise", initialise)
+    monkeypatch.setattr("pytest_cloudbench.workloads.fio.data_pass.prefill", prefill)
     volumes[0].initialised()
     label = volumes[0].label
-    assert instance.preparation.shown == [f"initialising {label}", "50 % 125 IOPS 125.0 MiB/s", "done"]
+    assert instance.preparation.shown == [f"initialising {label}", "50 % 125 IOPS 125.0 MiB/s, 4 s left", "done"]
     file = volumes[0].mounted("xfs", at="/data").prefilled("2g")
     assert instance.preparation.shown[3:] == ["laying out 2g", "done"]
     assert (file.kind, file.path, file.size, file.seconds) == ("file", "/data/file", Size(1 << 30), 2.0)

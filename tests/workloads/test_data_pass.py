@@ -15,12 +15,18 @@ from hypothesis import strategies as st
 from pytest_cloudbench.hosts.ssh import SshHost
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.workloads.errors import TargetError
-from pytest_cloudbench.workloads.fio.data_pass import BLOCK, Whole, pass_argv, pass_over
+from pytest_cloudbench.workloads.fio.data_pass import (
+    BLOCK,
+    Initialisation,
+    Whole,
+    initialise,
+    pass_argv,
+    pass_over,
+    prefill,
+)
 from pytest_cloudbench.workloads.fio.errors import BadFioJob, FioError
 from pytest_cloudbench.workloads.fio.progress import Progress
-from pytest_cloudbench.workloads.initialisation import Initialisation, initialise
 from pytest_cloudbench.workloads.pace import QUICK_DATA, Pace
-from pytest_cloudbench.workloads.prefill import prefill
 
 MIB = 1 << 20
 
@@ -98,9 +104,7 @@ def _target(host: SshHost, wholes: list[Whole]) -> HostTarget:
 
 
 @pytest.mark.embedded
-def test_every_block_is_written_side_by_side(
-    host: SshHost, devices: list[Whole], tmp_path: Path
-) -> None:
+def test_every_block_is_written_side_by_side(host: SshHost, devices: list[Whole], tmp_path: Path) -> None:
     seen: list[Progress] = []
     done = initialise(_target(host, devices), devices, on_progress=seen.append)
     assert (done.way, done.size.bytes) == ("write", 40 * MIB + 4096 * 3)
@@ -115,9 +119,7 @@ def test_every_block_is_written_side_by_side(
 
 
 @pytest.mark.embedded
-def test_reading_every_block_changes_nothing(
-    host: SshHost, devices: list[Whole], tmp_path: Path
-) -> None:
+def test_reading_every_block_changes_nothing(host: SshHost, devices: list[Whole], tmp_path: Path) -> None:
     reading = [Whole(each.path, each.size, "read") for each in devices]
     before = [_sectors_read(each.path) for each in reading]
     done = initialise(_target(host, reading), reading)
@@ -189,7 +191,7 @@ def test_a_file_is_laid_out_in_full(directory: HostTarget, tmp_path: Path) -> No
 def test_the_quick_pace_makes_a_smaller_file_and_says_so(
     directory: HostTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pytest_cloudbench.workloads.prefill.QUICK_DATA", Size(2 * MIB))
+    monkeypatch.setattr("pytest_cloudbench.workloads.fio.data_pass.QUICK_DATA", Size(2 * MIB))
     laid_out = prefill(directory, Size(8 * MIB), pace=Pace.QUICK)
     assert os.stat(laid_out.path).st_size == 2 * MIB
     assert laid_out.conditions == ("quick pace: prefilled file 8 MiB -> 2 MiB",)

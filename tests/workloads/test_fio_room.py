@@ -5,7 +5,7 @@ import pytest
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.workloads.errors import TargetError
 from pytest_cloudbench.workloads.fio.job import FioJob
-from pytest_cloudbench.workloads.fio.room import make_room
+from pytest_cloudbench.workloads.fio.space import make_room
 
 MIB = 1 << 20
 

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pytest_cloudbench.limits.quantities import Iops, Size, Throughput
-from pytest_cloudbench.workloads.fio.depth import effective_depth
 from pytest_cloudbench.workloads.fio.errors import BadFioJob
 from pytest_cloudbench.workloads.fio.options import check_passed_through, option_text
 from pytest_cloudbench.workloads.fio.rates import RateShare, share_rates
 
 PATTERNS = ("read", "write", "randread", "randwrite", "rw", "randrw")
+SYNCHRONOUS = frozenset({"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"})
+"""Engines that finish each I/O before the next: fio limits their depth to one."""
 RESULT_FILE = "result.json"
 LOG_PREFIX = "series"
 HISTOGRAM_COARSENESS = 2
@@ -155,7 +156,8 @@ class FioJob:
 
     def outstanding(self, devices: int = 1) -> int:
         """I/Os that the job keeps in flight on that many devices together."""
-        return effective_depth(self.ioengine, self.iodepth) * self.numjobs * devices
+        depth = 1 if self.ioengine in SYNCHRONOUS else self.iodepth
+        return depth * self.numjobs * devices
 
     def histogram_samples(self, devices: int = 1) -> int:
         """How many samples of the series share one histogram of latencies: one, or more where there are so many jobs

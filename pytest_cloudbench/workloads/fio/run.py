@@ -17,9 +17,14 @@ from pytest_cloudbench.workloads.fio.job import RESULT_FILE, FioJob
 from pytest_cloudbench.workloads.fio.options import HostFio, fio_of
 from pytest_cloudbench.workloads.fio.output import FioResult, parse_output
 from pytest_cloudbench.workloads.fio.progress import Progress, ProgressReader
-from pytest_cloudbench.workloads.fio.room import envelope_of, make_room
 from pytest_cloudbench.workloads.fio.series_logs import LOGS, series_from_logs, with_series_means
-from pytest_cloudbench.workloads.fio.space import as_on_device, check_is_target, check_target
+from pytest_cloudbench.workloads.fio.space import (
+    as_on_device,
+    check_is_target,
+    check_target,
+    envelope_of,
+    make_room,
+)
 from pytest_cloudbench.workloads.measurement import Measurement
 from pytest_cloudbench.workloads.pace import Pace, paced
 from pytest_cloudbench.workloads.space import explained_shortage

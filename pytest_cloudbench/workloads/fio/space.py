@@ -1,14 +1,16 @@
-"""Is the target fit for the job? Asked on the host before fio starts, answered in sentences."""
+"""Checks of a target before fio starts: does the job fit it, and is there space for the job's data?"""
 
 from __future__ import annotations
 
 import dataclasses
 
 from pytest_cloudbench.hosts.host import Host
+from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.workloads.errors import TargetError
 from pytest_cloudbench.workloads.fio.errors import BadFioJob
 from pytest_cloudbench.workloads.fio.job import FioJob
+from pytest_cloudbench.workloads.space import fits
 from pytest_cloudbench.workloads.target import Target
 
 _LOOK = """\
@@ -27,13 +29,30 @@ find "$1" -maxdepth 1 -type f -name "$2.*" -printf '%b\\n'
 find "$1" -maxdepth 1 -type f -name "$2-*.*" -printf '%b\\n'
 """
 
+_LAY_OUT_CLONES = """\
+set -e
+cd -- "$1"
+if [ "$(stat -c %s -- "$2.0.0" 2>/dev/null || echo 0)" != "$3" ]; then
+    rm -f -- "$2".*.0
+    head -c "$3" /dev/urandom > "$2.0.0"
+fi
+job=1
+while [ "$job" -lt "$4" ]; do
+    cp --reflink=always -- "$2.0.0" "$2.$job.0"
+    job=$((job + 1))
+done
+sync -f .
+"""
+
 _KINDS = {"block": "block device", "directory": "directory", "file": "regular file"}
 _KEPT_FREE = 0.02
 """Share of the free space that file systems need for themselves."""
+_SLOWEST = 20 * 1024 * 1024
+"""Writing the file that clones share hangs if it writes fewer bytes a second."""
 
 
 def check_is_target(given: object) -> None:
-    """Raise BadFioJob for what is no target at all, such as a path: a path proves nothing about whose it is."""
+    """Raise BadFioJob for anything but a target. Reject bare paths: a path does not prove ownership."""
     if getattr(given, "kind", None) not in _KINDS:
         raise BadFioJob(
             f"fio's target is a volume, several of them (ebs_volumes) or a mounted one (ebs_volume.mounted()), "
@@ -42,10 +61,10 @@ def check_is_target(given: object) -> None:
 
 
 def as_on_device(target: Target, job: FioJob) -> tuple[FioJob, tuple[str, ...]]:
-    """The job as it is run in a directory that stands for a device, and the sentence that says what changed.
+    """Return the job as it runs in a directory that stands for a device, and a sentence about the change.
 
-    It gets a size where it names none, and writes over data that is there: space that is merely reserved is
-    read without touching a disk, and one written here and there is read in pieces.
+    The job gets a size if it has none, and it overwrites existing data: space that is only reserved is read without
+    touching a disk, and a file written in random order is read in pieces.
     """
     data = target.data_of_device
     if data is None:
@@ -63,12 +82,12 @@ def as_on_device(target: Target, job: FioJob) -> tuple[FioJob, tuple[str, ...]]:
 
 
 def check_target(target: Target, job: FioJob) -> Size:
-    """Raise unless the target is what it says it is and can take the job; what files miss of their size.
+    """Check that the target is what it should be and can take the job; return how much data its files still lack.
 
-    BadFioJob: the job does not fit the kind of target. TargetError: a path is missing, of another kind
-    (fio run as root would make a plain file in place of a mistyped device), or has too little room.
-    Whatever the target itself raises when a device is not proven to be ours to write, or to read: what is
-    mounted, part of something else or the host's own is no target for either.
+    Raises BadFioJob if the job does not fit the kind of target, and TargetError if a path is missing, of another kind
+    (as root, fio would create a plain file in place of a mistyped device), or has too little space. Raises the target's
+    own errors if a device is not proven to be ours to write, or to read: a device that is mounted, part of something
+    else, or the host's own is refused for both.
     """
     if target.kind == "directory" and job.size is None:
         raise BadFioJob(
@@ -76,33 +95,99 @@ def check_target(target: Target, job: FioJob) -> Size:
         )
     if target.kind == "file" and job.size is not None and job.size > target.size:
         raise BadFioJob(f"size={job.size} is more than {target.label} has: leave size= out, or lay out more")
-    host = target.host  # an instance that is stopped says so, before anything else of it is asked
-    # First of all, what became of it explains what is found in its place. In a directory even a reading job lays
-    # out files; a device is read only where nothing else lives on it, which would be measured with it.
+    host = target.host  # raises if the instance is stopped, before anything else is checked
+    # The proof comes first, because it explains what else may be wrong with a path. A job that only reads still lays
+    # out its files in a directory, and reads a device that nothing else uses: other I/O would be measured with it.
     if target.kind != "block" or job.writes:
         target.prove_writable()
     else:
         target.prove_readable()
-    wanted = _KINDS[target.kind]
-    said = host.run(["sh", "-c", _LOOK, "sh", *target.paths], idempotent=True).stdout.splitlines()
-    for path, found in zip(target.paths, said, strict=True):
+    expected = _KINDS[target.kind]
+    listed = host.run(["sh", "-c", _LOOK, "sh", *target.paths], idempotent=True).stdout.splitlines()
+    for path, found in zip(target.paths, listed, strict=True):
         if found == "missing":
-            raise TargetError(f"{path} does not exist on {host.label}: a {wanted} is needed")
-        if found != wanted:
-            raise TargetError(f"{path} on {host.label} is a {found}, not a {wanted}")
+            raise TargetError(f"{path} does not exist on {host.label}: a {expected} is needed")
+        if found != expected:
+            raise TargetError(f"{path} on {host.label} is a {found}, not a {expected}")
     if target.kind == "directory" and job.size is not None:
-        return _check_space(host, target.path, job, job.size)
+        return _check_file_system(host, target.path, job, job.size)
     return Size(0)
 
 
-def _check_space(host: Host, directory: str, job: FioJob, size: Size) -> Size:
-    said = host.run(["sh", "-c", _SPACE, "sh", directory, job.name], idempotent=True, sudo=True)
-    free, *blocks = (int(line) for line in said.stdout.split())
-    there = sum(blocks) * 512  # laid out by an earlier run of the same name, and used again
-    needed = max(0, size.bytes * job.numjobs - there)
-    if needed > free * (1 - _KEPT_FREE):
+def _check_file_system(host: Host, directory: str, job: FioJob, size: Size) -> Size:
+    listed = host.run(["sh", "-c", _SPACE, "sh", directory, job.name], idempotent=True, sudo=True)
+    free, *blocks = (int(line) for line in listed.stdout.split())
+    existing = sum(blocks) * 512  # laid out by an earlier run of the same name, and reused
+    missing = max(0, size.bytes * job.numjobs - existing)
+    if missing > free * (1 - _KEPT_FREE):
         raise TargetError(
             f"{job.numjobs} jobs of {size} need {Size(size.bytes * job.numjobs)}, but {directory} on "
             f"{host.label} has {Size(free)} free: lower size= or numjobs="
         )
-    return Size(needed)
+    return Size(missing)
+
+
+def make_room(target: Target, job: FioJob, to_lay_out: Size) -> tuple[str, ...]:
+    """Check that the machine behind the target has space for the job's data; return conditions as sentences.
+
+    ``to_lay_out`` is how much data the files still lack. Files of a job that only reads are cloned from one if there is
+    no space for all of them. Raises TargetError for a job that writes too much. Only an embedded region has such a
+    limit.
+    """
+    room = target.room()
+    if room is None:
+        return ()
+    more = _most_written(target, job, to_lay_out)
+    if fits(room, more):
+        return ()
+    if target.kind == "directory" and job.size is not None and not job.writes:
+        return (_lay_out_clones(target, job, job.size),)
+    raise TargetError(
+        f"this job would bring up to {more} of data to {target.label}, and the machine behind it has room for "
+        f"{room}: lower size=, use --cloudbench-pace=quick, or give the embedded region a folder with "
+        "--cloudbench-twin-backing=DIR"
+    )
+
+
+def _most_written(target: Target, job: FioJob, to_lay_out: Size) -> Size:
+    if target.kind == "directory":
+        return to_lay_out
+    if target.kind == "file" or not job.writes:  # a file already exists in full
+        return Size(0)
+    reached = target.size
+    if job.size is not None:
+        reached = min(reached, job.size * job.numjobs * len(target.paths))
+    envelope = envelope_of(target, job)
+    fastest = envelope.limit_throughput if envelope is not None else None
+    if fastest is None:
+        return reached
+    return min(reached, Size(int(fastest.bytes_per_second * (job.runtime + job.ramp_time))))
+
+
+def envelope_of(target: Target, job: FioJob) -> Envelope | None:
+    """Return every ceiling of this job on this target, for its mix of reads and writes; None if none is known."""
+    envelope = target.envelope(job.bs, sequential=job.sequential)
+    return None if envelope is None else envelope.of_mix(job.read_share)
+
+
+def _lay_out_clones(target: Target, job: FioJob, size: Size) -> str:
+    """Create the files that the job reads, all clones of the first (reflink, XFS), and return the condition.
+
+    Clones are read from the device as any other file, because the cost of a read on a volume does not depend on the
+    data, and they need the space of one. Raises TargetError if the file system cannot clone files.
+    """
+    done = target.host.run(
+        ["sh", "-c", _LAY_OUT_CLONES, "sh", target.path, job.name, str(size.bytes), str(job.numjobs)],
+        check=False,
+        timeout_s=60 + size.bytes / _SLOWEST,
+    )
+    if done.exit_code != 0:
+        raise TargetError(
+            f"{job.numjobs} files of {size} do not fit the machine behind {target.label}, and files that share "
+            f"their blocks cannot be made there ({done.stderr.strip() or 'no reason given'}): mount it as xfs, "
+            "lower size= or numjobs=, or use --cloudbench-pace=quick"
+        )
+    return (
+        f"the {job.numjobs} files of {size} share the blocks of one: the machine behind the volume has no room "
+        f"for {size * job.numjobs}"
+    )
