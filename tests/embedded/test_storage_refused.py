@@ -94,7 +94,7 @@ def test_a_file_system_that_fills_up_while_files_are_created(ec2_instance, ebs_v
     taken = "until ls /data/*/file5 2>/dev/null; do sleep 0.02; done; fallocate -l 700m /data/theirs"
     other = threading.Thread(target=ec2_instance.run, args=(["sh", "-c", taken],), daemon=True)
     other.start()
-    with pytest.raises(FilesystemFull, match=r"took no more after .* of 2,000 files of 256 KiB") as caught:
+    with pytest.raises(FilesystemFull, match=r"was full after .* of 2,000 files of 256 KiB") as caught:
         create_files(data, count=2_000, size="256k", sync="each")
     other.join(30)
     assert 5 <= caught.value.partial.files < 2_000

@@ -1,4 +1,4 @@
-"""The iperf3 processes that a test's own sshd has started, and no others."""
+"""Find the iperf3 processes that a test's own sshd started."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from local_sshd import LocalSshd
 
 
 def iperf3s(sshd: LocalSshd, *, server: bool | None = None) -> list[int]:
-    """Process ids of the iperf3 processes of this test's jobs; only servers or only clients where asked."""
+    """Return the ids of this test's iperf3 processes: all, or only servers or only clients."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -26,7 +26,7 @@ def iperf3s(sshd: LocalSshd, *, server: bool | None = None) -> list[int]:
 
 
 def _came_by(sshd: LocalSshd, environment: bytes) -> bool:
-    """Whether a process was started over a connection to that sshd, as it notes in the environment."""
+    """True if a process was started over a connection to that sshd, by its environment."""
     for variable in environment.split(b"\0"):
         if variable.startswith(b"SSH_CONNECTION="):
             return variable.endswith(f" {sshd.port}".encode())
@@ -34,7 +34,7 @@ def _came_by(sshd: LocalSshd, environment: bytes) -> bool:
 
 
 def wait_for_iperf3s(sshd: LocalSshd, count: int, *, server: bool | None = None) -> list[int]:
-    """Their process ids, once so many run."""
+    """Wait until so many run, and return their process ids."""
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         if len(found := iperf3s(sshd, server=server)) >= count:
@@ -44,5 +44,5 @@ def wait_for_iperf3s(sshd: LocalSshd, count: int, *, server: bool | None = None)
 
 
 def job_directory(pid: int) -> str:
-    """The directory of the job that a process belongs to."""
+    """Return the directory of a process's job."""
     return os.readlink(f"/proc/{pid}/cwd")

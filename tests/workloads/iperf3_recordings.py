@@ -1,4 +1,4 @@
-"""What real iperf3 of several versions wrote, on loopback, two or three seconds a run.
+"""Output of real iperf3 of several versions, from runs of two or three seconds on loopback.
 
 `iperf3_outputs/VERSION.json` holds, by the kind of run and by end, the document (or the text, where there was
 no JSON), the error text and the exit code. Left out of the documents are cookie, system and time of day.
@@ -25,18 +25,18 @@ def _recorded(version: str) -> dict[str, Any]:
 
 
 def kinds_of(version: str) -> list[str]:
-    """The kinds of runs recorded of a version."""
+    """Return the kinds of runs recorded for a version."""
     return list(_recorded(version))
 
 
 def document(version: str, kind: str, role: str) -> dict[str, Any]:
-    """A recorded document, to be changed at will."""
+    """Return a copy of a recorded document."""
     found: dict[str, Any] = json.loads(json.dumps(_recorded(version)[kind][role]["output"]))
     return found
 
 
 def files(version: str, kind: str, role: str) -> ProcessFiles:
-    """What that process left, laid out as iperf3 does."""
+    """Return the files of a recorded process, formatted as iperf3 does."""
     each = _recorded(version)[kind][role]
     output = each["output"]
     if output is None:
@@ -49,11 +49,11 @@ def files(version: str, kind: str, role: str) -> ProcessFiles:
 
 
 def as_written(output: dict[str, Any], notes: str = "") -> bytes:
-    """A document as iperf3 lays it out."""
+    """Return a document formatted as iperf3 does."""
     text = json.dumps(output, indent="\t")
     return f"{notes}{text}\n".encode()
 
 
 def parsed(version: str, kind: str, role: str) -> ProcessOutput:
-    """A recorded output, read."""
+    """Return a parsed recorded output."""
     return parse_output(files(version, kind, role), role=role, reverse="reverse" in kind)

@@ -1,4 +1,4 @@
-"""Real files, created over real SSH in directories of the test."""
+"""Real files, created over real SSH in the test's directories."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.verdicts.machine_delay import MachineDelay
 from pytest_cloudbench.verdicts.throttling import ThrottleDelta
 from pytest_cloudbench.verdicts.verdict import Outcome
-from pytest_cloudbench.workloads.create_files import look as look_room
 from pytest_cloudbench.workloads.create_files import run as run_room
 from pytest_cloudbench.workloads.create_files.commands import job_argv, job_files
 from pytest_cloudbench.workloads.create_files.creation import FileCreation, NotOnDevice
@@ -33,6 +32,7 @@ from pytest_cloudbench.workloads.create_files.errors import (
     CreationTimedOut,
     FilesystemFull,
 )
+from pytest_cloudbench.workloads.create_files.host_facts import _usable_python, check_room, read_facts
 from pytest_cloudbench.workloads.create_files.job import FilesJob
 from pytest_cloudbench.workloads.create_files.record import parse_record
 from pytest_cloudbench.workloads.create_files.run import Progress, run_create_files
@@ -41,11 +41,11 @@ from pytest_cloudbench.workloads.pace import Pace
 
 METHODS = ("python", "dd")
 ENDLESS = {"count": 300_000, "size": 1}
-"""More than is created while a test looks on."""
+"""More than is created during a test."""
 
 
 class Folder(HostTarget):
-    """A directory of the test as a target."""
+    """Return the test's directory as a target."""
 
     conditions: tuple[str, ...] = ()
 
@@ -83,7 +83,7 @@ def small(host: SshHost, tmp_path: Path) -> Iterator[Folder]:
 
 
 def running(target: Folder) -> list[int]:
-    """Processes of this test's own jobs, and no others."""
+    """Return the processes of this test's own jobs."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -96,7 +96,7 @@ def running(target: Folder) -> list[int]:
 
 
 def job_directories(target: Folder) -> list[Path]:
-    """Job directories on the host whose command is about this test's directory."""
+    """Return the job directories on the host whose command names this test's directory."""
     found = []
     for command in Path("/var/tmp").glob("cloudbench-*/*/command"):
         try:
@@ -113,7 +113,7 @@ def nothing_remains(target: Folder) -> bool:
 
 
 def once_it_creates(target: Folder) -> Path:
-    """The folder of a running job that has created a file."""
+    """Wait until a running job has created a file, and return its folder."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         if found := list(Path(target.path).glob("cloudbench-files-*/file1")):
@@ -172,7 +172,7 @@ def test_files_are_created_measured_and_removed(folder: Folder, method: str) -> 
 @pytest.mark.parametrize(
     ("content", "size"), [("random", 5000), ("zero", (1 << 20) + 7), ("random", 1 << 21)]
 )
-def test_kept_files_are_what_was_asked_for(folder: Folder, method: str, content: str, size: int) -> None:
+def test_kept_files_match_the_job(folder: Folder, method: str, content: str, size: int) -> None:
     run = run_create_files(folder, FilesJob.of(5, size, method=method, content=content, keep=True))
     assert run.folder is not None
     made = Path(run.folder)
@@ -215,16 +215,14 @@ def test_without_a_sync_only_the_page_cache_is_timed(folder: Folder, method: str
     run = run_create_files(folder, FilesJob.of(50, "4k", method=method, sync="none"))
     assert (run.on_device_s, run.throughput, run.files_per_second_on_device) == (None, None, None)
     assert run.elapsed_s == run.written_s
-    assert run.conditions == (
-        "sync='none': timed in the page cache only, nothing was waited for on the device",
-    )
+    assert run.conditions == ("sync='none': only the page cache was timed, not the device",)
     with pytest.raises(NotOnDevice, match="use sync='end'"):
         run.reaches("125 MiB/s")
     assert run.faster_than(run).outcome is Outcome.INCONCLUSIVE
 
 
-def test_the_devices_own_counters_are_read_where_there_are_any(folder: Folder) -> None:
-    stats = look_room.look(folder).stats
+def test_the_devices_own_counters_are_read(folder: Folder) -> None:
+    stats = read_facts(folder).stats
     run = run_create_files(folder, FilesJob.of(64, "256k"))
     if not stats:
         assert (run.device_writes, run.left_in_page_cache, run.series.device) == (None, None, None)
@@ -238,7 +236,7 @@ def test_the_devices_own_counters_are_read_where_there_are_any(folder: Folder) -
     assert run.block_size.bytes % 4096 == 0
 
 
-def test_verdicts_are_told_and_throttle_counters_kept(
+def test_verdicts_are_reported_and_throttle_counters_kept(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Snapshot:
@@ -263,7 +261,7 @@ def test_verdicts_are_told_and_throttle_counters_kept(
     assert [str(verdict).partition(":")[0] for verdict in told] == ["held", "held"]
 
 
-def test_quick_pace_is_said_in_the_result(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quick_pace_is_noted_in_the_result(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_cloudbench.workloads.create_files.job.QUICK_DATA", Size(1 << 20))
     run = run_create_files(folder, FilesJob.of(size="64k"), pace=Pace.QUICK)
     assert (run.files, run.complete) == (16, True)
@@ -271,7 +269,7 @@ def test_quick_pace_is_said_in_the_result(folder: Folder, monkeypatch: pytest.Mo
     assert "quick pace" in repr(run)
 
 
-def test_what_belongs_to_the_target_is_said_too(folder: Folder) -> None:
+def test_the_targets_conditions_are_noted(folder: Folder) -> None:
     folder.conditions = ("striped by btrfs",)
     folder.time_compression = 60.0  # type: ignore[attr-defined]
     run = run_create_files(folder, FilesJob.of(1, 1))
@@ -282,18 +280,18 @@ def test_what_belongs_to_the_target_is_said_too(folder: Folder) -> None:
 @pytest.fixture
 def without_python(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        run_room, "look", lambda target: dataclasses.replace(look_room.look(target), python=None)
+        run_room, "read_facts", lambda target: dataclasses.replace(read_facts(target), python=None)
     )
 
 
 @pytest.mark.usefixtures("without_python")
-def test_a_host_without_python_creates_them_by_dd_and_says_so(folder: Folder) -> None:
+def test_a_host_without_python_uses_dd_and_notes_it(folder: Folder) -> None:
     run = run_create_files(folder, FilesJob.of(20, "4k"))
     assert run.method == "dd"
     assert run.conditions == (
-        "no Python of at least 3.7 on instance i-0test: files created by dd, a process for each",
+        "no Python 3.7 or later on instance i-0test: files created by dd, one process per file",
     )
-    with pytest.raises(TargetError, match=r"no Python of at least 3\.7, and dd runs in one loop"):
+    with pytest.raises(TargetError, match=r"no Python 3\.7 or later, and dd runs in one loop"):
         run_create_files(folder, FilesJob.of(20, "4k", workers=2))
     with pytest.raises(TargetError, match="install python3 there, or use method='dd'"):
         run_create_files(folder, FilesJob.of(20, "4k", method="python"))
@@ -309,7 +307,7 @@ def test_a_host_without_python_creates_them_by_dd_and_says_so(folder: Folder) ->
     ],
 )
 def test_an_old_python_is_not_used(words: str, path: str | None) -> None:
-    assert look_room._usable_python(words) == path
+    assert _usable_python(words) == path
 
 
 def test_a_dropped_connection_starts_nothing_twice(folder: Folder, sshd: LocalSshd) -> None:
@@ -341,7 +339,7 @@ def test_an_interrupt_ends_the_job_and_removes_the_files(folder: Folder, method:
     assert nothing_remains(folder)
 
 
-def test_a_killed_job_has_vanished_and_its_writers_with_it(folder: Folder) -> None:
+def test_a_killed_jobs_writers_end_with_it(folder: Folder) -> None:
     def kill() -> None:
         once_it_creates(folder)
         for directory in job_directories(folder):
@@ -363,12 +361,12 @@ def test_a_killed_job_has_vanished_and_its_writers_with_it(folder: Folder) -> No
 
 def test_a_run_far_beyond_its_time_is_ended(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_room, "_longest_s", lambda target, job: 1.0)
-    with pytest.raises(CreationTimedOut, match="still went on after 1 s: it was ended"):
+    with pytest.raises(CreationTimedOut, match="ended because it took over 1 s"):
         run_create_files(folder, FilesJob.of(**ENDLESS))  # type: ignore[arg-type]
     assert nothing_remains(folder)
 
 
-def test_a_device_is_no_place_for_files(folder: Folder) -> None:
+def test_a_device_is_refused(folder: Folder) -> None:
     folder.kind = "block"
     with pytest.raises(BadFilesJob, match=r"needs a mounted volume.*test target is a device"):
         run_create_files(folder, FilesJob.of())
@@ -381,7 +379,9 @@ def test_a_device_is_no_place_for_files(folder: Folder) -> None:
 
 def test_a_missing_directory_and_a_file_are_named(folder: Folder, tmp_path: Path) -> None:
     folder.paths = (str(tmp_path / "gone"),)
-    with pytest.raises(TargetError, match=r"gone does not exist on instance i-0test: a mounted directory"):
+    with pytest.raises(
+        TargetError, match=r"gone does not exist on instance i-0test: use a mounted directory"
+    ):
         run_create_files(folder, FilesJob.of())
     (tmp_path / "file").touch()
     folder.paths = (str(tmp_path / "file"),)
@@ -389,18 +389,16 @@ def test_a_missing_directory_and_a_file_are_named(folder: Folder, tmp_path: Path
         run_create_files(folder, FilesJob.of())
 
 
-def test_somebody_elses_directory_is_refused(folder: Folder, tmp_path: Path) -> None:
+def test_another_users_directory_is_refused(folder: Folder, tmp_path: Path) -> None:
     folder.paths = ("/var",)
     if os.geteuid() == 0:
         os.chown(tmp_path, 1, -1)
         folder.paths = (str(tmp_path),)
-    with pytest.raises(
-        TargetError, match=r"belongs to \w+, not to \w+, who would create the files: mount it"
-    ):
+    with pytest.raises(TargetError, match=r"belongs to \w+, but \w+ creates the files: mount it"):
         run_create_files(folder, FilesJob.of(1, 1))
 
 
-def test_a_directory_that_is_not_proven_ours_is_not_written_to(folder: Folder) -> None:
+def test_a_directory_without_proven_ownership_is_not_written_to(folder: Folder) -> None:
     folder.prove = refused
     with pytest.raises(NotOurs):
         run_create_files(folder, FilesJob.of(1, 1))
@@ -408,36 +406,34 @@ def test_a_directory_that_is_not_proven_ours_is_not_written_to(folder: Folder) -
 
 
 @pytest.mark.parametrize("left", ["/var", "/nonexistent"])
-def test_what_became_of_the_target_is_said_before_what_is_left_in_its_place(
-    folder: Folder, left: str
-) -> None:
-    """After a stop the mount point is an empty directory of root's, or gone: that explains nothing."""
+def test_a_stopped_target_is_reported_before_its_empty_mount_point(folder: Folder, left: str) -> None:
+    """After a stop the mount point is an empty directory of root, or missing, which explains nothing."""
     folder.paths = (left,)
     folder.prove = refused
     with pytest.raises(NotOurs):
         run_create_files(folder, FilesJob.of(1, 1))
 
 
-def test_too_little_room_is_said_with_figures_before_anything_is_written(folder: Folder) -> None:
+def test_too_little_space_is_refused_with_figures_before_anything_is_written(folder: Folder) -> None:
     with pytest.raises(
         TargetError,
-        match=r"1,000,000 files of 1,024 GiB take .* in blocks of 4 KiB, but .* has .* free: lower count= or size=",
+        match=r"1,000,000 files of 1,024 GiB need .* in blocks of 4 KiB, but .* has .* free: lower count= or size=",
     ):
         run_create_files(folder, FilesJob.of(10**6, "1t"))
     folder.has_room_for = Size.from_mib(100)
-    with pytest.raises(TargetError, match=r"bring 100.* MiB of data to test target.*has room for 100 MiB"):
+    with pytest.raises(TargetError, match=r"need 100.* MiB on test target.*has room for 100 MiB"):
         run_create_files(folder, FilesJob.of(100, "1m"))
     assert os.listdir(folder.path) == []
 
 
 def test_small_files_take_whole_blocks(small: Folder) -> None:
-    facts = look_room.look(small)
+    facts = read_facts(small)
     assert facts.block == Size(4096)
-    with pytest.raises(TargetError, match=r"10,000 files of 1 B take .* in blocks of 4 KiB.*has 8 MiB free"):
-        look_room.check_room(small, FilesJob.of(10_000, 1), facts)
+    with pytest.raises(TargetError, match=r"10,000 files of 1 B need .* in blocks of 4 KiB.*has 8 MiB free"):
+        check_room(small, FilesJob.of(10_000, 1), facts)
 
 
-def test_too_few_inodes_are_said_with_figures(small: Folder) -> None:
+def test_too_few_inodes_are_refused_with_figures(small: Folder) -> None:
     with pytest.raises(
         TargetError, match=r"300 files of 1 B need 303 inodes, but .* has 199 free \(df -i\): lower count="
     ):
@@ -447,19 +443,19 @@ def test_too_few_inodes_are_said_with_figures(small: Folder) -> None:
 
 @pytest.fixture
 def room_unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As when somebody else fills the file system after it was looked at."""
+    """Simulate that another process fills the file system after the check."""
     monkeypatch.setattr(run_room, "check_room", lambda target, job, facts: None)
 
 
 @pytest.mark.usefixtures("room_unchecked")
 @pytest.mark.parametrize(("method", "workers"), [("python", 1), ("python", 2), ("dd", 1)])
-def test_a_file_system_full_of_data_in_the_middle(small: Folder, method: str, workers: int) -> None:
+def test_a_file_system_that_runs_out_of_space(small: Folder, method: str, workers: int) -> None:
     with pytest.raises(FilesystemFull) as caught:
         run_create_files(small, FilesJob.of(100, "192k", method=method, workers=workers))
     partial = caught.value.partial
     assert isinstance(partial, FileCreation)
     assert 38 <= partial.files <= 42
-    assert f"small tmpfs took no more after {partial.files} of 100 files of 192 KiB" in str(caught.value)
+    assert f"small tmpfs was full after {partial.files} of 100 files of 192 KiB" in str(caught.value)
     assert "No space left on device" in str(caught.value)
     assert not partial.complete
     assert partial.on_device_s is not None
@@ -471,8 +467,8 @@ def test_a_file_system_full_of_data_in_the_middle(small: Folder, method: str, wo
 
 @pytest.mark.usefixtures("room_unchecked")
 @pytest.mark.parametrize("method", METHODS)
-def test_a_file_system_full_of_files_in_the_middle(small: Folder, method: str) -> None:
-    with pytest.raises(FilesystemFull, match=r"took no more after 197 of 300 files of 1 B") as caught:
+def test_a_file_system_that_runs_out_of_inodes(small: Folder, method: str) -> None:
+    with pytest.raises(FilesystemFull, match=r"was full after 197 of 300 files of 1 B") as caught:
         run_create_files(small, FilesJob.of(300, 1, method=method))
     assert caught.value.partial is not None
     assert caught.value.partial.files == 197
@@ -480,7 +476,7 @@ def test_a_file_system_full_of_files_in_the_middle(small: Folder, method: str) -
 
 
 @pytest.mark.usefixtures("room_unchecked")
-def test_what_is_kept_stays_when_the_file_system_is_full(small: Folder) -> None:
+def test_kept_files_stay_on_a_full_file_system(small: Folder) -> None:
     with pytest.raises(FilesystemFull) as caught:
         run_create_files(small, FilesJob.of(100, "192k", keep=True))
     partial = caught.value.partial
@@ -492,9 +488,7 @@ def test_what_is_kept_stays_when_the_file_system_is_full(small: Folder) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_report_is_complete_where_the_job_lies_on_the_full_file_system(
-    small: Folder, method: str
-) -> None:
+def test_the_record_is_complete_if_the_job_is_on_the_full_file_system(small: Folder, method: str) -> None:
     subprocess.run(["mount", "-o", "remount,size=600k,nr_inodes=1000", small.path], check=True)
     job = Path(small.path) / "job"
     job.mkdir()
@@ -515,7 +509,7 @@ def test_the_report_is_complete_where_the_job_lies_on_the_full_file_system(
     assert len(list(Path(small.path, "made").glob("file*"))) == record.written.files
 
 
-def test_another_failure_is_told_in_the_systems_words(small: Folder) -> None:
+def test_other_failures_are_reported_in_the_systems_words(small: Folder) -> None:
     def gone_read_only() -> None:
         subprocess.run(["mount", "-o", "remount,ro", small.path], check=True)
 

@@ -16,7 +16,7 @@ from pytest_cloudbench.workloads.pace import Pace
 MIB = 1 << 20
 
 
-def test_the_default_is_the_published_job() -> None:
+def test_the_default_is_the_documented_job() -> None:
     job = FilesJob.of()
     assert (job.count, job.size, job.sync) == (100_000, Size(MIB), "end")
     assert (job.workers, job.per_folder, job.keep) == (1, None, False)
@@ -27,26 +27,26 @@ def test_the_default_is_the_published_job() -> None:
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"count": 0}, "count=0 is not a whole number of at least 1"),
-        ({"count": 1.5}, r"count=1\.5 is not a whole number"),
-        ({"count": True}, "count=True is not a whole number"),
-        ({"size": "many"}, "size='many' is no size of a file"),
-        ({"size": None}, "size=None is no size of a file"),
-        ({"size": 0}, "a file of at least one byte"),
-        ({"workers": 0}, "workers=0 is not a whole number"),
-        ({"count": 3, "workers": 4}, "workers=4 have only 3 files to create"),
-        ({"per_folder": 0}, "per_folder=0 is not a whole number"),
-        ({"sync": "always"}, "sync='always' is not one of end, each, none"),
-        ({"sync": ["end"]}, r"sync=\['end'\] is not one of"),
-        ({"content": "text"}, "content='text' is not one of random, zero"),
-        ({"method": "cp"}, "method='cp' is not one of python, dd"),
-        ({"keep": "yes"}, "keep='yes' is not True or False"),
-        ({"number": 5}, "create_files knows no number=: there are count, size"),
-        ({"method": "dd", "workers": 2}, "method='dd': dd runs in one loop, and 2 workers"),
-        ({"method": "dd", "size": "65m"}, "up to 64 MiB, and files of 65 MiB"),
+        ({"count": 0}, "count=0: use a whole number of at least 1"),
+        ({"count": 1.5}, r"count=1\.5: use a whole number"),
+        ({"count": True}, "count=True: use a whole number"),
+        ({"size": "many"}, "invalid size='many'"),
+        ({"size": None}, "invalid size=None"),
+        ({"size": 0}, "size=0 B .* at least 1 byte"),
+        ({"workers": 0}, "workers=0: use a whole number"),
+        ({"count": 3, "workers": 4}, "workers=4 exceeds count=3"),
+        ({"per_folder": 0}, "per_folder=0: use a whole number"),
+        ({"sync": "always"}, "sync='always': use one of 'end', 'each', 'none'"),
+        ({"sync": ["end"]}, r"sync=\['end'\]: use one of"),
+        ({"content": "text"}, "content='text': use one of 'random', 'zero'"),
+        ({"method": "cp"}, "method='cp': use one of 'python', 'dd'"),
+        ({"keep": "yes"}, "keep='yes': use True or False"),
+        ({"number": 5}, "unknown create_files option number=: use count, size"),
+        ({"method": "dd", "workers": 2}, "method='dd': dd runs in one loop, not in 2 workers"),
+        ({"method": "dd", "size": "65m"}, "at most 64 MiB, not of 65 MiB"),
     ],
 )
-def test_what_cannot_be_asked_is_said_with_what_can(wrong: dict[str, object], sentence: str) -> None:
+def test_an_invalid_option_is_refused_with_the_valid_values(wrong: dict[str, object], sentence: str) -> None:
     with pytest.raises(BadFilesJob, match=sentence):
         FilesJob.of(**wrong)  # type: ignore[arg-type]
 
@@ -63,7 +63,7 @@ jobs = st.builds(
 
 
 @given(jobs)
-def test_quick_pace_only_ever_makes_less_and_says_what(job: FilesJob) -> None:
+def test_quick_pace_only_reduces_the_job_and_notes_it(job: FilesJob) -> None:
     for method in ("python", "dd"):
         quick, conditions = paced_files(job, Pace.QUICK, method=method)
         assert 1 <= quick.count <= min(job.count, QUICK_FILES)
@@ -78,7 +78,7 @@ def test_quick_pace_only_ever_makes_less_and_says_what(job: FilesJob) -> None:
         assert paced_files(job, Pace.FULL, method=method) == (job, ())
 
 
-def test_quick_pace_in_words() -> None:
+def test_conditions_of_quick_pace() -> None:
     quick, conditions = paced_files(FilesJob.of(), Pace.QUICK, method="python")
     assert (quick.count, conditions) == (512, ("quick pace: 100,000 files -> 512",))
     quick, conditions = paced_files(FilesJob.of(4, "2g", workers=4), Pace.QUICK, method="python")
@@ -93,7 +93,7 @@ def test_quick_pace_in_words() -> None:
 
 
 @given(jobs)
-def test_the_program_reads_back_what_was_asked(job: FilesJob) -> None:
+def test_the_programs_command_line_carries_the_job(job: FilesJob) -> None:
     stats = ["/sys/dev/block/7:1/stat", "/sys/dev/block/7:2/stat"]
     argv = job_argv(job, "python", "/mnt/data/folder", python="/usr/bin/python3", stats=stats)
     assert argv[:3] == ("/usr/bin/python3", "-I", "create_files.py")

@@ -1,4 +1,4 @@
-"""What a job left behind, read into a measurement or an error, without any host."""
+"""The output of a job becomes a measurement or an error, without any host."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def origin(**changes: Any) -> Origin:
     target: Any = SimpleNamespace(
         label="xfs on gp3",
         conditions=(),
-        runner=SimpleNamespace(label="instance i-0abc"),
+        host=SimpleNamespace(label="instance i-0abc"),
         envelope=lambda block, *, sequential: storage_envelope(None, volume, block, sequential=sequential),
     )
     job = FilesJob.of(500, "1m", **changes)
@@ -57,7 +57,7 @@ def read(stdout: str, stderr: str = "", *, exit_code: int = 0, **changes: Any) -
     return creation_of(origin(**changes), files, exit_code=exit_code, counters=Gained())
 
 
-def test_the_figures_of_a_run_that_met_its_volume() -> None:
+def test_the_figures_of_a_run_that_reached_its_volumes_limit() -> None:
     run = read(WHOLE)
     assert (run.written_s, run.on_device_s, run.files_per_second) == (0.25, 4.0, 2000)
     assert (run.throughput_mib, run.written_throughput_mib) == (125, 2000)
@@ -80,7 +80,7 @@ def test_the_figures_of_a_run_that_met_its_volume() -> None:
 
 
 def _devices_writes(written_s: float, *given_mib: float) -> FileCreation:
-    """500 MiB of files, written within ``written_s``, and what the device had at the end of each second."""
+    """Return 500 MiB of files, written within ``written_s``; the device's bytes at the end of each second are given."""
     when_written = given_mib[int(written_s) - 1] if written_s >= 1 else 0.0
     samples = "".join(
         f"at {at}.000000 500 {500 * MIB} {round(4 * mib)} {round(mib * MIB)}\n"
@@ -92,8 +92,8 @@ def _devices_writes(written_s: float, *given_mib: float) -> FileCreation:
     )
 
 
-def test_a_device_that_had_nothing_to_do_at_first_breaks_no_promise() -> None:
-    """Its volume gives 125 MiB/s; what the page cache took before the sync is no time of the device."""
+def test_a_device_idle_at_the_start_violates_no_promise() -> None:
+    """The volume has 125 MiB/s; the device was idle while only the page cache was written."""
     run = _devices_writes(0.9, 12, 137, 262, 387, 500)
     assert run.device_side.idle_at_start_s == 0.9
     verdict = run.reaches("125 MiB/s")
@@ -108,28 +108,28 @@ def test_a_device_that_had_nothing_to_do_at_first_breaks_no_promise() -> None:
     assert run.reaches("100 MiB/s")
 
 
-def test_a_device_that_is_slow_besides_breaks_it_all_the_same() -> None:
+def test_a_slow_device_violates_it_despite_idle_time_at_the_start() -> None:
     assert (
         _devices_writes(0.9, 7, 77, 147, 217, 287, 357, 427, 500).reaches("125 MiB/s").outcome
         is Outcome.VIOLATED
     )
 
 
-def test_a_device_that_was_written_to_all_the_time_was_never_idle() -> None:
-    """As where the page cache is full at once: then a slow device is why the files took so long."""
+def test_a_device_written_to_all_the_time_was_never_idle() -> None:
+    """If the page cache is full at once, a slow device is the reason for the time of the files."""
     run = _devices_writes(6.0, 62, 125, 187, 250, 312, 375, 437, 500)
     assert run.device_side.idle_at_start_s == 0
     assert run.reaches("125 MiB/s").outcome is Outcome.VIOLATED
 
 
-def test_a_device_that_was_written_to_late_was_idle_until_then() -> None:
+def test_a_device_written_to_late_was_idle_until_then() -> None:
     run = _devices_writes(3.0, 0, 1, 125, 250, 375, 500)
     assert run.device_side.idle_at_start_s == 2
     assert run.reaches("125 MiB/s").outcome is Outcome.INCONCLUSIVE
 
 
-def test_a_late_begin_explains_no_share_of_the_time() -> None:
-    """Seconds that fell short are judged by themselves, whatever came before them."""
+def test_a_late_start_does_not_explain_a_share_of_the_time() -> None:
+    """Seconds below the promise count, independent of the seconds before them."""
     run = _devices_writes(3.0, 0, 100, 200, 300, 400, 500)
     assert "the device nothing to do" in str(run.reaches("105 MiB/s", within=0.04))
     verdict = run.reaches("105 MiB/s", within=0.04, share=0.9)
@@ -138,7 +138,7 @@ def test_a_late_begin_explains_no_share_of_the_time() -> None:
     assert "the device nothing to do" not in str(verdict)
 
 
-def test_with_each_file_synced_only_the_workers_files_are_in_flight() -> None:
+def test_with_sync_each_only_the_workers_files_are_in_flight() -> None:
     assert read(WHOLE, sync="each", workers=3).device_side.outstanding_asked == 12
 
 
@@ -156,7 +156,9 @@ def test_with_each_file_synced_only_the_workers_files_are_in_flight() -> None:
         ("", CreationFailed, "file number 13"),
     ],
 )
-def test_a_shells_reason_is_on_its_standard_error(stderr: str, kind: type[Exception], words: str) -> None:
+def test_the_reason_of_a_shell_loop_is_on_its_standard_error(
+    stderr: str, kind: type[Exception], words: str
+) -> None:
     said = "tool dd\nwritten 1.20 12 12582912 - -\nfailed 0 the file number 13 cannot be made\ndone\n"
     with pytest.raises(kind, match=words) as caught:
         read(said, stderr, exit_code=1, sync="none")
@@ -167,7 +169,7 @@ def test_a_shells_reason_is_on_its_standard_error(stderr: str, kind: type[Except
     assert "after 12 of 500 files of 1 MiB" in str(caught.value)
 
 
-def test_files_that_do_not_reach_the_device_are_no_measurement() -> None:
+def test_files_that_cannot_be_synced_are_no_measurement() -> None:
     said = WHOLE.replace(
         f"synced 4.000000 2000 {500 * MIB}\n", "unsynced 0 sync: error syncing '/data': Input/output error\n"
     )
@@ -176,8 +178,8 @@ def test_files_that_do_not_reach_the_device_are_no_measurement() -> None:
 
 
 @pytest.mark.parametrize("stdout", ["", "tool Python 3.9.1\n", WHOLE.partition("done")[0]])
-def test_a_job_that_ended_before_its_end_is_an_error_in_its_own_words(stdout: str) -> None:
-    with pytest.raises(RecordError, match=r"instance i-0abc ended with exit code 1 before.*MemoryError"):
+def test_a_job_without_a_complete_record_is_an_error_in_its_own_words(stdout: str) -> None:
+    with pytest.raises(RecordError, match=r"instance i-0abc ended early with exit code 1.*MemoryError"):
         read(stdout, "Traceback\nMemoryError\n", exit_code=1)
 
 
@@ -186,9 +188,7 @@ def test_a_job_that_ended_before_its_end_is_an_error_in_its_own_words(stdout: st
     st.integers(0, 2),
     st.sampled_from(("end", "each", "none")),
 )
-def test_whatever_is_left_behind_is_a_measurement_or_an_error(
-    lines: list[str], exit_code: int, sync: str
-) -> None:
+def test_any_output_is_a_measurement_or_an_error(lines: list[str], exit_code: int, sync: str) -> None:
     try:
         run = read("".join(f"{line}\n" for line in lines), exit_code=exit_code, sync=sync)
     except CreateFilesError:

@@ -44,7 +44,7 @@ done
 """
 
 
-def test_a_programs_record_is_read() -> None:
+def test_a_programs_record_is_parsed() -> None:
     record = parse_record(BY_PROGRAM)
     assert record == Record(
         tool="Python 3.11.2",
@@ -59,7 +59,7 @@ def test_a_programs_record_is_read() -> None:
     )
 
 
-def test_a_shells_record_is_read() -> None:
+def test_a_shells_record_is_parsed() -> None:
     record = parse_record(BY_SHELL)
     assert record.cpu_total_s == pytest.approx(62.27)
     assert record.failed == Failure(0, "the file number 501 cannot be made")
@@ -67,7 +67,7 @@ def test_a_shells_record_is_read() -> None:
     assert record.end_ns is None
 
 
-def test_a_record_that_was_cut_off_is_as_far_as_it_goes() -> None:
+def test_a_truncated_record_is_parsed_up_to_its_end() -> None:
     for length in range(len(BY_PROGRAM)):
         record = parse_record(BY_PROGRAM[:length])
         assert not record.done
@@ -92,7 +92,7 @@ def test_a_record_that_was_cut_off_is_as_far_as_it_goes() -> None:
         "",
     ],
 )
-def test_a_line_that_is_none_is_shown(line: str) -> None:
+def test_an_invalid_line_is_shown(line: str) -> None:
     with pytest.raises(RecordError) as caught:
         parse_record(f"tool x\n{line}\n")
     assert repr(line) in str(caught.value)
@@ -108,12 +108,12 @@ def test_any_text_is_a_record_or_an_error(text: str) -> None:
 
 
 @given(st.text(max_size=100))
-def test_no_line_makes_the_sample_raise(text: str) -> None:
+def test_parsing_a_sample_never_raises(text: str) -> None:
     parse_sample(text)
     parse_sample(f"at {text}")
 
 
-def test_the_series_of_the_device_goes_on_until_all_is_there() -> None:
+def test_the_devices_series_continues_until_all_data_is_there() -> None:
     series = series_of(parse_record(BY_PROGRAM))
     assert series.seconds == (1.000213, 1.5)
     assert series.files_per_second == pytest.approx((300 / 1.000213, 200 / 0.499787))
@@ -127,7 +127,7 @@ def test_the_series_of_the_device_goes_on_until_all_is_there() -> None:
     assert {len(values) for values in plain["device"].values()} == {3}
 
 
-def test_there_is_no_series_of_a_device_that_is_not_known() -> None:
+def test_an_unknown_device_has_no_series() -> None:
     series = series_of(parse_record(BY_SHELL))
     assert series.device is None
     assert len(series) == 2
@@ -137,7 +137,7 @@ def test_there_is_no_series_of_a_device_that_is_not_known() -> None:
 
 @st.composite
 def records(draw: st.DrawFn) -> Record:
-    """Records of real runs: counts that only grow, samples anywhere, some close to each other."""
+    """Generate records like those of real runs: growing counts, samples at any time, some close together."""
     steps = draw(st.lists(st.floats(0.001, 1.5), min_size=1, max_size=30))
     last = draw(st.integers(0, len(steps) - 1))
     known = draw(st.booleans())
@@ -160,7 +160,7 @@ def records(draw: st.DrawFn) -> Record:
 
 
 @given(records())
-def test_the_rates_add_up_to_the_totals(record: Record) -> None:
+def test_rates_add_up_to_the_totals(record: Record) -> None:
     series = series_of(record)
     assert record.written is not None
     assert series.seconds[-1] == record.written.seconds
@@ -183,7 +183,7 @@ def _added_up(ends: Sequence[float], rates: Sequence[float]) -> float:
     return sum(rate * length for rate, length in zip(rates, lengths, strict=True))
 
 
-def test_progress_is_of_the_files_and_then_of_the_device() -> None:
+def test_progress_counts_files_and_then_the_device() -> None:
     reader = ProgressReader(FilesJob.of(500, "4k"))
     found = [progress for char in BY_PROGRAM for progress in reader.feed(char)]
     assert found == ProgressReader(FilesJob.of(500, "4k")).feed(BY_PROGRAM)
@@ -191,22 +191,22 @@ def test_progress_is_of_the_files_and_then_of_the_device() -> None:
     assert first.percent == pytest.approx(60)
     assert first.files_s == pytest.approx(300 / 1.000213)
     assert first.eta_s == pytest.approx(1.000213 * 2 / 3)
-    assert str(first) == "60 % 300 files/s 1.2 MiB/s"
+    assert str(first) == "60 % 300 files/s 1.2 MiB/s, 1 s left"
     assert (second.all_created, second.percent) == (True, pytest.approx(20))
     assert third.eta_s == pytest.approx(0.5, abs=0.01)
-    assert str(third) == "all 500 files created, 60 % on the device 1.6 MiB/s"
+    assert str(third) == "all 500 files created, 60 % on the device 1.6 MiB/s, 1 s left"
     assert (reader.end_in_s(first), reader.end_in_s(third)) == (None, third.eta_s)
     assert ProgressReader(FilesJob.of(500, "4k", sync="none")).end_in_s(first) == first.eta_s
 
 
-def test_progress_without_counters_promises_no_end() -> None:
+def test_progress_without_counters_has_no_remaining_time() -> None:
     (_, last) = ProgressReader(FilesJob.of(500, "4k")).feed(BY_SHELL)
     assert last == Progress(None, 500, pytest.approx(583, rel=0.01), 0.0, all_created=True)  # type: ignore[arg-type]
     assert str(last) == "all 500 files created 0.0 MiB/s"
 
 
 @given(st.text(alphabet="at written0123456789.-\n", max_size=300), st.text(max_size=50))
-def test_no_output_makes_the_reader_raise(text: str, other: str) -> None:
+def test_the_reader_never_raises(text: str, other: str) -> None:
     reader = ProgressReader(FilesJob.of(5, 1))
     for progress in reader.feed(text) + reader.feed(other):
         str(progress)

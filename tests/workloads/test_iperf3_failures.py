@@ -1,4 +1,4 @@
-"""What goes wrong with real iperf3: one sentence each, what was measured is kept, nothing is left behind."""
+"""Failures of real iperf3: one sentence each, the measured part is kept, nothing is left on the hosts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _JOB = Iperf3Job.of(streams=2, duration=20, bitrate=f"{_RATE}")
 
 @pytest.fixture(scope="module")
 def far_sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSshd]:
-    """The server's own sshd, so that one host can be lost without the other."""
+    """Run a second sshd for the server, so that one host can be lost without the other."""
     with LocalSshd.running(tmp_path_factory.mktemp("far-sshd")) as server:
         yield server
 
@@ -55,7 +55,7 @@ def path(sshd: LocalSshd, far_sshd: LocalSshd) -> Iterator[LocalPath]:
 def _after_some_seconds(
     what: Callable[[], None], client: LocalSshd, server: LocalSshd, *, seconds: float = 3.5
 ) -> threading.Thread:
-    """Do something once the client has sent for that long at the rate of `_JOB`."""
+    """Call a function once the client has sent for some seconds at the rate of `_JOB`."""
 
     def later() -> None:
         wait_for_iperf3s(server, 1)
@@ -72,7 +72,7 @@ def _after_some_seconds(
 
 
 def _written(pid: int) -> int:
-    """Bytes that a process has given to write(2), to its sockets above all; none of one that is gone."""
+    """Return the bytes that a process has written, mainly to sockets; 0 if it is gone."""
     try:
         said = Path(f"/proc/{pid}/io").read_text()
     except OSError:
@@ -89,7 +89,7 @@ def _nothing_left(*hosts: LocalSshd) -> bool:
     return not any(iperf3s(host) for host in hosts)
 
 
-def test_a_server_that_dies_in_the_middle(path: LocalPath, sshd: LocalSshd, far_sshd: LocalSshd) -> None:
+def test_a_server_that_dies_during_the_run(path: LocalPath, sshd: LocalSshd, far_sshd: LocalSshd) -> None:
     killer = _after_some_seconds(lambda: _kill(far_sshd), sshd, far_sshd)
     with pytest.raises(Iperf3Interrupted) as caught:
         run_iperf3(path, _JOB)
@@ -98,18 +98,18 @@ def test_a_server_that_dies_in_the_middle(path: LocalPath, sshd: LocalSshd, far_
     seconds = len(kept.series)
     assert 3 <= seconds <= 5
     assert str(caught.value).startswith(
-        "the server's iperf3 on instance i-0server ended in the middle (control socket has closed unexpectedly): "
-        f"iperf3 was killed by signal 9; {seconds} s of 20 s were measured and are kept in the error's measurement"
+        "the server's iperf3 on instance i-0server ended during the run (control socket has closed unexpectedly):  "
+        f"iperf3 was killed by signal 9; {seconds} s of 20 s were measured"
     )
     assert kept.throughput.mbit == pytest.approx(50, rel=0.05)
     assert kept.series.seconds == tuple(float(second) for second in range(1, seconds + 1))
     assert kept.received is None
-    assert "the receiver's output is missing: the figures are of what was sent" in kept.conditions
+    assert "the receiver's output is missing: the figures are what was sent" in kept.conditions
     assert f"iperf3 measured {seconds} s of 20 s" in kept.conditions
     assert _nothing_left(sshd, far_sshd)
 
 
-def test_a_client_that_dies_in_the_middle(path: LocalPath, sshd: LocalSshd, far_sshd: LocalSshd) -> None:
+def test_a_client_that_dies_during_the_run(path: LocalPath, sshd: LocalSshd, far_sshd: LocalSshd) -> None:
     killer = _after_some_seconds(lambda: _kill(sshd), sshd, far_sshd)
     with pytest.raises(Iperf3Interrupted) as caught:
         run_iperf3(path, _JOB)
@@ -143,7 +143,7 @@ def test_a_client_job_that_vanishes(path: LocalPath, sshd: LocalSshd, far_sshd: 
     assert _nothing_left(sshd, far_sshd)
 
 
-def test_an_interrupt_ends_both_ends_and_goes_on(
+def test_an_interrupt_ends_both_ends_and_is_raised_again(
     path: LocalPath, sshd: LocalSshd, far_sshd: LocalSshd
 ) -> None:
     directories: list[str] = []
@@ -162,26 +162,26 @@ def test_an_interrupt_ends_both_ends_and_goes_on(
     assert not any(Path(each).exists() for each in directories)
 
 
-def test_a_run_far_beyond_its_time_is_ended_and_kept(
+def test_a_run_far_beyond_its_time_is_ended_and_its_part_kept(
     path: LocalPath, sshd: LocalSshd, far_sshd: LocalSshd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_module, "_SPARE_S", -17.0)
     with pytest.raises(Iperf3Interrupted) as caught:
         run_iperf3(path, _JOB)
     assert str(caught.value).startswith(
-        "iperf3 on instance i-0client still ran long after its 20 s: it was ended, instance i-0server may be out "
-        "of reach; "
+        "iperf3 on instance i-0client was still running long after its 20 s and was ended; instance i-0server may "
+        "be unreachable; "
     )
     assert 1 <= len(caught.value.measurement.series) <= 4
     assert caught.value.measurement.throughput.mbit == pytest.approx(50, rel=0.05)
     assert _nothing_left(sshd, far_sshd)
 
 
-def test_a_run_that_measures_nothing_in_time(
+def test_a_run_that_times_out_with_nothing_measured(
     path: LocalPath, sshd: LocalSshd, far_sshd: LocalSshd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_module, "_SPARE_S", -38.0)
-    with pytest.raises(Iperf3TimedOut, match=r"still ran long after its 40 s: .*, with nothing measured"):
+    with pytest.raises(Iperf3TimedOut, match=r"still running long after its 40 s .*, with nothing measured"):
         run_iperf3(path, Iperf3Job.of(duration=30, omit=10, bitrate="10 Mbit/s"))
     assert _nothing_left(sshd, far_sshd)
 
@@ -238,13 +238,13 @@ def test_a_server_host_that_is_lost_costs_no_measurement(
 
 
 def _with_script(path: LocalPath, script: Path, end: str, text: str) -> None:
-    """Let one end run a script in place of iperf3."""
+    """Make one end run a script instead of iperf3."""
     script.write_text(f"#!/bin/sh\n{text}\n")
     script.chmod(0o755)
     iperf3_of(getattr(path, f"{end}_host")).path = str(script)
 
 
-def test_output_that_is_none(path: LocalPath, tmp_path: Path, far_sshd: LocalSshd) -> None:
+def test_damaged_output(path: LocalPath, tmp_path: Path, far_sshd: LocalSshd) -> None:
     _with_script(path, tmp_path / "iperf3", "client", """echo '{"start": {"connected": ['""")
     with pytest.raises(
         Iperf3OutputError, match="the output of iperf3 on instance i-0client cannot be used: iperf3's "
@@ -253,7 +253,7 @@ def test_output_that_is_none(path: LocalPath, tmp_path: Path, far_sshd: LocalSsh
     assert _nothing_left(far_sshd)
 
 
-def test_a_client_that_says_no(path: LocalPath, tmp_path: Path, far_sshd: LocalSshd) -> None:
+def test_a_client_that_refuses(path: LocalPath, tmp_path: Path, far_sshd: LocalSshd) -> None:
     text = "echo 'iperf3: parameter error - some option is refused' >&2; exit 1"
     _with_script(path, tmp_path / "iperf3", "client", text)
     with pytest.raises(Iperf3Refused) as caught:
@@ -264,7 +264,7 @@ def test_a_client_that_says_no(path: LocalPath, tmp_path: Path, far_sshd: LocalS
     assert _nothing_left(far_sshd)
 
 
-def test_a_server_that_does_not_come_up(
+def test_a_server_that_does_not_listen(
     path: LocalPath, tmp_path: Path, sshd: LocalSshd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pytest_cloudbench.workloads.iperf3.ends.LISTENS_WITHIN_S", 1)
@@ -286,7 +286,7 @@ def test_a_server_that_ends_at_once(path: LocalPath, tmp_path: Path) -> None:
         run_iperf3(path, _JOB)
 
 
-def test_a_version_too_old_starts_nothing(path: LocalPath) -> None:
+def test_too_old_a_version_starts_nothing(path: LocalPath) -> None:
     iperf3_of(path.server_host).version = (3, 1, 3)
     with pytest.raises(
         Iperf3TooOld, match=r"iperf3 3\.1\.3 on instance i-0server is too old: bidirectional=True"
@@ -294,7 +294,7 @@ def test_a_version_too_old_starts_nothing(path: LocalPath) -> None:
         run_iperf3(path, Iperf3Job.of(bidirectional=True))
 
 
-def test_a_server_whose_client_never_comes_ends_by_itself(path: LocalPath, far_sshd: LocalSshd) -> None:
+def test_a_server_whose_client_never_connects_ends_itself(path: LocalPath, far_sshd: LocalSshd) -> None:
     from pytest_cloudbench.workloads.iperf3.load_script import SCRIPT_FILE, load_script
 
     host = path.server_host

@@ -1,4 +1,4 @@
-"""The shell script of one end, run by the shells there are, with processes of our choice."""
+"""The load script of one end, run by every available shell with simple processes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _wait_for_group_end(group: int) -> None:
         time.sleep(0.02)
 
 
-def test_processes_that_end_at_once_do_not_hold_it_up(shell: list[str], tmp_path: Path) -> None:
+def test_processes_that_end_at_once_do_not_delay_the_script(shell: list[str], tmp_path: Path) -> None:
     script = load_script([["sh", "-c", "echo out; echo err >&2; exit 3"], ["true"]], limit_s=600)
     for number in range(30):
         directory = tmp_path / str(number)
@@ -60,7 +60,7 @@ def test_processes_that_end_at_once_do_not_hold_it_up(shell: list[str], tmp_path
         _wait_for_group_end(running.pid)
 
 
-def test_an_interrupt_waits_for_what_the_processes_write(shell: list[str], tmp_path: Path) -> None:
+def test_an_interrupted_script_waits_for_the_processes_output(shell: list[str], tmp_path: Path) -> None:
     # iperf3 catches the interrupt by itself although a shell starts it with interrupts ignored.
     process = (
         "import signal, sys, time; signal.signal(signal.SIGINT, lambda *_: (time.sleep(0.3), print('kept'), "
@@ -79,7 +79,7 @@ def test_an_interrupt_waits_for_what_the_processes_write(shell: list[str], tmp_p
     _wait_for_group_end(running.pid)
 
 
-def test_what_outlives_its_limit_is_ended(shell: list[str], tmp_path: Path) -> None:
+def test_processes_that_exceed_the_limit_are_ended(shell: list[str], tmp_path: Path) -> None:
     process = "import signal, time; signal.signal(signal.SIGINT, signal.default_int_handler); time.sleep(600)"
     running = _start(shell, tmp_path, load_script([[sys.executable, "-c", process]], limit_s=1))
     assert running.wait(30) == 0
@@ -88,7 +88,7 @@ def test_what_outlives_its_limit_is_ended(shell: list[str], tmp_path: Path) -> N
 
 
 def test_samples_are_written_once_a_second(shell: list[str], tmp_path: Path) -> None:
-    script = load_script([["sleep", "2.5"]], limit_s=600, sample_way_to="127.0.0.1")
+    script = load_script([["sleep", "2.5"]], limit_s=600, sampled_address="127.0.0.1")
     running = _start(shell, tmp_path, script)
     output, _ = running.communicate(timeout=30)
     lines = [line.split() for line in output.decode().splitlines()]
@@ -99,7 +99,7 @@ def test_samples_are_written_once_a_second(shell: list[str], tmp_path: Path) -> 
     _wait_for_group_end(running.pid)
 
 
-def test_without_a_way_there_is_still_the_time(shell: list[str], tmp_path: Path) -> None:
-    script = load_script([["true"]], limit_s=600, sample_way_to="no.such.host.invalid")
+def test_samples_without_an_interface_hold_the_uptime(shell: list[str], tmp_path: Path) -> None:
+    script = load_script([["true"]], limit_s=600, sampled_address="no.such.host.invalid")
     output, _ = _start(shell, tmp_path, script).communicate(timeout=30)
     assert all(len(line.split()) == 1 for line in output.decode().splitlines())

@@ -27,7 +27,7 @@ _RUNS = [
     if kind in ("tcp", "reverse", "bidir", "udp", "udp-reverse", "udp-bidir")
 ]
 _RATE_MBIT = {"tcp": 400, "reverse": 400, "bidir": 200, "udp": 40, "udp-reverse": 20, "udp-bidir": 20}
-"""What each recorded run was told to send, all its streams of one direction together."""
+"""The requested rate of each recorded run, over all its streams of one direction."""
 _STREAMS = {"udp-reverse": 1, "udp-bidir": 1}
 
 
@@ -36,7 +36,7 @@ def _parse(output: bytes | None, *, stderr: str = "", exit_code: int | None = 0)
 
 
 @pytest.mark.parametrize(("version", "kind"), _RUNS)
-def test_a_run_of_every_version_is_read_at_both_ends(version: str, kind: str) -> None:
+def test_runs_of_every_version_are_parsed_at_both_ends(version: str, kind: str) -> None:
     client, server = (parsed(version, kind, role) for role in (CLIENT, SERVER))
     assert client.version == server.version == f"iperf {version}"
     assert client.error is None
@@ -67,7 +67,7 @@ def test_a_run_of_every_version_is_read_at_both_ends(version: str, kind: str) ->
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_received_is_what_iperf3_says_itself(version: str) -> None:
+def test_the_received_rate_agrees_with_iperf3s_own(version: str) -> None:
     end = document(version, "tcp", SERVER)["end"]["sum_received"]
     pairings = pair_streams(1, parsed(version, "tcp", CLIENT), parsed(version, "tcp", SERVER))
     streams, _ = read_streams(pairings, step_s=1.0, compression=1.0)
@@ -88,7 +88,7 @@ def test_both_directions_of_versions_whose_sums_hold_only_one(version: str) -> N
         assert all(stream.rtt_s is not None and stream.rtt_s < 0.1 for stream in streams)
 
 
-def test_what_each_end_knows_is_taken_from_it() -> None:
+def test_each_figure_comes_from_the_end_that_knows_it() -> None:
     pairings = pair_streams(1, parsed("3.12", "tcp", CLIENT), parsed("3.12", "tcp", SERVER))
     stream = read_streams(pairings, step_s=1.0, compression=1.0)[0][0]
     assert stream.retransmits is not None
@@ -113,7 +113,7 @@ def test_what_each_end_knows_is_taken_from_it() -> None:
     assert stream.received.bytes_per_second < 0.75 * stream.sent.bytes_per_second
 
 
-def test_streams_are_paired_by_port_whatever_their_order() -> None:
+def test_streams_are_paired_by_port_in_any_order() -> None:
     turned = document("3.12", "tcp", SERVER)
     for interval in turned["intervals"]:
         interval["streams"].reverse()
@@ -124,7 +124,7 @@ def test_streams_are_paired_by_port_whatever_their_order() -> None:
     ]
 
 
-def test_streams_whose_ports_were_translated_are_paired_by_their_order() -> None:
+def test_streams_with_translated_ports_are_paired_by_order() -> None:
     translated = document("3.12", "tcp", SERVER)
     for each in translated["start"]["connected"]:
         each["remote_port"] += 1000
@@ -143,7 +143,7 @@ def test_the_servers_output_inside_the_clients_is_used() -> None:
     assert all(each.sent and each.received for each in pairings)
 
 
-def test_without_the_servers_output_the_clients_last_word_counts() -> None:
+def test_without_the_servers_output_the_clients_figures_count() -> None:
     pairings = pair_streams(1, parsed("3.12", "tcp", CLIENT), None)
     streams, series = read_streams(pairings, step_s=1.0, compression=1.0)
     received = summed([stream.received for stream in streams])
@@ -179,7 +179,7 @@ def test_a_client_that_was_killed_leaves_the_servers_intervals(version: str) -> 
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_interrupted_client_has_written_what_it_has(version: str) -> None:
+def test_an_interrupted_client_has_written_its_intervals(version: str) -> None:
     client = parsed(version, "client-interrupted", CLIENT)
     assert client.error is not None
     assert client.error.startswith("the client has terminated")
@@ -198,7 +198,7 @@ def test_an_interrupted_client_has_written_what_it_has(version: str) -> None:
         ("3.22", "firewall issue, etc.: Connection refused"),
     ],
 )
-def test_a_server_that_is_not_there_is_an_error_without_intervals(version: str, words: str) -> None:
+def test_a_missing_server_is_an_error_without_intervals(version: str, words: str) -> None:
     client = parsed(version, "refused", CLIENT)
     assert client.error is not None
     assert client.error.endswith(words)
@@ -207,29 +207,29 @@ def test_a_server_that_is_not_there_is_an_error_without_intervals(version: str, 
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_congestion_control_that_is_not_there_is_told_in_iperf3s_words(version: str) -> None:
+def test_a_missing_congestion_control_is_reported_in_iperf3s_words(version: str) -> None:
     error = parsed(version, "bad-congestion", CLIENT).error
     assert error is not None
     assert error.startswith("unable to set TCP_CONGESTION: Supplied congestion control algorithm")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_refused_option_is_told_without_the_pages_of_usage(version: str) -> None:
+def test_a_refused_option_is_reported_without_usage_text(version: str) -> None:
     with pytest.raises(Iperf3Refused) as caught:
         parse_output(files(version, "bad-window", CLIENT), role=CLIENT, reverse=False)
     assert str(caught.value) == (
-        "iperf3 ended with exit code 1 and no result: socket buffer size too large (maximum = 536870912 bytes)"
+        "iperf3 ended with exit code 1 and without a result: socket buffer size too large (maximum = 536870912 bytes)"
     )
 
 
-def test_text_before_the_json_is_kept_and_does_no_harm() -> None:
+def test_text_before_the_json_is_kept_as_notes() -> None:
     notes = "warning: TCP congestion control algorithm not supported\nUsing {braces} too\n"
     output = _parse(as_written(document("3.12", "tcp", CLIENT), notes))
     assert output.notes == notes.strip()
     assert len(output.flows) == 2
 
 
-def test_what_comes_after_the_json_does_no_harm() -> None:
+def test_text_after_the_json_is_ignored() -> None:
     assert len(_parse(as_written(document("3.12", "tcp", CLIENT)) + b"iperf3: done\n{}").flows) == 2
 
 
@@ -247,7 +247,7 @@ def test_empty_intervals_are_no_flows() -> None:
     assert not _parse(as_written(empty)).measured
 
 
-def test_only_omitted_intervals_are_nothing_measured() -> None:
+def test_omitted_intervals_alone_measure_nothing() -> None:
     omitted = document("3.12", "tcp", CLIENT)
     for interval in omitted["intervals"]:
         for stream in interval["streams"]:
@@ -255,7 +255,7 @@ def test_only_omitted_intervals_are_nothing_measured() -> None:
     assert not _parse(as_written(omitted)).measured
 
 
-def test_null_is_not_known_and_no_time_is_no_interval() -> None:
+def test_null_is_unknown_and_an_interval_without_length_is_skipped() -> None:
     strange = document("3.12", "tcp", CLIENT)
     first = strange["intervals"][1]["streams"][0]
     first.update(rtt=None, retransmits=None, snd_cwnd=None)
@@ -267,12 +267,12 @@ def test_null_is_not_known_and_no_time_is_no_interval() -> None:
 
 
 @pytest.mark.parametrize("output", [None, b""])
-def test_no_output_at_all_says_so(output: bytes | None) -> None:
-    with pytest.raises(Iperf3OutputError, match="left no output at all"):
+def test_missing_output_is_reported(output: bytes | None) -> None:
+    with pytest.raises(Iperf3OutputError, match="wrote no output"):
         _parse(output)
 
 
-def test_output_cut_off_says_so() -> None:
+def test_truncated_output_is_reported() -> None:
     whole = as_written(document("3.12", "tcp", CLIENT))
     with pytest.raises(Iperf3OutputError, match="damaged or cut off after"):
         _parse(whole[: len(whole) // 2])
@@ -281,37 +281,39 @@ def test_output_cut_off_says_so() -> None:
 @pytest.mark.parametrize(
     "output", [b"{}", b'{"start": {}}', b'{"intervals": []}', b'{"start":{},"intervals":{}}']
 )
-def test_json_of_another_shape_says_so(output: bytes) -> None:
-    with pytest.raises(Iperf3OutputError, match="no start and no list of intervals"):
+def test_json_without_the_expected_keys_is_reported(output: bytes) -> None:
+    with pytest.raises(Iperf3OutputError, match="'start' or the list 'intervals'"):
         _parse(output)
 
 
-def test_an_error_alone_is_told_in_iperf3s_own_words() -> None:
-    with pytest.raises(Iperf3Refused, match=r"^iperf3 ended with no result: unable to create a new stream$"):
+def test_an_error_alone_is_reported_in_iperf3s_words() -> None:
+    with pytest.raises(
+        Iperf3Refused, match=r"^iperf3 ended without a result: unable to create a new stream$"
+    ):
         _parse(b'{"error": "error - unable to create a new stream"}')
 
 
 @pytest.mark.parametrize("intervals", [[1], [{}], [{"streams": 3}], [{"streams": None}]])
-def test_intervals_that_are_none_say_so(intervals: list[Any]) -> None:
+def test_invalid_intervals_are_reported(intervals: list[Any]) -> None:
     strange = document("3.12", "tcp", CLIENT)
     strange["intervals"] = intervals
-    with pytest.raises(Iperf3OutputError, match="holds a value that cannot be one"):
+    with pytest.raises(Iperf3OutputError, match="holds an invalid value"):
         _parse(as_written(strange))
 
 
-def test_a_signal_is_named_where_nothing_was_written() -> None:
+def test_a_signal_is_named_if_nothing_was_written() -> None:
     with pytest.raises(Iperf3Refused, match="killed by signal 9"):
         _parse(b"", exit_code=137)
 
 
-def test_stderr_tells_where_the_json_does_not() -> None:
+def test_an_error_on_stderr_is_used_if_the_json_has_none() -> None:
     # Version 3.9 writes its errors there, in the middle of a run too.
     client = parsed("3.9", "server-killed", CLIENT)
     assert "error" not in document("3.9", "server-killed", CLIENT)
     assert client.error == "control socket has closed unexpectedly"
 
 
-def test_a_warning_of_a_run_that_went_well_is_no_error() -> None:
+def test_a_warning_of_a_successful_run_is_no_error() -> None:
     output = as_written(document("3.12", "tcp", CLIENT))
     assert _parse(output, stderr="warning: no window scaling").error is None
 
@@ -327,7 +329,7 @@ def test_a_warning_of_a_run_that_went_well_is_no_error() -> None:
         ("\n \n", "it gave no reason"),
     ],
 )
-def test_iperf3s_words_lose_their_prefixes(text: str, words: str) -> None:
+def test_prefixes_are_removed_from_iperf3s_errors(text: str, words: str) -> None:
     assert iperf3_words(text) == words
 
 
@@ -337,7 +339,7 @@ def test_iperf3s_words_lose_their_prefixes(text: str, words: str) -> None:
     cut=st.integers(0, 20_000),
     flips=st.lists(st.tuples(st.integers(0, 20_000), st.integers(0, 255)), max_size=3),
 )
-def test_damaged_output_gives_an_error_of_ours_or_a_result(
+def test_damaged_output_gives_an_iperf3_error_or_a_result(
     version: str, role: str, cut: int, flips: list[tuple[int, int]]
 ) -> None:
     whole = as_written(document(version, "bidir" if version != "3.1.3" else "tcp", role))
@@ -364,7 +366,7 @@ _JSON = st.recursive(
     key=st.sampled_from(("socket", "start", "end", "bytes", "retransmits", "rtt", "omitted", "sender")),
     value=_JSON,
 )
-def test_a_strange_value_in_a_stream_gives_an_error_of_ours_or_a_result(key: str, value: Any) -> None:
+def test_a_strange_value_in_a_stream_gives_an_iperf3_error_or_a_result(key: str, value: Any) -> None:
     strange = document("3.12", "tcp", CLIENT)
     strange["intervals"][1]["streams"][0][key] = value
     with contextlib.suppress(Iperf3Error):
@@ -372,14 +374,14 @@ def test_a_strange_value_in_a_stream_gives_an_error_of_ours_or_a_result(key: str
 
 
 @given(key=st.sampled_from(("start", "intervals", "end", "error", "server_output_json")), value=_JSON)
-def test_a_strange_value_at_the_top_gives_an_error_of_ours_or_a_result(key: str, value: Any) -> None:
+def test_a_strange_value_at_the_top_gives_an_iperf3_error_or_a_result(key: str, value: Any) -> None:
     strange = document("3.22", "udp", CLIENT)
     strange[key] = value
     with contextlib.suppress(Iperf3Error):
         read_streams(pair_streams(1, _parse(as_written(strange)), None), step_s=1.0, compression=1.0)
 
 
-def test_a_stream_that_one_end_does_not_know_takes_no_other_streams_figures() -> None:
+def test_a_stream_unknown_to_one_end_does_not_take_another_streams_figures() -> None:
     client, server = parsed("3.12", "tcp", CLIENT), parsed("3.12", "tcp", SERVER)
     first, *others = client.flows
     missing = dataclasses.replace(

@@ -1,4 +1,4 @@
-"""What iperf3 is given that is no network between two instances."""
+"""Targets of iperf3 that are not a pair of instances."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_cloudbench.workloads.iperf3.run import run_iperf3
 
 
 @pytest.mark.parametrize("given", ["198.18.0.5", None, ("client", "server")])
-def test_what_is_no_path_is_refused_in_a_sentence(given: Any) -> None:
+def test_a_target_that_is_not_a_path_is_refused(given: Any) -> None:
     with pytest.raises(BadIperf3Job) as refused:
         run_iperf3(given, Iperf3Job())
     assert str(refused.value) == (

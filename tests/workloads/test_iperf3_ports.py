@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cloudbench.workloads.iperf3.ends import FIRST, LAST, choose_ports, parse_sockets
+from pytest_cloudbench.workloads.iperf3.ends import FIRST_PORT, LAST_PORT, choose_ports, parse_sockets
 
 _TCP = """\
   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
@@ -19,7 +19,7 @@ garbage: line: here
 """
 
 
-def test_sockets_are_read_from_the_kernels_lists() -> None:
+def test_sockets_are_parsed_from_the_kernels_lists() -> None:
     used, listening = parse_sockets(_TCP)
     assert used == {0x1451, 50000, 22}
     assert listening == {0x1451, 22}
@@ -34,34 +34,42 @@ def test_a_real_listener_is_seen() -> None:
 
 
 @given(st.text(max_size=300))
-def test_no_text_makes_it_raise(text: str) -> None:
+def test_parsing_never_raises(text: str) -> None:
     parse_sockets(text)
     parse_sockets(f"1: {text}")
 
 
-@given(st.sets(st.integers(FIRST, LAST), max_size=200), st.integers(1, 64), st.integers(FIRST, LAST))
-def test_chosen_ports_are_free_neighbours_below_the_ephemeral_ones(
+@given(
+    st.sets(st.integers(FIRST_PORT, LAST_PORT), max_size=200),
+    st.integers(1, 64),
+    st.integers(FIRST_PORT, LAST_PORT),
+)
+def test_chosen_ports_are_free_consecutive_and_below_the_ephemeral_range(
     used: set[int], count: int, start: int
 ) -> None:
     ports = choose_ports(used, count, start=start)
     assert len(ports) == count
     assert list(ports) == list(range(ports[0], ports[0] + count))
     assert not used & set(ports)
-    assert ports[0] >= FIRST
+    assert ports[0] >= FIRST_PORT
     assert ports[-1] < 32_768
 
 
-def test_where_all_are_used_there_is_none() -> None:
-    assert choose_ports(range(FIRST, LAST + 1), 1, start=FIRST) == ()
-    every_second = range(FIRST, LAST + 1, 2)
-    assert choose_ports(every_second, 2, start=FIRST + 100) == ()
-    assert choose_ports(every_second, 1, start=LAST) == (LAST,)
+def test_no_port_is_chosen_if_all_are_used() -> None:
+    assert choose_ports(range(FIRST_PORT, LAST_PORT + 1), 1, start=FIRST_PORT) == ()
+    every_second = range(FIRST_PORT, LAST_PORT + 1, 2)
+    assert choose_ports(every_second, 2, start=FIRST_PORT + 100) == ()
+    assert choose_ports(every_second, 1, start=LAST_PORT) == (LAST_PORT,)
 
 
 def test_the_search_goes_on_from_the_first_one() -> None:
-    assert choose_ports(set(range(LAST - 5, LAST + 1)), 3, start=LAST - 5) == (FIRST, FIRST + 1, FIRST + 2)
+    assert choose_ports(set(range(LAST_PORT - 5, LAST_PORT + 1)), 3, start=LAST_PORT - 5) == (
+        FIRST_PORT,
+        FIRST_PORT + 1,
+        FIRST_PORT + 2,
+    )
 
 
-@pytest.mark.parametrize("start", [FIRST, LAST - 1, LAST])
+@pytest.mark.parametrize("start", [FIRST_PORT, LAST_PORT - 1, LAST_PORT])
 def test_neighbours_never_go_beyond_the_last(start: int) -> None:
-    assert choose_ports((), 3, start=start)[-1] <= LAST
+    assert choose_ports((), 3, start=start)[-1] <= LAST_PORT

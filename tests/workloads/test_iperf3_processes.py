@@ -25,7 +25,7 @@ class _Said:
 
 
 class _Host:
-    """A host whose iperf3 has a version of our choice."""
+    """A host with a given iperf3 version."""
 
     def __init__(self, version: str, *, label: str = "instance i-0test", cpus: int = 8) -> None:
         self.label = label
@@ -51,30 +51,30 @@ def _plan(
     )
 
 
-def test_one_thread_drives_what_it_can() -> None:
+def test_one_process_is_used_if_its_thread_drives_the_rate() -> None:
     plan = _plan(Iperf3Job.of(streams=5), limit_gbit=10)
     assert len(plan) == 1
     assert plan.why == "one thread of iperf3 3.12 drives 10 Gbit/s"
-    assert _plan(Iperf3Job.of(streams=5)).why == "no rate to reach is known"
+    assert _plan(Iperf3Job.of(streams=5)).why == "the rate to reach is unknown"
 
 
-def test_several_processes_when_one_cannot_drive_the_rate() -> None:
+def test_several_processes_are_used_if_one_cannot_drive_the_rate() -> None:
     plan = _plan(Iperf3Job.of(streams=5), limit_gbit=25)
     assert [share.streams for share in plan.shares] == [2, 2, 1]
-    assert plan.why == "iperf3 3.12 has one thread, good for about 12 Gbit/s, and 25 Gbit/s may flow"
+    assert plan.why == "iperf3 3.12 has one thread, which drives about 12 Gbit/s, and 25 Gbit/s may flow"
 
 
-def test_processors_and_streams_limit_them() -> None:
+def test_processors_and_streams_limit_the_processes() -> None:
     plan = _plan(Iperf3Job.of(streams=5), limit_gbit=25, cpus=2)
     assert len(plan) == 2
-    assert plan.why.endswith("and 25 Gbit/s may flow; no more than 2 CPUs")
+    assert plan.why.endswith("and 25 Gbit/s may flow; limited by 2 CPUs")
     plan = _plan(Iperf3Job.of(streams=2), limit_gbit=100)
     assert len(plan) == 2
-    assert plan.why.endswith("; no more streams")
+    assert plan.why.endswith("; limited by the number of streams")
     assert len(_plan(Iperf3Job.of(streams=5), limit_gbit=25, cpus=1)) == 1
 
 
-def test_the_rate_that_was_asked_counts_where_it_is_lower() -> None:
+def test_a_requested_rate_below_the_limit_counts() -> None:
     assert len(_plan(Iperf3Job.of(streams=5, bitrate="8 Gbit/s"), limit_gbit=100)) == 1
     assert len(_plan(Iperf3Job.of(streams=5, bitrate="40 Gbit/s"))) == 4
     assert len(_plan(Iperf3Job.of(streams=5, bitrate="8 Gbit/s", bidirectional=True))) == 2
@@ -89,19 +89,19 @@ def test_a_threaded_iperf3_needs_one_process() -> None:
     assert len(_plan(Iperf3Job.of(streams=9), "3.18", server="3.9", limit_gbit=100)) == 8
 
 
-def test_what_the_test_asks_is_done() -> None:
+def test_a_requested_number_of_processes_is_used() -> None:
     plan = _plan(Iperf3Job.of(streams=5, processes=4), "3.18")
     assert [share.streams for share in plan.shares] == [2, 1, 1, 1]
     assert plan.why == "as the test asks"
 
 
-def test_more_streams_than_a_process_takes_need_another() -> None:
+def test_streams_beyond_one_process_need_more_processes() -> None:
     plan = _plan(Iperf3Job.of(streams=300), "3.18")
     assert [share.streams for share in plan.shares] == [100, 100, 100]
-    assert plan.why == "iperf3 runs up to 128 streams a process"
+    assert plan.why == "iperf3 runs up to 128 streams per process"
 
 
-def test_ports_must_suffice_for_them() -> None:
+def test_every_process_needs_a_port() -> None:
     with pytest.raises(BadIperf3Job, match="port=65535 leaves no room for 3 processes"):
         _plan(Iperf3Job.of(streams=300, port=65535), "3.18")
 
@@ -111,7 +111,7 @@ def test_ports_must_suffice_for_them() -> None:
     processes=st.integers(1, 64),
     bits=st.none() | st.floats(1, 4e11),
 )
-def test_shares_add_up_to_what_was_asked(streams: int, processes: int, bits: float | None) -> None:
+def test_shares_add_up_to_the_job(streams: int, processes: int, bits: float | None) -> None:
     processes = min(processes, streams)
     rate = None if bits is None else Bandwidth(bits / 8)
     try:
@@ -172,27 +172,25 @@ def test_commands_carry_the_job() -> None:
         ("iperf 3.17.1+ (cJSON 1.7.15)", (3, 17, 1)),
     ],
 )
-def test_versions_are_read(line: str, version: tuple[int, ...]) -> None:
+def test_versions_are_parsed(line: str, version: tuple[int, ...]) -> None:
     assert parse_version(line, "h") == version
 
 
-def test_no_version_is_told_with_what_was_said() -> None:
-    with pytest.raises(Iperf3Refused, match="iperf3 on h names no version that is known: it said 'segfault'"):
+def test_an_unknown_version_is_refused_with_its_text() -> None:
+    with pytest.raises(Iperf3Refused, match=r"iperf3 on h .* 'segfault'"):
         parse_version("segfault", "h")
 
 
-def test_a_host_that_says_nothing_is_named() -> None:
+def test_iperf3_that_cannot_run_is_refused() -> None:
     class Silent(_Host):
         def run(self, argv: object, **_: object) -> _Said:
             return _Said("", "sh: /usr/bin/iperf3: Exec format error", 126)
 
-    with pytest.raises(
-        Iperf3Refused, match=r"cannot be asked for its version: it said sh: .* Exec format error"
-    ):
+    with pytest.raises(Iperf3Refused, match=r"version of /usr/bin/iperf3 on .* Exec format error"):
         HostIperf3(Silent("3.12"))  # type: ignore[arg-type]
 
 
-def test_too_old_is_said_with_the_host() -> None:
+def test_too_old_a_version_is_refused_with_the_host() -> None:
     both = Iperf3Job.of(bidirectional=True)
     new, old = _tool("3.12"), _tool("3.1.3", "instance i-0old")
     sentence = r"iperf3 3\.1\.3 on instance i-0old is too old: bidirectional=True needs 3\.7 at both ends"
@@ -200,24 +198,24 @@ def test_too_old_is_said_with_the_host() -> None:
         with pytest.raises(Iperf3TooOld, match=sentence):
             check_versions(both, client, server)
     assert check_versions(both, new, _tool("3.12")) == ()
-    with pytest.raises(Iperf3TooOld, match=r"iperf3 3\.0\.11 on .* is too old: at least 3\.1 is needed"):
+    with pytest.raises(Iperf3TooOld, match=r"iperf3 3\.0\.11 on .* is too old: .* at least 3\.1"):
         check_versions(Iperf3Job.of(), _tool("3.0.11"), new)
 
 
-def test_what_a_reader_must_know_of_the_versions() -> None:
+def test_versions_that_matter_become_conditions() -> None:
     assert check_versions(Iperf3Job.of(), _tool("3.12"), _tool("3.18")) == (
         "iperf3 3.12 on the client, 3.18 on the server",
     )
     udp = Iperf3Job.of(udp=True, bitrate="1 Gbit/s")
     for version in ("3.16", "3.17", "3.17.1"):
         (condition,) = check_versions(udp, _tool(version), _tool(version))
-        assert condition.startswith(f"UDP with iperf3 {version}, whose senders spin")
+        assert condition.startswith(f"UDP with iperf3 {version}: its senders spin")
         assert check_versions(Iperf3Job.of(), _tool(version), _tool(version)) == ()
     for version in ("3.12", "3.18"):
         assert check_versions(udp, _tool(version), _tool(version)) == ()
 
 
-def test_a_congestion_control_that_is_missing_is_said_before_the_run() -> None:
+def test_a_missing_congestion_control_is_refused_before_the_run() -> None:
     with pytest.raises(
         BadIperf3Job, match="congestion='bbr' is not available on instance i-0test: it has reno, cub"
     ):
@@ -225,14 +223,14 @@ def test_a_congestion_control_that_is_missing_is_said_before_the_run() -> None:
     assert check_versions(Iperf3Job.of(congestion="cubic"), _tool("3.12"), _tool("3.12")) == ()
 
 
-def test_a_plan_says_how_many_processes_and_why() -> None:
+def test_a_plan_notes_the_number_of_processes_and_the_reason() -> None:
     path = LocalPath(_Host("3.12"), _Host("3.12"))  # type: ignore[arg-type]
     job = Iperf3Job.of(streams=5, bitrate="20 Gbit/s", duration=1800)
     plan = plan_run(path, job, Pace.QUICK)
     assert plan.conditions == (
         "quick pace: duration 1,800 s -> 40 s",
-        "2 iperf3 processes at each end: iperf3 3.12 has one thread, good for about 12 Gbit/s, and 20 Gbit/s may "
-        "flow",
+        "2 iperf3 processes at each end: iperf3 3.12 has one thread, which drives about 12 Gbit/s, and 20 "
+        "Gbit/s may flow",
     )
     assert plan.length_s == 40
     assert (plan.client_cpus, plan.server_cpus) == (8, 8)

@@ -1,4 +1,4 @@
-"""What is read out of both ends' outputs together: the generator's load, conditions, failures."""
+"""Results of both ends' outputs together: the generator's load, conditions, failures."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _with_cpu(version: str, client_percent: float, server_percent: float) -> Gat
     return _gathered([outputs[0]], [outputs[1]])
 
 
-def test_one_thread_at_its_end_is_seen() -> None:
+def test_a_saturated_single_thread_is_detected() -> None:
     generator = measurement_of(_plan(), _with_cpu("3.12", 40.0, 97.0)).generator
     assert generator is not None
     assert generator.cpu_percent_busiest == 97
@@ -80,7 +80,7 @@ def test_one_thread_at_its_end_is_seen() -> None:
     assert (generator.cpu_percent_total, generator.cpus) == (97, 2)
 
 
-def test_of_a_threaded_iperf3_the_busiest_thread_counts() -> None:
+def test_the_busiest_thread_of_a_threaded_iperf3_counts() -> None:
     generator = measurement_of(_plan("3.22"), _with_cpu("3.22", 190.0, 60.0)).generator
     assert generator is not None
     assert generator.cpu_percent_busiest == pytest.approx(95, rel=0.01)
@@ -93,7 +93,7 @@ def test_hosts_on_one_machine_share_its_processors() -> None:
     assert (generator.cpu_percent_total, generator.cpus) == (185, 4)
 
 
-def test_a_server_that_tells_nothing_has_the_load_that_the_client_was_told() -> None:
+def test_a_server_without_output_has_the_cpu_load_that_the_client_reports() -> None:
     whole = _with_cpu("3.12", 40.0, 55.0)
     alone = dataclasses.replace(whole, server=read_end([ProcessFiles(None)], role=SERVER, reverse=False))
     run = measurement_of(_plan(), alone)
@@ -112,41 +112,38 @@ def test_two_processes_are_summed() -> None:
     assert run.cpu_client_percent == pytest.approx(2 * (single.cpu_client_percent or 0))
 
 
-def test_a_run_that_is_short_says_so() -> None:
+def test_a_short_run_is_noted() -> None:
     run = measurement_of(
         _plan(duration=10), _gathered([files("3.12", "tcp", CLIENT)], [files("3.12", "tcp", SERVER)])
     )
     assert run.conditions == ("iperf3 measured 3 s of 10 s",)
 
 
-def test_a_run_that_went_through_is_no_failure() -> None:
+def test_a_completed_run_is_no_failure() -> None:
     gathered = _gathered([files("3.12", "tcp", CLIENT)], [files("3.12", "tcp", SERVER)])
     assert failure_of(_plan(), gathered, None) is None
     assert stall_of(_plan(), measurement_of(_plan(), gathered)) is None
 
 
 @pytest.mark.parametrize("version", ["3.1.3", "3.7", "3.9", "3.12", "3.16", "3.22"])
-def test_a_killed_server_is_blamed_whatever_the_version(version: str) -> None:
+def test_a_killed_server_is_named_for_every_version(version: str) -> None:
     gathered = _gathered([files(version, "server-killed", CLIENT)], [files(version, "server-killed", SERVER)])
     failure = failure_of(_plan(version, duration=20), gathered, None)
     assert isinstance(failure, Iperf3Interrupted)
-    assert str(failure) == (
-        "the server's iperf3 on instance i-0server ended in the middle (control socket has closed unexpectedly): "
-        "iperf3 was killed by signal 9; 3 s of 20 s were measured and are kept in the error's measurement"
-    )
+    assert str(failure).startswith("the server's iperf3 on instance i-0server ended during the run ")
+    assert "killed by signal 9; 3 s of 20 s were measured" in str(failure)
 
 
 @pytest.mark.parametrize("version", ["3.1.3", "3.7", "3.9", "3.12", "3.16", "3.22"])
-def test_a_server_that_is_not_reached_is_said_whatever_the_version(version: str) -> None:
+def test_an_unreachable_server_is_named_for_every_version(version: str) -> None:
     gathered = _gathered([files(version, "refused", CLIENT)], [ProcessFiles(None, "", None)])
     failure = failure_of(_plan(version), gathered, None)
     assert isinstance(failure, Iperf3Refused)
-    assert str(failure).startswith(
-        "instance i-0client does not reach iperf3 on instance i-0server at 127.0.0.1 (unable to "
-    )
+    assert "iperf3 on instance i-0server at 127.0.0.1 (unable to " in str(failure)
+    assert str(failure).startswith("instance i-0client cannot reach ")
 
 
-def test_output_that_cannot_be_read_is_said_with_the_host() -> None:
+def test_an_error_about_unreadable_output_names_the_host() -> None:
     broken = ProcessFiles(b'{"start": {')
     failure = failure_of(_plan(), _gathered([broken], [files("3.12", "tcp", SERVER)]), None)
     assert isinstance(failure, Iperf3Interrupted)
@@ -155,7 +152,7 @@ def test_output_that_cannot_be_read_is_said_with_the_host() -> None:
     assert isinstance(failure, Iperf3OutputError)
 
 
-def test_a_run_out_of_time_is_told_apart_by_what_there_is() -> None:
+def test_a_timeout_is_an_interruption_if_anything_was_measured() -> None:
     nothing = _gathered([ProcessFiles(None)], [ProcessFiles(None)])
     failure = failure_of(_plan(), nothing, TimeoutError("x"))
     assert isinstance(failure, Iperf3TimedOut)
@@ -165,14 +162,14 @@ def test_a_run_out_of_time_is_told_apart_by_what_there_is() -> None:
     assert failure.measurement.throughput.mbit == pytest.approx(20, rel=0.1)
 
 
-def test_a_host_that_was_lost_keeps_what_the_other_end_has() -> None:
+def test_a_lost_host_keeps_the_other_ends_output() -> None:
     lost = _gathered([ProcessFiles(None, "", None)], [files("3.12", "client-killed", SERVER)])
     failure = failure_of(_plan(duration=20), lost, OSError("instance i-0client is out of reach."))
     assert isinstance(failure, Iperf3Interrupted)
     assert str(failure).startswith("instance i-0client is out of reach; 3 s of 20 s were measured")
 
 
-def test_one_way_of_two_that_stalls_is_named() -> None:
+def test_the_stalled_direction_is_named() -> None:
     gathered = _gathered([files("3.12", "bidir", CLIENT)], [files("3.12", "bidir", SERVER)])
     run = measurement_of(_plan(bidirectional=True), gathered)
     assert stall_of(_plan(bidirectional=True), run) is None
@@ -185,5 +182,5 @@ def test_one_way_of_two_that_stalls_is_named() -> None:
     )
     assert stalled is not None
     assert str(stalled).startswith(
-        "nothing flowed on client -> server, server to client, from 0.0 s to 3.0 s of the test: the network "
+        "no data flowed on client -> server, server to client, from 0.0 s to 3.0 s of the test: the network "
     )

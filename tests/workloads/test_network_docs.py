@@ -1,4 +1,4 @@
-"""What docs/network.md says is so: options, attributes, errors, and the minutes that a burst lasts."""
+"""docs/network.md is true: options, attributes, errors, and how long bursts last."""
 
 from __future__ import annotations
 
@@ -26,31 +26,33 @@ def _options() -> list[str]:
 
 
 @pytest.mark.parametrize("option", _options())
-def test_every_option_is_one(option: str) -> None:
+def test_every_documented_option_exists(option: str) -> None:
     [keyword] = ast.parse(f"iperf3({option})", mode="eval").body.keywords  # type: ignore[attr-defined]
     given = {keyword.arg: ast.literal_eval(keyword.value)}
     needs = {"udp": {"bitrate": "1 Gbit/s"}, "omit": {"duration": 10}, "processes": {"streams": 4}}
     Iperf3Job.of(**needs.get(keyword.arg, {}), **given)
 
 
-def test_all_options_are_told() -> None:
-    told = {option.partition("=")[0] for option in _options()}
+def test_all_options_are_documented() -> None:
+    documented = {option.partition("=")[0] for option in _options()}
     known = {field.name for field in dataclasses.fields(Iperf3Job)} | {"udp"}
-    assert told == known - {"protocol"}
+    assert documented == known - {"protocol"}
 
 
-def test_what_a_run_holds_is_there() -> None:
-    told = set(re.findall(r"`run\.(\w+)`", DOCS))
-    assert len(told) > 15
-    assert {name for name in told if name not in FIELDS and not hasattr(NetworkMeasurement, name)} == set()
+def test_documented_attributes_exist() -> None:
+    documented = set(re.findall(r"`run\.(\w+)`", DOCS))
+    assert len(documented) > 15
+    assert {
+        name for name in documented if name not in FIELDS and not hasattr(NetworkMeasurement, name)
+    } == set()
 
 
-def test_errors_have_their_names() -> None:
+def test_documented_errors_exist() -> None:
     for name in re.findall(r"`(Iperf3\w+|PortBusy)`", DOCS):
         assert issubclass(getattr(errors, name), errors.Iperf3Error)
 
 
-def test_bursts_last_as_long_as_is_said() -> None:
+def test_bursts_last_as_long_as_documented() -> None:
     rows = re.findall(r"^\| (\d+|more) \| (\d+) \|$", DOCS, re.MULTILINE)
     assert rows == [
         *((str(vcpus), f"{minutes:.0f}") for vcpus, minutes in BURST_MINUTES),
@@ -58,6 +60,6 @@ def test_bursts_last_as_long_as_is_said() -> None:
     ]
 
 
-def test_its_example_is_python() -> None:
+def test_the_example_is_python() -> None:
     [example] = re.findall(r"^```python\n(.*?)^```$", DOCS, re.MULTILINE | re.DOTALL)
     assert "iperf3" in ast.dump(ast.parse(example))

@@ -54,7 +54,7 @@ def _measurement(gbit: float = 4.97, **more: Any) -> NetworkMeasurement:
     return NetworkMeasurement(**(fields | more))
 
 
-def test_it_reads_as_a_sentence() -> None:
+def test_its_repr_is_a_sentence() -> None:
     assert repr(_measurement()) == "iperf3 TCP 1 stream on a -> b: 4.97 Gbit/s, 10 sent again"
     noted = _measurement(conditions=("time compressed 60 times: 1,800 s ran in 30 s",))
     assert repr(noted).endswith("(time compressed 60 times: 1,800 s ran in 30 s)")
@@ -62,7 +62,7 @@ def test_it_reads_as_a_sentence() -> None:
     assert repr(_measurement(streams=(stream,))).endswith(": 4.97 Gbit/s, 0.5 % lost")
 
 
-def test_its_plain_values_carry_their_units() -> None:
+def test_plain_values_carry_their_units() -> None:
     plain = json.loads(json.dumps(_measurement(raw={"client-1.json": b"{}"}, mss=8949).to_dict()))
     assert plain["throughput_gbit_per_s"] == pytest.approx(4.97)
     assert plain["throughput_bytes_per_s"] == pytest.approx(4.97e9 / 8)
@@ -79,7 +79,7 @@ def test_its_plain_values_carry_their_units() -> None:
         ), name
 
 
-def test_every_verdict_is_told() -> None:
+def test_every_verdict_is_reported() -> None:
     told: list[Verdict] = []
     run = _measurement(on_verdict=told.append)
     assert run.reaches("4.9 Gbit/s", within=0.05)
@@ -90,7 +90,7 @@ def test_every_verdict_is_told() -> None:
     assert len(told) == 5
 
 
-def test_a_run_both_ways_is_judged_way_by_way() -> None:
+def test_each_direction_of_a_bidirectional_run_is_judged() -> None:
     told: list[Verdict] = []
     one, other = _measurement(4.0), _measurement(3.0, reverse=True)
     both = _measurement(7.0, directions=(one, other), on_verdict=told.append)
@@ -106,7 +106,7 @@ def test_a_run_both_ways_is_judged_way_by_way() -> None:
     assert repr(both).startswith("iperf3 TCP 1 stream on a -> b: 7 Gbit/s (4 Gbit/s and 3 Gbit/s each way)")
 
 
-def test_one_way_is_its_own_direction() -> None:
+def test_a_one_way_run_is_its_own_direction() -> None:
     assert _measurement().forward == _measurement()
     assert _measurement().backward is None
     assert _measurement(reverse=True).backward == _measurement(reverse=True)
@@ -121,14 +121,14 @@ def test_one_way_is_its_own_direction() -> None:
         ("read", "is of storage: there are forward and backward"),
     ],
 )
-def test_what_only_storage_has_is_said_to_be_so(name: str, instead: str) -> None:
+def test_attributes_of_storage_are_refused_with_an_alternative(name: str, instead: str) -> None:
     run = _measurement()
     with pytest.raises(AttributeError, match=f"^this was a run on a network, and {name} {instead}"):
         getattr(run, name)
     assert not hasattr(run, name)
 
 
-def test_a_name_that_nothing_has_is_an_ordinary_error() -> None:
+def test_an_unknown_name_is_an_ordinary_attribute_error() -> None:
     with pytest.raises(
         AttributeError, match=r"^'NetworkMeasurement' object has no attribute 'reache'"
     ) as caught:
@@ -137,7 +137,7 @@ def test_a_name_that_nothing_has_is_an_ordinary_error() -> None:
     assert pickle.loads(pickle.dumps(_measurement())) == _measurement()
 
 
-def test_an_interruption_carries_what_was_measured() -> None:
+def test_an_interruption_holds_the_measured_part() -> None:
     error = Iperf3Interrupted("it broke off", _measurement())
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.measurement) == ("it broke off", error.measurement)
@@ -171,7 +171,9 @@ def test_a_stall_is_the_longest_time_without_a_byte() -> None:
         ("300 kbit/s", 11, True, True),
     ],
 )
-def test_how_long_a_stall_must_be(bitrate: str | None, zeros: int, noted: bool, broken: bool) -> None:
+def test_stalls_are_noted_or_break_the_run_by_length(
+    bitrate: str | None, zeros: int, noted: bool, broken: bool
+) -> None:
     job = Iperf3Job.of(bitrate=bitrate)
     stall = longest_stall(_series(1, *[0.0] * zeros, 1), compression=1.0)
     assert (stall is not None and is_noted(stall, job)) == noted

@@ -47,7 +47,7 @@ def test_compressed_seconds(asked_s: float, factor: float, real_s: float) -> Non
         (1800, 60, Pace.FULL, 60, (30, 1), ["time compressed 60 times: 1,800 s ran in 30 s"]),
     ],
 )
-def test_how_a_run_passes(
+def test_real_times_of_a_run(
     duration_s: float,
     omit_s: float,
     pace: Pace,
@@ -67,7 +67,7 @@ def test_how_a_run_passes(
     st.sampled_from(Pace),
     st.one_of(st.just(1.0), st.floats(1, 3600)),
 )
-def test_whole_seconds_that_cover_what_was_asked(
+def test_whole_seconds_cover_the_requested_time(
     duration_s: int, omit_s: int, pace: Pace, factor: float
 ) -> None:
     time = network_time(duration_s, omit_s, pace, factor)

@@ -75,7 +75,7 @@ def test_files_that_find_no_room_any_more(
     monkeypatch.setattr(  # as where somebody else takes the room meanwhile
         "pytest_cloudbench.workloads.create_files.run.check_room", lambda target, _job, _facts: target.room()
     )
-    with pytest.raises(FilesystemFull, match=rf"took no more after .*; {OUT_OF_ROOM}") as caught:
+    with pytest.raises(FilesystemFull, match=rf"was full after .*; {OUT_OF_ROOM}") as caught:
         run_create_files(_Shrinking(host, "directory", (str(too_small),)), FilesJob.of(100, "1m"))
     assert caught.value.partial is not None
     assert os.listdir(too_small) == []

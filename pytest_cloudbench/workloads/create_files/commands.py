@@ -1,4 +1,9 @@
-"""The job's command line on the host, and the files it needs there, by method."""
+"""The job's command line on the host and the files it needs there: a Python program, or dd in a shell loop.
+
+The loop needs a POSIX shell and coreutils, starts one process per file, and writes the same record as the program
+(record.py). It reports progress when it gets a signal once a second, so watching costs nothing per file. Its clock is
+/proc/uptime, which a shell reads without starting a process: hundredths of a second.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,7 @@ LOOP = "create_files.sh"
 
 
 def job_files(method: str) -> dict[str, bytes]:
-    """What is sent to the host, by name."""
+    """Return the files that the job needs on the host, by name."""
     if method == "dd":
         return {LOOP: SCRIPT.encode()}
     return {PROGRAM: Path(__file__).with_name("program.py").read_bytes()}
@@ -21,15 +26,15 @@ def job_files(method: str) -> dict[str, bytes]:
 def job_argv(
     job: FilesJob, method: str, folder: str, *, python: str | None, stats: Sequence[str]
 ) -> tuple[str, ...]:
-    """The command, run in the directory that holds `job_files`.
+    """Return the command, to be run in the directory that holds `job_files`.
 
-    folder: is made by the job and must not be there. python: path of the host's Python 3, for that method.
-    stats: the files in /sys with the counters of the devices below the folder's file system.
+    folder: created by the job; it must not exist. python: path of the host's Python 3, for the method "python".
+    stats: files in /sys with the counters of the devices below the folder's file system.
     """
     count, size, per_folder = str(job.count), str(job.size.bytes), str(job.per_folder or 0)
     if method == "dd":
         return ("sh", LOOP, folder, count, size, job.content, job.sync, per_folder, dd_operands(job), *stats)
-    # -I: nothing from the login user's environment or home changes what the program imports.
+    # -I: the login user's environment and home must not change the imports.
     argv = [python or "python3", "-I", PROGRAM, folder, "--count", count, "--size", size]
     argv += ["--content", job.content, "--sync", job.sync]
     if job.workers > 1:
@@ -50,7 +55,7 @@ stats=$*
 job=$PWD
 began=0 ios0=0 bytes0=0 made=0 well=yes sampler=
 
-# What is said most often starts no process: it sets variables.
+# Called often, so it starts no process and returns its results in variables.
 look() {
     read -r up rest < /proc/uptime
     now=${up%.*}${up#*.}
@@ -66,17 +71,17 @@ look() {
         ios=$((ios + writes)) bytes=$((bytes + sectors * 512))
     done
 }
-say_progress() {
+print_progress() {
     echo "$1 $seconds $made $((made * size)) $ios $bytes"
 }
-say_marker() {
+print_marker() {
     [ ! -e "$folder/$1" ] || echo "$1 $(stat -c %.9Y "$folder/$1")"
 }
 stop_sampler() {
     [ -n "$sampler" ] || return
     { kill "$sampler"; wait "$sampler"; } 2> /dev/null
 }
-give_up() {
+fail() {
     stop_sampler
     echo "failed 0 $1"
     echo done
@@ -84,27 +89,27 @@ give_up() {
 }
 
 trap 'stop_sampler; exit 130' INT TERM
-trap '[ $began = 0 ] || { look; say_progress at; }' USR1
+trap '[ $began = 0 ] || { look; print_progress at; }' USR1
 
 echo "tool $(dd --version 2> /dev/null | head -n 1)"
-mkdir -- "$folder" || give_up "the folder cannot be made"
-# Room for what is to be said: this directory may lie on the file system that is being filled.
+mkdir -- "$folder" || fail "the folder cannot be made"
+# Reserves space for the record: this directory may be on the file system that is being filled.
 head -c 65536 /dev/zero > ballast
 input=/dev/zero
 if [ "$content" = random ]; then
     input=$job/block
-    head -c "$size" /dev/urandom > block || give_up "the random content cannot be made"
+    head -c "$size" /dev/urandom > block || fail "the random content cannot be made"
 fi
-# Started here, where it keeps no file system busy; its pause ends with it.
+# Started before cd, so it does not keep the file system busy; its sleep ends with it.
 loop=$$
 (
     trap '{ kill $pause; wait $pause; } 2> /dev/null; exit' TERM
     while sleep 1 & pause=$!; wait $pause && kill -s USR1 $loop 2> /dev/null; do :; done
 ) &
 sampler=$!
-cd -- "$folder" || give_up "the folder cannot be entered"
-# What others left in the page cache would be counted as ours.
-sync -f . || give_up "sync -f does not work"
+cd -- "$folder" || fail "the folder cannot be entered"
+# Writes older data in the page cache first; the counters would include it.
+sync -f . || fail "sync -f does not work"
 if [ -n "$stats" ]; then
     look
     ios0=$ios bytes0=$bytes
@@ -127,9 +132,9 @@ done
 look
 [ $well = no ] || touch "$folder/end"
 rm -f "$job/ballast"
-say_progress written
-say_marker start
-say_marker end
+print_progress written
+print_marker start
+print_marker end
 times > "$job/times"
 { read -r own_user own_system; read -r user system; } < "$job/times"
 echo "times $own_user $own_system $user $system"
@@ -155,7 +160,7 @@ echo done
 
 
 def dd_operands(job: FilesJob) -> str:
-    """The operands that make dd write one file of the job, as they are typed."""
+    """Return dd's operands for one file of the job."""
     size = job.size.bytes
     if size <= CHUNK.bytes:
         words = f"bs={size} count=1"

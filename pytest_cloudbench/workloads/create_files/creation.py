@@ -1,4 +1,4 @@
-"""What one creation of files measured: in the page cache, on the device, and second by second."""
+"""The measurement of created files: in the page cache, on the device, and second by second."""
 
 from __future__ import annotations
 
@@ -19,45 +19,45 @@ from pytest_cloudbench.workloads.create_files.series import DeviceSeries, FileSe
 from pytest_cloudbench.workloads.judged import Judged
 
 _LITTLE = 0.01
-"""The share of the files that stands for what a file system writes of its own, as its log."""
+"""The share of the data up to which writes count as the file system's own, such as its log."""
 
 
 class NotOnDevice(ValueError):
-    """A verdict about the device was asked of a measurement that did not wait for it."""
+    """A verdict about the device needs a measurement that waited for the device."""
 
 
 @dataclass(frozen=True)
 class Marker:
-    """An empty file beside the others, made right before the first of them or right after the last."""
+    """An empty file created right before the first file or right after the last one."""
 
     path: str
     mtime_ns: int
 
     @property
     def mtime(self) -> str:
-        """Its time of modification by the host's clock, ISO 8601 in UTC, to the microsecond."""
+        """The modification time by the host's clock, ISO 8601 in UTC, to the microsecond."""
         return datetime.fromtimestamp(self.mtime_ns / 1e9, timezone.utc).isoformat(timespec="microseconds")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; the keys carry the unit."""
+        """Return plain values; keys name the unit."""
         return {"path": self.path, "mtime": self.mtime, "mtime_ns": self.mtime_ns}
 
 
 @dataclass(frozen=True)
 class DeviceWrites:
-    """What the devices below the file system had been given to write by one moment: write I/Os and their bytes."""
+    """The write I/Os and bytes sent to the devices below the file system by one moment."""
 
     ios: int
     size: Size
 
     def to_dict(self) -> dict[str, int]:
-        """Plain values; the keys carry the unit."""
+        """Return plain values; keys name the unit."""
         return {"ios": self.ios, "bytes": self.size.bytes}
 
 
 @dataclass(frozen=True)
 class DeviceSide:
-    """A creation of files as the judges see it: a sequential load of writes on the device."""
+    """The created files as verdicts judge them: a sequential write load on the device."""
 
     iops: float
     throughput_mib: float
@@ -78,24 +78,24 @@ class DeviceSide:
 
 @dataclass(frozen=True, repr=False)
 class FileCreation(Judged):
-    """What creating files on a mounted target gave.
+    """The measurement of files created on a mounted target.
 
-    files: how many were created; `asked` holds how many were wanted. size: of each.
-    written_s: seconds from the first file's begin until the last was written. The page cache took part in it.
-    on_device_s: seconds from the same begin until all was on the device (a sync of that file system alone
-    was through); None with sync="none".
-    series: one-second rates, files and device. start_marker, end_marker: empty files made right before the first
-    and right after the last, as one brackets a loop by hand; their times have the granularity of the host's
-    file system clock, some milliseconds.
-    device_when_written, device_writes: what the device had been given by written_s, and by the end; None
-    where its counters are not known. block_size: their mean size, for the envelope; where they are not known,
-    the largest write that counts as one I/O.
-    method: "python" or "dd". folder: where the files lie with keep=True, None where they were removed.
-    generator: how busy the creating processes were, over elapsed_s. machine_delay: how much of the time of the
-    device's I/Os an embedded region modelled, and how much its machine added; None on AWS. `on_verdict` is told of
-    every verdict, `on_comparison` of every one that sets runs side by side, with those runs.
+    files: the number created; `asked` holds the requested number. size: the size of each file.
+    written_s: seconds from the start of the first file until the last was written, page cache included.
+    on_device_s: seconds from the same start until a sync of that file system ended; None with sync="none".
+    series: one-second rates of files and device.
+    start_marker, end_marker: empty files created right before the first file and right after the last; their times
+    have the granularity of the host's file system clock, some milliseconds.
+    device_when_written, device_writes: the writes sent to the device by written_s and by the end; None if its
+    counters are unknown. block_size: their mean size, for the envelope; if unknown, the largest write that counts as
+    one I/O.
+    method: "python" or "dd". folder: the folder of the files with keep=True; None if they were removed.
+    generator: the CPU load of the creating processes over elapsed_s.
+    machine_delay: the modelled time of the device's I/Os in an embedded region, and the delay that its machine added;
+    None on AWS.
+    `on_verdict` is called with every verdict, `on_comparison` with the runs of every comparison.
 
-    Verdicts judge what reached the device: `throughput`, against an IOPS target the device's own write I/Os,
+    Verdicts judge the data that reached the device: `throughput`; for an IOPS target the device's own write I/Os;
     second by second the device's series. With sync="none" they raise NotOnDevice.
     """
 
@@ -128,22 +128,22 @@ class FileCreation(Judged):
 
     @property
     def complete(self) -> bool:
-        """Were all files created that the job asked for?"""
+        """True if all requested files were created."""
         return self.files == self.asked.get("count")
 
     @property
     def data(self) -> Size:
-        """What all files hold together."""
+        """The size of all created files together."""
         return self.size * self.files
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds until all was on the device; with sync="none" until the last file was written."""
+        """Seconds until all data was on the device; with sync="none" until the last file was written."""
         return self.written_s if self.on_device_s is None else self.on_device_s
 
     @property
     def files_per_second(self) -> float:
-        """Files per second until the last was written, page cache included."""
+        """Files per second until the last file was written, page cache included."""
         return self.files / self.written_s
 
     @property
@@ -153,12 +153,12 @@ class FileCreation(Judged):
 
     @property
     def written_throughput(self) -> Throughput:
-        """The files' bytes over the time until the last was written, page cache included."""
+        """Bytes per second until the last file was written, page cache included."""
         return Throughput(self.data.bytes / self.written_s)
 
     @property
     def throughput(self) -> Throughput | None:
-        """The files' bytes over the time until all were on the device; None with sync="none"."""
+        """Bytes per second until all files were on the device; None with sync="none"."""
         return None if self.on_device_s is None else Throughput(self.data.bytes / self.on_device_s)
 
     @property
@@ -173,21 +173,21 @@ class FileCreation(Judged):
 
     @property
     def markers_s(self) -> float | None:
-        """Seconds between the two marker files' times of modification."""
+        """Seconds between the modification times of the two marker files."""
         if self.start_marker is None or self.end_marker is None:
             return None
         return (self.end_marker.mtime_ns - self.start_marker.mtime_ns) / 1e9
 
     @property
     def left_in_page_cache(self) -> Size | None:
-        """How much of the files had not reached the device when the last was written; None where not known."""
+        """The data that had not reached the device when the last file was written; None if unknown."""
         if self.device_when_written is None:
             return None
         return Size(max(0, self.data.bytes - self.device_when_written.size.bytes))
 
     @property
     def work(self) -> dict[str, object]:
-        """What was done: the same for two creations whose times may be compared."""
+        """The work done; the times of two measurements are comparable only if it is equal."""
         names = ("sync", "content", "workers", "per_folder")
         return {
             "files": self.files,
@@ -198,13 +198,13 @@ class FileCreation(Judged):
 
     @property
     def device_side(self) -> DeviceSide:
-        """The load that this was for the device, as verdicts on ceilings judge it, over `elapsed_s`."""
+        """The load on the device over `elapsed_s`, as verdicts on ceilings judge it."""
         writes = self.device_writes
         throughput = Throughput(self.data.bytes / self.elapsed_s)
         iops = throughput.in_ios_of(self.block_size).per_second
         ios = -(-self.data.bytes // self.block_size.bytes)
         if self.asked.get("sync") == "each":
-            # Each writer waits for its file before it begins the next.
+            # Each writer waits for one file before it begins the next.
             in_flight = self.asked.get("workers", 1) * -(-self.size.bytes // self.block_size.bytes)
             ios = min(ios, in_flight)
         return DeviceSide(
@@ -224,7 +224,7 @@ class FileCreation(Judged):
 
     @property
     def _idle_at_start_s(self) -> float:
-        """For how long the files went into the page cache alone, as far as samples a second apart show it."""
+        """Seconds at the start in which data went only into the page cache, by the one-second samples."""
         when_written, device = self.device_when_written, self.series.device
         if when_written is None or device is None:
             return 0.0
@@ -241,7 +241,7 @@ class FileCreation(Judged):
 
     @judging
     def faster_than(self, other: FileCreation, *, by: float = 1.0) -> Verdict:
-        """Was the same work on the device at least `by` times as fast as in `other`? (1.3 is 30 % faster.)"""
+        """Judge whether the same work was at least `by` times as fast on the device as in `other` (1.3: 30 % more)."""
         from pytest_cloudbench.verdicts.faster_than import faster_than
 
         return self._compared(faster_than(self, other, by=by), (self, other))
@@ -249,13 +249,13 @@ class FileCreation(Judged):
     def _observed(self) -> DeviceSide:
         if self.on_device_s is None:
             raise NotOnDevice(
-                f"with sync='none' nothing says when the files on {self.target} had reached the device, only when "
-                "the page cache had them, and no promise is about that: use sync='end' or sync='each'"
+                f"with sync='none' the time at which the files on {self.target} reached the device is unknown; only "
+                "the page cache was measured: use sync='end' or sync='each'"
             )
         return self.device_side
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for reports and JSON; the keys carry the unit. Raw files are named, not held."""
+        """Return plain values for reports and JSON; keys name the unit. Raw files are listed by name only."""
         return {
             "workload": "create_files",
             "files": self.files,

@@ -1,4 +1,4 @@
-"""What can go wrong between asking for files and having a measurement. None of it is a violation."""
+"""Errors of measurements that create files. None of them is a violated promise."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ if TYPE_CHECKING:
 
 
 class CreateFilesError(WorkloadFailed):
-    """Files could not be created, or not be measured."""
+    """The creation of files could not be measured."""
 
 
 class BadFilesJob(CreateFilesError, WorkloadRefused, ValueError):
-    """The job as written cannot be run: nothing was started."""
+    """The job cannot run as written; nothing was started."""
 
 
 class RecordError(CreateFilesError):
-    """The job ended, but what it wrote about itself cannot be read."""
+    """The job ended, but its record cannot be read."""
 
 
 class CreationTimedOut(CreateFilesError):
-    """Files were still being created long after they should have been; the job has been ended."""
+    """The job was ended because it took far longer than expected."""
 
 
 class CreationFailed(CreateFilesError):
-    """Creating files ended in the middle. `partial` is what was measured until then, where anything was."""
+    """Creating files failed during the job. `partial` is the measurement until then, if there is one."""
 
     def __init__(self, sentence: str, partial: FileCreation | None = None) -> None:
         self.partial = partial
@@ -44,4 +44,4 @@ class CreationFailed(CreateFilesError):
 
 
 class FilesystemFull(CreationFailed):
-    """The file system took no more data or no more files in the middle of the job."""
+    """The file system ran out of space or inodes during the job."""

@@ -1,4 +1,4 @@
-"""From what a finished job left behind to its measurement, or to the error that says why there is none."""
+"""Turn the output of a finished job into its measurement, or into an error with the reason."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _KNOWN = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES)
 _PAGE = 4096
 _SHORTEST_S = {"python": 1e-6, "dd": 0.01}
-"""What the method's clock can tell; nothing took less."""
+"""The resolution of the method's clock: the shortest time that is reported."""
 _LINES_SHOWN = 3
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a measurement comes from: what was asked, of what, how."""
+    """The origin of a measurement: the target, the job, and how it was run."""
 
     target: Target
     job: FilesJob
@@ -49,10 +49,10 @@ def creation_of(
     exit_code: int,
     counters: Gained,
 ) -> FileCreation:
-    """Read the job's files into its measurement.
+    """Build the measurement from the job's files.
 
-    Raises FilesystemFull or CreationFailed, with the measurement of what was done, for a job that ended early;
-    RecordError for one that left nothing to read.
+    Raises FilesystemFull or CreationFailed with the measured part if the job ended early; RecordError if the job left
+    no complete record.
     """
     stderr = files.get("stderr", b"").decode("utf-8", "replace").strip()
     record = parse_record(files.get("stdout", b"").decode("utf-8", "replace"))
@@ -72,8 +72,8 @@ def creation_of(
         if number in _FULL:
             condition = f"the file system was full {done}"
             raise FilesystemFull(
-                f"{origin.target.label} took no more {done} ({words}, {origin.folder} on {host}): lower count= or "
-                "size=, or take a larger volume",
+                f"{origin.target.label} was full {done} ({words}, {origin.folder} on {host}): lower count= or size=, "
+                "or use a larger volume",
                 _with_condition(creation, condition),
             )
         raise CreationFailed(
@@ -83,14 +83,14 @@ def creation_of(
     if record.unsynced is not None:
         _, words = _reason(record.unsynced, stderr)
         raise CreationFailed(
-            f"{made:,} files of {job.size} were written on {origin.target.label}, but they could not be brought to "
-            f"the device: {words} ({origin.folder} on {host})",
-            _with_condition(creation, "the files could not be brought to the device"),
+            f"{made:,} files of {job.size} were written on {origin.target.label}, but syncing them to the device "
+            f"failed: {words} ({origin.folder} on {host})",
+            _with_condition(creation, "syncing the files to the device failed"),
         )
     if creation is None or not record.done or exit_code != 0:
-        said = "; ".join(stderr.splitlines()[-_LINES_SHOWN:]) or "it gave no reason"
+        reason = "; ".join(stderr.splitlines()[-_LINES_SHOWN:]) or "it gave no reason"
         raise RecordError(
-            f"the job that creates files on {host} ended with exit code {exit_code} before its end: {said}"
+            f"the job that creates files on {host} ended early with exit code {exit_code}: {reason}"
         )
     return creation
 
@@ -135,10 +135,10 @@ def _conditions(target: Target, job: FilesJob) -> tuple[str, ...]:
     conditions = list(target.conditions)
     if (factor := getattr(target, "time_compression", 1.0)) != 1.0:
         conditions.append(
-            f"time compressed {factor:g} times: burst credits went that much faster than the files"
+            f"time compressed {factor:g} times: burst credits drained that much faster than files were created"
         )
     if job.sync == "none":
-        conditions.append("sync='none': timed in the page cache only, nothing was waited for on the device")
+        conditions.append("sync='none': only the page cache was timed, not the device")
     return tuple(conditions)
 
 
@@ -149,14 +149,14 @@ def _device_writes(sample: Sample) -> DeviceWrites | None:
 
 
 def _block_size(job: FilesJob, device: DeviceWrites | None) -> Size:
-    """The mean write on the device, in whole pages; where it is not known, the largest that counts as one I/O."""
+    """Return the mean write on the device in whole pages; if unknown, the largest that counts as one I/O."""
     if device is None or device.ios <= 0 or device.size.bytes < _PAGE:
         return min(max(job.size, Size(_PAGE)), SSD_IO_UNIT)
     return Size(max(1, round(device.size.bytes / device.ios / _PAGE)) * _PAGE)
 
 
 def _load(record: Record, elapsed_s: float, cpus: int) -> GeneratorLoad | None:
-    """Over the whole time: processes that wait for the device at the end were not what limited it."""
+    """Return the CPU load over the whole time: processes that wait for the device at the end are not the limit."""
     if record.cpu_busiest_s is None or record.cpu_total_s is None:
         return None
     return GeneratorLoad(100 * record.cpu_busiest_s / elapsed_s, 100 * record.cpu_total_s / elapsed_s, cpus)
@@ -173,7 +173,7 @@ def _with_condition(creation: FileCreation | None, condition: str) -> FileCreati
 
 
 def _reason(failure: Failure, stderr: str) -> tuple[int, str]:
-    """The error number and words of a failure; a shell loop's are on its standard error."""
+    """Return the error number and message of a failure; those of a shell loop are on its standard error."""
     if failure.number:
         return failure.number, failure.words
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]

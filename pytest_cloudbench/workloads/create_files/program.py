@@ -1,9 +1,8 @@
-"""The program that creates the files. It runs on the host as a job, with nothing but Python 3.7.
+"""The program that creates the files. It runs on the host as a job and needs only Python 3.7.
 
-Writers are processes that do nothing but create files and count them in shared memory. Their parent looks
-at the counts once a second, so that watching costs the writers one store a file. What it finds it writes on
-standard output in the lines that record.py describes; a thread of its own does that, because a write to a
-disk that is being flooded may take seconds.
+Writers are processes that only create files and count them in shared memory. Their parent reads the counts once a
+second, so watching costs the writers one store per file. The parent writes the record (record.py) to standard output
+in a separate thread, because a write to a busy disk may take seconds.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ CHUNK_BYTES = 1 << 20
 SAMPLE_S = 1.0
 BALLAST = "ballast"
 BALLAST_BYTES = 1 << 16
-SLOT_BYTES = 64  # a cache line a writer, so that they do not take it from each other
+SLOT_BYTES = 64  # one cache line per writer, so that writers do not share one
 FILES, PART, END_NS, ERRNO = range(4)
 FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 class Plan:
-    """The command line, and what follows from it."""
+    """The parsed command line and the pieces of a file."""
 
     def __init__(self, argv: list[str]) -> None:
         parser = argparse.ArgumentParser()
@@ -59,12 +58,12 @@ class Plan:
             self.pieces.append(block[: self.size % length])
 
     def share(self, worker: int) -> range:
-        """The numbers of the files that are one worker's."""
+        """Return the file numbers of one worker."""
         return range(worker * self.count // self.workers + 1, (worker + 1) * self.count // self.workers + 1)
 
 
 class Reporter:
-    """Writes lines on standard output, in order, without ever holding up who says them."""
+    """Writes lines to standard output, in order, without blocking the caller."""
 
     def __init__(self) -> None:
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
@@ -74,36 +73,36 @@ class Reporter:
         self._lines.put(" ".join(str(word) for word in words) + "\n")
 
     def begin(self) -> None:
-        """Begin to write; to be called when all processes are forked, since a fork takes no threads along."""
+        """Start the writing thread. Call it after all forks: a fork does not copy threads."""
         if not self._thread.is_alive():
             self._thread.start()
 
     def close(self) -> None:
-        """Write what is still to be written."""
+        """Write the remaining lines and stop."""
         self.begin()
         self._lines.put(None)
         self._thread.join()
 
     def _write(self) -> None:
-        unsaid = b""
+        unwritten = b""
         for line in iter(self._lines.get, None):
-            unsaid += line.encode()
-            # Where the disk is full by now, it waits until the ballast is gone.
+            unwritten += line.encode()
+            # If the disk is full, the text stays here until the ballast is removed.
             with contextlib.suppress(OSError):
-                unsaid = unsaid[os.write(1, unsaid) :]
-        while unsaid:
-            unsaid = unsaid[os.write(1, unsaid) :]
+                unwritten = unwritten[os.write(1, unwritten) :]
+        while unwritten:
+            unwritten = unwritten[os.write(1, unwritten) :]
 
 
 class Device:
-    """The write counters of the devices below the file system; from when this was made."""
+    """The write counters of the devices below the file system, counted from the creation of this object."""
 
     def __init__(self, paths: list[str]) -> None:
         self._files = [os.open(path, os.O_RDONLY) for path in paths]
         self._ios, self._bytes = self._now()
 
     def words(self) -> tuple[object, object]:
-        """Write I/Os and bytes gained; dashes where there are no counters."""
+        """Return the gained write I/Os and bytes; dashes if there are no counters."""
         if not self._files:
             return "-", "-"
         ios, size = self._now()
@@ -119,7 +118,7 @@ class Device:
 
 
 class Writers:
-    """The processes that create the files, from before their start until the last has ended."""
+    """The processes that create the files. They are forked at once and wait for `begin`."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -136,44 +135,44 @@ class Writers:
         self.cpu_s = [0.0] * plan.workers
 
     def begin(self) -> None:
-        """Let them go."""
+        """Let the processes start."""
         os.close(self._open_gate)
 
     def made(self) -> tuple[int, int]:
-        """Files created and bytes written so far."""
+        """Return the files created and the bytes written so far."""
         files = sum(slot[FILES] for slot in self._slots)
         return files, files * self._plan.size + sum(slot[PART] for slot in self._slots)
 
     def wait(self, until_s: float) -> bool:
-        """Have all of them ended? Returns when they have, at the latest at that time of the monotonic clock."""
+        """Wait until all have ended, at most until this monotonic time; True if they have."""
         while True:
             left_s = until_s - time.monotonic()
             if not select.select([self._ended], [], [], max(0.0, left_s))[0]:
                 return False
             if not os.read(self._ended, 64):
                 return True
-            self.stop()  # one said that it failed
+            self.stop()  # a writer reported a failure
 
     def stop(self) -> None:
-        """End those that still run."""
+        """End the processes that still run."""
         for pid in self._running:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
 
     def reap(self) -> None:
-        """Take leave of all of them; then `cpu_s` holds what each used."""
+        """Reap all processes and store the CPU seconds of each in `cpu_s`."""
         for worker, pid in enumerate(self._running):
             usage = os.wait4(pid, 0)[2]
             self.cpu_s[worker] = usage.ru_utime + usage.ru_stime
 
     @property
     def ended_s(self) -> float:
-        """When the last file was written, by the monotonic clock; now where a writer did not get there."""
+        """The monotonic time at which the last file was written; now if a writer has not finished."""
         return max(slot[END_NS] or time.monotonic_ns() for slot in self._slots) / 1e9
 
     @property
     def failure(self) -> int:
-        """The error number on which one of them stopped; 0 where none did."""
+        """The error number of a failed writer; 0 if none failed."""
         return max(slot[ERRNO] for slot in self._slots)
 
     def _fork(self, worker: int, ended: int) -> int:
@@ -201,7 +200,7 @@ class Writers:
 
 
 def write_files(plan: Plan, numbers: range, slot: memoryview) -> None:
-    """Create the files of those numbers; the loop whose speed is measured."""
+    """Create the files with these numbers. The speed of this loop is measured."""
     open_, write, close, fsync = os.open, os.write, os.close, os.fsync
     pieces, per_folder, each = plan.pieces, plan.per_folder, plan.sync == "each"
     one = pieces[0] if len(pieces) == 1 else None
@@ -229,7 +228,7 @@ def write_files(plan: Plan, numbers: range, slot: memoryview) -> None:
 
 
 def write_rest(descriptor: int, plan: Plan, slot: memoryview) -> None:
-    """Write what the file still misses, piece by piece, a short write included."""
+    """Write the rest of the file piece by piece, also after a short write."""
     done = os.lseek(descriptor, 0, os.SEEK_CUR)
     while done < plan.size:
         piece = plan.pieces[done // CHUNK_BYTES]
@@ -240,13 +239,13 @@ def write_rest(descriptor: int, plan: Plan, slot: memoryview) -> None:
 
 def enter_folder(plan: Plan, number: int) -> None:
     path = os.path.join(plan.folder, f"folder{(number - 1) // plan.per_folder + 1}")
-    with contextlib.suppress(FileExistsError):  # its first files may be another writer's
+    with contextlib.suppress(FileExistsError):  # another writer may have created it
         os.mkdir(path)
     os.chdir(path)
 
 
 class Sync:
-    """Brings the data of one file system, and of no other, to its device. `error` is what went wrong in words."""
+    """Syncs the data of one file system only. `error` is the message of a failure."""
 
     def __init__(self, folder: str) -> None:
         self._process = subprocess.Popen(
@@ -258,7 +257,7 @@ class Sync:
         self.ended_s = 0.0
 
     def wait(self, until_s: float | None = None) -> bool:
-        """Has it ended? Returns when it has, at the latest at that time of the monotonic clock."""
+        """Wait until the sync has ended, at most until this monotonic time; True if it has."""
         left_s = None if until_s is None else max(0.0, until_s - time.monotonic())
         if not select.select([self._output], [], [], left_s)[0]:
             return False
@@ -271,7 +270,7 @@ class Sync:
 
 
 def mark(folder: str, name: str) -> str:
-    """Make an empty file, as `touch` does; its time of modification as `stat` prints it, to the nanosecond."""
+    """Create an empty file; return its modification time as `stat` prints it, to the nanosecond."""
     descriptor = os.open(os.path.join(folder, name), FLAGS, 0o644)
     try:
         return "{}.{:09d}".format(*divmod(os.fstat(descriptor).st_mtime_ns, 10**9))
@@ -280,8 +279,8 @@ def mark(folder: str, name: str) -> str:
 
 
 def watch(plan: Plan, report: Reporter) -> bool:
-    """Have the files created and say how far it is until they are on the device. Did all go well?"""
-    # What others left in the page cache would be counted as ours, by the device and by the clock.
+    """Create the files and report progress until they are on the device. True on success."""
+    # Sync older data in the page cache first: the device's counters and the time would include it.
     before = Sync(plan.folder)
     before.wait()
     if before.error:
@@ -296,7 +295,7 @@ def watch(plan: Plan, report: Reporter) -> bool:
 
 
 def until_on_device(plan: Plan, report: Reporter, device: Device, writers: Writers) -> bool:
-    """Let the writers go, and say how far it is until the end. Did all go well?"""
+    """Start the writers and report progress until all data is on the device. True on success."""
     report.begin()
     report.say("start", mark(plan.folder, "start"))
     clock = Clock()
@@ -339,7 +338,7 @@ class Clock:
 
 
 def keep_ballast() -> None:
-    """Keep room for the report: the job's directory may lie on the file system that is being filled."""
+    """Reserve space for the record: the job's directory may be on the file system that is being filled."""
     with open(BALLAST, "wb") as file:
         file.write(bytes(BALLAST_BYTES))
 
@@ -378,6 +377,6 @@ if __name__ == "__main__":
     try:
         code = main(sys.argv[1:])
     except KeyboardInterrupt:
-        # Not by way of the threads' ends: one may be held up by the disk.
+        # Do not wait for threads: one may be blocked by the disk.
         os._exit(128 + signal.SIGINT)
     sys.exit(code)

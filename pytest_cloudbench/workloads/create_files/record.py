@@ -1,18 +1,18 @@
-"""What the job says about itself while it creates files, line by line.
+"""The record that the job writes to standard output while it creates files, line by line.
 
-    tool Python 3.11.2                    what creates the files
-    start 1795202034.865323633            time of modification of the start marker file
-    at 1.000213 3711 15200256 80 9437184  seconds, files, bytes; the device's write I/Os and bytes, or - -
-    written 27.318 100000 409600000 ...   the same, when the last file was written
-    end 1795202062.183323785              time of modification of the end marker file
-    cpu 26.1 26.1                         processor seconds of the busiest process that creates files, and of all
-    times 0m0.04s 0m0.07s 0m1.9s 0m0.2s   the same as a shell knows it: user and system, its own and its children's
-    failed 28 No space left on device     why it ended early; error number 0 where only standard error has it
-    synced 28.02 412 409731072            seconds, and the device's write I/Os and bytes, when all was on the device
-    unsynced 5 Input/output error         why it is not
-    done                                  nothing follows
+    tool Python 3.11.2                    the program that creates the files
+    start 1795202034.865323633            modification time of the start marker file
+    at 1.000213 3711 15200256 80 9437184  seconds, files, bytes; write I/Os and bytes of the device, or - -
+    written 27.318 100000 409600000 ...   the same, after the last file was written
+    end 1795202062.183323785              modification time of the end marker file
+    cpu 26.1 26.1                         CPU seconds of the busiest creating process, and of all of them
+    times 0m0.04s 0m0.07s 0m1.9s 0m0.2s   the same from a shell: user and system, its own and its children's
+    failed 28 No space left on device     why it ended early; error number 0 if only standard error has the reason
+    synced 28.02 412 409731072            seconds, write I/Os and bytes of the device, once all data was on it
+    unsynced 5 Input/output error         why the data is not on the device
+    done                                  the end of the record
 
-Bytes are whole files' and what is written of the next ones. The device's figures are gains since the start.
+Bytes include the written part of unfinished files. The device's figures are gains since the start.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _LONGEST_LINE = 200
 
 @dataclass(frozen=True)
 class Sample:
-    """How far the job was at one moment, in seconds since the first file was begun.
+    """The progress of the job at one moment, in seconds since the first file was begun.
 
-    `device_ios` and `device_bytes` are what the devices below had been given to write; None where unknown.
+    `device_ios` and `device_bytes` count the writes sent to the devices below; None if unknown.
     """
 
     seconds: float
@@ -47,7 +47,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why something did not go on: the system's error number (0: not known) and words."""
+    """The reason of a failure: the system's error number (0 if unknown) and message."""
 
     number: int
     words: str
@@ -55,9 +55,9 @@ class Failure:
 
 @dataclass
 class Record:
-    """Everything the job said. What it did not come to is None; `done` is False where it was cut off.
+    """The parsed record of a job. Missing lines are None; `done` is False if the record is truncated.
 
-    `samples` are those in between, before and after the last file; marker times are in nanoseconds since 1970.
+    `samples` were taken during the job, before and after the last file. Marker times are in nanoseconds since 1970.
     """
 
     tool: str = ""
@@ -74,23 +74,23 @@ class Record:
 
 
 def parse_record(text: str) -> Record:
-    """Read the job's standard output. Raises RecordError with the line that cannot be read."""
+    """Parse the job's standard output. Raises RecordError with the line that cannot be parsed."""
     record = Record()
     samples: list[Sample] = []
     for line in text.split("\n")[:-1]:
         try:
-            _take(record, samples, line)
+            _parse_line(record, samples, line)
         except ValueError:
             shown = line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]} ..."
             raise RecordError(
-                f"what the job that creates files said cannot be read, at the line {shown!r}"
+                f"the record of the job that creates files has an invalid line {shown!r}"
             ) from None
     record.samples = tuple(samples)
     return record
 
 
 def parse_sample(line: str) -> Sample | None:
-    """The sample in one line "at ..." or "written ..."; None for any other line. Never raises."""
+    """Parse a line "at ..." or "written ..."; None for any other line. Never raises."""
     word, *fields = line.split(" ")
     if word not in ("at", "written"):
         return None
@@ -100,7 +100,7 @@ def parse_sample(line: str) -> Sample | None:
         return None
 
 
-def _take(record: Record, samples: list[Sample], line: str) -> None:
+def _parse_line(record: Record, samples: list[Sample], line: str) -> None:
     word, _, rest = line.partition(" ")
     fields = rest.split(" ")
     if word == "at":
@@ -121,7 +121,7 @@ def _take(record: Record, samples: list[Sample], line: str) -> None:
         own_user, own_system, user, system = (_shell_seconds(field) for field in fields)
         record.cpu_busiest_s = record.cpu_total_s = own_user + own_system + user + system
     elif word == "failed":
-        # What was found first is the cause; what comes later may only follow from it.
+        # The first failure is the cause; later ones may be its consequences.
         record.failed = record.failed or _failure(rest)
     elif word == "unsynced":
         record.unsynced = _failure(rest)
@@ -173,7 +173,7 @@ def _shell_seconds(text: str) -> float:
 
 
 def _nanoseconds(text: str) -> int:
-    """A time in seconds, as `stat` prints it."""
+    """Parse a time in seconds as `stat` prints it."""
     found = _TIME.match(text)
     if not found:
         raise ValueError

@@ -1,4 +1,4 @@
-"""Creating files on a target: checked first, started exactly once, watched, read into a measurement, removed."""
+"""Create files on a target: check, start the job exactly once, watch it, build the measurement, remove the files."""
 
 from __future__ import annotations
 
@@ -14,8 +14,13 @@ from pytest_cloudbench.hosts.host import Job
 from pytest_cloudbench.workloads.create_files.commands import job_argv, job_files
 from pytest_cloudbench.workloads.create_files.creation import FileCreation
 from pytest_cloudbench.workloads.create_files.errors import CreationFailed, CreationTimedOut
+from pytest_cloudbench.workloads.create_files.host_facts import (
+    check_is_target,
+    check_room,
+    choose_method,
+    read_facts,
+)
 from pytest_cloudbench.workloads.create_files.job import FilesJob, paced_files
-from pytest_cloudbench.workloads.create_files.look import check_is_target, check_room, chosen_method, look
 from pytest_cloudbench.workloads.create_files.outcome import Origin, creation_of
 from pytest_cloudbench.workloads.create_files.record import Sample, parse_sample
 from pytest_cloudbench.workloads.pace import Pace
@@ -28,11 +33,11 @@ _MIB = 2.0**20
 
 @dataclass(frozen=True)
 class Progress:
-    """How far it is, with the rates of the last second.
+    """The progress of a running job, with the rates of the last second.
 
-    First files are created: `percent` of them are, `eta_s` seconds are left for the rest. Once all are, their
-    data is on its way to the device: `percent` of it is there, and `mib_s` is what arrives; both figures are None,
-    and `mib_s` 0, where the device's counters are not known or nothing arrived yet.
+    While files are created, `percent` is the created part and `eta_s` the seconds left to create the rest. Then
+    (`all_created`) `percent` is the part of the data on the device, `mib_s` the device's rate, and `eta_s` the time
+    until all data is there. If the device's counters are unknown or zero, these are None, 0 and None.
     """
 
     percent: float | None
@@ -51,7 +56,7 @@ class Progress:
 
 
 class ProgressReader:
-    """Takes the job's standard output in pieces as it arrives, gives the progress found in it."""
+    """Parses the job's standard output into progress, in pieces as they arrive."""
 
     def __init__(self, job: FilesJob) -> None:
         self._job = job
@@ -59,12 +64,12 @@ class ProgressReader:
         self._before = Sample(0.0, 0, 0, 0, 0)
 
     def feed(self, text: str) -> list[Progress]:
-        """The progress of every line that `text` completes. Never raises."""
+        """Return the progress for every line that `text` completes. Never raises."""
         *lines, self._rest = (self._rest + text).split("\n")
         return [self._progress(sample) for line in lines if (sample := parse_sample(line)) is not None]
 
     def end_in_s(self, progress: Progress) -> float | None:
-        """When the job will probably have ended, seconds from then; None where that cannot be told yet."""
+        """Return the seconds until the job will probably end; None if unknown."""
         return progress.eta_s if progress.all_created or self._job.sync == "none" else None
 
     def _progress(self, now: Sample) -> Progress:
@@ -95,15 +100,15 @@ def _rate(gained: int, past_s: float) -> float:
 
 
 _SLOWEST = 1 << 20
-"""Bytes a second below which a target without known ceilings counts as hanging; others at a third of theirs."""
+"""A target without known ceilings counts as hanging below this rate in bytes/s; others below a third of theirs."""
 _SLOWEST_FILES = 50
-"""Files a second below which creating them counts as hanging."""
+"""A job that creates fewer files per second counts as hanging."""
 _SPARE_S = 120.0
 _FASTEST_FILES = 200_000
-"""Files a second that no single file system creates."""
-_LONGEST_BLIND_S = 0.5
+"""More files per second than a single file system creates."""
+_LONGEST_UNWATCHED_S = 0.5
 _REMOVED_FILES = 200
-"""Files a second that are removed at least."""
+"""The least expected rate of removal, in files per second."""
 
 _REMOVE = """\
 case "$2" in "$1"/cloudbench-files-*) ;; *) echo "$2 is not ours" >&2; exit 1 ;; esac
@@ -118,22 +123,21 @@ def run_create_files(
     pace: Pace = Pace.FULL,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> FileCreation:
-    """Create the job's files on `target` once, in a fresh folder, and return what was measured.
+    """Create the job's files on `target` once, in a new folder, and return the measurement.
 
-    on_progress: called about once a second while it runs. Nothing is printed here.
-    The folder is removed afterwards unless the job keeps it; that is not measured.
+    on_progress: called about once a second during the run.
+    The folder is removed afterwards unless the job keeps it; the removal is not measured.
 
-    Raises, before anything is started: BadFilesJob, TargetError, and what target.prove_writable() raises.
-    After: FilesystemFull and CreationFailed with what was measured until then, RecordError, CreationTimedOut,
-    and the host's errors for a lost host or a vanished job.
-    Interrupted (Ctrl-C), it ends the job on the host, removes the files and raises the interrupt again.
+    Raises BadFilesJob, TargetError or the errors of target.prove_writable() before anything starts. Later raises
+    FilesystemFull or CreationFailed with the measured part, RecordError, CreationTimedOut, or the host's errors for a
+    lost host or a vanished job. On Ctrl-C it ends the job on the host, removes the files and raises the interrupt.
     """
     check_is_target(target)
-    host = target.host.label  # an instance that is stopped says so, before anything else of it is asked
-    # First of all: where its file system is gone, the directory that is left is somebody else's.
+    host = target.host.label  # raises for a stopped instance, before any other access
+    # Checked first: if its file system is gone, the remaining directory belongs to another one.
     target.prove_writable()
-    facts = look(target)
-    method, conditions = chosen_method(job, facts, host)
+    facts = read_facts(target)
+    method, conditions = choose_method(job, facts, host)
     shortened, changes = paced_files(job, pace, method=method)
     check_room(target, shortened, facts)
     folder = f"{target.path.rstrip('/')}/cloudbench-files-{uuid.uuid4().hex[:12]}"
@@ -152,7 +156,7 @@ def run_create_files(
 
 
 class _Run:
-    """One run: started, watched, its folder removed whatever happens."""
+    """One run: starts and watches the job, and removes its folder in every case."""
 
     def __init__(self, origin: Origin, on_progress: Callable[[Progress], None] | None) -> None:
         self._origin = origin
@@ -165,7 +169,7 @@ class _Run:
         self._limit_s = _longest_s(origin.target, origin.job)
 
     def measured(self) -> FileCreation:
-        """Do it all. The first error is the one to be seen."""
+        """Run the job and return its measurement. Raises the first error if several occur."""
         sent = job_files(self._origin.method)
         before = self._target.counters()
         running: Job | None = None
@@ -182,7 +186,7 @@ class _Run:
         try:
             creation = creation_of(self._origin, files, exit_code=exit_code, counters=counters)
         except CreationFailed as error:
-            why = shortage(self._target, str(error))  # asked before the files are gone
+            why = shortage(self._target, str(error))  # read before the files are removed
             self._remove()
             if why:
                 raise type(error)(f"{error}; {why}", error.partial) from error
@@ -193,13 +197,13 @@ class _Run:
         return dataclasses.replace(creation, conditions=(*creation.conditions, *self._remove()))
 
     def _watch(self, running: Job) -> int:
-        # A look takes processor time on the host, which the files need: none before any could be done.
-        time.sleep(min(_LONGEST_BLIND_S, self._job.count / _FASTEST_FILES))
+        # Polling takes CPU time from the job, so it starts when the job could be done at the earliest.
+        time.sleep(min(_LONGEST_UNWATCHED_S, self._job.count / _FASTEST_FILES))
         try:
             state = running.wait(self._limit_s, remaining_s=self._remaining_s, on_output=self._take)
         except TimeoutError as error:
             raise CreationTimedOut(
-                f"creating {self._job} on {self._target.label} still went on after {self._limit_s:,.0f} s: it was ended"
+                f"creating {self._job} on {self._target.label} was ended because it took over {self._limit_s:,.0f} s"
             ) from error
         return state.exit_code if state.exit_code is not None else 0
 
@@ -218,9 +222,9 @@ class _Run:
         return counters_gained(before, self._target.counters() if before is not None else None)
 
     def _end(self, running: Job | None, error: BaseException) -> None:
-        """Leave nothing running and no files, whatever went wrong."""
+        """End the job and remove the files after an error."""
         if self._all_created:
-            # A sync cannot be interrupted, but has nothing left to do once the files are gone.
+            # A sync cannot be interrupted, but it ends once the files are removed.
             self._remove()
         if running is not None:
             with contextlib.suppress(Exception):
@@ -231,7 +235,7 @@ class _Run:
                 running.cleanup()
 
     def _remove(self) -> tuple[str, ...]:
-        """Remove the files and have that reach the device too; the sentence that says why it was not possible."""
+        """Remove the files and sync the removal; return a condition if that failed."""
         if self._job.keep:
             return ()
         try:

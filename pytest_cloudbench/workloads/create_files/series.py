@@ -1,4 +1,4 @@
-"""The time series of a creation of files, from the samples that its job took."""
+"""The time series of created files, from the samples in the job's record."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from pytest_cloudbench.limits.quantities import Iops, Throughput
 from pytest_cloudbench.workloads.create_files.record import Record, Sample
 
 _SHORTEST_S = 0.1
+"""Shorter intervals give no useful rate."""
 
 
 @dataclass(frozen=True)
 class DeviceSeries:
-    """What the devices were given to write, second by second, by their own counters, until the end.
+    """The writes sent to the devices, second by second until the end, by the devices' counters.
 
-    `seconds` holds the end of each interval; the last may be shorter than a second.
+    `seconds` holds the end of each interval; the last interval may be shorter than a second.
     """
 
     seconds: tuple[float, ...] = ()
@@ -25,7 +26,7 @@ class DeviceSeries:
     throughput: tuple[Throughput, ...] = ()
 
     def to_dict(self) -> dict[str, list[float]]:
-        """Plain values; the keys carry the unit."""
+        """Return plain values; keys name the unit."""
         return {
             "seconds": list(self.seconds),
             "write_iops": [value.per_second for value in self.iops],
@@ -35,10 +36,10 @@ class DeviceSeries:
 
 @dataclass(frozen=True)
 class FileSeries:
-    """Rates second by second, from the first file to the last; what was written went into the page cache.
+    """Rates second by second from the first file to the last, as written to the page cache.
 
-    `seconds` holds the end of each interval, counted from the start; the last ends with the last file and may be
-    shorter than a second. `device` goes on until all is on the device; None where its counters are not known.
+    `seconds` holds the end of each interval since the start; the last interval ends with the last file and may be
+    shorter than a second. `device` continues until all data is on the device; None if its counters are unknown.
     """
 
     seconds: tuple[float, ...] = ()
@@ -50,7 +51,7 @@ class FileSeries:
         return len(self.seconds)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; the keys carry the unit."""
+        """Return plain values; keys name the unit."""
         return {
             "seconds": list(self.seconds),
             "files_per_s": list(self.files_per_second),
@@ -60,7 +61,7 @@ class FileSeries:
 
 
 def series_of(record: Record) -> FileSeries:
-    """The rates between the record's samples. An interval too short for a rate is joined to its neighbour."""
+    """Return the rates between the record's samples. An interval too short for a rate is joined to its neighbour."""
     if record.written is None:
         return FileSeries()
     writing = _intervals(record.samples, record.written)
@@ -84,7 +85,7 @@ def _device_series(record: Record, written: Sample) -> DeviceSeries | None:
 
 
 def _intervals(samples: Sequence[Sample], end: Sample) -> list[tuple[Sample, Sample]]:
-    """From the start over the samples to the end, each with the one before it."""
+    """Return pairs of neighbouring points, from the start through the samples to the end."""
     points = [Sample(0.0, 0, 0, 0, 0)]
     for sample in samples:
         if sample.seconds - points[-1].seconds >= _SHORTEST_S and end.seconds - sample.seconds >= _SHORTEST_S:
@@ -95,6 +96,6 @@ def _intervals(samples: Sequence[Sample], end: Sample) -> list[tuple[Sample, Sam
 
 def _rate(pair: tuple[Sample, Sample], name: str) -> float:
     before, after = pair
-    # Counts of several writers are not read at one instant: they may seem to go back by a little.
+    # The counts of several writers are not read at the same instant, so their sum may fall slightly.
     gained = max(0, (getattr(after, name) or 0) - (getattr(before, name) or 0))
     return float(gained / (after.seconds - before.seconds))

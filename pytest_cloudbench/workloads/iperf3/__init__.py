@@ -1,1 +1,1 @@
-"""iperf3: a typed job, run between two hosts, read into a measurement."""
+"""iperf3: run a typed job between two hosts and read its output into a measurement."""

@@ -1,4 +1,4 @@
-"""What can go wrong between asking iperf3 for a measurement and having one. None of it is a violation."""
+"""Errors of iperf3 measurements. None of them is a violated promise."""
 
 from __future__ import annotations
 
@@ -11,41 +11,41 @@ if TYPE_CHECKING:
 
 
 class Iperf3Error(WorkloadFailed):
-    """A measurement by iperf3 could not be made."""
+    """iperf3 could not make a measurement."""
 
 
 class BadIperf3Job(Iperf3Error, WorkloadRefused, ValueError):
-    """The job as written cannot be run: nothing was started."""
+    """The job cannot run as written; nothing was started."""
 
 
 class Iperf3TooOld(BadIperf3Job):
-    """The iperf3 on a host is too old for what the job asks."""
+    """The iperf3 on a host is too old for the job."""
 
 
 class PortBusy(Iperf3Error):
-    """The port that was asked for, or every port that was tried, is taken on the server's host."""
+    """The requested port, or every port tried, is in use on the server's host."""
 
 
 class ServerNotUp(Iperf3Error):
-    """The server's iperf3 did not listen within its time."""
+    """The server's iperf3 did not start to listen in time."""
 
 
 class Iperf3Refused(Iperf3Error):
-    """iperf3 itself said no, or ended with an error, before anything was measured."""
+    """iperf3 refused to run or failed before anything was measured."""
 
 
 class Iperf3OutputError(Iperf3Error):
-    """iperf3 left output that cannot be read as its JSON."""
+    """iperf3's output is not the JSON that it documents."""
 
 
 class Iperf3TimedOut(Iperf3Error):
-    """iperf3 was still running long after its time, with nothing measured; it has been ended."""
+    """iperf3 was ended long after its time, with nothing measured."""
 
 
 class Iperf3Interrupted(Iperf3Error):
-    """A run broke off, or nothing flowed for a while: no measurement of what was asked.
+    """A run ended early, or no data flowed for a while.
 
-    ``measurement`` is what was measured all the same.
+    ``measurement`` holds the part that was measured.
     """
 
     def __init__(self, sentence: str, measurement: NetworkMeasurement) -> None:

@@ -1,4 +1,4 @@
-"""What went wrong with a run, as one sentence that says where, when, and what is left of it."""
+"""Turn a failed or stalled run into an error that says where and when it failed and what was measured."""
 
 from __future__ import annotations
 
@@ -18,20 +18,28 @@ from pytest_cloudbench.workloads.iperf3.result import Gathered, measurement_of
 from pytest_cloudbench.workloads.network_measurement import NetworkMeasurement, NetworkSeries
 
 _UNREACHED = ("unable to connect to server", "unable to send control message")
-"""The client's words for a server that it did not reach; the second are those of 3.9."""
+"""The client's messages for an unreachable server; the second is that of 3.9."""
 _OTHER_END = (
     "control socket has closed unexpectedly",
     "the server has terminated",
     "Broken pipe",
     "reset by",
 )
-"""The client's words for a server that is gone."""
+"""The client's messages for a server that has gone away."""
+STALL_S = 3.0
+"""Real seconds without a byte on any stream that break a run. TCP retransmits after 0.2 s and doubles that each time,
+so a working network would have to lose the same segment four times in a row."""
+NOTED_S = 1.0
+"""Real seconds without a byte that the result notes as a condition."""
+_BLOCK = Size(128 << 10)
+"""iperf3's default TCP block."""
+_BLOCKS_APART = 3.0
 
 
 def failure_of(plan: Plan, gathered: Gathered, cause: Exception | None) -> Iperf3Error | None:
-    """The error of a run that ended early; None of one that went through.
+    """Return the error of a run that ended early; None if it completed.
 
-    cause: what kept us from watching it to its end (a host out of reach, a job that vanished, its time over).
+    cause: the error that stopped the watching (unreachable host, vanished job, timeout), if any.
     """
     what = _what_broke(plan, gathered, cause)
     if what is None:
@@ -44,34 +52,34 @@ def failure_of(plan: Plan, gathered: Gathered, cause: Exception | None) -> Iperf
 
 
 def stall_of(plan: Plan, measurement: NetworkMeasurement) -> Iperf3Interrupted | None:
-    """The error of a run that went through, but during which nothing flowed for a while."""
+    """Return the error of a completed run in which no data flowed for a while; None if there is none."""
     for each in measurement.directions or (measurement,):
         stall = longest_stall(each.series, compression=plan.time.compression)
         if stall is None or not is_broken(stall, plan.job):
             continue
         way = f", {each.workload.rpartition(', ')[2]}," if measurement.directions else ""
         return Iperf3Interrupted(
-            f"nothing flowed on {plan.path.label}{way} {stall}: the network between them was away; what was "
-            "measured before and after is kept in the error's measurement",
+            f"no data flowed on {plan.path.label}{way} {stall}: the network between them was interrupted; the error's "
+            "measurement holds the data before and after",
             measurement,
         )
     return None
 
 
 def with_stall_noted(plan: Plan, measurement: NetworkMeasurement) -> NetworkMeasurement:
-    """The measurement, its conditions telling of a time without a byte that a reader should know of."""
+    """Return the measurement with a condition for its longest time without a byte, if that is long enough."""
     stall = longest_stall(measurement.series, compression=plan.time.compression)
     if stall is None or not is_noted(stall, plan.job):
         return measurement
-    return replace(measurement, conditions=(*measurement.conditions, f"nothing flowed {stall}"))
+    return replace(measurement, conditions=(*measurement.conditions, f"no data flowed {stall}"))
 
 
 def _what_broke(plan: Plan, gathered: Gathered, cause: Exception | None) -> str | None:
     client, server = gathered.client.error, gathered.server.error
     if isinstance(cause, TimeoutError):
         return (
-            f"iperf3 on {plan.client.label} still ran long after its {plan.length_s} s: it was ended, "
-            f"{plan.server.label} may be out of reach"
+            f"iperf3 on {plan.client.label} was still running long after its {plan.length_s} s and was ended; "
+            f"{plan.server.label} may be unreachable"
         )
     if cause is not None:
         return str(cause).rstrip(".")
@@ -79,7 +87,7 @@ def _what_broke(plan: Plan, gathered: Gathered, cause: Exception | None) -> str 
         return None
     if any(words in client for words in _OTHER_END):
         why = f": {server}" if server and "closed" not in server else ""
-        return f"the server's iperf3 on {plan.server.label} ended in the middle ({client}){why}"
+        return f"the server's iperf3 on {plan.server.label} ended during the run ({client}){why}"
     return f"iperf3 on {plan.client.label} ended early: {client}"
 
 
@@ -88,8 +96,8 @@ def _nothing_measured(plan: Plan, gathered: Gathered, what: str) -> Iperf3Error:
     if any(words in error for words in _UNREACHED):
         address = plan.path.server_address
         return Iperf3Refused(
-            f"{plan.client.label} does not reach iperf3 on {plan.server.label} at {address} ({error}): does a "
-            "security group or a firewall between them keep it out?"
+            f"{plan.client.label} cannot reach iperf3 on {plan.server.label} at {address} ({error}): check the "
+            "security groups and firewalls between them"
         )
     if gathered.client.unreadable:
         return Iperf3OutputError(f"the output of iperf3 on {plan.client.label} cannot be used: {error}")
@@ -100,23 +108,14 @@ def _interrupted(plan: Plan, measurement: NetworkMeasurement, what: str) -> Iper
     meant_s = plan.time.duration_s * plan.time.compression
     stall = longest_stall(measurement.series, compression=plan.time.compression)
     if stall is not None and is_broken(stall, plan.job):
-        what += f"; nothing flowed {stall}"
-    kept = f"{measurement.runtime_s:,g} s of {meant_s:,g} s were measured and are kept in the error's measurement"
-    return Iperf3Interrupted(f"{what}; {kept}", measurement)
-
-
-STALL_S = 3.0
-"""Real seconds without a byte on any stream that no working network has: TCP sends again after 0.2 s, then
-after twice as long each time, so it takes four losses of the same segment in a row."""
-NOTED_S = 1.0
-_BLOCK = Size(128 << 10)
-"""What iperf3 sends of TCP at once, unless told otherwise."""
-_BLOCKS_APART = 3.0
+        what += f"; no data flowed {stall}"
+    measured = f"{measurement.runtime_s:,g} s of {meant_s:,g} s were measured (see the error's measurement)"
+    return Iperf3Interrupted(f"{what}; {measured}", measurement)
 
 
 @dataclass(frozen=True)
 class Stall:
-    """Nothing flowed from `from_s` to `until_s`, in seconds of the test; `real_s` is how long that took."""
+    """A time without data, from `from_s` to `until_s` in seconds of the test; it lasted `real_s` real seconds."""
 
     from_s: float
     until_s: float
@@ -128,7 +127,7 @@ class Stall:
 
 
 def longest_stall(series: NetworkSeries, *, compression: float) -> Stall | None:
-    """The longest time without a byte; None when there was something in every sample."""
+    """Return the longest time without a byte; None if every sample has data."""
     longest: Stall | None = None
     began: float | None = None
     before = 0.0
@@ -144,17 +143,17 @@ def longest_stall(series: NetworkSeries, *, compression: float) -> Stall | None:
 
 
 def is_broken(stall: Stall, job: Iperf3Job) -> bool:
-    """Whether so long a stall says that the network was away, and not that the load is a trickle."""
+    """True if the stall is too long for a slow load: the network was interrupted."""
     return stall.real_s >= max(STALL_S, _pause_s(job) * _BLOCKS_APART)
 
 
 def is_noted(stall: Stall, job: Iperf3Job) -> bool:
-    """Whether a stall is long enough that a reader of the result should know."""
+    """True if the stall is long enough to be noted in the result."""
     return stall.real_s >= max(NOTED_S, _pause_s(job) * _BLOCKS_APART)
 
 
 def _pause_s(job: Iperf3Job) -> float:
-    """Time between two blocks of one stream at the rate that was asked for."""
+    """Return the seconds between two blocks of one stream at the requested rate."""
     if job.bitrate is None:
         return 0.0
     block = job.length or _BLOCK

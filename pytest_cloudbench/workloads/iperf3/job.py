@@ -1,4 +1,4 @@
-"""An iperf3 job: what the network is to be loaded with, checked before anything starts."""
+"""An iperf3 job: the load to put on the network, checked before anything starts."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ TCP = "tcp"
 UDP = "udp"
 
 MOST_STREAMS = 128
-"""Of one process; iperf3's MAX_STREAMS."""
+"""Per process; iperf3's MAX_STREAMS."""
 LONGEST_S = 86_400
 """iperf3's MAX_TIME."""
 LONGEST_OMIT_S = 60
-"""iperf3's MAX_OMIT_TIME up to 3.14; later ones take 600."""
+"""iperf3's MAX_OMIT_TIME up to 3.14; later versions accept 600."""
 LEAST_MSS = 88
-"""Linux refuses a smaller TCP_MAXSEG (TCP_MIN_MSS)."""
+"""TCP_MIN_MSS: Linux refuses a smaller TCP_MAXSEG."""
 MOST_MSS = 9_216
 """iperf3's MAX_MSS up to 3.18."""
 LARGEST_WINDOW = Size(512 << 20)
@@ -28,7 +28,7 @@ LARGEST_WINDOW = Size(512 << 20)
 LARGEST_BLOCK = Size(1 << 20)
 """iperf3's MAX_BLOCKSIZE."""
 SMALLEST_DATAGRAM, LARGEST_DATAGRAM = 16, 65_507
-"""iperf3's MIN_UDP_BLOCKSIZE and MAX_UDP_BLOCKSIZE: what an IPv4 datagram holds."""
+"""iperf3's MIN_UDP_BLOCKSIZE and MAX_UDP_BLOCKSIZE (the largest IPv4 datagram)."""
 MOST_PROCESSES = 64
 
 _OTHER_NAMES = {
@@ -44,7 +44,7 @@ _OTHER_NAMES = {
     "tos": "dscp",
     "bs": "length",
 }
-"""iperf3's and fio's own words, which people write at first."""
+"""Option names of iperf3 and fio that users may try first."""
 
 _TCP_ONLY = ("mss", "congestion", "no_delay")
 
@@ -53,17 +53,17 @@ _TCP_ONLY = ("mss", "congestion", "no_delay")
 class Iperf3Job:
     """One iperf3 workload, from the client to the server unless it is reversed.
 
-    protocol: "tcp" or "udp". streams: connections of each direction, over all processes together.
-    duration, omit: seconds of the test; what is omitted comes first and is not measured.
+    protocol: "tcp" or "udp". streams: connections per direction, over all processes together.
+    duration: measured seconds. omit: seconds before them that are not measured.
     reverse: the server sends. bidirectional: both send at once, `streams` connections each way.
-    bitrate: TOTAL over all streams and processes, of each direction; None is as fast as it goes (TCP only).
-    (iperf3's own option is per stream; the division is done here.)
-    mss: bytes of one TCP segment's data. window: socket buffer. length: bytes of one write, or one datagram.
+    bitrate: TOTAL per direction, over all streams and processes; None means no limit (TCP only). iperf3's own
+    option is per stream; this class divides.
+    mss: payload bytes of a TCP segment. window: socket buffer. length: bytes of one write or datagram.
     congestion: TCP congestion control. dscp: 0 to 63. no_delay: TCP_NODELAY. zerocopy: sendfile.
-    processes: iperf3 processes at each end; None lets iperf3's version, the processors and the rate decide.
-    port: the server's (with several processes the first of them); None finds a free one.
+    processes: iperf3 processes at each end; None chooses by iperf3's version, the processors and the rate.
+    port: the server's port (the first one if there are several processes); None finds a free one.
 
-    `Iperf3Job.of(...)` takes what people write (bitrate="5 Gbit/s", window="4m", udp=True, dscp="ef").
+    `Iperf3Job.of(...)` accepts text such as bitrate="5 Gbit/s", window="4m", dscp="ef", and udp=True.
     """
 
     protocol: str = TCP
@@ -95,9 +95,9 @@ class Iperf3Job:
         dscp: Any = None,
         **fields: Any,
     ) -> Iperf3Job:
-        """The job from what people write.
+        """Build a job from values as users write them.
 
-        Raises BadIperf3Job naming the field, the value and what would be possible.
+        Raises BadIperf3Job with the field, its value and the accepted values.
         """
         known = [each.name for each in dataclasses.fields(cls)]
         for name in fields:
@@ -105,47 +105,46 @@ class Iperf3Job:
                 raise BadIperf3Job(_unknown(name, known))
         return cls(
             protocol=_protocol(protocol, udp),
-            bitrate=None if bitrate is None else as_bandwidth("bitrate", bitrate),
-            window=None if window is None else as_size("window", window),
-            length=None if length is None else as_size("length", length),
-            dscp=None if dscp is None else as_dscp(dscp),
+            bitrate=None if bitrate is None else _parse_bitrate(bitrate),
+            window=None if window is None else _parse_size("window", window),
+            length=None if length is None else _parse_size("length", length),
+            dscp=None if dscp is None else _parse_dscp(dscp),
             **fields,
         )
 
     def __post_init__(self) -> None:
         if self.protocol not in (TCP, UDP):
-            raise BadIperf3Job(f"protocol={self.protocol!r} is not one of 'tcp' and 'udp'")
+            raise BadIperf3Job(f"invalid protocol={self.protocol!r}: use 'tcp' or 'udp'")
         for name in ("reverse", "bidirectional", "no_delay", "zerocopy"):
-            check_flag(name, getattr(self, name))
-        self._check_shape()
+            _check_flag(name, getattr(self, name))
+        self._check_streams()
         self._check_times()
         self._check_protocol()
         self._check_sizes()
         self._check_port()
 
-    def _check_shape(self) -> None:
+    def _check_streams(self) -> None:
         if self.processes is not None:
-            check_whole("processes", self.processes, least=1, most=MOST_PROCESSES)
+            _check_whole("processes", self.processes, least=1, most=MOST_PROCESSES)
         most = MOST_STREAMS * (self.processes or MOST_PROCESSES)
-        check_whole(
-            "streams", self.streams, least=1, most=most, why=f"iperf3 runs up to {MOST_STREAMS} a process"
+        _check_whole(
+            "streams", self.streams, least=1, most=most, why=f"iperf3 runs up to {MOST_STREAMS} per process"
         )
         if self.processes is not None and self.processes > self.streams:
             raise BadIperf3Job(
-                f"processes={self.processes} is more than streams={self.streams}: every process needs a stream"
+                f"processes={self.processes} exceeds streams={self.streams}: every process needs a stream"
             )
         if self.reverse and self.bidirectional:
             raise BadIperf3Job(
-                "reverse=True and bidirectional=True exclude each other: bidirectional sends both ways already"
+                "reverse=True and bidirectional=True exclude each other: bidirectional already sends both ways"
             )
 
     def _check_times(self) -> None:
-        check_whole("duration", self.duration, least=1, most=LONGEST_S, unit="seconds")
-        check_whole("omit", self.omit, least=0, most=LONGEST_OMIT_S, unit="seconds")
+        _check_whole("duration", self.duration, least=1, most=LONGEST_S, unit="seconds")
+        _check_whole("omit", self.omit, least=0, most=LONGEST_OMIT_S, unit="seconds")
         if self.omit and self.omit >= self.duration:
             raise BadIperf3Job(
-                f"omit={self.omit:g} s is not shorter than duration={self.duration:g} s: what is omitted comes "
-                "before the measured time and must not outweigh it"
+                f"omit={self.omit:g} s must be shorter than the measured duration={self.duration:g} s"
             )
 
     def _check_protocol(self) -> None:
@@ -153,56 +152,56 @@ class Iperf3Job:
             return
         for name in _TCP_ONLY:
             if getattr(self, name):
-                raise BadIperf3Job(f"{name}={getattr(self, name)!r} is for TCP: UDP has no such thing")
+                raise BadIperf3Job(f"{name}={getattr(self, name)!r} is a TCP option: UDP does not have it")
         if self.bitrate is None:
             raise BadIperf3Job(
-                "protocol='udp' needs bitrate=, such as '1 Gbit/s': left to itself iperf3 sends UDP at 1 Mbit/s"
+                "protocol='udp' needs bitrate=, such as '1 Gbit/s': iperf3 sends UDP at 1 Mbit/s by default"
             )
 
     def _check_sizes(self) -> None:
         if self.bitrate is not None and self.bitrate.bytes_per_second * 8 < self.streams:
             raise BadIperf3Job(
-                f"bitrate={self.bitrate} is less than one bit a second for each of {self.streams} streams"
+                f"bitrate={self.bitrate} is less than 1 bit/s for each of {self.streams} streams"
             )
         if self.mss is not None:
-            check_whole("mss", self.mss, least=LEAST_MSS, most=MOST_MSS, unit="bytes")
+            _check_whole("mss", self.mss, least=LEAST_MSS, most=MOST_MSS, unit="bytes")
         if self.window is not None and not 0 < self.window.bytes <= LARGEST_WINDOW.bytes:
-            raise BadIperf3Job(f"window={self.window} is not between 1 B and {LARGEST_WINDOW}, iperf3's most")
+            raise BadIperf3Job(
+                f"window={self.window} is not between 1 B and {LARGEST_WINDOW}, iperf3's limit"
+            )
         if self.length is not None:
             least, most = (
                 (1, LARGEST_BLOCK.bytes) if self.protocol == TCP else (SMALLEST_DATAGRAM, LARGEST_DATAGRAM)
             )
             if not least <= self.length.bytes <= most:
-                what = "a write" if self.protocol == TCP else "a datagram"
-                raise BadIperf3Job(
-                    f"length={self.length} is no length of {what}: {least:,} to {most:,} bytes"
-                )
+                what = "write" if self.protocol == TCP else "datagram"
+                raise BadIperf3Job(f"invalid {what} length={self.length}: use {least:,} to {most:,} bytes")
         if self.dscp is not None:
-            check_whole("dscp", self.dscp, least=0, most=63)
+            _check_whole("dscp", self.dscp, least=0, most=63)
         if self.congestion is not None and (
             not isinstance(self.congestion, str) or not self.congestion.replace("_", "").isalnum()
         ):
             raise BadIperf3Job(
-                f"congestion={self.congestion!r} is no name of a congestion control, such as 'cubic'"
+                f"invalid congestion={self.congestion!r}: use the name of a congestion control, such as 'cubic'"
             )
 
     def _check_port(self) -> None:
         if self.port is None:
             return
-        check_whole("port", self.port, least=1024, most=65_535, why="below 1024 only root may listen")
+        _check_whole("port", self.port, least=1024, most=65_535, why="only root can listen below 1024")
         if self.processes is not None and self.port + self.processes - 1 > 65_535:
             raise BadIperf3Job(
-                f"port={self.port} leaves no room for processes={self.processes}: each takes a port of its own"
+                f"port={self.port} leaves no room for processes={self.processes}: each needs its own port"
             )
 
     @property
     def udp(self) -> bool:
-        """Is it UDP?"""
+        """True for UDP."""
         return self.protocol == UDP
 
     @property
     def flows(self) -> int:
-        """Streams of both directions together."""
+        """The number of streams in both directions together."""
         return self.streams * 2 if self.bidirectional else self.streams
 
     def __str__(self) -> str:
@@ -212,7 +211,7 @@ class Iperf3Job:
         return f"{self.protocol.upper()} {streams}{way}{rate}"
 
     def asked(self) -> dict[str, Any]:
-        """The job as plain values, for reports; the keys carry the unit."""
+        """Return the job as plain values for reports; keys name the unit."""
         return {
             "protocol": self.protocol,
             "streams": self.streams,
@@ -238,20 +237,20 @@ def _protocol(protocol: str | None, udp: bool | None) -> str:
         protocol = protocol.lower()
     if udp is None:
         return TCP if protocol is None else protocol
-    check_flag("udp", udp)
-    said = UDP if udp else TCP
-    if protocol is not None and protocol != said:
-        raise BadIperf3Job(f"protocol={protocol!r} and udp={udp} contradict each other: give one of them")
-    return said
+    _check_flag("udp", udp)
+    requested = UDP if udp else TCP
+    if protocol is not None and protocol != requested:
+        raise BadIperf3Job(f"protocol={protocol!r} and udp={udp} contradict each other: give only one")
+    return requested
 
 
 def _unknown(name: str, known: list[str]) -> str:
     known = [*known, "udp"]
-    meant = _OTHER_NAMES.get(name.lower())
-    near = [meant] if meant else difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    synonym = _OTHER_NAMES.get(name.lower())
+    near = [synonym] if synonym else difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     if near:
-        return f"{name}= is no option of an iperf3 job: did you mean {near[0]}=?"
-    return f"{name}= is no option of an iperf3 job; there are {', '.join(sorted(known))}"
+        return f"unknown iperf3 option {name}=: did you mean {near[0]}=?"
+    return f"unknown iperf3 option {name}=: use {', '.join(sorted(known))}"
 
 
 _DSCP_NAMES = {
@@ -264,41 +263,37 @@ _DSCP_NAMES = {
 """Source: RFC 2474 (class selectors), 2597 (assured), 3246 (expedited), 5865 (voice admit), 8622 (lower effort)."""
 
 
-def as_bandwidth(name: str, value: Any) -> Bandwidth:
-    """A rate with its unit: text such as "5 Gbit/s", or a quantity. Raises BadIperf3Job for anything else."""
+def _parse_bitrate(value: Any) -> Bandwidth:
     if isinstance(value, str):
         try:
             value = parse_rate(value)
         except ValueError as error:
-            raise BadIperf3Job(f"{name}={value!r} is no rate of a network: {error}") from None
+            raise BadIperf3Job(f"invalid bitrate={value!r}: {error}") from None
     if not isinstance(value, Throughput):
-        raise BadIperf3Job(f"{name}={value!r} is no rate of a network: write it with its unit, '5 Gbit/s'")
+        raise BadIperf3Job(f"invalid bitrate={value!r}: write a number and a unit, such as '5 Gbit/s'")
     if not 0 < value.bytes_per_second < float("inf"):
-        raise BadIperf3Job(f"{name}={value}: a rate is a finite figure above zero")
+        raise BadIperf3Job(f"invalid bitrate={value}: it must be finite and above zero")
     return Bandwidth(value.bytes_per_second)
 
 
-def as_size(name: str, value: Any) -> Size:
-    """A size: bytes, or text such as "4m". Raises BadIperf3Job for anything else."""
+def _parse_size(name: str, value: Any) -> Size:
     if isinstance(value, Size):
         return value
     try:
         return Size.parse(value)
     except (ValueError, TypeError) as error:
-        raise BadIperf3Job(f"{name}={value!r} is no size: {error}") from None
+        raise BadIperf3Job(f"invalid size {name}={value!r}: {error}") from None
 
 
-def as_dscp(value: Any) -> int:
-    """A code point: 0 to 63, or a name such as "ef", "af41", "cs1". Raises BadIperf3Job for anything else."""
+def _parse_dscp(value: Any) -> int:
     if isinstance(value, str) and value.strip().lower() in _DSCP_NAMES:
         return _DSCP_NAMES[value.strip().lower()]
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 63:
-        raise BadIperf3Job(f"dscp={value!r} is no code point: 0 to 63, or a name such as 'ef', 'af41', 'cs1'")
+        raise BadIperf3Job(f"invalid dscp={value!r}: use 0 to 63, or a name such as 'ef', 'af41', 'cs1'")
     return value
 
 
-def check_whole(name: str, value: Any, *, least: int, most: int, unit: str = "", why: str = "") -> None:
-    """Raise BadIperf3Job unless `value` is a whole number from `least` to `most`."""
+def _check_whole(name: str, value: Any, *, least: int, most: int, unit: str = "", why: str = "") -> None:
     whole = isinstance(value, (int, float)) and not isinstance(value, bool) and value == value // 1
     if whole and least <= value <= most and (isinstance(value, int) or unit == "seconds"):
         return
@@ -307,7 +302,6 @@ def check_whole(name: str, value: Any, *, least: int, most: int, unit: str = "",
     raise BadIperf3Job(f"{name}={value!r} is not a whole number{of} from {least:,} to {most:,}{reason}")
 
 
-def check_flag(name: str, value: Any) -> None:
-    """Raise BadIperf3Job unless `value` is True or False."""
+def _check_flag(name: str, value: Any) -> None:
     if not isinstance(value, bool):
-        raise BadIperf3Job(f"{name}={value!r} is neither True nor False")
+        raise BadIperf3Job(f"invalid {name}={value!r}: use True or False")

@@ -1,7 +1,7 @@
-"""The shell script that is one end of a run: its iperf3 processes side by side, started together.
+"""The shell script of one end of a run, which starts its iperf3 processes together, and their command lines.
 
-It needs sh, coreutils and grep; the live line besides ip (iproute2) and sed, and goes without where these
-are missing.
+The script needs sh, coreutils and grep. Samples for the live line also need ip (iproute2) and sed, and are left out
+if these are missing.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ CONNECT_WITHIN_MS = 10_000
 
 
 def server_command(iperf3: HostIperf3, port: int, time: RunTime) -> tuple[str, ...]:
-    """A server for one client: it ends with it."""
-    # A server keeps its own interval: the client's does not reach it.
+    """Return the command of a server for one client; it ends with that client."""
+    # A server needs its own interval: the client does not send its own.
     return (iperf3.path, "-s", "-1", "-p", str(port), "-i", f"{time.interval_s:g}", "--json")
 
 
 def client_command(
     iperf3: HostIperf3, job: Iperf3Job, share: ProcessShare, time: RunTime, *, address: str, port: int
 ) -> tuple[str, ...]:
-    """A client with its share of the streams, for the time that really passes."""
+    """Return the command of a client with its share of the streams, for the real time."""
     words = [iperf3.path, "-c", address, "-p", str(port), "-t", str(time.duration_s)]
     words += ["-i", f"{time.interval_s:g}", "-P", str(share.streams), "--json"]
     if iperf3.version >= CONNECT_TIMEOUT_SINCE:
@@ -53,13 +53,13 @@ def client_command(
     if job.congestion is not None:
         words += ["-C", job.congestion]
     if job.dscp is not None:
-        words += ["-S", str(job.dscp << 2)]  # the type of service holds the code point in its upper six bits
+        words += ["-S", str(job.dscp << 2)]  # the upper six bits of the type of service
     return tuple(words)
 
 
 SCRIPT_FILE = "load"
 CODES_FILE = "exit_codes"
-"""One line with the exit code of each process; it is there once all have ended."""
+"""One line with the exit code of each process, written once all have ended."""
 PIDS_FILE = "pids"
 
 _SAMPLED_EVERY_S = 1
@@ -78,7 +78,8 @@ nap() {{
     wait "$napping"
 }}
 {sampling}
-# Nobody may be left who would end this: a client that never comes, a network that never comes back.
+# Ends the processes after the limit, for the case that nobody else can: the client never connects, or the network
+# never recovers.
 guard() {{
     trap 'kill "$napping" 2> /dev/null; exit 0' TERM
     left={limit_s}
@@ -91,9 +92,9 @@ guard() {{
     nap 10
     kill -s KILL $(cat {pids}) 2> /dev/null
 }}
-# Before any trap is set here: a child that is ended before it has its own would run this script's instead.
+# Started before any trap is set here: until a child has its own trap, a signal would run this script's.
 guard & guard=$!
-# An interrupt is for the iperf3 processes, which then write what they have; this script waits for that.
+# An interrupt is meant for the iperf3 processes, which then write their results; this script waits for them.
 trap : INT TERM
 sample
 {commands}
@@ -114,8 +115,8 @@ exit 0
 _NO_SAMPLE = "sample() { :; }"
 
 _SAMPLE = """\
-# The bytes that the interface on the way to the server has received and sent, by the shell alone; the time
-# alone where that interface is not known.
+# Prints the uptime and the bytes received and sent by the interface that leads to the server; only the uptime if that
+# interface is unknown. Starts no process.
 device=$(ip -o route get {address} 2> /dev/null | sed -n 's/.* dev \\([^ ]*\\).*/\\1/p')
 sample() {{
     read -r up _ < /proc/uptime
@@ -127,12 +128,12 @@ sample() {{
 }}"""
 
 LISTENING = f"""\
-# Usage: DIRECTORY TENTHS PORT... (hexadecimal). Exits 0 once the job's processes listen on all ports, 1 when they
-# do not within that time, 2 when they have ended before.
+# Usage: DIRECTORY TENTHS PORT... (hexadecimal). Exits 0 once the job's processes listen on all ports, 1 if they do not
+# listen in time, 2 if they ended before.
 directory=$1 left=$2
 shift 2
 ours() {{
-    # Somebody else may listen on a port that was free a moment ago: the socket must be one of these processes'.
+    # Another process may listen on a port that was free a moment ago: check that the socket belongs to this job.
     grep -h "^ *[0-9]*: [0-9A-F]*:$1 [0-9A-F:]* 0A " /proc/net/tcp /proc/net/tcp6 2> /dev/null |
         while read -r _ _ _ _ _ _ _ _ _ inode _; do
             for pid in $pids; do
@@ -156,20 +157,20 @@ done
 
 
 def load_script(
-    commands: Sequence[Sequence[str]], *, limit_s: int, sample_way_to: str | None = None
+    commands: Sequence[Sequence[str]], *, limit_s: int, sampled_address: str | None = None
 ) -> bytes:
-    """A script that runs `commands` side by side and ends with the last of them.
+    """Return a script that runs `commands` side by side and ends with the last of them.
 
-    Process N leaves process-N.json and process-N.err (N from 1), all together their exit codes. After
-    `limit_s` they are interrupted, then killed. sample_way_to: also write once a second "UPTIME RECEIVED
-    SENT" (seconds, bytes) of the interface that leads to this address, "UPTIME" where none is found.
+    Process N (from 1) writes process-N.json and process-N.err; the exit codes go into one file. After `limit_s` the
+    processes are interrupted, then killed. sampled_address: also write "UPTIME RECEIVED SENT" (seconds, bytes) once a
+    second for the interface that leads to this address, or "UPTIME" if there is none.
     """
     begin = [f"begin {number} {shlex.join(command)}" for number, command in enumerate(commands, 1)]
-    sampling = _NO_SAMPLE if sample_way_to is None else _SAMPLE.format(address=shlex.quote(sample_way_to))
+    sampling = _NO_SAMPLE if sampled_address is None else _SAMPLE.format(address=shlex.quote(sampled_address))
     return _LOAD.format(
         sampling=sampling,
         limit_s=limit_s,
-        step_s=_GUARDED_EVERY_S if sample_way_to is None else _SAMPLED_EVERY_S,
+        step_s=_GUARDED_EVERY_S if sampled_address is None else _SAMPLED_EVERY_S,
         commands="\n".join(begin),
         codes=CODES_FILE,
         pids=PIDS_FILE,
@@ -177,5 +178,5 @@ def load_script(
 
 
 def process_files(number: int) -> tuple[str, str]:
-    """Names of the output and of the error text of process `number` (from 1)."""
+    """Return the file names of the output and of the error text of process `number` (from 1)."""
     return f"process-{number}.json", f"process-{number}.err"

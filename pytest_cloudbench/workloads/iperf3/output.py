@@ -1,9 +1,12 @@
-"""One iperf3 process's JSON, read with its traps.
+"""Parse the JSON of one iperf3 process, whose traps differ by version:
 
-They differ by version: text before the JSON; an "error" key beside intervals that are good (and an exit code
-of 0 up to 3.13), or no such key and the error on stderr only (3.9); sums that hold one direction of two (3.7
-to 3.9); streams that do not say whether they send (3.1); figures of the other end that are its last look or
-nonsense. So everything is taken from the intervals of each stream, at the end that knows it.
+- text before the JSON;
+- an "error" key beside good intervals, with exit code 0 up to 3.13; in 3.9 no such key, only text on stderr;
+- sums that hold one of two directions (3.7 to 3.9);
+- streams that do not say whether they send (3.1);
+- figures of the other end that are outdated or nonsense.
+
+So every figure is taken from the intervals of each stream, at the end that knows it.
 """
 
 from __future__ import annotations
@@ -24,14 +27,14 @@ _JSON_START = re.compile(r"^\{", re.MULTILINE)
 _PREFIXES = ("iperf3: ", "parameter error - ", "error - ", "interrupt - ")
 _KILLED = 128
 _LATEST_S = 200_000.0
-"""No run is longer: iperf3 takes a day at most."""
+"""Longer than any run: iperf3 accepts at most one day."""
 _US = 1e-6
 _MS = 1e-3
 
 
 @dataclass(frozen=True)
 class ProcessFiles:
-    """What one process left: its output, its error text, its exit code (None where none is known)."""
+    """The output, error text and exit code of one process. The exit code is None if unknown."""
 
     output: bytes | None
     stderr: str = ""
@@ -42,9 +45,9 @@ class ProcessFiles:
 class Interval:
     """One interval of one stream at one end, in seconds from the start of the measured time.
 
-    What that end does not know is None: retransmits, window and round trip are the sender's, jitter and
-    loss the receiver's (UDP). `packets` counts datagrams, the lost ones included; `lost` is negative where
-    datagrams counted as lost before have arrived after all.
+    A figure that this end does not know is None: the sender knows retransmits, window and round trip, the receiver
+    jitter and loss (UDP). `packets` counts datagrams, lost ones included. `lost` is negative if datagrams arrived that
+    were counted as lost before.
     """
 
     start_s: float
@@ -60,7 +63,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Flow:
-    """One stream at one end. `port` is the client's, which both ends know; None where neither told it."""
+    """One stream at one end. `port` is the client's port, which both ends know; None if not reported."""
 
     port: int | None
     sender: bool
@@ -69,7 +72,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class OtherEnd:
-    """What the client was told of a stream at its end: bytes a second that arrived, jitter and loss."""
+    """The other end's figures of a stream as the client reports them: received bytes/s, jitter and loss."""
 
     received_bytes_s: float | None
     jitter_s: float | None
@@ -79,11 +82,10 @@ class OtherEnd:
 
 @dataclass(frozen=True)
 class ProcessOutput:
-    """What one process says. CPU is in per cent of one core, over its threads together.
+    """The parsed output of one process. CPU is in per cent of one core, over all its threads.
 
-    `error` is iperf3's own word for why it ended early, without its prefixes. `mss_bytes` is the data in one
-    TCP segment, of which only clients tell. `server` is the server's
-    output where the client brought it along (--get-server-output).
+    `error` is iperf3's message if it ended early, without its prefixes. `mss_bytes` is the payload of a TCP segment;
+    only clients report it. `server` is the server's output if the client's contains it (--get-server-output).
     """
 
     version: str
@@ -98,15 +100,15 @@ class ProcessOutput:
 
     @property
     def measured(self) -> bool:
-        """Does it hold any interval at all?"""
+        """True if it holds at least one interval."""
         return any(flow.intervals for flow in self.flows)
 
 
 def parse_output(files: ProcessFiles, *, role: str, reverse: bool) -> ProcessOutput:
-    """Read what one process wrote with --json. role: CLIENT or SERVER. reverse: the server sends.
+    """Parse the --json output of one process. role: CLIENT or SERVER. reverse: the server sends.
 
-    A run that ended early is no error here: `error` says so beside the intervals there are. Raises
-    Iperf3Refused with iperf3's own words where there is no JSON, Iperf3OutputError where it cannot be read.
+    A run that ended early does not raise: `error` is set beside the measured intervals. Raises Iperf3Refused with
+    iperf3's message if there is no JSON, Iperf3OutputError if the JSON cannot be read.
     """
     text = (files.output or b"").decode("utf-8", "replace")
     notes, document = _split(text, files)
@@ -116,15 +118,15 @@ def parse_output(files: ProcessFiles, *, role: str, reverse: bool) -> ProcessOut
     try:
         read = _process_output(document, role=role, reverse=reverse, notes=notes)
     except (ValueError, TypeError, AttributeError, KeyError, OverflowError) as wrong:
-        raise Iperf3OutputError(f"iperf3's JSON holds a value that cannot be one: {wrong}") from None
+        raise Iperf3OutputError(f"iperf3's JSON holds an invalid value: {wrong}") from None
     return read if error is None else dataclasses.replace(read, error=_bare(str(error)))
 
 
 def iperf3_words(text: str) -> str:
-    """iperf3's own error in one line, without its prefixes and without its pages of usage."""
+    """Return iperf3's error message in one line, without its prefixes and usage text."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    said = [line for line in lines if line.startswith("iperf3: ") or " error - " in line] or lines[:1]
-    return "; ".join(dict.fromkeys(_bare(line) for line in said)) or "it gave no reason"
+    errors = [line for line in lines if line.startswith("iperf3: ") or " error - " in line] or lines[:1]
+    return "; ".join(dict.fromkeys(_bare(line) for line in errors)) or "it gave no reason"
 
 
 def _split(text: str, files: ProcessFiles) -> tuple[str, dict[str, Any]]:
@@ -136,8 +138,8 @@ def _split(text: str, files: ProcessFiles) -> tuple[str, dict[str, Any]]:
         if code or files.stderr.strip() or text.strip():
             ended = "" if code is None else f" with exit code {code}"
             words = iperf3_words(f"{files.stderr}\n{text}")
-            raise Iperf3Refused(f"iperf3 ended{ended} and no result: {words}")
-        raise Iperf3OutputError("iperf3 left no output at all")
+            raise Iperf3Refused(f"iperf3 ended{ended} and without a result: {words}")
+        raise Iperf3OutputError("iperf3 wrote no output")
     try:
         document, _ = json.JSONDecoder().raw_decode(text, found.start())
     except (ValueError, RecursionError) as error:
@@ -151,10 +153,10 @@ def _process_output(document: dict[str, Any], *, role: str, reverse: bool, notes
     start, end = _mapping(document, "start"), _mapping(document, "end")
     intervals = document.get("intervals")
     if "start" not in document or not isinstance(intervals, list):
-        if (said := document.get("error")) is not None:
-            raise Iperf3Refused(f"iperf3 ended with no result: {_bare(str(said))}")
+        if (error := document.get("error")) is not None:
+            raise Iperf3Refused(f"iperf3 ended without a result: {_bare(str(error))}")
         keys = f"its keys are {', '.join(map(str, document))}" if document else "it is empty"
-        raise Iperf3OutputError(f"iperf3's JSON has no start and no list of intervals: {keys}")
+        raise Iperf3OutputError(f"iperf3's JSON lacks 'start' or the list 'intervals': {keys}")
     ports = _ports(start, role)
     cpu = _mapping(end, "cpu_utilization_percent")
     nested = document.get("server_output_json")
@@ -165,7 +167,7 @@ def _process_output(document: dict[str, Any], *, role: str, reverse: bool, notes
         other_cpu_percent=_number(cpu, "remote_total"),
         error=None,
         notes=notes,
-        # What was asked for, else what the connection came to; a server and UDP say 0.
+        # The requested value, else the connection's own; a server and UDP report 0.
         mss_bytes=_whole(start, "tcp_mss") or _whole(start, "tcp_mss_default") or None,
         others=_others(end, ports) if role == CLIENT else {},
         server=_process_output(nested, role=SERVER, reverse=reverse) if isinstance(nested, dict) else None,
@@ -173,7 +175,7 @@ def _process_output(document: dict[str, Any], *, role: str, reverse: bool, notes
 
 
 def _ports(start: Mapping[str, Any], role: str) -> dict[int, int]:
-    """The client's port of each stream, by the socket number under which this end shows the stream."""
+    """Map this end's socket number of each stream to the client's port."""
     key = "local_port" if role == CLIENT else "remote_port"
     found = {}
     connected = start.get("connected")
@@ -204,7 +206,7 @@ def _flows(intervals: list[Any], ports: Mapping[int, int], *, sends: bool) -> tu
 
 
 def _interval(stream: Mapping[str, Any]) -> Interval | None:
-    """None for an interval that took no time: iperf3 writes such when its timer was late."""
+    """Parse an interval; None if it has no length, which iperf3 writes after its timer was late."""
     start_s, end_s = _number(stream, "start"), _number(stream, "end")
     moved = _number(stream, "bytes")
     if start_s is None or end_s is None or moved is None or not 0 <= start_s < end_s <= _LATEST_S:
@@ -253,7 +255,7 @@ def _mapping(values: Any, key: str) -> Mapping[str, Any]:
 
 
 def _number(values: Any, key: str) -> float | None:
-    """A finite number; None where it is missing, null (iperf3's NaN) or of another kind."""
+    """Return a finite number; None if it is missing, null (iperf3's NaN) or not a number."""
     value = values.get(key) if isinstance(values, dict) else None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         return None
@@ -266,6 +268,5 @@ def _whole(values: Any, key: str) -> int | None:
 
 
 def _count(values: Any, key: str) -> int | None:
-    """A count, at least 0."""
     value = _whole(values, key)
     return None if value is None else max(0, value)

@@ -1,4 +1,4 @@
-"""What both ends of a run left behind, read into one measurement."""
+"""Build the measurement of a run from the output of both its ends."""
 
 from __future__ import annotations
 
@@ -13,34 +13,37 @@ from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.workloads.iperf3.errors import Iperf3Error, Iperf3OutputError
 from pytest_cloudbench.workloads.iperf3.output import ProcessFiles, ProcessOutput, parse_output
 from pytest_cloudbench.workloads.iperf3.plan import THREADED_SINCE, Plan
-from pytest_cloudbench.workloads.iperf3.streams import Pairing, pair_streams, read_streams, summed
+from pytest_cloudbench.workloads.iperf3.streams import Pairing, pair_streams, read_streams, sum_known, summed
 from pytest_cloudbench.workloads.network_measurement import NetworkMeasurement, StreamResult
 
 _SHORT_RUN = 0.95
+"""A run that measured less than this part of its time is noted."""
 
 
 @dataclass(frozen=True)
 class EndResult:
-    """What one end's processes say, and the errors of those that say nothing or ended early."""
+    """The outputs of one end's processes, and the errors of those without output or that ended early.
+
+    `unreadable`: the output of a process is not iperf3's JSON.
+    """
 
     outputs: tuple[ProcessOutput | None, ...]
     errors: tuple[str, ...]
     unreadable: bool = False
-    """Has a process left something that is no output of iperf3's?"""
 
     @property
     def measured(self) -> bool:
-        """Does any of them hold an interval?"""
+        """True if any process measured an interval."""
         return any(output.measured for output in self.outputs if output is not None)
 
     @property
     def error(self) -> str | None:
-        """Every error once, as one clause; None where all went well."""
+        """The distinct errors in one line; None if there are none."""
         return "; ".join(dict.fromkeys(self.errors)) or None
 
 
 def read_end(processes: Sequence[ProcessFiles], *, role: str, reverse: bool) -> EndResult:
-    """Read what every process of one end left. Never raises: what cannot be read is among the errors."""
+    """Parse the output of every process of one end. Never raises; failures are in the result's errors."""
     outputs: list[ProcessOutput | None] = []
     errors: list[str] = []
     unreadable = False
@@ -60,7 +63,7 @@ def read_end(processes: Sequence[ProcessFiles], *, role: str, reverse: bool) -> 
 
 @dataclass(frozen=True)
 class Gathered:
-    """All that a run left: both ends' results and files, the commands, the counters, when it began."""
+    """The output of a run: both ends' results and files, the commands, the counters, the start time."""
 
     client: EndResult
     server: EndResult
@@ -72,12 +75,12 @@ class Gathered:
 
     @property
     def measured(self) -> bool:
-        """Is there anything to be measured?"""
+        """True if either end measured an interval."""
         return self.client.measured or self.server.measured
 
 
 def measurement_of(plan: Plan, gathered: Gathered) -> NetworkMeasurement:
-    """The measurement; of a run that broke off, what there is of it."""
+    """Build the measurement; for a run that ended early, of the part that was measured."""
     job = plan.job
     pairs = [
         pairing
@@ -128,8 +131,8 @@ def _measured(
         tool_versions={"client": plan.client.version_line, "server": plan.server.version_line},
         started_at=gathered.started_at,
         reverse=reverse,
-        cpu_client_percent=_total(client_cpu),
-        cpu_server_percent=_total(server_cpu),
+        cpu_client_percent=sum_known(client_cpu),
+        cpu_server_percent=sum_known(server_cpu),
         processes=len(plan.processes),
         processes_why=plan.processes.why,
         time_compression=time.compression,
@@ -150,7 +153,7 @@ def _measured(
 def _conditions(plan: Plan, *, received_known: bool, ran_s: float) -> tuple[str, ...]:
     found = []
     if not received_known:
-        found.append("the receiver's output is missing: the figures are of what was sent")
+        found.append("the receiver's output is missing: the figures are what was sent")
     meant_s = plan.time.duration_s * plan.time.compression
     if ran_s < meant_s * _SHORT_RUN:
         found.append(f"iperf3 measured {ran_s:,g} s of {meant_s:,g} s")
@@ -158,7 +161,7 @@ def _conditions(plan: Plan, *, received_known: bool, ran_s: float) -> tuple[str,
 
 
 def _cpu(gathered: Gathered) -> tuple[list[float | None], list[float | None]]:
-    """Per cent of one core of each process, by its own word, else by what the other end was told."""
+    """Return each process's per cent of one core, as it reports itself or else as the other end reports it."""
     found: tuple[list[float | None], list[float | None]] = ([], [])
     for client, server in zip(gathered.client.outputs, gathered.server.outputs, strict=True):
         for mine, other, into in ((client, server, found[0]), (server, client, found[1])):
@@ -168,16 +171,11 @@ def _cpu(gathered: Gathered) -> tuple[list[float | None], list[float | None]]:
 
 
 def _mss(gathered: Gathered) -> int | None:
-    """Data in one TCP segment, the smallest of all processes."""
+    """Return the payload of a TCP segment in bytes, the smallest of all processes."""
     known = [
         output.mss_bytes for output in gathered.client.outputs if output is not None and output.mss_bytes
     ]
     return min(known, default=None)
-
-
-def _total(percents: Sequence[float | None]) -> float | None:
-    known = [percent for percent in percents if percent is not None]
-    return sum(known) if known else None
 
 
 def _generator(
@@ -186,8 +184,8 @@ def _generator(
     client_cpu: Sequence[float | None],
     server_cpu: Sequence[float | None],
 ) -> GeneratorLoad | None:
-    """The busiest thread of both ends, and the end whose processors were used most."""
-    client, server = _total(client_cpu), _total(server_cpu)
+    """Return the load of the busiest thread of both ends, and of the end whose processors were busier."""
+    client, server = sum_known(client_cpu), sum_known(server_cpu)
     if client is None and server is None:
         return None
     busiest = 0.0
@@ -196,7 +194,7 @@ def _generator(
             share = _busiest_thread(streams, number) if tool.version >= THREADED_SINCE else 1.0
             busiest = max(busiest, (percent or 0.0) * share)
     if plan.client.machine == plan.server.machine:
-        # Both hosts run on the same processors.
+        # Both hosts share these processors.
         return GeneratorLoad(busiest, (client or 0.0) + (server or 0.0), plan.client_cpus)
     ends = ((client or 0.0, plan.client_cpus), (server or 0.0, plan.server_cpus))
     total, cpus = max(ends, key=lambda end: end[0] / end[1])
@@ -204,6 +202,6 @@ def _generator(
 
 
 def _busiest_thread(streams: Sequence[StreamResult], process: int) -> float:
-    """The part of a process's work that its busiest stream's thread did, as its part of the bytes says."""
+    """Return the share of a process's CPU time of its busiest stream's thread, estimated by its share of the bytes."""
     moved = [stream.throughput.bytes_per_second for stream in streams if stream.process == process]
     return max(moved) / sum(moved) if sum(moved) > 0 else 1.0

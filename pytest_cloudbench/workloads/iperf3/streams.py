@@ -1,36 +1,47 @@
-"""The two ends of every stream put together: what one sent is what the other received."""
+"""Join both ends of every stream, and sample all streams on one common grid of time cells.
+
+Every process has its own timer, which fires late when the processor is busy and then makes up with very short
+intervals. The total moved by a moment is still exact, so totals are read at the grid's moments; within an interval
+the flow counts as even. No byte is lost or counted twice.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import TypeVar
 
 from pytest_cloudbench.limits.quantities import Bandwidth
 from pytest_cloudbench.workloads.iperf3.output import Flow, Interval, OtherEnd, ProcessOutput
 from pytest_cloudbench.workloads.network_measurement import NetworkSeries, StreamResult
 
+Number = TypeVar("Number", int, float)
+
 
 @dataclass(frozen=True)
 class Pairing:
-    """One stream: its sender's and its receiver's view, each None where that end told nothing."""
+    """One stream as its sender and its receiver report it; None for an end without output.
+
+    `reported` holds the receiver's figures as the client reports them.
+    """
 
     process: int
     from_client: bool
     sent: Flow | None
     received: Flow | None
-    told: OtherEnd | None = None
+    reported: OtherEnd | None = None
 
     @property
     def known(self) -> Flow:
-        """The receiver's view, the sender's where there is none."""
+        """The receiver's view, or the sender's if there is none."""
         flow = self.received or self.sent
         assert flow is not None
         return flow
 
 
 def pair_streams(process: int, client: ProcessOutput | None, server: ProcessOutput | None) -> list[Pairing]:
-    """The streams of one pair of processes, by the client's port; by their order where ports say nothing."""
+    """Pair the streams of one pair of processes by the client's port, or by their order if ports are unknown."""
     if server is None and client is not None:
         server = client.server
     client_flows = client.flows if client is not None else ()
@@ -41,8 +52,8 @@ def pair_streams(process: int, client: ProcessOutput | None, server: ProcessOutp
         theirs = _counterpart(mine, server_flows, ports)
         if theirs is not None:
             server_flows.remove(theirs)
-        told = client.others.get(mine.port) if client is not None and mine.port is not None else None
-        pairings.append(_pairing(process, mine, theirs, told))
+        reported = client.others.get(mine.port) if client is not None and mine.port is not None else None
+        pairings.append(_pairing(process, mine, theirs, reported))
     for theirs in server_flows:
         pairings.append(_pairing(process, None, theirs, None))
     return [pairing for pairing in pairings if pairing.known.intervals]
@@ -51,59 +62,65 @@ def pair_streams(process: int, client: ProcessOutput | None, server: ProcessOutp
 def read_streams(
     pairings: Sequence[Pairing], *, step_s: float, compression: float
 ) -> tuple[tuple[StreamResult, ...], NetworkSeries]:
-    """Each stream, and all of them in sum, on one grid of `step_s` real seconds, `compression` of the test each."""
+    """Return each stream and the sum of all, on one grid with cells of `step_s` real seconds.
+
+    compression: seconds of the test per real second.
+    """
     flows = [flow.intervals for each in pairings for flow in (each.sent, each.received) if flow]
-    cells = cells_of(flows, step_s)
+    cells = count_cells(flows, step_s)
     seconds = tuple(round((number + 1) * step_s * compression, 6) for number in range(cells))
     streams = tuple(_stream(each, seconds, step_s) for each in pairings)
     return streams, _summed(seconds, [stream.series for stream in streams])
 
 
 def summed(values: Sequence[Bandwidth | None]) -> Bandwidth | None:
-    """The sum of what every stream knows; None where one does not."""
+    """Return the sum; None if a value is unknown or there are none."""
     known = [value.bytes_per_second for value in values if value is not None]
     return Bandwidth(sum(known)) if values and len(known) == len(values) else None
 
 
 def _counterpart(mine: Flow, theirs: Sequence[Flow], ports: Collection[int]) -> Flow | None:
-    """The other end of a stream; what has another stream's port, of those that the client names, is not it."""
+    """Find a stream's other end: the flow with the same port, or one whose port the client does not name."""
     opposite = [flow for flow in theirs if flow.sender != mine.sender]
     same_port = [flow for flow in opposite if flow.port == mine.port]
     unnamed = [flow for flow in opposite if flow.port not in ports]
     return next(iter(same_port or unnamed), None)
 
 
-def _pairing(process: int, mine: Flow | None, theirs: Flow | None, told: OtherEnd | None) -> Pairing:
+def _pairing(process: int, mine: Flow | None, theirs: Flow | None, reported: OtherEnd | None) -> Pairing:
     from_client = mine.sender if mine is not None else theirs is not None and not theirs.sender
     sent, received = (mine, theirs) if from_client else (theirs, mine)
-    return Pairing(process, from_client, sent, received, told)
+    return Pairing(process, from_client, sent, received, reported)
 
 
 def _stream(pairing: Pairing, seconds: tuple[float, ...], step_s: float) -> StreamResult:
-    sent, received, told = pairing.sent, pairing.received, pairing.told
+    sent, received, reported = pairing.sent, pairing.received, pairing.reported
     cells = len(seconds)
-    sent_rates = rates(sent.intervals, step_s, cells) if sent else []
-    received_rates = rates(received.intervals, step_s, cells) if received else []
+    sent_rates = cell_rates(sent.intervals, step_s, cells) if sent else []
+    received_rates = cell_rates(received.intervals, step_s, cells) if received else []
     sender = sent.intervals if sent else ()
     receiver = received.intervals if received else ()
     series = NetworkSeries(
         seconds=seconds,
         throughput=_bandwidths(received_rates if received else sent_rates),
         sent=_bandwidths(sent_rates),
-        retransmits=_counted(sender, step_s, cells, lambda each: each.retransmits),
-        cwnd_bytes=_whole(_gauged(sender, step_s, cells, lambda each: each.cwnd_bytes)),
-        rtt_s=_gauged(sender, step_s, cells, lambda each: each.rtt_s),
-        jitter_s=_gauged(receiver, step_s, cells, lambda each: each.jitter_s),
-        lost_packets=_counted(receiver, step_s, cells, lambda each: each.lost),
+        retransmits=_counts(sender, step_s, cells, lambda each: each.retransmits),
+        cwnd_bytes=tuple(
+            None if value is None else int(value)
+            for value in _gauges(sender, step_s, cells, lambda each: each.cwnd_bytes)
+        ),
+        rtt_s=_gauges(sender, step_s, cells, lambda each: each.rtt_s),
+        jitter_s=_gauges(receiver, step_s, cells, lambda each: each.jitter_s),
+        lost_packets=_counts(receiver, step_s, cells, lambda each: each.lost),
     )
     received_mean = _mean_rate(received, received_rates)
-    if received_mean is None and told is not None and told.received_bytes_s and pairing.from_client:
-        received_mean = Bandwidth(told.received_bytes_s)
-    lost, packets = _sum(receiver, lambda each: each.lost), _sum(receiver, lambda each: each.packets)
-    if lost is None and told is not None:
-        lost, packets = told.lost, told.packets
+    if received_mean is None and reported is not None and reported.received_bytes_s and pairing.from_client:
+        received_mean = Bandwidth(reported.received_bytes_s)
+    lost, packets = sum_known(each.lost for each in receiver), sum_known(each.packets for each in receiver)
+    if lost is None and reported is not None:
+        lost, packets = reported.lost, reported.packets
     jitters = [each.jitter_s for each in receiver if each.jitter_s is not None]
-    jitter_s = jitters[-1] if jitters else told.jitter_s if told is not None else None
+    jitter_s = jitters[-1] if jitters else reported.jitter_s if reported is not None else None
     return StreamResult(
         process=pairing.process,
         port=pairing.known.port,
@@ -111,7 +128,7 @@ def _stream(pairing: Pairing, seconds: tuple[float, ...], step_s: float) -> Stre
         sent=_mean_rate(sent, sent_rates),
         received=received_mean,
         series=series,
-        retransmits=_sum(sender, lambda each: each.retransmits),
+        retransmits=sum_known(each.retransmits for each in sender),
         cwnd_bytes=_mean([each.cwnd_bytes for each in sender]),
         rtt_s=_mean([each.rtt_s for each in sender]),
         jitter_s=jitter_s,
@@ -121,7 +138,7 @@ def _stream(pairing: Pairing, seconds: tuple[float, ...], step_s: float) -> Stre
 
 
 def _mean_rate(flow: Flow | None, of_cells: Sequence[float]) -> Bandwidth | None:
-    """The mean over the full cells, so that what trickles in after the end does not count as time or data."""
+    """Return the mean over the full cells, so that data that arrives after the end adds neither time nor bytes."""
     if flow is None or not flow.intervals:
         return None
     if of_cells:
@@ -141,7 +158,7 @@ def _summed(seconds: tuple[float, ...], series: Sequence[NetworkSeries]) -> Netw
 
 
 def _sum_columns(columns: Sequence[tuple[Bandwidth, ...]]) -> tuple[Bandwidth, ...]:
-    """Column by column; empty where a stream has none."""
+    """Add the columns row by row; empty if a stream lacks the column."""
     if not all(columns):
         return ()
     return tuple(Bandwidth(sum(each.bytes_per_second for each in row)) for row in zip(*columns, strict=True))
@@ -155,28 +172,23 @@ def _bandwidths(values: Sequence[float]) -> tuple[Bandwidth, ...]:
     return tuple(Bandwidth(value) for value in values)
 
 
-def _counted(
-    flow: Sequence[Interval], step_s: float, cells: int, what: Callable[[Interval], int | None]
+def _counts(
+    flow: Sequence[Interval], step_s: float, cells: int, count: Callable[[Interval], int | None]
 ) -> tuple[int, ...]:
-    if all(what(each) is None for each in flow):
-        return ()
-    return tuple(counts(flow, step_s, cells, what))
+    known = any(count(each) is not None for each in flow)
+    return tuple(cell_counts(flow, step_s, cells, count)) if known else ()
 
 
-def _gauged(
-    flow: Sequence[Interval], step_s: float, cells: int, what: Callable[[Interval], float | None]
+def _gauges(
+    flow: Sequence[Interval], step_s: float, cells: int, gauge: Callable[[Interval], float | None]
 ) -> tuple[float | None, ...]:
-    if all(what(each) is None for each in flow):
-        return ()
-    return tuple(last_seen(flow, step_s, cells, what))
+    known = any(gauge(each) is not None for each in flow)
+    return tuple(cell_gauges(flow, step_s, cells, gauge)) if known else ()
 
 
-def _whole(values: Sequence[float | None]) -> tuple[int | None, ...]:
-    return tuple(None if value is None else int(value) for value in values)
-
-
-def _sum(flow: Sequence[Interval], what: Callable[[Interval], int | None]) -> int | None:
-    known = [value for each in flow if (value := what(each)) is not None]
+def sum_known(values: Iterable[Number | None]) -> Number | None:
+    """Return the sum of the values that are not None; None if there are none."""
+    known = [value for value in values if value is not None]
     return sum(known) if known else None
 
 
@@ -186,21 +198,21 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 _FULL = 0.9
-"""Part of a cell that must have been measured: an unfinished last one is left out."""
+"""The least measured part of a cell: an incomplete last cell is left out."""
 
 
-def cells_of(flows: Sequence[Sequence[Interval]], step_s: float) -> int:
-    """How many full cells of `step_s` seconds all the streams have; a stream without intervals has none."""
+def count_cells(flows: Sequence[Sequence[Interval]], step_s: float) -> int:
+    """Return how many full cells of `step_s` seconds all streams have; a stream without intervals has none."""
     ends = [max((each.end_s for each in flow), default=0.0) for flow in flows]
     if not ends:
         return 0
     return int(min(ends) / step_s + (1 - _FULL))
 
 
-def rates(flow: Sequence[Interval], step_s: float, cells: int) -> list[float]:
-    """Bytes per second of each cell. A last cell that is not quite full counts for the time that it has."""
+def cell_rates(flow: Sequence[Interval], step_s: float, cells: int) -> list[float]:
+    """Return the bytes per second of each cell. An incomplete last cell is divided by its measured time."""
     end_s = max((each.end_s for each in flow), default=0.0)
-    sums = sums_at(flow, [min(number * step_s, end_s) for number in range(cells + 1)], _bytes)
+    sums = totals_at(flow, [min(number * step_s, end_s) for number in range(cells + 1)], _bytes)
     found = []
     for number in range(cells):
         length_s = min((number + 1) * step_s, end_s) - number * step_s
@@ -208,39 +220,39 @@ def rates(flow: Sequence[Interval], step_s: float, cells: int) -> list[float]:
     return found
 
 
-def counts(
-    flow: Sequence[Interval], step_s: float, cells: int, what: Callable[[Interval], int | None]
+def cell_counts(
+    flow: Sequence[Interval], step_s: float, cells: int, count: Callable[[Interval], int | None]
 ) -> list[int]:
-    """A whole count of each cell; what lies behind the last one is in it."""
+    """Return a whole count for each cell; the last cell includes everything after it."""
     moments = [number * step_s for number in range(cells)]
-    sums = [round(each) for each in sums_at(flow, moments, lambda each: what(each) or 0)]
-    sums.append(sum(what(each) or 0 for each in flow))
+    sums = [round(each) for each in totals_at(flow, moments, lambda each: count(each) or 0)]
+    sums.append(sum(count(each) or 0 for each in flow))
     return [sums[number + 1] - sums[number] for number in range(cells)]
 
 
-def sums_at(
-    flow: Sequence[Interval], moments: Sequence[float], what: Callable[[Interval], float]
+def totals_at(
+    flow: Sequence[Interval], moments: Sequence[float], amount: Callable[[Interval], float]
 ) -> list[float]:
-    """What a stream had summed up to by each moment; the moments ascend."""
+    """Return a stream's total amount by each moment. The moments must ascend."""
     found = []
     total = 0.0
     position = 0
     for moment in moments:
         while position < len(flow) and flow[position].end_s <= moment:
-            total += what(flow[position])
+            total += amount(flow[position])
             position += 1
         inside = 0.0
         if position < len(flow) and flow[position].start_s < moment:
             each = flow[position]
-            inside = what(each) * (moment - each.start_s) / (each.end_s - each.start_s)
+            inside = amount(each) * (moment - each.start_s) / (each.end_s - each.start_s)
         found.append(total + inside)
     return found
 
 
-def last_seen(
-    flow: Sequence[Interval], step_s: float, cells: int, what: Callable[[Interval], float | None]
+def cell_gauges(
+    flow: Sequence[Interval], step_s: float, cells: int, gauge: Callable[[Interval], float | None]
 ) -> list[float | None]:
-    """A gauge at the end of each cell: the value of the interval that lasts longest within it."""
+    """Return a gauge for each cell: the value of the interval that covers most of the cell."""
     found: list[float | None] = []
     position = 0
     for number in range(cells):
@@ -253,7 +265,7 @@ def last_seen(
             here += 1
             shared_s = min(each.end_s, end_s) - max(each.start_s, begin_s)
             if shared_s > best[0]:
-                best = (shared_s, what(each))
+                best = (shared_s, gauge(each))
         found.append(best[1])
     return found
 

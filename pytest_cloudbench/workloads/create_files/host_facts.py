@@ -1,4 +1,4 @@
-"""One look at the host before files are created there: the folder, its room, and what the host can do."""
+"""Check the host before files are created: the directory, its free space, and the method that the host supports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytest_cloudbench.workloads.errors import TargetError
 from pytest_cloudbench.workloads.space import fits
 from pytest_cloudbench.workloads.target import Target
 
-_LOOK = """\
+_FACTS_SCRIPT = """\
 if [ ! -e "$1" ]; then echo missing; exit 0; fi
 if [ ! -d "$1" ]; then stat -L -c %F -- "$1"; exit 0; fi
 echo directory
@@ -24,8 +24,8 @@ case $(sync --help 2>&1) in *-f*) echo sync ;; *) echo - ;; esac
 python=$(command -v python3) && "$python" -I -c '
 import sys, mmap, select, subprocess, threading
 print(sys.executable, *sys.version_info[:2])' 2> /dev/null || echo -
-# The block devices below: the one of the directory itself, or where a file system has a number of its own
-# (btrfs) the one it was mounted from, with all that belong to it.
+# The block devices below: the directory's own device, or, if the file system has its own device number (btrfs), all
+# devices of the file system.
 number=$(stat -c %d -- "$1")
 block=/sys/dev/block/$((number >> 8 & 4095)):$((number & 255 | number >> 12 & 1048320))
 if [ ! -e "$block" ]; then
@@ -42,17 +42,18 @@ exit 0
 """
 
 _KEPT_FREE = 0.02
-"""Share of the free space that file systems need for themselves."""
+"""The share of the free space that file systems need for themselves."""
 _OF_EACH_FILE = 1024
-"""Bytes that a file takes besides its data, at most about: inode and directory entry."""
+"""About the most bytes of a file besides its data: inode and directory entry."""
 _OLDEST_PYTHON = (3, 7)
 
 
 @dataclass(frozen=True)
 class HostFacts:
-    """What the look found. free_inodes: None where the file system has no fixed number. python: its path.
+    """Facts about the directory and its host.
 
-    stats: files in /sys with the counters of the block devices below; empty where there are none.
+    free_inodes: None if the file system has no fixed number. python: path of a usable Python 3; None if there is none.
+    stats: files in /sys with the counters of the block devices below; empty if there are none.
     """
 
     free: Size
@@ -64,7 +65,7 @@ class HostFacts:
 
 
 def check_is_target(given: object) -> None:
-    """Raise BadFilesJob for what is no directory target: a device, several of them, a file, or a plain path."""
+    """Raise BadFilesJob unless `given` is a directory target."""
     kind = getattr(given, "kind", None)
     if kind == "directory":
         return
@@ -76,36 +77,35 @@ def check_is_target(given: object) -> None:
     )
 
 
-def look(target: Target) -> HostFacts:
-    """Ask the host once about the target's directory.
+def read_facts(target: Target) -> HostFacts:
+    """Read the facts about the target's directory from its host.
 
     Raises TargetError unless it is a directory that belongs to the login user.
     """
     host, path = target.host.label, target.path
-    said = target.host.run(["sh", "-c", _LOOK, "sh", path], idempotent=True).stdout.splitlines()
-    if not said or said[0] == "missing":
-        raise TargetError(f"{path} does not exist on {host}: a mounted directory is needed")
-    if said[0] != "directory":
-        raise TargetError(f"{path} on {host} is a {said[0]}, not a directory")
+    lines = target.host.run(["sh", "-c", _FACTS_SCRIPT, "sh", path], idempotent=True).stdout.splitlines()
+    if not lines or lines[0] == "missing":
+        raise TargetError(f"{path} does not exist on {host}: use a mounted directory")
+    if lines[0] != "directory":
+        raise TargetError(f"{path} on {host} is a {lines[0]}, not a directory")
     try:
-        return _facts(said, path, host)
+        return _parse_facts(lines, path, host)
     except (ValueError, IndexError):
         raise TargetError(
-            f"what room {path} on {host} has cannot be told: its df and stat answered {' | '.join(said)!r} "
-            "(GNU coreutils are needed)"
+            f"could not read the free space of {path} on {host}: df and stat printed {' | '.join(lines)!r}; install "
+            "GNU coreutils there"
         ) from None
 
 
-def _facts(said: list[str], path: str, host: str) -> HostFacts:
-    owner, user, block, room, cpus, sync, python, *stats = said[1:]
+def _parse_facts(lines: list[str], path: str, host: str) -> HostFacts:
+    owner, user, block, room, cpus, sync, python, *stats = lines[1:]
     if owner != user:
         raise TargetError(
-            f"{path} on {host} belongs to {owner}, not to {user}, who would create the files: "
-            f"mount it with owner={user!r}"
+            f"{path} on {host} belongs to {owner}, but {user} creates the files: mount it with owner={user!r}"
         )
     if sync != "sync":
         raise TargetError(
-            f"{host} cannot sync one file system by itself: coreutils 8.24 (of 2015) or later are needed for sync -f"
+            f"{host} cannot sync a single file system (sync -f): install coreutils 8.24 (2015) or later there"
         )
     available, inodes, free_inodes = room.split()
     if int(block) < 1 or int(available) < 0:
@@ -128,41 +128,41 @@ def _usable_python(words: str) -> str | None:
 
 
 def check_room(target: Target, job: FilesJob, facts: HostFacts) -> None:
-    """Raise TargetError, with the figures, unless the files fit the file system and the machine behind it."""
+    """Raise TargetError, with the figures, unless the files fit on the file system and the machine behind it."""
     host, path = target.host.label, target.path
     entries = job.count + (job.folders if job.per_folder else 0) + 3
     blocks = -(-job.size.bytes // facts.block.bytes) * job.count
     data = Size(blocks * facts.block.bytes + entries * _OF_EACH_FILE)
     if data.bytes > facts.free.bytes * (1 - _KEPT_FREE):
         raise TargetError(
-            f"{job} take {data} in blocks of {facts.block}, but {path} on {host} has {facts.free} free: "
+            f"{job} need {data} in blocks of {facts.block}, but {path} on {host} has {facts.free} free: "
             "lower count= or size="
         )
     if facts.free_inodes is not None and entries > facts.free_inodes:
         raise TargetError(
             f"{job} need {entries:,} inodes, but {path} on {host} has {facts.free_inodes:,} free (df -i): lower "
-            "count=, or use a file system without a fixed number, such as xfs"
+            "count=, or use a file system without a fixed number of inodes, such as xfs"
         )
     room = target.room()
     if not fits(room, data):
         raise TargetError(
-            f"{job} would bring {data} of data to {target.label}, and the machine behind it has room for {room}: "
-            "lower count= or size=, use --cloudbench-pace=quick, or give the embedded region a folder with "
+            f"{job} need {data} on {target.label}, but the machine behind it has room for {room}: lower count= or "
+            "size=, use --cloudbench-pace=quick, or give the embedded region a folder with "
             "--cloudbench-twin-backing=DIR"
         )
 
 
-def chosen_method(job: FilesJob, facts: HostFacts, host: str) -> tuple[str, tuple[str, ...]]:
-    """By what means the files are created on this host, and the condition where that was not the choice.
+def choose_method(job: FilesJob, facts: HostFacts, host: str) -> tuple[str, tuple[str, ...]]:
+    """Choose the method for this host; return it, with a condition if it replaces the preferred one.
 
-    Raises TargetError where the host has no Python for what only that can do.
+    Raises TargetError if the job needs Python and the host has none.
     """
     if job.method == "dd" or (job.method is None and facts.python is None):
         if job.method == "dd":
             return "dd", ()
         if why := why_not_by_dd(job):
-            raise TargetError(f"{host} has no Python of at least 3.7, and {why}")
-        return "dd", (f"no Python of at least 3.7 on {host}: files created by dd, a process for each",)
+            raise TargetError(f"{host} has no Python 3.7 or later, and {why}")
+        return "dd", (f"no Python 3.7 or later on {host}: files created by dd, one process per file",)
     if facts.python is None:
-        raise TargetError(f"{host} has no Python of at least 3.7: install python3 there, or use method='dd'")
+        raise TargetError(f"{host} has no Python 3.7 or later: install python3 there, or use method='dd'")
     return "python", ()

@@ -1,4 +1,4 @@
-"""What a host's answers say about it, and the program that is sent there."""
+"""Facts parsed from a host's output, and the program that is sent there."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.workloads.create_files.commands import job_files
+from pytest_cloudbench.workloads.create_files.host_facts import HostFacts, check_room, read_facts
 from pytest_cloudbench.workloads.create_files.job import FilesJob
-from pytest_cloudbench.workloads.create_files.look import HostFacts, check_room, look
 from pytest_cloudbench.workloads.errors import TargetError
 
 ANSWER = """\
@@ -32,7 +32,7 @@ sync
 
 @dataclass
 class Target:
-    """A directory on a host that answers with a fixed text."""
+    """A directory on a host that prints a fixed text."""
 
     answer: str = ANSWER
     path: str = "/data"
@@ -41,7 +41,7 @@ class Target:
     asked: list[Any] = field(default_factory=list)
 
     @property
-    def runner(self) -> Any:
+    def host(self) -> Any:
         return SimpleNamespace(label="instance i-0abc", run=self._run)
 
     def room(self) -> Size | None:
@@ -53,12 +53,12 @@ class Target:
 
 
 def looked(answer: str) -> HostFacts:
-    return look(Target(answer))  # type: ignore[arg-type]
+    return read_facts(Target(answer))  # type: ignore[arg-type]
 
 
-def test_the_facts_are_read_in_one_look() -> None:
+def test_the_facts_are_read_in_one_command() -> None:
     target = Target()
-    assert look(target) == HostFacts(  # type: ignore[arg-type]
+    assert read_facts(target) == HostFacts(  # type: ignore[arg-type]
         free=Size(50 << 30),
         block=Size(4096),
         free_inodes=26_214_397,
@@ -70,31 +70,34 @@ def test_the_facts_are_read_in_one_look() -> None:
 
 
 @pytest.mark.parametrize("inodes", ["0 0", "- -"])
-def test_a_file_system_without_a_fixed_number_of_inodes_has_no_such_limit(inodes: str) -> None:
+def test_a_file_system_without_a_fixed_number_of_inodes_has_no_inode_limit(inodes: str) -> None:
     assert looked(ANSWER.replace("26214400 26214397", inodes)).free_inodes is None
 
 
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [
-        ("missing\n", "/data does not exist on instance i-0abc: a mounted directory is needed"),
+        ("missing\n", "/data does not exist on instance i-0abc"),
         ("symbolic link\n", "/data on instance i-0abc is a symbolic link, not a directory"),
         (
             ANSWER.replace("ec2-user", "root", 1),
-            "/data on instance i-0abc belongs to root, not to ec2-user, .*mount it with owner='ec2-user'",
+            "/data on instance i-0abc belongs to root, but ec2-user .*mount it with owner='ec2-user'",
         ),
-        (ANSWER.replace("sync", "-"), r"coreutils 8\.24 \(of 2015\) or later"),
-        (ANSWER.replace("53687091200", "plenty"), "what room /data on instance i-0abc has cannot be told"),
+        (ANSWER.replace("sync", "-"), r"coreutils 8\.24 \(2015\) or later"),
+        (
+            ANSWER.replace("53687091200", "plenty"),
+            "could not read the free space of /data on instance i-0abc",
+        ),
         (ANSWER.partition("sync")[0], "cannot be told: its df and stat answered 'directory | ec2-user"),
     ],
 )
-def test_what_speaks_against_it_is_said(answer: str, sentence: str) -> None:
+def test_an_unsuitable_directory_is_refused_with_the_reason(answer: str, sentence: str) -> None:
     with pytest.raises(TargetError, match=sentence):
         looked(answer)
 
 
 @given(st.text(max_size=200), st.integers(0, 9))
-def test_any_answer_is_facts_or_an_error(text: str, keep: int) -> None:
+def test_any_output_is_facts_or_an_error(text: str, keep: int) -> None:
     kept = "".join(ANSWER.splitlines(keepends=True)[:keep])
     try:
         facts = looked(kept + text)
@@ -104,7 +107,7 @@ def test_any_answer_is_facts_or_an_error(text: str, keep: int) -> None:
 
 
 @given(st.integers(1, 10**7), st.integers(1, 1 << 30), st.integers(1, 1 << 50), st.integers(1, 10**8))
-def test_what_is_let_through_fits(count: int, size: int, free: int, inodes: int) -> None:
+def test_accepted_jobs_fit(count: int, size: int, free: int, inodes: int) -> None:
     job = FilesJob(count=count, size=Size(size))
     facts = HostFacts(Size(free), Size(4096), inodes, 1, None, ())
     try:
@@ -115,7 +118,7 @@ def test_what_is_let_through_fits(count: int, size: int, free: int, inodes: int)
     assert count < inodes
 
 
-def test_the_program_is_read_by_the_oldest_python_it_may_meet() -> None:
+def test_the_program_parses_with_the_oldest_supported_python() -> None:
     source = job_files("python")["create_files.py"]
     ast.parse(source, feature_version=(3, 7))
     imported = {
