@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.aws.cloud import Cloud
-    from pytest_cloudbench.hosts.host import Host
-    from pytest_cloudbench.hosts.login import HostLogin
+    from pytest_cloudbench.resources.provider import Provider
 
 T = TypeVar("T")
 
@@ -20,15 +18,9 @@ _KEEPER: pytest.StashKey[Keeper] = pytest.StashKey()
 class Keeper:
     """The way from a session's tests to the cloud, its hosts and workloads. This one records nothing."""
 
-    def cloud(self, item: pytest.Item, opened: Callable[[], Cloud]) -> Cloud:
-        """Return the control plane for a test; ``opened`` opens the real one, once a session."""
+    def cloud(self, item: pytest.Item, opened: Callable[[], Provider]) -> Provider:
+        """Return the provider for a test; ``opened`` opens the real one, once a session."""
         return opened()
-
-    def host(self, item: pytest.Item, login: HostLogin) -> Host:
-        """Return the host of this login."""
-        from pytest_cloudbench.hosts.login import open_host
-
-        return open_host(login)
 
     def prepared(self, item: pytest.Item, name: str, target: Any, run: Callable[[], T]) -> T:
         """Prepare storage by ``run`` (initialise it, lay out files) and return what that returns."""

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
+from pytest_cloudbench.aws.access import is_loopback_url
 from pytest_cloudbench.evidence.happenings import Happenings
 from pytest_cloudbench.evidence.kept_values import call_arguments
 from pytest_cloudbench.evidence.recorder import Recorder
 from pytest_cloudbench.options import options_in_force
 from pytest_cloudbench.resources.errors import CloudError
+from pytest_cloudbench.resources.provider import InterceptedProvider, Provider
 from pytest_cloudbench.session.keeper import Keeper
 from pytest_cloudbench.session.session import RECORDER_PLUGIN, part_of, run_id_of
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.aws.cloud import Cloud
-    from pytest_cloudbench.hosts.host import Host
-    from pytest_cloudbench.hosts.login import HostLogin
+    from pytest_cloudbench.hosts.host import Host, HostListener
     from pytest_cloudbench.resources.facts import Answer, LaunchedInstance
     from pytest_cloudbench.verdicts.verdict import Verdict
 
@@ -40,12 +41,12 @@ class Recording(Keeper):
             options=options_in_force(config),
         )
         self._happenings = Happenings(self.recorder)
-        self._cloud: Cloud | None = None
+        self._cloud: Provider | None = None
         self._noted = False
         config.pluginmanager.register(self, RECORDER_PLUGIN)
 
-    def cloud(self, item: pytest.Item, opened: Callable[[], Cloud]) -> Cloud:
-        """The real control plane; its calls and answers are recorded. Without a record nothing is opened."""
+    def cloud(self, item: pytest.Item, opened: Callable[[], Provider]) -> Provider:
+        """Return the real provider; its calls, answers and hosts are recorded. Without a record it is not opened."""
         self.recorder.open()
         cloud = opened()
         if self._cloud is not cloud:
@@ -55,14 +56,7 @@ class Recording(Keeper):
             with contextlib.suppress(CloudError):
                 self.recorder.cleaner.learn(*cloud.secrets())
         self.recorder.attempt(item)
-        return cast("Cloud", RecordedCloud(cloud, self._called))
-
-    def host(self, item: pytest.Item, login: HostLogin) -> Host:
-        """Return the host; commands, jobs and operations on it are recorded."""
-        self.recorder.attempt(item)
-        host = super().host(item, login)
-        host.listener = self._happenings
-        return host
+        return RecordedCloud(cloud, self._called, self._happenings)
 
     def prepared(self, item: pytest.Item, name: str, target: Any, run: Callable[[], T]) -> T:
         """Prepare it; what that gave and the commands that did it are recorded."""
@@ -144,10 +138,10 @@ class Recording(Keeper):
         identity, machine = cloud.identity(), instance.machine_limits
         self.recorder.note(
             "cloud",
-            label=cloud.access.label,
+            label=cloud.label,
             region=cloud.region,
             endpoint=cloud.endpoint,
-            on_this_machine=cloud.access.is_loopback,
+            on_this_machine=is_loopback_url(cloud.endpoint),
             identity={"account": identity.account, "arn": identity.arn},
             cloud_run=cloud.run_id,
             time_compression=instance.time_compression,
@@ -177,23 +171,48 @@ class Recording(Keeper):
         )
 
 
-class RecordedCloud:
-    """A control plane whose calls are told. Everything else is the control plane's own."""
+class RecordedCloud(InterceptedProvider):
+    """A provider whose calls are recorded, and whose hosts are."""
 
-    def __init__(self, cloud: Cloud, called: Callable[[str, list[Any], Callable[[], Any]], Any]) -> None:
-        self._cloud = cloud
+    def __init__(
+        self,
+        provider: Provider,
+        called: Callable[[str, list[Any], Callable[[], Any]], Any],
+        listener: HostListener,
+    ) -> None:
+        self._provider = provider
         self._called = called
+        self._listener = listener
 
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._cloud, name)
-        if not callable(found):
-            return found
+    @property
+    def label(self) -> str:
+        """The provider's name."""
+        return self._provider.label
 
-        def call(*args: Any, **kwargs: Any) -> Any:
-            arguments = call_arguments(args, kwargs)
-            return self._called(name, arguments, lambda: found(*args, **kwargs))
+    @property
+    def region(self) -> str:
+        """The region in use."""
+        return self._provider.region
 
-        return call
+    @property
+    def endpoint(self) -> str:
+        """The URL of its API."""
+        return self._provider.endpoint
+
+    @property
+    def run_id(self) -> str:
+        """The id of what this session creates."""
+        return self._provider.run_id
+
+    def host(self, instance: LaunchedInstance, *, connect_timeout_s: float) -> Host:
+        """Return the instance's host; commands, jobs and operations on it are recorded."""
+        host = self._provider.host(instance, connect_timeout_s=connect_timeout_s)
+        host.listener = self._listener
+        return host
+
+    def _intercept(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        call = functools.partial(getattr(self._provider, name), *args, **kwargs)
+        return self._called(name, call_arguments(args, kwargs), call)
 
 
 def _each(result: Any) -> tuple[Any, ...]:

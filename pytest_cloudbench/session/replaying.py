@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import pytest
 
@@ -13,11 +13,11 @@ from pytest_cloudbench.evidence.replay import NotRecorded, Replay, ReplayedTest
 from pytest_cloudbench.hosts.host import REPEATABLE_OPERATIONS, Command, CommandResult, Host
 from pytest_cloudbench.hosts.shell_host import ShellHost
 from pytest_cloudbench.reports.properties import add_changed_verdict
+from pytest_cloudbench.resources.provider import InterceptedProvider, Provider
 from pytest_cloudbench.session.keeper import Keeper
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.aws.cloud import Cloud
-    from pytest_cloudbench.hosts.login import HostLogin
+    from pytest_cloudbench.resources.facts import LaunchedInstance
     from pytest_cloudbench.verdicts.verdict import Verdict
 
 T = TypeVar("T")
@@ -38,13 +38,9 @@ class Replaying(Keeper):
         """Each attempt of a test begins at the start of its record."""
         self._replay.begin(item.nodeid)
 
-    def cloud(self, item: pytest.Item, opened: Callable[[], Cloud]) -> Cloud:
-        """A control plane that answers as the real one did."""
-        return cast("Cloud", ReplayedCloud(self._replay.test(item.nodeid)))
-
-    def host(self, item: pytest.Item, login: HostLogin) -> Host:
-        """A host that answers as the real one did."""
-        return ReplayedHost(self._replay.test(item.nodeid), login)
+    def cloud(self, item: pytest.Item, opened: Callable[[], Provider]) -> Provider:
+        """Return a provider that answers as the real one did; nothing is opened."""
+        return ReplayedCloud(self._replay.test(item.nodeid))
 
     def prepared(self, item: pytest.Item, name: str, target: Any, run: Callable[[], T]) -> T:
         """What preparing it gave."""
@@ -72,50 +68,33 @@ class Replaying(Keeper):
             add_changed_verdict(item, then)
 
 
-class ReplayedCloud:
-    """Answers every call of the control plane by its name and arguments."""
+class ReplayedCloud(InterceptedProvider):
+    """Answers every call of a provider by its name and arguments, and returns hosts that are replayed."""
 
     def __init__(self, test: ReplayedTest) -> None:
         self._test = test
+        noted = next(iter(test.recorded.evidence.clouds), {})
+        self.label, self.region, self.endpoint, self.run_id = (
+            str(noted.get(name) or "") for name in ("label", "region", "endpoint", "cloud_run")
+        )
 
-    @property
-    def region(self) -> str:
-        """The region that was measured in."""
-        return str(self._noted.get("region", ""))
-
-    @property
-    def endpoint(self) -> str:
-        """The endpoint it had."""
-        return str(self._noted.get("endpoint", ""))
-
-    @property
-    def answers(self) -> tuple[()]:
-        """None: they are in the evidence."""
-        return ()
-
-    @property
-    def _noted(self) -> dict[str, Any]:
-        return next(iter(self._test.recorded.evidence.clouds), {})
+    def host(self, instance: LaunchedInstance, *, connect_timeout_s: float) -> Host:
+        """Return a host that answers as the real one did."""
+        return ReplayedHost(self._test, instance)
 
     def release(self, resources: object) -> None:
-        """There is nothing to give back."""
+        """Do nothing: nothing was created."""
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            arguments = call_arguments(args, kwargs)
-            return self._test.call(name, arguments, repeatable=name.startswith(_QUESTIONS))
-
-        return call
+    def _intercept(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        arguments = call_arguments(args, kwargs)
+        return self._test.call(name, arguments, repeatable=name.startswith(_QUESTIONS))
 
 
 class ReplayedHost(ShellHost):
     """Answers every operation and command on a host from its record; nothing is connected."""
 
-    def __init__(self, test: ReplayedTest, login: HostLogin) -> None:
-        super().__init__(login.label, address=login.address, user=login.user)
+    def __init__(self, test: ReplayedTest, instance: LaunchedInstance) -> None:
+        super().__init__(str(instance), address=instance.address or "", user=instance.login_user)
         self._test = test
 
     def execute(self, command: Command) -> CommandResult:

@@ -184,11 +184,17 @@ class Clouds:
     """A control plane that makes everything at once; it counts what it is asked."""
 
     def __init__(self):
-        self.access = types.SimpleNamespace(label="embedded region", is_loopback=True)
+        self.label = "embedded region"
         self.region, self.endpoint, self.run_id = "us-east-1", "http://127.0.0.1:5000", "20261120-run"
         self.listener = None
         self.made = 0
         self.ids = itertools.count(0x0123456789ABCDEF0)
+
+    def host(self, instance, *, connect_timeout_s):
+        return Host(instance)
+
+    def unreachable_hint(self, instance):
+        return ""
 
     def listen(self, listener):
         self.listener = listener
@@ -260,8 +266,8 @@ class Host(ShellHost):
 
     says = {"uname": (0, b"Linux\\n", b""), "false": (1, b"", b"no\\n"), "big": (0, b"x" * 200_000, b"")}
 
-    def __init__(self, login, listener=None):
-        super().__init__(login.label, address=login.address, user=login.user, listener=listener)
+    def __init__(self, instance):
+        super().__init__(str(instance), address=instance.address, user=instance.login_user)
         self.counted = 0
 
     def execute(self, command):
@@ -284,22 +290,15 @@ def look_at(host, path, *, size):
 @pytest.fixture(scope="session")
 def _cloudbench_cloud():
     yield Clouds()
-
-
-@pytest.fixture(autouse=True)
-def _hosts_stand_in(monkeypatch):
-    monkeypatch.setattr("pytest_cloudbench.hosts.ssh.SshHost", Host)
 '''
 CLOUD_STANDS_IN = (
     """
 import itertools
-import types
 
-from pytest_cloudbench.aws import ImageFacts, LaunchedInstance
-from pytest_cloudbench.resources.facts import Answer
-from pytest_cloudbench.resources.facts import Identity
 from pytest_cloudbench.resources.errors import UnknownInstanceType
-from pytest_cloudbench.resources.facts import Attachment, CreatedVolume
+from pytest_cloudbench.resources.facts import (
+    Answer, Attachment, CreatedVolume, Identity, ImageFacts, LaunchedInstance
+)
 from pytest_cloudbench.hosts.shell_host import ShellHost
 from pytest_cloudbench.hosts.devices import BlockDevice
 from pytest_cloudbench.hosts.errors import CommandTimedOut

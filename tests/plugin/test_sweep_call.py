@@ -14,7 +14,7 @@ STANDS_IN = f"""
 
     import pytest
 
-    sys.path.insert(0, {str(Path(__file__).parent.parent / "verdicts")!r})
+    sys.path[:0] = {[str(Path(__file__).parent.parent), str(Path(__file__).parent.parent / "verdicts")]!r}
 
     from synthetic_curves import curve_of
     from workload_stand_ins import stand_in

@@ -1,7 +1,15 @@
-"""Sessions of pytest whose fio does not run: a test hands it what it is to have measured."""
+"""Sessions of pytest whose fio does not run: a test gives it the measurement that it returns."""
 
-CONFTEST = '''
+from pathlib import Path
+
+CONFTEST = f"""
+import sys
+
+sys.path.append({str(Path(__file__).parent.parent)!r})
+"""
+CONFTEST += '''
 import pytest
+from workload_stand_ins import stand_in
 
 from pytest_cloudbench.limits.quantities import Iops, Size, Throughput
 from pytest_cloudbench.workloads.measurement import Measurement, Series
@@ -39,9 +47,7 @@ def measured(*rates, workload="fio randread 4k", raw=None, conditions=()):
 
 @pytest.fixture(autouse=True)
 def _fio_measures_what_it_is_given(monkeypatch):
-    from pytest_cloudbench.workloads.fio import run
-
-    monkeypatch.setattr(run, "run_fio", lambda target, job, **_: target)
+    stand_in(monkeypatch, "fio", lambda target, job, **_: target)
 '''
 
 NO_EVIDENCE = ("--cloudbench-evidence=off", "-p", "no:cacheprovider")
