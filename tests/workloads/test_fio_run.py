@@ -14,13 +14,12 @@ from pathlib import Path
 import pytest
 from host_targets import HostTarget
 from local_sshd import LocalSshd
+from pytest_cloudbench.verdicts.counters import ThrottleDelta
 
 from pytest_cloudbench.hosts.errors import JobVanished, NotOurs
 from pytest_cloudbench.hosts.ssh import SshHost
 from pytest_cloudbench.limits.quantities import Iops, Size
-from pytest_cloudbench.verdicts.machine_delay import MachineDelay
-from pytest_cloudbench.verdicts.observation import Observation
-from pytest_cloudbench.verdicts.throttling import ThrottleDelta
+from pytest_cloudbench.verdicts.observation import MachineDelay, Observation
 from pytest_cloudbench.workloads.errors import TargetError
 from pytest_cloudbench.workloads.fio.errors import BadFioJob, FioRefused, FioTimedOut, UnknownFioOption
 from pytest_cloudbench.workloads.fio.job import FioJob
@@ -176,7 +175,7 @@ def test_nothing_remains_on_the_host(directory: HostTarget, host: SshHost) -> No
 
 
 def test_quick_pace_is_said_in_the_result(directory: HostTarget, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_cloudbench.workloads.pace.QUICK_DATA", Size(1 << 20))
+    monkeypatch.setattr("pytest_cloudbench.workloads.fio.run.QUICK_DATA", Size(1 << 20))
     job = FioJob.of("read", "64k", size="2g", runtime=1)
     measurement = run_fio(directory, job, pace=Pace.QUICK)
     assert measurement.conditions == ("quick pace: size per job 2 GiB -> 1 MiB",)

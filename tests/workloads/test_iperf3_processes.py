@@ -12,9 +12,15 @@ from pytest_cloudbench.limits.quantities import Bandwidth
 from pytest_cloudbench.workloads.iperf3.errors import BadIperf3Job, Iperf3Refused, Iperf3TooOld
 from pytest_cloudbench.workloads.iperf3.job import Iperf3Job
 from pytest_cloudbench.workloads.iperf3.load_script import client_command, server_command
-from pytest_cloudbench.workloads.iperf3.plan import Processes, plan_processes, plan_run, share_out
+from pytest_cloudbench.workloads.iperf3.plan import (
+    Processes,
+    network_time,
+    plan_processes,
+    plan_run,
+    share_out,
+)
 from pytest_cloudbench.workloads.iperf3.tool import HostIperf3, check_versions, parse_version
-from pytest_cloudbench.workloads.pace import Pace, network_time
+from pytest_cloudbench.workloads.pace import Pace
 
 
 @dataclass

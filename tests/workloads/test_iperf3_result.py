@@ -18,10 +18,10 @@ from pytest_cloudbench.workloads.iperf3.errors import (
 from pytest_cloudbench.workloads.iperf3.failures import failure_of, stall_of
 from pytest_cloudbench.workloads.iperf3.job import Iperf3Job
 from pytest_cloudbench.workloads.iperf3.output import CLIENT, SERVER, ProcessFiles
-from pytest_cloudbench.workloads.iperf3.plan import Plan, Processes, share_out
+from pytest_cloudbench.workloads.iperf3.plan import Plan, Processes, network_time, share_out
 from pytest_cloudbench.workloads.iperf3.result import Gathered, measurement_of, read_end
 from pytest_cloudbench.workloads.iperf3.tool import HostIperf3, parse_version
-from pytest_cloudbench.workloads.pace import Pace, network_time
+from pytest_cloudbench.workloads.pace import Pace
 
 
 def _tool(version: str, label: str, machine: str) -> HostIperf3:

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cloudbench.workloads.pace import Pace, compressed_seconds, network_time
+from pytest_cloudbench.workloads.iperf3.plan import network_time
+from pytest_cloudbench.workloads.pace import Pace, compressed_seconds
 
 
 @pytest.mark.parametrize(

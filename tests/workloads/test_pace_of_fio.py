@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from pytest_cloudbench.workloads.fio.errors import BadFioJob
 from pytest_cloudbench.workloads.fio.job import FioJob
+from pytest_cloudbench.workloads.fio.run import paced
 from pytest_cloudbench.workloads.fio.series_logs import BANDWIDTH_LOG, IOPS_LOG, LATENCY_LOG, series_from_logs
-from pytest_cloudbench.workloads.pace import Pace, paced
+from pytest_cloudbench.workloads.pace import Pace
 
 
 def job(runtime: int, ramp_time: int = 0, **how: object) -> FioJob:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import math
 import shlex
 import time
 from collections.abc import Callable
 from datetime import datetime, timezone
+from typing import Any
 
 from pytest_cloudbench.hosts.host import Job
 from pytest_cloudbench.limits.quantities import Size
@@ -26,11 +29,21 @@ from pytest_cloudbench.workloads.fio.space import (
     make_room,
 )
 from pytest_cloudbench.workloads.measurement import Measurement
-from pytest_cloudbench.workloads.pace import Pace, paced
+from pytest_cloudbench.workloads.pace import (
+    BURST_S,
+    QUICK_DATA,
+    QUICK_RAMP_S,
+    Pace,
+    compressed_seconds,
+    compression_condition,
+)
 from pytest_cloudbench.workloads.space import explained_shortage
 from pytest_cloudbench.workloads.target import CountersSnapshot, Gained, Target, counters_gained
 from pytest_cloudbench.workloads.workload import Workload
 
+COMPRESSED_SAMPLE_S = 0.2
+"""The sample of a run under compressed time that looks for the end of a burst: short enough for many of them after it,
+and two of the slices of 0.1 s in which a kernel throttles disks, so that each sees as many."""
 _SLOWEST_LAYOUT = 10 * 1024 * 1024
 """Bytes a second below which laying out files counts as hanging."""
 _SPARE_S = 120.0
@@ -101,6 +114,48 @@ def run_fio(
         argv=argv,
         started_at=started_at,
     )
+
+
+def paced(
+    job: FioJob, pace: Pace, *, lays_out_files: bool, factor: float = 1.0
+) -> tuple[FioJob, tuple[str, ...]]:
+    """Return the job as this pace runs it, in real seconds, and a sentence for each change.
+
+    lays_out_files: the target is a directory, so fio first writes ``size`` for every job. factor: how many seconds of
+    the test one real second represents.
+    """
+    changes: dict[str, Any] = {}
+    conditions: list[str] = []
+    real_s = math.ceil(compressed_seconds(job.runtime, factor))
+    ramp_s = math.ceil(job.ramp_time / factor)
+    most_s = pace.most_seconds(job.runtime)
+    if real_s > most_s:
+        real_s = int(most_s)
+        conditions.append(f"quick pace: runtime {job.runtime:,g} s -> {real_s * factor:,g} s")
+    if pace is Pace.QUICK and ramp_s > QUICK_RAMP_S:
+        ramp_s = QUICK_RAMP_S
+        conditions.append(f"quick pace: ramp {job.ramp_time:,g} s -> {ramp_s * factor:,g} s")
+    if factor != 1:
+        conditions.append(compression_condition(job.runtime, real_s, factor))
+        if job.runtime >= BURST_S:
+            changes["sample_s"] = min(job.sample_s, COMPRESSED_SAMPLE_S)
+    if real_s != job.runtime:
+        changes["runtime"] = real_s
+    if ramp_s != job.ramp_time:
+        changes["ramp_time"] = ramp_s
+    if (
+        pace is Pace.QUICK
+        and lays_out_files
+        and job.size is not None
+        and job.size.bytes * job.numjobs > QUICK_DATA.bytes
+    ):
+        size = max(job.bs, Size(QUICK_DATA.bytes // job.numjobs // job.bs.bytes * job.bs.bytes))
+        if size < job.size:
+            changes["size"] = size
+            conditions.append(f"quick pace: size per job {job.size} -> {size}")
+    if not changes:
+        return job, ()
+    return dataclasses.replace(job, **changes), tuple(conditions)
 
 
 class _Run:

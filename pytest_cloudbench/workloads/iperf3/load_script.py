@@ -10,9 +10,8 @@ import shlex
 from collections.abc import Sequence
 
 from pytest_cloudbench.workloads.iperf3.job import Iperf3Job
-from pytest_cloudbench.workloads.iperf3.plan import ProcessShare
+from pytest_cloudbench.workloads.iperf3.plan import ProcessShare, RunTime
 from pytest_cloudbench.workloads.iperf3.tool import CONNECT_TIMEOUT_SINCE, HostIperf3
-from pytest_cloudbench.workloads.pace import RunTime
 
 CONNECT_WITHIN_MS = 10_000
 

@@ -11,8 +11,51 @@ from pytest_cloudbench.limits.quantities import Bandwidth, Throughput
 from pytest_cloudbench.workloads.iperf3.errors import BadIperf3Job
 from pytest_cloudbench.workloads.iperf3.job import MOST_STREAMS, Iperf3Job
 from pytest_cloudbench.workloads.iperf3.tool import HostIperf3, check_versions, iperf3_of, version_text
-from pytest_cloudbench.workloads.pace import Pace, RunTime, network_time
+from pytest_cloudbench.workloads.pace import (
+    QUICK_RAMP_S,
+    Pace,
+    compressed_seconds,
+    compression_condition,
+)
 from pytest_cloudbench.workloads.target import NetworkPath
+
+INTERVAL_S = 1.0
+COMPRESSED_INTERVAL_S = 0.1
+"""The shortest interval of iperf3."""
+
+
+@dataclass(frozen=True)
+class RunTime:
+    """The times of a run in real seconds, each of which represents `compression` seconds of the test."""
+
+    duration_s: int
+    omit_s: int
+    interval_s: float
+    compression: float
+    conditions: tuple[str, ...]
+
+
+def network_time(duration_s: float, omit_s: float, pace: Pace, factor: float) -> RunTime:
+    """Return the real times of a run of so many seconds of the test; iperf3 takes whole seconds.
+
+    The conditions state what the pace or a compressed time changes.
+    """
+    conditions: list[str] = []
+    real_s = math.ceil(compressed_seconds(duration_s, factor))
+    omitted_s = math.ceil(omit_s / factor)
+    omitting = "iperf3 omits whole real seconds"
+    most_s = pace.most_seconds(duration_s)
+    if real_s > most_s:
+        real_s = int(most_s)
+        conditions.append(f"quick pace: duration {duration_s:,g} s -> {real_s * factor:,g} s")
+    if pace is Pace.QUICK and omitted_s > QUICK_RAMP_S:
+        omitted_s, omitting = QUICK_RAMP_S, "quick pace"
+    if omitted_s * factor != omit_s:
+        conditions.append(f"{omitting}: omit {omit_s:,g} s -> {omitted_s * factor:,g} s")
+    if factor != 1:
+        conditions.append(compression_condition(duration_s, real_s, factor))
+    interval_s = INTERVAL_S if factor == 1 else COMPRESSED_INTERVAL_S
+    return RunTime(real_s, omitted_s, interval_s, factor, tuple(conditions))
 
 
 @dataclass(frozen=True)
