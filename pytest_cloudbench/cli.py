@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _report(options.folder, options.output, single_file=not options.served)
     try:
         if options.action == "up":
-            return _up(options.backing, options.time, options.latency)
+            return _up(options)
         asked = [str(slot) for slot in getattr(options, "slots", ())]
         return _ask_twin(options.action, asked + (["--json"] if getattr(options, "json", False) else []))
     except launcher.RegionUnavailable as error:
@@ -87,6 +87,12 @@ def _parser() -> argparse.ArgumentParser:
         help="ebs: answer each I/O after a service time by volume type; none: as soon as the limits allow "
         "(default: ebs)",
     )
+    up.add_argument(
+        "--limits",
+        metavar="FILE",
+        type=_limits_file,
+        help="offer the volume types of this cloudbench-limits.toml too",
+    )
     down = actions.add_parser("down", help="end the regions that are kept, and sweep what a crash left")
     down.add_argument(
         "slots", metavar="SLOT", nargs="*", type=int, help="only these, by the number status shows"
@@ -117,6 +123,16 @@ def _time_factor(text: str) -> float:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def _limits_file(text: str) -> str:
+    from pytest_cloudbench.limits.limits_file import BadLimits, parse_limits
+
+    try:
+        parse_limits(Path(text).read_text(encoding="utf-8"), text)
+    except (BadLimits, OSError, UnicodeDecodeError) as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
 def _report(folder: Path, output: Path | None, *, single_file: bool) -> int:
     from pytest_cloudbench.reports.allure.html_report import NoReport, make_report
 
@@ -136,18 +152,18 @@ def _report(folder: Path, output: Path | None, *, single_file: bool) -> int:
     return 0
 
 
-def _up(backing: str | None, time_factor: float | None, latency: str | None) -> int:
-    """Print shell lines, so that ``eval "$(cloudbench twin up)"`` works.
+def _up(options: argparse.Namespace) -> int:
+    """Start the region, or use the one that is up if it has the requested time factor and latency.
 
-    A region that is up already is taken if it has the factor of time and the latency that are asked for; None
-    asks for nothing.
+    Print shell lines, so that ``eval "$(cloudbench twin up)"`` works.
     """
-    record = launcher.kept_region_with(time_factor, latency)
+    record = launcher.kept_region_with(options.time, options.latency)
     if record is None:
         arguments = [
-            *launcher.backed_by(backing),
-            *launcher.time_compressed(time_factor or 1),
-            *launcher.with_latency(latency or EBS),
+            *launcher.backed_by(options.backing),
+            *launcher.time_compressed(options.time or 1),
+            *launcher.with_latency(options.latency or EBS),
+            *launcher.with_limits(options.limits),
         ]
         record = launcher.start_kept_region(arguments)
         print(f"# the region is up (process {record.pid}); end it with: cloudbench twin down")

@@ -164,6 +164,11 @@ def with_latency(mode: str) -> list[str]:
     return [] if mode == EBS else ["--latency", mode]
 
 
+def with_limits(path: str | Path | None) -> list[str]:
+    """Return the region's arguments for the volume types of a project's limits file; none without a file."""
+    return ["--limits", str(Path(path).expanduser().absolute())] if path else []
+
+
 def start_leased_region(arguments: Sequence[str] = ()) -> LeasedRegion:
     """Start an embedded region that ends with this process.
 

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_cloudbench.limits.latency_mode import EBS, LATENCY_MODES
 from pytest_cloudbench.limits.time_factor import factor_words, parse_time_factor
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.limits.limits_file import ProjectLimits
+    from pytest_cloudbench.resources.provider import Provider
+
+CLOUDS = ("embedded", "aws")
+"""The clouds of this plugin; others enter through the hook `pytest_cloudbench_provider`."""
+_NAMES = {"aws": "AWS"}
+PROVIDER: pytest.StashKey[Callable[[], Provider]] = pytest.StashKey()
+"""Opens the provider that another plugin offers; absent for the clouds of this plugin and in a replay."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +51,9 @@ OPTIONS = (
     Option(
         "cloud",
         "embedded",
-        ("embedded", "aws"),
-        "where hosts and volumes come from; money is never spent unasked",
+        None,
+        "where hosts and volumes come from: embedded, aws (which costs money), or a name that another plugin offers "
+        "(default: embedded)",
     ),
     Option(
         "pace",
@@ -136,6 +149,10 @@ OPTIONS = (
 )
 _BY_NAME = {option.name: option for option in OPTIONS}
 
+LIMITS_FILE = "cloudbench-limits.toml"
+PROJECT_LIMITS: pytest.StashKey[tuple[Path, ProjectLimits]] = pytest.StashKey()
+"""The project's limits file and what it states; absent if there is no such file."""
+
 
 def setting(config: pytest.Config, name: str) -> str:
     """Return an option's value: of the command line, else of the ini file, else its default.
@@ -158,9 +175,46 @@ def setting(config: pytest.Config, name: str) -> str:
     return value
 
 
+def find_provider(config: pytest.Config) -> None:
+    """Put what opens the provider of another plugin into the stash. Raises pytest.UsageError for an unknown cloud."""
+    name = setting(config, "cloud")
+    if name in CLOUDS or setting(config, "replay"):
+        return
+    opener = config.hook.pytest_cloudbench_provider(config=config, name=name)
+    if opener is None:
+        offered = (
+            each for names in config.hook.pytest_cloudbench_provider_names(config=config) for each in names
+        )
+        flag = _BY_NAME["cloud"].flag
+        given = flag if config.getoption(flag) else "cloudbench_cloud in the ini file"
+        raise pytest.UsageError(f"{given}: unknown cloud {name!r}: use one of {', '.join([*CLOUDS, *offered])}")
+    config.stash[PROVIDER] = opener
+
+
+def load_project_limits(config: pytest.Config) -> None:
+    """Apply the project's limits file, if there is one, until the session ends. Raises pytest.UsageError if invalid."""
+    path = settings_directory(config) / LIMITS_FILE
+    if not path.is_file():
+        return
+    from pytest_cloudbench.limits.limits_file import BadLimits, parse_limits
+    from pytest_cloudbench.limits.volume_types import add_volume_types
+
+    try:
+        limits = parse_limits(path.read_text(encoding="utf-8"), str(path))
+    except (BadLimits, OSError, UnicodeDecodeError) as error:
+        raise pytest.UsageError(str(error)) from None
+    config.add_cleanup(add_volume_types(limits.volume_types))
+    config.stash[PROJECT_LIMITS] = path, limits
+
+
+def settings_directory(config: pytest.Config) -> Path:
+    """Return the directory of pytest's ini file, or its root directory."""
+    return config.inipath.parent if config.inipath is not None else config.rootpath
+
+
 def pace(config: pytest.Config) -> str:
-    """Return the pace of the run, "quick" or "full": without the option full on AWS, quick elsewhere."""
-    return setting(config, "pace") or ("full" if setting(config, "cloud") == "aws" else "quick")
+    """Return the pace of the run, "quick" or "full": without the option quick on the embedded region, else full."""
+    return setting(config, "pace") or ("quick" if setting(config, "cloud") == "embedded" else "full")
 
 
 def options_in_force(config: pytest.Config) -> dict[str, str]:
@@ -181,13 +235,13 @@ def option_source(config: pytest.Config, name: str) -> str:
 def time_compression(config: pytest.Config) -> float:
     """Return by how much time is to be compressed; 1.0 is as the clock goes.
 
-    Raises pytest.UsageError for a value that is no such factor, and for one above 1 on AWS.
+    Raises pytest.UsageError for a value that is no such factor, and for one above 1 except on the embedded region.
     """
     factor = parse_time_factor(setting(config, "twin-time"))
-    if factor != 1 and setting(config, "cloud") == "aws":
+    if factor != 1 and (cloud := setting(config, "cloud")) != "embedded":
         raise pytest.UsageError(
-            f"time cannot be compressed {factor_words(factor)} times on AWS, where credits go by the clock: leave "
-            "out --cloudbench-twin-time (cloudbench_twin_time in the ini file), or give it as 1"
+            f"time cannot be compressed {factor_words(factor)} times on {_NAMES.get(cloud, cloud)}, where credits go "
+            "by the clock: leave out --cloudbench-twin-time (cloudbench_twin_time in the ini file), or give it as 1"
         )
     return factor
 
@@ -195,12 +249,12 @@ def time_compression(config: pytest.Config) -> float:
 def modelled_latency(config: pytest.Config) -> str:
     """Return how the embedded region is to model the latency of storage, one of LATENCY_MODES.
 
-    Raises pytest.UsageError for any other value, and for "none" on AWS.
+    Raises pytest.UsageError for any other value, and for "none" except on the embedded region.
     """
     mode = setting(config, "twin-latency")
-    if mode != EBS and setting(config, "cloud") == "aws":
+    if mode != EBS and (cloud := setting(config, "cloud")) != "embedded":
         raise pytest.UsageError(
-            f"the latency of storage cannot be {mode!r} on AWS, where it is the volume's own: leave out "
-            "--cloudbench-twin-latency (cloudbench_twin_latency in the ini file)"
+            f"the latency of storage cannot be {mode!r} on {_NAMES.get(cloud, cloud)}, where it is the volume's own: "
+            "leave out --cloudbench-twin-latency (cloudbench_twin_latency in the ini file)"
         )
     return mode
