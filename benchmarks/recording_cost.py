@@ -29,7 +29,7 @@ from pytest_cloudbench.hosts.login import HostLogin
 from pytest_cloudbench.hosts.shell_host import ShellHost
 from pytest_cloudbench.limits.envelope import storage_envelope
 from pytest_cloudbench.limits.quantities import Iops, Size
-from pytest_cloudbench.verdicts.throttling import ThrottleDelta
+from pytest_cloudbench.verdicts.counters import ThrottleDelta
 from pytest_cloudbench.fixtures.running_test import Preparing
 from pytest_cloudbench.workloads.measurement import Direction, DirectionSeries, Latency, Measurement, Series
 

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from pytest_cloudbench.hosts.errors import CommandFailed, HostError, ToolMissing
 from pytest_cloudbench.hosts.host import operation
-from pytest_cloudbench.verdicts.allowances import AllowanceDelta
+from pytest_cloudbench.verdicts.counters import AllowanceDelta
 
 if TYPE_CHECKING:
     from pytest_cloudbench.hosts.host import Host

@@ -23,8 +23,8 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from pytest_cloudbench.hosts.errors import CommandFailed, CommandTimedOut, ToolMissing
 from pytest_cloudbench.hosts.host import operation
-from pytest_cloudbench.verdicts.machine_delay import MachineDelay
-from pytest_cloudbench.verdicts.throttling import ThrottleDelta
+from pytest_cloudbench.verdicts.counters import ThrottleDelta
+from pytest_cloudbench.verdicts.observation import MachineDelay
 
 if TYPE_CHECKING:
     from pytest_cloudbench.hosts.devices import BlockDevice

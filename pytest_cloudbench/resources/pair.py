@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_cloudbench.limits.network import NetworkEnvelope, network_envelope
 from pytest_cloudbench.resources.instance import Instance, NoPromise
-from pytest_cloudbench.verdicts.allowances import AllowancePair
+from pytest_cloudbench.verdicts.counters import AllowancePair
 
 if TYPE_CHECKING:
     from pytest_cloudbench.hosts.host import Host

@@ -1,4 +1,4 @@
-"""Why a rate fell short: a promised ceiling, the machine underneath, the load itself, or nothing known."""
+"""Why a rate fell short: a promised limit, the machine underneath, the load itself, or nothing known."""
 
 from __future__ import annotations
 
@@ -6,52 +6,27 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_cloudbench.limits.ceilings import MACHINE_OWNER, Ceiling
-from pytest_cloudbench.limits.envelope import Envelope, Level
-from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput, figure
-from pytest_cloudbench.verdicts.machine_delay import delay_of, machine_disturbed, machine_text, on_region
-from pytest_cloudbench.verdicts.observation import GeneratorLoad, Observation, generator_load, rate_asked
-from pytest_cloudbench.verdicts.steadiness import full_samples, steadiness
+from pytest_cloudbench.limits.ceilings import Ceiling
+from pytest_cloudbench.limits.quantities import Rate
+from pytest_cloudbench.verdicts.machine_delay import machine_disturbed, machine_text, machine_to_blame
+from pytest_cloudbench.verdicts.run_view import NEAR, Bound, Rates, Run
+from pytest_cloudbench.verdicts.steadiness import steadiness
 from pytest_cloudbench.verdicts.targets import ratio
-from pytest_cloudbench.verdicts.throttling import ThrottleDelta, acted
 from pytest_cloudbench.verdicts.verdict import Outcome
-from pytest_cloudbench.verdicts.wording import Named, duration, listed, named, percent
+from pytest_cloudbench.verdicts.wording import duration, percent
 
-NEAR = 0.05
-SATURATED_PERCENT = 95.0
 DRIFT = 0.10
 ROUNDING = 1e-9
 # AWS advises one outstanding I/O per 1,000 IOPS, which is what a latency of 1 ms needs.
 ADVISED_LATENCY_S = 0.001
-MACHINE = MACHINE_OWNER
-
-
-@dataclass(frozen=True)
-class Rates:
-    """A rate seen both ways, I/Os and bytes per second."""
-
-    iops: Iops
-    throughput: Throughput
-
-    def like(self, rate: Rate) -> Rate:
-        """In the quantity of ``rate``."""
-        return self.iops if isinstance(rate, Iops) else self.throughput
-
-
-@dataclass(frozen=True)
-class Bound:
-    """A ceiling that explains a rate: at which level (None: by its counters alone), and what these said."""
-
-    ceiling: Ceiling
-    level: Level | None
-    acted: bool | None
+_SELF_LIMITED = 0.95
 
 
 @dataclass(frozen=True)
 class Reason:
-    """What a shortfall comes from, in words, and what follows for the verdict.
+    """Why a rate fell short, in words, and the outcome that follows.
 
-    ``at_level``: the rate lies at a level of what it was bound by, so that more than counters say so.
+    ``at_level``: the rate lies at a level of what bound it, so more than counters say so.
     """
 
     outcome: Outcome
@@ -61,195 +36,136 @@ class Reason:
     at_level: bool = False
 
 
-def mean_rates(obs: Observation) -> Rates:
-    """The means of the whole run."""
-    return Rates(Iops(obs.iops), Throughput.from_mib(obs.throughput_mib))
+@dataclass(frozen=True)
+class OtherLimit:
+    """What besides a promise held a run back, in words, and whether it was the machine underneath."""
+
+    text: str
+    machine: bool = False
 
 
-def rates_of(obs: Observation, rate: Rate) -> Rates:
-    """One rate of a run both ways, through its block size."""
-    if isinstance(rate, Iops):
-        return Rates(rate, rate.at(obs.block_size))
-    return Rates(rate.in_ios_of(obs.block_size), rate)
+def why_short(run: Run, rates: Rates, asked: Rate, *, but: Sequence[Bound] = ()) -> Reason:
+    """Return why ``rates`` stayed below ``asked``, with limits in ``but`` excluded."""
+    measured = rates.like(asked)
+    found = run.bounds(rates, but=but)
+    confirmed = any(bound.acted for bound in found)
+    if not confirmed and (text := _self_limited(run, measured, asked)):
+        return Reason(Outcome.INCONCLUSIVE, text)
+    at_level = any(bound.level is not None for bound in found)
+    if found and ((confirmed and at_level) or not run.doubtful(measured)):
+        ceilings = tuple(bound.ceiling for bound in found)
+        return Reason(Outcome.VIOLATED, run.bound_text(found), ceilings, at_level=at_level)
+    if not found and (few := few_outstanding(run, asked)):
+        return Reason(Outcome.INCONCLUSIVE, few)
+    return _why_unbound(run, measured, asked, found)
 
 
-def nearest_level(envelope: Envelope, ceiling: Ceiling, rates: Rates) -> tuple[Level, float]:
-    """The level of a ceiling that lies nearest to a rate, and their distance as a share of the level.
-
-    Each ceiling is compared in its own quantity, so that mixed block sizes do not blur it.
-    """
-    seen = rates.like(ceiling.limit)
-
-    def distance(level: Level) -> float:
-        return abs(ratio(seen, level.like(ceiling.limit)) - 1)
-
-    level = min(envelope.levels_of(ceiling), key=distance)
-    return level, distance(level)
+def why_below(run: Run, mean: Rate, values: Sequence[float], asked: Rate) -> Reason:
+    """Return why some samples of a run, ``values`` with this mean, lie below ``asked``."""
+    return why_short(run.for_samples(values, mean), run.rates_of(mean), asked)
 
 
-def bounds(
-    envelope: Envelope,
-    rates: Rates,
-    counters: ThrottleDelta | None,
-    *,
-    but: Sequence[Ceiling] = (),
-    near: float = NEAR,
-) -> tuple[Bound, ...]:
-    """The promised ceilings that explain a rate.
-
-    Those at whose level (within ``near``) it lies, unless their counters deny it; where counters confirm
-    some of them, only these. Failing that, those whose counters alone say that they acted.
-    """
-    at_level, by_counters = [], []
-    for ceiling in envelope.promised.ordered:
-        if any(ceiling.same_as(other) for other in but):
-            continue
-        said = acted(counters, ceiling)
-        level, distance = nearest_level(envelope, ceiling, rates)
-        if distance <= near and said is not False:
-            at_level.append(Bound(ceiling, level, said))
-        elif said:
-            by_counters.append(Bound(ceiling, None, said))
-    confirmed = [bound for bound in at_level if bound.acted]
-    return tuple(confirmed or at_level or by_counters)
-
-
-def as_quantity(rate: Rate, like: Rate, obs: Observation) -> Rate:
-    """A rate in the quantity of another, through the block size of the run."""
-    if isinstance(rate, Iops) and isinstance(like, Throughput):
-        return rate.at(obs.block_size)
-    if isinstance(rate, Throughput) and isinstance(like, Iops):
-        return rate.in_ios_of(obs.block_size)
-    return rate
-
-
-def few_outstanding(obs: Observation, rate: Rate) -> str | None:
-    """Return a sentence if the load keeps too few I/Os outstanding to ask for this rate.
-
-    How many it takes follows from their latency by Little's law: the modelled one on an embedded region, on AWS and for
-    a part of a run the one that AWS advises to reckon with. Of a region that counted nothing it is unknown: None.
-    """
-    delay = delay_of(obs)
-    # What waits at a limit is deep enough for it, and its modelled latency is that of waiting.
-    waits = obs.envelope is not None and any(
-        acted(obs.counters, one) for one in obs.envelope.promised.ceilings
-    )
-    if on_region(obs) and (delay is None or waits):
-        return None
-    if not math.isfinite(obs.latency_mean_s):
-        delay = None
-    iops = as_quantity(rate, Iops(0), obs)
-    assert isinstance(iops, Iops)
-    exact = iops.per_second * (ADVISED_LATENCY_S if delay is None else delay.modelled_s)
-    # Where the machine is disturbed, only a load that is clearly too shallow is put down to itself.
-    enough = exact * (1 - NEAR) if machine_disturbed(obs) else exact * (1 - ROUNDING)
-    if obs.outstanding_asked >= enough or _carried_before(obs, rate):
-        return None
-    kept = "1 I/O" if obs.outstanding_asked == 1 else f"{obs.outstanding_asked:,} I/Os"
-    latency = obs.latency_mean_s
-    at_latency = ""
-    if delay is not None:
-        at_latency = f" (modelled latency {duration(delay.modelled_s)})"
-    elif isinstance(latency, (int, float)) and math.isfinite(latency) and latency > 0:
-        at_latency = f" (mean latency {duration(latency)})"
-    return (
-        f"the load kept only {kept} outstanding{at_latency}, at least {math.ceil(exact):,} are needed to ask for "
-        f"{rate}: raise {getattr(obs, 'more_load_by', 'iodepth or numjobs')}"
-    )
-
-
-def _carried_before(obs: Observation, rate: Rate) -> bool:
-    """Whether as many I/Os outstanding are known to have been enough for this rate."""
-    carried = getattr(obs, "carried_with_as_many", None)
-    return carried is not None and ratio(as_quantity(carried, rate, obs), rate) >= 1 - ROUNDING
-
-
-def saturated(load: GeneratorLoad | None) -> str | None:
-    """A sentence when the load generator itself had no CPU left."""
-    if load is None:
-        return None
-    if load.cpu_percent_busiest >= SATURATED_PERCENT:
-        return f"its busiest job used {figure(load.cpu_percent_busiest, 0)} % of a CPU"
-    total, cpus = load.cpu_percent_total, load.cpus
-    if total is not None and cpus and total >= SATURATED_PERCENT * cpus:
-        return f"its jobs used {figure(total / cpus, 0)} % of all {cpus} CPUs"
+def other_limit(run: Run, measured: Rate) -> OtherLimit | None:
+    """Return what besides a promise may have set this rate; None if nothing did."""
+    own = run.own_limit(measured)
+    if own is not None and ratio(measured, own) >= _SELF_LIMITED:
+        return OtherLimit(f"its job limited its own load to {own}")
+    if busy := run.saturated():
+        return OtherLimit(f"its load generator was the limit: {busy}", run.on_region)
+    if (machine := machines_part(run)) and not at_a_promise(run, measured):
+        return OtherLimit(f"{machine} was its limit", True)
     return None
 
 
-def drift(obs: Observation, like: Rate, within: float) -> str | None:
-    """A sentence when the rate moved during the run."""
-    found = steadiness(full_samples(obs.series, like), within)
+def at_a_promise(run: Run, measured: Rate) -> bool:
+    """Return True if a rate lies at a promised limit."""
+    return bool(run.bounds(run.rates_of(measured)))
+
+
+def region_machine(run: Run) -> str | None:
+    """Return the machine under the embedded region of a run, with its figures if known; None elsewhere."""
+    return machine_text(run) if run.on_region else None
+
+
+def machines_part(run: Run) -> str | None:
+    """Return the machine under an embedded region, with its figures if known, if it may have set a rate; else None.
+
+    Of storage its part is measured. A network's promised limits are exact there, so any other rate may be its doing.
+    """
+    return machine_text(run) if machine_to_blame(run) else None
+
+
+def few_outstanding(run: Run, rate: Rate) -> str | None:
+    """Return a sentence if the load keeps too few I/Os outstanding to ask for this rate.
+
+    The number needed follows from their latency by Little's law: the modelled one on an embedded region, on AWS and for
+    a part of a run the one that AWS advises to reckon with. It is unknown (None) for a region that counted nothing, and
+    for a network.
+    """
+    if run.outstanding_asked is None:
+        return None
+    delay = run.machine_delay
+    # What waits at a limit is deep enough for it, and its modelled latency is that of waiting.
+    waits = any(run.acted(one) for one in run.envelope.promised.ceilings)
+    if run.on_region and (delay is None or waits):
+        return None
+    latency = run.latency_mean_s
+    if not math.isfinite(latency):
+        delay = None
+    iops = run.rates_of(rate).iops.per_second
+    exact = iops * (ADVISED_LATENCY_S if delay is None else delay.modelled_s)
+    # If the machine is disturbed, only a load that is clearly too shallow is put down to itself.
+    enough = exact * (1 - NEAR) if machine_disturbed(run) else exact * (1 - ROUNDING)
+    if run.outstanding_asked >= enough or _carried_before(run, rate):
+        return None
+    kept = "1 I/O" if run.outstanding_asked == 1 else f"{run.outstanding_asked:,} I/Os"
+    at_latency = ""
+    if delay is not None:
+        at_latency = f" (modelled latency {duration(delay.modelled_s)})"
+    elif math.isfinite(latency) and latency > 0:
+        at_latency = f" (mean latency {duration(latency)})"
+    return (
+        f"the load kept only {kept} outstanding{at_latency}, at least {math.ceil(exact):,} are needed to ask for "
+        f"{rate}: raise {run.more_load_by}"
+    )
+
+
+def drift(run: Run, like: Rate, within: float) -> str | None:
+    """Return a sentence if the rate moved during the run."""
+    found = steadiness(run.samples(like), within)
     if found.steady is not False:
         return None
     first, second = type(like)(found.first_half), type(like)(found.second_half)
     return f"the rate was not steady: {first} in the first half, {second} in the second"
 
 
-def bound_text(found: Sequence[Bound], obs: Observation) -> str:
-    """ "bound by ..." with the figure of each ceiling, and the counters' word where only they say so."""
-    names = []
-    for bound in found:
-        remark = ""
-        if bound.level is None and obs.counters is not None:
-            seconds = obs.counters.seconds_of(bound.ceiling) or 0.0
-            remark = f"exceeded for {seconds_of(seconds, obs.counters)} by its throttle counter"
-        names.append(Named(bound.ceiling, bound.level, remark))
-    return f"bound by {named(names, obs.block_size)}"
+def _carried_before(run: Run, rate: Rate) -> bool:
+    """Return True if as many I/Os outstanding are known to have been enough for this rate."""
+    carried = run.carried_with_as_many
+    return carried is not None and ratio(run.as_quantity(carried, rate), rate) >= 1 - ROUNDING
 
 
-def seconds_of(seconds: float, counters: ThrottleDelta) -> str:
-    """A counter's time against the run's: "285 of 300 s"."""
-    return f"{figure(seconds, 1)} of {figure(counters.elapsed_s, 1)} s"
-
-
-def why_short(obs: Observation, rates: Rates, asked: Rate, *, but: Sequence[Ceiling] = ()) -> Reason:
-    """Why ``rates`` stayed below ``asked``. ``but`` are ceilings that are out of the question."""
-    measured = rates.like(asked)
-    found = bounds(obs.envelope, rates, obs.counters, but=but) if obs.envelope else ()
-    confirmed = any(bound.acted for bound in found)
-    if not confirmed and (own := _self_limited(obs, measured, asked)):
-        return Reason(Outcome.INCONCLUSIVE, own)
-    at_level = any(bound.level is not None for bound in found)
-    if found and ((confirmed and at_level) or not machine_disturbed(obs)):
-        return Reason(
-            Outcome.VIOLATED,
-            bound_text(found, obs),
-            tuple(bound.ceiling for bound in found),
-            at_level=at_level,
+def _why_unbound(run: Run, measured: Rate, asked: Rate, suspects: Sequence[Bound]) -> Reason:
+    """Return why a rate stayed low that no promised limit is shown to have held; suspects may have."""
+    if run.on_region:
+        return Reason(Outcome.INCONCLUSIVE, run.machine_held(measured, suspects), (), True)
+    if busy := run.saturated():
+        who = (
+            f"{run.labels(suspects)} or the load generator held it back"
+            if suspects
+            else "the load generator was the limit"
         )
-    if not found and (few := few_outstanding(obs, asked)):
-        return Reason(Outcome.INCONCLUSIVE, few)
-    return _why_unbound(obs, asked, found)
-
-
-def _why_unbound(obs: Observation, asked: Rate, suspects: Sequence[Bound]) -> Reason:
-    """Why a rate stayed low that neither the load nor a promised ceiling is shown to have held; suspects may have."""
-    if on_region(obs):
-        who = machine_text(obs)
-        text = f"no promised ceiling held it back: {who} was the limit"
-        if suspects:
-            text = f"{listed(bound.ceiling.label for bound in suspects)} or {who} held it back"
-        return Reason(Outcome.INCONCLUSIVE, text, (), True)
-    if busy := saturated(generator_load(obs)):
-        return Reason(Outcome.INCONCLUSIVE, f"the load generator was the limit: {busy}")
-    if moved := drift(obs, asked, DRIFT):
+        return Reason(Outcome.INCONCLUSIVE, f"{who}: {busy}")
+    if moved := drift(run, asked, DRIFT):
         return Reason(Outcome.INCONCLUSIVE, moved)
-    return Reason(Outcome.VIOLATED, _unexplained(obs))
+    return Reason(Outcome.VIOLATED, run.unexplained())
 
 
-def _self_limited(obs: Observation, measured: Rate, asked: Rate) -> str | None:
-    own = rate_asked(obs)
-    if own is None:
+def _self_limited(run: Run, measured: Rate, asked: Rate) -> str | None:
+    """Return a sentence if the job asked for less than what is judged, or got what it asked for."""
+    limit = run.own_limit(asked)
+    if limit is None or (ratio(limit, asked) >= 1 and ratio(measured, limit) < 1 - NEAR):
         return None
-    limit = as_quantity(own, asked, obs)
-    if ratio(limit, asked) >= 1 and ratio(measured, limit) < 1 - NEAR:
-        return None
-    return f"the job limited its own load to {own} ({percent(ratio(limit, asked))} of what was asked)"
-
-
-def _unexplained(obs: Observation) -> str:
-    if obs.envelope is None or not obs.envelope.promised.ceilings:
-        return "its ceilings are not known, so none explains it"
-    if obs.counters is None:
-        return "no known ceiling explains it, and there were no throttle counters to ask"
-    return "no known ceiling explains it, and the throttle counters name none"
+    return (
+        f"the job limited its own load to {run.job_limit} ({percent(ratio(limit, asked))} of what was asked)"
+    )

@@ -7,15 +7,14 @@ from dataclasses import dataclass, replace
 
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput, figure
-from pytest_cloudbench.verdicts.attribution import nearest_level, rates_of
 from pytest_cloudbench.verdicts.drop_targets import DropLevel, drop_level
 from pytest_cloudbench.verdicts.drops_to import drops_to
-from pytest_cloudbench.verdicts.moments import moment
-from pytest_cloudbench.verdicts.network.observation import NetworkObservation, is_network
-from pytest_cloudbench.verdicts.observation import Observation
+from pytest_cloudbench.verdicts.run import AnyObservation, run_of
+from pytest_cloudbench.verdicts.storage_run import StorageRun
 from pytest_cloudbench.verdicts.targets import plain, ratio
-from pytest_cloudbench.verdicts.timeline import Timeline, as_storage, rate_like, timeline
+from pytest_cloudbench.verdicts.timeline import Timeline
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
+from pytest_cloudbench.verdicts.wording import moment
 
 _SAME = 0.05
 _EXACT = 0.0005
@@ -37,7 +36,7 @@ class _Bucket:
 
 
 def burst_ends_at(
-    obs: Observation | NetworkObservation, level: Ceiling | Iops | Throughput | str, *, within: float = 0.05
+    obs: AnyObservation, level: Ceiling | Iops | Throughput | str, *, within: float = 0.05
 ) -> Verdict:
     """Judge whether a run's burst ended at ``level``; the sentence sets the moment beside its credits' arithmetic.
 
@@ -48,22 +47,22 @@ def burst_ends_at(
 
     Raises TypeError for a run over a network, for which there is `drops_to`, and what `drops_to` raises.
     """
-    if is_network(obs):
+    run = run_of(obs)
+    if not isinstance(run, StorageRun):
         raise TypeError(f"burst_ends_at({level}) is about credits of storage: ask drops_to of a network")
-    storage = as_storage(obs)
-    verdict = drops_to(storage, level, within=within)
-    wanted = drop_level(storage, level)
-    line = timeline(storage, rate_like(storage, wanted.rate))
+    verdict = drops_to(run, level, within=within)
+    wanted = drop_level(run, level)
+    line = run.timeline(run.rate_like(wanted.rate))
     promise = f"burst ends at {verdict.promise.removeprefix('drops to ')}"
     verdict = replace(verdict, promise=promise)
     falls = line.falls.lasting
     if len(line.values) == 0 or len(falls) > 1:
         return verdict
     began = line.plateaus[0].mean if line.plateaus else 0.0
-    bucket = _bucket(storage, wanted, line.rate(falls[0].before if falls else began))
+    bucket = _bucket(run, wanted, line.rate(falls[0].before if falls else began))
     if bucket is None:
         return verdict
-    loaded_s = _ramp_s(storage, line)
+    loaded_s = _ramp_s(run, line)
     details = {
         **verdict.details,
         "burst_credits": bucket.credits,
@@ -96,15 +95,14 @@ def _too_short(verdict: Verdict, line: Timeline, bucket: _Bucket) -> Verdict:
     return replace(verdict, outcome=Outcome.INCONCLUSIVE, sentence=text, bound_by=())
 
 
-def _bucket(obs: Observation, wanted: DropLevel, before: Rate) -> _Bucket | None:
+def _bucket(run: StorageRun, wanted: DropLevel, before: Rate) -> _Bucket | None:
     """The credits whose end the level is; None where they are not known or were not being spent."""
-    for ceiling in _bursting(obs, wanted):
-        assert obs.envelope is not None
+    for ceiling in _bursting(run, wanted):
         assert ceiling.base is not None
         assert ceiling.burst_credits is not None
-        levels = [one for one in obs.envelope.levels_of(ceiling) if not one.burst_spent]
-        rates = rates_of(obs, before)
-        nearest, _ = nearest_level(obs.envelope, ceiling, rates)
+        levels = [one for one in run.envelope.levels_of(ceiling) if not one.burst_spent]
+        rates = run.rates_of(before)
+        nearest, _ = run.nearest_level(ceiling, rates)
         level = nearest if nearest in levels else levels[0]
         share = ratio(rates.like(ceiling.limit), level.like(ceiling.limit))
         above = plain(ceiling.limit) * min(1.0, share) - plain(ceiling.base)
@@ -113,26 +111,23 @@ def _bucket(obs: Observation, wanted: DropLevel, before: Rate) -> _Bucket | None
     return None
 
 
-def _bursting(obs: Observation, wanted: DropLevel) -> list[Ceiling]:
+def _bursting(run: StorageRun, wanted: DropLevel) -> list[Ceiling]:
     """The ceilings with known credits that the level is the end of."""
-    if obs.envelope is None:
-        return []
-    named = [one for one in obs.envelope.ordered if any(one.same_as(each) for each in wanted.ceilings)]
+    named = [one for one in run.envelope.ordered if any(one.same_as(each) for each in wanted.ceilings)]
     found = []
-    for ceiling in named or obs.envelope.promised.ordered:
+    for ceiling in named or run.envelope.promised.ordered:
         if ceiling.base is None or ceiling.burst_credits is None:
             continue
-        spent = [one for one in obs.envelope.levels_of(ceiling) if one.burst_spent]
+        spent = [one for one in run.envelope.levels_of(ceiling) if one.burst_spent]
         if named or any(abs(ratio(one.like(wanted.rate), wanted.rate) - 1) <= _SAME for one in spent):
             found.append(ceiling)
     return found
 
 
-def _ramp_s(obs: Observation, line: Timeline) -> float:
+def _ramp_s(run: StorageRun, line: Timeline) -> float:
     """How long the load had run before the series begins, in seconds of the test."""
-    asked = getattr(obs, "asked", None) or {}
-    ramp_s = asked.get("ramp_time_s", 0.0) if isinstance(asked, dict) else 0.0
-    return float(ramp_s) * line.time_compression if math.isfinite(float(ramp_s)) else 0.0
+    ramp_s = float(run.asked.get("ramp_time_s", 0.0))
+    return ramp_s * line.time_compression if math.isfinite(ramp_s) else 0.0
 
 
 def _beside(ended_s: float, bucket: _Bucket) -> str:

@@ -15,9 +15,16 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import groupby, pairwise
 from statistics import fmean, median
+from typing import Any
 
-from pytest_cloudbench.verdicts.levels import level_of, median_filtered, slow_start, without_outliers
-from pytest_cloudbench.verdicts.splits import falling_splits, nearest_split
+from pytest_cloudbench.verdicts.levels import (
+    falling_splits,
+    level_of,
+    median_filtered,
+    nearest_split,
+    slow_start,
+    without_outliers,
+)
 
 METHOD = "segmentation by exact least-squares fits of two levels to a median-filtered series"
 
@@ -256,3 +263,24 @@ def _fall(seconds: Sequence[float], values: Sequence[float], one: _Candidate) ->
         share = (values[index] - one.after) / one.height
         at_s += interval * min(1.0, max(0.0, share))
     return Fall(at_s, one.before, one.after, one.at, one.standard_errors)
+
+
+def falls_details(found: Falls) -> dict[str, Any]:
+    """The falls of a series, and how they were looked for."""
+    unproven: Sequence[Fall] = [found.unproven] if found.unproven is not None else []
+    return {
+        "method": METHOD,
+        "method_parameters": dict(PARAMETERS),
+        "falls": [_fall_details(fall) for fall in found.lasting],
+        "unproven_falls": [_fall_details(fall) for fall in unproven],
+    }
+
+
+def _fall_details(fall: Fall) -> dict[str, Any]:
+    errors = fall.standard_errors
+    return {
+        "at_s": fall.at_s,
+        "before": fall.before,
+        "after": fall.after,
+        "standard_errors": errors if math.isfinite(errors) else None,
+    }

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput
-from pytest_cloudbench.verdicts.attribution import NEAR
+from pytest_cloudbench.limits.quantities import Rate, Throughput, figure
+from pytest_cloudbench.verdicts.attribution import OtherLimit, machines_part, other_limit
+from pytest_cloudbench.verdicts.details import details_of, unusable
 from pytest_cloudbench.verdicts.little import Unusable
-from pytest_cloudbench.verdicts.network.details import conditions_of
-from pytest_cloudbench.verdicts.network.observation import is_network
 from pytest_cloudbench.verdicts.noise import FEWEST_SAMPLES, METHOD, Noise, noise_of
-from pytest_cloudbench.verdicts.run_details import run_details, unusable
-from pytest_cloudbench.verdicts.run_limits import OtherLimit, machines_part, other_limit
-from pytest_cloudbench.verdicts.targets import plain, ratio
-from pytest_cloudbench.verdicts.timeline import AnyObservation, as_storage, natural_rate, rate_like, timeline
-from pytest_cloudbench.verdicts.wording import listed, percent
+from pytest_cloudbench.verdicts.run import AnyObservation, run_of
+from pytest_cloudbench.verdicts.run_view import NEAR, Run
+from pytest_cloudbench.verdicts.targets import checked_within, plain, ratio
+from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
+from pytest_cloudbench.verdicts.wording import listed, percent, tolerance
 
 CONFIDENCE = 0.95
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -98,50 +99,45 @@ def compared(call: str, first: AnyObservation, second: object, within: float) ->
         raise TypeError(
             f"{call}({second!r}): that is no measurement; pass another run, or ask reaches or capped_by of a rate"
         )
-    other: AnyObservation = second  # type: ignore[assignment]  # it has a series, as just seen
-    like = _common_quantity(call, first, other)
-    return Comparison(_side(first, like, within), _side(other, like, within), _remark(first, other))
+    one, other = run_of(first), run_of(second)  # type: ignore[arg-type]  # it has a series, as just seen
+    like = _common_quantity(call, one, other)
+    return Comparison(_side(one, like, within), _side(other, like, within), _remark(one, other))
 
 
-def _common_quantity(call: str, first: AnyObservation, second: AnyObservation) -> Rate:
-    if is_network(first) != is_network(second):
-        one, other = ("a network", "storage") if is_network(first) else ("storage", "a network")
+def _common_quantity(call: str, first: Run, second: Run) -> Rate:
+    if first.kind != second.kind:
         raise TypeError(
-            f"{call}: a run over {one} cannot be compared with one on {other}: compare runs of one kind"
+            f"{call}: a run over {first.kind} cannot be compared with one on {second.kind}: compare runs of one kind"
         )
-    if is_network(first):
-        return natural_rate(first)
-    same = as_storage(first).block_size == as_storage(second).block_size
-    return Iops(0) if same else Throughput(0)
+    return first.rate if first.block_size == second.block_size else Throughput(0)
 
 
-def _side(obs: AnyObservation, like: Rate, within: float) -> Side:
-    mean = rate_like(obs, like)
-    line = timeline(obs, mean)
+def _side(run: Run, like: Rate, within: float) -> Side:
+    mean = run.rate_like(like)
+    line = run.timeline(mean)
     pieces = [plateau.values for plateau in line.plateaus]
     enough = len(line.values) >= FEWEST_SAMPLES
-    failed = unusable(obs, mean)
-    # A mean over a fall lies at no limit; what the run began with tells what set its rate.
+    failed = unusable(run, mean)
+    # A mean over a fall lies at no limit; the first plateau shows what set the rate.
     first = line.rate(line.plateaus[0].mean) if len(pieces) > 1 else mean
-    limit = None if failed else other_limit(obs, first)
+    limit = None if failed else other_limit(run, first)
     noise = noise_of(pieces) if enough and not failed else None
-    details = run_details(obs, mean, within=within, asked=None, line=line)
+    details = details_of(run, measured=mean, within=within, asked=None, line=line)
     details |= {
         "noise_error": noise.error if noise else None,
         "noise_degrees": noise.degrees if noise else None,
     }
-    return Side(mean, len(line.values), noise, limit, failed, machines_part(obs), details)
+    return Side(mean, len(line.values), noise, limit, failed, machines_part(run), details)
 
 
-def _remark(first: AnyObservation, second: AnyObservation) -> str:
+def _remark(first: Run, second: Run) -> str:
     """What the two runs were made under, where that differs: it does not make the comparison wrong."""
-    one, other = conditions_of(first), conditions_of(second)
     words = []
-    if one["time_compression"] != other["time_compression"]:
-        factors = [f"{each['time_compression']:g}" for each in (one, other)]
+    if first.time_compression != second.time_compression:
+        factors = [f"{each.time_compression:g}" for each in (first, second)]
         words.append(f"time compressed {' against '.join(factors)} times")
-    for which, mine, theirs in (("first", one, other), ("second", other, one)):
-        only = [text for text in mine["conditions"] if text not in theirs["conditions"]]
+    for which, mine, theirs in (("first", first, second), ("second", second, first)):
+        only = [text for text in mine.conditions if text not in theirs.conditions]
         if only:
             words.append(f"only the {which} run: {', '.join(only)}")
     return f"; the conditions differ ({'; '.join(words)})" if words else ""
@@ -150,3 +146,101 @@ def _remark(first: AnyObservation, second: AnyObservation) -> str:
 def limits_text(*sides: tuple[str, Side]) -> str:
     """Which run was limited by what else, in words."""
     return listed(f"of the {which} run, {side.limit.text}" for which, side in sides if side.limit)
+
+
+def outperforms(obs: AnyObservation, other: AnyObservation, *, by: float = 0.0) -> Verdict:
+    """Judge whether the mean of ``obs`` lies above that of ``other`` by the share ``by`` of it, or more.
+
+    Held and violated when the difference from what is wanted exceeds its 95 % interval, which counts how
+    the seconds of each run follow each other; inconclusive within it, for runs of fewer than five samples,
+    and when what the run at a disadvantage could really do is not known: its job, its generator or the
+    machine under an embedded region was its limit. It compares these two runs: how runs differ from day to
+    day is not in the noise of one.
+
+    Raises TypeError for what is no measurement, for a network against storage, and for a ``by`` that is no
+    number; ValueError for one below zero.
+    """
+    wanted = _checked_by(by)
+    found = compared("outperforms", obs, other, within=wanted)
+    promise = "outperforms the other run" + (f" by {tolerance(wanted)}" if wanted else "")
+    details = found.details() | {"by": wanted}
+
+    def verdict(outcome: Outcome, text: str, *, machine: bool = False) -> Verdict:
+        sentence = f"{outcome.value}: {text}{found.remark}"
+        asked = found.second.mean * (1 + wanted)
+        return Verdict(outcome, sentence, promise, asked, found.first.mean, (), machine, details)
+
+    if wrong := found.unfit:
+        return verdict(Outcome.INCONCLUSIVE, wrong.text, machine=wrong.machine_limited)
+    noise = margin(found.first, found.second, 1 + wanted)
+    details["margin"] = noise
+    text = f"{found.text}, {_wanted(wanted)}; the noise of both is ±{figure(noise * 100)} %)"
+    beyond = found.share - (1 + wanted)
+    equal = abs(found.share - 1) <= _ROUNDING and wanted <= _ROUNDING
+    if abs(beyond) < noise or equal:
+        whose = found.machines_noise(noise)
+        text += f", too little beside the noise to tell{whose}"
+        return verdict(Outcome.INCONCLUSIVE, text, machine=bool(whose))
+    outcome = Outcome.HELD if beyond >= -_ROUNDING else Outcome.VIOLATED
+    name, loser = ("second", found.second) if outcome is Outcome.HELD else ("first", found.first)
+    if loser.limit is not None:
+        text += f"; but {limits_text((name, loser))}"
+        return verdict(Outcome.INCONCLUSIVE, text, machine=loser.limit.machine)
+    return verdict(outcome, text)
+
+
+def _wanted(by: float) -> str:
+    return f"at least {tolerance(by)} more wanted" if by else "more wanted"
+
+
+def _checked_by(by: object) -> float:
+    if isinstance(by, bool) or not isinstance(by, (int, float)):
+        raise TypeError(f"by={by!r} is no number: write a share of 1, such as by=0.10 for 10 %")
+    if not math.isfinite(by) or by < 0:
+        raise ValueError(f"by={by}: by how much more is a share of 1, not below 0, such as by=0.10 for 10 %")
+    return float(by)
+
+
+def resembles(obs: AnyObservation, other: AnyObservation, *, within: float = 0.10) -> Verdict:
+    """Judge whether the means of two runs are the same but for the share ``within``.
+
+    The larger may exceed the smaller by that share, so it does not matter which run is asked. Held when the
+    whole 95 % interval of their difference lies within it, violated when the whole lies outside, and
+    inconclusive when the noise is too large to say, for runs of fewer than five samples, and when the job,
+    the generator or the machine under an embedded region was a run's limit.
+
+    Raises TypeError for what is no measurement, for a network against storage and for a tolerance that is
+    no number; ValueError for one outside 0 to 1.
+    """
+    tolerated = checked_within(within)
+    found = compared("resembles", obs, other, within=tolerated)
+    promise = f"resembles the other run within {tolerance(tolerated)}"
+    details = found.details() | {"within": tolerated}
+
+    def verdict(outcome: Outcome, text: str, *, machine: bool = False) -> Verdict:
+        sentence = f"{outcome.value}: {text}{found.remark}"
+        return Verdict(outcome, sentence, promise, found.second.mean, found.first.mean, (), machine, details)
+
+    if wrong := found.unfit:
+        return verdict(Outcome.INCONCLUSIVE, wrong.text, machine=wrong.machine_limited)
+    sides = [("first", found.first), ("second", found.second)]
+    low, high = sorted(sides, key=lambda one: plain(one[1].mean))
+    noise = margin(high[1], low[1], 1 + tolerated)
+    apart = ratio(high[1].mean, low[1].mean) - 1
+    details |= {"apart": apart, "margin": noise}
+    text = (
+        f"{found.text}, at most {tolerance(tolerated)} apart wanted; the noise of both is "
+        f"±{figure(noise * 100)} %)"
+    )
+    if apart - noise > tolerated + _ROUNDING:
+        # What holds the faster back makes the two no more alike.
+        doubtful, outcome = [low], Outcome.VIOLATED
+    elif apart + noise <= tolerated + _ROUNDING:
+        doubtful, outcome = sides, Outcome.HELD
+    else:
+        whose = found.machines_noise(noise)
+        return verdict(Outcome.INCONCLUSIVE, f"{text}, too much of it to tell{whose}", machine=bool(whose))
+    if limits := limits_text(*doubtful):
+        machine = any(side.limit is not None and side.limit.machine for _, side in doubtful)
+        return verdict(Outcome.INCONCLUSIVE, f"{text}; but {limits}", machine=machine)
+    return verdict(outcome, text)

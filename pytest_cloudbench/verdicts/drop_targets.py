@@ -8,19 +8,12 @@ from dataclasses import dataclass, replace
 from pytest_cloudbench.limits.ceilings import INSTANCE, Ceiling
 from pytest_cloudbench.limits.envelope import TIE, Envelope
 from pytest_cloudbench.limits.network import BASELINE, PEAK
-from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Rate, Throughput, figure
-from pytest_cloudbench.verdicts.attribution import NEAR
-from pytest_cloudbench.verdicts.moments import moment
-from pytest_cloudbench.verdicts.network.observation import (
-    NetworkObservation,
-    header_share,
-    is_network,
-    network_ceilings,
-)
-from pytest_cloudbench.verdicts.network.targets import NetworkLevel, levels_in, network_target
-from pytest_cloudbench.verdicts.observation import Observation
-from pytest_cloudbench.verdicts.targets import as_rate_or_ceiling, ratio
-from pytest_cloudbench.verdicts.timeline import AnyObservation, as_storage
+from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput, figure
+from pytest_cloudbench.verdicts.network_run import NetworkLevel, NetworkRun
+from pytest_cloudbench.verdicts.run_view import NEAR
+from pytest_cloudbench.verdicts.storage_run import StorageRun
+from pytest_cloudbench.verdicts.targets import ratio
+from pytest_cloudbench.verdicts.wording import moment
 
 # EC2 user guide, "Amazon EC2 instance network bandwidth": "typically from 5 to 60 minutes".
 SHORTEST_NETWORK_BURST_S, LONGEST_NETWORK_BURST_S = 300.0, 3_600.0
@@ -99,23 +92,22 @@ class DropLevel:
         )
 
 
-def drop_level(obs: AnyObservation, level: Ceiling | Iops | Throughput | str) -> DropLevel:
-    """The level that ``level`` means for this run.
+def drop_level(run: StorageRun | NetworkRun, level: Ceiling | Iops | Throughput | str) -> DropLevel:
+    """Return the level that ``level`` means for this run.
 
-    Raises TypeError for what has no unit or is of another quantity, ValueError for no rate.
+    Raises TypeError for a level without a unit or of another quantity, ValueError for a rate not above zero.
     """
-    return _of_network(obs, level) if is_network(obs) else _of_storage(as_storage(obs), level)
+    return _of_network(run, level) if isinstance(run, NetworkRun) else _of_storage(run, level)
 
 
-def _of_network(obs: NetworkObservation, level: Ceiling | Iops | Throughput | str) -> DropLevel:
-    envelope = network_ceilings(obs)
-    target = network_target(level, "drops_to", envelope, by_figure=True)
+def _of_network(run: NetworkRun, level: Ceiling | Iops | Throughput | str) -> DropLevel:
+    target = run.target(level, "drops_to", by_figure=True)
     (found, *_) = target.levels
-    spent = [one for one in levels_in(envelope) if one.spent and one.ceiling.same_as(found.ceiling)]
+    spent = [one for one in run.levels if one.spent and one.ceiling.same_as(found.ceiling)]
     if spent and not found.spent and not target.plain:
         found = spent[0]
-    elif found.ceiling.base is not None and not found.spent and not target.plain:
-        found = NetworkLevel(found.ceiling, Bandwidth.of(_bytes(found.ceiling.base)), spent=True)
+    elif isinstance(found.ceiling.base, Throughput) and not found.spent and not target.plain:
+        found = NetworkLevel.of(found.ceiling, found.ceiling.base, found.acted, spent=True)
     promised = found.ceiling.scope == INSTANCE
     bursts = True if found.spent else None
     if not bursts and not target.plain and found.ceiling.quantity in (PEAK, BASELINE):
@@ -125,19 +117,18 @@ def _of_network(obs: NetworkObservation, level: Ceiling | Iops | Throughput | st
         name=f"{found.label}, {found.rate}" if promised else f"{found.rate}",
         ceilings=(found.ceiling,) if promised else (),
         bursts=bursts,
-        headers=header_share(obs),
+        headers=run.header_share,
         shortest_burst_s=SHORTEST_NETWORK_BURST_S,
         longest_burst_s=LONGEST_NETWORK_BURST_S,
-        full=envelope.bandwidth_of(found.ceiling) if found.spent else None,
+        full=run.envelope.bandwidth_of(found.ceiling) if found.spent else None,
     )
 
 
-def _of_storage(obs: Observation, level: Ceiling | Iops | Throughput | str) -> DropLevel:
-    given = as_rate_or_ceiling(level, "drops_to")
-    shape = obs.envelope or Envelope((), obs.block_size, obs.sequential)
+def _of_storage(run: StorageRun, level: Ceiling | Iops | Throughput | str) -> DropLevel:
+    given, shape = run.parse_target(level, "drops_to"), run.envelope
     if not isinstance(given, Ceiling):
         return _with_burst(DropLevel(given, f"{given}"), shape, shape.promised.ceilings)
-    known = shape.find(given) or given
+    known = run.known(given)
     levels = shape.levels_of(known)
     spent = [one for one in levels if one.burst_spent]
     rate = (spent or list(levels))[0].like(known.limit)
@@ -160,8 +151,3 @@ def _with_burst(level: DropLevel, shape: Envelope, ceilings: Sequence[Ceiling]) 
         return level
     lasts_s, limit, full_from = max(found, key=lambda burst: burst[0])
     return replace(level, shortest_burst_s=lasts_s, full=limit, full_from=full_from)
-
-
-def _bytes(rate: Rate) -> Throughput:
-    assert isinstance(rate, Throughput)
-    return rate

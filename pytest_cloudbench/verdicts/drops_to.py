@@ -12,18 +12,18 @@ from itertools import pairwise
 
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput
-from pytest_cloudbench.verdicts.attribution import Reason
+from pytest_cloudbench.verdicts.attribution import Reason, other_limit, region_machine, why_below
 from pytest_cloudbench.verdicts.change_point import FEWEST_SAMPLES, SMALLEST_FALL, Fall
+from pytest_cloudbench.verdicts.details import details_of, unusable
 from pytest_cloudbench.verdicts.drop_targets import DropLevel, drop_level
 from pytest_cloudbench.verdicts.levels import level_of
-from pytest_cloudbench.verdicts.moments import moment
-from pytest_cloudbench.verdicts.run_details import run_details, unusable
-from pytest_cloudbench.verdicts.run_limits import other_limit, region_machine, why_below
+from pytest_cloudbench.verdicts.run import AnyObservation, run_of
+from pytest_cloudbench.verdicts.run_view import Run
 from pytest_cloudbench.verdicts.steadiness import steadiness
 from pytest_cloudbench.verdicts.targets import checked_within, plain, ratio
-from pytest_cloudbench.verdicts.timeline import AnyObservation, Timeline, rate_like, timeline
+from pytest_cloudbench.verdicts.timeline import Timeline
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
-from pytest_cloudbench.verdicts.wording import around, percent, tolerance
+from pytest_cloudbench.verdicts.wording import around, moment, percent, tolerance
 
 _END = 0.2
 _DIPS_OVERLOOKED = 0.1
@@ -56,14 +56,15 @@ def drops_to(
     0 to 1.
     """
     tolerated = checked_within(within)
-    wanted = drop_level(obs, level)
-    mean = rate_like(obs, wanted.rate)
-    line = timeline(obs, mean)
-    details = run_details(obs, mean, within=tolerated, asked=wanted.rate, line=line)
-    if wrong := unusable(obs, mean):
+    run = run_of(obs)
+    wanted = drop_level(run, level)
+    mean = run.rate_like(wanted.rate)
+    line = run.timeline(mean)
+    details = details_of(run, measured=mean, within=tolerated, asked=wanted.rate, line=line)
+    if wrong := unusable(run, mean):
         found = _Finding(Outcome.INCONCLUSIVE, wrong.text, mean, machine_limited=wrong.machine_limited)
     else:
-        found = _judged(obs, wanted, line, mean, tolerated)
+        found = _judged(run, wanted, line, mean, tolerated)
     return Verdict(
         found.outcome,
         f"{found.outcome.value}: {found.text}{_compressed(line)}",
@@ -76,7 +77,7 @@ def drops_to(
     )
 
 
-def _judged(obs: AnyObservation, wanted: DropLevel, line: Timeline, mean: Rate, within: float) -> _Finding:
+def _judged(run: Run, wanted: DropLevel, line: Timeline, mean: Rate, within: float) -> _Finding:
     if len(line.values) < FEWEST_SAMPLES:
         text = (
             f"{len(line.values)} samples are too few to see a lasting fall, at least {FEWEST_SAMPLES} are "
@@ -84,11 +85,11 @@ def _judged(obs: AnyObservation, wanted: DropLevel, line: Timeline, mean: Rate, 
         )
         return _Finding(Outcome.INCONCLUSIVE, text, mean)
     if line.falls.lasting or line.falls.unproven is not None:
-        return _fallen(obs, wanted, line, within)
-    return _not_fallen(obs, wanted, line, within)
+        return _fallen(run, wanted, line, within)
+    return _not_fallen(run, wanted, line, within)
 
 
-def _fallen(obs: AnyObservation, wanted: DropLevel, line: Timeline, within: float) -> _Finding:
+def _fallen(run: Run, wanted: DropLevel, line: Timeline, within: float) -> _Finding:
     """A run with one fall or several: the level after the last one decides."""
     falls = list(line.falls.lasting)
     unproven = line.falls.unproven
@@ -104,7 +105,7 @@ def _fallen(obs: AnyObservation, wanted: DropLevel, line: Timeline, within: floa
     assert last is not None
     after, plateau = line.rate(last.after), line.plateaus[-1]
     figures = f"{_told(line, falls)} to {around(after, wanted.rate, within)}"
-    halves = steadiness(list(plateau.values), within)
+    halves = steadiness(plateau.values, within)
     if halves.steady is False:
         first, second = line.rate(halves.first_half), line.rate(halves.second_half)
         text = f"{figures}, and had not settled: {first} in the first half after it, {second} in the second"
@@ -115,11 +116,11 @@ def _fallen(obs: AnyObservation, wanted: DropLevel, line: Timeline, within: floa
         return _Finding(Outcome.HELD, f"{figures}{wanted.owner_text}{below}", after, wanted.ceilings)
     if share > 1:
         return _Finding(Outcome.VIOLATED, f"{figures}, above {wanted.name}", after)
-    reason = why_below(obs, after, plateau.values, wanted.rate)
+    reason = why_below(run, after, plateau.values, wanted.rate)
     return _with_reason(f"{figures}, below {wanted.name}", reason, after)
 
 
-def _not_fallen(obs: AnyObservation, wanted: DropLevel, line: Timeline, within: float) -> _Finding:
+def _not_fallen(run: Run, wanted: DropLevel, line: Timeline, within: float) -> _Finding:
     """A run that shows no lasting fall: what it shows instead, and whether it could have shown one."""
     count = max(5, int(len(line.values) * _END))
     start, end = line.rate(level_of(line.values[:count])), line.rate(level_of(line.values[-count:]))
@@ -129,22 +130,20 @@ def _not_fallen(obs: AnyObservation, wanted: DropLevel, line: Timeline, within: 
         return _Finding(Outcome.INCONCLUSIVE, f"{text} and had not settled; {wanted.rate} wanted", end)
     share = ratio(level, wanted.rate)
     if wanted.lowest(within) <= share <= wanted.highest(within):
-        return _at_the_level_all_along(obs, wanted, level, within)
+        return _at_the_level_all_along(run, wanted, level, within)
     if share < 1:
-        reason = why_below(obs, level, line.values, wanted.rate)
+        reason = why_below(run, level, line.values, wanted.rate)
         figures = around(level, wanted.rate, within)
         return _with_reason(f"no lasting fall: {figures} all along, below {wanted.name}", reason, level)
     text = f"no lasting fall in {moment(line.length_s)}: {start} at the start, {end} at the end"
-    return _above_all_along(obs, wanted, line, level, text)
+    return _above_all_along(run, wanted, line, level, text)
 
 
-def _above_all_along(
-    obs: AnyObservation, wanted: DropLevel, line: Timeline, level: Rate, text: str
-) -> _Finding:
+def _above_all_along(run: Run, wanted: DropLevel, line: Timeline, level: Rate, text: str) -> _Finding:
     """A run that stayed above the level it was to fall to."""
-    if limit := other_limit(obs, level):
+    if limit := other_limit(run, level):
         return _Finding(Outcome.INCONCLUSIVE, f"{text}; {limit.text}", level, (), limit.machine)
-    machine = region_machine(obs)
+    machine = region_machine(run)
     if machine and (dips := _dips(line)):
         text += f", {wanted.rate} wanted; {dips}: {machine} may be why"
         return _Finding(Outcome.INCONCLUSIVE, text, level, (), True)
@@ -169,12 +168,12 @@ def _dips(line: Timeline) -> str | None:
     return f"{percent(low)} of the time it was more than {below} and came back"
 
 
-def _at_the_level_all_along(obs: AnyObservation, wanted: DropLevel, level: Rate, within: float) -> _Finding:
+def _at_the_level_all_along(run: Run, wanted: DropLevel, level: Rate, within: float) -> _Finding:
     figures = f"no drop: {around(level, wanted.rate, within)} all along"
     if wanted.bursts is False:
         text = f"{figures}, and {wanted.name} is not the end of any burst: it holds from the start"
         return _Finding(Outcome.VIOLATED, text, level)
-    if limit := other_limit(obs, level):
+    if limit := other_limit(run, level):
         return _Finding(Outcome.INCONCLUSIVE, f"{figures}; {limit.text}", level, (), limit.machine)
     if wanted.bursts is None:
         text = f"{figures}, so there was nothing to fall from: nothing bursts above it, or the burst was over before"

@@ -8,13 +8,10 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from pytest_cloudbench.limits.quantities import Throughput, figure
-from pytest_cloudbench.verdicts.attribution import (
-    bound_text,
-    bounds,
-    mean_rates,
-)
-from pytest_cloudbench.verdicts.machine_delay import machine_disturbed, machine_text, on_region
+from pytest_cloudbench.verdicts.machine_delay import machine_disturbed, machine_text
 from pytest_cloudbench.verdicts.observation import Observation
+from pytest_cloudbench.verdicts.run import run_of
+from pytest_cloudbench.verdicts.run_view import Run
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import duration, listed
 
@@ -106,14 +103,14 @@ def _judged(run: TimedWork, other: TimedWork, factor: float, figures: str, draft
         )
     # The machine made this run slower than it would be: no excuse for one that was fast enough, all the same.
     suspect = other if held else run
-    if text := _held_by_machine(suspect.device_side):
+    if text := _held_by_machine(run_of(suspect.device_side)):
         sentence = f"inconclusive: {figures}; {text} on {suspect.target}"
         return replace(draft, sentence=sentence, machine_limited=True)
     if held:
         return replace(draft, outcome=Outcome.HELD, sentence=f"held: {figures}")
-    seen = run.device_side
-    found = bounds(seen.envelope, mean_rates(seen), seen.counters) if seen.envelope else ()
-    reason = f"; {bound_text(found, seen)}" if found else ""
+    seen = run_of(run.device_side)
+    found = seen.bounds(seen.rates)
+    reason = f"; {seen.bound_text(found)}" if found else ""
     return replace(
         draft,
         outcome=Outcome.VIOLATED,
@@ -122,14 +119,14 @@ def _judged(run: TimedWork, other: TimedWork, factor: float, figures: str, draft
     )
 
 
-def _held_by_machine(seen: Observation) -> str | None:
+def _held_by_machine(seen: Run) -> str | None:
     """Return a sentence if the machine under an embedded region was, or may have been, what limited a run.
 
     The limits there are exact: what no promised ceiling explains was the machine, disks or processors.
     """
-    if not on_region(seen):
+    if not seen.on_region:
         return None
-    found = bounds(seen.envelope, mean_rates(seen), seen.counters) if seen.envelope else ()
+    found = seen.bounds(seen.rates)
     if found and (any(bound.acted for bound in found) or not machine_disturbed(seen)):
         return None
     return f"no promised ceiling but {machine_text(seen)} was the limit"

@@ -8,19 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_cloudbench.limits.durations import parse_duration
-from pytest_cloudbench.limits.quantities import Iops
-from pytest_cloudbench.verdicts.attribution import bound_text, bounds, mean_rates, saturated
-from pytest_cloudbench.verdicts.details import details_of
+from pytest_cloudbench.verdicts.details import details_of, unusable
 from pytest_cloudbench.verdicts.little import in_flight
 from pytest_cloudbench.verdicts.machine_delay import (
     as_modelled,
     keeps_in_flight,
     machine_explains,
     machine_text,
-    on_region,
 )
-from pytest_cloudbench.verdicts.observation import Observation, generator_load
-from pytest_cloudbench.verdicts.run_details import unusable
+from pytest_cloudbench.verdicts.run import AnyObservation, run_of
+from pytest_cloudbench.verdicts.run_view import Run
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import duration, listed
 
@@ -64,7 +61,7 @@ class _Limit:
 
 
 def latency_at_most(
-    obs: Observation, latency: object, limits: Mapping[str, str | float | None], *, of: str = ""
+    obs: AnyObservation, latency: object, limits: Mapping[str, str | float | None], *, of: str = ""
 ) -> Verdict:
     """Judge whether the latency of single I/Os stayed at or below ``limits``.
 
@@ -76,50 +73,48 @@ def latency_at_most(
 
     Raises ValueError for a percentile that was not measured and for what is no time, TypeError without any limit.
     """
-    how = as_modelled(obs)
+    run = run_of(obs)
+    how = as_modelled(run)
     checked = [_checked(name, limit, latency, how) for name, limit in limits.items() if limit is not None]
     if not checked:
         raise TypeError("at_most() needs a limit: at_most(mean='1 ms') or at_most(p99='5 ms')")
-    measured = mean_rates(obs).iops
+    measured = run.rates.iops
     whose = f" of {of}" if of else ""
     promise = f"latency{whose}: {listed(one.wanted for one in checked)}"
-    details: dict[str, Any] = details_of(obs, within=0.0, asked=measured, measured=measured) | {
-        "asked": None,
+    details: dict[str, Any] = details_of(run, within=0.0, asked=None, measured=measured) | {
         "latency_limits_s": {one.name: one.limit_s for one in checked},
         "latency_s": {one.name: one.measured_s for one in checked},
     }
 
     def verdict(outcome: Outcome, text: str, bound: Any = (), machine: bool = False) -> Verdict:
         sentence = f"{outcome.value}: {text}"
-        rate, judged = Iops(obs.iops), ", ".join(one.figure for one in checked)
+        rate, judged = measured, ", ".join(one.figure for one in checked)
         return Verdict(outcome, sentence, promise, None, rate, tuple(bound), machine, details, judged)
 
-    if wrong := unusable(obs, measured):
+    if wrong := unusable(run, measured):
         return verdict(Outcome.INCONCLUSIVE, wrong.text, machine=wrong.machine_limited)
     figures = f"latency{whose}: {'; '.join(one.text for one in checked)}"
-    law = in_flight(obs)
+    law = in_flight(run)
     consistent = f"; {law.text}" if law is not None and not of else ""
     broken = [one for one in checked if not one.kept]
     if not broken:
         return verdict(Outcome.HELD, figures + consistent)
-    return _exceeded(obs, latency, broken, figures + consistent, verdict)
+    return _exceeded(run, latency, broken, figures + consistent, verdict)
 
 
-def _exceeded(obs: Observation, latency: object, broken: list[_Limit], figures: str, verdict: Any) -> Verdict:
-    found = bounds(obs.envelope, mean_rates(obs), obs.counters) if obs.envelope else ()
-    held_back = (
-        f"{figures}; {bound_text(found, obs)}" if found else f"{figures}; no known ceiling was reached"
-    )
+def _exceeded(run: Run, latency: object, broken: list[_Limit], figures: str, verdict: Any) -> Verdict:
+    found = run.bounds(run.rates)
+    held_back = f"{figures}; {run.bound_text(found)}" if found else f"{figures}; no known ceiling was reached"
     mean_s = float(getattr(latency, "mean_s", math.nan))
     # All in flight share the ceiling's rate, so their mean is the same however long the machine takes.
-    of_depth = bool(found) and keeps_in_flight(obs) and any(mean_s > one.limit_s for one in broken)
-    machine_made = all(machine_explains(obs, one.name, one.measured_s, one.limit_s, mean_s) for one in broken)
+    of_depth = bool(found) and keeps_in_flight(run) and any(mean_s > one.limit_s for one in broken)
+    machine_made = all(machine_explains(run, one.name, one.measured_s, one.limit_s, mean_s) for one in broken)
     outcome, text, ceilings, machine = Outcome.VIOLATED, held_back, [bound.ceiling for bound in found], False
     if machine_made and not of_depth:
         outcome, ceilings, machine = Outcome.INCONCLUSIVE, [], True
-        text = f"{held_back}, but {machine_text(obs)} may be why"
-    elif not found and (busy := saturated(generator_load(obs))):
-        outcome, machine = Outcome.INCONCLUSIVE, on_region(obs)
+        text = f"{held_back}, but {machine_text(run)} may be why"
+    elif not found and (busy := run.saturated()):
+        outcome, machine = Outcome.INCONCLUSIVE, run.on_region
         text = f"{figures}; the load generator was the limit: {busy}"
     result: Verdict = verdict(outcome, text, ceilings, machine)
     return result

@@ -9,13 +9,11 @@ three is wrong, or the load was not the one that was asked for.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from pytest_cloudbench.limits.ceilings import MACHINE_OWNER
 from pytest_cloudbench.limits.quantities import Iops, figure
-from pytest_cloudbench.verdicts.attribution import MACHINE, bounds, mean_rates, rates_of
-from pytest_cloudbench.verdicts.machine_delay import on_region
-from pytest_cloudbench.verdicts.observation import Observation, generator_load, rate_asked
-from pytest_cloudbench.verdicts.timeline import timeline
+from pytest_cloudbench.verdicts.run_view import Run
 from pytest_cloudbench.verdicts.wording import duration, percent
 
 FAR = 0.10
@@ -77,21 +75,20 @@ class InFlight:
         return f"{least} I/Os in flight by Little's law ({law}) of {self.asked:,} asked ({share})"
 
 
-def in_flight(obs: Observation) -> InFlight | None:
-    """The check of a run; None where its latency or its I/Os in flight are not known."""
-    latency = obs.latency_mean_s
-    known = isinstance(latency, (int, float)) and math.isfinite(latency) and latency > 0
-    if not known or obs.outstanding_asked < 1 or not (math.isfinite(obs.iops) and obs.iops > 0):
+def in_flight(run: Run) -> InFlight | None:
+    """Return the check of a run; None if its latency or its I/Os in flight are unknown."""
+    latency, iops, asked = run.latency_mean_s, run.rates.iops.per_second, run.outstanding_asked
+    known = math.isfinite(latency) and latency > 0
+    if not known or asked is None or asked < 1 or not (math.isfinite(iops) and iops > 0):
         return None
-    load = generator_load(obs)
-    kept = getattr(obs, "keeps_outstanding", None)
+    load, kept = run.generator, run.keeps_outstanding
     return InFlight.of(
-        obs.outstanding_asked,
-        obs.iops,
+        asked,
+        iops,
         latency,
-        runtime_s=obs.runtime_s / (getattr(obs, "time_compression", None) or 1.0),
+        runtime_s=run.runtime_s / run.time_compression,
         busy=min(1.0, load.cpu_percent_busiest / 100) if load is not None else 0.0,
-        kept=(rate_asked(obs) is None) if kept is None else bool(kept),
+        kept=(run.job_limit is None) if kept is None else kept,
     )
 
 
@@ -103,35 +100,34 @@ class Unusable:
     machine_limited: bool = False
 
 
-def inconsistent(obs: Observation) -> Unusable | None:
-    """What is wrong when the figures of a run contradict each other.
+def inconsistent(run: Run) -> Unusable | None:
+    """Return what is wrong if the figures of a run contradict each other; None for a good one.
 
     Too few in flight on an embedded region, at rates that no promised ceiling held: the load's own processes
     waited for the machine, and no I/O is in flight for a process that waits.
     """
-    found = in_flight(obs)
+    found = in_flight(run)
     if found is None or found.consistent:
         return None
     beginning = f"the measurement contradicts itself: {found.text}"
     if found.found > found.high:
         return Unusable(f"{beginning}, more than there can be: no verdict can rest on it")
     few = f"{beginning}, far fewer than the load keeps"
-    if on_region(obs) and not _held_by_a_promise(obs):
-        return Unusable(f"{few}: its processes had to wait for {MACHINE}, no verdict can rest on it", True)
+    if run.on_region and not _held_by_a_promise(run):
+        return Unusable(
+            f"{few}: its processes had to wait for {MACHINE_OWNER}, no verdict can rest on it", True
+        )
     return Unusable(f"{few}: no verdict can rest on it")
 
 
-def _held_by_a_promise(obs: Observation) -> bool:
-    """Whether a promised ceiling explains the rate of a run, or one of its levels: a mean over a fall lies at none."""
-    if obs.envelope is None:
-        return False
-    if bounds(obs.envelope, mean_rates(obs), obs.counters):
+def _held_by_a_promise(run: Run) -> bool:
+    """Return True if a promised ceiling explains the rate of a run or of a plateau: a mean over a fall lies at none."""
+    if run.bounds(run.rates):
         return True
-    line = timeline(obs, Iops(0))
-    counters = obs.counters
+    line, counters = run.timeline(Iops(0)), run.counters
     for plateau in line.plateaus:
         real_s = (plateau.end_s - plateau.begin_s) / line.time_compression
         counted = counters.during(real_s) if counters is not None else None
-        if bounds(obs.envelope, rates_of(obs, line.rate(plateau.mean)), counted):
+        if replace(run, counters=counted).bounds(run.rates_of(line.rate(plateau.mean))):
             return True
     return False

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Protocol
 
 from pytest_cloudbench.limits.quantities import Iops
 from pytest_cloudbench.verdicts.observation import Observation
+from pytest_cloudbench.verdicts.wording import duration, percent
 
 PERCENTILES = {50.0: "p50_s", 95.0: "p95_s", 99.0: "p99_s", 99.9: "p999_s"}
 
@@ -87,3 +90,99 @@ def latency_at(run: StepRun, percentile: float | None) -> float | None:
 def latency_name(percentile: float | None) -> str:
     """In a sentence: "mean latency", "p99 latency"."""
     return "mean latency" if percentile is None else f"p{percentile:g} latency"
+
+
+@dataclass(frozen=True)
+class SameLoad:
+    """Latency of both at one rate of I/Os, in seconds."""
+
+    iops: Iops
+    first_s: float
+    second_s: float
+
+    @property
+    def times(self) -> float:
+        """How many times the second's latency the first's is."""
+        return self.first_s / self.second_s
+
+
+@dataclass(frozen=True, repr=False)
+class CurveComparison:
+    """The first curve against the second.
+
+    ``peak_times`` is how many times the second's peak the first's is. ``rows`` hold both latencies at the loads of
+    the first that both carried; the second's lies on a straight line between its two nearest steps.
+    """
+
+    first_peak: Iops
+    second_peak: Iops
+    percentile: float | None
+    rows: tuple[SameLoad, ...]
+
+    @property
+    def peak_times(self) -> float:
+        """How many times the second's peak the first's is."""
+        return self.first_peak / self.second_peak
+
+    def latency_times(self, iops: float) -> float | None:
+        """How many times the second's latency the first's is at a load; None where not both carried it."""
+        points = [(row.iops.per_second, row.times) for row in self.rows]
+        return _between(points, iops)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; the keys carry the unit."""
+        return {
+            "first_peak_iops": self.first_peak.per_second,
+            "second_peak_iops": self.second_peak.per_second,
+            "peak_times": self.peak_times,
+            "percentile": self.percentile,
+            "same_load": [
+                {"iops": row.iops.per_second, "first_s": row.first_s, "second_s": row.second_s}
+                for row in self.rows
+            ],
+        }
+
+    def __repr__(self) -> str:
+        head = f"peak {self.first_peak} against {self.second_peak} ({percent(self.peak_times)})"
+        if not self.rows:
+            return f"{head}; no load that both carried"
+        name = latency_name(self.percentile)
+        lines = [f"{head}; {name} at the same load:"]
+        lines += [
+            f"  {row.iops!s:>16}  {duration(row.first_s):>9}  {duration(row.second_s):>9}  ({row.times:.2f} times)"
+            for row in self.rows
+        ]
+        return "\n".join(lines)
+
+
+def compare_curves(
+    first: LoadCurve, second: LoadCurve, percentile: float | str | None = None
+) -> CurveComparison:
+    """Put two curves side by side, by mean latency or a percentile. Raises TypeError for what is no curve."""
+    if not hasattr(second, "steps") or not hasattr(second, "maximum"):
+        raise TypeError(f"compare({second!r}): that is no curve; pass what another sweep returned")
+    wanted = checked_percentile(percentile)
+    other = _points(second.steps, wanted)
+    rows = [
+        SameLoad(Iops(load), mine, theirs)
+        for load, mine in _points(first.steps, wanted)
+        if (theirs := _between(other, load))
+    ]
+    return CurveComparison(Iops(first.maximum.iops), Iops(second.maximum.iops), wanted, tuple(rows))
+
+
+def _points(steps: Sequence[StepView], percentile: float | None) -> list[tuple[float, float]]:
+    """Load carried and latency, as long as the load grows: beyond saturation one load has many latencies."""
+    points: list[tuple[float, float]] = []
+    for step in steps:
+        latency = latency_at(step.measurement, percentile)
+        if latency and (not points or step.measurement.iops > points[-1][0]):
+            points.append((step.measurement.iops, latency))
+    return points
+
+
+def _between(points: Sequence[tuple[float, float]], load: float) -> float | None:
+    for (before, low), (after, high) in pairwise(points):
+        if before <= load <= after:
+            return low + (high - low) * (load - before) / (after - before)
+    return points[0][1] if len(points) == 1 and points[0][0] == load else None

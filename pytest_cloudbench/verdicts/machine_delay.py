@@ -7,11 +7,11 @@ wait before it gets there; a load that keeps its I/Os outstanding sees that in i
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from pytest_cloudbench.limits.ceilings import MACHINE_OWNER, Ceiling
 from pytest_cloudbench.limits.quantities import Iops
-from pytest_cloudbench.verdicts.observation import Observation, rate_asked
+from pytest_cloudbench.verdicts.observation import MachineDelay
+from pytest_cloudbench.verdicts.run_view import Run
 from pytest_cloudbench.verdicts.targets import ratio
 from pytest_cloudbench.verdicts.wording import duration, percent
 
@@ -25,90 +25,65 @@ _BEHIND = 0.95
 _RARE = {"p999": 0.001, "max": 0.0}
 
 
-@dataclass(frozen=True)
-class MachineDelay:
-    """What a region counted of a run: I/Os answered, and means per I/O in seconds.
-
-    ``modelled_s`` is what they take by the model, waiting at limits included, ``late_s`` by how much later the machine
-    answered them, ``volumes`` over how many volumes they were spread.
-    """
-
-    answered: int
-    modelled_s: float
-    late_s: float
-    volumes: int = 1
-
-
-def delay_of(obs: Observation) -> MachineDelay | None:
-    """Return what the region counted of a run, also of one of which `obs` is a part; None on AWS."""
-    return getattr(obs, "machine_delay", None)
-
-
-def on_region(obs: Observation) -> bool:
-    """Return True for a run on an embedded region."""
-    return delay_of(obs) is not None or (obs.envelope is not None and bool(obs.envelope.machine))
-
-
-def keeps_in_flight(obs: Observation) -> bool:
+def keeps_in_flight(run: Run) -> bool:
     """Return True if the load keeps all its I/Os in flight: no pauses, and no rate of its own that it reached."""
-    own = rate_asked(obs)
+    own = run.job_limit
     if own is not None:
-        served = obs.iops / own.per_second if isinstance(own, Iops) else obs.throughput_mib / own.mib
-        return served < _BEHIND
-    return getattr(obs, "keeps_outstanding", None) is not False
+        return ratio(run.rate_like(own), own) < _BEHIND
+    return run.keeps_outstanding is not False
 
 
-def machine_share(obs: Observation) -> float | None:
+def machine_share(run: Run) -> float | None:
     """Return the machine's share of the delay, 0 to 1; None if it was not measured."""
-    delay = delay_of(obs)
+    delay = run.machine_delay
     if delay is None:
         return None
-    took_s = _took_s(obs, delay)
+    took_s = _took_s(run, delay)
     return max(0.0, 1 - delay.modelled_s / took_s) if took_s > 0 else 0.0
 
 
-def machine_disturbed(obs: Observation) -> bool:
+def machine_disturbed(run: Run) -> bool:
     """Return True if the machine was measured to add more than `TOO_MUCH` of the delay."""
-    return (machine_share(obs) or 0.0) > TOO_MUCH
+    return (machine_share(run) or 0.0) > TOO_MUCH
 
 
-def machine_to_blame(obs: Observation) -> bool:
+def machine_to_blame(run: Run) -> bool:
     """Return True if what no promise explains is to be put down to the machine under an embedded region.
 
     It is unless the machine is measured to have added little. Of a load whose latency is not known, only what
     happened at the device was measured: its processes may have waited for the machine too.
     """
-    measured = delay_of(obs) is not None and math.isfinite(obs.latency_mean_s)
-    return on_region(obs) and (machine_disturbed(obs) or not measured)
+    measured = run.machine_delay is not None and math.isfinite(run.latency_mean_s)
+    return run.on_region and (machine_disturbed(run) or not measured)
 
 
-def machine_explains(obs: Observation, name: str, measured_s: float, limit_s: float, mean_s: float) -> bool:
+def machine_explains(run: Run, name: str, measured_s: float, limit_s: float, mean_s: float) -> bool:
     """Return True if ``measured_s`` may be above ``limit_s`` only because of the machine under an embedded region.
 
     ``name`` is "mean", "p50" ... "max", ``mean_s`` the mean of the same I/Os; seconds. The machine's share of a
     percentile is that of the mean; but a machine that is late for a few I/Os only moves p99.9 and the longest most, so
     these count as its doing unless all that it added, put on the slowest I/Os, would not reach so far.
     """
-    delay, share = delay_of(obs), machine_share(obs)
+    delay, share = run.machine_delay, machine_share(run)
     if delay is None or share is None:
-        return on_region(obs)
-    if waited_without_need(obs) is not None:
+        return run.on_region
+    if waited_without_need(run) is not None:
         return True
     if mean_s * (1 - share) > limit_s:
         return False
     if name in _RARE:
-        return _took_s(obs, delay) - delay.modelled_s >= _RARE[name] * (measured_s - limit_s)
+        return _took_s(run, delay) - delay.modelled_s >= _RARE[name] * (measured_s - limit_s)
     return name == "mean" or share > TOO_MUCH or measured_s * (1 - share) <= limit_s
 
 
-def waited_without_need(obs: Observation) -> Ceiling | None:
+def waited_without_need(run: Run) -> Ceiling | None:
     """Return the ceiling that I/Os of a region waited for although their load asked for less than any; None if none.
 
     A load that limits its own rate sends its I/Os in bursts after its machine did not let it run. What they then wait
     for each other is in the modelled time.
     """
-    own, counters, envelope = rate_asked(obs), obs.counters, obs.envelope
-    if own is None or counters is None or envelope is None or delay_of(obs) is None:
+    own, counters, envelope = run.job_limit, run.counters, run.envelope
+    if own is None or counters is None or run.machine_delay is None:
         return None
     ceilings = envelope.promised.ordered
     if not all(
@@ -121,40 +96,40 @@ def waited_without_need(obs: Observation) -> Ceiling | None:
     return waited[0] if waited else None
 
 
-def machine_text(obs: Observation) -> str:
+def machine_text(run: Run) -> str:
     """Return its name with the figures: "... (mean latency 1.4 ms, 0.6 ms of it modelled: it added 57 %)"."""
-    delay, share = delay_of(obs), machine_share(obs)
+    delay, share = run.machine_delay, machine_share(run)
     if delay is None or share is None:
         return MACHINE_OWNER
-    ceiling = waited_without_need(obs)
-    if ceiling is not None and obs.counters is not None:
-        waited = percent((obs.counters.seconds_of(ceiling) or 0.0) / obs.counters.elapsed_s)
+    ceiling = waited_without_need(run)
+    if ceiling is not None and run.counters is not None:
+        waited = percent((run.counters.seconds_of(ceiling) or 0.0) / run.counters.elapsed_s)
         return f"{MACHINE_OWNER} (I/Os came in bursts: they waited for {ceiling.label} {waited} of the time)"
-    took, modelled = duration(_took_s(obs, delay)), duration(delay.modelled_s)
+    took, modelled = duration(_took_s(run, delay)), duration(delay.modelled_s)
     added = percent(share, TOO_MUCH)
     return f"{MACHINE_OWNER} (mean latency {took}, {modelled} of it modelled: it added {added})"
 
 
-def as_modelled(obs: Observation) -> str:
+def as_modelled(run: Run) -> str:
     """Return " (modelled)" for a run whose latency a region modelled, so that nobody takes it for AWS's; else ""."""
-    known = delay_of(obs) is not None and getattr(obs, "modelled_latency", None) != "none"
+    known = run.machine_delay is not None and run.modelled_latency != "none"
     return " (modelled)" if known else ""
 
 
-def _took_s(obs: Observation, delay: MachineDelay) -> float:
+def _took_s(run: Run, delay: MachineDelay) -> float:
     """Return the mean time from which an I/O had left the queue before its volume until it was answered.
 
     The load's own latency tells it, if that is the latency of single I/Os; with more outstanding than the volumes'
     queues hold it is what these hold, by Little's law.
     """
     seen_s = delay.modelled_s + delay.late_s
-    latency_s = obs.latency_mean_s
-    timed = math.isfinite(latency_s) and math.isfinite(obs.iops) and obs.iops > 0
-    if not timed or (rate_asked(obs) is None and not keeps_in_flight(obs)):
+    latency_s, iops = run.latency_mean_s, run.rates.iops.per_second
+    timed = math.isfinite(latency_s) and math.isfinite(iops) and iops > 0
+    if not timed or (run.job_limit is None and not keeps_in_flight(run)):
         return seen_s
-    unit = obs.envelope.io_unit if obs.envelope is not None else obs.block_size
-    pieces = -(-obs.block_size.bytes // unit.bytes)
+    unit = run.envelope.io_unit if run.envelope.ceilings else run.block_size
+    pieces = -(-run.block_size.bytes // unit.bytes)
     if pieces > 1:
         # It lasts as long as the last of its pieces; their mean is at least half of that.
         latency_s /= 2
-    return max(seen_s, min(latency_s, QUEUE * delay.volumes / (obs.iops * pieces)))
+    return max(seen_s, min(latency_s, QUEUE * delay.volumes / (iops * pieces)))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pytest_cloudbench.limits.envelope import Envelope
-from pytest_cloudbench.limits.quantities import Iops, Rate, Size, Throughput
-from pytest_cloudbench.verdicts.throttling import ThrottleDelta
+from pytest_cloudbench.limits.quantities import Iops, Size, Throughput
+from pytest_cloudbench.verdicts.counters import AllowancePair, ThrottleDelta
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,20 @@ class GeneratorLoad:
     cpu_percent_busiest: float
     cpu_percent_total: float | None = None
     cpus: int | None = None
+
+
+@dataclass(frozen=True)
+class MachineDelay:
+    """What a region counted of a run: I/Os answered, and means per I/O in seconds.
+
+    ``modelled_s`` is what they take by the model, waiting at limits included, ``late_s`` by how much later the machine
+    answered them, ``volumes`` over how many volumes they were spread.
+    """
+
+    answered: int
+    modelled_s: float
+    late_s: float
+    volumes: int = 1
 
 
 class RateSeries(Protocol):
@@ -97,19 +111,43 @@ class Observation(Protocol):
         """Measured time in seconds, ramp excluded."""
 
 
-def measured_rate(obs: Observation, like: Rate) -> Rate:
-    """The mean of the run in the quantity of ``like``."""
-    if isinstance(like, Iops):
-        return Iops(obs.iops)
-    return Throughput.from_mib(obs.throughput_mib)
+class StreamView(Protocol):
+    """One connection."""
+
+    @property
+    def throughput(self) -> Throughput:
+        """What arrived, as a mean over the run."""
 
 
-def rate_asked(obs: Observation) -> Rate | None:
-    """The limit that the job set on itself, if it did."""
-    value = getattr(obs, "rate_asked", None)
-    return value if isinstance(value, (Iops, Throughput)) else None
+class NetworkObservation(Protocol):
+    """One measurement of a network as the judges see it; its streams tell it from one of storage.
 
+    Looked for besides, and may be missing or None: ``generator`` (a `GeneratorLoad`), ``rate_asked`` (a
+    Throughput to which the job itself limited its load, all streams together), ``lost_percent`` (of UDP),
+    ``mss`` (bytes of data in a TCP segment), ``asked`` (what the job asked for, as plain values), ``processes``,
+    ``tool_versions``, ``conditions`` and ``time_compression``.
+    """
 
-def generator_load(obs: Observation) -> GeneratorLoad | None:
-    """How busy the generator was, where it is known."""
-    return getattr(obs, "generator", None)
+    @property
+    def throughput(self) -> Throughput:
+        """What arrived, all streams together, as a mean over the run: data, without any headers."""
+
+    @property
+    def streams(self) -> Sequence[StreamView]:
+        """The connections."""
+
+    @property
+    def series(self) -> RateSeries | None:
+        """The series over all streams."""
+
+    @property
+    def envelope(self) -> Envelope | None:
+        """The ceilings that apply; a `NetworkEnvelope` where they are known."""
+
+    @property
+    def counters(self) -> AllowancePair | None:
+        """The allowance counters of both ends over the run."""
+
+    @property
+    def runtime_s(self) -> float:
+        """Measured time in seconds of the test."""

@@ -8,11 +8,11 @@ from typing import Any
 
 from pytest_cloudbench.limits.ceilings import INSTANCE, VOLUME
 from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput
-from pytest_cloudbench.verdicts.network.observation import is_network
-from pytest_cloudbench.verdicts.run_details import run_details, unusable
-from pytest_cloudbench.verdicts.run_limits import other_limit, why_below
+from pytest_cloudbench.verdicts.attribution import other_limit, why_below
+from pytest_cloudbench.verdicts.details import details_of, unusable
+from pytest_cloudbench.verdicts.run import AnyObservation, run_of
+from pytest_cloudbench.verdicts.run_view import Run
 from pytest_cloudbench.verdicts.targets import checked_within, plain, ratio
-from pytest_cloudbench.verdicts.timeline import AnyObservation, as_storage, natural_rate, rate_like, timeline
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import around, listed, percent, tolerance
 
@@ -24,7 +24,7 @@ _SAME = 0.01
 class _Point:
     """One run, how many there were in it, its rate, and what a straight line through the first wants."""
 
-    run: AnyObservation
+    run: Run
     count: int
     rate: Rate
     wanted: Rate
@@ -61,12 +61,12 @@ def scales_linearly(
         "quantity": "IOPS" if isinstance(first.rate, Iops) else "bytes per second",
         "within": tolerated,
         "runs": [
-            run_details(
+            details_of(
                 point.run,
-                point.rate,
+                measured=point.rate,
                 within=tolerated,
                 asked=point.wanted,
-                line=timeline(point.run, point.rate),
+                line=point.run.timeline(point.rate),
             )
             for point in points
         ],
@@ -92,7 +92,7 @@ def scales_linearly(
             text = f"{figures}, above the line from {beside}: look for a cache, or for what held back the first run"
             return verdict(Outcome.VIOLATED, text, point)
         if point.share < (1 - tolerated) * (1 - _ROUNDING):
-            line = timeline(point.run, point.rate)
+            line = point.run.timeline(point.rate)
             reason = why_below(point.run, point.rate, line.values, point.wanted)
             no_help = _no_help(reason.bound_by, noun)
             text = f"{figures}, off the line from {beside}; {reason.text}{no_help}"
@@ -115,11 +115,8 @@ def _no_help(bound_by: Sequence[Any], noun: str) -> str:
 def _noun(points: Sequence[_Point]) -> str:
     """What the counts count, where the runs' own limits show it: volumes whose sum grows with them, or streams."""
     first, *others = points
-    if is_network(first.run):
-        each = [
-            getattr(point.run, "stream_count", None) or len(getattr(point.run, "streams", ()))
-            for point in points
-        ]
+    if first.run.streams:
+        each = [len(point.run.streams) for point in points]
         return "streams" if each == [point.count for point in points] else ""
     sums = [_volumes_allow(point) for point in points]
     if sums[0] is None:
@@ -131,8 +128,7 @@ def _noun(points: Sequence[_Point]) -> str:
 
 
 def _volumes_allow(point: _Point) -> float | None:
-    envelope = as_storage(point.run).envelope
-    found = [one for one in envelope.ceilings if one.scope == VOLUME and one.of_iops] if envelope else []
+    found = [one for one in point.run.envelope.ceilings if one.scope == VOLUME and one.of_iops]
     return plain(found[0].limit) if found else None
 
 
@@ -152,15 +148,10 @@ def _points(measurements: Sequence[AnyObservation], with_: Sequence[int]) -> lis
             raise ValueError(f"with_={counts}: {count!r} is no count, a whole number from 1 up")
     if len(set(counts)) != len(counts):
         raise ValueError(f"with_={counts}: each count may occur once; compare like runs with resembles")
-    if len({is_network(run) for run in runs}) > 1:
+    ordered = sorted(zip(counts, map(run_of, runs), strict=True), key=lambda pair: pair[0])
+    least, base = ordered[0]
+    if len({run.kind for _, run in ordered}) > 1:
         raise TypeError("scales_linearly: runs over a network and on storage have no common rate")
-    like = _like(runs)
-    ordered = sorted(zip(counts, runs, strict=True), key=lambda pair: pair[0])
-    least, first = ordered[0][0], rate_like(ordered[0][1], like)
-    return [_Point(run, count, rate_like(run, like), first * (count / least)) for count, run in ordered]
-
-
-def _like(runs: Sequence[AnyObservation]) -> Rate:
-    if is_network(runs[0]):
-        return natural_rate(runs[0])
-    return Iops(0) if len({as_storage(run).block_size for run in runs}) == 1 else Throughput(0)
+    like = base.rate if len({run.block_size for _, run in ordered}) == 1 else Throughput(0)
+    first = base.rate_like(like)
+    return [_Point(run, count, run.rate_like(like), first * (count / least)) for count, run in ordered]

@@ -8,14 +8,8 @@ from typing import Any
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.durations import parse_duration
 from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput, figure, parse_rate
-from pytest_cloudbench.verdicts.attribution import (
-    as_quantity,
-    bound_text,
-    bounds,
-    mean_rates,
-    saturated,
-    why_short,
-)
+from pytest_cloudbench.verdicts.attribution import why_short
+from pytest_cloudbench.verdicts.details import unusable
 from pytest_cloudbench.verdicts.little import inconsistent
 from pytest_cloudbench.verdicts.load_curve import (
     PERCENTILES,
@@ -30,10 +24,8 @@ from pytest_cloudbench.verdicts.machine_delay import (
     keeps_in_flight,
     machine_explains,
     machine_text,
-    on_region,
 )
-from pytest_cloudbench.verdicts.observation import generator_load
-from pytest_cloudbench.verdicts.run_details import unusable
+from pytest_cloudbench.verdicts.run import run_of
 from pytest_cloudbench.verdicts.targets import checked_within, plain, ratio
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import duration
@@ -72,11 +64,13 @@ class _Claim:
 
     def seen(self, step: StepView) -> Rate:
         """The rate asked of a step, in the quantity of the claim."""
-        return step.asked if self.until is None else as_quantity(step.asked, self.until, step.measurement)
+        return (
+            step.asked if self.until is None else run_of(step.measurement).as_quantity(step.asked, self.until)
+        )
 
     def served(self, step: StepView) -> Rate:
         """The rate that a step carried, in the quantity of the claim."""
-        return mean_rates(step.measurement).like(self.until or Iops(0))
+        return run_of(step.measurement).rate_like(self.until or Iops(0))
 
     def covers(self, step: StepView) -> bool:
         return self.until is None or ratio(self.seen(step), self.until) <= 1 + _ROUNDING
@@ -110,7 +104,7 @@ def stays_below(
         _rate(until),
         checked_percentile(percentile),
         checked_within(within),
-        as_modelled(curve.maximum),
+        as_modelled(run_of(curve.maximum)),
     )
     worst_s = _worst_s([step for step in curve.steps if claim.covers(step)], claim)
     found = _unfit(curve, claim) or _above(curve, claim) or _undelivered(curve, claim) or _reach(curve, claim)
@@ -149,7 +143,8 @@ def _unfit(curve: LoadCurve, claim: _Claim) -> _Finding | None:
         if not claim.covers(step):
             continue
         where = f"at {step.percent:g} % ({claim.seen(step)} asked)"
-        if wrong := unusable(step.measurement, mean_rates(step.measurement).iops):
+        run = run_of(step.measurement)
+        if wrong := unusable(run, run.rate):
             return _Finding(
                 Outcome.INCONCLUSIVE, f"{where} {wrong.text}", machine_limited=wrong.machine_limited
             )
@@ -172,22 +167,22 @@ def _above(curve: LoadCurve, claim: _Claim) -> _Finding | None:
 
 
 def _why(step: StepView, text: str, claim: _Claim) -> _Finding:
-    run = step.measurement
-    latency_s, mean_s = claim.latency_s(step), latency_at(run, None)
+    run = run_of(step.measurement)
+    latency_s, mean_s = claim.latency_s(step), latency_at(step.measurement, None)
     assert latency_s is not None
     assert mean_s is not None
     name = "mean" if claim.percentile is None else PERCENTILES[claim.percentile].removesuffix("_s")
     machine_made = machine_explains(run, name, latency_s, claim.limit_s, mean_s)
-    found = bounds(run.envelope, mean_rates(run), run.counters) if run.envelope is not None else ()
+    found = run.bounds(run.rates)
     # All in flight share the ceiling's rate, so their mean is the same however long the machine takes.
     of_depth = bool(found) and mean_s > claim.limit_s and keeps_in_flight(run)
-    held_back = f"{text}; {bound_text(found, run) if found else 'no known ceiling explains it'}"
+    held_back = f"{text}; {run.bound_text(found) if found else 'no known ceiling explains it'}"
     if machine_made and not of_depth:
         text = f"{held_back}, but {machine_text(run)} may be why"
         return _Finding(Outcome.INCONCLUSIVE, text, machine_limited=True)
-    if not found and (busy := saturated(generator_load(run))):
+    if not found and (busy := run.saturated()):
         text = f"{text}; the load generator may be why: {busy}"
-        return _Finding(Outcome.INCONCLUSIVE, text, machine_limited=on_region(run))
+        return _Finding(Outcome.INCONCLUSIVE, text, machine_limited=run.on_region)
     return _Finding(Outcome.VIOLATED, held_back, tuple(bound.ceiling for bound in found))
 
 
@@ -198,7 +193,8 @@ def _undelivered(curve: LoadCurve, claim: _Claim) -> _Finding | None:
         if claim.until is None or not claim.covers(step) or delivered:
             continue
         asked = claim.seen(step)
-        reason = why_short(step.measurement, mean_rates(step.measurement), asked)
+        run = run_of(step.measurement)
+        reason = why_short(run, run.rates, asked)
         text = f"the load stayed at {claim.served(step)} where {asked} was asked; {reason.text}"
         return _Finding(reason.outcome, text, reason.bound_by, reason.machine_limited)
     return None
@@ -214,7 +210,11 @@ def _reach(curve: LoadCurve, claim: _Claim) -> _Finding:
         return _Finding(Outcome.HELD, shown)
     if beyond:
         above = claim.latency_s(beyond[0])
-        if above is not None and above <= claim.limit_s and inconsistent(beyond[0].measurement) is None:
+        if (
+            above is not None
+            and above <= claim.limit_s
+            and inconsistent(run_of(beyond[0].measurement)) is None
+        ):
             return _Finding(Outcome.HELD, _shown([*counted, beyond[0]], claim))
         so_far = f"{shown}, then " if counted else ""
         at = f"{duration(above)}{claim.how}" if above is not None else "of unknown latency"
@@ -226,9 +226,10 @@ def _reach(curve: LoadCurve, claim: _Claim) -> _Finding:
         ):
             return why
         return _Finding(Outcome.INCONCLUSIVE, f"{text}, and nothing was measured between: add a step there")
-    peak = mean_rates(curve.maximum).like(claim.until)
+    maximum = run_of(curve.maximum)
+    peak = maximum.rate_like(claim.until)
     if ratio(peak, claim.until) < 1 - claim.within:
-        reason = why_short(curve.maximum, mean_rates(curve.maximum), claim.until)
+        reason = why_short(maximum, maximum.rates, claim.until)
         text = f"{shown}, but the load never passed {peak}; {reason.text}"
         return _Finding(reason.outcome, text, reason.bound_by, reason.machine_limited)
     return _Finding(Outcome.INCONCLUSIVE, f"{shown}, where the sweep ends: add steps up to {claim.until}")

@@ -5,12 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from statistics import fmean, median, pvariance
-
-from pytest_cloudbench.limits.quantities import Iops, Rate
-from pytest_cloudbench.verdicts.observation import RateSeries
-from pytest_cloudbench.verdicts.targets import plain
+from statistics import fmean, pvariance
 
 FEWEST_SAMPLES = 4
 SHORT_INTERVAL = 0.9
@@ -29,29 +24,7 @@ class Steadiness:
     steady: bool | None
 
 
-def full_samples(series: RateSeries | None, like: Rate) -> list[float]:
-    """The samples of full intervals in the quantity of ``like``, as plain figures.
-
-    A last interval that is shorter than the others is left out, and so are samples without a figure.
-    """
-    return timed_samples(series, like)[1]
-
-
-def timed_samples(series: RateSeries | None, like: Rate) -> tuple[list[float], list[float]]:
-    """When each full interval ended, in seconds, and its sample; see `full_samples`."""
-    if series is None:
-        return [], []
-    rates: Sequence[Rate] = getattr(series, "iops", ()) if isinstance(like, Iops) else series.throughput
-    values = [plain(rate) for rate in rates]
-    seconds = list(series.seconds)[: len(values)]
-    gaps = [after - before for before, after in pairwise(seconds)]
-    if len(gaps) >= 2 and gaps[-1] < SHORT_INTERVAL * median(gaps[:-1]):
-        values = values[: len(seconds) - 1]
-    kept = [(at, value) for at, value in zip(seconds, values, strict=False) if math.isfinite(value)]
-    return [at for at, _ in kept], [value for _, value in kept]
-
-
-def steadiness(samples: list[float], within: float) -> Steadiness:
+def steadiness(samples: Sequence[float], within: float) -> Steadiness:
     """Compare the two halves of a series.
 
     They disagree when their means differ by more than ``within`` of the whole mean and by more than

@@ -11,15 +11,16 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from pytest_cloudbench.limits.quantities import Rate
-from pytest_cloudbench.verdicts.moments import moment
-from pytest_cloudbench.verdicts.run_details import run_details, unusable
-from pytest_cloudbench.verdicts.run_limits import at_a_promise, region_machine, saturated
+from pytest_cloudbench.verdicts.attribution import at_a_promise, region_machine
+from pytest_cloudbench.verdicts.details import details_of, unusable
+from pytest_cloudbench.verdicts.run import AnyObservation, run_of
+from pytest_cloudbench.verdicts.run_view import Run
 from pytest_cloudbench.verdicts.steadiness import steadiness
 from pytest_cloudbench.verdicts.targets import checked_within
 from pytest_cloudbench.verdicts.time_share import FEWEST_SAMPLES, wilson_interval
-from pytest_cloudbench.verdicts.timeline import AnyObservation, Timeline, natural_rate, timeline
+from pytest_cloudbench.verdicts.timeline import Timeline
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
-from pytest_cloudbench.verdicts.wording import percent, tolerance
+from pytest_cloudbench.verdicts.wording import moment, percent, tolerance
 
 WITHIN_SHARE = 0.90
 
@@ -42,28 +43,29 @@ def steady(obs: AnyObservation, *, within: float = 0.05) -> Verdict:
     Raises TypeError for a tolerance that is no number, ValueError for one outside 0 to 1.
     """
     tolerated = checked_within(within)
-    rate = natural_rate(obs)
-    line = timeline(obs, rate)
+    run = run_of(obs)
+    rate = run.rate
+    line = run.timeline(rate)
     values = line.of_real_seconds(line.values)
-    details = run_details(obs, rate, within=tolerated, asked=None, line=line)
+    details = details_of(run, measured=rate, within=tolerated, asked=None, line=line)
     promise = f"steady within {tolerance(tolerated)}"
 
-    if wrong := unusable(obs, rate):
+    if wrong := unusable(run, rate):
         found = _Finding(Outcome.INCONCLUSIVE, wrong.text, machine_limited=wrong.machine_limited)
     elif len(values) < FEWEST_SAMPLES:
         text = f"{len(values)} one-second samples are too few to see whether the rate was steady"
         text += f", at least {FEWEST_SAMPLES} are needed: lengthen the run"
         found = _Finding(Outcome.INCONCLUSIVE, text)
-    elif fallen := _fall(obs, line):
+    elif fallen := _fall(run, line):
         found = fallen
     else:
-        found = _scatter(obs, line, values, tolerated)
+        found = _scatter(run, line, values, tolerated)
     sentence = f"{found.outcome.value}: {found.text}"
     details |= found.details
     return Verdict(found.outcome, sentence, promise, None, rate, (), found.machine_limited, details)
 
 
-def _scatter(obs: AnyObservation, line: Timeline, values: list[float], within: float) -> _Finding:
+def _scatter(run: Run, line: Timeline, values: list[float], within: float) -> _Finding:
     """How the seconds of a run without a fall lie around their median."""
     middle = median(values)
     near = sum(abs(value - middle) <= within * middle for value in values)
@@ -78,8 +80,8 @@ def _scatter(obs: AnyObservation, line: Timeline, values: list[float], within: f
     if moved is None and share >= WITHIN_SHARE:
         return _Finding(Outcome.HELD, f"{text}, no drift and no drop", details)
     text = moved or f"{text}, at least {tolerance(WITHIN_SHARE)} wanted"
-    machine = region_machine(obs)
-    if busy := saturated(obs):
+    machine = region_machine(run)
+    if busy := run.saturated():
         text += f"; the load generator was at its limit: {busy}"
     elif machine:
         # What the region enforces is steady, and a mean does not tell in which seconds its machine was late.
@@ -91,7 +93,7 @@ def _scatter(obs: AnyObservation, line: Timeline, values: list[float], within: f
     return _Finding(Outcome.INCONCLUSIVE, text, details, machine is not None)
 
 
-def _fall(obs: AnyObservation, line: Timeline) -> _Finding | None:
+def _fall(run: Run, line: Timeline) -> _Finding | None:
     falls = [*line.falls.lasting, *([line.falls.unproven] if line.falls.unproven else [])]
     if not falls:
         return None
@@ -100,8 +102,8 @@ def _fall(obs: AnyObservation, line: Timeline) -> _Finding | None:
         for fall in falls
     ]
     text = f"the rate dropped {', then '.join(words)}"
-    machine = region_machine(obs)
-    if machine and not any(at_a_promise(obs, line.rate(fall.after)) for fall in falls):
+    machine = region_machine(run)
+    if machine and not any(at_a_promise(run, line.rate(fall.after)) for fall in falls):
         text += f"; nothing that was promised lies there: {machine} may be why"
         return _Finding(Outcome.INCONCLUSIVE, text, machine_limited=True)
     return _Finding(Outcome.VIOLATED, text)

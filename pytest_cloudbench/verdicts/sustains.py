@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.durations import parse_duration
-from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput
-from pytest_cloudbench.verdicts.attribution import Reason, bounds, rates_of
+from pytest_cloudbench.verdicts.attribution import Reason, at_a_promise, why_below
+from pytest_cloudbench.verdicts.details import details_of, unusable
 from pytest_cloudbench.verdicts.levels import level_of
 from pytest_cloudbench.verdicts.machine_delay import machine_text
-from pytest_cloudbench.verdicts.moments import moment
-from pytest_cloudbench.verdicts.network.observation import is_network
-from pytest_cloudbench.verdicts.run_details import run_details, unusable
-from pytest_cloudbench.verdicts.run_limits import on_embedded_region, why_below
-from pytest_cloudbench.verdicts.targets import as_rate_or_ceiling, checked_share, checked_within, plain
-from pytest_cloudbench.verdicts.timeline import (
-    AnyObservation,
-    Timeline,
-    as_storage,
-    rate_like,
-    shown_for,
-    timeline,
-)
+from pytest_cloudbench.verdicts.run import AnyObservation, run_of
+from pytest_cloudbench.verdicts.run_view import Run
+from pytest_cloudbench.verdicts.targets import checked_share, checked_within, plain
+from pytest_cloudbench.verdicts.timeline import Timeline
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
-from pytest_cloudbench.verdicts.wording import percent, tolerance
+from pytest_cloudbench.verdicts.wording import moment, percent, tolerance
 
 _ROUNDING = 1e-9
 
@@ -48,24 +40,25 @@ def sustains(
     Raises TypeError for a rate without a unit, ValueError for what is no time, share or tolerance.
     """
     tolerated, wanted_share, length_s = checked_within(within), checked_share(share), checked_length(for_)
-    asked = _asked(obs, rate)
-    mean = rate_like(obs, asked)
-    line = timeline(obs, mean)
+    run = run_of(obs)
+    asked = run.shown(run.asked_of(run.parse_target(rate, "sustains")))
+    mean = run.rate_like(asked)
+    line = run.timeline(mean)
     floor = plain(asked) * (1 - tolerated) * (1 - _ROUNDING)
     stretch = _Stretch(line, floor, length_s)
     every = "" if wanted_share == 1 else f" in {tolerance(wanted_share)} of the samples"
     wanted = f"for {moment(length_s)}{every}"
     promise = f"sustains {asked} within {tolerance(tolerated)} {wanted}"
-    details = run_details(obs, mean, within=tolerated, asked=asked, line=line)
+    details = details_of(run, measured=mean, within=tolerated, asked=asked, line=line)
     details |= {"for_s": length_s, "share_wanted": wanted_share, "longest_s": stretch.longest_s}
     draft = Verdict(Outcome.INCONCLUSIVE, "inconclusive", promise, asked, mean, details=details)
-    if wrong := unusable(obs, mean):
+    if wrong := unusable(run, mean):
         return replace(draft, sentence=f"inconclusive: {wrong.text}", machine_limited=wrong.machine_limited)
     if not stretch.fits:
         return replace(
             draft,
             sentence=f"inconclusive: the run lasted {moment(line.length_s)}, too short to show {asked} {wanted}"
-            f"{_of_pace(obs)}: lengthen it",
+            f"{_of_pace(run)}: lengthen it",
         )
     good, at = stretch.best()
     floor_text = (
@@ -81,13 +74,13 @@ def sustains(
         return replace(draft, outcome=Outcome.HELD, sentence=sentence, details={**details, "share": good})
     below = [value for value in stretch.values[at : at + stretch.samples] if value < floor]
     low = line.rate(level_of(below))
-    reason = _why_below(obs, low, tuple(below), asked)
+    reason = _why_below(run, low, below, asked)
     seen = (
         f"for {moment(stretch.longest_s)} on end at most, {wanted[4:]} wanted"
         if wanted_share == 1
         else f"in {percent(good, wanted_share)} of the best {moment(length_s)}, {tolerance(wanted_share)} wanted"
     )
-    text = f"{reason.outcome.value}: {floor_text} {seen}; {shown_for(obs, low)} in those below: {reason.text}"
+    text = f"{reason.outcome.value}: {floor_text} {seen}; {run.shown(low)} in those below: {reason.text}"
     return replace(
         draft,
         outcome=reason.outcome,
@@ -138,15 +131,12 @@ class _Stretch:
         return most / self.samples, at
 
 
-def _why_below(obs: AnyObservation, low: Rate, below: tuple[float, ...], asked: Rate) -> Reason:
-    """As `why_below`, but that an embedded region enforces what is steady: scatter there is its machine's doing."""
-    reason = why_below(obs, low, below, asked)
-    if is_network(obs) or not on_embedded_region(obs):
+def _why_below(run: Run, low: Rate, below: Sequence[float], asked: Rate) -> Reason:
+    """As `why_below`, but an embedded region enforces what is steady: scatter on storage there is its machine's."""
+    reason = why_below(run, low, below, asked)
+    if run.kind != "storage" or not run.on_region or at_a_promise(replace(run, counters=None), low):
         return reason
-    storage = as_storage(obs)
-    if storage.envelope is None or bounds(storage.envelope, rates_of(storage, low), None):
-        return reason
-    text = f"no promised limit lies there: {machine_text(storage)} may be why"
+    text = f"no promised limit lies there: {machine_text(run)} may be why"
     return Reason(Outcome.INCONCLUSIVE, text, (), True)
 
 
@@ -161,22 +151,8 @@ def checked_length(for_: object) -> float:
     return float(for_)
 
 
-def _asked(obs: AnyObservation, target: Ceiling | Iops | Throughput | str) -> Rate:
-    """The rate in I/Os of this run's size: a large I/O counts as several against an IOPS ceiling."""
-    network = is_network(obs)
-    found = as_rate_or_ceiling(target, "sustains", network=network)
-    if not isinstance(found, Ceiling):
-        return shown_for(obs, found)
-    if network:
-        return shown_for(obs, found.limit)
-    storage = as_storage(obs)
-    shape = storage.envelope or Envelope((), storage.block_size, storage.sequential)
-    known = shape.find(found) or found
-    return shape.unmerged_iops_of(known) if known.of_iops and known.promised else known.limit
-
-
-def _of_pace(obs: AnyObservation) -> str:
-    conditions = [text for text in getattr(obs, "conditions", ()) if "quick pace" in text and "->" in text]
+def _of_pace(run: Run) -> str:
+    conditions = [text for text in run.conditions if "quick pace" in text and "->" in text]
     return f" ({conditions[0]})" if conditions else ""
 
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from statistics import fmean, median
-from typing import cast
 
-from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Rate, Throughput
+from pytest_cloudbench.limits.quantities import Iops, Rate
 from pytest_cloudbench.verdicts.change_point import Fall, Falls, find_falls
-from pytest_cloudbench.verdicts.network.observation import NetworkObservation, is_network, network_rate
-from pytest_cloudbench.verdicts.observation import Observation, measured_rate
-from pytest_cloudbench.verdicts.steadiness import timed_samples
+from pytest_cloudbench.verdicts.observation import RateSeries
+from pytest_cloudbench.verdicts.targets import plain
 
-AnyObservation = Observation | NetworkObservation
-
+SHORT_INTERVAL = 0.9
 _ON_THE_WAY = 2
 
 
@@ -118,34 +116,23 @@ class Timeline:
         return [fmean(values[at : at + together]) for at in range(0, full, together)]
 
 
-def timeline(obs: AnyObservation, like: Rate) -> Timeline:
-    """The full samples of a run in the quantity of ``like``."""
-    seconds, values = timed_samples(obs.series, like)
-    factor = getattr(obs, "time_compression", None) or 1.0
-    return Timeline(tuple(seconds), tuple(values), like, float(factor))
+def full_samples(series: RateSeries | None, like: Rate) -> list[float]:
+    """The samples of full intervals in the quantity of ``like``, as plain figures.
+
+    A last interval that is shorter than the others is left out, and so are samples without a figure.
+    """
+    return timed_samples(series, like)[1]
 
 
-def natural_rate(obs: AnyObservation) -> Rate:
-    """The mean of a run in the quantity in which people speak of it: Gbit/s of a network, else IOPS."""
-    if is_network(obs):
-        return network_rate(obs)
-    return Iops(as_storage(obs).iops)
-
-
-def rate_like(obs: AnyObservation, like: Rate) -> Rate:
-    """The mean of a run in the quantity of ``like``. Raises TypeError for IOPS of a network."""
-    if is_network(obs):
-        if isinstance(like, Iops):
-            raise TypeError(f"{like}: a network has no I/O operations; write a rate such as '9.5 Gbit/s'")
-        return network_rate(obs)
-    return measured_rate(as_storage(obs), like)
-
-
-def as_storage(obs: AnyObservation) -> Observation:
-    """The same measurement, known to be none of a network."""
-    return cast(Observation, obs)
-
-
-def shown_for(obs: AnyObservation, rate: Rate) -> Rate:
-    """A rate as it is shown for this run: in bits for a network."""
-    return Bandwidth.of(rate) if is_network(obs) and isinstance(rate, Throughput) else rate
+def timed_samples(series: RateSeries | None, like: Rate) -> tuple[list[float], list[float]]:
+    """When each full interval ended, in seconds, and its sample; see `full_samples`."""
+    if series is None:
+        return [], []
+    rates: Sequence[Rate] = getattr(series, "iops", ()) if isinstance(like, Iops) else series.throughput
+    values = [plain(rate) for rate in rates]
+    seconds = list(series.seconds)[: len(values)]
+    gaps = [after - before for before, after in pairwise(seconds)]
+    if len(gaps) >= 2 and gaps[-1] < SHORT_INTERVAL * median(gaps[:-1]):
+        values = values[: len(seconds) - 1]
+    kept = [(at, value) for at, value in zip(seconds, values, strict=False) if math.isfinite(value)]
+    return [at for at, _ in kept], [value for _, value in kept]

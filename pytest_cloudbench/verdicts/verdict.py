@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import time
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.quantities import Rate
+
+_P = ParamSpec("_P")
+_V = TypeVar("_V")
+_SINCE: ContextVar[float | None] = ContextVar("judging_since", default=None)
 
 
 class Outcome(Enum):
@@ -68,3 +75,23 @@ class Verdict:
         return self.sentence
 
     __str__ = __repr__
+
+
+def judging(judge: Callable[_P, _V]) -> Callable[_P, _V]:
+    """A function that draws a verdict and tells it: while it runs, `judging_since` says when it began."""
+
+    @functools.wraps(judge)
+    def judge_in_time(*args: _P.args, **how: _P.kwargs) -> _V:
+        outermost = _SINCE.set(time.time()) if _SINCE.get() is None else None
+        try:
+            return judge(*args, **how)
+        finally:
+            if outermost is not None:
+                _SINCE.reset(outermost)
+
+    return judge_in_time
+
+
+def judging_since() -> float | None:
+    """When drawing the present verdict began, in seconds since the epoch; None while none is drawn."""
+    return _SINCE.get()

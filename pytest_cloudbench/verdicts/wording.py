@@ -109,3 +109,11 @@ def duration(seconds: float) -> str:
     if seconds < 1:
         return f"{figure(seconds * 1000, 2 if seconds < 0.01 else 0)} ms"
     return f"{figure(seconds, 1 if seconds < 100 else 0)} s"
+
+
+def moment(seconds: float) -> str:
+    """A time of the test: "45.3 s", "1,260 s (21 min)"."""
+    text = f"{figure(seconds, 1 if seconds < 100 else 0)} s"
+    if seconds < 120:
+        return text
+    return f"{text} ({figure(seconds / 60, 0 if abs(seconds / 60 - round(seconds / 60)) < 0.05 else 1)} min)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pytest_cloudbench.verdicts.judging import judging
+from pytest_cloudbench.verdicts.verdict import judging
 
 if TYPE_CHECKING:
     from pytest_cloudbench.limits.ceilings import Ceiling
@@ -89,14 +89,14 @@ class Judged:
     @judging
     def outperforms(self, other: Any, *, by: float = 0.0) -> Verdict:
         """Is this measurement above `other`, another measurement, by the fraction `by` or more?"""
-        from pytest_cloudbench.verdicts.outperforms import outperforms
+        from pytest_cloudbench.verdicts.comparison import outperforms
 
         return self._compared(outperforms(self._observed(), _observed(other), by=by), (self, other))
 
     @judging
     def resembles(self, other: Any, *, within: float = 0.10) -> Verdict:
         """Are this measurement and `other`, another one, the same but for the fraction `within`?"""
-        from pytest_cloudbench.verdicts.resembles import resembles
+        from pytest_cloudbench.verdicts.comparison import resembles
 
         return self._compared(resembles(self._observed(), _observed(other), within=within), (self, other))
 

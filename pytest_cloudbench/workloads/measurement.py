@@ -9,12 +9,11 @@ from typing import Any, ClassVar, TypeAlias
 
 from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.quantities import Iops, Rate, Size, Throughput
-from pytest_cloudbench.verdicts.judging import judging
+from pytest_cloudbench.verdicts.counters import ThrottleDelta
 from pytest_cloudbench.verdicts.little import InFlight, in_flight
-from pytest_cloudbench.verdicts.machine_delay import MachineDelay
-from pytest_cloudbench.verdicts.observation import GeneratorLoad
-from pytest_cloudbench.verdicts.throttling import ThrottleDelta
-from pytest_cloudbench.verdicts.verdict import Verdict
+from pytest_cloudbench.verdicts.observation import GeneratorLoad, MachineDelay
+from pytest_cloudbench.verdicts.run import run_of
+from pytest_cloudbench.verdicts.verdict import Verdict, judging
 from pytest_cloudbench.workloads.judged import Judged
 
 _LEAVES_SLOTS_EMPTY = frozenset(
@@ -281,7 +280,7 @@ class Measurement(Judged):
 
         Far apart, the measurement is wrong and every verdict on it inconclusive.
         """
-        return in_flight(self)
+        return in_flight(run_of(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for reports and JSON; the keys carry the unit. Raw files are named, not held."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.quantities import Bandwidth
-from pytest_cloudbench.verdicts.allowances import AllowancePair
+from pytest_cloudbench.verdicts.counters import AllowancePair
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.verdicts.verdict import Verdict
 from pytest_cloudbench.workloads.judged import Judged

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from pytest_cloudbench.hosts.host import Host
 from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.quantities import Size
-from pytest_cloudbench.verdicts.allowances import AllowancePair
-from pytest_cloudbench.verdicts.machine_delay import MachineDelay
-from pytest_cloudbench.verdicts.throttling import ThrottleDelta
+from pytest_cloudbench.verdicts.counters import AllowancePair, ThrottleDelta
+from pytest_cloudbench.verdicts.observation import MachineDelay
 
 if TYPE_CHECKING:
     from typing_extensions import Self

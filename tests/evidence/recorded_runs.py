@@ -10,8 +10,8 @@ from pytest_cloudbench import gp3
 from pytest_cloudbench.limits.envelope import storage_envelope
 from pytest_cloudbench.limits.instances import InstanceLimits
 from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Size, Throughput
+from pytest_cloudbench.verdicts.counters import ThrottleDelta
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
-from pytest_cloudbench.verdicts.throttling import ThrottleDelta
 from pytest_cloudbench.workloads.create_files.creation import FileCreation
 from pytest_cloudbench.workloads.create_files.series import FileSeries
 from pytest_cloudbench.workloads.measurement import Direction, DirectionSeries, Latency, Measurement, Series

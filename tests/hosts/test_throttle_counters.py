@@ -21,7 +21,7 @@ from pytest_cloudbench.hosts.throttle_counters import (
 )
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.twin.volumes.shared_pages import Figures, VolumePage
-from pytest_cloudbench.verdicts.machine_delay import MachineDelay
+from pytest_cloudbench.verdicts.observation import MachineDelay
 
 _DEVICES = [BlockDevice(f"/dev/nvme{n}n1", Size(1 << 30), f"vol-0{n}") for n in (1, 2)]
 _XEN = [BlockDevice("/dev/xvdf", Size(1 << 30), "vol-0a")]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pytest_cloudbench.verdicts.counters import AllowanceDelta
 
 from pytest_cloudbench import Bandwidth, Size, gp3
 from pytest_cloudbench.aws import CreatedVolume, LaunchedInstance
@@ -14,7 +15,6 @@ from pytest_cloudbench.hosts.network_counters import AllowanceSnapshot
 from pytest_cloudbench.resources.instance import Instance, NoPromise
 from pytest_cloudbench.resources.pair import Pair
 from pytest_cloudbench.resources.volumes import Volume
-from pytest_cloudbench.verdicts.allowances import AllowanceDelta
 
 Launched = Callable[..., LaunchedInstance]
 

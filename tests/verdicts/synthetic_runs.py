@@ -7,7 +7,7 @@ from pytest_cloudbench import gp3, io1, io2
 from pytest_cloudbench.limits.envelope import Envelope, MachineLimits, storage_envelope
 from pytest_cloudbench.limits.instances import InstanceLimits
 from pytest_cloudbench.limits.quantities import Iops, Size, Throughput
-from pytest_cloudbench.verdicts.machine_delay import MachineDelay
+from pytest_cloudbench.verdicts.observation import MachineDelay
 
 
 def instance(name, iops=80_000, mb=2_375.0, base_iops=None, base_mb=None):

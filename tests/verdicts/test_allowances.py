@@ -4,7 +4,7 @@ import pytest
 from synthetic_networks import C5_2XL, M5_2XL, machine
 
 from pytest_cloudbench.limits.network import flow_limit, network_envelope
-from pytest_cloudbench.verdicts.allowances import (
+from pytest_cloudbench.verdicts.counters import (
     AllowanceDelta,
     AllowancePair,
     bandwidth_acted,

@@ -10,10 +10,11 @@ from pytest_cloudbench import Iops, Throughput, gp2, gp3
 from pytest_cloudbench.limits.envelope import MachineLimits
 from pytest_cloudbench.verdicts.burst_part import part_for
 from pytest_cloudbench.verdicts.capped_by import capped_by
+from pytest_cloudbench.verdicts.counters import ThrottleDelta
 from pytest_cloudbench.verdicts.drops_to import drops_to
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.verdicts.reaches import reaches
-from pytest_cloudbench.verdicts.throttling import ThrottleDelta
+from pytest_cloudbench.verdicts.run import run_of as view
 from pytest_cloudbench.verdicts.verdict import Outcome
 
 GP2 = (("vol-0gp2", gp2(size_gib=100)),)
@@ -178,7 +179,7 @@ def test_the_seconds_of_the_rest_say_nothing_of_the_burst():
 
 def test_seconds_that_must_lie_in_the_burst_count():
     run = counted([3_000] * 2_000 + [300] * 1_000, 2_990, machine=STRONG_MACHINE)
-    counters = part_for(run, [gp2_iops(run)]).obs.counters
+    counters = part_for(view(run), [gp2_iops(run)]).counters
     assert counters.seconds_of(gp2_iops(run)) == pytest.approx(1_990, abs=5)
     near = MachineLimits(Iops(3_100), Throughput.from_mib(9_000))
     assert capped_by(counted([3_000] * 2_000 + [300] * 1_000, 2_990, machine=near), "3,000 IOPS").outcome is (
@@ -190,7 +191,7 @@ def test_compressed_seconds_are_those_of_the_counters():
     values = [3_000] * 2_000 + [300] * 1_000
     run = counted(values, 0.0)
     run = Compressed(run, counters=ThrottleDelta(50.0, 48.0), time_compression=60.0)
-    counters = part_for(run, [gp2_iops(run)]).obs.counters
+    counters = part_for(view(run), [gp2_iops(run)]).counters
     assert counters.elapsed_s == pytest.approx(2_000 / 60, rel=0.01)
     assert counters.seconds_of(gp2_iops(run)) == pytest.approx(48 - 1_000 / 60, rel=0.01)
 
@@ -220,7 +221,7 @@ def test_few_outstanding_need_counters_of_the_burst_itself():
     verdict = capped_by(run, gp2_iops(run))
     assert verdict.outcome is Outcome.INCONCLUSIVE
     assert "the load kept only 2 I/Os outstanding, at least 3 are needed" in str(verdict)
-    assert math.isnan(part_for(run, [gp2_iops(run)]).obs.latency_mean_s)
+    assert math.isnan(part_for(view(run), [gp2_iops(run)]).latency_mean_s)
 
 
 def test_a_generator_worked_harder_while_the_rate_was_higher():

@@ -9,8 +9,8 @@ from synthetic_runs import C5, FIVE_IO1, GP3, LATE, M2, M5, STRONG_MACHINE, WEAK
 
 from pytest_cloudbench import Ceiling, Iops, Outcome, Throughput, gp2
 from pytest_cloudbench.verdicts.capped_by import capped_by
+from pytest_cloudbench.verdicts.counters import ThrottleDelta
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
-from pytest_cloudbench.verdicts.throttling import ThrottleDelta
 
 GP3_IOPS = "gp3 vol-0def IOPS"
 

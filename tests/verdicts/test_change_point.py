@@ -12,9 +12,15 @@ from synthetic_series import KINDS, with_fall, without_fall
 
 from pytest_cloudbench.limits.quantities import Iops, Throughput
 from pytest_cloudbench.verdicts.change_point import FEWEST_AFTER, FEWEST_SAMPLES, PARAMETERS, find_falls
-from pytest_cloudbench.verdicts.levels import level_of, median_filtered, slow_start, without_outliers
-from pytest_cloudbench.verdicts.splits import falling_splits, nearest_split
-from pytest_cloudbench.verdicts.steadiness import timed_samples
+from pytest_cloudbench.verdicts.levels import (
+    falling_splits,
+    level_of,
+    median_filtered,
+    nearest_split,
+    slow_start,
+    without_outliers,
+)
+from pytest_cloudbench.verdicts.timeline import timed_samples
 
 
 def falls_of(values, interval=1.0):

@@ -11,9 +11,8 @@ from synthetic_runs import GP3, LATE, STRONG_MACHINE, WEAK_MACHINE, delay_of, ru
 
 from pytest_cloudbench import Outcome
 from pytest_cloudbench.limits.quantities import Bandwidth
+from pytest_cloudbench.verdicts.comparison import outperforms, resembles
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
-from pytest_cloudbench.verdicts.outperforms import outperforms
-from pytest_cloudbench.verdicts.resembles import resembles
 
 
 def noisy(gbit, spread=0.01, count=60, memory=0.3, seed=1, **more):

@@ -16,13 +16,12 @@ from pytest_cloudbench.limits.network import flow_limit
 from pytest_cloudbench.verdicts import change_point
 from pytest_cloudbench.verdicts.burst_ends_at import burst_ends_at
 from pytest_cloudbench.verdicts.capped_by import capped_by
+from pytest_cloudbench.verdicts.comparison import outperforms, resembles
 from pytest_cloudbench.verdicts.drops_to import drops_to
 from pytest_cloudbench.verdicts.latency_limits import MEASURES, latency_at_most
 from pytest_cloudbench.verdicts.machine_delay import QUEUE, TOO_MUCH
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
-from pytest_cloudbench.verdicts.outperforms import outperforms
 from pytest_cloudbench.verdicts.reaches import reaches
-from pytest_cloudbench.verdicts.resembles import resembles
 from pytest_cloudbench.verdicts.scales_linearly import scales_linearly
 from pytest_cloudbench.verdicts.steady import steady
 from pytest_cloudbench.verdicts.sustains import sustains

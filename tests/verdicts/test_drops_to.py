@@ -19,9 +19,9 @@ from synthetic_runs import M5, run_of
 
 from pytest_cloudbench import Iops, Outcome, gp2
 from pytest_cloudbench.limits.quantities import Bandwidth
+from pytest_cloudbench.verdicts.counters import ThrottleDelta
 from pytest_cloudbench.verdicts.drops_to import drops_to
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
-from pytest_cloudbench.verdicts.throttling import ThrottleDelta
 
 BASELINE = M5_2XL.network_baseline
 GP2 = (("vol-0123", gp2(size_gib=100)),)

@@ -12,8 +12,8 @@ from synthetic_runs import GP3, M5, STRONG_MACHINE, run_of
 from pytest_cloudbench import Inconclusive, Outcome, gp3
 from pytest_cloudbench.limits.envelope import MachineLimits
 from pytest_cloudbench.limits.quantities import Iops, Size, Throughput
+from pytest_cloudbench.verdicts.counters import ThrottleDelta
 from pytest_cloudbench.verdicts.faster_than import faster_than
-from pytest_cloudbench.verdicts.throttling import ThrottleDelta
 
 DATA = Size(100_000 << 20)
 FAST_GP3 = (("vol-0fast", gp3(size_gib=500, iops=16_000, throughput_mib=1_000)),)

@@ -11,10 +11,11 @@ from pytest_cloudbench import Inconclusive, Outcome, gp2
 from pytest_cloudbench.limits.ceilings import MachineLimits
 from pytest_cloudbench.limits.quantities import Iops, Throughput
 from pytest_cloudbench.verdicts.capped_by import capped_by
+from pytest_cloudbench.verdicts.comparison import outperforms
 from pytest_cloudbench.verdicts.little import FAR, InFlight, in_flight, inconsistent
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
-from pytest_cloudbench.verdicts.outperforms import outperforms
 from pytest_cloudbench.verdicts.reaches import reaches
+from pytest_cloudbench.verdicts.run import run_of as view
 from pytest_cloudbench.verdicts.steady import steady
 
 EBS_VOLUMES, NVME_DISKS = 30, 8
@@ -96,8 +97,8 @@ def test_a_run_that_is_short_beside_its_latency_has_wide_edges():
 def test_a_busy_generator_leaves_slots_empty():
     run = run_of(40_000, outstanding=64, generator=GeneratorLoad(70.0))
     half = dataclasses.replace(run, latency_mean_s=run.latency_mean_s * 0.4)
-    assert inconsistent(half) is None
-    assert inconsistent(dataclasses.replace(half, generator=GeneratorLoad(5.0))) is not None
+    assert inconsistent(view(half)) is None
+    assert inconsistent(view(dataclasses.replace(half, generator=GeneratorLoad(5.0)))) is not None
 
 
 def suspect(**how):
@@ -132,10 +133,10 @@ def test_a_load_with_a_rate_of_its_own_has_fewer_in_flight_by_design():
 
 def test_a_good_run_and_one_without_latency_are_not_touched():
     good = run_of(80_000, volumes=IO2)
-    assert in_flight(good).consistent
+    assert in_flight(view(good)).consistent
     assert reaches(good, "80,000 IOPS").outcome is Outcome.HELD
     untimed = dataclasses.replace(good, latency_mean_s=float("nan"))
-    assert in_flight(untimed) is None
+    assert in_flight(view(untimed)) is None
     assert reaches(untimed, "80,000 IOPS").outcome is Outcome.HELD
     assert reaches(good, "80,000 IOPS").details["outstanding"].startswith("1,024 I/Os in flight")
 
@@ -145,7 +146,7 @@ def test_too_few_in_flight_are_the_machines_doing_where_no_ceiling_held_the_rate
     machine = MachineLimits(Iops(60_000), Throughput.from_mib(4_000))
     run = run_of(2_083, block="256k", machine=machine, sequential=True, generator=GeneratorLoad(3.0))
     starved = dataclasses.replace(run, latency_mean_s=0.401)
-    wrong = inconsistent(starved)
+    wrong = inconsistent(view(starved))
     assert wrong.machine_limited
     assert wrong.text.endswith(
         "835 I/Os in flight by Little's law (2,083 IOPS x 401 ms) of 1,024 asked (82 %), far fewer than the load "
@@ -158,7 +159,7 @@ def test_too_few_in_flight_are_the_machines_doing_where_no_ceiling_held_the_rate
 def test_too_few_in_flight_at_a_ceiling_or_without_such_a_machine_are_a_wrong_measurement():
     machine = MachineLimits(Iops(600_000), Throughput.from_mib(20_000))
     for run in (run_of(80_000, machine=machine), run_of(2_083, block="256k")):
-        wrong = inconsistent(dataclasses.replace(run, latency_mean_s=run.latency_mean_s * 0.5))
+        wrong = inconsistent(view(dataclasses.replace(run, latency_mean_s=run.latency_mean_s * 0.5)))
         assert not wrong.machine_limited
         assert wrong.text.endswith("far fewer than the load keeps: no verdict can rest on it")
 
@@ -169,7 +170,7 @@ def test_too_few_in_flight_over_a_fall_are_the_machines_doing_only_where_no_leve
 
     def starved(values):
         run = run_of(sum(values) / len(values), values=values, volumes=volumes, on=M5, machine=STRONG_MACHINE)
-        return inconsistent(dataclasses.replace(run, latency_mean_s=run.latency_mean_s / 4))
+        return inconsistent(view(dataclasses.replace(run, latency_mean_s=run.latency_mean_s / 4)))
 
     at_limits = starved([3_000] * 1_000 + [300] * 2_000)
     assert not at_limits.machine_limited

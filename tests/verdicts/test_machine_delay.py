@@ -12,18 +12,18 @@ from synthetic_runs import CALM, GP3, LATE, M5, STRONG_MACHINE, delay_of, run_of
 from pytest_cloudbench import Iops, Outcome
 from pytest_cloudbench.evidence.restorable import plain, restored
 from pytest_cloudbench.verdicts.capped_by import capped_by
+from pytest_cloudbench.verdicts.comparison import outperforms
+from pytest_cloudbench.verdicts.counters import ThrottleDelta
 from pytest_cloudbench.verdicts.machine_delay import (
     TOO_MUCH,
-    MachineDelay,
     machine_explains,
     machine_share,
     machine_to_blame,
-    on_region,
     waited_without_need,
 )
-from pytest_cloudbench.verdicts.outperforms import outperforms
+from pytest_cloudbench.verdicts.observation import MachineDelay
 from pytest_cloudbench.verdicts.reaches import reaches
-from pytest_cloudbench.verdicts.throttling import ThrottleDelta
+from pytest_cloudbench.verdicts.run import run_of as view
 
 
 def gp3_run(iops, block="4k", **how):
@@ -32,51 +32,51 @@ def gp3_run(iops, block="4k", **how):
 
 def test_without_a_region_there_is_no_share():
     run = run_of(1_000)
-    assert machine_share(run) is None
-    assert not on_region(run)
-    assert not machine_to_blame(run)
+    assert machine_share(view(run)) is None
+    assert not view(run).on_region
+    assert not machine_to_blame(view(run))
 
 
 def test_the_share_is_what_the_region_counted_or_what_the_load_saw():
     served = run_of(1_000, outstanding=1, delay=delay_of(0.6, 0.4))
-    assert machine_share(served) == pytest.approx(0.4)
+    assert machine_share(view(served)) == pytest.approx(0.4)
     before_it = run_of(1_000, outstanding=2, delay=delay_of(0.6, 0.4))  # an I/O took 2 ms
-    assert machine_share(before_it) == pytest.approx(0.7)
+    assert machine_share(view(before_it)) == pytest.approx(0.7)
 
 
 def test_more_than_the_queues_hold_waits_before_the_region():
     """1,024 at a limit of 3,000: the region sees 128 of them, each of which waits 42.7 ms."""
     run = gp3_run(3_000, outstanding=1_024, delay=delay_of(128 / 3, 0.1))
-    assert machine_share(run) < 0.01
+    assert machine_share(view(run)) < 0.01
     starved = gp3_run(1_500, outstanding=1_024, delay=delay_of(128 / 3, 0.1))
-    assert machine_share(starved) == pytest.approx(0.5, abs=0.01)
+    assert machine_share(view(starved)) == pytest.approx(0.5, abs=0.01)
     spread = gp3_run(3_000, outstanding=1_024, delay=delay_of(1_024 / 3, 0.1, volumes=8))
-    assert machine_share(spread) < 0.01
+    assert machine_share(view(spread)) < 0.01
 
 
 @pytest.mark.parametrize("changes", [{"latency_mean_s": math.nan}, {"keeps_outstanding": False}])
 def test_a_load_whose_latency_is_not_that_of_single_ios_tells_nothing_of_it(changes):
     run = SimpleNamespace(**{**vars(run_of(100, outstanding=64, delay=delay_of(0.6, 0.1))), **changes})
-    assert machine_share(run) == pytest.approx(1 / 7)
+    assert machine_share(view(run)) == pytest.approx(1 / 7)
 
 
 def test_the_pieces_of_a_large_io_are_answered_one_after_another():
     """1 MiB at 125 MiB/s: four pieces after 2, 4, 6 and 8 ms, with nothing of the machine."""
     run = gp3_run(125, "1m", outstanding=1, delay=delay_of(5))
-    assert machine_share(run) == 0
+    assert machine_share(view(run)) == 0
 
 
 @given(st.floats(1e-5, 1), st.floats(0, 1), st.integers(1, 4_096), st.floats(1, 1e6), st.integers(1, 30))
 def test_a_share_is_a_share_and_never_below_what_the_region_counted(modelled, late, depth, iops, volumes):
     run = run_of(iops, outstanding=depth, delay=MachineDelay(1_000, modelled, late, volumes))
-    assert late / (modelled + late) - 1e-9 <= machine_share(run) < 1
+    assert late / (modelled + late) - 1e-9 <= machine_share(view(run)) < 1
 
 
 @given(st.floats(0.01, 100), st.floats(0, 10), st.floats(0.01, 100))
 def test_a_mean_is_the_machines_only_where_the_model_alone_keeps_the_limit(modelled_ms, late_ms, limit_ms):
     mean_s = (modelled_ms + late_ms) / 1000
     run = run_of(1 / mean_s, outstanding=1, delay=delay_of(modelled_ms, late_ms))
-    explained = machine_explains(run, "mean", mean_s, limit_ms / 1000, mean_s)
+    explained = machine_explains(view(run), "mean", mean_s, limit_ms / 1000, mean_s)
     if abs(modelled_ms / limit_ms - 1) > 1e-6:
         assert explained == (modelled_ms <= limit_ms)
 
@@ -85,7 +85,7 @@ def test_the_threshold_decides_percentiles_that_the_model_does_not_pass_alone():
     def explained(late_ms, p99_ms, limit_ms):
         mean_s = (0.6 + late_ms) / 1000
         run = run_of(1 / mean_s, outstanding=1, delay=delay_of(0.6, late_ms))
-        return machine_explains(run, "p99", p99_ms / 1000, limit_ms / 1000, mean_s)
+        return machine_explains(view(run), "p99", p99_ms / 1000, limit_ms / 1000, mean_s)
 
     assert TOO_MUCH == 0.10
     assert not explained(0.05, 1.3, 1.0)
@@ -97,9 +97,9 @@ def test_the_threshold_decides_percentiles_that_the_model_does_not_pass_alone():
 def test_a_few_late_ios_move_the_rare_percentiles_most():
     mean_s = 0.00062
     run = run_of(1 / mean_s, outstanding=1, delay=delay_of(0.6, 0.02))
-    assert machine_explains(run, "p999", 0.005, 0.002, mean_s)
-    assert not machine_explains(run, "p999", 0.050, 0.002, mean_s)
-    assert machine_explains(run, "max", 5.0, 0.1, mean_s)
+    assert machine_explains(view(run), "p999", 0.005, 0.002, mean_s)
+    assert not machine_explains(view(run), "p999", 0.050, 0.002, mean_s)
+    assert machine_explains(view(run), "max", 5.0, 0.1, mean_s)
 
 
 def test_a_load_too_shallow_for_the_modelled_latency_is_its_own_limit():
@@ -182,7 +182,7 @@ def test_a_rate_far_below_every_ceiling_is_the_loads_own_and_can_be_compared():
 
 def test_a_load_that_fell_behind_its_own_rate_kept_all_in_flight():
     behind = run_of(40_000, outstanding=64, rate_asked=Iops(100_000), delay=CALM)
-    assert machine_share(behind) == pytest.approx(1 - 0.3 / 1.6)
+    assert machine_share(view(behind)) == pytest.approx(1 - 0.3 / 1.6)
 
 
 def test_it_is_kept_and_restored():
@@ -198,12 +198,12 @@ def paced_run(asked, *, waited_s, **how):
 def test_ios_that_came_in_bursts_are_the_machines():
     """2,700 asked of 3,000: evenly, they would not wait for the limit."""
     run = paced_run(Iops(2_700), waited_s=1.2)
-    assert waited_without_need(run) is not None
-    assert machine_explains(run, "mean", 64 / 2_700, 1e-3, 64 / 2_700)
+    assert waited_without_need(view(run)) is not None
+    assert machine_explains(view(run), "mean", 64 / 2_700, 1e-3, 64 / 2_700)
 
 
 @pytest.mark.parametrize(("asked", "waited_s"), [(Iops(2_700), 0.1), (Iops(2_990), 5.0), (None, 5.0)])
 def test_waiting_for_a_limit_is_the_loads_own_if_it_asks_for_as_much(asked, waited_s):
     run = paced_run(asked, waited_s=waited_s)
-    assert waited_without_need(run) is None
-    assert not machine_explains(run, "mean", 64 / 2_700, 1e-3, 64 / 2_700)
+    assert waited_without_need(view(run)) is None
+    assert not machine_explains(view(run), "mean", 64 / 2_700, 1e-3, 64 / 2_700)

@@ -11,8 +11,8 @@ from synthetic_runs import C5
 from pytest_cloudbench import Outcome
 from pytest_cloudbench.limits.network import flow_limit
 from pytest_cloudbench.limits.quantities import Bandwidth
-from pytest_cloudbench.verdicts.allowances import AllowanceDelta, AllowancePair
 from pytest_cloudbench.verdicts.capped_by import capped_by
+from pytest_cloudbench.verdicts.counters import AllowanceDelta, AllowancePair
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
 
 PEAK, BASELINE, FLOW = M5_2XL.network_peak, M5_2XL.network_baseline, flow_limit(False)

@@ -23,8 +23,8 @@ from synthetic_runs import C5, GP3, run_of
 from pytest_cloudbench import Iops, Outcome, Throughput
 from pytest_cloudbench.limits.network import flow_limit
 from pytest_cloudbench.limits.quantities import Bandwidth
-from pytest_cloudbench.verdicts.allowances import AllowanceDelta, AllowancePair
 from pytest_cloudbench.verdicts.capped_by import capped_by
+from pytest_cloudbench.verdicts.counters import AllowanceDelta, AllowancePair
 from pytest_cloudbench.verdicts.drops_to import drops_to
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.verdicts.reaches import reaches

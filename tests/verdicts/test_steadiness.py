@@ -9,8 +9,9 @@ from synthetic_runs import series_of
 
 from pytest_cloudbench.limits.ceilings import MACHINE, VOLUME, Ceiling
 from pytest_cloudbench.limits.quantities import Iops, Size, Throughput
-from pytest_cloudbench.verdicts.steadiness import full_samples, steadiness
-from pytest_cloudbench.verdicts.throttling import ThrottleDelta, acted
+from pytest_cloudbench.verdicts.counters import ThrottleDelta, acted
+from pytest_cloudbench.verdicts.steadiness import steadiness
+from pytest_cloudbench.verdicts.timeline import full_samples
 
 BLOCK = Size.parse("4k")
 

@@ -33,7 +33,7 @@ from pytest_cloudbench.reports.comparisons import ComparedRuns
 from pytest_cloudbench.reports.hooks import unharmed
 from pytest_cloudbench.reports.plots.picture import PlotsMissing, check_can_draw
 from pytest_cloudbench.reports.properties import of_cloudbench
-from pytest_cloudbench.verdicts.judging import judging_since
+from pytest_cloudbench.verdicts.verdict import judging_since
 
 if TYPE_CHECKING:
     from pytest_cloudbench.verdicts.verdict import Verdict

@@ -18,8 +18,7 @@ from pytest_cloudbench.reports.plots.rate_scale import (
     time_scale,
 )
 from pytest_cloudbench.reports.plots.sheet import COLOURS, LIMIT, QUIET, SERIES, STYLES, Sheet
-from pytest_cloudbench.verdicts.network.observation import is_network
-from pytest_cloudbench.verdicts.timeline import rate_like, timeline
+from pytest_cloudbench.verdicts.run import is_of_network, run_of
 
 MOST_LINES = 6
 """More lines than this cannot be told apart; then they are bars."""
@@ -65,7 +64,7 @@ def lines_over_time(measurements: Sequence[Any], labels: Sequence[str], title: s
         if files:
             seconds, values = list(each.series.seconds), list(each.series.files_per_second)
         else:
-            line = timeline(each, scale.like)
+            line = run_of(each).timeline(scale.like)
             seconds, values = list(line.seconds), [value * scale.factor for value in line.values]
         if len(seconds) < 2:
             return None
@@ -146,7 +145,7 @@ FILES_SCALE = RateScale("files/s", 1.0, MIB_PER_S.like)
 
 def common_scale(measurements: Sequence[Any]) -> RateScale:
     """The unit for all of them: IOPS only where each of them is about those."""
-    if is_network(measurements[0]):
+    if is_of_network(measurements[0]):
         return bits_for(max(each.throughput.bytes_per_second for each in measurements))
     scales = [scale_of(each) for each in measurements]
     same_size = len({each.block_size for each in measurements}) == 1
@@ -158,18 +157,18 @@ def common_scale(measurements: Sequence[Any]) -> RateScale:
 def _kind(measurement: Any) -> str:
     if hasattr(measurement, "files_per_second"):
         return "files"
-    return "a network" if is_network(measurement) else "storage"
+    return "a network" if is_of_network(measurement) else "storage"
 
 
 def _value(measurement: Any, scale: RateScale) -> float:
     if scale is FILES_SCALE:
         return float(measurement.files_per_second)
-    return scale.of(rate_like(measurement, scale.like))
+    return scale.of(run_of(measurement).rate_like(scale.like))
 
 
 def _result(measurement: Any, scale: RateScale) -> str:
     if scale is not FILES_SCALE:
-        falls = timeline(measurement, scale.like).falls.lasting
+        falls = run_of(measurement).timeline(scale.like).falls.lasting
         if falls:
             before, after = falls[0].before * scale.factor, falls[-1].after * scale.factor
             return f"from {scale.number(before)} to {scale.text(after)}"
@@ -194,4 +193,4 @@ def _has_series(measurement: Any) -> bool:
 def _falls(measurement: Any) -> bool:
     if _kind(measurement) == "files":
         return False
-    return bool(timeline(measurement, scale_of(measurement).like).falls.lasting)
+    return bool(run_of(measurement).timeline(scale_of(measurement).like).falls.lasting)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_cloudbench.reports.plots.ceiling_lines import CeilingLine, ceiling_lines, told_below
 from pytest_cloudbench.reports.plots.drawing import WIDTH_IN
 from pytest_cloudbench.reports.plots.picture import Picture, check_can_draw
+from pytest_cloudbench.reports.plots.rate_over_time import CeilingLine, ceiling_lines, told_below
 from pytest_cloudbench.reports.plots.rate_scale import IOPS, MIB_PER_S, RateScale, scale_of
 from pytest_cloudbench.reports.plots.sheet import COLOURS, GREY, LIMIT, QUIET, STYLES, Panel, Sheet
 from pytest_cloudbench.verdicts.wording import duration
@@ -108,9 +108,9 @@ def _scale(curves: Sequence[Any]) -> RateScale:
 
 
 def _rate(run: Any, scale: RateScale) -> Any:
-    from pytest_cloudbench.verdicts.observation import measured_rate
+    from pytest_cloudbench.verdicts.run import run_of
 
-    return measured_rate(run, scale.like)
+    return run_of(run).rate_like(scale.like)
 
 
 def _runs(curve: Any) -> list[Any]:

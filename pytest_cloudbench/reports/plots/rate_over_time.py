@@ -4,16 +4,82 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from pytest_cloudbench.limits.envelope import Envelope
-from pytest_cloudbench.reports.plots.ceiling_lines import CeilingLine, ceiling_lines, told_below
+from pytest_cloudbench.limits.ceilings import MACHINE
+from pytest_cloudbench.limits.envelope import TIE, Envelope
 from pytest_cloudbench.reports.plots.drawing import Dashes
 from pytest_cloudbench.reports.plots.picture import Picture
 from pytest_cloudbench.reports.plots.rate_scale import RateScale, scale_of, time_scale
 from pytest_cloudbench.reports.plots.sheet import COLOURS, GREY, LIMIT, SERIES, STYLES, Panel, Sheet
-from pytest_cloudbench.verdicts.moments import moment
-from pytest_cloudbench.verdicts.timeline import Timeline, timeline
+from pytest_cloudbench.verdicts.run import run_of
+from pytest_cloudbench.verdicts.timeline import Timeline
+from pytest_cloudbench.verdicts.wording import moment
+
+ROOM_ABOVE = 1.6
+"""A ceiling up to so many times the highest of what must be seen is drawn; the others are told below."""
+
+_NOTE_COLUMNS = 135
+"""Letters that fit on a note's line."""
+_NOT_MERGED = "not merged"
+
+
+@dataclass(frozen=True)
+class CeilingLine:
+    """One level of one or more ceilings, in the picture's unit. ``remark`` says when it holds, "" for always."""
+
+    value: float
+    names: tuple[str, ...]
+    remark: str = ""
+    promised: bool = True
+
+
+def ceiling_lines(
+    envelope: Envelope | None, scale: RateScale, highest: float
+) -> tuple[list[CeilingLine], list[CeilingLine]]:
+    """Lines to draw and lines that lie too high for it, lowest first. ``highest`` is the series' own maximum."""
+    if envelope is None:
+        return [], []
+    found = []
+    for ceiling in envelope.ceilings:
+        name = "machine under the region" if ceiling.scope == MACHINE else ceiling.label
+        for level in envelope.levels_of(ceiling):
+            if _NOT_MERGED not in level.how:
+                value = scale.of(level.like(scale.like))
+                found.append(CeilingLine(value, (name,), level.how, ceiling.promised))
+    lines = _joined(sorted(found, key=lambda line: line.value))
+    always = [line.value for line in lines if not line.remark]
+    room = ROOM_ABOVE * max([highest, *always[:1]])
+    return [line for line in lines if line.value <= room], [line for line in lines if line.value > room]
+
+
+def _joined(lines: Sequence[CeilingLine]) -> list[CeilingLine]:
+    """Lines that cannot be told apart as one with all their names."""
+    joined: list[CeilingLine] = []
+    for line in lines:
+        last = joined[-1] if joined else None
+        alike = last is not None and (line.remark, line.promised) == (last.remark, last.promised)
+        if last is not None and alike and line.value <= last.value * (1 + TIE):
+            names = tuple(dict.fromkeys([*last.names, *line.names]))
+            joined[-1] = CeilingLine(last.value, names, last.remark, last.promised)
+        else:
+            joined.append(line)
+    return joined
+
+
+def told_below(lines: Sequence[CeilingLine], scale: RateScale) -> str:
+    """Ceilings that are not drawn, in a sentence; "" where there are none."""
+    if not lines:
+        return ""
+    for told in range(min(3, len(lines)), 0, -1):
+        words = [f"{' and '.join(line.names)} {scale.text(line.value)}" for line in lines[:told]]
+        more = f" and {len(lines) - told} more" if len(lines) > told else ""
+        sentence = f"Higher than shown: {'; '.join(words)}{more}"
+        if len(sentence) <= _NOTE_COLUMNS:
+            break
+    return sentence
+
 
 PANEL_IN = 2.75
 _STEPS_UP_TO = 120
@@ -22,7 +88,7 @@ _STEPS_UP_TO = 120
 def rate_over_time(measurement: Any) -> Picture | None:
     """The picture; None for a run too short to have a series."""
     scale = scale_of(measurement)
-    line = timeline(measurement, scale.like)
+    line = run_of(measurement).timeline(scale.like)
     if len(line.seconds) < 2:
         return None
     sheet = Sheet([PANEL_IN])
@@ -134,6 +200,4 @@ def _draw_directions(panel: Panel, measurement: Any, scale: RateScale, line: Tim
 
 
 def _mean_rate(measurement: Any, scale: RateScale) -> Any:
-    from pytest_cloudbench.verdicts.timeline import rate_like
-
-    return rate_like(measurement, scale.like)
+    return run_of(measurement).rate_like(scale.like)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_cloudbench.limits.quantities import MIB, Bandwidth, Iops, Rate, Throughput, figure
-from pytest_cloudbench.verdicts.network.observation import is_network
+from pytest_cloudbench.verdicts.run import is_of_network
 from pytest_cloudbench.verdicts.targets import plain
 
 _LARGE_BLOCK = 64 * 1024
@@ -43,7 +43,7 @@ class RateScale:
 
 def scale_of(measurement: Any) -> RateScale:
     """Network: bits. Storage: IOPS or MiB/s, whichever its lowest ceiling limits, else by the block size."""
-    if is_network(measurement):
+    if is_of_network(measurement):
         return bits_for(measurement.throughput.bytes_per_second)
     envelope = measurement.envelope
     binding = envelope.promised.binding if envelope is not None else ()

@@ -10,11 +10,9 @@ from typing import Any
 
 from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.quantities import Size, Throughput
-from pytest_cloudbench.verdicts.judging import judging
-from pytest_cloudbench.verdicts.machine_delay import MachineDelay
-from pytest_cloudbench.verdicts.observation import GeneratorLoad
-from pytest_cloudbench.verdicts.throttling import ThrottleDelta
-from pytest_cloudbench.verdicts.verdict import Verdict
+from pytest_cloudbench.verdicts.counters import ThrottleDelta
+from pytest_cloudbench.verdicts.observation import GeneratorLoad, MachineDelay
+from pytest_cloudbench.verdicts.verdict import Verdict, judging
 from pytest_cloudbench.workloads.create_files.series import DeviceSeries, FileSeries
 from pytest_cloudbench.workloads.judged import Judged
 

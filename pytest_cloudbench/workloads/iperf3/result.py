@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_cloudbench.limits.quantities import Bandwidth
-from pytest_cloudbench.verdicts.allowances import AllowancePair
+from pytest_cloudbench.verdicts.counters import AllowancePair
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.workloads.iperf3.errors import Iperf3Error, Iperf3OutputError
 from pytest_cloudbench.workloads.iperf3.output import ProcessFiles, ProcessOutput, parse_output

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from pytest_cloudbench.limits.quantities import Bandwidth
-from pytest_cloudbench.verdicts.allowances import AllowancePair
+from pytest_cloudbench.verdicts.counters import AllowancePair
 from pytest_cloudbench.workloads.iperf3.ends import (
     SERVER_ENDS_WITHIN_S,
     Side,

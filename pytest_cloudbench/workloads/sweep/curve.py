@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pytest_cloudbench.limits.quantities import Iops, Throughput, figure
-from pytest_cloudbench.verdicts.judging import judging
 from pytest_cloudbench.verdicts.knee import METHOD, knee_index
 from pytest_cloudbench.verdicts.machine_delay import as_modelled
-from pytest_cloudbench.verdicts.verdict import Verdict
+from pytest_cloudbench.verdicts.run import run_of
+from pytest_cloudbench.verdicts.verdict import Verdict, judging
 from pytest_cloudbench.verdicts.wording import duration
 from pytest_cloudbench.workloads.measurement import Latency, Measurement
 from pytest_cloudbench.workloads.sweep.mixes import Mix
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_cloudbench.limits.ceilings import Ceiling
     from pytest_cloudbench.limits.envelope import Envelope
     from pytest_cloudbench.limits.quantities import Rate
-    from pytest_cloudbench.verdicts.curve_comparison import CurveComparison
+    from pytest_cloudbench.verdicts.load_curve import CurveComparison
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,9 @@ class Curve:
         index = knee_index([iops for iops, _ in points], [latency.mean_s for _, latency in points])
         if index is None:
             return None
-        return Knee(Iops(points[index][0]), points[index][1].mean_s, modelled=bool(as_modelled(self.maximum)))
+        return Knee(
+            Iops(points[index][0]), points[index][1].mean_s, modelled=bool(as_modelled(run_of(self.maximum)))
+        )
 
     @judging
     def stays_below(
@@ -149,7 +151,7 @@ class Curve:
 
     def compare(self, other: Curve, *, percentile: float | str | None = None) -> CurveComparison:
         """Both peaks, and both latencies at the same load."""
-        from pytest_cloudbench.verdicts.curve_comparison import compare_curves
+        from pytest_cloudbench.verdicts.load_curve import compare_curves
 
         compared = compare_curves(self, other, percentile)
         if self.on_comparison is not None:
@@ -190,7 +192,7 @@ class Curve:
 
     def __repr__(self) -> str:
         latency = self.maximum.latency
-        at = f" at {duration(latency.mean_s)}{as_modelled(self.maximum)}" if latency else ""
+        at = f" at {duration(latency.mean_s)}{as_modelled(run_of(self.maximum))}" if latency else ""
         knee = f"; knee {self.knee}" if self.knee else ""
         said = f" ({'; '.join(self.conditions)})" if self.conditions else ""
         return f"sweep {self.mix.name} on {self.target}: peak {self.maximum.iops:,.0f} IOPS{at}{knee}{said}"

@@ -1,0 +1,155 @@
+"""What counters say about a run: for how long a storage limit acted, how many packets a network allowance held up.
+
+EBS counts the time for which demand exceeded a limit ("EBS detailed performance statistics", EBS user guide). The ENA
+driver counts packets queued or dropped above an allowance (`ethtool -S`; EC2 user guide, "Monitor network performance
+for your Amazon EC2 instance").
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from pytest_cloudbench.limits.ceilings import INSTANCE, VOLUME, Ceiling
+from pytest_cloudbench.limits.network import CLIENT_END, SERVER_END
+from pytest_cloudbench.verdicts.wording import listed
+
+# A saturating load is throttled nearly all the time; a ceiling that hardly ever acted held nothing back.
+ACTED_SHARE = 0.5
+IDLE_SHARE = 0.1
+
+ACTED_PER_SECOND = 1.0
+"""From this many packets a second on, an allowance was not exceeded by chance."""
+
+
+@dataclass(frozen=True)
+class ThrottleDelta:
+    """Seconds for which demand exceeded each limit during ``elapsed_s`` seconds of a run.
+
+    With several volumes the volume figures are those of the one that was throttled longest. The
+    instance figures are 0 where the device reports none. NaN is what is not known of a part of a run.
+    """
+
+    elapsed_s: float
+    volume_iops_exceeded_s: float = 0.0
+    volume_throughput_exceeded_s: float = 0.0
+    instance_iops_exceeded_s: float = 0.0
+    instance_throughput_exceeded_s: float = 0.0
+
+    def seconds_of(self, ceiling: Ceiling) -> float | None:
+        """For how long this ceiling was exceeded; None when these counters do not watch it, or do not tell."""
+        if self.elapsed_s <= 0:
+            return None
+        seconds = math.nan
+        if ceiling.scope == VOLUME:
+            seconds = self.volume_iops_exceeded_s if ceiling.of_iops else self.volume_throughput_exceeded_s
+        elif ceiling.scope == INSTANCE:
+            seconds = (
+                self.instance_iops_exceeded_s if ceiling.of_iops else self.instance_throughput_exceeded_s
+            )
+        return None if math.isnan(seconds) else seconds
+
+    def during(self, length_s: float) -> ThrottleDelta:
+        """What is certain of a part of the run that lasted ``length_s`` by the counters' own clock.
+
+        All that was counted may lie in the rest of the run. So it is what more was counted than the rest lasted,
+        where that is at least half of the part, and all of it where even that is less than a tenth of the part.
+        Anything between tells nothing: NaN.
+        """
+        length_s = min(length_s, self.elapsed_s)
+        if length_s <= 0:
+            return ThrottleDelta(0.0)
+        rest_s = self.elapsed_s - length_s
+
+        def certain_s(counted_s: float) -> float:
+            least_s = counted_s - rest_s
+            if least_s >= ACTED_SHARE * length_s:
+                return least_s
+            return counted_s if counted_s < IDLE_SHARE * length_s else math.nan
+
+        return ThrottleDelta(
+            length_s,
+            certain_s(self.volume_iops_exceeded_s),
+            certain_s(self.volume_throughput_exceeded_s),
+            certain_s(self.instance_iops_exceeded_s),
+            certain_s(self.instance_throughput_exceeded_s),
+        )
+
+
+def acted(counters: ThrottleDelta | None, ceiling: Ceiling) -> bool | None:
+    """Whether the ceiling acted most of the run (True), hardly ever (False), or it is not known (None)."""
+    seconds = counters.seconds_of(ceiling) if counters else None
+    if counters is None or seconds is None:
+        return None
+    share = seconds / counters.elapsed_s
+    if share >= ACTED_SHARE:
+        return True
+    return False if share < IDLE_SHARE else None
+
+
+@dataclass(frozen=True)
+class AllowanceDelta:
+    """Packets that one end queued or dropped above each of its allowances during ``elapsed_s`` seconds."""
+
+    elapsed_s: float
+    bw_in_exceeded: int = 0
+    bw_out_exceeded: int = 0
+    pps_exceeded: int = 0
+    conntrack_exceeded: int = 0
+    linklocal_exceeded: int = 0
+
+    @property
+    def bandwidth_exceeded(self) -> int:
+        """Packets above the bandwidth, in and out: one direction carries the load, whichever it is."""
+        return self.bw_in_exceeded + self.bw_out_exceeded
+
+    def acted(self, packets: int) -> bool | None:
+        """Whether so many packets show an allowance at work; None for a few that show nothing."""
+        if packets <= 0:
+            return False
+        return True if packets >= ACTED_PER_SECOND * self.elapsed_s else None
+
+
+@dataclass(frozen=True)
+class AllowancePair:
+    """The counters of the client and of the server over one run; None for an end that has none."""
+
+    client: AllowanceDelta | None
+    server: AllowanceDelta | None
+
+    def of(self, ceiling: Ceiling) -> tuple[AllowanceDelta, ...]:
+        """The counters of the ends to which an instance's ceiling belongs; none for other ceilings."""
+        if ceiling.scope != INSTANCE:
+            return ()
+        ends = {CLIENT_END: (self.client,), SERVER_END: (self.server,)}
+        return tuple(end for end in ends.get(ceiling.detail, (self.client, self.server)) if end is not None)
+
+
+def bandwidth_acted(counters: AllowancePair | None, ceiling: Ceiling) -> bool | None:
+    """Whether the bandwidth allowance behind a ceiling acted; None where no counter watches it."""
+    said = [end.acted(end.bandwidth_exceeded) for end in counters.of(ceiling)] if counters else []
+    if not said:
+        return None
+    if any(said):
+        return True
+    return None if None in said else False
+
+
+def exceeded_text(counters: AllowancePair | None) -> str:
+    """Which allowances were exceeded at which end, in words; empty where none was or none is counted."""
+    if counters is None:
+        return ""
+    words = []
+    for end, delta in (("client", counters.client), ("server", counters.server)):
+        if delta is None:
+            continue
+        for name, packets in (
+            ("outbound bandwidth", delta.bw_out_exceeded),
+            ("inbound bandwidth", delta.bw_in_exceeded),
+            ("packet rate", delta.pps_exceeded),
+            ("tracked connections", delta.conntrack_exceeded),
+            ("link-local traffic", delta.linklocal_exceeded),
+        ):
+            if packets > 0:
+                words.append(f"{packets:,} packets above the {end}'s {name} allowance")
+    return listed(words)

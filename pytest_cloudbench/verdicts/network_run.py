@@ -1,0 +1,451 @@
+"""A run over a network as judges see it, and the limits it is claimed to reach."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pytest_cloudbench.limits.ceilings import FLOW, GIVEN, INSTANCE, MACHINE_OWNER, Ceiling
+from pytest_cloudbench.limits.envelope import TIE, Level
+from pytest_cloudbench.limits.network import BASELINE, BOTH_ENDS, ONE_BYTE, PEAK, NetworkEnvelope
+from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Rate, Throughput, figure
+from pytest_cloudbench.verdicts.change_point import falls_details
+from pytest_cloudbench.verdicts.counters import AllowancePair, bandwidth_acted, exceeded_text
+from pytest_cloudbench.verdicts.observation import GeneratorLoad, NetworkObservation
+from pytest_cloudbench.verdicts.run_view import (
+    NEAR,
+    SATURATED_PERCENT,
+    Bound,
+    Goal,
+    Rates,
+    Run,
+    checked_series,
+    why_no_rate,
+)
+from pytest_cloudbench.verdicts.targets import as_rate_or_ceiling, ratio
+from pytest_cloudbench.verdicts.timeline import Plateau, Timeline
+from pytest_cloudbench.verdicts.wording import listed, percent
+
+HEADER_BYTES = 70
+"""What a segment adds to its data on the wire: Ethernet 18 with its checksum, IP 20, TCP with timestamps 32."""
+USUAL_MTU = 9001
+"""Between instances of one region, unless somebody changed it (EC2 user guide, "Network MTU")."""
+_ETHERNET_BYTES, _IP_BYTES, _UDP_BYTES = 18, 20, 8
+_LOSS_TO_REPORT = 0.001
+# The machine's own figure is a probe's, not an enforced limit: it is only about right.
+_MACHINE_NEAR = 0.10
+
+
+@dataclass(frozen=True)
+class NetworkLevel(Bound):
+    """A rate at which a ceiling holds all the streams together."""
+
+    level: Level
+
+    @classmethod
+    def of(
+        cls, ceiling: Ceiling, rate: Throughput, acted: bool | None, *, spent: bool = False
+    ) -> NetworkLevel:
+        """Return the level of ``rate``; ``spent`` says that it remains once network credits are gone."""
+        how = "network credits spent" if spent else ""
+        return cls(ceiling, Level(rate.in_ios_of(ONE_BYTE), Bandwidth.of(rate), how), acted)
+
+    @property
+    def rate(self) -> Bandwidth:
+        """The limit over all streams."""
+        return Bandwidth.of(self.level.throughput)
+
+    @property
+    def spent(self) -> bool:
+        """True for what remains once network credits are gone."""
+        return bool(self.level.how)
+
+    @property
+    def label(self) -> str:
+        """The ceiling's name: "m5.2xlarge network baseline"."""
+        if self.spent and self.ceiling.quantity == PEAK:
+            return f"{self.ceiling.owner} {BASELINE}"
+        return self.ceiling.label
+
+    def same_as(self, other: NetworkLevel) -> bool:
+        """Return True if both are the same level of the same ceiling."""
+        return self.ceiling.same_as(other.ceiling) and self.spent == other.spent
+
+    def named(self, streams: int) -> str:
+        """Return name, figure and remarks: "t2.medium network bandwidth, 1.02 Gbit/s (the client's end)"."""
+        text = f"{self.label}, {self.rate}"
+        if self.ceiling.scope == FLOW:
+            if streams > 1:
+                text = f"{self.label}, {streams} x {self.rate / streams} = {self.rate}"
+            return f"{text} {self.ceiling.detail}".rstrip()
+        remarks = [self.ceiling.detail] if self.ceiling.detail not in ("", BOTH_ENDS) else []
+        if self.spent:
+            remarks.append("its network credits are spent")
+        return f"{text} ({', '.join(remarks)})" if remarks else text
+
+
+@dataclass(frozen=True)
+class NetworkTarget:
+    """The levels that a claim is about; several if a plain figure stands for all of them.
+
+    ``plain`` is True for a rate that the test names, False for a ceiling.
+    """
+
+    levels: tuple[NetworkLevel, ...]
+    plain: bool = False
+
+    @property
+    def asked(self) -> Bandwidth:
+        """The rate, all streams together."""
+        return self.levels[0].rate
+
+    @property
+    def spent(self) -> bool:
+        """True if it is what remains once network credits are gone."""
+        return all(level.spent for level in self.levels)
+
+    @property
+    def label(self) -> str:
+        """The names of the levels in a sentence."""
+        return listed(level.label for level in self.levels)
+
+    @property
+    def ceilings(self) -> tuple[Ceiling, ...]:
+        """The ceilings of the levels."""
+        return tuple(level.ceiling for level in self.levels)
+
+    def holds(self, level: NetworkLevel) -> bool:
+        """Return True if a level belongs to the claim."""
+        return any(level.same_as(mine) for mine in self.levels)
+
+
+@dataclass(frozen=True)
+class _Samples:
+    seconds: Sequence[float]
+    throughput: Sequence[Throughput]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkRun(Run):
+    """A run over a network: what arrived, all streams together, without headers.
+
+    ``whole`` is the mean of the whole run, which also ``streams`` are of, ``lost_share`` the share of UDP's datagrams
+    that did not arrive (None for TCP), ``tool`` the generator's versions and processes: "iperf3 3.12, 1 process".
+    """
+
+    kind = "a network"
+    needs_longer = "lengthen the duration"
+    falls_explain = True
+
+    throughput: Bandwidth
+    whole: Bandwidth
+    envelope: NetworkEnvelope
+    counters: AllowancePair | None
+    job_rate: Bandwidth | None = None
+    lost_share: float | None = None
+    tool: str = ""
+
+    @classmethod
+    def of(cls, obs: NetworkObservation) -> NetworkRun:
+        """Return the view of a measurement; what it does not say is unknown."""
+        series, damage = checked_series(obs.series)
+        asked: object = getattr(obs, "asked", None)
+        own, lost = getattr(obs, "rate_asked", None), getattr(obs, "lost_percent", None)
+        load = getattr(obs, "generator", None)
+        streams = tuple(Bandwidth.of(stream.throughput) for stream in obs.streams)
+        lost_share = None if lost is None else float(lost) / 100
+        envelope = obs.envelope
+        if not isinstance(envelope, NetworkEnvelope):
+            envelope = NetworkEnvelope((), streams=max(1, len(streams)))
+        machine = envelope.machine
+        return cls(
+            throughput=Bandwidth.of(obs.throughput),
+            whole=Bandwidth.of(obs.throughput),
+            streams=streams,
+            block_size=ONE_BYTE,
+            series=series,
+            damage=damage,
+            envelope=envelope,
+            machine_rate=envelope.bandwidth_of(machine[0]) if machine else None,
+            counters=obs.counters,
+            generator=load if isinstance(load, GeneratorLoad) else None,
+            runtime_s=obs.runtime_s,
+            time_compression=float(getattr(obs, "time_compression", None) or 1.0),
+            conditions=tuple(str(one) for one in getattr(obs, "conditions", ())),
+            asked=asked if isinstance(asked, Mapping) else {},
+            job_rate=Bandwidth.of(own) if isinstance(own, Throughput) else None,
+            lost_share=lost_share,
+            header_share=_header_share(obs, asked, lost_share),
+            tool=_tool_text(obs),
+        )
+
+    # Rates and series
+
+    @property
+    def rate(self) -> Bandwidth:
+        return self.throughput
+
+    @property
+    def rates(self) -> Rates:
+        return self.rates_of(self.throughput)
+
+    def rate_like(self, like: Rate) -> Bandwidth:
+        if isinstance(like, Iops):
+            raise TypeError(f"{like}: a network has no I/O operations; write a rate such as '9.5 Gbit/s'")
+        return self.throughput
+
+    def shown(self, rate: Rate) -> Rate:
+        return Bandwidth.of(rate) if isinstance(rate, Throughput) else rate
+
+    def samples(self, like: Rate) -> Sequence[float]:
+        line = self.timeline(like)
+        return line.of_real_seconds(line.values)
+
+    def part(self, line: Timeline, kept: Plateau, where: str) -> NetworkRun:
+        """Return the part of this run that is one plateau of ``line``; counters and streams stay the whole run's."""
+        values = line.of_real_seconds(kept.values)
+        return replace(
+            self.for_samples(values, Bandwidth(kept.mean)),
+            where=where,
+            part_details={"judged_from_s": kept.begin_s, "judged_to_s": kept.end_s},
+        )
+
+    def for_samples(self, values: Sequence[float], mean: Rate) -> NetworkRun:
+        """Return what is known of these seconds (bytes per second), which need not lie in one piece."""
+        assert isinstance(mean, Throughput)
+        seconds = [float(number) for number in range(1, len(values) + 1)]
+        series = _Samples(seconds, [Bandwidth(value) for value in values])
+        return replace(self, throughput=Bandwidth.of(mean), series=series, time_compression=1.0)
+
+    # Limits
+
+    def parse_target(self, target: object, call: str) -> Ceiling | Rate:
+        return as_rate_or_ceiling(target, call, network=True)
+
+    def asked_of(self, target: Ceiling | Rate) -> Rate:
+        return self.shown(target.limit if isinstance(target, Ceiling) else target)
+
+    def goal(self, target: object, call: str) -> Goal:
+        found = self.target(target, call)
+        return Goal(found.asked, "" if found.plain else found.label, found.ceilings, found.spent)
+
+    def remark(self, goal: Goal, measured: Rate, within: float) -> str:
+        if below := self.headers_text(measured, goal.asked, within):
+            return below
+        if goal.spent and ratio(measured, goal.asked) > 1 + NEAR:
+            return "; well above it: its network credits were not spent"
+        full = [level for level in self.levels if not level.spent]
+        if not full or ratio(measured, full[0].rate) <= 1 + NEAR:
+            return ""
+        above = percent(ratio(measured, full[0].rate) - 1)
+        return (
+            f"; but {above} above {full[0].label}, {full[0].rate}: look for a cluster placement group, "
+            "ENA Express or other instances"
+        )
+
+    def may_burst(self, ceilings: Sequence[Ceiling]) -> bool:
+        return True
+
+    def target(self, target: object, call: str, *, by_figure: bool = False) -> NetworkTarget:
+        """Return the claim that a caller's target makes.
+
+        With ``by_figure`` a plain rate stands for every promised level of that figure (within 0.5 %).
+
+        Raises TypeError for a target without a unit or of storage, ValueError for a rate that is not above zero.
+        """
+        given = self.parse_target(target, call)
+        if isinstance(given, Ceiling):
+            return NetworkTarget((self._level(given),))
+        assert isinstance(given, Throughput)
+        asked = Bandwidth.of(given)
+        same = tuple(level for level in self.levels if abs(level.rate / asked - 1) <= TIE)
+        if by_figure and same:
+            return NetworkTarget(same, plain=True)
+        ceiling = Ceiling("the given limit", "", GIVEN, asked, "given in the test")
+        return NetworkTarget((NetworkLevel.of(ceiling, asked, None),), plain=True)
+
+    @property
+    def levels(self) -> tuple[NetworkLevel, ...]:
+        """Every level of every promised ceiling, lowest first."""
+        found = []
+        for ceiling in self.envelope.promised.ceilings:
+            said = self.acted(ceiling)
+            found += [NetworkLevel(ceiling, level, said) for level in self.envelope.levels_of(ceiling)]
+        return tuple(sorted(found, key=lambda level: level.rate))
+
+    def _level(self, ceiling: Ceiling) -> NetworkLevel:
+        """Return the ceiling's level, with the envelope's own figures if it has them."""
+        said = self.acted(ceiling)
+        if ceiling.quantity == BASELINE and ceiling.scope == INSTANCE:
+            for mine in self.envelope.ceilings:
+                if (mine.owner, mine.quantity) == (ceiling.owner, PEAK):
+                    return NetworkLevel(mine, self.envelope.levels_of(mine)[-1], self.acted(mine))
+            return NetworkLevel.of(ceiling, self.envelope.bandwidth_of(ceiling), said, spent=True)
+        known = self.envelope.find(ceiling) or ceiling
+        return NetworkLevel.of(known, self.envelope.bandwidth_of(known), self.acted(known))
+
+    def is_at(self, rate: Throughput, level: Bandwidth, near: float = NEAR) -> bool:
+        """Return True if data flows at a limit of the wire: within ``near`` of it, less the share of headers."""
+        return (1 - near) * (1 - self.header_share) <= rate / level <= 1 + near
+
+    def bounds(self, rate: Rates, *, but: Sequence[Bound] = ()) -> tuple[NetworkLevel, ...]:
+        """Return the promised levels at which a rate lies.
+
+        Those whose counters confirm them if there are any, else those whose counters do not deny them: no packet
+        above an allowance speaks against an end only if something else lies as near, or if the region is embedded:
+        its counters are exact, and a machine may happen to carry just as much.
+        """
+        excluded = [level for level in but if isinstance(level, NetworkLevel)]
+        found = [
+            level
+            for level in self.levels
+            if not any(level.same_as(other) for other in excluded)
+            and self.is_at(rate.throughput, level.rate)
+            and not (level.ceiling.scope == FLOW and self.unequal_streams(level))
+        ]
+        confirmed = [level for level in found if level.acted]
+        possible = [level for level in found if level.acted is not False]
+        return tuple(confirmed or possible or ([] if self.on_region else found))
+
+    def unequal_streams(self, level: NetworkLevel) -> bool:
+        """Return True if the streams show that it was not one flow's limit: each would have to lie at it."""
+        if len(self.streams) < 2:
+            return False
+        each = level.rate / len(self.streams)
+        return not all(self.is_at(stream, each, 2 * NEAR) for stream in self.streams)
+
+    def labels(self, found: Sequence[Bound]) -> str:
+        return listed((level.label for level in found if isinstance(level, NetworkLevel)), "or")
+
+    def bound_text(self, found: Sequence[Bound]) -> str:
+        levels = [level for level in found if isinstance(level, NetworkLevel)]
+        streams = self.envelope.streams
+        text = f"bound by {listed(level.named(streams) for level in levels)}"
+        if any(level.ceiling.scope == FLOW for level in levels) and streams > 1:
+            text += ", each stream at its own"
+        counted = self.counted if any(level.acted for level in levels) else ""
+        return f"{text}; {counted}" if counted else text
+
+    def acted(self, ceiling: Ceiling) -> bool | None:
+        return bandwidth_acted(self.counters, ceiling)
+
+    @property
+    def counted(self) -> str:
+        """Which allowances were exceeded at which end, in words; empty if none was."""
+        return exceeded_text(self.counters)
+
+    def ends_a_burst(self, rate: Rate, ceilings: Sequence[Ceiling]) -> bool:
+        assert isinstance(rate, Throughput)
+        spent = [level.rate for level in self.levels if level.spent]
+        spent += [Bandwidth.of(one.base) for one in ceilings if isinstance(one.base, Throughput)]
+        return any(self.is_at(rate, level) for level in spent)
+
+    def doubtful(self, measured: Rate) -> bool:
+        return self.machine_is_near(measured) or self.saturated() is not None
+
+    def machine_is_near(self, measured: Rate) -> bool:
+        """Return True if the machine's own limit is so close to the rate that it may be what was measured."""
+        machine = self.machine_rate
+        return machine is not None and ratio(measured, machine) * (1 + _MACHINE_NEAR) >= 1
+
+    @property
+    def machine_carries(self) -> str:
+        """What the machine does without any shaping, in words."""
+        return f"its network carries about {self.machine_rate} from one process without any shaping"
+
+    def machine_held(self, measured: Rate, suspects: Sequence[Bound]) -> str:
+        names = self.labels(suspects)
+        if busy := self.saturated():
+            # The generator's processors are those of that machine.
+            who = (
+                f"{names} or the load generator held it back" if names else "the load generator was the limit"
+            )
+            return f"{who}: {busy}"
+        text = f"{names} or {MACHINE_OWNER} held it back"
+        if not names:
+            text = f"no promised limit held it back: {MACHINE_OWNER} was the limit"
+            if self.machine_rate is not None and ratio(measured, self.machine_rate) < 0.5:
+                text += ", busy with other work or with the load itself"
+        return f"{text} ({self.machine_carries})"
+
+    def unexplained(self) -> str:
+        lost = self.lost_share
+        dropped = f"; {percent(lost)} of the datagrams were lost" if lost and lost >= _LOSS_TO_REPORT else ""
+        if not self.envelope.promised.ceilings:
+            return f"its limits are not known, so none explains it{dropped}"
+        if self.counted:
+            return f"no known limit explains it, but the instances counted {self.counted}{dropped}"
+        if self.counters is None:
+            return f"no known limit explains it, and there were no allowance counters to ask{dropped}"
+        return f"no known limit explains it, and the allowance counters name none{dropped}"
+
+    def headers_text(self, measured: Rate, limit: Rate, within: float) -> str:
+        """Return a remark if only the share of headers lies between a rate and its tolerance."""
+        if ratio(measured, limit) >= 1 - within:
+            return ""
+        return f"; headers take up to {figure(self.header_share * 100, 1)} % of the wire"
+
+    # The load itself
+
+    @property
+    def job_limit(self) -> Bandwidth | None:
+        return self.job_rate
+
+    def own_limit(self, like: Rate) -> Bandwidth | None:
+        return self.job_rate
+
+    def saturated(self) -> str | None:
+        load = self.generator
+        if load is None:
+            return None
+        total, cpus = load.cpu_percent_total, load.cpus
+        if load.cpu_percent_busiest >= SATURATED_PERCENT:
+            text = f"its busiest process used {load.cpu_percent_busiest:.0f} % of a CPU"
+        elif total is not None and cpus and total >= SATURATED_PERCENT * cpus:
+            text = f"its processes used {total / cpus:.0f} % of all {cpus} CPUs"
+        else:
+            return None
+        return f"{text} ({self.tool})" if self.tool else text
+
+    # Sentences and details
+
+    def missing(self, measured: Rate) -> str | None:
+        return why_no_rate(measured, "nothing arrived", "bytes per second")
+
+    def own_details(self) -> dict[str, Any]:
+        return {
+            "mean": self.whole.bytes_per_second,
+            "header_share": self.header_share,
+            "streams": [stream.bytes_per_second for stream in self.streams],
+            "lost_share": self.lost_share,
+            **falls_details(self.timeline(self.throughput).falls),
+        }
+
+
+def _header_share(obs: NetworkObservation, asked: object, lost_share: float | None) -> float:
+    """Return the share of a wire's rate that headers take, so that this much of a limit is never data."""
+    if (datagram := _size(asked, "length_bytes")) and lost_share is not None:
+        frames = math.ceil((datagram + _UDP_BYTES) / (USUAL_MTU - _IP_BYTES))
+        headers = frames * (_ETHERNET_BYTES + _IP_BYTES) + _UDP_BYTES
+        return headers / (headers + datagram)
+    data = getattr(obs, "mss", None) or _size(asked, "mss_bytes") or USUAL_MTU - 52
+    return HEADER_BYTES / (HEADER_BYTES + data)
+
+
+def _size(asked: object, name: str) -> int | None:
+    """Return a size that the job asked for, in bytes."""
+    size = asked.get(name) if isinstance(asked, Mapping) else None
+    return size if isinstance(size, int) and size > 0 else None
+
+
+def _tool_text(obs: NetworkObservation) -> str:
+    versions: object = getattr(obs, "tool_versions", None)
+    known = sorted({str(version) for version in versions.values()}) if isinstance(versions, Mapping) else []
+    names = (version if version.startswith("iperf") else f"iperf3 {version}" for version in known)
+    words = [" and ".join(names)] if known else []
+    processes: Any = getattr(obs, "processes", None)
+    if isinstance(processes, int):
+        words.append("1 process" if processes == 1 else f"{processes} processes")
+    return ", ".join(words)

@@ -1,0 +1,290 @@
+"""What every judge sees of a run: its rates, ceilings, series, generator and counters, whatever it was a run of.
+
+`Run` holds what storage and networks share. `StorageRun` and `NetworkRun` add what only one of them has; the data of
+the other are neutral values there (no headers, no streams, no outstanding I/O), so a judge asks for no kind.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pytest_cloudbench.limits.ceilings import Ceiling
+from pytest_cloudbench.limits.envelope import Envelope, Level
+from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Rate, Size, Throughput
+from pytest_cloudbench.verdicts.observation import GeneratorLoad, MachineDelay, RateSeries
+from pytest_cloudbench.verdicts.targets import plain
+from pytest_cloudbench.verdicts.timeline import Plateau, Timeline, timed_samples
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+NEAR = 0.05
+"""A rate within this share of a limit counts as lying at it."""
+SATURATED_PERCENT = 95.0
+"""From this use of a CPU on, a load generator counts as the limit."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """One rate in both quantities: I/Os and bytes per second."""
+
+    iops: Iops
+    throughput: Throughput
+
+    def like(self, rate: Rate) -> Rate:
+        """Return the rate in the quantity of ``rate``."""
+        return self.iops if isinstance(rate, Iops) else self.throughput
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A ceiling that explains a rate.
+
+    ``level`` is where the rate lies (None if only its counters show that the ceiling acted), ``acted`` what the
+    counters say: True, False, or None if unknown.
+    """
+
+    ceiling: Ceiling
+    level: Level | None
+    acted: bool | None
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What `reaches` is asked of a run: ``label`` names a ceiling, empty for a plain rate.
+
+    ``spent`` is True for what remains of ``ceilings`` once their credits are gone.
+    """
+
+    asked: Rate
+    label: str = ""
+    ceilings: tuple[Ceiling, ...] = ()
+    spent: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run(ABC):
+    """A run, or the part of it that is judged.
+
+    ``where`` names the part as the end of a sentence (empty for a whole run), ``part_details`` holds its falls and
+    its begin and end in seconds of the test. ``damage`` says what is wrong with the run's data; its series is then
+    None. ``counters`` are those of the kind of run, None without any. Times are in seconds.
+
+    ``keeps_outstanding`` says whether the load by its own parameters keeps ``outstanding_asked`` I/Os in flight at all
+    times (None if it does not say), ``carried_with_as_many`` is a rate that this target carried with no more of
+    them, ``more_load_by`` names the options to raise for more. ``modelled_latency`` is "none" if the embedded
+    region models no latency, ``idle_at_start_s`` for how long the load at first gave the target nothing to do.
+    ``header_share`` is the share of the wire's rate that headers take, ``streams`` are the means of the connections,
+    ``machine_rate`` is what the machine under an embedded region carries without any shaping.
+    """
+
+    kind: ClassVar[str]
+    needs_longer: ClassVar[str]
+    """What to lengthen for more samples, in the words of the call."""
+    falls_explain: ClassVar[bool]
+    """True if a lasting fall to any level is why the mean of the whole run is low."""
+
+    block_size: Size
+    """The size of one I/O; one byte for a network."""
+    series: RateSeries | None
+    envelope: Envelope
+    counters: Any
+    generator: GeneratorLoad | None
+    runtime_s: float
+    time_compression: float
+    conditions: tuple[str, ...] = ()
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    damage: str = ""
+    where: str = ""
+    part_details: dict[str, Any] = field(default_factory=dict)
+
+    # Known of storage only.
+    outstanding_asked: int | None = None
+    latency_mean_s: float = math.nan
+    machine_delay: MachineDelay | None = None
+    modelled_latency: str | None = None
+    idle_at_start_s: float = 0.0
+    keeps_outstanding: bool | None = None
+    carried_with_as_many: Iops | None = None
+    more_load_by: str = "iodepth or numjobs"
+    # Known of a network only.
+    header_share: float = 0.0
+    streams: tuple[Bandwidth, ...] = ()
+    machine_rate: Bandwidth | None = None
+
+    _timelines: dict[type[Rate], Timeline] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    # Rates
+
+    @property
+    @abstractmethod
+    def rate(self) -> Rate:
+        """The mean in the quantity that people use: IOPS of storage, Gbit/s of a network."""
+
+    @property
+    @abstractmethod
+    def rates(self) -> Rates:
+        """The mean in both quantities."""
+
+    @abstractmethod
+    def rate_like(self, like: Rate) -> Rate:
+        """Return the mean in the quantity of ``like``. Raises TypeError for IOPS of a network."""
+
+    def rates_of(self, rate: Rate) -> Rates:
+        """Return a rate of this run in both quantities, converted through its block size."""
+        block = self.block_size
+        if isinstance(rate, Iops):
+            return Rates(rate, rate.at(block))
+        return Rates(rate.in_ios_of(block), rate)
+
+    def as_quantity(self, rate: Rate, like: Rate) -> Rate:
+        """Return a rate of this run in the quantity of ``like``, converted through its block size."""
+        return rate if isinstance(rate, Iops) == isinstance(like, Iops) else self.rates_of(rate).like(like)
+
+    def shown(self, rate: Rate) -> Rate:
+        """Return the rate in the unit in which this kind of run is spoken of."""
+        return rate
+
+    # Series
+
+    def timeline(self, like: Rate) -> Timeline:
+        """Return the full samples in the quantity of ``like``, with the falls between their plateaus."""
+        known = self._timelines.get(type(like))
+        if known is None:
+            seconds, values = timed_samples(self.series, like)
+            known = Timeline(tuple(seconds), tuple(values), like, self.time_compression)
+            self._timelines[type(like)] = known
+        return known
+
+    @abstractmethod
+    def samples(self, like: Rate) -> Sequence[float]:
+        """Return the one-second samples to judge, as plain figures in the quantity of ``like``."""
+
+    @abstractmethod
+    def part(self, line: Timeline, kept: Plateau, where: str) -> Self | None:
+        """Return the part of this run that is one plateau of ``line``; None if it holds no sample."""
+
+    @abstractmethod
+    def for_samples(self, values: Sequence[float], mean: Rate) -> Self:
+        """Return what is known of these samples, which need not lie in one piece, and of their mean."""
+
+    # Limits
+
+    @abstractmethod
+    def parse_target(self, target: object, call: str) -> Ceiling | Rate:
+        """Return the ceiling or rate that a caller's target means. Raises TypeError and ValueError."""
+
+    @abstractmethod
+    def asked_of(self, target: Ceiling | Rate) -> Rate:
+        """Return the rate that a parsed target asks of this run."""
+
+    @abstractmethod
+    def goal(self, target: object, call: str) -> Goal:
+        """Return what `reaches` is asked of this run. Raises TypeError and ValueError."""
+
+    @abstractmethod
+    def remark(self, goal: Goal, measured: Rate, within: float) -> str:
+        """Return a remark on a rate that reached its goal: well above every limit, or short by headers only."""
+
+    @abstractmethod
+    def may_burst(self, ceilings: Sequence[Ceiling]) -> bool:
+        """Return True if a claim on ``ceilings`` speaks of the time before a burst ended."""
+
+    @abstractmethod
+    def bounds(self, rate: Rates, *, but: Sequence[Bound] = ()) -> tuple[Bound, ...]:
+        """Return the promised ceilings that explain a rate, ``but`` excluded."""
+
+    @abstractmethod
+    def labels(self, found: Sequence[Bound]) -> str:
+        """Return the names of limits in a sentence that is not sure of them."""
+
+    @abstractmethod
+    def bound_text(self, found: Sequence[Bound]) -> str:
+        """Return "bound by ..." with the figures of ``found`` and what the counters say."""
+
+    @abstractmethod
+    def acted(self, ceiling: Ceiling) -> bool | None:
+        """Return whether the counters saw the ceiling act; None if unknown."""
+
+    @abstractmethod
+    def ends_a_burst(self, rate: Rate, ceilings: Sequence[Ceiling]) -> bool:
+        """Return True if a rate is what remains of a limit, promised or claimed, once its credits are spent."""
+
+    @abstractmethod
+    def doubtful(self, measured: Rate) -> bool:
+        """Return True if more than a promised limit may have held the run at this rate."""
+
+    @abstractmethod
+    def machine_held(self, measured: Rate, suspects: Sequence[Bound]) -> str:
+        """Return the sentence for a rate on an embedded region that no promised limit is shown to have held."""
+
+    @abstractmethod
+    def unexplained(self) -> str:
+        """Return the sentence for a low rate that no limit explains."""
+
+    @property
+    def on_region(self) -> bool:
+        """True for a run on an embedded region."""
+        return self.machine_delay is not None or bool(self.envelope.machine)
+
+    # The load itself
+
+    @abstractmethod
+    def own_limit(self, like: Rate) -> Rate | None:
+        """Return the limit that the job set on its own load, in the quantity of ``like``; None without one."""
+
+    @property
+    @abstractmethod
+    def job_limit(self) -> Rate | None:
+        """The limit that the job set on its own load, as it was given; None without one."""
+
+    @abstractmethod
+    def saturated(self) -> str | None:
+        """Return a sentence if the load generator had no CPU time left."""
+
+    # Sentences and details
+
+    @abstractmethod
+    def missing(self, measured: Rate) -> str | None:
+        """Return a sentence if a run gave no rate: a failed measurement breaks no promise."""
+
+    @abstractmethod
+    def own_details(self) -> dict[str, Any]:
+        """Return the plain values that only this kind of run has."""
+
+
+def why_no_rate(measured: Rate, nothing: str, unit: str) -> str | None:
+    """Return a sentence for a mean that is no rate: ``nothing`` happened, or the figure is not finite."""
+    value = plain(measured)
+    if math.isfinite(value) and value > 0:
+        return None
+    if value == 0:
+        return f"{nothing}, so nothing was measured: look at the workload's own output"
+    return f"the measurement has no rate ({value} {unit}): look at the workload's own output"
+
+
+def checked_series(series: Any) -> tuple[Any, str]:
+    """Return a series that can be judged, or None and what is wrong with it.
+
+    Its times must rise, its columns be of one length (an empty one is unknown), its rates finite and not negative.
+    """
+    if series is None:
+        return None, ""
+    seconds = list(series.seconds)
+    if any(not math.isfinite(at) for at in seconds) or any(late <= at for at, late in pairwise(seconds)):
+        return None, "the times of its series do not rise"
+    for name in ("iops", "throughput"):
+        rates: Sequence[Rate] = getattr(series, name, None) or ()
+        if rates and len(rates) != len(seconds):
+            return None, f"its series holds {len(seconds)} times but {len(rates)} values of {name}"
+        wrong = next((rate for rate in rates if not (math.isfinite(plain(rate)) and plain(rate) >= 0)), None)
+        if wrong is not None:
+            return None, f"its series holds {plain(wrong)} as {name}, which is no rate"
+    return series, ""

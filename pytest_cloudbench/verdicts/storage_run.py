@@ -1,0 +1,314 @@
+"""A run on storage as judges see it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from statistics import fmean
+from typing import Any
+
+from pytest_cloudbench.limits.ceilings import Ceiling
+from pytest_cloudbench.limits.envelope import Envelope, Level
+from pytest_cloudbench.limits.quantities import MIB, Iops, Rate, Throughput, figure
+from pytest_cloudbench.verdicts.change_point import falls_details
+from pytest_cloudbench.verdicts.counters import ThrottleDelta, acted
+from pytest_cloudbench.verdicts.machine_delay import machine_disturbed, machine_text
+from pytest_cloudbench.verdicts.observation import GeneratorLoad, Observation
+from pytest_cloudbench.verdicts.run_view import (
+    NEAR,
+    SATURATED_PERCENT,
+    Bound,
+    Goal,
+    Rates,
+    Run,
+    checked_series,
+    why_no_rate,
+)
+from pytest_cloudbench.verdicts.targets import as_rate_or_ceiling, ratio
+from pytest_cloudbench.verdicts.timeline import Plateau, Timeline, full_samples
+from pytest_cloudbench.verdicts.wording import Named, listed, named, percent
+
+
+@dataclass(frozen=True)
+class _Samples:
+    seconds: Sequence[float]
+    iops: Sequence[Iops]
+    throughput: Sequence[Throughput]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StorageRun(Run):
+    """A run on storage, reads and writes together. Of a part of it the latency is unknown (NaN)."""
+
+    kind = "storage"
+    needs_longer = "lengthen runtime"
+    falls_explain = False
+
+    iops: float
+    throughput_mib: float
+    sequential: bool
+    counters: ThrottleDelta | None
+    job_rate: Rate | None = None
+
+    @classmethod
+    def of(cls, obs: Observation) -> StorageRun:
+        """Return the view of a measurement; what it does not say is unknown."""
+        series, damage = checked_series(obs.series)
+        latency, own = obs.latency_mean_s, getattr(obs, "rate_asked", None)
+        return cls(
+            iops=obs.iops,
+            throughput_mib=obs.throughput_mib,
+            block_size=obs.block_size,
+            sequential=obs.sequential,
+            series=series,
+            damage=damage,
+            envelope=obs.envelope or Envelope((), obs.block_size, obs.sequential),
+            counters=obs.counters,
+            generator=getattr(obs, "generator", None),
+            outstanding_asked=obs.outstanding_asked,
+            latency_mean_s=latency if isinstance(latency, (int, float)) else math.nan,
+            runtime_s=obs.runtime_s,
+            time_compression=float(getattr(obs, "time_compression", None) or 1.0),
+            conditions=tuple(str(one) for one in getattr(obs, "conditions", ())),
+            asked=getattr(obs, "asked", None) or {},
+            machine_delay=getattr(obs, "machine_delay", None),
+            idle_at_start_s=getattr(obs, "idle_at_start_s", 0.0),
+            job_rate=own if isinstance(own, (Iops, Throughput)) else None,
+            keeps_outstanding=getattr(obs, "keeps_outstanding", None),
+            carried_with_as_many=getattr(obs, "carried_with_as_many", None),
+            more_load_by=getattr(obs, "more_load_by", "iodepth or numjobs"),
+            modelled_latency=getattr(obs, "modelled_latency", None),
+        )
+
+    # Rates and series
+
+    @property
+    def rate(self) -> Rate:
+        return Iops(self.iops)
+
+    @property
+    def rates(self) -> Rates:
+        return Rates(Iops(self.iops), Throughput.from_mib(self.throughput_mib))
+
+    def rate_like(self, like: Rate) -> Rate:
+        return self.rates.like(like)
+
+    def samples(self, like: Rate) -> Sequence[float]:
+        return full_samples(self.series, like)
+
+    def part(self, line: Timeline, kept: Plateau, where: str) -> StorageRun | None:
+        """Return the part of this run that is one plateau of ``line``; None if it holds no sample.
+
+        Of its throttle counters only what is certain counts (`ThrottleDelta.during`), its latency is unknown, and the
+        generator's use of its CPUs is taken to follow the rate, never below that of the whole run.
+        """
+        series = self._samples_of(kept, line.interval_s)
+        if series is None:
+            return None
+        length_s = kept.end_s - kept.begin_s
+        iops = fmean(rate.per_second for rate in series.iops)
+        counters = self.counters
+        return replace(
+            self,
+            series=series,
+            iops=iops,
+            throughput_mib=fmean(rate.bytes_per_second for rate in series.throughput) / MIB,
+            runtime_s=length_s,
+            latency_mean_s=math.nan,
+            counters=counters.during(length_s / self.time_compression) if counters is not None else None,
+            generator=_busier(self.generator, iops / self.iops if self.iops > 0 else 1.0),
+            where=where,
+            part_details={
+                **falls_details(line.falls),
+                "judged_from_s": kept.begin_s,
+                "judged_to_s": kept.end_s,
+            },
+        )
+
+    def for_samples(self, values: Sequence[float], mean: Rate) -> StorageRun:
+        """Return what is known of these samples; of the throttle counters only what is certain of as many."""
+        samples, counters = len(full_samples(self.series, mean)), self.counters
+        if not samples:
+            return self
+        share = min(1.0, len(values) / samples)
+        return replace(
+            self,
+            latency_mean_s=self.latency_mean_s if share >= 1 else math.nan,
+            counters=counters.during(share * counters.elapsed_s) if counters is not None else None,
+        )
+
+    def _samples_of(self, kept: Plateau, interval_s: float) -> _Samples | None:
+        """Return the samples that lie wholly within a plateau, without those of the fall itself."""
+        series: Any = self.series
+        begin = kept.begin_s if kept.first else kept.begin_s + interval_s
+        end = kept.end_s if kept.last else kept.end_s - interval_s
+        rows = [
+            row
+            for row in zip(series.seconds, series.iops, series.throughput, strict=False)
+            if begin <= row[0] - interval_s * 0.99 and row[0] <= end + interval_s * 0.01
+        ]
+        return _Samples(*map(tuple, zip(*rows, strict=True))) if rows else None
+
+    # Limits
+
+    def parse_target(self, target: object, call: str) -> Ceiling | Rate:
+        return as_rate_or_ceiling(target, call)
+
+    def known(self, ceiling: Ceiling) -> Ceiling:
+        """Return the ceiling with the envelope's own figures if it has them."""
+        return self.envelope.find(ceiling) or ceiling
+
+    def asked_of(self, target: Ceiling | Rate) -> Rate:
+        """Return a target in I/Os of this run's size: a large I/O counts as several against an IOPS ceiling."""
+        if not isinstance(target, Ceiling):
+            return target
+        known = self.known(target)
+        return self.envelope.unmerged_iops_of(known) if known.of_iops and known.promised else known.limit
+
+    def goal(self, target: object, call: str) -> Goal:
+        found = self.parse_target(target, call)
+        asked = self.asked_of(found)
+        return Goal(asked, found.label, (self.known(found),)) if isinstance(found, Ceiling) else Goal(asked)
+
+    def remark(self, goal: Goal, measured: Rate, within: float) -> str:
+        if not self.envelope.promised.ceilings:
+            return ""
+        lowest = self.envelope.promised.ordered[0]
+        limit = self.envelope.levels_of(lowest)[0].like(lowest.limit)
+        above = ratio(self.rate_like(lowest.limit), limit) - 1
+        if above <= NEAR:
+            return ""
+        return (
+            f"; but {percent(above)} above {lowest.label}, {limit}: "
+            "look for a cache, burst credits or the wrong device"
+        )
+
+    def may_burst(self, ceilings: Sequence[Ceiling]) -> bool:
+        return any(ceiling.base is not None for ceiling in ceilings)
+
+    def nearest_level(self, ceiling: Ceiling, rates: Rates) -> tuple[Level, float]:
+        """Return the level of a ceiling that is nearest to a rate, and their distance as a share of the level.
+
+        Each ceiling is compared in its own quantity, so that mixed block sizes do not blur it.
+        """
+        seen = rates.like(ceiling.limit)
+
+        def distance(level: Level) -> float:
+            return abs(ratio(seen, level.like(ceiling.limit)) - 1)
+
+        level = min(self.envelope.levels_of(ceiling), key=distance)
+        return level, distance(level)
+
+    def bounds(self, rate: Rates, *, but: Sequence[Bound] = ()) -> tuple[Bound, ...]:
+        """Return the promised ceilings that explain a rate.
+
+        Those with a level near it, unless their counters deny it; if counters confirm some of them, only these.
+        Failing that, those whose counters alone say that they acted.
+        """
+        at_level, by_counters = [], []
+        for ceiling in self.envelope.promised.ordered:
+            if any(ceiling.same_as(other.ceiling) for other in but):
+                continue
+            said = self.acted(ceiling)
+            level, distance = self.nearest_level(ceiling, rate)
+            if distance <= NEAR and said is not False:
+                at_level.append(Bound(ceiling, level, said))
+            elif said:
+                by_counters.append(Bound(ceiling, None, said))
+        confirmed = [bound for bound in at_level if bound.acted]
+        return tuple(confirmed or at_level or by_counters)
+
+    def labels(self, found: Sequence[Bound]) -> str:
+        return listed(bound.ceiling.label for bound in found)
+
+    def bound_text(self, found: Sequence[Bound]) -> str:
+        names = []
+        for bound in found:
+            remark = ""
+            if bound.level is None and self.counters is not None:
+                remark = f"exceeded for {self.exceeded_text([bound.ceiling])} by its throttle counter"
+            names.append(Named(bound.ceiling, bound.level, remark))
+        return f"bound by {named(names, self.block_size)}"
+
+    def acted(self, ceiling: Ceiling) -> bool | None:
+        return acted(self.counters, ceiling)
+
+    def exceeded_text(self, ceilings: Sequence[Ceiling]) -> str:
+        """Return the longest time for which one of them was exceeded, against the run's: "285 of 300 s"."""
+        assert self.counters is not None
+        seconds = max(self.counters.seconds_of(ceiling) or 0.0 for ceiling in ceilings)
+        return f"{figure(seconds, 1)} of {figure(self.counters.elapsed_s, 1)} s"
+
+    def ends_a_burst(self, rate: Rate, ceilings: Sequence[Ceiling]) -> bool:
+        rates = self.rates_of(rate)
+        spent = [
+            level.like(ceiling.limit)
+            for ceiling in (*self.envelope.promised.ceilings, *ceilings)
+            for level in self.envelope.levels_of(ceiling)
+            if level.burst_spent
+        ]
+        return any(abs(ratio(rates.like(level), level) - 1) <= NEAR for level in spent)
+
+    def doubtful(self, measured: Rate) -> bool:
+        return machine_disturbed(self)
+
+    def machine_held(self, measured: Rate, suspects: Sequence[Bound]) -> str:
+        machine = machine_text(self)
+        if suspects:
+            return f"{self.labels(suspects)} or {machine} held it back"
+        return f"no promised ceiling held it back: {machine} was the limit"
+
+    def unexplained(self) -> str:
+        if not self.envelope.promised.ceilings:
+            return "its ceilings are not known, so none explains it"
+        if self.counters is None:
+            return "no known ceiling explains it, and there were no throttle counters to ask"
+        return "no known ceiling explains it, and the throttle counters name none"
+
+    # The load itself
+
+    @property
+    def job_limit(self) -> Rate | None:
+        return self.job_rate
+
+    def own_limit(self, like: Rate) -> Rate | None:
+        return None if self.job_rate is None else self.as_quantity(self.job_rate, like)
+
+    def saturated(self) -> str | None:
+        load = self.generator
+        if load is None:
+            return None
+        if load.cpu_percent_busiest >= SATURATED_PERCENT:
+            return f"its busiest job used {figure(load.cpu_percent_busiest, 0)} % of a CPU"
+        total, cpus = load.cpu_percent_total, load.cpus
+        if total is not None and cpus and total >= SATURATED_PERCENT * cpus:
+            return f"its jobs used {figure(total / cpus, 0)} % of all {cpus} CPUs"
+        return None
+
+    # Sentences and details
+
+    def missing(self, measured: Rate) -> str | None:
+        unit = "IOPS" if isinstance(measured, Iops) else "MiB/s"
+        return why_no_rate(measured, "no I/O completed", unit)
+
+    def own_details(self) -> dict[str, Any]:
+        known = math.isfinite(self.latency_mean_s)
+        return {
+            "block_size_bytes": self.block_size.bytes,
+            "sequential": self.sequential,
+            "outstanding_asked": self.outstanding_asked,
+            "outstanding_mean": self.iops * self.latency_mean_s if known else None,
+            "machine_delay": asdict(self.machine_delay) if self.machine_delay is not None else None,
+        }
+
+
+def _busier(load: GeneratorLoad | None, times: float) -> GeneratorLoad | None:
+    """Return a generator's load while its rate was ``times`` that of the whole run."""
+    if load is None or times <= 1:
+        return load
+    total, cpus = load.cpu_percent_total, load.cpus
+    if total is not None and cpus:
+        total = max(total, min(total * times, 100.0 * cpus))
+    busiest = max(load.cpu_percent_busiest, min(load.cpu_percent_busiest * times, 100.0))
+    return GeneratorLoad(busiest, total, cpus)
