@@ -78,7 +78,7 @@ _TYPES = {
     "verdicts.network_run": "NetworkLevel NetworkRun NetworkTarget",
     "verdicts.noise": "Noise",
     "verdicts.observation": "GeneratorLoad MachineDelay",
-    "verdicts.run_view": "Bound Goal Rates",
+    "verdicts.run_view": "Bound Goal Rates Run",
     "verdicts.steadiness": "Steadiness",
     "verdicts.storage_run": "StorageRun",
     "verdicts.time_share": "TimeShare",
