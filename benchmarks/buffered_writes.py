@@ -63,7 +63,7 @@ def run(name: str, kind: str, seconds: float) -> str:
 
 def exceeded(under_test: Region) -> tuple[float, float]:
     """Seconds above the volume's IOPS and above its throughput, so far."""
-    done = under_test.plane.storage_activity()[0][0].done
+    done = under_test.plane.volumes.storage_activity()[0][0].done
     return done.volume_iops_exceeded_s, done.volume_throughput_exceeded_s
 
 

@@ -54,7 +54,7 @@ def on_volume(spec) -> tuple[CreditRule, Callable[[Region], str], Callable[[Regi
         under_test.launch("i-1", iops=100_000, mbit=40_000)
         return under_test.volume("i-1", spec)
 
-    return rule, prepare, lambda under_test: under_test.plane.storage_activity()[0][0].burst_balance
+    return rule, prepare, lambda under_test: under_test.plane.volumes.storage_activity()[0][0].burst_balance
 
 
 def on_instance(which: str) -> tuple[CreditRule, Callable[[Region], str], Callable[[Region], float]]:
@@ -65,7 +65,11 @@ def on_instance(which: str) -> tuple[CreditRule, Callable[[Region], str], Callab
         under_test.launch("i-1", baseline=SMALL_INSTANCE[0], maximum=SMALL_INSTANCE[1])
         return under_test.volume("i-1", io2(size_gib=80, iops=16_000))
 
-    return rule, prepare, lambda under_test: getattr(under_test.plane.storage_activity()[1][0], attribute)
+    return (
+        rule,
+        prepare,
+        lambda under_test: getattr(under_test.plane.volumes.storage_activity()[1][0], attribute),
+    )
 
 
 def volume_case(spec, load: str, **more) -> Case:

@@ -116,7 +116,7 @@ class RegionWatch(Watch):
         return self._paced._state.levels[0]
 
     def _done(self) -> list[Figures]:
-        volumes, _ = self._plane.storage_activity()
+        volumes, _ = self._plane.volumes.storage_activity()
         return [each.done for each in volumes if each.instance_id == self._instance_id]
 
     def machine_share(self, settling_s: float = SETTLING_S) -> float:

@@ -97,7 +97,7 @@ def path(under_test: Region, number: int, burst_s: float, compression: float) ->
         hosts = []
         for name in names:
             under_test.launch(name, **_EBS, network=rates, network_credits=credits)
-            undo.callback(under_test.plane.terminate, name)
+            undo.callback(under_test.plane.instances.terminate, name)
             key = under_test.ssh(name, "cat /etc/ssh/ssh_host_ed25519_key.pub").strip()
             private_key = pathlib.Path(under_test._key).read_text()
             host = SshHost(HostLogin(under_test.address(name), "ec2-user", private_key, key))
@@ -117,7 +117,7 @@ def drop(under_test: Region, number: int, burst_s: float, compression: float) ->
             measured = run_iperf3(pair, Iperf3Job(streams=STREAMS, duration=duration))
         finally:
             watch.close()
-        state = under_test.plane.network_state(f"i-{number}-a")
+        state = under_test.plane.instances.network_state(f"i-{number}-a")
     verdict = measured.drops_to(BASELINE, within=0.05)
     if state is None or state.emptied_at is None or watch.began_at is None:
         return f"the bucket was never empty: {verdict}", False

@@ -81,7 +81,7 @@ def show_rates(seconds: int, rounds: int) -> None:
                     flush=True,
                 )
             for name in names:
-                under_test.plane.terminate(name)
+                under_test.plane.instances.terminate(name)
 
 
 def show_flows(seconds: int, rounds: int) -> None:
@@ -127,12 +127,12 @@ def show_governor(seconds: int, rounds: int) -> None:
             under_test.launch(f"i-{number}", **_EBS, network=rates, network_credits=credits)
 
         def share(what: str, during: float) -> None:
-            cpu, wall = under_test.plane.network_governor_cpu_s, time.monotonic()
+            cpu, wall = under_test.plane.instances.governor_cpu_s, time.monotonic()
             if during:
                 time.sleep(during)
             else:
                 iperf3(under_test, "i-0", "i-1", streams=5, seconds=seconds * rounds)
-            used = (under_test.plane.network_governor_cpu_s - cpu) / (time.monotonic() - wall)
+            used = (under_test.plane.instances.governor_cpu_s - cpu) / (time.monotonic() - wall)
             print(f"governor, {IDLE_INSTANCES} instances, {what}: {used:.2%} of a core", flush=True)
 
         share("idle", seconds * rounds)

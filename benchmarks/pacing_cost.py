@@ -53,7 +53,7 @@ def cpu_per_io(under_test: Region, name: str, devices: list[str], load: str, sec
 
 def ios(under_test: Region) -> int:
     """I/Os of all volumes so far."""
-    volumes, _ = under_test.plane.storage_activity()
+    volumes, _ = under_test.plane.volumes.storage_activity()
     return sum(volume.done.read_ops + volume.done.write_ops for volume in volumes)
 
 

@@ -16,9 +16,10 @@ from kernel_counters import DiskWatch, RegionWatch
 from pytest_cloudbench.limits.instances import EbsLimit
 from pytest_cloudbench.limits.quantities import Iops, Size, Throughput
 from pytest_cloudbench.limits.volumes import VolumeSpec
-from pytest_cloudbench.twin.plane import HostPlan, Plane
+from pytest_cloudbench.twin.hosts.hosts import HostPlan
+from pytest_cloudbench.twin.plane import Plane
+from pytest_cloudbench.twin.regions import sweep_slot
 from pytest_cloudbench.twin.slots import take_slot
-from pytest_cloudbench.twin.sweep import sweep_slot
 from pytest_cloudbench.twin.volumes.volume_process import VolumeProcess
 from pytest_cloudbench.workloads.sweep.status import StatusReader, Totals
 
@@ -46,11 +47,11 @@ class Region:
 
         ``plan`` are further fields of its `HostPlan`.
         """
-        address = self.plane.free_address(0)
+        address = self.plane.instances.free_address(0)
         self._addresses[instance_id] = address
         limit = maximum or EbsLimit(Iops(iops), Throughput.from_mbit(mbit))
         key = self._key.with_suffix(".pub").read_text()
-        self.plane.boot(
+        self.plane.instances.boot(
             HostPlan(
                 instance_id,
                 "benchmark",
@@ -68,8 +69,8 @@ class Region:
         """Make and attach a volume; its device in the instance."""
         self._volumes += 1
         volume_id = f"vol-{self._volumes:017x}"
-        self.plane.create_disk(volume_id, spec.size_gib, spec)
-        return "/dev/" + self.plane.attach(volume_id, instance_id, "/dev/sdf")
+        self.plane.volumes.create_disk(volume_id, spec)
+        return "/dev/" + self.plane.volumes.attach(volume_id, instance_id, "/dev/sdf")
 
     def process(self, instance_id: str) -> VolumeProcess:
         """The process that paces an instance's volumes."""
@@ -174,4 +175,4 @@ def region(time_compression: float = 1.0) -> Iterator[Region]:
             finally:
                 plane.close()
         finally:
-            slot.give_back()
+            slot.release()

@@ -1,4 +1,4 @@
-"""``python -m pytest_cloudbench.twin``: serve an embedded region, and look after those that there are."""
+"""``python -m pytest_cloudbench.twin``: serve an embedded region, list, end and sweep those of this machine."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from pytest_cloudbench.limits.latency_mode import EBS, LATENCY_MODES
+from pytest_cloudbench.limits.limits_file import parse_limits
+from pytest_cloudbench.limits.volume_types import add_volume_types
 
 _SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status of the process."""
+    """Run one command; return the exit status of the process."""
     asked = _parser().parse_args(argv)
     status: int = asked.run(asked)
     return status
@@ -29,7 +32,7 @@ def _parser() -> argparse.ArgumentParser:
 
     serve = commands.add_parser("serve", help="serve a region until its standard input ends")
     serve.add_argument(
-        "--keep", action="store_true", help="keep it until `down`, whatever its standard input does"
+        "--keep", action="store_true", help="keep it until `down`, also when its standard input ends"
     )
     serve.add_argument(
         "--backing",
@@ -52,6 +55,12 @@ def _parser() -> argparse.ArgumentParser:
         help="ebs: answer each I/O after a service time by volume type; none: as soon as the limits allow "
         "(default: ebs)",
     )
+    serve.add_argument(
+        "--limits",
+        type=Path,
+        metavar="FILE",
+        help="offer the volume types of this cloudbench-limits.toml too",
+    )
     serve.set_defaults(run=_serve)
 
     down = commands.add_parser("down", help="end the kept regions")
@@ -62,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     status.add_argument("--json", action="store_true", help="for programs")
     status.set_defaults(run=_status)
 
-    doctor = commands.add_parser("doctor", help="say what this machine can do and what it lacks")
+    doctor = commands.add_parser("doctor", help="report what this machine can do and what it lacks")
     doctor.add_argument("--json", action="store_true", help="for programs")
     doctor.set_defaults(run=_doctor)
 
@@ -83,6 +92,10 @@ def _time_factor(text: str) -> float:
 def _serve(asked: argparse.Namespace) -> int:
     from pytest_cloudbench.twin.serve import serve
 
+    if asked.limits is not None:
+        add_volume_types(
+            parse_limits(asked.limits.read_text(encoding="utf-8"), str(asked.limits)).volume_types
+        )
     return serve(
         keep=asked.keep,
         backing=asked.backing,
@@ -93,8 +106,7 @@ def _serve(asked: argparse.Namespace) -> int:
 
 
 def _down(asked: argparse.Namespace) -> int:
-    from pytest_cloudbench.twin.regions import END_LIMIT_S, end_kept_regions
-    from pytest_cloudbench.twin.sweep import sweep
+    from pytest_cloudbench.twin.regions import END_LIMIT_S, end_kept_regions, sweep
 
     if not _is_root("down"):
         return 1
@@ -103,7 +115,7 @@ def _down(asked: argparse.Namespace) -> int:
     for slot in ended:
         print(f"slot {slot}: ended")
     for slot in stuck:
-        print(f"slot {slot}: still there {END_LIMIT_S:.0f} s after being asked to end", file=sys.stderr)
+        print(f"slot {slot}: still running {END_LIMIT_S:.0f} s after the request to end", file=sys.stderr)
     if not ended and not stuck:
         print("no kept region is up")
     return 1 if stuck else 0
@@ -124,15 +136,15 @@ def _status(asked: argparse.Namespace) -> int:
 
 
 def _doctor(asked: argparse.Namespace) -> int:
-    from pytest_cloudbench.twin import examine, report, what_is_missing
+    from pytest_cloudbench.twin.doctor import examine, missing_checks, report
 
     checks = examine()
-    print(json.dumps([check.to_json() for check in checks]) if asked.json else report(checks))
-    return 1 if what_is_missing(checks) else 0
+    print(json.dumps([asdict(check) for check in checks]) if asked.json else report(checks))
+    return 1 if missing_checks(checks) else 0
 
 
 def _sweep(_asked: argparse.Namespace) -> int:
-    from pytest_cloudbench.twin.sweep import sweep
+    from pytest_cloudbench.twin.regions import sweep
 
     if not _is_root("sweep"):
         return 1

@@ -1,15 +1,76 @@
-"""``doctor``: what this machine can do for an embedded region, and what to do about the rest."""
+"""``doctor``: what this machine can do for an embedded region, and the remedy for what it lacks. Changes nothing."""
 
 from __future__ import annotations
 
-from pytest_cloudbench.twin.capabilities import Check, examine, what_is_missing
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
-__all__ = ["Check", "examine", "report", "what_is_missing"]
+from pytest_cloudbench.twin.linux import kernel_version
+from pytest_cloudbench.twin.volumes.disks import GIB, memory_available
+
+State = Literal["ok", "missing", "limited"]
+_APT = "apt-get install -y {}"
+_TOOLS = {
+    # program: (package of Debian and Ubuntu, whether a region requires it, purpose)
+    "fio": ("fio", True, "the load on volumes, and what this machine's disks serve"),
+    "sshd": ("openssh-server", True, "logging in to instances"),
+    "ssh-keygen": ("openssh-client", True, "host keys of instances"),
+    "sudo": ("sudo", True, "the login user's root rights in instances"),
+    "ip": ("iproute2", True, "the region's network"),
+    "unshare": ("util-linux", True, "the region's network namespace"),
+    "mount": ("mount", True, "file systems in instances"),
+    "mkfs.ext4": ("e2fsprogs", True, "file systems in instances"),
+    "mkfs.xfs": ("xfsprogs", False, "XFS in instances"),
+    "mkfs.btrfs": ("btrfs-progs", False, "btrfs in instances, and striping their volumes"),
+    "tc": ("iproute2", False, "shaping the network"),
+    "ethtool": ("ethtool", False, "ethtool commands beyond the network allowance counters"),
+    "iperf3": ("iperf3", False, "network loads"),
+    "nvme": ("nvme-cli", False, "NVMe commands beyond the EBS throttle counters"),
+}
+_HTB = "tc qdisc add dev lo root handle 1: htb"
+_FILTER = 'tc filter add dev lo parent 1: protocol all prio 1 bpf bytecode "1,6 0 0 65538"'
+_LITTLE_MEMORY = 4 * GIB
+_TOO_LITTLE_MEMORY = GIB
+_TRY_S = 10.0
+_CAP_SYS_RESOURCE = 1 << 24
+_FUSE = "/dev/fuse"
+
+
+@dataclass(frozen=True)
+class Check:
+    """The result of one check. "missing": no region can run; "limited": a region can do less."""
+
+    name: str
+    state: State
+    finding: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        remedy = f"\n{'':12}remedy: {self.remedy}" if self.remedy else ""
+        return f"{self.state:8}{self.name}: {self.finding}{remedy}"
+
+
+def examine() -> list[Check]:
+    """Check everything that a region needs."""
+    return [check() for check in _CHECKS] + [_tool(program) for program in _TOOLS]
+
+
+def missing_checks(checks: list[Check]) -> list[Check]:
+    """Return the checks that prevent a region."""
+    return [check for check in checks if check.state == "missing"]
 
 
 def report(checks: list[Check]) -> str:
-    """The findings, one below the other, and the conclusion."""
-    missing = what_is_missing(checks)
+    """Return the findings, one per line, and the conclusion."""
+    missing = missing_checks(checks)
     limited = [check for check in checks if check.state == "limited"]
     if missing:
         end = f"No embedded region can run here: {', '.join(check.name for check in missing)} missing."
@@ -18,3 +79,165 @@ def report(checks: list[Check]) -> str:
     else:
         end = "An embedded region can run here."
     return "\n".join([*(str(check) for check in checks), "", end])
+
+
+def _try(*command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command; one that does not exist or does not end has failed."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=_TRY_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return subprocess.CompletedProcess(command, 127, "", str(error))
+
+
+def _tool(program: str) -> Check:
+    package, needed, purpose = _TOOLS[program]
+    place = shutil.which(program)
+    if place is not None:
+        return Check(program, "ok", place)
+    return Check(program, "missing" if needed else "limited", f"not found; {purpose}", _APT.format(package))
+
+
+def _root() -> Check:
+    if os.geteuid() == 0:
+        return Check("root", "ok", "running as root")
+    sudo = shutil.which("sudo")
+    if sudo is not None and _try(sudo, "-n", "true").returncode == 0:
+        return Check("root", "ok", "sudo -n works")
+    return Check(
+        "root", "missing", "neither root nor sudo without a password",
+        "run as root, or allow this user sudo without a password (NOPASSWD in sudoers)",
+    )  # fmt: skip
+
+
+def _python() -> Check:
+    version = platform.python_version()
+    try:
+        import ctypes  # noqa: F401 - some builds of Python lack it
+    except ImportError:
+        return Check(
+            "python", "missing", f"{version} without ctypes", _APT.format("libffi-dev, build Python again")
+        )
+    return Check("python", "ok", f"{version} at {sys.executable}")
+
+
+def _loop_devices() -> Check:
+    if Path("/dev/loop-control").exists():
+        return Check("loop devices", "ok", "/dev/loop-control exists")
+    return Check("loop devices", "missing", "no /dev/loop-control", "modprobe loop")
+
+
+def _loop_direct_io() -> Check:
+    if kernel_version() >= (6, 6):
+        return Check("loop direct I/O", "ok", f"kernel {platform.release()} does direct I/O on tmpfs")
+    return Check(
+        "loop direct I/O", "limited", f"kernel {platform.release()} has no direct I/O on tmpfs (6.6 has)",
+        "nothing to do: rates are somewhat lower",
+    )  # fmt: skip
+
+
+def _fuse() -> Check:
+    try:
+        os.close(os.open(_FUSE, os.O_RDWR | os.O_CLOEXEC))
+    except OSError as error:
+        if isinstance(error, PermissionError) and os.geteuid() != 0:
+            return Check("FUSE", "ok", f"{_FUSE} exists and can be opened by root only")
+        return Check(
+            "FUSE", "missing", f"{_FUSE} cannot be opened, so there are no volumes: {error.strerror}",
+            "modprobe fuse; in a container, run it with --device /dev/fuse or --privileged",
+        )  # fmt: skip
+    return Check("FUSE", "ok", f"{_FUSE} can be opened")
+
+
+def _waits_for_no_io() -> Check:
+    """Check that the process that serves volumes may tell the kernel so (PR_SET_IO_FLUSHER)."""
+    name = "memory pressure"
+    found = re.search(r"^CapEff:\s+(\w+)$", Path("/proc/self/status").read_text(), re.MULTILINE)
+    if os.geteuid() != 0 or (found and int(found.group(1), 16) & _CAP_SYS_RESOURCE):
+        return Check(name, "ok", "volumes continue while memory is short")
+    return Check(
+        name, "limited", "without CAP_SYS_RESOURCE a memory limit that is reached may stop volumes",
+        "in a container, run it with --cap-add SYS_RESOURCE or --privileged",
+    )  # fmt: skip
+
+
+def _namespaces() -> Check:
+    missing = [
+        name for name in ("mnt", "net", "pid", "uts", "ipc") if not Path(f"/proc/self/ns/{name}").exists()
+    ]
+    if missing:
+        return Check(
+            "namespaces",
+            "missing",
+            f"the kernel has no {', '.join(missing)} namespaces",
+            "boot a stock kernel",
+        )
+    if os.geteuid() != 0:
+        return Check("namespaces", "ok", "mnt, net, pid, uts, ipc")
+    done = _try("unshare", "--mount", "--net", "--pid", "--uts", "--ipc", "--fork", "true")
+    if done.returncode != 0:
+        return Check(
+            "namespaces", "missing", f"they cannot be made: {done.stderr.strip()}",
+            "in a container, run it with --privileged",
+        )  # fmt: skip
+    return Check("namespaces", "ok", "mnt, net, pid, uts, ipc")
+
+
+def _overlay() -> Check:
+    if "\toverlay\n" in Path("/proc/filesystems").read_text():
+        return Check("overlay", "ok", "the kernel has overlayfs")
+    if _try("modinfo", "overlay").returncode == 0:
+        return Check("overlay", "ok", "overlayfs is a module, loaded when needed")
+    return Check("overlay", "missing", "the kernel has no overlayfs", "modprobe overlay")
+
+
+def _bridge() -> Check:
+    if Path("/sys/module/bridge").exists() or os.geteuid() != 0 or shutil.which("ip") is None:
+        return Check("bridge and veth", "ok", "assumed, not tried")
+    done = _try(
+        "unshare", "--net", "sh", "-c",
+        "ip link add name cbbridge type bridge && ip link add name cbport type veth peer name cbcable",
+    )  # fmt: skip
+    if done.returncode == 0:
+        return Check("bridge and veth", "ok", "made and removed")
+    return Check("bridge and veth", "missing", done.stderr.strip(), "modprobe bridge veth")
+
+
+def _rate_limits() -> Check:
+    return _try_tc("network rates", "htb", _HTB)
+
+
+def _flow_filter() -> Check:
+    return _try_tc("network flows", "the bpf filter", f"{_HTB} && {_FILTER}")
+
+
+def _try_tc(name: str, what: str, command: str) -> Check:
+    """Try a part of traffic control in a network namespace of its own, for which a stock kernel loads its module."""
+    if shutil.which("tc") is None:
+        return Check(name, "limited", "no tc: the network is not shaped", _APT.format("iproute2"))
+    if os.geteuid() != 0:
+        return Check(name, "ok", f"tc exists; {what} can be tried by root only")
+    done = _try("unshare", "--net", "sh", "-c", command)
+    if done.returncode == 0:
+        return Check(name, "ok", f"tc with {what}")
+    reason = done.stderr.strip().splitlines()[-1:] or ["no message"]
+    return Check(
+        name, "limited", f"no {what}, so the network is not shaped: {reason[0]}",
+        "modprobe sch_htb cls_bpf; on Ubuntu they may be in linux-modules-extra-$(uname -r)",
+    )  # fmt: skip
+
+
+def _memory() -> Check:
+    available = memory_available()
+    text = f"{available / GIB:.1f} GiB available, most of it for volumes' data"
+    if available < _TOO_LITTLE_MEMORY:
+        remedy = "free memory, or keep volumes in a directory: --backing DIR"
+        return Check("memory for volumes", "missing", text, remedy)
+    if available < _LITTLE_MEMORY:
+        return Check("memory for volumes", "limited", text, "keep volumes in a directory: --backing DIR")
+    return Check("memory for volumes", "ok", text)
+
+
+_CHECKS: tuple[Callable[[], Check], ...] = (
+    _root, _python, _loop_devices, _loop_direct_io, _fuse, _waits_for_no_io, _namespaces, _overlay,
+    _bridge, _rate_limits, _flow_filter, _memory,
+)  # fmt: skip

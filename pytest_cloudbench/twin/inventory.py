@@ -1,4 +1,4 @@
-"""What a region has: its instances and its volumes, where each volume is attached, and how they are found."""
+"""The inventory of a region: its instances, its volumes, and where each volume is attached."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from pytest_cloudbench.twin.volumes.volume_process import PacedFile
 
 
 class PlaneError(RuntimeError):
-    """A request that the data plane cannot do; the message is a sentence."""
+    """A request that the data plane cannot carry out; the message is a sentence."""
 
 
 @dataclass
 class PlacedVolume:
     """A volume and where it is attached.
 
-    ``done`` is what it did before the present attachment. ``fetches`` says that it was made from a snapshot.
+    ``done`` counts its I/O before the present attachment. ``fetches``: it was made from a snapshot.
     """
 
     disk: Disk
@@ -43,7 +43,7 @@ class PlacedVolume:
     node: Node | None = None
 
     def close(self) -> None:
-        """Give up its pages and its data."""
+        """Release its pages and its data."""
         self.disk.close()
         self.page.close()
         self.state.close()
@@ -53,7 +53,7 @@ class PlacedVolume:
 
 @dataclass
 class PlacedInstance:
-    """An instance; ``lock`` orders what is done to it."""
+    """An instance. Its ``lock`` is held for every change to it."""
 
     host: Host
     paced: InstanceVolumes
@@ -63,7 +63,7 @@ class PlacedInstance:
 
     @property
     def nodes(self) -> list[Node]:
-        """The nodes of its disks: of its instance store and of the volumes that are attached."""
+        """The device nodes of its instance store and of its attached volumes."""
         attached = [volume.node for volume in self.volumes.values() if volume.node is not None]
         return [*self.local.nodes, *attached]
 
@@ -71,7 +71,7 @@ class PlacedInstance:
 class Inventory:
     """The instances and volumes of one region by their ids.
 
-    ``lock`` is held while one is added or removed and while addresses are handed out. Once ``closed`` nothing is added.
+    ``lock`` is held to add or remove one and to assign addresses. Nothing is added once it is ``closed``.
     """
 
     def __init__(self) -> None:
@@ -81,19 +81,12 @@ class Inventory:
         self.closed = False
 
     def refuse_when_closed(self) -> None:
-        """The caller holds the lock: what is made after this is seen by whoever closes the region."""
+        """Raise `PlaneError` if the region is closing. The caller holds the lock, so it adds nothing afterwards."""
         if self.closed:
             raise PlaneError("the region is shutting down")
 
-    def instance(self, instance_id: str) -> PlacedInstance:
-        """The instance. Raises `PlaneError` where there is none."""
-        instance = self.instances.get(instance_id)
-        if instance is None:
-            raise PlaneError(f"there is no instance {instance_id}")
-        return instance
-
     def volume(self, volume_id: str) -> PlacedVolume:
-        """The volume. Raises `PlaneError` where there is none."""
+        """Return the volume. Raises `PlaneError` if there is none."""
         volume = self.volumes.get(volume_id)
         if volume is None:
             raise PlaneError(f"there is no volume {volume_id}")
@@ -101,9 +94,11 @@ class Inventory:
 
     @contextlib.contextmanager
     def held(self, instance_id: str) -> Iterator[PlacedInstance]:
-        """The instance, while nobody else does anything to it. Raises `PlaneError` where there is none."""
-        instance = self.instance(instance_id)
-        with instance.lock:
-            if self.instances.get(instance_id) is not instance:  # ended while we waited for the lock
-                raise PlaneError(f"there is no instance {instance_id}")
-            yield instance
+        """Hold the instance's lock and yield it. Raises `PlaneError` if there is none."""
+        instance = self.instances.get(instance_id)
+        if instance is not None:
+            with instance.lock:
+                if self.instances.get(instance_id) is instance:  # else it was terminated meanwhile
+                    yield instance
+                    return
+        raise PlaneError(f"there is no instance {instance_id}")

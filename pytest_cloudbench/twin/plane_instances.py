@@ -1,4 +1,4 @@
-"""The instances of a region: booted, stopped, started and ended, with what each of them has."""
+"""The instances of a region: how they are booted, stopped, started and terminated, and their network."""
 
 from __future__ import annotations
 
@@ -6,88 +6,117 @@ import shutil
 from collections.abc import Callable
 
 from pytest_cloudbench.limits.ceilings import MachineLimits
-from pytest_cloudbench.twin.hosts.host_plan import BootFailed, HostPlan
-from pytest_cloudbench.twin.hosts.hosts import Host
+from pytest_cloudbench.twin.hosts.hosts import BootFailed, Host, HostPlan, read_console
 from pytest_cloudbench.twin.inventory import Inventory, PlacedInstance, PlaneError
-from pytest_cloudbench.twin.network.cables import Network
+from pytest_cloudbench.twin.network.governor import NetworkState
 from pytest_cloudbench.twin.network.instance_networks import InstanceNetworks
-from pytest_cloudbench.twin.slots import Slot
-from pytest_cloudbench.twin.volumes.disks import NoRoom, Store
-from pytest_cloudbench.twin.volumes.figures import StageFigures, instance_figures
+from pytest_cloudbench.twin.region_parts import RegionParts
+from pytest_cloudbench.twin.volumes.disks import NoRoom
+from pytest_cloudbench.twin.volumes.figures import instance_figures
 from pytest_cloudbench.twin.volumes.instance_store import InstanceStore
-from pytest_cloudbench.twin.volumes.instance_volumes import Ground, InstanceVolumes
-from pytest_cloudbench.twin.workshop import Workshop
+from pytest_cloudbench.twin.volumes.instance_volumes import InstanceVolumes
 
 
 class PlaneInstances:
-    """The instances in an inventory, each with its host, its network and what paces its volumes.
+    """The instances in an inventory, each with its host, its network and the process that paces its volumes.
 
-    ``release`` detaches a volume whose instance is ending; ``machine_limits`` says what this machine's disks serve.
-    ``modelled`` gives I/Os of the instance store a service time.
+    ``release_volume`` detaches a volume of an instance that ends; ``machine_disks`` returns what this machine's
+    disks serve.
     """
 
     def __init__(
         self,
         inventory: Inventory,
-        *,
-        slot: Slot,
-        store: Store,
-        workshop: Workshop,
-        network: Network,
+        parts: RegionParts,
         networks: InstanceNetworks,
-        release: Callable[[str], None],
-        machine_limits: Callable[[], MachineLimits | None],
-        time_compression: float,
-        modelled: bool,
+        release_volume: Callable[[str], None],
+        machine_disks: Callable[[], MachineLimits | None],
     ) -> None:
-        self._slot = slot
         self._inventory = inventory
-        self._store = store
-        self._workshop = workshop
-        self._network = network
+        self._parts = parts
         self._networks = networks
-        self._release = release
-        self._machine_limits = machine_limits
-        self._time_compression = time_compression
-        self._modelled = modelled
-        self._ground = Ground(workshop, store.roots, slot.directory)
+        self._release_volume = release_volume
+        self._machine_disks = machine_disks
+
+    # --- addresses and network -----------------------------------------------------------------------
+
+    def free_address(self, zone_index: int) -> str:
+        """Take an unused address of the zone; it stays taken until its instance is terminated."""
+        with self._inventory.lock:
+            return self._parts.network.take_address(zone_index)
+
+    def release_address(self, address: str) -> None:
+        """Release an address whose instance will never be booted."""
+        with self._inventory.lock:
+            self._parts.network.release_address(address)
+
+    def network_state(self, instance_id: str) -> NetworkState | None:
+        """Return an instance's rate and credits now; None if its network is not shaped."""
+        return self._networks.governor.state(instance_id)
+
+    def cut_cable(self, instance_id: str) -> None:
+        """Take an instance's network cable down, as if it were pulled out, until `mend_cable`."""
+        with self._inventory.held(instance_id) as instance:
+            self._parts.network.cut(instance.host.plan.private_ip)
+
+    def mend_cable(self, instance_id: str) -> None:
+        """Bring an instance's network cable up again; its shaping is unchanged."""
+        with self._inventory.held(instance_id) as instance:
+            self._parts.network.mend(instance.host.plan.private_ip)
+
+    @property
+    def governor_cpu_s(self) -> float:
+        """CPU seconds that the network's governor has used."""
+        return self._networks.governor.cpu_s
+
+    # --- from boot to termination --------------------------------------------------------------------
+
+    def running(self, instance_id: str) -> bool:
+        """Return True if the instance's init is alive."""
+        instance = self._inventory.instances.get(instance_id)
+        return instance is not None and instance.host.running
+
+    def store_is_limited(self, instance_id: str) -> bool | None:
+        """Return whether an instance's store is held to its published figures; None without a store."""
+        instance = self._inventory.instances.get(instance_id)
+        return instance.local.limited if instance is not None else None
+
+    def console_output(self, instance_id: str) -> str:
+        """Return what the instance printed on its console, also after a failed boot or its termination."""
+        return read_console(self._parts.slot, instance_id)
 
     def boot(self, plan: HostPlan) -> None:
         """Make an instance and return once sshd answers. Raises `BootFailed`; nothing is left then."""
+        network, instance_id = self._parts.network, plan.instance_id
         with self._inventory.lock:
             self._inventory.refuse_when_closed()
-            if plan.instance_id in self._inventory.instances:
-                raise PlaneError(f"{plan.instance_id} exists already")
+            if instance_id in self._inventory.instances:
+                raise PlaneError(f"{instance_id} exists already")
             for other in self._inventory.instances.values():
                 if other.host.plan.private_ip == plan.private_ip:
                     raise PlaneError(f"{plan.private_ip} is the address of {other.host.plan.instance_id}")
-            self._network.reserve(plan.private_ip)
-            directory = self._store.roots / plan.instance_id
+            network.reserve(plan.private_ip)
+            directory = self._parts.roots / instance_id
             host = Host(
                 plan=plan,
-                slot=self._slot,
-                network=self._network,
-                workshop=self._workshop,
+                slot=self._parts.slot,
+                network=network,
+                workshop=self._parts.workshop,
                 directory=directory,
                 counters=directory / "counters",
                 allowances=directory / "allowances",
                 on_plugged=lambda pid: self._networks.plugged(plan, pid),
-                on_unplugging=lambda: self._networks.unplugging(plan.instance_id),
+                on_unplugging=lambda: self._networks.governor.disconnect(instance_id),
             )
             try:
                 self._networks.add(plan, host.allowances)
             except OSError as error:
-                self._network.give_back(plan.private_ip)
-                raise BootFailed(f"{plan.instance_id} got no page for its counters: {error}") from error
-            label = f"{self._slot.name}/{plan.instance_id}"
-            figures = instance_figures(plan.ebs_limit, plan.ebs_baseline, factor=self._time_compression)
-            paced = InstanceVolumes(plan.instance_id, figures, self._ground)
-            # Limits of the instance are those of its EBS volumes.
-            store_paced = InstanceVolumes(f"{plan.instance_id}.store", StageFigures(), self._ground)
-            local = InstanceStore(
-                plan, self._store, self._workshop, store_paced, label, modelled=self._modelled
-            )
-            instance = self._inventory.instances[plan.instance_id] = PlacedInstance(host, paced, local)
+                network.release_address(plan.private_ip)
+                raise BootFailed(f"{instance_id} got no page for its counters: {error}") from error
+            figures = instance_figures(plan.ebs_limit, plan.ebs_baseline, factor=self._parts.time_compression)
+            paced = InstanceVolumes(instance_id, figures, self._parts)
+            instance = PlacedInstance(host, paced, InstanceStore(plan, self._parts))
+            self._inventory.instances[instance_id] = instance
         try:
             with instance.lock:
                 self._start(instance)
@@ -96,40 +125,22 @@ class PlaneInstances:
             raise
 
     def stop(self, instance_id: str) -> None:
-        """Shut an instance down. Its root disk, its address and its attachments stay; network credits are full.
+        """Shut an instance down. Its root disk, address and attachments stay; its network credits are full again.
 
-        What was on its instance store is lost.
+        The data on its instance store are lost.
         """
         with self._inventory.held(instance_id) as instance:
             self._halt(instance)
-            instance.local.lose()
-            self._networks.refill(instance_id)
-
-    def _halt(self, instance: PlacedInstance) -> None:
-        self._pace(instance, False)
-        instance.host.stop()
-
-    @staticmethod
-    def _pace(instance: PlacedInstance, paced: bool) -> None:
-        """Hold the limits of volumes, or let an instance that goes down write its data quickly."""
-        instance.paced.pace(paced)
-        instance.local.pace(paced)
+            instance.local.remove_disks()
+            self._networks.governor.refill(instance_id)
 
     def start(self, instance_id: str) -> None:
-        """Boot a stopped instance, with its volumes where they were. Raises `BootFailed`."""
+        """Boot a stopped instance with the volumes that are attached to it. Raises `BootFailed`."""
         with self._inventory.held(instance_id) as instance:
             if not instance.host.running:
                 instance.host.kill()
                 self._pace(instance, True)
                 self._start(instance)
-
-    def _start(self, instance: PlacedInstance) -> None:
-        plan = instance.host.plan
-        try:
-            instance.local.make(self._machine_limits() if plan.local_disks else None)
-        except (NoRoom, OSError) as error:
-            raise BootFailed(f"{plan.instance_id} got no instance store: {error}") from error
-        instance.host.start(instance.nodes)
 
     def reboot(self, instance_id: str) -> None:
         """Shut down and boot; its network credits stay as they are."""
@@ -142,8 +153,26 @@ class PlaneInstances:
         with self._inventory.held(instance_id) as instance:
             self._halt(instance)
             for volume_id in list(instance.volumes):
-                self._release(volume_id)
+                self._release_volume(volume_id)
             self._forget(instance)
+
+    def _halt(self, instance: PlacedInstance) -> None:
+        self._pace(instance, False)
+        instance.host.stop()
+
+    @staticmethod
+    def _pace(instance: PlacedInstance, paced: bool) -> None:
+        """Apply the limits of volumes, or suspend them so that an instance that shuts down writes its data quickly."""
+        instance.paced.pace(paced)
+        instance.local.pace(paced)
+
+    def _start(self, instance: PlacedInstance) -> None:
+        plan = instance.host.plan
+        try:
+            instance.local.make(self._machine_disks() if plan.local_disks else None)
+        except (NoRoom, OSError) as error:
+            raise BootFailed(f"{plan.instance_id} got no instance store: {error}") from error
+        instance.host.start(instance.nodes)
 
     def _forget(self, instance: PlacedInstance) -> None:
         host = instance.host
@@ -152,7 +181,7 @@ class PlaneInstances:
         instance.paced.close()
         instance_id = host.plan.instance_id
         self._networks.remove(instance_id)
-        self._workshop.run(lambda: shutil.rmtree(host.directory, ignore_errors=True))
+        self._parts.workshop.run(lambda: shutil.rmtree(host.directory, ignore_errors=True))
         with self._inventory.lock:
             self._inventory.instances.pop(instance_id, None)
-            self._network.give_back(host.plan.private_ip)
+            self._parts.network.release_address(host.plan.private_ip)

@@ -1,39 +1,165 @@
-"""The regions of this machine, seen from outside: which there are, and how a kept one is ended."""
+"""The regions of this machine: the records they leave, how a kept one is ended, and what killed ones left behind.
+
+``region.json`` in a slot's directory names the process that serves the region; it holds no secret. ``access.json``
+exists for kept regions only. It holds the key, and belongs to the user who requested the region.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from pytest_cloudbench.limits.latency_mode import EBS
 from pytest_cloudbench.limits.time_factor import factor_words
-from pytest_cloudbench.twin.access import Access, RegionRecord, known_regions, read_access
-from pytest_cloudbench.twin.slots import BASE
+from pytest_cloudbench.twin.slots import BASE, Slot, numbers_with_records, try_lock
+from pytest_cloudbench.twin.volumes.volume_process import end_leftovers
 
+RECORD_NAME = "region.json"
+ACCESS_NAME = "access.json"
 END_LIMIT_S = 30.0
 
 
 @dataclass(frozen=True)
+class Access:
+    """Everything that a client of a region needs. ``ssh_from_cidr`` is the network from which SSH comes.
+
+    Burst credits drain and refill ``time_compression`` times faster than the clock. ``latency`` is the region's mode
+    of storage latency.
+    """
+
+    endpoint_url: str
+    region: str
+    access_key: str
+    secret_key: str
+    ssh_from_cidr: str
+    pid: int
+    slot: int
+    version: str
+    time_compression: float = 1.0
+    latency: str = EBS
+
+
+@dataclass(frozen=True)
+class RegionRecord:
+    """The process that serves a slot. ``started_at`` is in seconds since the epoch."""
+
+    slot: int
+    pid: int
+    endpoint_url: str
+    kept: bool
+    started_at: float
+    time_compression: float = 1.0
+    latency: str = EBS
+
+    @property
+    def alive(self) -> bool:
+        """True if that process still runs and serves a region."""
+        return _serves_a_region(self.pid)
+
+    @property
+    def uptime_s(self) -> float:
+        """Seconds since the region started."""
+        return max(0.0, time.time() - self.started_at)
+
+    def end(self, limit_s: float) -> bool:
+        """Ask the process to end; return True if it did within ``limit_s`` seconds."""
+        try:
+            process = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            return True
+        try:
+            if not self.alive:  # checked while the descriptor holds the pid, so it is the same process
+                return True
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(process, signal.SIGTERM)
+            poll = select.poll()
+            poll.register(process, select.POLLIN)
+            return bool(poll.poll(limit_s * 1000))
+        finally:
+            os.close(process)
+
+
+def _serves_a_region(pid: int) -> bool:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return b"serve" in words and any(word.startswith(b"pytest_cloudbench.twin") for word in words)
+
+
+def write_record(directory: Path, record: RegionRecord) -> None:
+    """Publish which process serves the slot."""
+    directory.chmod(0o711)  # records can be opened by name; other files keep their own modes
+    _write(directory / RECORD_NAME, asdict(record), mode=0o644, owner=None)
+
+
+def write_access(directory: Path, access: Access, owner: int) -> None:
+    """Write the key of a kept region for the user who requested it."""
+    _write(directory / ACCESS_NAME, asdict(access), mode=0o600, owner=owner)
+
+
+def read_access(slot: int, base: Path = BASE) -> Access | None:
+    """Return the access to a kept region; None if there is none or it belongs to another user."""
+    content = _read(base / str(slot) / ACCESS_NAME)
+    return Access(**content) if content else None
+
+
+def known_regions(base: Path = BASE) -> list[RegionRecord]:
+    """Return all regions of this machine with a record, also those whose process has ended."""
+    found = [_read(base / str(number) / RECORD_NAME) for number in numbers_with_records(base)]
+    return [RegionRecord(**content) for content in found if content]
+
+
+def _write(path: Path, content: dict[str, Any], *, mode: int, owner: int | None) -> None:
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        os.fchmod(file.fileno(), mode)
+        if owner is not None:
+            os.fchown(file.fileno(), owner, -1)
+        json.dump(content, file)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return content
+
+
+# --- status and end --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
 class RegionStatus:
-    """One region. The counts are None where the region does not answer, or its key is not ours to read."""
+    """One region. The counts are None if it does not answer or its key belongs to another user."""
 
     record: RegionRecord
     instances: int | None
     volumes: int | None
 
     def to_json(self) -> dict[str, Any]:
-        """As `status --json` prints it."""
+        """Return the data that `status --json` prints."""
+        record = self.record
         return {
-            "slot": self.record.slot,
-            "pid": self.record.pid,
-            "alive": self.record.alive,
-            "kept": self.record.kept,
-            "uptime_s": round(self.record.uptime_s, 1),
-            "time_compression": self.record.time_compression,
-            "latency": self.record.latency,
-            "endpoint_url": self.record.endpoint_url,
+            "slot": record.slot,
+            "pid": record.pid,
+            "alive": record.alive,
+            "kept": record.kept,
+            "uptime_s": round(record.uptime_s, 1),
+            "time_compression": record.time_compression,
+            "latency": record.latency,
+            "endpoint_url": record.endpoint_url,
             "instances": self.instances,
             "volumes": self.volumes,
         }
@@ -41,39 +167,28 @@ class RegionStatus:
     def __str__(self) -> str:
         record = self.record
         if not record.alive:
-            return f"slot {record.slot}: its process {record.pid} is gone; the next start sweeps what it left"
+            return (
+                f"slot {record.slot}: its process {record.pid} has ended; the next start sweeps what it left"
+            )
         kind = "kept" if record.kept else "leased to a test run"
         uptime = time.strftime("%H:%M:%S", time.gmtime(record.uptime_s))
-        what = (
-            ""
-            if record.time_compression == 1
-            else f", time compressed {factor_words(record.time_compression)} times"
-        )
+        facts = [f"slot {record.slot}: {kind}", f"pid {record.pid}", f"up {uptime}", record.endpoint_url]
+        if record.time_compression != 1:
+            facts.append(f"time compressed {factor_words(record.time_compression)} times")
         if record.latency != EBS:
-            what += f", latency {record.latency}"
+            facts.append(f"latency {record.latency}")
         if self.instances is not None:
-            what += f", {self.instances} instances, {self.volumes} volumes"
-        return f"slot {record.slot}: {kind}, pid {record.pid}, up {uptime}, {record.endpoint_url}{what}"
+            facts.append(f"{self.instances} instances, {self.volumes} volumes")
+        return ", ".join(facts)
 
 
 def region_statuses(base: Path = BASE) -> list[RegionStatus]:
-    """Every region of this machine that has a record."""
+    """Return the status of every region with a record."""
     statuses = []
     for record in known_regions(base):
         access = read_access(record.slot, base) if record.alive else None
         statuses.append(RegionStatus(record, *(_counts(access) if access else (None, None))))
     return statuses
-
-
-def end_kept_regions(slots: list[int] | None = None, base: Path = BASE) -> tuple[list[int], list[int]]:
-    """End the kept regions (of these slots, or all); the slots that ended and those that did not in time."""
-    ended: list[int] = []
-    stuck: list[int] = []
-    for record in known_regions(base):
-        wanted = record.slot in slots if slots else record.kept
-        if wanted and record.alive:
-            (ended if record.end(END_LIMIT_S) else stuck).append(record.slot)
-    return ended, stuck
 
 
 def _counts(access: Access) -> tuple[int | None, int | None]:
@@ -99,3 +214,47 @@ def _counts(access: Access) -> tuple[int | None, int | None]:
         return len(instances), len(client.describe_volumes()["Volumes"])
     except (BotoCoreError, ClientError):
         return None, None
+
+
+def end_kept_regions(slots: list[int] | None = None, base: Path = BASE) -> tuple[list[int], list[int]]:
+    """End the kept regions, or those in ``slots``; return the slots that ended and those that did not in time."""
+    ended: list[int] = []
+    stuck: list[int] = []
+    for record in known_regions(base):
+        selected = record.slot in slots if slots else record.kept
+        if selected and record.alive:
+            (ended if record.end(END_LIMIT_S) else stuck).append(record.slot)
+    return ended, stuck
+
+
+# --- what killed regions left, most of which the kernel has removed already ------------------------------
+
+
+def sweep_slot(number: int, base: Path = BASE) -> bool:
+    """Remove everything left of a slot whose lock the caller holds; return True if there was anything."""
+    slot = Slot(number, base)
+    end_leftovers(slot.directory)
+    # With another base the lock does not protect the machine's interfaces.
+    has_link = base == BASE and (Path("/sys/class/net") / slot.interface).exists()
+    was_there = slot.directory.exists() or has_link
+    if has_link:
+        subprocess.run(["ip", "link", "delete", slot.interface], capture_output=True, timeout=20, check=False)
+    shutil.rmtree(slot.directory, ignore_errors=True)
+    return was_there
+
+
+def sweep(base: Path = BASE) -> list[int]:
+    """Sweep every slot that no process owns; return the numbers of those that had something left."""
+    swept = []
+    for number in numbers_with_records(base):
+        lock = try_lock(number, base)
+        if lock is None:
+            continue
+        try:
+            if sweep_slot(number, base):
+                swept.append(number)
+            with contextlib.suppress(FileNotFoundError):
+                (base / f"{number}.lock").unlink()
+        finally:
+            os.close(lock)
+    return swept

@@ -1,14 +1,15 @@
 """One region, from the start of its process to its end.
 
-The process prints one line of JSON on its standard output once clients may come, or one with "error" and "remedy"
-when it cannot serve. It ends when its standard input does (the lease of whoever started it), or on SIGTERM or
-SIGINT; a kept region has no lease.
+The process prints one line of JSON on its standard output when clients may connect, or one with "error" and "remedy"
+if it cannot serve. It ends when its standard input ends (the lease of the process that started it), or on SIGTERM or
+SIGINT. A kept region has no lease.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib.util
+import json
 import logging
 import os
 import signal
@@ -21,22 +22,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_cloudbench.limits.latency_mode import EBS
-from pytest_cloudbench.twin.access import Access, RegionRecord, say, write_access, write_record
 
 if TYPE_CHECKING:
     from pytest_cloudbench.twin.api.front import Front
+    from pytest_cloudbench.twin.plane import Plane
     from pytest_cloudbench.twin.slots import Slot
 
-CANNOT_SERVE = 3  # the exit status beside an "error" line
-# A fast machine's clients find the services loaded by the time they call; a slow one's would run into their
-# own time limits, so there the region says that it is ready later.
+CANNOT_SERVE = 3  # the exit status with an "error" line
+# On a fast machine the services are loaded before the first call. On a slow one clients would reach their own time
+# limits, so the region waits for the services before it reports that it is ready.
 _SLOW_START_S = 2.0
 
 log = logging.getLogger(__name__)
 
 
 class CannotServe(RuntimeError):
-    """The region cannot come up. ``remedy`` says what to do about it."""
+    """The region cannot start. ``remedy`` says what to do."""
 
     def __init__(self, sentence: str, remedy: str) -> None:
         super().__init__(sentence)
@@ -51,11 +52,10 @@ def serve(
     time_compression: float = 1.0,
     latency: str = EBS,
 ) -> int:
-    """Serve one region until it is asked to end; the exit status of the process.
+    """Serve one region until a request to end; return the exit status of the process.
 
-    ``backing`` is a directory for the volumes' data (memory when None), ``owner`` the user id that a kept
-    region's key is left to, ``time_compression`` how many times faster than the clock burst credits go,
-    ``latency`` how the latency of storage is modelled (`limits.latency_mode`).
+    ``backing`` is a directory for the volumes' data (None: memory), ``owner`` the user id that may read a kept
+    region's key. For ``time_compression`` and ``latency`` see `Plane`.
     """
     try:
         _refuse_without_root()
@@ -64,36 +64,38 @@ def serve(
             keep=keep, backing=backing, owner=owner, time_compression=time_compression, latency=latency
         )
     except CannotServe as error:
-        say(sys.stdout, {"error": str(error), "remedy": error.remedy})
+        _print_json({"error": str(error), "remedy": error.remedy})
         return CANNOT_SERVE
 
 
 def _serve(
     *, keep: bool, backing: Path | None, owner: int | None, time_compression: float, latency: str
 ) -> int:
-    from pytest_cloudbench.twin.api.front import Front, Ground
+    from pytest_cloudbench.twin.api.front import Front
 
     started = time.monotonic()
     end = _ended_by_signals(keep=keep)
-    if not keep:  # watched from the start: who asked may be gone before the region is up
+    if not keep:  # watched from the start: the lease may end before the region is up
         threading.Thread(target=_watch_lease, args=(end,), name="lease", daemon=True).start()
     front = Front()
     closers: list[tuple[str, Callable[[], None]]] = []
     try:
-        front.start()  # its services load while the plane is being prepared
+        front.start()  # its services load during the rest, the imports included
+        from pytest_cloudbench.twin.regions import Access, RegionRecord, write_access, write_record
+
         closers.append(("the endpoint", front.close))
         slot = _take_slot()
-        closers.append(("the slot", slot.give_back))
+        closers.append(("the slot", slot.release))
         _log_to(slot.directory / "log")
         plane = _make_plane(slot, backing, time_compression, latency)
         closers.append(("the plane", lambda: _close_plane(plane, slot)))
-        front.open(Ground(plane, slot.network, _zone_networks(slot)))
+        front.open(plane)
         access = Access(
             endpoint_url=front.url,
             region=front.region_name,
             access_key=front.access_key.key_id,
             secret_key=front.access_key.secret,
-            ssh_from_cidr=f"{plane.caller_address}/32",
+            ssh_from_cidr=f"{slot.caller_address}/32",
             pid=os.getpid(),
             slot=slot.number,
             version=_version(),
@@ -108,12 +110,17 @@ def _serve(
             write_access(slot.directory, access, _owner(owner))
         if time.monotonic() - started > _SLOW_START_S:
             _wait_for_services(front)
-        say(sys.stdout, asdict(access))
+        _print_json(asdict(access))
         end.wait()
     except BaseException:
         _close(closers)
         raise
     return 0 if _close(closers) else 1
+
+
+def _print_json(message: dict[str, Any]) -> None:
+    with contextlib.suppress(BrokenPipeError):  # the reader may have ended
+        print(json.dumps(message), flush=True)
 
 
 def _refuse_without_root() -> None:
@@ -134,16 +141,12 @@ def _refuse_without_moto() -> None:
 
 
 def _take_slot() -> Slot:
+    from pytest_cloudbench.twin.regions import sweep, sweep_slot
     from pytest_cloudbench.twin.slots import NoFreeSlot, take_slot
-    from pytest_cloudbench.twin.sweep import sweep, sweep_slot
 
     try:
         sweep()
-
-        def sweep_taken(number: int) -> None:
-            sweep_slot(number)
-
-        return take_slot(sweep_taken)
+        return take_slot(sweep_slot)
     except NoFreeSlot as error:
         raise CannotServe(str(error), "See `cloudbench twin status`.") from error
     except OSError as error:
@@ -152,7 +155,7 @@ def _take_slot() -> Slot:
         ) from error
 
 
-def _make_plane(slot: Slot, backing: Path | None, time_compression: float, latency: str) -> Any:
+def _make_plane(slot: Slot, backing: Path | None, time_compression: float, latency: str) -> Plane:
     from pytest_cloudbench.twin.plane import Plane
 
     try:
@@ -160,19 +163,12 @@ def _make_plane(slot: Slot, backing: Path | None, time_compression: float, laten
     except (RuntimeError, OSError) as error:
         log.exception("the plane")
         raise CannotServe(
-            f"{str(error).rstrip('.')}.",
-            "See `cloudbench twin doctor` for what this machine lacks.",
+            f"{str(error).rstrip('.')}.", "See `cloudbench twin doctor` for what this machine lacks."
         ) from error
 
 
-def _zone_networks(slot: Slot) -> list[Any]:
-    from pytest_cloudbench.twin.slots import ZONES
-
-    return [slot.zone_network(index) for index in range(ZONES)]
-
-
 def _ended_by_signals(*, keep: bool) -> threading.Event:
-    """An event that SIGTERM and SIGINT set, however often they come."""
+    """Return an event that SIGTERM and SIGINT set, any number of times."""
     end = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: end.set())
@@ -195,12 +191,12 @@ def _wait_for_services(front: Front) -> None:
         front.region()
     except RuntimeError as error:
         raise CannotServe(
-            str(error), "Install the extra anew: pip install --force-reinstall 'pytest-cloudbench[twin]'"
+            str(error), "Install the extra again: pip install --force-reinstall 'pytest-cloudbench[twin]'"
         ) from error
 
 
 def _close(closers: list[tuple[str, Callable[[], None]]]) -> bool:
-    """Undo in reverse order, but stop answering first; go on whatever fails. Whether all went well."""
+    """Close the endpoint, then the others in reverse order; return True if none failed."""
     fine = True
     order = [*closers[:1], *reversed(closers[1:])]
     for what, close in order:
@@ -213,7 +209,7 @@ def _close(closers: list[tuple[str, Callable[[], None]]]) -> bool:
     return fine
 
 
-def _close_plane(plane: Any, slot: Slot) -> None:
+def _close_plane(plane: Plane, slot: Slot) -> None:
     try:
         plane.close()
     except Exception:
@@ -230,11 +226,11 @@ def _log_to(path: Path) -> None:
     os.chmod(path, 0o600)
 
 
-def _owner(asked: int | None) -> int:
-    if asked is not None:
-        return asked
-    told = os.environ.get("SUDO_UID", "")
-    return int(told) if told.isdigit() else os.getuid()
+def _owner(requested: int | None) -> int:
+    if requested is not None:
+        return requested
+    sudo_user = os.environ.get("SUDO_UID", "")
+    return int(sudo_user) if sudo_user.isdigit() else os.getuid()
 
 
 def _version() -> str:

@@ -1,9 +1,8 @@
 """Slots: which of the 32 embedded regions of this machine a process owns, and its addresses.
 
-A slot is a number N. Its owner holds a lock on ``/run/cloudbench/N.lock`` for as long as it lives; the
-kernel drops the lock with the process, so a slot that can be locked is free, whatever happened to its
-last owner. The directory ``/run/cloudbench/N`` holds what that owner wrote down, so that the next start
-can sweep what a killed one left.
+A slot is a number N. Its owner holds a lock on ``/run/cloudbench/N.lock``. The kernel releases the lock when the
+process ends, so a slot that can be locked is free. The directory ``/run/cloudbench/N`` has the owner's records, with
+which the next start can sweep what a killed owner left.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ _REGION = ipaddress.IPv4Address("198.18.0.0")  # 198.18.0.0/15 is reserved for b
 
 
 class NoFreeSlot(RuntimeError):
-    """All slots of this machine are taken by embedded regions that run."""
+    """Running embedded regions own all slots of this machine."""
 
 
 @dataclass
 class Slot:
-    """A number owned by this process, with the directory and the addresses that go with it."""
+    """A slot owned by this process, with its directory and its addresses."""
 
     number: int
     base: Path = BASE
@@ -38,12 +37,12 @@ class Slot:
 
     @property
     def directory(self) -> Path:
-        """Where the owner keeps its records; removed when the slot is given back."""
+        """The directory of the owner's records. `release` removes it."""
         return self.base / str(self.number)
 
     @property
     def name(self) -> str:
-        """The name that everything made for this slot carries."""
+        """The prefix of the names of everything made for this slot."""
         return f"cloudbench-{self.number}"
 
     @property
@@ -57,7 +56,7 @@ class Slot:
         return ipaddress.IPv4Network((int(_REGION) + self.number * 1024, 22))
 
     def zone_network(self, zone_index: int) -> ipaddress.IPv4Network:
-        """The /24 of one availability zone (0 to 3)."""
+        """Return the /24 of one availability zone (0 to 3)."""
         if not 0 <= zone_index < ZONES:
             raise ValueError(f"zone index {zone_index} is not between 0 and {ZONES - 1}")
         return list(self.network.subnets(new_prefix=24))[zone_index]
@@ -68,11 +67,11 @@ class Slot:
         return str(self.network.network_address + 1)
 
     def keep_records(self) -> None:
-        """Leave the directory when the slot is given back: something remains that the next start must sweep."""
+        """Make `release` keep the directory: something remains that the next start must sweep."""
         self._keeps_records = True
 
-    def give_back(self) -> None:
-        """Remove the directory and drop the lock. A second call does nothing."""
+    def release(self) -> None:
+        """Remove the directory and the lock. A second call does nothing."""
         if self._lock < 0:
             return
         if not self._keeps_records:
@@ -84,7 +83,7 @@ class Slot:
 
 
 def try_lock(number: int, base: Path = BASE) -> int | None:
-    """The descriptor of the slot's lock file, locked, or None while somebody else holds it."""
+    """Lock a slot; return the descriptor of its lock file, or None if another process holds it."""
     path = base / f"{number}.lock"
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -100,13 +99,13 @@ def try_lock(number: int, base: Path = BASE) -> int | None:
         os.close(descriptor)
 
 
-def take_slot(sweep: Callable[[int], None] | None = None, base: Path = BASE) -> Slot:
-    """Take the first free slot; ``sweep(number)`` is called for it once it is locked.
+def take_slot(sweep: Callable[[int], object] | None = None, base: Path = BASE) -> Slot:
+    """Take the first free slot and call ``sweep(number)`` once it is locked.
 
-    Raises `NoFreeSlot` when all are taken.
+    Raises `NoFreeSlot` if all are taken.
     """
     base.mkdir(mode=0o755, parents=True, exist_ok=True)
-    base.chmod(0o755)  # whatever the umask: the owner of a kept region finds its key below
+    base.chmod(0o755)  # whatever the umask: the user of a kept region reads its key here
     for number in range(SLOTS):
         lock = try_lock(number, base)
         if lock is None:
@@ -122,7 +121,7 @@ def take_slot(sweep: Callable[[int], None] | None = None, base: Path = BASE) -> 
 
 
 def numbers_with_records(base: Path = BASE) -> list[int]:
-    """The slots that have a directory or a lock file, whether their owner lives or not."""
+    """Return the slots that have a directory or a lock file, also those without a living owner."""
     if not base.is_dir():
         return []
     stems = {entry.name.removesuffix(".lock") for entry in base.iterdir()}

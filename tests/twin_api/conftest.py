@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import boto3
 import pytest
-from region_calls import NETWORK, ZONE_NETWORKS, Calls, RecordingPlane
+from region_calls import Calls, RecordingPlane
 
 from pytest_cloudbench.limits.instances import OVERRIDES
-from pytest_cloudbench.twin.api.front import Front, Ground
+from pytest_cloudbench.twin.api.front import Front
 from pytest_cloudbench.twin.api.moto_loading import ACCOUNT, REGION, load_moto
 
 
@@ -64,7 +64,7 @@ def plane() -> RecordingPlane:
 def calls(plane: RecordingPlane, moto_left_alone: None) -> Iterator[Calls]:
     front = Front()
     front.start()
-    front.open(Ground(plane, NETWORK, ZONE_NETWORKS))  # type: ignore[arg-type]
+    front.open(plane)  # type: ignore[arg-type]
     try:
         yield Calls(front)
     finally:

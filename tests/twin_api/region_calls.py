@@ -1,12 +1,12 @@
-"""A plane that only writes down what it is asked, and clients that call the region over real HTTP."""
+"""A plane that only records its calls, and clients that call the region over real HTTP."""
 
 from __future__ import annotations
 
-import ipaddress
 import itertools
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
@@ -15,16 +15,13 @@ from botocore.config import Config
 from pytest_cloudbench.limits.ceilings import MachineLimits
 from pytest_cloudbench.limits.quantities import Throughput
 from pytest_cloudbench.twin.api.front import Front
-
-NETWORK = ipaddress.IPv4Network("198.18.0.0/22")
-ZONE_NETWORKS = list(NETWORK.subnets(new_prefix=24))
-
+from pytest_cloudbench.twin.slots import ZONES, Slot
 
 _SESSION = boto3.Session()  # one for all: it reads each service's model once
 
 
 class RecordingPlane:
-    """Plane's interface, kept in memory. ``gates`` hold a call back until set; ``failures`` make one fail."""
+    """The interface of `Plane` in memory. ``gates`` delay a call until set; ``failures`` make one fail."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
@@ -46,7 +43,11 @@ class RecordingPlane:
         self.booting = 0
         self.most_booting = 0
         self._lock = threading.Lock()
-        self._counters = [itertools.count(10) for _ in ZONE_NETWORKS]
+        self._counters = [itertools.count(10) for _ in range(ZONES)]
+        self.slot = Slot(0)
+        self.instances = self.volumes = self
+        self.machine = SimpleNamespace(disks=lambda: self.limits, network=self.machine_network)
+        self.snapshots = SimpleNamespace(percent=lambda _: 42, delete=self.delete_snapshot)
 
     def storage_activity(self) -> tuple[list[Any], list[Any]]:
         return self.activity
@@ -56,7 +57,7 @@ class RecordingPlane:
             self.calls.append((name, *details))
         gate = self.gates.get(name)
         if gate is not None and not gate.wait(20):
-            raise RuntimeError(f"the test never let {name} go on")
+            raise RuntimeError(f"the test did not release {name}")
         if name in self.failures:
             raise self.failures[name]
 
@@ -64,19 +65,16 @@ class RecordingPlane:
         with self._lock:
             return [call for call in self.calls if call[0] == name]
 
-    @property
-    def caller_address(self) -> str:
-        return "198.18.0.1"
-
     def free_address(self, zone_index: int) -> str:
         with self._lock:
             if len(self.taken) >= self.addresses:
                 raise RuntimeError("no address is left")
-            address = str(ZONE_NETWORKS[zone_index].network_address + next(self._counters[zone_index]))
+            network = self.slot.zone_network(zone_index)
+            address = str(network.network_address + next(self._counters[zone_index]))
             self.taken.add(address)
             return address
 
-    def give_back_address(self, address: str) -> None:
+    def release_address(self, address: str) -> None:
         with self._lock:
             self.taken.remove(address)
 
@@ -103,8 +101,8 @@ class RecordingPlane:
     def terminate(self, instance_id: str) -> None:
         self._record("terminate", instance_id)
 
-    def create_disk(self, volume_id: str, size_gib: int, spec: Any, snapshot_id: str | None = None) -> None:
-        self._record("create_disk", volume_id, size_gib, spec, *([snapshot_id] if snapshot_id else []))
+    def create_disk(self, volume_id: str, spec: Any, snapshot_id: str | None = None) -> None:
+        self._record("create_disk", volume_id, spec.size_gib, spec, *([snapshot_id] if snapshot_id else []))
         with self._lock:
             self.disks[volume_id] = spec
 
@@ -113,9 +111,6 @@ class RecordingPlane:
 
     def take_snapshot(self, snapshot_id: str, volume_id: str) -> None:
         self._record("take_snapshot", snapshot_id, volume_id)
-
-    def snapshot_percent(self, snapshot_id: str) -> int:
-        return 42
 
     def delete_snapshot(self, snapshot_id: str) -> None:
         self._record("delete_snapshot", snapshot_id)
@@ -141,9 +136,6 @@ class RecordingPlane:
 
     def room(self) -> int:
         return 5_000_000_000
-
-    def machine_limits(self) -> MachineLimits | None:
-        return self.limits
 
     def machine_network(self) -> Throughput | None:
         gate = self.gates.get("machine_network")

@@ -19,7 +19,9 @@ from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
-from region_calls import NETWORK, ZONE_NETWORKS, Calls, RecordingPlane
+from region_calls import Calls, RecordingPlane
+
+from pytest_cloudbench.twin.slots import Slot
 
 
 def error_of(call) -> tuple[str, int]:  # type: ignore[no-untyped-def]
@@ -187,7 +189,6 @@ def test_public_parameter_leads_to_an_image_that_boots(
     assert image["Name"].startswith(image_name)
     instance = calls.launch("m5.large" if architecture == "x86_64" else "m6g.large", ImageId=image_id)
     assert plane.plans[instance].login_user == login
-    assert plane.plans[instance].image.architecture == architecture
 
 
 def test_images_are_found_as_tools_look_for_them(calls: Calls) -> None:
@@ -212,17 +213,19 @@ def test_images_are_found_as_tools_look_for_them(calls: Calls) -> None:
 
 def test_network_lies_in_the_regions_range(calls: Calls) -> None:
     [vpc] = calls.ec2.describe_vpcs()["Vpcs"]
-    assert (vpc["CidrBlock"], vpc["IsDefault"]) == (str(NETWORK), True)
+    assert (vpc["CidrBlock"], vpc["IsDefault"]) == (str(Slot(0).network), True)
     subnets = {one["AvailabilityZone"]: one for one in calls.ec2.describe_subnets()["Subnets"]}
     zones = [one["ZoneName"] for one in calls.ec2.describe_availability_zones()["AvailabilityZones"]]
     assert zones == sorted(subnets)
-    assert [subnets[zone]["CidrBlock"] for zone in zones] == [str(network) for network in ZONE_NETWORKS]
+    assert [subnets[zone]["CidrBlock"] for zone in zones] == [
+        str(Slot(0).zone_network(index)) for index in range(4)
+    ]
     assert not any(one["MapPublicIpOnLaunch"] for one in subnets.values())
     assert all(one["DefaultForAz"] for one in subnets.values())
     instance = calls.launch(SubnetId=subnets["us-east-1c"]["SubnetId"])
     described = calls.instance(instance)
     assert described["Placement"]["AvailabilityZone"] == "us-east-1c"
-    assert ipaddress.ip_address(described["PrivateIpAddress"]) in ZONE_NETWORKS[2]
+    assert ipaddress.ip_address(described["PrivateIpAddress"]) in Slot(0).zone_network(2)
 
 
 def test_types_come_in_pages(calls: Calls) -> None:
@@ -279,7 +282,7 @@ def test_operation_that_nobody_wrote_is_an_error_not_a_crash(calls: Calls) -> No
 def test_calls_made_before_the_region_is_there_wait_for_it(
     plane: RecordingPlane, moto_left_alone: None
 ) -> None:
-    from pytest_cloudbench.twin.api.front import Front, Ground
+    from pytest_cloudbench.twin.api.front import Front
 
     front = Front()
     front.start()
@@ -289,7 +292,7 @@ def test_calls_made_before_the_region_is_there_wait_for_it(
             done = threading.Event()
             early.add_done_callback(lambda _: done.set())
             assert not done.wait(0.2)
-            front.open(Ground(plane, NETWORK, ZONE_NETWORKS))  # type: ignore[arg-type]
+            front.open(plane)  # type: ignore[arg-type]
             assert early.result(30)["Volumes"] == []
     finally:
         front.close()

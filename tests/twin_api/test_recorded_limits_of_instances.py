@@ -34,7 +34,7 @@ def test_tags_of_its_volumes_alone_state_nothing(calls: Calls, plane: RecordingP
 @pytest.mark.parametrize(
     ("type_name", "tags", "says"),
     [
-        ("i3.metal", {"cloudbench:ebs-iops": "many"}, "a whole number from 1 up is needed"),
+        ("i3.metal", {"cloudbench:ebs-iops": "many"}, "a whole number from 1 up"),
         ("t2.micro", {"cloudbench:ebs-iops": "1000"}, "has no EBS figures of its own"),
     ],
 )

@@ -13,8 +13,14 @@ from typing import Any
 import pytest
 
 from pytest_cloudbench.launcher import RegionRecord as RecordOutside
-from pytest_cloudbench.twin.access import Access, RegionRecord, read_access, write_access, write_record
-from pytest_cloudbench.twin.regions import region_statuses
+from pytest_cloudbench.twin.regions import (
+    Access,
+    RegionRecord,
+    read_access,
+    region_statuses,
+    write_access,
+    write_record,
+)
 
 
 @pytest.fixture

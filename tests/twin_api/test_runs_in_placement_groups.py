@@ -71,7 +71,7 @@ def groups(calls: Calls) -> list[str]:
 
 
 def asked_of(cloud: Cloud, operation: str) -> list[dict[str, Any]]:
-    return [dict(answer.asked) for answer in cloud.answers if answer.operation == operation]
+    return [dict(answer.asked) for answer in cloud.clients.answers.all() if answer.operation == operation]
 
 
 def nothing_was_created(cloud: Cloud) -> bool:
@@ -178,10 +178,10 @@ def test_refusals_of_a_group_that_is_there(cloud: Cloud) -> None:
 
 def only_in(monkeypatch: pytest.MonkeyPatch, cloud: Cloud, **zones: tuple[str, ...]) -> None:
     """Have the region offer some types in some zones only."""
-    offered = cloud._places.zones_offering
+    offered = cloud.catalog.places.zones_offering
     told = {name.replace("_", "."): where for name, where in zones.items()}
     monkeypatch.setattr(
-        cloud._places, "zones_offering", lambda name: told[name] if name in told else offered(name)
+        cloud.catalog.places, "zones_offering", lambda name: told[name] if name in told else offered(name)
     )
 
 
@@ -208,14 +208,14 @@ def test_types_without_a_common_zone(cloud: Cloud, monkeypatch: pytest.MonkeyPat
 
 def test_one_that_fails_takes_the_other_with_it(cloud: Cloud, calls: Calls, plane: RecordingPlane) -> None:
     group = cloud.create_placement_group()
-    boot = plane.boot
+    boot = plane.instances.boot
 
     def boot_one(plan: Any) -> None:
         if plan.instance_type == "c5.large":
             raise RuntimeError("no such luck")
         boot(plan)
 
-    plane.boot = boot_one  # type: ignore[method-assign]
+    plane.instances.boot = boot_one  # type: ignore[method-assign]
     with pytest.raises(CloudError, match="no such luck"):
         cloud.launch_many([Launch("c5.18xlarge"), Launch("c5.large")], placement_group=group)
     reservations = calls.ec2.describe_instances()["Reservations"]
@@ -271,8 +271,8 @@ def test_a_group_that_somebody_holds_is_named_and_the_rest_goes(
     held, free = cloud.create_placement_group(), cloud.create_placement_group("spread")
     instance = cloud.launch("c5.large", placement_group=free)
     strangers = calls.launch(Placement={"GroupName": held.name})
-    bounds = cloud._resources._bounds
-    cloud._resources._bounds = Bounds(**{**vars(bounds), "group_s": 0.3})
+    bounds = cloud.resources.bounds
+    cloud.resources.bounds = Bounds(**{**vars(bounds), "group_s": 0.3})
     report = cloud.close()
     assert [str(left) for left in report.remaining] == [f"placement group {held.name} (available)"]
     [problem] = report.problems
@@ -296,8 +296,8 @@ def test_errors_of_several_groups_are_all_told(cloud: Cloud) -> None:
     for group in (first, second):
         assert f"could not delete placement group {group.name}: the service said Unauthorized" in problem
     faults.none("DeletePlacementGroup")
-    cloud._resources.remove_placement_groups()
-    assert cloud._resources.remaining() == ()
+    cloud.resources.remove_placement_groups()
+    assert cloud.resources.remaining() == ()
 
 
 def test_a_group_whose_answer_was_lost_is_found_by_its_tag(
@@ -387,7 +387,7 @@ def test_a_cluster_moves_to_the_next_zone_as_a_whole(
     cloud: Cloud, calls: Calls, plane: RecordingPlane
 ) -> None:
     group = cloud.create_placement_group()
-    first = cloud.place("c5.large").subnet_id
+    first = cloud.catalog.places.find("c5.large").subnet_id
     asked = Faults(cloud).answer(
         "RunInstances",
         "InsufficientInstanceCapacity",
@@ -447,7 +447,7 @@ if sys.argv[5] == "pair":
     print(run_id, flush=True)
     time.sleep(60)
 # The service has made the group; we die before its answer is noted.
-events = cloud._clients.client("ec2").meta.events
+events = cloud.clients.client("ec2").meta.events
 events.register("after-call.ec2.CreatePlacementGroup", lambda **_: os.kill(os.getpid(), signal.SIGKILL))
 print(run_id, flush=True)
 cloud.create_placement_group()

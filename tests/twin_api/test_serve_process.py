@@ -23,10 +23,14 @@ from region_calls import until
 from pytest_cloudbench.twin import plane as plane_module
 from pytest_cloudbench.twin import serve as serve_module
 from pytest_cloudbench.twin.__main__ import main
-from pytest_cloudbench.twin.access import RegionRecord, write_record
-from pytest_cloudbench.twin.regions import end_kept_regions, region_statuses
+from pytest_cloudbench.twin.regions import (
+    RegionRecord,
+    end_kept_regions,
+    region_statuses,
+    sweep,
+    write_record,
+)
 from pytest_cloudbench.twin.slots import Slot, take_slot, try_lock
-from pytest_cloudbench.twin.sweep import sweep
 
 BASE = Path("/run/cloudbench")
 pytestmark = pytest.mark.embedded
@@ -218,7 +222,7 @@ def test_plane_that_does_not_come_up_is_reported_and_undone(
     closed: list[str] = []
     slot = Slot(7, tmp_path)
     slot.directory.mkdir()
-    monkeypatch.setattr(slot, "give_back", lambda: closed.append("slot"), raising=False)
+    monkeypatch.setattr(slot, "release", lambda: closed.append("slot"), raising=False)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(serve_module, "_ended_by_signals", lambda keep: threading.Event())
     monkeypatch.setattr(serve_module, "_watch_lease", lambda end: None)
@@ -244,7 +248,7 @@ def test_records_are_kept_for_the_sweep_when_the_plane_could_not_remove_everythi
     slot = take_slot(base=tmp_path)
     with pytest.raises(RuntimeError, match="a process stays"):
         serve_module._close_plane(Stuck(), slot)
-    slot.give_back()
+    slot.release()
     assert slot.directory.is_dir()
     assert sweep(tmp_path) == [slot.number]
 

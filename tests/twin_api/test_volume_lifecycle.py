@@ -64,7 +64,7 @@ def test_a_tag_says_the_unit_in_which_ios_are_counted(calls: Calls, plane: Recor
     calls.ec2.modify_volume(VolumeId=volume, Iops=2000)
     [(_, _, modified)] = plane.named("modify")
     assert (modified.iops, modified.io_unit.kib) == (2000, 16)
-    for unit, says in (("many", "The tag cloudbench:io-unit is no I/O unit"), ("12k", "a power of two")):
+    for unit, says in (("many", "The tag cloudbench:io-unit is not an I/O unit"), ("12k", "a power of two")):
         with pytest.raises(ClientError, match=says) as refused:
             calls.volume(VolumeType="io1", Size=100, Iops=1000, TagSpecifications=tagged(unit))
         assert refused.value.response["Error"]["Code"] == "InvalidParameterValue"
@@ -81,7 +81,7 @@ def test_a_tag_says_that_a_volume_is_slow_at_first(calls: Calls, plane: Recordin
     [(_, _, modified)] = plane.named("modify")
     assert (modified.iops, modified.first_touch) == (4000, 0.5)
     for share, says in (
-        ("half", "is no share of a rate such as 0.5: 'half'"),
+        ("half", "must be a share of a rate such as 0.5, got 'half'"),
         ("nan", "less than 1"),
         ("1", "less"),
     ):

@@ -7,8 +7,8 @@ import subprocess
 import pytest
 
 from pytest_cloudbench.hosts.network_counters import parse_statistics
-from pytest_cloudbench.twin.network.allowance_page import AllowancePage, Allowances
-from pytest_cloudbench.twin.network.ethtool_command import ALLOWANCES_DIRECTORY, ETHTOOL_COMMAND
+from pytest_cloudbench.twin.hosts.instance_commands import ALLOWANCES_DIRECTORY, ETHTOOL_COMMAND
+from pytest_cloudbench.twin.network.governor import AllowancePage, Allowances
 
 
 @pytest.fixture

@@ -9,15 +9,14 @@ import struct
 from dataclasses import asdict
 
 import pytest
-from pytest_cloudbench.twin.probe import MachineRecord
 
 from pytest_cloudbench.limits.instances import EbsLimit
 from pytest_cloudbench.limits.quantities import Iops, Throughput
 from pytest_cloudbench.limits.volume_types import VOLUME_TYPES
 from pytest_cloudbench.limits.volumes import VolumeSpec, gp2, gp3, io2, st1
-from pytest_cloudbench.twin.capabilities import Check
-from pytest_cloudbench.twin.doctor import report
+from pytest_cloudbench.twin.doctor import Check, report
 from pytest_cloudbench.twin.hosts.root_disk import separate_system_mounts
+from pytest_cloudbench.twin.machine import MachineRecord
 from pytest_cloudbench.twin.volumes import loop_devices
 from pytest_cloudbench.twin.volumes.disks import GIB, Disk, nitro_node, xen_node
 from pytest_cloudbench.twin.volumes.figures import (
@@ -103,19 +102,14 @@ def test_a_balance_refills_while_nothing_runs():
     assert burst.percent(0.0, 5_000_000, 1e6) == 100
 
 
-def test_the_machines_figures_only_rise_and_are_kept_for_the_next_region(tmp_path):
+def test_the_figures_of_the_disks_are_kept_for_the_next_region(tmp_path):
     record = MachineRecord(tmp_path)
-    assert record.limits() is None
-    record.saw(50_000, 1e9)  # something may be seen before the probe
-    assert record.limits() is None
-    record.saw(40_000, 2e9, probed=True)
-    record.saw(10_000, 1e6)
-    kept = MachineRecord(tmp_path).limits()
+    assert record.disks() is None
+    record.set_disks(50_000, 2e9)
+    kept = MachineRecord(tmp_path).disks()
     assert (kept.iops, kept.throughput) == (Iops(50_000), Throughput(2e9))
-    record.saw(90_000, 1e6)
-    assert MachineRecord(tmp_path).limits().iops == Iops(90_000)
     (tmp_path / "machine.json").write_text('{"boot_id": "another", "iops": 1, "bytes_per_second": 1}')
-    assert MachineRecord(tmp_path).limits() is None
+    assert MachineRecord(tmp_path).disks() is None
 
 
 def test_parts_of_the_system_on_mounts_of_their_own_are_found():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_cloudbench.twin import capabilities
+from pytest_cloudbench.twin import doctor
 
 ALWAYS_THERE = {"python", "overlay"}
 """What cannot be taken away from the machine that runs this test."""
@@ -30,10 +30,10 @@ def does_not_end(command, timeout, **_):
 @pytest.fixture
 def worst_machine(monkeypatch):
     """Nothing is there, and whatever is tried fails."""
-    monkeypatch.setattr(capabilities, "kernel_version", lambda: (5, 10))
-    monkeypatch.setattr(capabilities, "_FUSE", "/nowhere/fuse")
-    monkeypatch.setattr(capabilities, "memory_available", lambda: 0)
-    monkeypatch.setattr(capabilities.subprocess, "run", refuses)
+    monkeypatch.setattr(doctor, "kernel_version", lambda: (5, 10))
+    monkeypatch.setattr(doctor, "_FUSE", "/nowhere/fuse")
+    monkeypatch.setattr(doctor, "memory_available", lambda: 0)
+    monkeypatch.setattr(doctor.subprocess, "run", refuses)
     monkeypatch.setattr(Path, "exists", lambda self: False)
     return monkeypatch
 
@@ -42,10 +42,10 @@ def worst_machine(monkeypatch):
 @pytest.mark.parametrize("tools", [None, "/usr/bin/tool"], ids=["no tools", "tools that fail"])
 @pytest.mark.parametrize("program", [refuses, is_not_there, does_not_end])
 def test_what_the_worst_machine_lacks_has_a_remedy(worst_machine, user, tools, program):
-    worst_machine.setattr(capabilities.subprocess, "run", program)
-    worst_machine.setattr(capabilities.os, "geteuid", lambda: user)
-    worst_machine.setattr(capabilities.shutil, "which", lambda _: tools)
-    wrong = [check for check in capabilities.examine() if check.state != "ok"]
+    worst_machine.setattr(doctor.subprocess, "run", program)
+    worst_machine.setattr(doctor.os, "geteuid", lambda: user)
+    worst_machine.setattr(doctor.shutil, "which", lambda _: tools)
+    wrong = [check for check in doctor.examine() if check.state != "ok"]
     assert not [check.name for check in wrong if not check.remedy.strip()]
     assert not [check.name for check in wrong if not check.finding.strip()]
 
@@ -55,15 +55,15 @@ def test_that_machine_lacks_all_that_can_be_lacking(worst_machine):
     found = set()
     for user in (0, 1000):
         for tools in (None, "/usr/bin/tool"):
-            worst_machine.setattr(capabilities.os, "geteuid", lambda user=user: user)
-            worst_machine.setattr(capabilities.shutil, "which", lambda _, tools=tools: tools)
-            found |= {check.name for check in capabilities.examine() if check.state != "ok"}
-    assert {check.name for check in capabilities.examine()} - found <= ALWAYS_THERE
+            worst_machine.setattr(doctor.os, "geteuid", lambda user=user: user)
+            worst_machine.setattr(doctor.shutil, "which", lambda _, tools=tools: tools)
+            found |= {check.name for check in doctor.examine() if check.state != "ok"}
+    assert {check.name for check in doctor.examine()} - found <= ALWAYS_THERE
 
 
 def test_a_container_without_fuse_says_how_to_start_it(monkeypatch, tmp_path):
-    monkeypatch.setattr(capabilities, "_FUSE", str(tmp_path / "fuse"))
-    check = capabilities._fuse()
+    monkeypatch.setattr(doctor, "_FUSE", str(tmp_path / "fuse"))
+    check = doctor._fuse()
     assert check.state == "missing"
     assert "No such file" in check.finding
     assert "modprobe fuse" in check.remedy
@@ -77,23 +77,23 @@ def test_only_root_can_tell_whether_fuse_may_be_opened(monkeypatch, user, state)
     def refuse(*_):
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(capabilities.os, "geteuid", lambda: user)
+    monkeypatch.setattr(doctor.os, "geteuid", lambda: user)
     with monkeypatch.context() as patch:
-        patch.setattr(capabilities.os, "open", refuse)
-        check = capabilities._fuse()
+        patch.setattr(doctor.os, "open", refuse)
+        check = doctor._fuse()
     assert check.state == state
 
 
 def test_fuse_that_can_be_opened_is_fine(monkeypatch, tmp_path):
     (tmp_path / "fuse").touch()
-    monkeypatch.setattr(capabilities, "_FUSE", str(tmp_path / "fuse"))
-    assert capabilities._fuse().state == "ok"
+    monkeypatch.setattr(doctor, "_FUSE", str(tmp_path / "fuse"))
+    assert doctor._fuse().state == "ok"
 
 
 def test_no_check_is_written_without_one():
     calls = [
         node
-        for node in ast.walk(ast.parse(inspect.getsource(capabilities)))
+        for node in ast.walk(ast.parse(inspect.getsource(doctor)))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Check"
     ]
     wrong = [
@@ -107,8 +107,8 @@ def test_no_check_is_written_without_one():
 
 @pytest.mark.parametrize(("held", "state"), [("000001ffffffffff", "ok"), ("000001fffeffffff", "limited")])
 def test_a_machine_that_may_stop_volumes_when_memory_is_short_is_told_so(monkeypatch, held, state):
-    monkeypatch.setattr(capabilities.os, "geteuid", lambda: 0)
-    monkeypatch.setattr(capabilities.Path, "read_text", lambda _: f"Name:\tx\nCapEff:\t{held}\n")
-    check = capabilities._waits_for_no_io()
+    monkeypatch.setattr(doctor.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(doctor.Path, "read_text", lambda _: f"Name:\tx\nCapEff:\t{held}\n")
+    check = doctor._waits_for_no_io()
     assert check.state == state
     assert ("SYS_RESOURCE" in check.remedy) == (state == "limited")

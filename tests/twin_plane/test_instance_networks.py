@@ -8,8 +8,7 @@ import pytest
 
 from pytest_cloudbench.limits.network_credits import NetworkCredits, ShapedRates
 from pytest_cloudbench.limits.quantities import Bandwidth
-from pytest_cloudbench.twin.hosts.host_plan import HostPlan
-from pytest_cloudbench.twin.hosts.hosts import Host
+from pytest_cloudbench.twin.hosts.hosts import Host, HostPlan
 from pytest_cloudbench.twin.network.cables import NetworkFailed
 from pytest_cloudbench.twin.network.instance_networks import InstanceNetworks
 from pytest_cloudbench.twin.network.traffic_control import ClassFigures, ShapedEnds
@@ -75,7 +74,7 @@ def networks(network, tmp_path):
     try:
         yield subject
     finally:
-        subject.close()
+        subject.governor.close()
 
 
 def fail_by(network, way):
@@ -86,7 +85,7 @@ def fail_by(network, way):
 def test_a_cable_that_cannot_be_shaped_is_said_to_be_unlimited(networks, network, tmp_path, caplog, way):
     fail_by(network, way)
     networks.plugged(PLAN, 1)
-    assert networks.state("i-1") is None
+    assert networks.governor.state("i-1") is None
     assert "i-1 runs with an unlimited network" in caplog.text
     assert network.shaped == {}
     assert all(end.closed for end in network.ends)
@@ -98,11 +97,11 @@ def test_a_cable_that_cannot_be_shaped_is_said_to_be_unlimited(networks, network
 def test_shaping_that_failed_is_tried_again_with_the_next_cable(networks, network, tmp_path, way):
     fail_by(network, way)
     networks.plugged(PLAN, 1)
-    networks.unplugging("i-1")
+    networks.governor.disconnect("i-1")
     network.refuses = network.mute = False
     networks.plugged(PLAN, 2)
     assert network.shaped == {"198.18.0.4": PEAK}
-    state = networks.state("i-1")
+    state = networks.governor.state("i-1")
     assert (state.rate, state.level_bytes) == (PEAK, 1e12)
     assert [page.name for page in (tmp_path / "pages").iterdir()] == ["eth0"]
 
@@ -111,7 +110,7 @@ def test_what_was_removed_is_not_shaped_again(networks, network):
     networks.remove("i-1")
     networks.plugged(PLAN, 1)
     assert network.shaped == {}
-    assert networks.state("i-1") is None
+    assert networks.governor.state("i-1") is None
 
 
 def test_an_instance_hears_of_its_cable_once_that_is_shaped(monkeypatch, tmp_path):

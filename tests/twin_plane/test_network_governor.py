@@ -10,8 +10,7 @@ import pytest
 
 from pytest_cloudbench.limits.network_credits import NetworkCredits, ShapedRates
 from pytest_cloudbench.limits.quantities import Bandwidth
-from pytest_cloudbench.twin.network.allowance_page import AllowancePage
-from pytest_cloudbench.twin.network.governor import NetworkGovernor
+from pytest_cloudbench.twin.network.governor import AllowancePage, NetworkGovernor
 from pytest_cloudbench.twin.network.traffic_control import ClassFigures, ShapedEnds
 
 PEAK, BASELINE = Bandwidth.from_gbit(10), Bandwidth.from_gbit(2.5)

@@ -14,11 +14,13 @@ import pytest
 from pytest_cloudbench.hosts.network_counters import parse_statistics
 from pytest_cloudbench.limits.network_credits import NetworkCredits, ShapedRates
 from pytest_cloudbench.limits.quantities import Bandwidth
+from pytest_cloudbench.twin.hosts.hosts import HostPlan
+from pytest_cloudbench.twin.inventory import PlaneError
 from pytest_cloudbench.twin.network import cables as network_module
 from pytest_cloudbench.twin.network import shaping
-from pytest_cloudbench.twin.plane import HostPlan, Plane, PlaneError
+from pytest_cloudbench.twin.plane import Plane
+from pytest_cloudbench.twin.regions import sweep_slot
 from pytest_cloudbench.twin.slots import take_slot
-from pytest_cloudbench.twin.sweep import sweep_slot
 
 pytestmark = [pytest.mark.embedded, pytest.mark.alone]
 NEEDS = "needs root"
@@ -42,14 +44,14 @@ class Driver:
 
     def boot(self, instance_id, peak=None, baseline=None, *, burst_s=0.0, group=None):
         """``burst_s`` is how long a full bucket lasts by the clock, with time compressed."""
-        address = self.addresses[instance_id] = self.plane.free_address(0)
+        address = self.addresses[instance_id] = self.plane.instances.free_address(0)
         rates = credits = None
         if peak is not None:
             rates = ShapedRates(gbit(peak), gbit(baseline or peak))
         if burst_s:
             capacity = (rates.peak - rates.baseline).bytes_per_second * burst_s * COMPRESSION
             credits = NetworkCredits(capacity, "test", "2026-11")
-        self.plane.boot(
+        self.plane.instances.boot(
             HostPlan(
                 instance_id, "test", address, instance_id, "ec2-user",
                 (self.key.with_suffix(".pub").read_text(),),
@@ -66,7 +68,7 @@ class Driver:
         finally:
             for name in names:
                 with contextlib.suppress(PlaneError):
-                    self.plane.terminate(name)
+                    self.plane.instances.terminate(name)
 
     def command(self, instance_id, command):
         return [
@@ -138,7 +140,7 @@ def driver(tmp_path_factory):
         finally:
             plane.close()
     finally:
-        slot.give_back()
+        slot.release()
 
 
 def wait_until(condition, what, seconds=10):
@@ -221,7 +223,7 @@ def test_a_flow_has_its_own_limit_and_more_within_a_cluster_group(driver, monkey
         assert driver.goodput("i-in", "i-out", streams=10) == pytest.approx(1.0, rel=ACCEPTABLE)
         assert driver.allowances("i-in")["bw_out_exceeded"] > before + 100
         # Its address may be somebody's next who is not in the group.
-        driver.plane.terminate("i-in-too")
+        driver.plane.instances.terminate("i-in-too")
         assert driver.goodput("i-in", "i-out") == pytest.approx(0.2, rel=ACCEPTABLE)
         program = driver.tc("i-in", "filter show dev eth0")
         gone = int.from_bytes(bytes(int(part) for part in driver.addresses["i-in-too"].split(".")), "big")
@@ -242,7 +244,7 @@ def test_a_burst_ends_when_the_plane_says_so_and_at_the_baseline(driver):
         # interval of 0.1 s at either end of what is judged has more or less, 2 MB too.
         run = driver.iperf3("i-burst", "i-burst-too", streams=5, seconds=14, options="-i 0.1")
         began = run["start"]["timestamp"]["timemillisecs"] / 1000 if "timemillisecs" in run["start"] else None
-        states = [driver.plane.network_state(name) for name in ("i-burst", "i-burst-too")]
+        states = [driver.plane.instances.network_state(name) for name in ("i-burst", "i-burst-too")]
         for state in states:
             assert state.rate == gbit(0.2)
             assert state.emptied_at is not None
@@ -264,15 +266,15 @@ def test_a_burst_ends_when_the_plane_says_so_and_at_the_baseline(driver):
 def test_a_reboot_keeps_the_credits_and_a_stop_and_start_fills_them(driver):
     with driver.launched("i-burst", "i-burst-too", peak=0.8, baseline=0.01, burst_s=1.0):
         driver.iperf3("i-burst", "i-burst-too", seconds=2)
-        assert driver.plane.network_state("i-burst").rate == gbit(0.01)
-        driver.plane.reboot("i-burst")
-        state = driver.plane.network_state("i-burst")
+        assert driver.plane.instances.network_state("i-burst").rate == gbit(0.01)
+        driver.plane.instances.reboot("i-burst")
+        state = driver.plane.instances.network_state("i-burst")
         assert state.rate == gbit(0.01)
         assert state.level_bytes < 0.02 * state.capacity_bytes
         assert "rate 10Mbit" in driver.tc("i-burst", "class show dev eth0 classid 1:1")
-        driver.plane.stop("i-burst")
-        driver.plane.start("i-burst")
-        state = driver.plane.network_state("i-burst")
+        driver.plane.instances.stop("i-burst")
+        driver.plane.instances.start("i-burst")
+        state = driver.plane.instances.network_state("i-burst")
         assert (state.rate, state.emptied_at) == (gbit(0.8), None)
         assert state.level_bytes == pytest.approx(state.capacity_bytes, rel=0.01)
         assert "rate 800Mbit" in driver.tc("i-burst", "class show dev eth0 classid 1:1")
@@ -300,13 +302,15 @@ def test_a_load_that_the_machine_starves_does_not_burst_again(driver):
 def test_a_rest_brings_the_peak_back(driver):
     with driver.launched("i-burst", "i-burst-too", peak=0.8, baseline=0.4, burst_s=0.5):
         driver.iperf3("i-burst", "i-burst-too", seconds=1)
-        wait_until(lambda: driver.plane.network_state("i-burst").rate == gbit(0.8), "the peak is back")
+        wait_until(
+            lambda: driver.plane.instances.network_state("i-burst").rate == gbit(0.8), "the peak is back"
+        )
         assert "rate 800Mbit" in driver.tc("i-burst", "class show dev eth0 classid 1:1")
 
 
 def test_a_type_without_figures_is_not_shaped_and_the_plane_says_so(driver):
     with driver.launched("i-any", "i-any-too"):
-        assert driver.plane.network_state("i-any") is None
+        assert driver.plane.instances.network_state("i-any") is None
         assert "htb" not in driver.tc("i-any", "qdisc show dev eth0")
         assert "allowance" not in driver.ssh("i-any", "ethtool -S eth0 2>&1 || true")
         assert driver.goodput("i-any", "i-any-too") > 1
@@ -322,19 +326,19 @@ def test_a_machine_that_cannot_shape_runs_instances_all_the_same(driver, monkeyp
 
     monkeypatch.setattr(network_module, "_run", refused)
     with driver.launched("i-any", peak=1.0):
-        assert driver.plane.network_state("i-any") is None
+        assert driver.plane.instances.network_state("i-any") is None
         assert "allowance" not in driver.ssh("i-any", "ethtool -S eth0 2>&1 || true")
     assert "i-any runs with an unlimited network" in caplog.text
     assert "Specified qdisc kind is unknown." in caplog.text
 
 
 def test_a_cable_that_was_pulled_out_is_shaped_as_before_when_it_is_back(driver):
-    driver.plane.cut_cable("i-slow")
+    driver.plane.instances.cut_cable("i-slow")
     try:
         with pytest.raises(OSError, match=r"timed out|[Nn]o route"):
             socket.create_connection((driver.addresses["i-slow"], 22), timeout=0.5)
     finally:
-        driver.plane.mend_cable("i-slow")
+        driver.plane.instances.mend_cable("i-slow")
     assert driver.goodput("i-slow", "i-slow-too", streams=5) == pytest.approx(0.3, rel=ACCEPTABLE)
     assert driver.goodput("i-slow-too", "i-slow") == pytest.approx(0.3, rel=ACCEPTABLE)
 
@@ -351,15 +355,15 @@ def test_what_was_made_for_an_instance_goes_with_it(driver):
         driver.ssh("i-brief", "true")
     before = descriptors(), ports()
     with driver.launched("i-brief", peak=6.0, baseline=1.0, burst_s=5, group="one"):
-        driver.plane.reboot("i-brief")
+        driver.plane.instances.reboot("i-brief")
     assert (descriptors(), ports()) == before
 
 
 def test_what_the_machine_carries_is_measured_once(driver):
-    first = driver.plane.machine_network()
+    first = driver.plane.machine.network()
     assert first > gbit(0.5)
     started = time.monotonic()
-    assert driver.plane.machine_network() >= first
+    assert driver.plane.machine.network() >= first
     assert time.monotonic() - started < 0.1
 
 

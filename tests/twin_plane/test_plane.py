@@ -20,10 +20,13 @@ from pytest_cloudbench.limits.quantities import Iops, Throughput
 from pytest_cloudbench.limits.volume_types import VOLUME_TYPES
 from pytest_cloudbench.limits.volumes import gp3, io2
 from pytest_cloudbench.twin.hosts import hosts
-from pytest_cloudbench.twin.plane import BootFailed, HostPlan, NoRoom, Plane, PlaneError
+from pytest_cloudbench.twin.hosts.hosts import BootFailed, HostPlan
+from pytest_cloudbench.twin.inventory import PlaneError
+from pytest_cloudbench.twin.plane import Plane
+from pytest_cloudbench.twin.regions import sweep_slot
 from pytest_cloudbench.twin.slots import Slot, take_slot
-from pytest_cloudbench.twin.sweep import sweep_slot
 from pytest_cloudbench.twin.volumes import disks
+from pytest_cloudbench.twin.volumes.disks import NoRoom
 
 pytestmark = [pytest.mark.embedded, pytest.mark.alone]
 # The plane is the inside of the region's own process; a plain user meets it through sudo, end to end.
@@ -47,8 +50,8 @@ class Driver:
         self.addresses = {}
 
     def boot(self, instance_id, *, zone=0, iops=80_000, nitro=True, user_data=b"", user="ec2-user"):
-        address = self.addresses[instance_id] = self.plane.free_address(zone)
-        self.plane.boot(
+        address = self.addresses[instance_id] = self.plane.instances.free_address(zone)
+        self.plane.instances.boot(
             HostPlan(
                 instance_id=instance_id,
                 instance_type="c5.18xlarge",
@@ -118,7 +121,7 @@ def driver(tmp_path_factory):
             plane.close()
             plane.close()
     finally:
-        slot.give_back()
+        slot.release()
     assert not (Path("/sys/class/net") / slot.interface).exists()
 
 
@@ -174,11 +177,11 @@ def test_user_data_runs_once_and_says_what_it_did_not_understand(driver):
     driver.ssh("i-one", "echo kept > kept; (sleep 1000 &) >/dev/null 2>&1")
     before = driver.ssh("i-one", "cat /etc/ssh/ssh_host_ed25519_key.pub")
     started = time.monotonic()
-    driver.plane.reboot("i-one")
+    driver.plane.instances.reboot("i-one")
     assert time.monotonic() - started < 5
     assert driver.ssh("i-one", "cat kept; cat /var/tmp/ran") == "kept\nran\n"
     assert driver.ssh("i-one", "cat /etc/ssh/ssh_host_ed25519_key.pub") == before
-    assert "sshd started" in driver.plane.console_output("i-one")
+    assert "sshd started" in driver.plane.instances.console_output("i-one")
     console = driver.plane.slot.directory / "i-one.console"
     assert console.stat().st_mode & 0o777 == 0o600  # user data may have printed a secret
 
@@ -199,72 +202,72 @@ def test_a_host_key_in_the_user_data_is_the_one_that_answers(driver, tmp_path):
         )
         assert public.split()[1] in scanned.stdout
     finally:
-        driver.plane.terminate("i-key")
+        driver.plane.instances.terminate("i-key")
     assert not Path(f"/proc/{driver.plane._network._holder.pid}/root/run/cloudbench/i-key").exists()
     with pytest.raises(PlaneError, match="no instance i-key"):
-        driver.plane.start("i-key")
+        driver.plane.instances.start("i-key")
 
 
 def test_a_volume_lives_through_mount_reboot_detach_and_another_instance(driver):
     plane = driver.plane
-    plane.create_disk("vol-0a", 10, gp3(size_gib=10))
+    plane.volumes.create_disk("vol-0a", gp3(size_gib=10))
     try:
-        assert plane.attach("vol-0a", "i-one", "/dev/sdf") == "nvme1n1"
+        assert plane.volumes.attach("vol-0a", "i-one", "/dev/sdf") == "nvme1n1"
         link = "/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_vol0a"
         assert driver.ssh("i-one", f"readlink -f {link} {link}_1").split() == ["/dev/nvme1n1"] * 2
         assert driver.ssh("i-one", f"sudo blockdev --getsize64 {link}") == f"{10 * 1024**3}\n"
         with pytest.raises(PlaneError, match="is attached to i-one"):
-            plane.attach("vol-0a", "i-two", "/dev/sdf")
+            plane.volumes.attach("vol-0a", "i-two", "/dev/sdf")
         driver.ssh(
             "i-one", f"sudo mkfs.ext4 -q {link} && sudo mount {link} /mnt && echo data | sudo tee /mnt/file"
         )
-        assert plane.detach("vol-0a") is False
+        assert plane.volumes.detach("vol-0a") is False
         assert driver.ssh("i-one", "cat /mnt/file") == "data\n"
-        plane.reboot("i-one")
+        plane.instances.reboot("i-one")
         assert driver.ssh("i-one", f"sudo mount {link} /mnt && cat /mnt/file && sudo umount /mnt") == "data\n"
-        assert plane.detach("vol-0a") is True
+        assert plane.volumes.detach("vol-0a") is True
         assert driver.ssh("i-one", f"ls /dev/nvme1n1 {link} 2>/dev/null", check=False) == ""
-        plane.attach("vol-0a", "i-two", "/dev/sdf")
+        plane.volumes.attach("vol-0a", "i-two", "/dev/sdf")
         assert driver.ssh("i-two", f"sudo mount {link} /mnt && cat /mnt/file && sudo umount /mnt") == "data\n"
-        plane.modify("vol-0a", gp3(size_gib=12, iops=4000))
+        plane.volumes.modify("vol-0a", gp3(size_gib=12, iops=4000))
         assert driver.ssh("i-two", f"sudo blockdev --getsize64 {link}") == f"{12 * 1024**3}\n"
     finally:
-        assert plane.detach("vol-0a") is True
-        plane.delete_disk("vol-0a")
+        assert plane.volumes.detach("vol-0a") is True
+        plane.volumes.delete_disk("vol-0a")
 
 
 def test_xen_types_see_the_attachments_device_name(driver):
     driver.boot("i-xen", nitro=False)
-    driver.plane.create_disk("vol-0e", 1, gp3(size_gib=1))
+    driver.plane.volumes.create_disk("vol-0e", gp3(size_gib=1))
     try:
-        assert driver.plane.attach("vol-0e", "i-xen", "/dev/sdg") == "xvdg"
+        assert driver.plane.volumes.attach("vol-0e", "i-xen", "/dev/sdg") == "xvdg"
         assert driver.ssh("i-xen", "test -b /dev/xvdg && ls /dev/disk 2>/dev/null", check=False) == ""
         assert driver.ssh("i-xen", "sudo blockdev --getsize64 /dev/xvdg") == f"{1024**3}\n"
         said = driver.ssh("i-xen", "sudo nvme get-log /dev/xvdg --log-id=0xd0 2>&1", check=False)
         assert "Inappropriate ioctl" in said
     finally:
-        driver.plane.terminate("i-xen")
-        driver.plane.delete_disk("vol-0e")
+        driver.plane.instances.terminate("i-xen")
+        driver.plane.volumes.delete_disk("vol-0e")
 
 
 def test_local_disks_go_with_a_stop_and_not_with_a_reboot(driver):
     plane = driver.plane
-    address = driver.addresses["i-local"] = plane.free_address(0)
-    plane.boot(
+    address = driver.addresses["i-local"] = plane.instances.free_address(0)
+    plane.instances.boot(
         HostPlan(
             "i-local", "c5d.large", address, "local", "ec2-user", (driver.public_key,),
             local_disks=(LocalDisk(1, 50, "ssd"),),
         )
     )  # fmt: skip
-    plane.create_disk("vol-0f", 1, gp3(size_gib=1))
+    plane.volumes.create_disk("vol-0f", gp3(size_gib=1))
     try:
         [(disk, node, _)] = plane._inventory.instances["i-local"].local._disks
         assert node.name == "nvme1n1"
-        if plane.store_is_limited("i-local"):  # 20,000 reads and 9,000 writes a second
+        if plane.instances.store_is_limited("i-local"):  # 20,000 reads and 9,000 writes a second
             load = "--bs=4k --offset=1g --size=64m --iodepth=32 --ramp_time=1 --runtime=2"
             writes = driver.fio("i-local", "/dev/nvme1n1", f"--rw=randwrite {load}")
             assert writes == pytest.approx(9_000, rel=0.03)
-        assert plane.attach("vol-0f", "i-local", "/dev/sdf") == "nvme2n1"
+        assert plane.volumes.attach("vol-0f", "i-local", "/dev/sdf") == "nvme2n1"
         used = plane.room()
         driver.ssh(
             "i-local", "sudo dd if=/dev/urandom of=/dev/nvme1n1 bs=1M count=64 oflag=direct status=none"
@@ -273,26 +276,26 @@ def test_local_disks_go_with_a_stop_and_not_with_a_reboot(driver):
         driver.ssh(
             "i-local", "sudo sh -c 'mkfs.ext4 -q /dev/nvme1n1 && mount /dev/nvme1n1 /mnt && touch /mnt/x'"
         )
-        plane.reboot("i-local")
+        plane.instances.reboot("i-local")
         assert driver.ssh("i-local", "sudo mount /dev/nvme1n1 /mnt; ls /mnt") == "lost+found\nx\n"
-        plane.stop("i-local")
+        plane.instances.stop("i-local")
         assert disk.loop is None
         assert plane._inventory.instances["i-local"].local.nodes == []
-        plane.start("i-local")
+        plane.instances.start("i-local")
         [(_, other, _)] = plane._inventory.instances["i-local"].local._disks
         assert other.name == "nvme1n1"
         assert other.links != node.links
         assert driver.ssh("i-local", "sudo head -c 1M /dev/nvme1n1 | tr -d '\\0' | wc -c") == "0\n"
         assert driver.ssh("i-local", "sudo blockdev --getsize64 /dev/nvme1n1") == "50000000000\n"
     finally:
-        plane.terminate("i-local")
-        plane.delete_disk("vol-0f")
+        plane.instances.terminate("i-local")
+        plane.volumes.delete_disk("vol-0f")
 
 
 def test_limits_hold_and_the_counters_say_who_held(driver):
     plane = driver.plane
-    plane.create_disk("vol-0b", 10, io2(size_gib=10, iops=2_000))
-    plane.attach("vol-0b", "i-one", "/dev/sdf")
+    plane.volumes.create_disk("vol-0b", io2(size_gib=10, iops=2_000))
+    plane.volumes.attach("vol-0b", "i-one", "/dev/sdf")
     try:
         load = "--bs=4k --size=64m --iodepth=32 --ramp_time=2 --runtime=4"
         for pattern in ("randread", "randwrite", "randrw --rwmixread=70"):
@@ -308,11 +311,11 @@ def test_limits_hold_and_the_counters_say_who_held(driver):
         assert counters["instance_iops_us"] == counters["instance_throughput_us"] == 0
         again = driver.counters("i-one", "/dev/nvme1n1", "-i 208 -l 4096 -n 1 -b")
         assert again["read_ops"] == counters["read_ops"]
-        plane.modify("vol-0b", io2(size_gib=10, iops=4_000))
+        plane.volumes.modify("vol-0b", io2(size_gib=10, iops=4_000))
         assert driver.fio("i-one", "/dev/nvme1n1", f"--rw=randread {load}") == pytest.approx(4_000, rel=0.03)
     finally:
-        assert plane.detach("vol-0b")
-        plane.delete_disk("vol-0b")
+        assert plane.volumes.detach("vol-0b")
+        plane.volumes.delete_disk("vol-0b")
 
 
 def test_an_instance_holds_its_volumes_together(driver):
@@ -320,8 +323,8 @@ def test_an_instance_holds_its_volumes_together(driver):
     driver.boot("i-small", iops=3_000)
     names = ["vol-0c", "vol-0d"]
     for name in names:
-        plane.create_disk(name, 10, gp3(size_gib=10))
-        plane.attach(name, "i-small", "/dev/sdf")
+        plane.volumes.create_disk(name, gp3(size_gib=10))
+        plane.volumes.attach(name, "i-small", "/dev/sdf")
     try:
         load = "--rw=randread --bs=4k --size=64m --iodepth=32 --ramp_time=2 --runtime=4"
         both = driver.fio("i-small", "/dev/nvme1n1:/dev/nvme2n1", load)
@@ -330,16 +333,16 @@ def test_an_instance_holds_its_volumes_together(driver):
         assert counters["instance_iops_us"] > 3e6
         assert counters["volume_iops_us"] < 1e6
     finally:
-        plane.terminate("i-small")
+        plane.instances.terminate("i-small")
         for name in names:
-            plane.delete_disk(name)
+            plane.volumes.delete_disk(name)
 
 
 def test_a_single_io_takes_as_long_as_on_its_volume_type(driver):
     """One in flight: the service time, and so the rate, of the model and not of this machine."""
     plane, mean_s = driver.plane, VOLUME_TYPES["gp3"].service_time.mean()
-    plane.create_disk("vol-1a", 10, gp3(size_gib=10, iops=6_000))
-    plane.attach("vol-1a", "i-one", "/dev/sdf")
+    plane.volumes.create_disk("vol-1a", gp3(size_gib=10, iops=6_000))
+    plane.volumes.attach("vol-1a", "i-one", "/dev/sdf")
     try:
         iops = driver.fio("i-one", "/dev/nvme1n1", "--rw=randread --bs=4k --size=64m --iodepth=1 --runtime=3")
         assert 0.7 / mean_s < iops < 1.1 / mean_s  # a busy machine takes longer
@@ -347,27 +350,27 @@ def test_a_single_io_takes_as_long_as_on_its_volume_type(driver):
         assert counters["volume_iops_us"] == 0
         assert counters["read_us"] / counters["read_ops"] == pytest.approx(mean_s * 1e6, rel=0.3)
     finally:
-        assert plane.detach("vol-1a")
-        plane.delete_disk("vol-1a")
+        assert plane.volumes.detach("vol-1a")
+        plane.volumes.delete_disk("vol-1a")
 
 
 def test_a_volume_that_is_forced_off_answers_with_errors_and_can_be_attached_again(driver):
     plane = driver.plane
-    plane.create_disk("vol-1b", 1, gp3(size_gib=1))
-    plane.attach("vol-1b", "i-one", "/dev/sdf")
+    plane.volumes.create_disk("vol-1b", gp3(size_gib=1))
+    plane.volumes.attach("vol-1b", "i-one", "/dev/sdf")
     try:
         driver.ssh("i-one", "sudo mkfs.ext4 -q /dev/nvme1n1 && sudo mount /dev/nvme1n1 /mnt")
-        assert plane.detach("vol-1b") is False
-        assert plane.detach("vol-1b", force=True) is True
+        assert plane.volumes.detach("vol-1b") is False
+        assert plane.volumes.detach("vol-1b", force=True) is True
         assert driver.ssh("i-one", "sudo dd if=/dev/zero of=/mnt/x count=1 oflag=direct 2>&1", check=False)
         said = driver.ssh("i-one", "sudo dd if=/dev/urandom of=/mnt/x bs=1M count=4 conv=fsync 2>&1 || true")
         assert "rror" in said
         driver.ssh("i-one", "sudo umount -l /mnt")
-        plane.attach("vol-1b", "i-two", "/dev/sdf")
+        plane.volumes.attach("vol-1b", "i-two", "/dev/sdf")
         assert driver.ssh("i-two", "sudo head -c 4096 /dev/nvme1n1 | wc -c") == "4096\n"
     finally:
-        assert plane.detach("vol-1b")
-        plane.delete_disk("vol-1b")
+        assert plane.volumes.detach("vol-1b")
+        plane.volumes.delete_disk("vol-1b")
 
 
 def test_a_boot_that_cannot_work_says_why_and_leaves_nothing(driver, monkeypatch, tmp_path):
@@ -377,25 +380,25 @@ def test_a_boot_that_cannot_work_says_why_and_leaves_nothing(driver, monkeypatch
         return HostPlan("i-bad", "t", address, "bad", "ec2-user", (driver.public_key,))
 
     with pytest.raises(PlaneError, match="is the address of i-one"):
-        driver.plane.boot(plan(driver.addresses["i-one"]))
+        driver.plane.instances.boot(plan(driver.addresses["i-one"]))
     monkeypatch.setattr(hosts, "_BOOT", tmp_path / "missing.py")
     with pytest.raises(BootFailed, match=r"i-bad d.*missing\.py"):
-        driver.plane.boot(plan(driver.plane.free_address(2)))
+        driver.plane.instances.boot(plan(driver.plane.instances.free_address(2)))
     assert {path.name for path in Path("/sys/class/net").iterdir()} == before
-    assert "missing.py" in driver.plane.console_output("i-bad")
+    assert "missing.py" in driver.plane.instances.console_output("i-bad")
     assert driver.ssh("i-one", "echo alive") == "alive\n"
 
 
 def test_what_waited_for_an_instance_that_ended_is_told_so(driver):
     driver.boot("i-short")
-    driver.plane.create_disk("vol-late", 1, gp3(size_gib=1))
+    driver.plane.volumes.create_disk("vol-late", gp3(size_gib=1))
     with ThreadPoolExecutor(1) as other, driver.plane._inventory.held("i-short"):
-        late = other.submit(driver.plane.attach, "vol-late", "i-short", "/dev/sdf")
-        driver.plane.terminate("i-short")
+        late = other.submit(driver.plane.volumes.attach, "vol-late", "i-short", "/dev/sdf")
+        driver.plane.instances.terminate("i-short")
     with pytest.raises(PlaneError, match="no instance i-short"):
         late.result()
     assert driver.plane._inventory.volumes["vol-late"].disk.loop is None
-    driver.plane.delete_disk("vol-late")
+    driver.plane.volumes.delete_disk("vol-late")
 
 
 def test_no_room_is_said_before_anything_is_made(driver, monkeypatch):
@@ -405,9 +408,9 @@ def test_no_room_is_said_before_anything_is_made(driver, monkeypatch):
         with pytest.raises(
             NoRoom, match=r"no room for vol-x \(10 GiB\): [01] MiB of memory .* --backing DIR"
         ):
-            driver.plane.create_disk("vol-x", 10, gp3(size_gib=10))
+            driver.plane.volumes.create_disk("vol-x", gp3(size_gib=10))
     with pytest.raises(PlaneError, match="no volume vol-x"):
-        driver.plane.delete_disk("vol-x")
+        driver.plane.volumes.delete_disk("vol-x")
     wait_until(lambda: driver.plane.room() > 2**30, "room again")
 
 
@@ -427,11 +430,11 @@ def test_the_bound_on_volumes_follows_the_memory_that_is_left(driver, monkeypatc
 
 
 def test_what_the_machine_serves_is_measured_once(driver):
-    first = driver.plane.machine_limits()
+    first = driver.plane.machine.disks()
     assert first.iops.per_second > 5_000
     assert first.throughput.bytes_per_second > 50e6
     started = time.monotonic()
-    assert driver.plane.machine_limits().iops >= first.iops
+    assert driver.plane.machine.disks().iops >= first.iops
     assert time.monotonic() - started < 0.05
 
 
@@ -441,9 +444,9 @@ def test_volumes_can_lie_in_a_directory(tmp_path):
     try:
         plane = Plane(slot, backing=tmp_path)
         try:
-            plane.boot(HostPlan("i-b", "t", plane.free_address(3), "b", "ec2-user", ()))
-            plane.create_disk("vol-b", 1, gp3(size_gib=1))
-            assert plane.attach("vol-b", "i-b", "/dev/sdf") == "nvme1n1"
+            plane.instances.boot(HostPlan("i-b", "t", plane.instances.free_address(3), "b", "ec2-user", ()))
+            plane.volumes.create_disk("vol-b", gp3(size_gib=1))
+            assert plane.volumes.attach("vol-b", "i-b", "/dev/sdf") == "nvme1n1"
             loop = plane._inventory.volumes["vol-b"].disk.loop
             backing = plane._inventory.volumes["vol-b"].disk.descriptor
             assert str(tmp_path) in os.readlink(f"/proc/self/fd/{backing}")
@@ -452,13 +455,13 @@ def test_volumes_can_lie_in_a_directory(tmp_path):
             plane.close()
         assert not (loop.sysfs / "loop").exists()
         with pytest.raises(PlaneError, match="shutting down"):
-            plane.create_disk("vol-late", 1, gp3(size_gib=1))
+            plane.volumes.create_disk("vol-late", gp3(size_gib=1))
         with pytest.raises(PlaneError, match="shutting down"):
-            plane.boot(HostPlan("i-late", "t", slot.caller_address, "late", "ec2-user", ()))
+            plane.instances.boot(HostPlan("i-late", "t", slot.caller_address, "late", "ec2-user", ()))
         with pytest.raises(NoRoom, match="does not exist"):
             Plane(slot, backing=tmp_path / "nowhere")
     finally:
-        slot.give_back()
+        slot.release()
 
 
 @needs_root
@@ -468,14 +471,15 @@ import sys, time
 from pytest_cloudbench.limits.volumes import gp3
 from pytest_cloudbench.twin.volumes import disks
 from pytest_cloudbench.twin.hosts import hosts
-from pytest_cloudbench.twin.plane import HostPlan, Plane
+from pytest_cloudbench.twin.hosts.hosts import HostPlan
+from pytest_cloudbench.twin.plane import Plane
 from pytest_cloudbench.twin.slots import take_slot
-from pytest_cloudbench.twin.sweep import sweep_slot
+from pytest_cloudbench.twin.regions import sweep_slot
 slot = take_slot(sweep_slot)
 plane = Plane(slot)
-plane.boot(HostPlan("i-k", "t", plane.free_address(0), "k", "ec2-user", ("ssh-ed25519 AAAA",)))
-plane.create_disk("vol-k", 1, gp3(size_gib=1))
-plane.attach("vol-k", "i-k", "/dev/sdf")
+plane.instances.boot(HostPlan("i-k", "t", plane.instances.free_address(0), "k", "ec2-user", ("ssh-ed25519 AAAA",)))
+plane.volumes.create_disk("vol-k", gp3(size_gib=1))
+plane.volumes.attach("vol-k", "i-k", "/dev/sdf")
 loop = plane._inventory.volumes["vol-k"].disk.loop
 instance = plane._inventory.instances["i-k"]
 print(slot.number, loop.number, instance.paced.process.pid, instance.host.init_pid, flush=True)
@@ -498,4 +502,4 @@ time.sleep(600)
         if slot.number == int(number):
             assert [path.name for path in slot.directory.iterdir()] == []
     finally:
-        slot.give_back()
+        slot.release()

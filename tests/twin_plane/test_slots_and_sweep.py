@@ -9,10 +9,9 @@ import sys
 
 import pytest
 
-from pytest_cloudbench.twin import slots
-from pytest_cloudbench.twin import sweep as sweep_module
+from pytest_cloudbench.twin import regions, slots
+from pytest_cloudbench.twin.regions import sweep
 from pytest_cloudbench.twin.slots import NoFreeSlot, Slot, numbers_with_records, take_slot, try_lock
-from pytest_cloudbench.twin.sweep import sweep
 from pytest_cloudbench.twin.volumes import volume_process
 
 
@@ -26,9 +25,9 @@ def test_each_owner_gets_a_slot_of_his_own_and_its_addresses(tmp_path):
         assert not first.network.overlaps(second.network)
         assert second.directory.is_dir()
     finally:
-        first.give_back()
-        second.give_back()
-    first.give_back()
+        first.release()
+        second.release()
+    first.release()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -43,8 +42,8 @@ def test_when_all_are_taken_it_says_so(tmp_path, monkeypatch):
     slot = take_slot(base=tmp_path)
     with pytest.raises(NoFreeSlot, match="twin down"):
         take_slot(base=tmp_path)
-    slot.give_back()
-    take_slot(base=tmp_path).give_back()
+    slot.release()
+    take_slot(base=tmp_path).release()
 
 
 def test_a_killed_owner_leaves_a_free_slot_that_is_swept_first(tmp_path):
@@ -72,7 +71,7 @@ def test_the_sweep_is_told_the_slot_it_gets(tmp_path):
     swept = []
     slot = take_slot(swept.append, base=tmp_path)
     assert swept == [slot.number]
-    slot.give_back()
+    slot.release()
 
 
 def test_a_sweep_ends_the_processes_that_a_slot_names_and_no_other(tmp_path):
@@ -86,7 +85,7 @@ def test_a_sweep_ends_the_processes_that_a_slot_names_and_no_other(tmp_path):
         with open(slot.directory / "volume-processes", "a") as records:
             records.write(f"{others.pid} 1 0\n{2**22 + 1} 5 0\n")
         slot.keep_records()
-        slot.give_back()
+        slot.release()
         assert slot.directory.is_dir()
         assert sweep(base) == [0]
         assert ours.wait(10) == -signal.SIGKILL
@@ -102,7 +101,7 @@ def test_a_sweep_ends_the_processes_that_a_slot_names_and_no_other(tmp_path):
 def test_the_directory_of_all_slots_is_open_to_every_user(tmp_path):
     before = os.umask(0o077)
     try:
-        take_slot(base=tmp_path / "base").give_back()
+        take_slot(base=tmp_path / "base").release()
     finally:
         os.umask(before)
     assert (tmp_path / "base").stat().st_mode & 0o777 == 0o755
@@ -111,6 +110,6 @@ def test_the_directory_of_all_slots_is_open_to_every_user(tmp_path):
 def test_a_sweep_of_other_slots_leaves_the_machines_interfaces_alone(tmp_path, monkeypatch):
     """Whoever holds a lock elsewhere holds none on the region that uses the interface of that number."""
     monkeypatch.setattr(Slot, "interface", "lo")
-    monkeypatch.setattr(sweep_module.subprocess, "run", lambda command, **_: pytest.fail(f"ran {command}"))
+    monkeypatch.setattr(regions.subprocess, "run", lambda command, **_: pytest.fail(f"ran {command}"))
     (tmp_path / "0").mkdir()
     assert sweep(tmp_path) == [0]

@@ -14,9 +14,10 @@ import pytest
 from pytest_cloudbench.limits.instances import EbsLimit
 from pytest_cloudbench.limits.quantities import MIB, Iops, Throughput
 from pytest_cloudbench.limits.volumes import gp2, gp3, io1, io2, st1
-from pytest_cloudbench.twin.plane import HostPlan, Plane
+from pytest_cloudbench.twin.hosts.hosts import HostPlan
+from pytest_cloudbench.twin.plane import Plane
+from pytest_cloudbench.twin.regions import sweep_slot
 from pytest_cloudbench.twin.slots import take_slot
-from pytest_cloudbench.twin.sweep import sweep_slot
 
 pytestmark = pytest.mark.embedded
 NEEDS = "needs root"
@@ -36,9 +37,9 @@ class Driver:
 
     @contextlib.contextmanager
     def instance(self, name, *, maximum=ALL, baseline=None):
-        address = self._addresses[name] = self.plane.free_address(0)
+        address = self._addresses[name] = self.plane.instances.free_address(0)
         public = self._key.with_suffix(".pub").read_text()
-        self.plane.boot(
+        self.plane.instances.boot(
             HostPlan(
                 name, "test", address, name, "ec2-user", (public,), ebs_limit=maximum, ebs_baseline=baseline
             )
@@ -46,18 +47,18 @@ class Driver:
         try:
             yield name
         finally:
-            self.plane.terminate(name)
+            self.plane.instances.terminate(name)
 
     @contextlib.contextmanager
     def volume(self, instance, spec):
         self._volumes += 1
         name = f"vol-{self._volumes:017x}"
-        self.plane.create_disk(name, spec.size_gib, spec)
+        self.plane.volumes.create_disk(name, spec)
         try:
-            yield name, "/dev/" + self.plane.attach(name, instance, "/dev/sdf")
+            yield name, "/dev/" + self.plane.volumes.attach(name, instance, "/dev/sdf")
         finally:
-            self.plane.detach(name)
-            self.plane.delete_disk(name)
+            self.plane.volumes.detach(name)
+            self.plane.volumes.delete_disk(name)
 
     def fio(self, instance, device, options):
         """(I/Os per second, bytes per second, start of the first I/O by this clock)"""
@@ -81,14 +82,18 @@ class Driver:
 
     def balance(self, volume):
         return next(
-            each for each in self.plane.storage_activity()[0] if each.volume_id == volume
+            each for each in self.plane.volumes.storage_activity()[0] if each.volume_id == volume
         ).burst_balance
 
     def done(self, volume):
-        return next(each for each in self.plane.storage_activity()[0] if each.volume_id == volume).done
+        return next(
+            each for each in self.plane.volumes.storage_activity()[0] if each.volume_id == volume
+        ).done
 
     def instance_balances(self, instance):
-        found = next(each for each in self.plane.storage_activity()[1] if each.instance_id == instance)
+        found = next(
+            each for each in self.plane.volumes.storage_activity()[1] if each.instance_id == instance
+        )
         return found.io_balance, found.byte_balance
 
 
@@ -106,7 +111,7 @@ def driver(tmp_path_factory):
         finally:
             plane.close()
     finally:
-        slot.give_back()
+        slot.release()
 
 
 @pytest.fixture(scope="module")
@@ -167,10 +172,10 @@ def test_a_gp2_volume_bursts_until_its_bucket_is_empty_and_keeps_what_is_left(dr
 
         # The credits are the volume's: they neither go nor come when it is attached anew, but time fills them.
         left, when = driver.balance(volume), time.monotonic()
-        assert driver.plane.detach(volume)
-        driver.plane.attach(volume, host, "/dev/sdf")
-        driver.plane.stop(host)
-        driver.plane.start(host)
+        assert driver.plane.volumes.detach(volume)
+        driver.plane.volumes.attach(volume, host, "/dev/sdf")
+        driver.plane.instances.stop(host)
+        driver.plane.instances.start(host)
         refilled = 100 * 300 * COMPRESSION * (time.monotonic() - when) / 5_400_000
         assert driver.balance(volume) == pytest.approx(left + refilled, abs=1)
 
@@ -195,7 +200,7 @@ def test_an_instance_falls_to_its_baseline_in_ios_and_in_bytes(driver):
         assert rate(history, 1, 8) == pytest.approx(2_000, rel=0.05)
         assert rate(history, 10.5, 14) == pytest.approx(500, rel=0.1)
         assert history[-1][2][1] == 100  # 8 MiB/s are far below the baseline in bytes
-        driver.plane.reboot(instance)
+        driver.plane.instances.reboot(instance)
         assert driver.instance_balances(instance)[0] < 60  # the instance's own: kept, refilling
 
 
@@ -243,10 +248,10 @@ def test_a_volume_from_a_snapshot_is_slow_where_it_was_never_read(driver, host):
     """Data comes at 50 MiB/s the first time, 800 pieces of 64 KiB a second; what was never written is not slow."""
     with driver.volume(host, gp3(size_gib=1)) as (origin, device):
         driver.fio(host, device, "--rw=write --bs=256k --iodepth=8 --size=100m --runtime=2")
-        driver.plane.take_snapshot("snap-1", origin)
-    driver.plane.create_disk("vol-copy", 1, gp3(size_gib=1), "snap-1")
+        driver.plane.volumes.take_snapshot("snap-1", origin)
+    driver.plane.volumes.create_disk("vol-copy", gp3(size_gib=1), "snap-1")
     try:
-        device = "/dev/" + driver.plane.attach("vol-copy", host, "/dev/sdf")
+        device = "/dev/" + driver.plane.volumes.attach("vol-copy", host, "/dev/sdf")
         load = "--rw=read --bs=256k --iodepth=8 --size=100m --runtime=3"
 
         def look():
@@ -260,9 +265,9 @@ def test_a_volume_from_a_snapshot_is_slow_where_it_was_never_read(driver, host):
         )
         assert moved == pytest.approx(125 * MIB, rel=0.1)
     finally:
-        driver.plane.detach("vol-copy")
-        driver.plane.delete_disk("vol-copy")
-        driver.plane.delete_snapshot("snap-1")
+        driver.plane.volumes.detach("vol-copy")
+        driver.plane.volumes.delete_disk("vol-copy")
+        driver.plane.volumes.snapshots.delete("snap-1")
 
 
 @pytest.mark.parametrize("pattern", ["read", "write"])

@@ -17,9 +17,10 @@ import pytest
 from pytest_cloudbench.limits.instances import EbsLimit
 from pytest_cloudbench.limits.quantities import GIB, MIB, Iops, Throughput
 from pytest_cloudbench.limits.volumes import gp2, gp3, io2
-from pytest_cloudbench.twin.plane import HostPlan, Plane
+from pytest_cloudbench.twin.hosts.hosts import HostPlan
+from pytest_cloudbench.twin.plane import Plane
+from pytest_cloudbench.twin.regions import sweep, sweep_slot
 from pytest_cloudbench.twin.slots import take_slot
-from pytest_cloudbench.twin.sweep import sweep, sweep_slot
 from pytest_cloudbench.twin.volumes import disks, volume_process
 from pytest_cloudbench.twin.volumes.volume_process import VolumeProcessError
 
@@ -46,19 +47,27 @@ class Instance:
         self.id = instance_id
         self.volumes = []
         limit = EbsLimit(Iops(80_000), Throughput.from_mbit(19_000))
-        plane.boot(
-            HostPlan(instance_id, "c5.18xlarge", plane.free_address(0), "h", "ec2-user", (), ebs_limit=limit)
+        plane.instances.boot(
+            HostPlan(
+                instance_id,
+                "c5.18xlarge",
+                plane.instances.free_address(0),
+                "h",
+                "ec2-user",
+                (),
+                ebs_limit=limit,
+            )
         )
 
     def volume(self, spec):
         """Make and attach a volume; its id and its device."""
         volume_id = f"vol-{self.id[2:]}-{len(self.volumes)}"
-        self.plane.create_disk(volume_id, spec.size_gib, spec)
+        self.plane.volumes.create_disk(volume_id, spec)
         self.volumes.append(volume_id)
         return volume_id, self.attach(volume_id)
 
     def attach(self, volume_id):
-        return "/dev/" + self.plane.attach(volume_id, self.id, "/dev/sdf")
+        return "/dev/" + self.plane.volumes.attach(volume_id, self.id, "/dev/sdf")
 
     def start(self, command, *, before=""):
         """Start a shell command in the instance; ``before`` runs outside, in the same process."""
@@ -85,7 +94,7 @@ class Instance:
 
     def figures(self, volume_id):
         """What a volume did since it was made."""
-        volumes, _ = self.plane.storage_activity()
+        volumes, _ = self.plane.volumes.storage_activity()
         return next(volume for volume in volumes if volume.volume_id == volume_id)
 
     def loop(self, volume_id):
@@ -111,9 +120,9 @@ class Instance:
         return found
 
     def close(self):
-        self.plane.terminate(self.id)
+        self.plane.instances.terminate(self.id)
         for volume_id in self.volumes:
-            self.plane.delete_disk(volume_id)
+            self.plane.volumes.delete_disk(volume_id)
 
 
 def finished(process, *, seconds=30, fails=False):
@@ -164,7 +173,7 @@ def plane():
         finally:
             plane.close()
     finally:
-        slot.give_back()
+        slot.release()
 
 
 @pytest.fixture
@@ -200,7 +209,7 @@ def test_a_killed_process_fails_all_io_and_the_next_attachment_starts_another(in
     instance.run("umount /mnt", seconds=5)
     assert instance.stuck() == []
     for volume_id in (raw_id, mounted_id):
-        assert instance.plane.detach(volume_id) is True
+        assert instance.plane.volumes.detach(volume_id) is True
     for number in loops:
         wait_until(lambda number=number: not has_file(number), "the loop device is let go")
 
@@ -224,7 +233,7 @@ def test_volumes_of_a_killed_process_can_be_forced_off_and_the_instance_be_termi
     instance.volume(FAST)
     instance.run(f"mkfs.xfs -q -K {device} && mount {device} /mnt && echo 1 > /mnt/x")
     os.kill(instance.server.pid, signal.SIGKILL)
-    assert plane.detach(volume_id, force=True) is True
+    assert plane.volumes.detach(volume_id, force=True) is True
     began = time.monotonic()
     instance.close()
     assert time.monotonic() - began < 15
@@ -239,9 +248,9 @@ def test_a_process_that_does_not_answer_is_ended(plane, monkeypatch):
     first = instance.server.pid
     os.kill(first, signal.SIGSTOP)
     with pytest.raises(VolumeProcessError, match="did not answer for 1 s and was ended"):
-        plane.modify(volume_id, FAST)
+        plane.volumes.modify(volume_id, FAST)
     finished(load, seconds=5, fails=True)
-    assert plane.detach(volume_id) is True
+    assert plane.volumes.detach(volume_id) is True
     instance.attach(volume_id)
     os.kill(instance.server.pid, signal.SIGSTOP)
     began = time.monotonic()
@@ -290,13 +299,14 @@ def test_the_next_start_ends_a_process_that_was_stopped_when_its_region_was_kill
     code = """
 import subprocess, sys, time
 from pytest_cloudbench.limits.volumes import io2
-from pytest_cloudbench.twin.plane import HostPlan, Plane
+from pytest_cloudbench.twin.hosts.hosts import HostPlan
+from pytest_cloudbench.twin.plane import Plane
 from pytest_cloudbench.twin.slots import take_slot
-from pytest_cloudbench.twin.sweep import sweep_slot
+from pytest_cloudbench.twin.regions import sweep_slot
 plane = Plane(take_slot(sweep_slot))
-plane.boot(HostPlan("i-k", "t", plane.free_address(0), "k", "ec2-user", ()))
-plane.create_disk("vol-k", 4, io2(size_gib=4, iops=4_000))
-plane.attach("vol-k", "i-k", "/dev/sdf")
+plane.instances.boot(HostPlan("i-k", "t", plane.instances.free_address(0), "k", "ec2-user", ()))
+plane.volumes.create_disk("vol-k", io2(size_gib=4, iops=4_000))
+plane.volumes.attach("vol-k", "i-k", "/dev/sdf")
 instance = plane._inventory.instances["i-k"]
 shell = ["nsenter", "-t", str(instance.host.init_pid), "-a"]
 load = "dd if=/dev/zero of=/dev/nvme1n1 bs=4k count=4000000 oflag=direct"
@@ -465,11 +475,11 @@ def test_a_modification_takes_effect_while_io_runs(instance):
 
     wait_until(lambda: instance.figures(volume_id).done.read_ops > 0, "a load")
     assert rate() == pytest.approx(1_000, rel=0.05)
-    instance.plane.modify(volume_id, io2(size_gib=6, iops=3_000))
+    instance.plane.volumes.modify(volume_id, io2(size_gib=6, iops=3_000))
     assert rate() == pytest.approx(3_000, rel=0.05)
     assert instance.run(f"blockdev --getsize64 {device}") == f"{6 * GIB}\n"
     instance.run(f"dd if=/dev/zero of={device} bs=1M count=1 seek={5 * 1024} oflag=direct")
-    instance.plane.modify(volume_id, io2(size_gib=6, iops=500))
+    instance.plane.volumes.modify(volume_id, io2(size_gib=6, iops=500))
     assert rate() == pytest.approx(500, rel=0.05)
     assert load.poll() is None
     (job,) = json.loads(finished(load))["jobs"]
@@ -487,7 +497,7 @@ def test_a_volume_that_is_forced_off_fails_what_waits_at_once(instance):
     wait_until(lambda: instance.figures(volume_id).done.queue_length >= 64, "a queue of 0.6 s")
     began = time.monotonic()
     for gone in (volume_id, other_id):
-        assert instance.plane.detach(gone, force=True) is True
+        assert instance.plane.volumes.detach(gone, force=True) is True
     for load in loads:
         finished(load, seconds=5, fails=True)
     assert time.monotonic() - began < 3

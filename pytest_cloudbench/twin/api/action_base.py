@@ -1,18 +1,24 @@
-"""What all of the API's actions share: the request's parameters, the region, and how instances are found."""
+"""The base of the API's actions: the request's parameters, the region, and finding what a request names."""
 
 from __future__ import annotations
 
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from moto.ec2.responses import EC2Response
 
 from . import instance_admission
-from .refusal import Refusal
+from .backend import RegionVolume
+from .refusal import Refusal, required, well_formed_id
 from .region import Region
+
+log = logging.getLogger(__name__)
 
 
 class RegionActions(EC2Response):  # type: ignore[misc]  # moto is not typed here
-    """One request to EC2. moto parses it and writes the answer; actions named here replace moto's own."""
+    """One request to EC2, which moto parses and answers. Actions defined in subclasses replace moto's own."""
 
     params: dict[str, Any]
 
@@ -26,24 +32,49 @@ class RegionActions(EC2Response):  # type: ignore[misc]  # moto is not typed her
         return self.home.backend
 
     def instance(self, instance_id: str | None) -> Any:
-        """The instance of this id."""
+        """Return the instance of this id. Raises Refusal if there is none."""
         return self.found_instances([instance_id] if instance_id else None)[0]
 
     def found_instances(self, ids: list[str] | None) -> list[Any]:
-        """The instances of these ids, all or none."""
-        wanted = instance_admission.admitted_instance_ids(ids)
+        """Return the instances of these ids. Raises Refusal if any is missing."""
+        requested = instance_admission.admitted_instance_ids(ids)
         known = {instance.id: instance for instance in self.home.instances()}
-        missing = [instance_id for instance_id in wanted if instance_id not in known]
+        missing = [instance_id for instance_id in requested if instance_id not in known]
         if missing:
             some = "IDs" if len(missing) > 1 else "ID"
             does = "do" if len(missing) > 1 else "does"
             raise Refusal(
                 "InvalidInstanceID.NotFound", f"The instance {some} '{', '.join(missing)}' {does} not exist"
             )
-        return [known[instance_id] for instance_id in wanted]
+        return [known[instance_id] for instance_id in requested]
+
+    def volume(self, volume_id: str | None) -> RegionVolume:
+        """Return the volume of this id. Raises Refusal if there is none."""
+        volume: RegionVolume | None = self.home.backend.volumes.get(
+            well_formed_id("vol", required(volume_id, "volumeId"))
+        )
+        if volume is None:
+            raise Refusal("InvalidVolume.NotFound", f"The volume '{volume_id}' does not exist.")
+        return volume
+
+    @contextlib.contextmanager
+    def on_plane(
+        self, failure: str, undo: Callable[[], object], code: str = "InternalError"
+    ) -> Iterator[None]:
+        """Release the region's lock for work on the plane. If it fails, call ``undo`` and refuse the request.
+
+        ``failure`` begins the refusal's message; it ends with the plane's own.
+        """
+        try:
+            with self.home.aside():
+                yield
+        except Exception as error:
+            log.exception("%s", failure)
+            undo()
+            raise Refusal(code, f"{failure}: {error}") from error
 
     def refuse_reserved_tags(self) -> None:
-        """No request may set the service's own tags."""
+        """Refuse a request that sets the service's own tags."""
         specifications = self.params.get("TagSpecifications") or self.params.get("TagSpecification") or []
         tags = [tag for one in specifications for tag in one.get("Tags") or []]
         tags += self.params.get("Tags") or []

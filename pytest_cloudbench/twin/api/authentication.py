@@ -1,8 +1,8 @@
-"""Who may talk to the region: only whoever holds its key.
+"""Authentication: a request must be signed with the region's key.
 
-Hosts run user data as root on this machine, so an open endpoint would give root to every local process. The key
-is random for each region, and every request's signature is verified: a key id alone, which tools write into
-their logs, opens nothing.
+Hosts run user data as root on this machine, so an open endpoint would give root to every local process. The key is
+random for each region, and the signature of every request is verified. A key id alone, which tools write into their
+logs, is not enough.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class AccessKey:
 
 @dataclass(frozen=True)
 class Credential:
-    """What a signed request says of itself: whose key, when, for which region and service, and the signature.
+    """The key id, time, region, service and signature in a signed request.
 
     ``date`` is the request's full time stamp; ``day``, ``region`` and ``service`` are the signature's scope.
     """
@@ -48,12 +48,12 @@ class Credential:
 
 
 def new_access_key() -> AccessKey:
-    """A random key of the form that AWS clients expect."""
+    """Return a random key of the form that AWS clients expect."""
     return AccessKey("AKIA" + "".join(secrets.choice(_BASE32) for _ in range(16)), secrets.token_hex(20))
 
 
 def read_credential(environ: Mapping[str, Any]) -> Credential | None:
-    """The credential of a request signed by header or by query (Signature Version 4), or None."""
+    """Return the credential of a request signed by header or query (Signature Version 4), or None."""
     query = dict(parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True))
     authorization = environ.get("HTTP_AUTHORIZATION", "")
     date = _header(environ, "x-amz-date")
@@ -70,17 +70,17 @@ def read_credential(environ: Mapping[str, Any]) -> Credential | None:
 
 
 def holds(key: AccessKey, credential: Credential) -> bool:
-    """Whether the request names this key. Its signature is another question."""
+    """Return True if the request names this key. Its signature is not checked."""
     return hmac.compare_digest(key.key_id.encode(), credential.key_id.encode())
 
 
 def signature_is_right(
     key: AccessKey, credential: Credential, environ: Mapping[str, Any], body: bytes
 ) -> bool:
-    """Whether the request, as WSGI's ``environ`` and its body show it, was signed with the key's secret.
+    """Return True if the request, given by WSGI's ``environ`` and its body, was signed with the key's secret.
 
-    Signature Version 4 as AWS documents it for everything but S3: the body's own hash is what is signed. The
-    services here have one path, "/"; a request for another one is not right.
+    The algorithm is Signature Version 4 as AWS documents it for all services except S3: the hash of the body is
+    signed. The services here have one path, "/"; requests for other paths are refused.
     """
     headers = {name: _header(environ, name) for name in credential.signed_headers}
     request = "\n".join(

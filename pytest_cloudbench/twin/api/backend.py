@@ -1,4 +1,4 @@
-"""moto's EC2 state, made into this region's: its zones, addresses, images and volume states.
+"""moto's EC2 state with this region's own zones, addresses, images and volume states.
 
 Import only after `moto_loading.load_moto`.
 """
@@ -6,8 +6,7 @@ Import only after `moto_loading.load_moto`.
 from __future__ import annotations
 
 import functools
-import ipaddress
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -26,8 +25,9 @@ from moto.ec2.models.subnets import Subnet
 from moto.ec2.utils import random_snapshot_id, random_subnet_id, random_volume_id
 
 from pytest_cloudbench.limits.instances import OVERRIDES
-from pytest_cloudbench.limits.quantities import Size
+from pytest_cloudbench.limits.volume_types import VOLUME_TYPES
 from pytest_cloudbench.limits.volumes import VolumeSpec
+from pytest_cloudbench.twin.slots import ZONES, Slot
 
 from .images import Image
 from .moto_loading import ACCOUNT, REGION
@@ -37,10 +37,10 @@ EBS_KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/0c10dbe0-0000-4000-8000-00000000e
 
 
 class RegionVolume(Volume):  # type: ignore[misc]  # moto is not typed here
-    """A volume whose state follows its disk; moto's is available or in use only.
+    """A volume whose state follows its disk; moto's volumes are only available or in use.
 
-    ``disk_state`` is creating, available, deleting or error; a volume with an attachment is in use. A volume that
-    ``backs_root`` belongs to its instance and has no disk of its own.
+    ``disk_state`` is creating, available, deleting or error; a volume with an attachment is in use. With
+    ``backs_root`` it is the root volume of an instance and has no disk of its own.
     """
 
     def __init__(self, *args: Any, spec: VolumeSpec, backs_root: bool = False, **kwargs: Any) -> None:
@@ -53,18 +53,15 @@ class RegionVolume(Volume):  # type: ignore[misc]  # moto is not typed here
     def status(self) -> str:
         return "in-use" if self.attachment else self.disk_state
 
-    @property
-    def attachment_status(self) -> str | None:
-        """attaching, attached, detaching or busy; None without attachment."""
-        return self.attachment.status if self.attachment else None
-
-    def take_spec(self, spec: VolumeSpec) -> None:
+    def set_spec(self, spec: VolumeSpec) -> None:
         """Describe the volume by ``spec`` from now on."""
+        kind = VOLUME_TYPES[spec.type]
         self.spec = spec
         self.volume_type = spec.type
         self.size = spec.size_gib
-        self.iops = spec.iops if spec.type in ("gp2", "gp3", "io1", "io2") else None
-        self.throughput = int(spec.throughput_mib or 0) if spec.type == "gp3" else None
+        shows_iops = kind.takes_iops or (kind.iops is not None and kind.iops.per > 0)
+        self.iops = spec.iops if shows_iops else None
+        self.throughput = int(spec.throughput_mib or 0) if kind.takes_throughput else None
 
 
 class RegionSnapshot(Snapshot):  # type: ignore[misc]  # moto is not typed here
@@ -81,7 +78,7 @@ class RegionSnapshot(Snapshot):  # type: ignore[misc]  # moto is not typed here
         )
         self.status = "pending"
         self.status_message: str | None = None
-        self._size_gib = int(volume.size)  # as it was then, whatever becomes of the volume
+        self._size_gib = int(volume.size)  # the volume may grow later
         self._percent = percent
 
     @property
@@ -94,7 +91,7 @@ class RegionSnapshot(Snapshot):  # type: ignore[misc]  # moto is not typed here
 
 
 class RegionSubnet(Subnet):  # type: ignore[misc]  # moto is not typed here
-    """A zone's default subnet; the data plane decides the addresses in it."""
+    """A zone's default subnet, in which the data plane assigns the addresses."""
 
     def __init__(self, *args: Any, free_address: Callable[[], str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -107,7 +104,7 @@ class RegionSubnet(Subnet):  # type: ignore[misc]  # moto is not typed here
 
 
 class RegionImage(Ami):  # type: ignore[misc]  # moto is not typed here
-    """An image with the root volume that its instances get."""
+    """An image, with the root volume of its instances."""
 
     def __init__(self, backend: Any, image: Image) -> None:
         self.root_size_gib = image.root_size_gib
@@ -155,22 +152,17 @@ class RegionImage(Ami):  # type: ignore[misc]  # moto is not typed here
 
 
 class RegionBackend(EC2Backend):  # type: ignore[misc]  # moto is not typed here
-    """The EC2 state of one region: one VPC over the slot's addresses, a subnet a zone, the region's images."""
+    """The EC2 state of one region: one VPC over the slot's addresses, a subnet per zone, the region's images."""
 
-    def __init__(
-        self,
-        network: ipaddress.IPv4Network,
-        zone_networks: Sequence[ipaddress.IPv4Network],
-        free_address: Callable[[int], str],
-        images: Mapping[str, Image],
-    ) -> None:
-        self._network = network
-        self._zone_networks = dict(zip(_trim_zones(len(zone_networks)), zone_networks, strict=True))
+    def __init__(self, slot: Slot, free_address: Callable[[int], str], images: Mapping[str, Image]) -> None:
+        self._network = slot.network
+        networks = [slot.zone_network(index) for index in range(ZONES)]
+        self._zone_networks = dict(zip(_trim_zones(ZONES), networks, strict=True))
         self._plane_address = free_address
         self.placement_groups = PlacementGroups()
         super().__init__(REGION, ACCOUNT)
         self.regions = [region for region in RegionsAndZonesBackend.regions if region.name == REGION]
-        # A key that is there from the start keeps moto from loading its key service for an encrypted volume.
+        # With a key of its own moto does not load its key service for an encrypted volume.
         self.default_kms_key_id = EBS_KEY
         for image in images.values():
             self.amis[image.id] = RegionImage(self, image)
@@ -201,49 +193,46 @@ class RegionBackend(EC2Backend):  # type: ignore[misc]  # moto is not typed here
     def create_volume(
         self,
         *,
-        size: int | None = None,
         zone_name: str = "",
         snapshot_id: str | None = None,
         encrypted: bool = False,
         kms_key_id: str | None = None,
+        spec: VolumeSpec | None = None,
+        size: int | None = None,
         volume_type: str | None = None,
-        iops: int | None = None,
-        throughput: int | None = None,
-        io_unit: Size | None = None,
-        first_touch: float | None = None,
-        backs_root: bool = False,
         **_unused: Any,
     ) -> RegionVolume:
-        """A volume in the state creating. Its rules were checked before; this only writes it down."""
+        """Return a new volume in the state creating. Its ``spec`` was checked before.
+
+        moto calls this for root volumes, with ``size`` and ``volume_type`` only.
+        """
+        spec = spec or VolumeSpec(volume_type or "gp2", int(size or 1))
         volume = RegionVolume(
             self,
             volume_id=random_volume_id(),
-            size=size,
+            size=spec.size_gib,
             zone=self.get_zone_by_name(zone_name),
             snapshot_id=snapshot_id,
             encrypted=encrypted,
             kms_key_id=(kms_key_id or self.default_kms_key_id) if encrypted else None,
-            volume_type=volume_type,
-            spec=VolumeSpec.of(
-                volume_type or "gp2", int(size or 1), iops, throughput, io_unit, first_touch=first_touch
-            ),
-            backs_root=backs_root,
+            volume_type=spec.type,
+            spec=spec,
         )
-        volume.take_spec(volume.spec)
+        volume.set_spec(spec)
         self.volumes[volume.id] = volume
         return volume
 
     def fasten(
         self, volume: RegionVolume, instance: Any, device: str, status: str, *, delete_too: bool
     ) -> Any:
-        """Write an attachment down on both sides. ``delete_too``: the volume goes with its instance."""
+        """Record an attachment on both sides. ``delete_too``: the volume is deleted with its instance."""
         attachment = self.attach_volume(volume.id, instance.id, device, delete_too)
         attachment.delete_on_termination = delete_too
         self.set_attachment_status(volume, status)
         return attachment
 
     def set_attachment_status(self, volume: RegionVolume, status: str) -> None:
-        """The state of an attachment, as the volume and its instance both show it."""
+        """Set the state of an attachment, which the volume and its instance both show."""
         attachment = volume.attachment
         attachment.status = status
         mapping = attachment.instance.block_device_mapping.get(attachment.device)
@@ -251,7 +240,7 @@ class RegionBackend(EC2Backend):  # type: ignore[misc]  # moto is not typed here
             mapping.status = status
 
     def unfasten(self, volume: RegionVolume) -> None:
-        """Forget the attachment on both sides; the volume is available again."""
+        """Remove the attachment on both sides; the volume is available again."""
         attachment = volume.attachment
         if attachment is None:
             return
@@ -260,18 +249,13 @@ class RegionBackend(EC2Backend):  # type: ignore[misc]  # moto is not typed here
         volume.attachment = None
         volume.disk_state = "available"
 
-    def forget_volume(self, volume: RegionVolume) -> None:
-        """The volume is gone, with its tags."""
-        self.volumes.pop(volume.id, None)
-        self.tags.pop(volume.id, None)
-
-    def forget_snapshot(self, snapshot: RegionSnapshot) -> None:
-        """The snapshot is gone, with its tags."""
-        self.snapshots.pop(snapshot.id, None)
-        self.tags.pop(snapshot.id, None)
+    def forget(self, resource: RegionVolume | RegionSnapshot) -> None:
+        """Remove a volume or a snapshot and its tags."""
+        for resources in (self.volumes, self.snapshots, self.tags):
+            resources.pop(resource.id, None)
 
     def attached_volumes(self, instance_id: str) -> list[RegionVolume]:
-        """All volumes of an instance, its root among them."""
+        """Return all volumes of an instance, including its root volume."""
         return [
             volume
             for volume in self.volumes.values()
@@ -279,55 +263,49 @@ class RegionBackend(EC2Backend):  # type: ignore[misc]  # moto is not typed here
         ]
 
     def forget_reservations(self, reservation_ids: Collection[str]) -> list[str]:
-        """Take back launches that were only half written down, with their volumes and interfaces.
-
-        Returns the addresses that their instances had got.
-        """
+        """Remove incomplete launches with their volumes and interfaces; return the addresses of their instances."""
         addresses = []
         for reservation_id in reservation_ids:
             for instance in self.reservations.pop(reservation_id).instances:
                 addresses.append(instance.private_ip)
                 for volume in self.attached_volumes(instance.id):
-                    self.forget_volume(volume)
+                    self.forget(volume)
                 for card in instance.nics.values():
                     self.enis.pop(card.id, None)
                 self.tags.pop(instance.id, None)
         return addresses
 
     def do_resources_exist(self, resource_ids: list[str]) -> bool:
-        """Raise the service's refusal for an id, of a request on tags, that is nobody's."""
+        """Return True if all resources of a request on tags exist. Raises the service's refusal otherwise."""
         for resource_id in resource_ids:
             if resource_id.startswith("pg-"):
                 self.placement_groups.with_id(resource_id)
         return bool(super().do_resources_exist(resource_ids))
 
     def zones_offering(self, instance_type: str) -> set[str]:
-        """The zones of the catalogue that offer a type; empty when the catalogue does not know."""
+        """Return the catalogue's zones that offer a type; empty if the catalogue has none."""
         offerings = INSTANCE_TYPE_OFFERINGS["availability-zone"].get(REGION, [])
         return {entry["Location"] for entry in offerings if entry["InstanceType"] == instance_type}
 
     def default_group(self, vpc_id: str) -> Any:
-        """The security group that instances get when the request names none."""
+        """Return the security group of instances whose request names none."""
         return self.get_security_group_from_name("default", vpc_id)
 
 
 def build_backend(
-    network: ipaddress.IPv4Network,
-    zone_networks: Sequence[ipaddress.IPv4Network],
-    free_address: Callable[[int], str],
-    images: Mapping[str, Image],
+    slot: Slot, free_address: Callable[[int], str], images: Mapping[str, Image]
 ) -> RegionBackend:
-    """The region's EC2 state, put in moto's own place for it, with the public SSM parameters of its images."""
+    """Return the region's EC2 state, registered with moto, with the public SSM parameters of its images."""
     _complete_the_catalogue()
     teach_moto()
-    backend = RegionBackend(network, zone_networks, free_address, images)
+    backend = RegionBackend(slot, free_address, images)
     ec2_backends[ACCOUNT][REGION] = backend
     _publish_images(images)
     return backend
 
 
 def instance_catalogue() -> Mapping[str, dict[str, Any]]:
-    """Every instance type the region knows, in the shape of DescribeInstanceTypes."""
+    """Return every instance type of the region, in the form of DescribeInstanceTypes."""
     catalogue: dict[str, dict[str, Any]] = INSTANCE_TYPES
     return catalogue
 
@@ -352,7 +330,7 @@ def _publish_images(images: Mapping[str, Image]) -> None:
     from moto.ssm.models import Parameter, ssm_backends
 
     parameters = ssm_backends[ACCOUNT][REGION]._parameters
-    # moto would add parameters of its own, which name images that this region does not have.
+    # Otherwise moto adds parameters of images that this region does not have.
     parameters.latest_amis_loaded = parameters.latest_ecs_amis_loaded = True
     for image in images.values():
         for name in image.ssm_parameters:

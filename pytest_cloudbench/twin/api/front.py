@@ -1,7 +1,6 @@
-"""The region's endpoint: an HTTP server on loopback that knows who calls and hands the call to its service.
+"""The region's endpoint: an HTTP server on loopback that authenticates each call and passes it to its service.
 
-The server listens at once and loads its services in a thread; a call that comes before they are there waits for
-them.
+The server listens at once and loads its services in a thread. Calls wait until they are loaded.
 """
 
 from __future__ import annotations
@@ -9,16 +8,13 @@ from __future__ import annotations
 import io
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from ipaddress import IPv4Network
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from .authentication import AccessKey, Credential, holds, new_access_key, read_credential, signature_is_right
-from .error_answers import error_answer
 from .images import known_images
 from .moto_loading import REGION, load_moto
-from .refusal import Refusal
+from .refusal import Refusal, error_answer
 
 if TYPE_CHECKING:
     from pytest_cloudbench.twin.plane import Plane
@@ -27,35 +23,26 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_HOSTS = {"ec2": "ec2", "ssm": "ssm", "sts": "sts", "monitoring": "monitoring"}
+_SERVICES = ("ec2", "monitoring", "ssm", "sts")
 _LOADING_LIMIT_S = 170.0  # an emulated machine needs most of a minute
-_POLL_S = 0.1  # how soon the server sees that it is to end
+_POLL_S = 0.1  # within which the server notices that it must end
 _MAX_BODY_BYTES = 4 * 1024 * 1024
 
 StartResponse = Callable[[str, list[tuple[str, str]]], Any]
 Environ = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Ground:
-    """What a region stands on: its plane, and the addresses of its network and of each of its zones."""
-
-    plane: Plane
-    network: IPv4Network
-    zone_networks: Sequence[IPv4Network]
-
-
 class Front:
     """The endpoint of one region.
 
-    ``start`` returns once it listens, on ``url``; ``open`` gives it the ground to serve. Between the two the
-    services load, which needs no plane yet, and calls wait.
+    ``start`` returns when it listens on ``url``. ``open`` passes it the plane that it serves. Until then the services
+    load, which needs no plane, and calls wait.
     """
 
     def __init__(self) -> None:
         self.access_key: AccessKey = new_access_key()
         self.region_name = REGION
-        self._ground: Ground | None = None
+        self._plane: Plane | None = None
         self._opened = threading.Event()
         self._loaded = threading.Event()
         self._failure: BaseException | None = None
@@ -64,7 +51,7 @@ class Front:
 
     @property
     def url(self) -> str:
-        """The endpoint, as clients take it."""
+        """The endpoint's URL."""
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def start(self) -> None:
@@ -72,7 +59,9 @@ class Front:
         from werkzeug.serving import WSGIRequestHandler, make_server
 
         class Handler(WSGIRequestHandler):  # type: ignore[misc]
-            disable_nagle_algorithm = True  # else every answer waits for the client's delayed acknowledgement
+            disable_nagle_algorithm = (
+                True  # otherwise every answer waits for the client's delayed acknowledgement
+            )
             protocol_version = "HTTP/1.1"
 
             def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
@@ -88,15 +77,15 @@ class Front:
             target=self._server.serve_forever, args=(_POLL_S,), name="front", daemon=True
         ).start()
 
-    def open(self, ground: Ground) -> None:
-        """Serve the region on this ground."""
-        self._ground = ground
+    def open(self, plane: Plane) -> None:
+        """Serve the region on this plane."""
+        self._plane = plane
         self._opened.set()
 
     def region(self) -> Region:
-        """The region behind the endpoint; waits until it is loaded.
+        """Wait until the region behind the endpoint is loaded, and return it.
 
-        Raises RuntimeError when loading failed or takes too long.
+        Raises RuntimeError if loading failed or takes too long.
         """
         if not self._loaded.wait(_LOADING_LIMIT_S):
             raise RuntimeError(f"the region's services did not load within {_LOADING_LIMIT_S:.0f} s")
@@ -105,7 +94,7 @@ class Front:
         return self._region
 
     def close(self) -> None:
-        """Accept nothing more. Answers under way may be lost."""
+        """Stop the server. Answers in progress may be lost."""
         self._opened.set()
         if self._region is not None:
             self._region.close()
@@ -126,18 +115,15 @@ class Front:
             from .region import Region
 
             self._opened.wait()
-            ground = self._ground
-            if ground is None:  # closed before it was opened
+            plane = self._plane
+            if plane is None:  # closed before it was opened
                 return
-            backend = build_backend(
-                ground.network, ground.zone_networks, ground.plane.free_address, known_images()
-            )
-            region = Region(backend, ground.plane)
+            region = Region(build_backend(plane.slot, plane.instances.free_address, known_images()), plane)
             _warm_up(region)
             region.measure_machine()
             region.metrics.start()
             self._region = region
-        except BaseException as error:  # whoever calls next is told, instead of waiting for ever
+        except BaseException as error:  # the next call raises it
             log.exception("loading the services")
             self._failure = error
         finally:
@@ -191,10 +177,10 @@ class Front:
         return credential
 
     def _check_signature(self, credential: Credential, environ: Environ) -> None:
-        if credential.service not in _HOSTS:
+        if credential.service not in _SERVICES:
             raise Refusal(
                 "UnsupportedOperation",
-                f"The embedded region has no '{credential.service}' service; it has {', '.join(sorted(_HOSTS))}.",
+                f"The embedded region has no '{credential.service}' service; it has {', '.join(_SERVICES)}.",
             )
         if not signature_is_right(self.access_key, credential, environ, _body(environ)):
             raise Refusal(
@@ -216,10 +202,10 @@ class Front:
 
 
 def call_service(region: Region, service: str, request: Any) -> tuple[int, dict[str, str], bytes]:
-    """Let a service answer a request; EC2 is the region's own, the others are moto's as they are."""
+    """Let a service answer a request. EC2 has the region's own actions, the others are moto's."""
     from botocore.model import OperationNotFoundError
 
-    url = f"http://{_HOSTS[service]}.{REGION}.amazonaws.com{request.raw_path}"
+    url = f"http://{service}.{REGION}.amazonaws.com{request.raw_path}"
     if request.query_string:
         url += f"?{request.query_string.decode()}"
     with region.lock:
@@ -234,7 +220,7 @@ def call_service(region: Region, service: str, request: Any) -> tuple[int, dict[
 
 def _actions(region: Region, service: str) -> Any:
     if service == "ec2":
-        from .other_actions import Ec2Actions
+        from .ec2_actions import Ec2Actions
 
         return Ec2Actions(region)
     if service == "ssm":
@@ -252,7 +238,7 @@ def _actions(region: Region, service: str) -> Any:
 
 
 def _warm_up(region: Region) -> None:
-    """Answer one call a service before the first client asks: reading the service models takes a while."""
+    """Answer one call of each service before the first client's: reading the service models takes a while."""
     from moto.core.request import Request
 
     form = {"Content-Type": "application/x-www-form-urlencoded; charset=utf-8"}
@@ -270,7 +256,7 @@ def _warm_up(region: Region) -> None:
 
 
 def _body(environ: Environ) -> bytes:
-    """The request's body; whoever reads it next finds it again. Refuses a large one before reading it."""
+    """Return the request's body and leave it to be read again. Refuses a large one before reading it."""
     length = environ.get("CONTENT_LENGTH") or "0"
     if not length.isdigit() or int(length) > _MAX_BODY_BYTES:
         raise Refusal(
@@ -283,5 +269,5 @@ def _body(environ: Environ) -> bytes:
 
 def _refused(service: str, environ: Environ, refusal: Refusal) -> tuple[int, dict[str, str], bytes]:
     status, content_type, body = error_answer(service, environ.get("CONTENT_TYPE", ""), refusal)
-    # An unread body would be taken for the next request of a kept connection.
+    # On a kept connection an unread body would be read as the next request.
     return status, {"Content-Type": content_type, "Connection": "close"}, body

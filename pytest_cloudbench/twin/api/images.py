@@ -1,7 +1,7 @@
 """The images that instances of this region start from, as data in images.json.
 
-Every host runs on this machine's own root file system under an overlay, so an image decides the login user, the
-names under which it is found (image name, owner, public SSM parameters) and the architecture it claims.
+Every host runs on this machine's own root file system under an overlay. So an image only determines the login user,
+the names by which it is found (image name, owner, public SSM parameters) and its stated architecture.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Image:
-    """One machine image. ``root_size_gib`` is the size its root volume is described with."""
+    """One machine image. ``root_size_gib`` is the described size of its root volume."""
 
     id: str
     name: str
@@ -34,7 +34,7 @@ class Image:
 
 @functools.cache
 def known_images() -> dict[str, Image]:
-    """All images of the region by their id."""
+    """Return all images of the region by id."""
     text = importlib.resources.files(__package__).joinpath("images.json").read_text(encoding="utf-8")
     entries: list[dict[str, Any]] = json.loads(text)
     images = [Image(**{**entry, "ssm_parameters": tuple(entry["ssm_parameters"])}) for entry in entries]

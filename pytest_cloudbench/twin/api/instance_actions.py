@@ -1,15 +1,15 @@
-"""The API's actions on instances, and what is asked about their types."""
+"""The API's actions on instances and their types."""
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Callable
 from typing import Any
 
 from moto.core.responses import ActionResult, EmptyResult
 from moto.core.types import Base64EncodedString
 from moto.core.utils import utcnow
 
-from pytest_cloudbench.twin.hosts.hosts import HostPlan, ImageFacts
+from pytest_cloudbench.twin.hosts.hosts import HostPlan
 
 from . import instance_admission
 from .action_base import RegionActions
@@ -19,8 +19,6 @@ from .launch_placement import refuse_crowded_start
 from .launch_request import BlockDevice, LaunchRequest, admitted_launch, with_launch_template
 from .refusal import Refusal
 
-log = logging.getLogger(__name__)
-
 _TYPES_A_PAGE = 100
 
 
@@ -29,25 +27,25 @@ class InstanceActions(RegionActions):
 
     def run_instances(self) -> Any:
         region = self.home
-        asked = self.params
-        self.params = with_launch_template(asked, region.backend)
+        params = self.params
+        self.params = with_launch_template(params, region.backend)
         self.refuse_reserved_tags()
         request = admitted_launch(self.params, region.backend)
         self.error_on_dryrun()
-        if known := region.tokens.recall("RunInstances", asked):
+        if known := region.tokens.recall("RunInstances", params):
             return ActionResult(known)
         known_before = set(region.backend.reservations)
         try:
-            reservation = self._write_down(request)
+            reservation = self._record_launch(request)
             launches = [self._launch(instance, request) for instance in reservation.instances]
         except BaseException as error:
-            written_down = set(region.backend.reservations) - known_before
-            for address in region.backend.forget_reservations(written_down):
+            incomplete = set(region.backend.reservations) - known_before
+            for address in region.backend.forget_reservations(incomplete):
                 region.plane.instances.release_address(address)
             if isinstance(error, RuntimeError):  # the plane has no address left
                 raise Refusal("InsufficientFreeAddressesInSubnet", str(error)) from error
             raise
-        region.tokens.remember("RunInstances", asked, reservation)
+        region.tokens.remember("RunInstances", params, reservation)
         for launch in launches:
             InstanceLifecycle(region).launch(launch)
         region.publish()
@@ -57,34 +55,21 @@ class InstanceActions(RegionActions):
         instances = self.found_instances(self.params.get("InstanceIds"))
         _refuse_states(instances, ("stopping", "shutting-down", "terminated"), "started")
         refuse_crowded_start(instances, self.home.backend)
-        self.error_on_dryrun()
-        changes = []
-        for instance in instances:
-            before = _state(instance)
-            if instance.state == "stopped":
-                instance.launch_time = utcnow()
-                InstanceLifecycle(self.home).start(instance)
-            changes.append(_change(instance, before))
-        return ActionResult({"StartingInstances": changes})
+
+        def start(instance: Any) -> None:
+            instance.launch_time = utcnow()
+            InstanceLifecycle(self.home).start(instance)
+
+        return self._change_states("StartingInstances", instances, ("stopped",), start)
 
     def stop_instances(self) -> Any:
         instances = self.found_instances(self.params.get("InstanceIds"))
         _refuse_states(instances, ("pending", "shutting-down", "terminated"), "stopped")
         for instance in instances:
-            if _is_set(instance.disable_api_stop):
-                raise Refusal(
-                    "OperationNotPermitted",
-                    f"The instance '{instance.id}' may not be stopped. Modify its 'disableApiStop' instance "
-                    "attribute and try again.",
-                )
-        self.error_on_dryrun()
-        changes = []
-        for instance in instances:
-            before = _state(instance)
-            if instance.state == "running":
-                InstanceLifecycle(self.home).stop(instance, _by_the_user())
-            changes.append(_change(instance, before))
-        return ActionResult({"StoppingInstances": changes})
+            _refuse_protected(instance, instance.disable_api_stop, "disableApiStop", "stopped")
+        return self._change_states(
+            "StoppingInstances", instances, ("running",), InstanceLifecycle(self.home).stop
+        )
 
     def reboot_instances(self) -> Any:
         instances = self.found_instances(self.params.get("InstanceIds"))
@@ -99,20 +84,27 @@ class InstanceActions(RegionActions):
     def terminate_instances(self) -> Any:
         instances = self.found_instances(self.params.get("InstanceIds"))
         for instance in instances:
-            if _is_set(instance.disable_api_termination):
-                raise Refusal(
-                    "OperationNotPermitted",
-                    f"The instance '{instance.id}' may not be terminated. Modify its 'disableApiTermination' "
-                    "instance attribute and try again.",
-                )
+            protected = instance.disable_api_termination
+            _refuse_protected(instance, protected, "disableApiTermination", "terminated")
+        living = ("pending", "running", "stopping", "stopped")
+        return self._change_states(
+            "TerminatingInstances", instances, living, InstanceLifecycle(self.home).terminate
+        )
+
+    def _change_states(
+        self, answer: str, instances: list[Any], states: tuple[str, ...], change: Callable[[Any], None]
+    ) -> Any:
+        """Call ``change`` for the instances in one of these states; return the states before and after."""
         self.error_on_dryrun()
         changes = []
         for instance in instances:
             before = _state(instance)
-            if instance.state not in ("shutting-down", "terminated"):
-                InstanceLifecycle(self.home).terminate(instance, _by_the_user())
-            changes.append(_change(instance, before))
-        return ActionResult({"TerminatingInstances": changes})
+            if instance.state in states:
+                change(instance)
+            changes.append(
+                {"InstanceId": instance.id, "CurrentState": _state(instance), "PreviousState": before}
+            )
+        return ActionResult({answer: changes})
 
     def modify_instance_attribute(self) -> Any:
         instance = self.instance(self.params.get("InstanceId"))
@@ -155,10 +147,10 @@ class InstanceActions(RegionActions):
 
     def get_console_output(self) -> Any:
         instance = self.instance(self.params.get("InstanceId"))
-        text = self.home.last_words.get(instance.id)
+        text = self.home.last_consoles.get(instance.id)
         if text is None:
             with self.home.aside():
-                text = self._console(instance)
+                text = self.home.console_output(instance.id)
         return ActionResult(
             {
                 "InstanceId": instance.id,
@@ -167,14 +159,7 @@ class InstanceActions(RegionActions):
             }
         )
 
-    def _console(self, instance: Any) -> str:
-        try:
-            return self.home.plane.instances.console_output(instance.id)
-        except Exception:  # an instance that has not begun to boot has said nothing yet
-            log.debug("no console output of %s", instance.id, exc_info=True)
-            return ""
-
-    def _write_down(self, request: LaunchRequest) -> Any:
+    def _record_launch(self, request: LaunchRequest) -> Any:
         params, backend = self.params, self.home.backend
         root = request.root
         reservation = backend.run_instances(
@@ -217,7 +202,7 @@ class InstanceActions(RegionActions):
             instance.add_tags(params.get("LaunchTemplateTags") or {})
             for volume in backend.attached_volumes(instance.id):
                 volume.backs_root = True
-                volume.take_spec(root.spec)
+                volume.set_spec(root.spec)
                 volume.attachment.delete_on_termination = root.delete_on_termination
                 backend.set_attachment_status(volume, "attached")
         return reservation
@@ -229,12 +214,7 @@ class InstanceActions(RegionActions):
     def _data_volume(self, instance: Any, device: BlockDevice) -> RegionVolume:
         backend = self.home.backend
         volume = backend.create_volume(
-            size=device.spec.size_gib,
-            zone_name=instance.availability_zone,
-            encrypted=device.encrypted,
-            volume_type=device.spec.type,
-            iops=device.spec.requested_iops,
-            throughput=device.spec.requested_throughput_mib,
+            zone_name=instance.availability_zone, encrypted=device.encrypted, spec=device.spec
         )
         volume.add_tags(self._parse_tag_specification().get("volume", {}))
         backend.fasten(volume, instance, device.device, "attaching", delete_too=device.delete_on_termination)
@@ -259,11 +239,10 @@ def _host_plan(instance: Any, request: LaunchRequest) -> HostPlan:
         ebs_limit=limits.ebs_maximum,
         ebs_baseline=limits.ebs_baseline,
         nitro=limits.nvme,
-        image=ImageFacts(request.image.id, request.image.name, request.image.architecture),
         network=limits.network_rates,
         network_credits=limits.network_credits,
         placement_group=request.placement.cluster,
-        # Others than NVMe are there only when block device mappings ask for them.
+        # Local disks other than NVMe must be requested by block device mappings.
         local_disks=limits.instance_store if limits.instance_store_nvme else (),
     )
 
@@ -291,16 +270,13 @@ def _state(instance: Any) -> dict[str, Any]:
     return {"Code": instance.state_code, "Name": instance.state}
 
 
-def _change(instance: Any, before: dict[str, Any]) -> dict[str, Any]:
-    return {"InstanceId": instance.id, "CurrentState": _state(instance), "PreviousState": before}
-
-
-def _by_the_user() -> str:
-    return f"User initiated ({utcnow().strftime('%Y-%m-%d %H:%M:%S')} GMT)"
-
-
-def _is_set(value: Any) -> bool:
-    return str(value).lower() == "true"
+def _refuse_protected(instance: Any, protected: Any, attribute: str, verb: str) -> None:
+    if str(protected).lower() == "true":
+        raise Refusal(
+            "OperationNotPermitted",
+            f"The instance '{instance.id}' may not be {verb}. Modify its '{attribute}' instance attribute and try "
+            "again.",
+        )
 
 
 def _page_start(token: str | None) -> int:

@@ -1,43 +1,35 @@
-"""What the real service refuses about instances, before anything is launched or changed.
+"""Checks of requests on instances, which refuse what the real service refuses before anything changes.
 
-Pure functions over plain values. Each returns what was admitted or raises `Refusal`.
+Pure functions of plain values. Each returns the admitted value or raises `Refusal`.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from pytest_cloudbench.limits.instances import nearest_names
 
 from .images import Image
-from .refusal import Refusal
+from .refusal import Refusal, required, well_formed_id
 
 MAX_USER_DATA_BYTES = 16 * 1024  # Amazon EC2 User Guide, "Run commands when you launch", 2026-11
-
-_IMAGE_ID = re.compile(r"ami-(?:[0-9a-f]{8}|[0-9a-f]{17})")
-_INSTANCE_ID = re.compile(r"i-(?:[0-9a-f]{8}|[0-9a-f]{17})")
-_GROUP_ID = re.compile(r"sg-(?:[0-9a-f]{8}|[0-9a-f]{17})")
 
 RESERVED_TAG_PREFIX = "aws:"
 
 
 def admitted_image(image_id: str | None, images: Mapping[str, Image]) -> Image:
-    """The image of this id."""
-    if not image_id:
-        raise Refusal("MissingParameter", "The request must contain the parameter ImageId.")
-    if not _IMAGE_ID.fullmatch(image_id):
-        raise Refusal("InvalidAMIID.Malformed", f'Invalid id: "{image_id}" (expecting "ami-...").')
+    """Return the image of this id."""
+    image_id = well_formed_id("ami", required(image_id, "ImageId"))
     if image_id not in images:
         raise Refusal("InvalidAMIID.NotFound", f"The image id '[{image_id}]' does not exist.")
     return images[image_id]
 
 
 def admitted_type(name: str, catalogue: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """The catalogue's entry of an instance type, in the shape of DescribeInstanceTypes."""
+    """Return the catalogue's entry of an instance type, in the form of DescribeInstanceTypes."""
     if name not in catalogue:
         raise Refusal(
             "InvalidParameterValue",
@@ -47,7 +39,7 @@ def admitted_type(name: str, catalogue: Mapping[str, dict[str, Any]]) -> dict[st
 
 
 def refuse_unknown_types(names: Iterable[str], catalogue: Mapping[str, dict[str, Any]]) -> None:
-    """DescribeInstanceTypes refuses the whole request when one of its names is unknown."""
+    """Refuse a DescribeInstanceTypes request if any of its names is unknown, as the service does."""
     unknown = [name for name in names if name not in catalogue]
     if unknown:
         hints = "".join(_did_you_mean(name, catalogue) for name in unknown)
@@ -63,7 +55,7 @@ def _did_you_mean(name: str, catalogue: Collection[str]) -> str:
 
 
 def refuse_other_architecture(image: Image, type_name: str, architectures: Collection[str]) -> None:
-    """An image starts only on a type of its own architecture."""
+    """Refuse an image on a type of another architecture."""
     if image.architecture not in architectures:
         raise Refusal(
             "InvalidParameterValue",
@@ -74,7 +66,7 @@ def refuse_other_architecture(image: Image, type_name: str, architectures: Colle
 
 
 def admitted_count(min_count: int | None, max_count: int | None) -> int:
-    """How many instances a request launches: its maximum, as capacity is never short here."""
+    """Return how many instances a request launches: its maximum, since capacity is never short here."""
     least = 1 if min_count is None else min_count
     most = least if max_count is None else max_count
     if least < 1 or most < 1:
@@ -87,9 +79,9 @@ def admitted_count(min_count: int | None, max_count: int | None) -> int:
 
 
 def admitted_zone(type_name: str, asked: str | None, offered: Collection[str], zones: Collection[str]) -> str:
-    """The zone for a launch: the one asked for, or the first that offers the type.
+    """Return the zone for a launch: the requested one, or the first that offers the type.
 
-    ``offered`` are the zones that offer the type; where the catalogue names none of this region's, all do.
+    ``offered`` are the zones that offer the type. If none of them is in this region, all its zones offer it.
     """
     if asked and asked not in zones:
         raise Refusal(
@@ -108,7 +100,7 @@ def admitted_zone(type_name: str, asked: str | None, offered: Collection[str], z
 
 
 def admitted_user_data(encoded: Any) -> bytes:
-    """The decoded user data (empty when there is none)."""
+    """Return the decoded user data; empty if there is none."""
     if encoded is None or encoded == "":
         return b""
     raw = encoded if isinstance(encoded, bytes) else str(encoded).encode()
@@ -125,24 +117,12 @@ def admitted_user_data(encoded: Any) -> bytes:
 
 
 def admitted_instance_ids(ids: Collection[str] | None) -> list[str]:
-    """Well-formed instance ids; whether they exist is asked of the region."""
-    if not ids:
-        raise Refusal("MissingParameter", "The request must contain the parameter InstanceId.")
-    for instance_id in ids:
-        if not _INSTANCE_ID.fullmatch(instance_id):
-            raise Refusal("InvalidInstanceID.Malformed", f'Invalid id: "{instance_id}" (expecting "i-...").')
-    return list(dict.fromkeys(ids))
-
-
-def refuse_malformed_groups(group_ids: Iterable[str]) -> None:
-    """Security group ids must at least look like some."""
-    for group_id in group_ids:
-        if not _GROUP_ID.fullmatch(group_id):
-            raise Refusal("InvalidGroupId.Malformed", f'Invalid id: "{group_id}" (expecting "sg-...").')
+    """Return well-formed instance ids, each once. Whether the instances exist is not checked."""
+    return list(dict.fromkeys(well_formed_id("i", one) for one in required(ids, "InstanceId")))
 
 
 def refuse_reserved_tags(keys: Iterable[str | None]) -> None:
-    """Tags that start with aws: are the service's own."""
+    """Refuse tags that start with "aws:", which only the service sets."""
     for key in keys:
         if key and key.lower().startswith(RESERVED_TAG_PREFIX):
             raise Refusal(

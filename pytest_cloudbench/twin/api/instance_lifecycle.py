@@ -1,18 +1,20 @@
-"""From pending to terminated: what happens to an instance's host, disks and description, in the right order.
+"""The life of an instance from pending to terminated: its host, disks and description, in the right order.
 
-The steps of one instance run in its queue, those of different instances side by side. Every step takes the
-region's lock only to write down what it did.
+The steps of one instance run one after another in its queue, those of different instances side by side. A step holds
+the region's lock only to record its result.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from moto.core.utils import utcnow
 from moto.ec2.models.instances import StateReason
 
-from pytest_cloudbench.twin.hosts.host_plan import HostPlan
+from pytest_cloudbench.twin.hosts.hosts import HostPlan
 
 from .backend import RegionVolume
 from .region import Region
@@ -26,7 +28,7 @@ USER_SHUTDOWN = ("Client.UserInitiatedShutdown", "Client.UserInitiatedShutdown: 
 
 @dataclass
 class Launch:
-    """An instance to be booted: its host's plan and the data volumes to be made and attached with it."""
+    """An instance to be booted, the plan of its host, and the data volumes to make and attach."""
 
     instance: Any
     plan: HostPlan
@@ -36,14 +38,14 @@ class Launch:
 def set_state(
     instance: Any, name: str, *, reason: tuple[str, str] | None = None, transition: str = ""
 ) -> None:
-    """Describe an instance as being in a state. ``reason`` is (code, message). The caller holds the lock."""
+    """Describe an instance as being in a state; ``reason`` is (code, message). The caller holds the lock."""
     instance._state.name, instance._state.code = name, _CODES[name]
     instance.state_reason = StateReason(reason[1], reason[0]) if reason else None
     instance._reason = transition
 
 
 class InstanceLifecycle:
-    """Moves instances from state to state. Methods are called with the region's lock held and return at once."""
+    """Moves instances from state to state. Public methods return at once; the caller holds the region's lock."""
 
     def __init__(self, region: Region) -> None:
         self._region = region
@@ -54,172 +56,143 @@ class InstanceLifecycle:
         self._region.queues.submit(launch.instance.id, lambda: self._boot(launch))
 
     def start(self, instance: Any) -> None:
-        """Boot a stopped instance again, with its address, volumes and root file system."""
+        """Boot a stopped instance with its address, volumes and root file system."""
         set_state(instance, "pending")
         self._region.queues.submit(instance.id, lambda: self._start(instance))
 
-    def stop(self, instance: Any, transition: str) -> None:
-        """Shut a running instance down; everything but its memory stays."""
-        set_state(instance, "stopping", reason=USER_SHUTDOWN, transition=transition)
+    def stop(self, instance: Any) -> None:
+        """Shut a running instance down; everything but its memory and its instance store stays."""
+        set_state(instance, "stopping", reason=USER_SHUTDOWN, transition=_user_transition())
         self._region.queues.submit(instance.id, lambda: self._stop(instance))
 
     def reboot(self, instance: Any) -> None:
-        """Shut an instance down and boot it again; it is described as running all the while."""
+        """Shut an instance down and boot it again; it is described as running all the time."""
         self._region.queues.submit(instance.id, lambda: self._reboot(instance))
 
-    def terminate(self, instance: Any, transition: str) -> None:
-        """End an instance for good and give its volumes back."""
-        set_state(instance, "shutting-down", reason=USER_SHUTDOWN, transition=transition)
+    def terminate(self, instance: Any) -> None:
+        """Terminate an instance and release its volumes."""
+        set_state(instance, "shutting-down", reason=USER_SHUTDOWN, transition=_user_transition())
         self._region.queues.submit(instance.id, lambda: self._terminate(instance))
 
     def _boot(self, launch: Launch) -> None:
         region, instance = self._region, launch.instance
-        if instance.state != "pending":  # terminated before it was its turn
-            region.plane.give_back_address(launch.plan.private_ip)
+        if instance.state != "pending":  # terminated before its turn
+            region.plane.instances.release_address(launch.plan.private_ip)
             self._forget_unmade(launch.volumes)
             return
         try:
             self._make_disks(launch)
-            region.plane.boot(launch.plan)
+            region.plane.instances.boot(launch.plan)
             region.on_plane.add(instance.id)
             for volume in launch.volumes:
-                region.plane.attach(volume.id, instance.id, volume.attachment.device)
+                region.plane.volumes.attach(volume.id, instance.id, volume.attachment.device)
             region.measure_network()
         except Exception as error:
             log.exception("%s did not start", instance.id)
-            region.last_words[instance.id] = f"{self._console(instance)}{error}\n"
-            self._fail(instance, str(error))
+            region.last_consoles[instance.id] = f"{region.console_output(instance.id)}{error}\n"
+            sentence = f"Server.InternalError: {error}"
+            self._end(instance, ("Server.InternalError", sentence), sentence)
             return
         with region.lock:
             for volume in launch.volumes:
                 if volume.attachment:
                     region.backend.set_attachment_status(volume, "attached")
-            self._arrive(instance, "pending", "running")
+            _change_state(instance, "pending", "running")
 
     def _make_disks(self, launch: Launch) -> None:
         plane = self._region.plane
         for number, volume in enumerate(launch.volumes):
             try:
-                plane.create_disk(volume.id, volume.size, volume.spec)
+                plane.volumes.create_disk(volume.id, volume.spec)
             except Exception:
-                plane.give_back_address(launch.plan.private_ip)  # no boot will do it
+                plane.instances.release_address(launch.plan.private_ip)  # otherwise the boot would
                 self._forget_unmade(launch.volumes[number:])
                 raise
 
     def _forget_unmade(self, volumes: list[RegionVolume]) -> None:
-        """Volumes without a disk go, also those that were to stay."""
+        """Remove volumes without a disk, also those that should outlive the instance."""
         with self._region.lock:
             for volume in volumes:
                 self._region.backend.unfasten(volume)
-                self._region.backend.forget_volume(volume)
-
-    def _console(self, instance: Any) -> str:
-        try:
-            return self._region.plane.console_output(instance.id)
-        except Exception:
-            log.exception("console output of %s", instance.id)
-            return ""
+                self._region.backend.forget(volume)
 
     def _start(self, instance: Any) -> None:
-        if instance.state != "pending":
-            return
+        if instance.state == "pending" and self._succeeds(
+            instance, "pending", self._region.plane.instances.start
+        ):
+            with self._region.lock:
+                _change_state(instance, "pending", "running")
+
+    def _reboot(self, instance: Any) -> None:
+        if instance.state == "running":
+            self._succeeds(instance, "running", self._region.plane.instances.reboot)
+
+    def _succeeds(self, instance: Any, state: str, boot: Callable[[str], None]) -> bool:
+        """Call ``boot``; if it fails, describe the instance as stopped and return False."""
         try:
-            self._region.plane.start(instance.id)
+            boot(instance.id)
         except Exception as error:
             log.exception("%s did not start again", instance.id)
             reason = ("Server.InternalError", f"Server.InternalError: {error}")
             with self._region.lock:
-                self._arrive(instance, "pending", "stopped", reason=reason, transition="Server.InternalError")
-            return
-        with self._region.lock:
-            self._arrive(instance, "pending", "running")
+                _change_state(instance, state, "stopped", reason=reason, transition="Server.InternalError")
+            return False
+        return True
 
     def _stop(self, instance: Any) -> None:
         try:
-            self._region.plane.stop(instance.id)
+            self._region.plane.instances.stop(instance.id)
         except Exception:
             log.exception("stopping %s", instance.id)
+        transition = instance.state_transition_reason
         with self._region.lock:
-            self._arrive(
-                instance,
-                "stopping",
-                "stopped",
-                reason=USER_SHUTDOWN,
-                transition=instance.state_transition_reason,
-            )
-
-    def _reboot(self, instance: Any) -> None:
-        if instance.state != "running":
-            return
-        try:
-            self._region.plane.reboot(instance.id)
-        except Exception as error:
-            log.exception("%s did not come back from its reboot", instance.id)
-            reason = ("Server.InternalError", f"Server.InternalError: {error}")
-            with self._region.lock:
-                self._arrive(instance, "running", "stopped", reason=reason, transition="Server.InternalError")
+            _change_state(instance, "stopping", "stopped", reason=USER_SHUTDOWN, transition=transition)
 
     def _terminate(self, instance: Any) -> None:
         self._end(instance, USER_SHUTDOWN, instance.state_transition_reason)
 
-    def _fail(self, instance: Any, sentence: str) -> None:
-        self._end(
-            instance,
-            ("Server.InternalError", f"Server.InternalError: {sentence}"),
-            f"Server.InternalError: {sentence}",
-        )
-
     def _end(self, instance: Any, reason: tuple[str, str], transition: str) -> None:
         region = self._region
         if instance.id in region.on_plane:
-            self._end_host(instance)
+            region.last_consoles.setdefault(instance.id, region.console_output(instance.id))
+            try:
+                region.plane.instances.terminate(instance.id)
+            except Exception:
+                log.exception("termination of %s", instance.id)
+            region.on_plane.discard(instance.id)
         with region.lock:
             volumes = region.backend.attached_volumes(instance.id)
         for volume in volumes:
-            self._let_go(volume)
+            self._release(volume)
         with region.lock:
             for card in list(instance.nics.values()):
                 region.backend.enis.pop(card.id, None)
-            set_state(
-                instance,
-                "terminated",
-                reason=reason,
-                transition=transition,
-            )
+            set_state(instance, "terminated", reason=reason, transition=transition)
 
-    def _end_host(self, instance: Any) -> None:
-        region = self._region
-        region.last_words.setdefault(instance.id, self._console(instance))
-        try:
-            region.plane.terminate(instance.id)
-        except Exception:
-            log.exception("termination of %s", instance.id)
-        region.on_plane.discard(instance.id)
-
-    def _let_go(self, volume: RegionVolume) -> None:
+    def _release(self, volume: RegionVolume) -> None:
+        """Detach a volume, and delete it if it goes with its instance."""
         region = self._region
         goes_too = bool(volume.attachment and volume.attachment.delete_on_termination)
         try:
             if not volume.backs_root:
-                region.plane.detach(volume.id)
+                region.plane.volumes.detach(volume.id)
                 if goes_too:
-                    region.plane.delete_disk(volume.id)
+                    region.plane.volumes.delete_disk(volume.id)
         except Exception:
-            log.exception("giving %s back", volume.id)
+            log.exception("releasing %s", volume.id)
         with region.lock:
             region.backend.unfasten(volume)
             if goes_too:
-                region.backend.forget_volume(volume)
+                region.backend.forget(volume)
 
-    @staticmethod
-    def _arrive(
-        instance: Any,
-        expected: str,
-        name: str,
-        *,
-        reason: tuple[str, str] | None = None,
-        transition: str = "",
-    ) -> None:
-        """Write the new state down, unless a termination was asked for meanwhile."""
-        if instance.state == expected:
-            set_state(instance, name, reason=reason, transition=transition)
+
+def _change_state(
+    instance: Any, expected: str, name: str, *, reason: tuple[str, str] | None = None, transition: str = ""
+) -> None:
+    """Set the new state, unless a termination was requested meanwhile. The caller holds the region's lock."""
+    if instance.state == expected:
+        set_state(instance, name, reason=reason, transition=transition)
+
+
+def _user_transition() -> str:
+    return f"User initiated ({utcnow().strftime('%Y-%m-%d %H:%M:%S')} GMT)"

@@ -1,4 +1,4 @@
-"""Into which placement group a launch goes, and where in it."""
+"""The placement group of a launch, and the place of each instance in it."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from typing import Any
 from . import placement_admission as admission
 from .backend import RegionBackend
 from .placement_groups import PlacementGroup, RegionPlacement
-from .refusal import Refusal
+from .refusal import Refusal, well_formed_id
 
 
 @dataclass(frozen=True)
 class LaunchPlacement:
-    """The placement group of a launch, None for none, and the partition of each of its instances."""
+    """The placement group of a launch, or None, and the partition of each of its instances."""
 
     group: PlacementGroup | None
     partitions: tuple[int | None, ...]
 
     @property
     def cluster(self) -> str | None:
-        """The name of the group if it is a cluster."""
+        """The name of the group if it is a cluster, otherwise None."""
         if self.group is None or self.group.strategy != admission.CLUSTER:
             return None
         name: str = self.group.group_name
         return name
 
     def of(self, index: int, zone: str) -> RegionPlacement:
-        """Where the instance of this launch index is."""
+        """Return the placement of the instance with this launch index."""
         if self.group is None:
             return RegionPlacement(zone)
         return RegionPlacement(zone, self.group.group_name, self.group.id, self.partitions[index])
 
 
 def admitted_group(placement: Mapping[str, Any], backend: RegionBackend) -> PlacementGroup | None:
-    """The group that the Placement of a request names, by its name or its id."""
+    """Return the group that a request's Placement names, by name or id; None if it names none."""
     name, group_id = placement.get("GroupName"), placement.get("GroupId")
     if name and group_id:
         raise Refusal(
@@ -43,12 +43,12 @@ def admitted_group(placement: Mapping[str, Any], backend: RegionBackend) -> Plac
             "The parameters GroupName and GroupId of a placement may not be used together.",
         )
     if group_id:
-        return backend.placement_groups.with_id(admission.admitted_group_id(group_id))
+        return backend.placement_groups.with_id(well_formed_id("pg", group_id))
     return backend.placement_groups.known(name) if name else None
 
 
 def zone_of(group: PlacementGroup | None) -> str | None:
-    """The zone where a cluster's instances are; None where the next instance may go anywhere."""
+    """Return the zone of a cluster's instances; None if the next instance may be in any zone."""
     if group is None or group.strategy != admission.CLUSTER or not group.members:
         return None
     zone: str = group.members[0].availability_zone
@@ -64,7 +64,7 @@ def admitted_placement(
     zone: str,
     count: int,
 ) -> LaunchPlacement:
-    """The places of ``count`` instances of a type, which supports these strategies, in a zone."""
+    """Return the places in a zone of ``count`` instances of a type that supports the strategies ``supported``."""
     number = placement.get("PartitionNumber")
     if group is None:
         if number is not None:
@@ -91,7 +91,7 @@ def admitted_placement(
 
 
 def refuse_crowded_start(instances: Collection[Any], backend: RegionBackend) -> None:
-    """A stopped instance of a spread group starts only where there is room for it."""
+    """Refuse to start stopped instances of a spread group that has no room for them."""
     for instance in instances:
         name = instance.placement.group_name
         group = backend.placement_groups.named(name) if name else None

@@ -1,8 +1,7 @@
-"""A RunInstances request, read and admitted: everything that a launch needs, or a refusal."""
+"""Reading and checking a RunInstances request: everything that a launch needs, or a refusal."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,16 +14,14 @@ from . import instance_admission, volume_admission
 from .backend import RegionBackend, instance_catalogue
 from .images import Image, known_images
 from .launch_placement import LaunchPlacement, admitted_group, admitted_placement, zone_of
-from .refusal import Refusal
+from .refusal import Refusal, well_formed_id
 
-DEFAULT_TYPE = "m1.small"  # what the service takes when a request names none
-
-_SUBNET_ID = re.compile(r"subnet-(?:[0-9a-f]{8}|[0-9a-f]{17})")
+DEFAULT_TYPE = "m1.small"  # the service's default
 
 
 @dataclass(frozen=True)
 class BlockDevice:
-    """One EBS volume to be made with an instance."""
+    """One EBS volume that is made with an instance."""
 
     device: str
     spec: VolumeSpec
@@ -34,7 +31,7 @@ class BlockDevice:
 
 @dataclass(frozen=True)
 class LaunchRequest:
-    """What was asked for and admitted. ``key_line`` is the public key, as in an authorized_keys file."""
+    """An admitted request. ``key_line`` is the public key as in an authorized_keys file."""
 
     image: Image
     limits: InstanceLimits
@@ -51,7 +48,7 @@ class LaunchRequest:
 
 
 def admitted_launch(params: Mapping[str, Any], backend: RegionBackend) -> LaunchRequest:
-    """Read a request (launch template already merged in). Raises Refusal for the first thing against the rules."""
+    """Read a request, with its launch template merged in. Raises Refusal for the first rule that it breaks."""
     image = instance_admission.admitted_image(params.get("ImageId"), known_images())
     entry = instance_admission.admitted_type(params.get("InstanceType") or DEFAULT_TYPE, instance_catalogue())
     limits = _admitted_limits(entry, params)
@@ -89,7 +86,7 @@ def admitted_launch(params: Mapping[str, Any], backend: RegionBackend) -> Launch
 
 
 def _admitted_limits(entry: Mapping[str, Any], params: Mapping[str, Any]) -> InstanceLimits:
-    """What the type grants, or what the instance's own tags say was recorded: a matter of this region alone."""
+    """Return the limits of the type, or the recorded ones in the instance's tags, which only this region reads."""
     tags = {
         tag.get("Key", ""): tag.get("Value", "")
         for specification in params.get("TagSpecifications") or []
@@ -103,7 +100,7 @@ def _admitted_limits(entry: Mapping[str, Any], params: Mapping[str, Any]) -> Ins
 
 
 def with_launch_template(params: dict[str, Any], backend: RegionBackend) -> dict[str, Any]:
-    """The request with what its launch template adds; the request's own parameters win."""
+    """Return the request with its launch template's parameters; the request's own take precedence."""
     asked = params.get("LaunchTemplate")
     if not asked:
         return params
@@ -127,7 +124,7 @@ def _admitted_key(name: str | None, backend: RegionBackend) -> tuple[str | None,
 
 
 def _admitted_interface(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The first network interface's subnet and groups, which mean the same as the instance's own."""
+    """Return the subnet and groups of the first network interface, which are those of the instance."""
     interfaces = params.get("NetworkInterfaces") or []
     if len(interfaces) > 1 or any(interface.get("NetworkInterfaceId") for interface in interfaces):
         raise Refusal(
@@ -139,14 +136,10 @@ def _admitted_interface(params: Mapping[str, Any]) -> dict[str, Any]:
             "Network interfaces and an instance-level subnet ID or security groups may not be specified on the "
             "same request",
         )
-    found: dict[str, Any] = {}
-    for interface in interfaces:
-        if interface.get("SubnetId"):
-            found["SubnetId"] = interface["SubnetId"]
-        if interface.get("Groups"):
-            found["SecurityGroupIds"] = interface["Groups"]
-        if interface.get("PrivateIpAddress"):
-            found["PrivateIpAddress"] = interface["PrivateIpAddress"]
+    names = {"SubnetId": "SubnetId", "Groups": "SecurityGroupIds", "PrivateIpAddress": "PrivateIpAddress"}
+    found = {
+        name: interface[key] for interface in interfaces for key, name in names.items() if interface.get(key)
+    }
     if found.get("PrivateIpAddress") or params.get("PrivateIpAddress"):
         raise Refusal(
             "UnsupportedOperation", "This region chooses the private address of an instance itself."
@@ -167,8 +160,7 @@ def _admitted_subnet(
         return next(
             subnet for subnet in backend.describe_subnets() if subnet.id == _default_subnet(backend, zone)
         )
-    if not _SUBNET_ID.fullmatch(subnet_id):
-        raise Refusal("InvalidSubnetID.Malformed", f'Invalid id: "{subnet_id}" (expecting "subnet-...").')
+    well_formed_id("subnet", subnet_id)
     subnet = next((one for one in backend.describe_subnets() if one.id == subnet_id), None)
     if subnet is None:
         raise Refusal("InvalidSubnetID.NotFound", f"The subnet ID '{subnet_id}' does not exist")
@@ -176,7 +168,7 @@ def _admitted_subnet(
         raise Refusal(
             "UnsupportedOperation",
             f"The hosts of this region are reached through its default subnets only; {subnet_id} "
-            f"({subnet.cidr_block}) is described, but no instance can live in it.",
+            f"({subnet.cidr_block}) is described, but instances cannot be launched in it.",
         )
     if asked_zone and asked_zone != subnet.availability_zone:
         raise Refusal(
@@ -197,10 +189,8 @@ def _default_subnet(backend: RegionBackend, zone: str) -> str:
 
 
 def _admitted_groups(params: Mapping[str, Any], subnet: Any, backend: RegionBackend) -> tuple[str, ...]:
-    ids = list(params.get("SecurityGroupIds") or [])
-    instance_admission.refuse_malformed_groups(ids)
     groups = []
-    for group_id in ids:
+    for group_id in [well_formed_id("sg", one) for one in params.get("SecurityGroupIds") or []]:
         group = backend.get_security_group_from_id(group_id)
         if group is None:
             raise Refusal("InvalidGroup.NotFound", f"The security group '{group_id}' does not exist")
@@ -234,13 +224,14 @@ def _admitted_block_devices(
     data: list[BlockDevice] = []
     for mapping in mappings:
         ebs = mapping.get("Ebs")
-        if ebs is None or "NoDevice" in mapping:  # an instance store's or an emptied place
+        if ebs is None or "NoDevice" in mapping:  # an instance store or a removed mapping
             continue
         device = volume_admission.admitted_device_name(mapping.get("DeviceName"))
         is_root = volume_admission.same_attachment_point(device, image.root_device_name)
         if ebs.get("SnapshotId") and not is_root:
             raise Refusal(
-                "UnsupportedOperation", "This region keeps no snapshots: add the volume empty, by size."
+                "UnsupportedOperation",
+                "This region launches no volumes from snapshots: give the size of an empty one.",
             )
         size = ebs.get("VolumeSize") or (image.root_size_gib if is_root else None)
         spec = volume_admission.admitted_spec(

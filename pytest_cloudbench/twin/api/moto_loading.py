@@ -1,8 +1,7 @@
-"""Loads moto's EC2, SSM, STS and CloudWatch in a third of the time that it takes unguided.
+"""Loading moto's EC2, SSM, STS and CloudWatch in a third of the usual time.
 
-Two thirds of moto's start go into things that a region of one's own does not have: the endpoints of all other
-regions (botocore's endpoint file, parsed several times) and the instance offerings of those regions. Both are
-left out here, which is also the truth: this endpoint serves one region.
+Two thirds of moto's start load the endpoints of all other regions (botocore's endpoint file, parsed several times)
+and their instance offerings. This endpoint serves one region, so both are left out.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ ACCOUNT = "123456789012"
 
 
 def load_moto() -> None:
-    """Import moto's services for one region, without its own images. Safe to call more than once."""
+    """Import moto's services for one region, without moto's images. More calls have no effect."""
     os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"
     os.environ["MOTO_ACCOUNT_ID"] = ACCOUNT
     _know_one_region_only()

@@ -1,4 +1,4 @@
-"""Work on hosts that must run one step after another for each instance, and side by side across instances."""
+"""Queues of work on hosts: one step after another for each instance, side by side across instances."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class OperationQueues:
-    """A first-in, first-out queue for every key; each queue has a thread only while it has work."""
+    """A first-in, first-out queue per key. A queue has a thread only while it has work."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -28,9 +28,7 @@ class OperationQueues:
                 return
             try:
                 future.set_result(operation())
-            except (
-                BaseException
-            ) as error:  # a thread's end is no place to lose an error: it belongs to the future
+            except BaseException as error:  # the future raises it
                 future.set_exception(error)
 
         with self._lock:
@@ -44,11 +42,11 @@ class OperationQueues:
         return future
 
     def run(self, key: str, operation: Callable[[], T]) -> T:
-        """Like ``submit``, but wait for the result and raise the operation's own error."""
+        """Submit an operation, wait for it, and return its result or raise its error."""
         return self.submit(key, operation).result()
 
     def close(self) -> None:
-        """Cancel what waits and accept nothing more; steps that run already are left to end by themselves."""
+        """Cancel waiting operations and accept no more. Running operations continue."""
         with self._lock:
             self._closed = True
             for waiting in self._waiting.values():

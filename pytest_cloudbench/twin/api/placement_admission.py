@@ -1,14 +1,13 @@
-"""What the real service refuses about placement groups, before one is made or an instance goes into it.
+"""Checks of requests on placement groups, which refuse what the real service refuses before anything changes.
 
-Pure functions over plain values. Each returns what was admitted or raises `Refusal`.
+Pure functions of plain values. Each returns the admitted value or raises `Refusal`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 
-from .refusal import Refusal
+from .refusal import Refusal, required
 
 CLUSTER, SPREAD, PARTITION = "cluster", "spread", "partition"
 STRATEGIES = (CLUSTER, PARTITION, SPREAD)
@@ -20,13 +19,11 @@ DEFAULT_PARTITIONS = 2
 MAX_SPREAD_IN_A_ZONE = 7
 
 _LONGEST_NAME = 255
-_GROUP_ID = re.compile(r"pg-(?:[0-9a-f]{8}|[0-9a-f]{17})")
 
 
 def admitted_name(name: str | None) -> str:
-    """The name of a placement group: up to 255 ASCII characters."""
-    if not name:
-        raise Refusal("MissingParameter", "The request must contain the parameter groupName.")
+    """Return the name of a placement group: up to 255 ASCII characters."""
+    name = required(name, "groupName")
     if len(name) > _LONGEST_NAME or not name.isascii() or not name.isprintable() or name != name.strip():
         raise Refusal(
             "InvalidParameterValue",
@@ -36,19 +33,11 @@ def admitted_name(name: str | None) -> str:
     return name
 
 
-def admitted_group_id(group_id: str) -> str:
-    """A well-formed id; whether the group exists is asked of the region."""
-    if not _GROUP_ID.fullmatch(group_id):
-        raise Refusal("InvalidPlacementGroupId.Malformed", f'Invalid id: "{group_id}" (expecting "pg-...").')
-    return group_id
-
-
 def admitted_strategy(strategy: str | None, partition_count: int | None) -> str:
-    """The strategy of a group; a request that only counts partitions means partition."""
-    if not strategy:
-        if partition_count is None:
-            raise Refusal("MissingParameter", "The request must contain the parameter strategy.")
+    """Return the strategy of a group: partition if the request only has a number of partitions."""
+    if not strategy and partition_count is not None:
         return PARTITION
+    strategy = required(strategy, "strategy")
     if strategy not in STRATEGIES:
         raise Refusal(
             "InvalidParameterValue",
@@ -58,7 +47,7 @@ def admitted_strategy(strategy: str | None, partition_count: int | None) -> str:
 
 
 def admitted_partition_count(strategy: str, count: int | None) -> int | None:
-    """How many partitions a group has; None where its strategy has none."""
+    """Return how many partitions a group has; None if its strategy has none."""
     if strategy != PARTITION:
         if count is not None:
             raise Refusal(
@@ -78,7 +67,7 @@ def admitted_partition_count(strategy: str, count: int | None) -> int | None:
 
 
 def admitted_spread_level(strategy: str, level: str | None) -> str | None:
-    """Over what a group spreads its instances; None where its strategy does not spread."""
+    """Return the level over which a group spreads its instances; None for other strategies than spread."""
     if strategy != SPREAD:
         if level:
             raise Refusal(
@@ -102,9 +91,9 @@ def admitted_spread_level(strategy: str, level: str | None) -> str | None:
 def admitted_partition_number(
     group: str, strategy: str, partition_count: int | None, number: int | None, taken: Collection[int | None]
 ) -> int | None:
-    """The partition for an instance: the one asked for, else the emptiest; None where the group has none.
+    """Return the partition for an instance: the requested one, else the emptiest; None if the group has none.
 
-    ``taken`` holds the partition of every instance that the group has already.
+    ``taken`` holds the partition of every instance in the group.
     """
     if strategy != PARTITION or partition_count is None:
         if number is not None:
@@ -127,7 +116,7 @@ def admitted_partition_number(
 
 
 def refuse_unsupported_strategy(type_name: str, supported: Collection[str], strategy: str) -> None:
-    """Not every type may be in every kind of group: t2 and t3 not in a cluster."""
+    """Refuse a type that does not support the group's strategy, such as t3 in a cluster."""
     if strategy not in supported:
         raise Refusal(
             "InvalidParameterCombination",
@@ -137,7 +126,7 @@ def refuse_unsupported_strategy(type_name: str, supported: Collection[str], stra
 
 
 def refuse_second_zone(group: str, zone: str, occupied: Collection[str]) -> None:
-    """A cluster lives in one zone. ``occupied`` holds the zones of the instances that it has already."""
+    """Refuse a second zone for a cluster, whose instances are in the zones ``occupied``."""
     others = sorted(set(occupied) - {zone})
     if others:
         raise Refusal(
@@ -147,7 +136,10 @@ def refuse_second_zone(group: str, zone: str, occupied: Collection[str]) -> None
 
 
 def refuse_crowded_spread(group: str, zone: str, running: int, more: int) -> None:
-    """A spread group runs seven instances in a zone. The service publishes the limit, but not these words."""
+    """Refuse more than seven running instances of a spread group in a zone.
+
+    The service publishes the limit but not the text of this message.
+    """
     if running + more > MAX_SPREAD_IN_A_ZONE:
         raise Refusal(
             "InsufficientInstanceCapacity",

@@ -1,4 +1,4 @@
-"""The region's placement groups, which moto does not have: what they are, who is in them, how they are found.
+"""The region's placement groups, which moto does not have: their attributes, members and filters.
 
 Import only after `moto_loading.load_moto`.
 """
@@ -20,7 +20,7 @@ from .refusal import Refusal
 
 RESOURCE_TYPE, ID_PREFIX = "placement-group", "pg"
 
-# Amazon EC2 API Reference, DescribePlacementGroups, 2026-11; with tag:<key> and tag-key besides.
+# Amazon EC2 API Reference, DescribePlacementGroups, 2026-11; also tag:<key> and tag-key.
 _FILTERS = {
     "group-arn": "group_arn",
     "group-name": "group_name",
@@ -53,7 +53,7 @@ class PlacementGroup(TaggedEC2Resource):  # type: ignore[misc]  # moto is not ty
 
     @property
     def members(self) -> list[Any]:
-        """The instances that hold the group: all that are in it and not terminated."""
+        """The instances in the group that are not terminated."""
         return [
             instance
             for reservation in self.ec2_backend.reservations.values()
@@ -62,11 +62,11 @@ class PlacementGroup(TaggedEC2Resource):  # type: ignore[misc]  # moto is not ty
         ]
 
     def running_in(self, zone: str) -> int:
-        """How many of its instances run in a zone, or are about to."""
+        """Return how many of its instances are pending or running in a zone."""
         return sum(one.availability_zone == zone and one.state in _RUNS for one in self.members)
 
     def passes(self, filters: Mapping[str, Sequence[str]]) -> bool:
-        """Whether every filter has a value, with * and ? for anything, that fits."""
+        """Return True if every filter has a matching value, in which * and ? are wildcards."""
         return all(
             any(
                 re.match(moto_utils.simple_aws_filter_to_re(pattern), value)
@@ -88,7 +88,7 @@ class PlacementGroup(TaggedEC2Resource):  # type: ignore[misc]  # moto is not ty
 
 @dataclass
 class RegionPlacement(InstancePlacement):  # type: ignore[misc]  # moto is not typed here
-    """Where an instance is: its zone, and its placement group if it is in one."""
+    """The place of an instance: its zone, and its placement group if it has one."""
 
     zone: str | None = None
     group_name: str = ""
@@ -99,12 +99,12 @@ class RegionPlacement(InstancePlacement):  # type: ignore[misc]  # moto is not t
 
     @property
     def partition(self) -> str:
-        """The partition's number as filters write it."""
+        """The partition's number as text, for filters; empty if there is none."""
         return "" if self.partition_number is None else str(self.partition_number)
 
 
 class PlacementGroups:
-    """All placement groups of the region, by name. The caller holds the region's lock."""
+    """All placement groups of the region by name. The caller holds the region's lock."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, PlacementGroup] = {}
@@ -116,27 +116,27 @@ class PlacementGroups:
         return iter(self._by_name.values())
 
     def add(self, group: PlacementGroup) -> None:
-        """Keep a new group."""
+        """Add a new group."""
         self._by_name[group.group_name] = group
 
     def remove(self, group: PlacementGroup) -> None:
-        """Forget a group, with its tags."""
+        """Remove a group and its tags."""
         self._by_name.pop(group.group_name, None)
         group.ec2_backend.tags.pop(group.id, None)
 
     def named(self, name: str) -> PlacementGroup | None:
-        """The group of this name, if there is one."""
+        """Return the group of this name; None if there is none."""
         return self._by_name.get(name)
 
     def known(self, name: str) -> PlacementGroup:
-        """The group of this name. Raises Refusal where there is none."""
+        """Return the group of this name. Raises Refusal if there is none."""
         group = self._by_name.get(name)
         if group is None:
             raise _unknown(name)
         return group
 
     def with_id(self, group_id: str) -> PlacementGroup:
-        """The group of this id. Raises Refusal where there is none."""
+        """Return the group of this id. Raises Refusal if there is none."""
         for group in self._by_name.values():
             if group.id == group_id:
                 return group
@@ -144,14 +144,14 @@ class PlacementGroups:
 
 
 def refuse_unknown_filters(names: Iterable[str]) -> None:
-    """Raise Refusal for a filter that DescribePlacementGroups does not have."""
+    """Refuse a filter that DescribePlacementGroups does not have."""
     for name in names:
         if name not in _FILTERS and name != "tag-key" and not name.startswith("tag:"):
             raise Refusal("InvalidParameterValue", f"The filter '{name}' is invalid")
 
 
 def teach_moto() -> None:
-    """Have moto take placement groups for resources that bear tags, and filter instances by them."""
+    """Register placement groups with moto as resources with tags, and as filters of instances."""
     moto_utils.EC2_RESOURCE_TO_PREFIX[RESOURCE_TYPE] = ID_PREFIX
     moto_utils.EC2_PREFIX_TO_RESOURCE[ID_PREFIX] = RESOURCE_TYPE
     moto_utils.filter_dict_attribute_mapping.update(_INSTANCE_FILTERS)

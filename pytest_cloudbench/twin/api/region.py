@@ -1,22 +1,23 @@
-"""The region: moto's state, the plane that makes it real, and the rule by which both are touched.
+"""The region: moto's state, the plane that makes it real, and the lock for both.
 
-One plain lock guards moto's state. Every request holds it; work on hosts and disks, which takes time, is done
-beside it, either within `Region.aside` or in an instance's queue.
+One plain lock guards moto's state, and every request holds it. Work on hosts and disks takes time, so it is done
+without the lock, either within `Region.aside` or in an instance's queue.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import logging
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_cloudbench.limits.time_factor import factor_words
 
-from .client_tokens import ClientTokens
 from .operation_queues import OperationQueues
+from .refusal import Refusal
 from .storage_metrics import StorageMetrics
 
 if TYPE_CHECKING:
@@ -40,8 +41,46 @@ INSTANCE_STORE_TAG = "aws:cloudbench:instance-store"
 BACKING_TAG = "aws:cloudbench:backing"
 
 
+class ClientTokens:
+    """The resources created with each client token: a repeated request creates nothing. Callers hold the lock."""
+
+    def __init__(self) -> None:
+        self._created: dict[tuple[str, str], tuple[str, Any]] = {}
+
+    def recall(self, action: str, params: Mapping[str, Any]) -> Any | None:
+        """Return what an earlier request with this token created, or None.
+
+        Raises Refusal (IdempotentParameterMismatch) if the earlier request had other parameters.
+        """
+        known = self._created.get((action, params.get("ClientToken") or ""))
+        if known is None:
+            return None
+        fingerprint, created = known
+        if fingerprint != _fingerprint(params):
+            raise Refusal(
+                "IdempotentParameterMismatch",
+                f"The client token '{params['ClientToken']}' was used before by a {action} request with other "
+                "parameters. Use a new token for a new request.",
+            )
+        return created
+
+    def remember(self, action: str, params: Mapping[str, Any], created: Any) -> None:
+        """Keep ``created`` for repetitions of this request."""
+        if token := params.get("ClientToken"):
+            self._created[action, token] = (_fingerprint(params), created)
+
+    def forget(self, action: str, params: Mapping[str, Any]) -> None:
+        """Forget the token of a request that failed."""
+        self._created.pop((action, params.get("ClientToken") or ""), None)
+
+
+def _fingerprint(params: Mapping[str, Any]) -> str:
+    relevant = {key: value for key, value in params.items() if key not in ("ClientToken", "DryRun")}
+    return hashlib.sha256(json.dumps(relevant, sort_keys=True, default=str).encode()).hexdigest()
+
+
 class Region:
-    """What every action of the API works on."""
+    """The state that every action of the API works on."""
 
     def __init__(self, backend: RegionBackend, plane: Plane) -> None:
         self.backend = backend
@@ -51,46 +90,45 @@ class Region:
         self.queues = OperationQueues()
         self.metrics = StorageMetrics(plane)
         self.on_plane: set[str] = set()  # instances that have a host, running or stopped
-        self.last_words: dict[str, str] = {}  # console output of instances that are gone
-        self.started_at = time.monotonic()
+        self.last_consoles: dict[str, str] = {}  # console output of terminated instances
         self.closing = threading.Event()
         self._disks: MachineLimits | None = None
         self._network: Throughput | None = None
         self._is_measured = False
 
     def measure_machine(self) -> None:
-        """Have the plane find out, beside everything else, what this machine's disks serve."""
+        """Measure in the background what this machine's disks serve."""
 
         def measure() -> None:
-            self._disks = self._asked("disks", self.plane.machine_limits)
+            self._disks = self._measured("disks", self.plane.machine.disks)
             self._is_measured = True
 
         threading.Thread(target=measure, name="measure the machine", daemon=True).start()
 
     def measure_network(self) -> None:
-        """Have the plane find out what this machine's network carries, once there are two ends to it.
+        """Measure what this machine's network carries, as soon as there are two instances.
 
-        Takes two seconds and both processors, once per boot of the machine. The caller lets an instance wait for
-        it that is still to be described as running: later it would disturb what is measured on it.
+        Takes two seconds and both processors, once per boot of the machine. The new instance is described as running
+        only afterwards, so the probe disturbs no measurement on it.
         """
         with self.lock:
             alone = sum(instance.state in ("pending", "running") for instance in self.instances()) < 2
         if not alone and self._network is None:
-            self._network = self._asked("network", self.plane.machine_network)
+            self._network = self._measured("network", self.plane.machine.network)
 
     @staticmethod
-    def _asked(what: str, ask: Callable[[], T | None]) -> T | None:
+    def _measured(what: str, measure: Callable[[], T | None]) -> T | None:
         try:
-            return ask()
+            return measure()
         except Exception:
-            log.exception("measuring what this machine's %s serve", what)
+            log.exception("measuring this machine's %s", what)
             return None
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
-        """Let go of the lock for work that takes time; the caller must hold it, and holds it again afterwards.
+        """Release the lock for work that takes time. The caller holds it before and afterwards.
 
-        Others may have changed anything meanwhile: look again before writing.
+        Other requests may have changed anything meanwhile: check again before writing.
         """
         self.lock.release()
         try:
@@ -99,29 +137,36 @@ class Region:
             self.lock.acquire()
 
     def publish(self) -> None:
-        """Write what is known of the machine and of its time on every instance, as tags. The caller holds the lock."""
-        if self._is_measured:  # before that the plane might be at it, and keep the caller waiting
-            # Asked anew each time: the plane raises the network's figure when it sees more being carried.
-            self._disks = self._disks and self.plane.machine_limits()
-            self._network = self._network and self.plane.machine_network()
-        told = {LATENCY_TAG: self.plane.latency}
+        """Write the machine's figures and the region's modes as tags on every instance. The caller holds the lock."""
+        if self._is_measured:  # before, this would wait for the probe of the disks
+            # The figure rises when the network carries more.
+            self._network = self._network and self.plane.machine.network()
+        tags = {LATENCY_TAG: self.plane.latency}
         if self.plane.time_compression != 1:
-            told[TIME_COMPRESSION_TAG] = factor_words(self.plane.time_compression)
+            tags[TIME_COMPRESSION_TAG] = factor_words(self.plane.time_compression)
         if self.plane.in_folder:
-            told[BACKING_TAG] = "folder"
+            tags[BACKING_TAG] = "folder"
         if self._disks is not None:
-            told[MACHINE_IOPS_TAG] = f"{self._disks.iops.per_second:.0f}"
-            told[MACHINE_THROUGHPUT_TAG] = f"{self._disks.throughput.bytes_per_second:.0f}"
-            told[MACHINE_ROOM_TAG] = f"{self.plane.room()}"
+            tags[MACHINE_IOPS_TAG] = f"{self._disks.iops.per_second:.0f}"
+            tags[MACHINE_THROUGHPUT_TAG] = f"{self._disks.throughput.bytes_per_second:.0f}"
+            tags[MACHINE_ROOM_TAG] = f"{self.plane.room()}"
         if self._network is not None:
-            told[MACHINE_NETWORK_TAG] = f"{self._network.bytes_per_second:.0f}"
+            tags[MACHINE_NETWORK_TAG] = f"{self._network.bytes_per_second:.0f}"
         for instance in self.instances():
-            limited = self.plane.store_is_limited(instance.id)
+            limited = self.plane.instances.store_is_limited(instance.id)
             store = {} if limited is None else {INSTANCE_STORE_TAG: "limited" if limited else "unlimited"}
-            self.backend.tags[instance.id].update({**told, **store})
+            self.backend.tags[instance.id].update({**tags, **store})
+
+    def console_output(self, instance_id: str) -> str:
+        """Return what an instance has printed on its console; empty before its boot."""
+        try:
+            return self.plane.instances.console_output(instance_id)
+        except Exception:
+            log.debug("no console output of %s", instance_id, exc_info=True)
+            return ""
 
     def instances(self) -> list[Any]:
-        """All instances, terminated ones too. The caller holds the lock."""
+        """Return all instances, including terminated ones. The caller holds the lock."""
         return [
             instance
             for reservation in self.backend.reservations.values()
@@ -129,7 +174,7 @@ class Region:
         ]
 
     def close(self) -> None:
-        """Start nothing more on hosts; the plane is closed by its owner."""
+        """Start no more work on hosts. The plane is closed by its owner."""
         self.closing.set()
         self.metrics.close()
         self.queues.close()

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import copy
 import logging
-import re
 import threading
 from typing import TYPE_CHECKING, Any
 
 from moto.core.responses import ActionResult, EmptyResult
 
-from . import volume_admission
 from .action_base import RegionActions
 from .backend import RegionSnapshot
-from .refusal import Refusal
+from .refusal import Refusal, required, well_formed_id
 
 if TYPE_CHECKING:
     from .region import Region
 
 log = logging.getLogger(__name__)
 
-_SNAPSHOT_ID = re.compile(r"snap-(?:[0-9a-f]{8}|[0-9a-f]{17})")
-_HELD_S = 20.0
-"""So long CreateSnapshot holds its answer back: what is written after it is then not in the snapshot."""
+_ANSWER_AFTER_S = 20.0
+"""CreateSnapshot waits up to this time for the copy, so later writes are not in the snapshot."""
 
 
 class SnapshotActions(RegionActions):
@@ -31,19 +28,19 @@ class SnapshotActions(RegionActions):
     def create_snapshot(self) -> Any:
         params, region = self.params, self.home
         self.refuse_reserved_tags()
-        volume_id = volume_admission.admitted_volume_id(params.get("VolumeId"))
-        volume = region.backend.volumes.get(volume_id)
-        if volume is None:
-            raise Refusal("InvalidVolume.NotFound", f"The volume '{volume_id}' does not exist.")
+        volume = self.volume(params.get("VolumeId"))
+        volume_id = volume.id
         if volume.backs_root:
             raise Refusal(
                 "UnsupportedOperation",
-                f"{volume_id} is a root volume: this region keeps no snapshots of those.",
+                f"{volume_id} is a root volume: this region has no snapshots of those.",
             )
         if volume.status not in ("available", "in-use"):
             raise Refusal("IncorrectState", f"The volume '{volume_id}' is in the '{volume.status}' state.")
         self.error_on_dryrun()
-        snapshot = RegionSnapshot(volume, params.get("Description") or "", region.plane.snapshot_percent)
+        snapshot = RegionSnapshot(
+            volume, params.get("Description") or "", region.plane.volumes.snapshots.percent
+        )
         snapshot.add_tags(self._parse_tag_specification().get("snapshot", {}))
         region.backend.snapshots[snapshot.id] = snapshot
         done = threading.Event()
@@ -51,7 +48,7 @@ class SnapshotActions(RegionActions):
             target=_copy, args=(region, snapshot, volume_id, done), name=f"copy {snapshot.id}", daemon=True
         ).start()
         with region.aside():
-            done.wait(_HELD_S)
+            done.wait(_ANSWER_AFTER_S)
         answer = copy.copy(snapshot)
         answer.status = "pending"
         return ActionResult(answer)
@@ -70,21 +67,15 @@ class SnapshotActions(RegionActions):
                 f"The snapshot {snapshot.id} is currently in use by {snapshot.from_ami}",
             )
         self.error_on_dryrun()
-        region.backend.forget_snapshot(snapshot)
+        region.backend.forget(snapshot)
         with region.aside():
-            region.plane.delete_snapshot(snapshot.id)
+            region.plane.volumes.snapshots.delete(snapshot.id)
         return EmptyResult()
 
 
 def found_snapshot(backend: Any, snapshot_id: str | None) -> Any:
-    """The snapshot of this id; the service's refusals for one that is malformed or not there."""
-    if not snapshot_id:
-        raise Refusal("MissingParameter", "The request must contain the parameter snapshotId.")
-    if not _SNAPSHOT_ID.fullmatch(snapshot_id):
-        raise Refusal(
-            "InvalidParameterValue",
-            f"Value ({snapshot_id}) for parameter snapshotId is invalid. Expected: 'snap-...'.",
-        )
+    """Return the snapshot of this id. Raises Refusal if there is none."""
+    snapshot_id = well_formed_id("snap", required(snapshot_id, "snapshotId"))
     snapshot = backend.snapshots.get(snapshot_id)
     if snapshot is None:
         raise Refusal("InvalidSnapshot.NotFound", f"The snapshot '{snapshot_id}' does not exist.")
@@ -92,7 +83,7 @@ def found_snapshot(backend: Any, snapshot_id: str | None) -> Any:
 
 
 def admitted_source(backend: Any, snapshot_id: str | None, size_gib: int | None) -> RegionSnapshot | None:
-    """The snapshot that a new volume is made from, if any; it must be complete and fit into the volume."""
+    """Return the snapshot from which a new volume is made; it must be complete and fit into the volume."""
     if not snapshot_id:
         return None
     snapshot = found_snapshot(backend, snapshot_id)
@@ -118,9 +109,9 @@ def admitted_source(backend: Any, snapshot_id: str | None, size_gib: int | None)
 def _copy(region: Region, snapshot: RegionSnapshot, volume_id: str, done: threading.Event) -> None:
     status, message = "completed", None
     try:
-        region.plane.take_snapshot(snapshot.id, volume_id)
+        region.plane.volumes.take_snapshot(snapshot.id, volume_id)
     except Exception as error:
-        if snapshot.id in region.backend.snapshots:  # else it was deleted meanwhile
+        if snapshot.id in region.backend.snapshots:  # otherwise it was deleted meanwhile
             log.exception("snapshot of %s", volume_id)
         status, message = "error", str(error)
     with region.lock:

@@ -1,7 +1,7 @@
-"""What CloudWatch shows of volumes: their I/O, and the balances of burst credits of volumes and instances.
+"""CloudWatch metrics: the I/O of volumes, and the balances of burst credits of volumes and instances.
 
-Figures are taken every simulated minute, at most once a second, aligned to the clock as the service's are. They are
-put into moto's CloudWatch when somebody asks it something: loading it takes a while that no other region should pay.
+Figures are taken every simulated minute, at most once a second, aligned to the clock like those of the service. They
+reach moto's CloudWatch with the first request to it, since loading it takes time that other regions need not spend.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Datum(NamedTuple):
 
 
 class StorageMetrics:
-    """Takes the figures of a region's volumes and instances in a thread of its own, from `start` to `close`."""
+    """Takes the figures of a region's volumes and instances in a thread, from `start` to `close`."""
 
     def __init__(self, plane: Plane) -> None:
         self._plane = plane
@@ -51,17 +51,17 @@ class StorageMetrics:
         self._thread = threading.Thread(target=self._run, name="storage metrics", daemon=True)
 
     def start(self) -> None:
-        """Begin to take figures."""
+        """Start to take figures."""
         self._thread.start()
 
     def close(self) -> None:
-        """Take no more figures."""
+        """Stop taking figures."""
         self._closing.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def publish(self) -> None:
-        """Put what was taken since the last call into moto's CloudWatch. The caller holds the region's lock."""
+        """Move the figures since the last call into moto's CloudWatch. The caller holds the region's lock."""
         from moto.cloudwatch.models import cloudwatch_backends
 
         backend = cloudwatch_backends[ACCOUNT][REGION]
@@ -84,7 +84,7 @@ class StorageMetrics:
                 log.exception("taking the figures of volumes")
 
     def _take(self, at: float) -> Iterator[_Datum]:
-        volumes, instances = self._plane.storage_activity()
+        volumes, instances = self._plane.volumes.storage_activity()
         done: dict[str, Figures] = {}
         of_instances: dict[str, list[Figures]] = {}
         for volume in volumes:
@@ -93,7 +93,7 @@ class StorageMetrics:
             if volume.instance_id is not None:
                 of_instances.setdefault(volume.instance_id, []).append(since)
             elif not (since.read_ops or since.write_ops):
-                continue  # a volume that is not attached shows what it did before, and then nothing
+                continue  # after its last I/O a detached volume has no metrics
             yield from _of_volume(at, volume, since)
         self._before = done
         for instance in instances:

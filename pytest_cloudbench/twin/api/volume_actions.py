@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import copy
+import functools
 import logging
 import threading
 from typing import TYPE_CHECKING, Any
 
 from moto.core.responses import ActionResult, EmptyResult
-from moto.core.utils import utcnow
 
 from pytest_cloudbench.limits.instances import InstanceLimits
-from pytest_cloudbench.limits.volume_types import VOLUME_TYPES
 
 from . import volume_admission
 from .action_base import RegionActions
 from .backend import RegionVolume, instance_catalogue
-from .refusal import Refusal
+from .refusal import Refusal, required
 from .snapshot_actions import admitted_source
-from .volume_modification import RegionModification
+from .volume_modification import RegionModification, admitted_target, refuse_modification
 
 if TYPE_CHECKING:
     from .region import Region
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _DETACH_POLL_S = 0.1
-_DAY_S = 24 * 3600
 
 
 class VolumeActions(RegionActions):
@@ -52,62 +50,55 @@ class VolumeActions(RegionActions):
         if known := region.tokens.recall("CreateVolume", params):
             return ActionResult(_as_created(known))
         volume = region.backend.create_volume(
-            size=spec.size_gib,
             zone_name=zone,
-            # A snapshot's encryption is its volumes', whatever was asked for.
+            # A volume made from an encrypted snapshot is always encrypted.
             encrypted=bool(params.get("Encrypted")) or bool(snapshot and snapshot.encrypted),
             kms_key_id=params.get("KmsKeyId") or (snapshot.kms_key_id if snapshot else None),
             snapshot_id=snapshot.id if snapshot else None,
-            volume_type=spec.type,
-            iops=spec.requested_iops,
-            throughput=spec.requested_throughput_mib,
-            io_unit=spec.counted_in,
-            first_touch=spec.first_touch,
+            spec=spec,
         )
         volume.add_tags(tags)
         region.tokens.remember("CreateVolume", params, volume)
-        try:
-            with region.aside():
-                region.plane.create_disk(volume.id, spec.size_gib, spec, snapshot.id if snapshot else None)
-        except Exception as error:
-            log.exception("no disk for %s", volume.id)
-            region.backend.forget_volume(volume)
+
+        def undo() -> None:
+            region.backend.forget(volume)
             region.tokens.forget("CreateVolume", params)
-            raise Refusal("InsufficientVolumeCapacity", str(error)) from error
+
+        with self.on_plane(f"No disk for {volume.id}", undo, "InsufficientVolumeCapacity"):
+            region.plane.volumes.create_disk(volume.id, spec, snapshot.id if snapshot else None)
         volume.disk_state = "available"
         return ActionResult(_as_created(volume))
 
     def attach_volume(self) -> Any:
         params, region = self.params, self.home
-        volume = self._volume(params.get("VolumeId"))
+        volume = self.volume(params.get("VolumeId"))
         instance = self.instance(params.get("InstanceId"))
         device = volume_admission.admitted_device_name(params.get("Device"))
         self._refuse_attachment(volume, instance, device)
         self.error_on_dryrun()
         attachment = region.backend.fasten(volume, instance, device, "attaching", delete_too=False)
-        try:
-            with region.aside():
-                region.queues.run(instance.id, lambda: region.plane.attach(volume.id, instance.id, device))
-        except Exception as error:
-            log.exception("attaching %s to %s", volume.id, instance.id)
+
+        def undo() -> None:
             if volume.attachment is attachment:
                 region.backend.unfasten(volume)
-            raise Refusal(
-                "InternalError", f"Volume {volume.id} could not be attached: {error}", status=400
-            ) from error
+
+        with self.on_plane(f"Volume {volume.id} could not be attached", undo):
+            region.queues.run(
+                instance.id, lambda: region.plane.volumes.attach(volume.id, instance.id, device)
+            )
         if volume.attachment is attachment and attachment.status == "attaching":
             region.backend.set_attachment_status(volume, "attached")
         return ActionResult(_described(attachment, "attaching"))
 
     def detach_volume(self) -> Any:
         params, region = self.params, self.home
-        volume = self._volume(params.get("VolumeId"))
+        volume = self.volume(params.get("VolumeId"))
         attachment = self._admitted_detachment(volume)
         self.error_on_dryrun()
         force = _is_true(params.get("Force"))
-        already_on_its_way = attachment.status in ("detaching", "busy")
+        already_requested = attachment.status in ("detaching", "busy")
         region.backend.set_attachment_status(volume, "detaching")
-        if force or not already_on_its_way:
+        if force or not already_requested:
             with region.aside():
                 done = _try_to_detach(region, volume, attachment.instance.id, force=force)
             if done:
@@ -119,7 +110,7 @@ class VolumeActions(RegionActions):
 
     def delete_volume(self) -> Any:
         region = self.home
-        volume = self._volume(self.params.get("VolumeId"))
+        volume = self.volume(self.params.get("VolumeId"))
         if volume.attachment:
             raise Refusal(
                 "VolumeInUse", f"Volume {volume.id} is currently attached to {volume.attachment.instance.id}."
@@ -130,88 +121,55 @@ class VolumeActions(RegionActions):
             )
         self.error_on_dryrun()
         volume.disk_state = "deleting"
-        try:
-            if not volume.backs_root:  # one that outlived its instance has no disk of its own
-                with region.aside():
-                    region.plane.delete_disk(volume.id)
-        except Exception as error:
-            log.exception("deleting %s", volume.id)
-            volume.disk_state = "error"
-            raise Refusal(
-                "InternalError", f"Volume {volume.id} could not be deleted: {error}", status=400
-            ) from error
-        region.backend.forget_volume(volume)
+        if not volume.backs_root:  # a root volume that outlived its instance has no disk
+            undo = functools.partial(setattr, volume, "disk_state", "error")
+            with self.on_plane(f"Volume {volume.id} could not be deleted", undo):
+                region.plane.volumes.delete_disk(volume.id)
+        region.backend.forget(volume)
         return EmptyResult()
 
     def modify_volume(self) -> Any:
         params, region = self.params, self.home
-        volume = self._volume(params.get("VolumeId"))
+        volume = self.volume(params.get("VolumeId"))
         if params.get("MultiAttachEnabled"):
             raise Refusal("UnsupportedOperation", "This region attaches a volume to one instance at a time.")
-        spec = _admitted_target(volume, params)
-        _refuse_modification(volume)
+        spec = admitted_target(volume, params)
+        refuse_modification(volume)
         self.error_on_dryrun()
-        before = volume.spec
         modification = RegionModification(volume, spec)
         volume.modifications.append(modification)
-        try:
-            with region.aside():
-                region.plane.modify(volume.id, spec)
-        except Exception as error:
-            log.exception("modifying %s to %s", volume.id, spec)
-            volume.modifications.remove(modification)
-            raise Refusal(
-                "InternalError",
-                f"Volume {volume.id} stays {before}, it could not become {spec}: {error}",
-                status=400,
-            ) from error
-        volume.take_spec(spec)
+        failure = f"Volume {volume.id} remains {volume.spec}, it could not become {spec}"
+        with self.on_plane(failure, lambda: volume.modifications.remove(modification)):
+            region.plane.volumes.modify(volume.id, spec)
+        volume.set_spec(spec)
         modification.applied()
         return ActionResult({"VolumeModification": modification.as_answered()})
 
     def describe_volume_status(self) -> Any:
-        wanted = self.params.get("VolumeIds") or []
-        volumes = [self._volume(volume_id) for volume_id in wanted] or list(
-            self.home.backend.volumes.values()
-        )
-        fine = {"Status": "ok", "Details": [{"Name": "io-enabled", "Status": "passed"}]}
-        return ActionResult(
-            {
-                "VolumeStatuses": [
-                    {
-                        "VolumeId": volume.id,
-                        "AvailabilityZone": volume.availability_zone,
-                        "VolumeStatus": fine,
-                    }
-                    for volume in volumes
-                ]
-            }
-        )
+        requested = [self.volume(volume_id) for volume_id in self.params.get("VolumeIds") or []]
+        ok = {"Status": "ok", "Details": [{"Name": "io-enabled", "Status": "passed"}]}
+        statuses = [
+            {"VolumeId": volume.id, "AvailabilityZone": volume.availability_zone, "VolumeStatus": ok}
+            for volume in requested or self.home.backend.volumes.values()
+        ]
+        return ActionResult({"VolumeStatuses": statuses})
 
     def describe_volumes(self) -> Any:
         for volume_id in self.params.get("VolumeIds") or []:
-            self._volume(volume_id)
+            self.volume(volume_id)
         return super().describe_volumes()
-
-    def _volume(self, volume_id: str | None) -> RegionVolume:
-        volume = self.home.backend.volumes.get(volume_admission.admitted_volume_id(volume_id))
-        if volume is None:
-            raise Refusal("InvalidVolume.NotFound", f"The volume '{volume_id}' does not exist.")
-        found: RegionVolume = volume
-        return found
 
     def _admitted_zone(self) -> str:
         zones: dict[str, str] = {
             zone.zone_id: zone.name for zone in self.home.backend.describe_availability_zones()
         }
-        asked = self.params.get("AvailabilityZone") or self.params.get("AvailabilityZoneId")
-        if not asked:
-            raise Refusal("MissingParameter", "The request must contain the parameter AvailabilityZone.")
-        zone = zones.get(str(asked), str(asked))
+        requested = self.params.get("AvailabilityZone") or self.params.get("AvailabilityZoneId")
+        requested = str(required(requested, "AvailabilityZone"))
+        zone = zones.get(requested, requested)
         if zone not in zones.values():
             raise Refusal(
                 "InvalidZone.NotFound",
-                f"The zone '{asked}' does not exist. This region has {', '.join(zones.values())}.",
+                f"The zone '{requested}' does not exist. This region has {', '.join(zones.values())}.",
             )
         return zone
 
@@ -246,7 +204,7 @@ class VolumeActions(RegionActions):
             return
         taken = len(instance.block_device_mapping)
         if (entry.get("EbsInfo") or {}).get("AttachmentLimitType") == "shared":
-            taken += max(0, len(instance.nics) - 1)  # the figure leaves room for the first interface
+            taken += max(0, len(instance.nics) - 1)  # the limit does not include the first interface
         if taken >= limit:
             raise Refusal(
                 "AttachmentLimitExceeded",
@@ -282,7 +240,7 @@ class VolumeActions(RegionActions):
 
 
 def _as_created(volume: RegionVolume) -> RegionVolume:
-    """The volume as CreateVolume answers: clients wait for it to become available, as it is by then."""
+    """Return the volume as CreateVolume shows it: still being created, though it is available by then."""
     answer = copy.copy(volume)
     answer.attachment, answer.disk_state = None, "creating"
     return answer
@@ -304,16 +262,16 @@ def _is_true(value: Any) -> bool:
 
 
 def _try_to_detach(region: Region, volume: RegionVolume, instance_id: str, *, force: bool = False) -> bool:
-    """Whether the disk has left its host; False while it is mounted or open there, unless by ``force``."""
+    """Detach the disk; return False if it is mounted or open on its host, unless ``force`` is set."""
     try:
-        return region.queues.run(instance_id, lambda: region.plane.detach(volume.id, force=force))
+        return region.queues.run(instance_id, lambda: region.plane.volumes.detach(volume.id, force=force))
     except Exception:
         log.exception("detaching %s", volume.id)
         return False
 
 
 def _keep_detaching(region: Region, volume: RegionVolume, attachment: Any) -> None:
-    """Try on in a thread of its own until the host lets go, as the service does."""
+    """Try again in a thread until the disk is no longer used, as the service does."""
 
     def poll() -> None:
         while not region.closing.wait(_DETACH_POLL_S):
@@ -327,48 +285,3 @@ def _keep_detaching(region: Region, volume: RegionVolume, attachment: Any) -> No
 
     region.backend.set_attachment_status(volume, "busy")
     threading.Thread(target=poll, name=f"detach {volume.id}", daemon=True).start()
-
-
-def _admitted_target(volume: RegionVolume, params: dict[str, Any]) -> Any:
-    asked = {key: params.get(key) for key in ("Size", "VolumeType", "Iops", "Throughput")}
-    if not any(asked.values()):
-        raise Refusal(
-            "InvalidParameterValue",
-            "ModifyVolume must name at least one of Size, VolumeType, Iops and Throughput.",
-        )
-    if volume.backs_root:
-        raise Refusal(
-            "UnsupportedOperation", f"{volume.id} is a root volume: this region does not modify those."
-        )
-    size = asked["Size"] or volume.size
-    volume_admission.refuse_shrinking(volume.id, volume.size, size)
-    same_type = asked["VolumeType"] in (None, volume.volume_type)
-    target_type = asked["VolumeType"] or volume.volume_type
-    kept = volume.spec if same_type else None
-    iops = asked["Iops"] or (kept.requested_iops if kept else None)
-    if iops is None and VOLUME_TYPES.get(target_type) and target_type in ("io1", "io2"):
-        # Between the provisioned types the service keeps the figure that the volume has.
-        iops = volume.spec.requested_iops if volume.volume_type in ("io1", "io2") else None
-    throughput = asked["Throughput"] or (kept.requested_throughput_mib if kept else None)
-    return volume_admission.admitted_spec(
-        target_type, size, iops, throughput, volume.spec.counted_in, first_touch=volume.spec.first_touch
-    )
-
-
-def _refuse_modification(volume: RegionVolume) -> None:
-    if volume.status not in ("available", "in-use"):
-        raise Refusal("IncorrectState", f"The volume '{volume.id}' is in the '{volume.status}' state.")
-    now = utcnow()
-    recent = [entry for entry in volume.modifications if (now - entry.start_time).total_seconds() < _DAY_S]
-    if len(recent) >= volume_admission.MODIFICATIONS_A_DAY:
-        raise Refusal(
-            "VolumeModificationRateExceeded",
-            f"You've reached the maximum modification rate per volume limit: {volume.id} was modified "
-            f"{len(recent)} times in 24 hours. Wait, or create a new volume.",
-        )
-    state = volume.modifications[-1].modification_state if volume.modifications else "completed"
-    if state != "completed":
-        raise Refusal(
-            "IncorrectModificationState",
-            f"You cannot modify volume {volume.id} while its last modification is in state '{state}'.",
-        )

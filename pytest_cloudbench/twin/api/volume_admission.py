@@ -1,6 +1,6 @@
-"""What the real service refuses about volumes, before anything is created or changed.
+"""Checks of requests on volumes, which refuse what the real service refuses before anything changes.
 
-Pure functions over plain values. Each returns what was admitted or raises `Refusal`.
+Pure functions of plain values. Each returns the admitted value or raises `Refusal`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from pytest_cloudbench.limits.volume_rules import volume_problems
 from pytest_cloudbench.limits.volume_types import VOLUME_TYPES
 from pytest_cloudbench.limits.volumes import FIRST_TOUCH_TAG, IO_UNIT_TAG, VolumeSpec
 
-from .refusal import Refusal
+from .refusal import Refusal, required
 
 MODIFICATIONS_A_DAY = 4  # Amazon EBS User Guide, "Requirements for EBS volume modifications", 2026-11
 
 # /dev/sda1 is for root devices; /dev/sd[b-z] and /dev/xvd[a-z] with one more letter or a partition number.
 _DEVICE_NAME = re.compile(r"(?:/dev/)?(?:sd[a-z](?:1[0-5]|[1-9])?|xvd[a-z]|xvd[b-d][a-z]|xvda[0-9]?)")
-_VOLUME_ID = re.compile(r"vol-(?:[0-9a-f]{8}|[0-9a-f]{17})")
 
 
 def admitted_spec(
@@ -31,18 +30,16 @@ def admitted_spec(
     *,
     first_touch: float | None = None,
 ) -> VolumeSpec:
-    """The volume that a request describes, proven against the rules of its type.
+    """Return the spec of the volume that a request describes, checked against the rules of its type.
 
-    ``io_unit`` is one other than the type's own, as `admitted_io_unit` finds it, ``first_touch`` what
-    `admitted_first_touch` finds.
+    ``io_unit`` comes from `admitted_io_unit`, ``first_touch`` from `admitted_first_touch`.
     """
     if volume_type not in VOLUME_TYPES:
         known = ", ".join(VOLUME_TYPES)
         raise Refusal(
             "InvalidParameterValue", f"Invalid value '{volume_type}' for VolumeType. Valid types: {known}."
         )
-    if size_gib is None:
-        raise Refusal("MissingParameter", "The request must contain the parameter size or snapshotId.")
+    size_gib = required(size_gib, "size or snapshotId")
     if problems := volume_problems(
         volume_type, size_gib, iops, throughput_mib, io_unit, first_touch=first_touch
     ):
@@ -51,51 +48,39 @@ def admitted_spec(
 
 
 def admitted_io_unit(tags: Mapping[str, str]) -> Size | None:
-    """The I/O unit that a new volume's tags ask for, None where they do not: a matter of this region alone."""
+    """Return the I/O unit in a new volume's tags, which only this region reads; None if there is none."""
     text = tags.get(IO_UNIT_TAG)
     if text is None:
         return None
     try:
         return Size.parse(text)
     except ValueError as error:
-        raise Refusal("InvalidParameterValue", f"The tag {IO_UNIT_TAG} is no I/O unit: {error}") from None
+        raise Refusal("InvalidParameterValue", f"The tag {IO_UNIT_TAG} is not an I/O unit: {error}") from None
 
 
 def admitted_first_touch(tags: Mapping[str, str], *, from_snapshot: bool) -> float | None:
-    """The share of its rate that a new volume gives at first, as its tags ask for it: a matter of this region alone."""
+    """Return the share of its rate that a new volume has at first use, from its tags, which only this region reads."""
     text = tags.get(FIRST_TOUCH_TAG)
     if text is None:
         return None
     if from_snapshot:
         raise Refusal(
             "InvalidParameterCombination",
-            f"The tag {FIRST_TOUCH_TAG} is for empty volumes: one made from a snapshot is slow by itself until it "
-            "was read.",
+            f"The tag {FIRST_TOUCH_TAG} is for empty volumes: a volume made from a snapshot is slow until its data "
+            "were read.",
         )
     try:
         return float(text)
     except ValueError:
         raise Refusal(
-            "InvalidParameterValue", f"The tag {FIRST_TOUCH_TAG} is no share of a rate such as 0.5: {text!r}."
+            "InvalidParameterValue",
+            f"The tag {FIRST_TOUCH_TAG} must be a share of a rate such as 0.5, got {text!r}.",
         ) from None
 
 
-def admitted_volume_id(volume_id: str | None) -> str:
-    """A well-formed volume id; whether the volume exists is asked of the region."""
-    if not volume_id:
-        raise Refusal("MissingParameter", "The request must contain the parameter volumeId.")
-    if not _VOLUME_ID.fullmatch(volume_id):
-        raise Refusal(
-            "InvalidParameterValue",
-            f"Value ({volume_id}) for parameter volume is invalid. Expected: 'vol-...'.",
-        )
-    return volume_id
-
-
 def admitted_device_name(device_name: str | None) -> str:
-    """A device name as the service accepts it: /dev/sdf, xvdba, /dev/sdf1."""
-    if not device_name:
-        raise Refusal("MissingParameter", "The request must contain the parameter device.")
+    """Return a device name that the service accepts: /dev/sdf, xvdba, /dev/sdf1."""
+    device_name = required(device_name, "device")
     if not _DEVICE_NAME.fullmatch(device_name):
         raise Refusal(
             "InvalidParameterValue",
@@ -106,7 +91,7 @@ def admitted_device_name(device_name: str | None) -> str:
 
 
 def same_attachment_point(one: str, other: str) -> bool:
-    """Whether two device names mean the same place: /dev/sdf and xvdf do."""
+    """Return True if two device names mean the same place, as /dev/sdf and xvdf do."""
     return _attachment_point(one) == _attachment_point(other)
 
 
@@ -116,10 +101,10 @@ def _attachment_point(device_name: str) -> str:
 
 
 def refuse_shrinking(volume_id: str, size_gib: int, target_gib: int) -> None:
-    """A volume never becomes smaller."""
+    """Refuse a smaller size: a volume can only grow."""
     if target_gib < size_gib:
         raise Refusal(
             "InvalidParameterValue",
             f"New size cannot be smaller than existing size: volume {volume_id} has {size_gib} GiB, "
-            f"{target_gib} GiB were asked for.",
+            f"{target_gib} GiB were requested.",
         )

@@ -1,4 +1,4 @@
-"""One modification of a volume: what it changes, and how far it is."""
+"""Modifications of volumes: which are admitted, what each changes, and its progress."""
 
 from __future__ import annotations
 
@@ -9,23 +9,27 @@ from typing import Any
 from moto.core.utils import utcnow
 from moto.ec2.models.elastic_block_store import VolumeModification
 
+from pytest_cloudbench.limits.volume_types import VOLUME_TYPES
 from pytest_cloudbench.limits.volumes import VolumeSpec
 
+from . import volume_admission
 from .backend import RegionVolume
+from .refusal import Refusal
 
+_DAY_S = 24 * 3600
 OPTIMIZING_S = 0.5
 """How long a modification is described as optimizing. The service takes from minutes to a day, by size."""
 
 
 class RegionModification(VolumeModification):  # type: ignore[misc]  # moto is not typed here
-    """Modifying until the disk has its new figures, optimizing for a moment, then completed."""
+    """A modification: modifying until the disk has its new figures, optimizing for a moment, then completed."""
 
     def __init__(self, volume: RegionVolume, spec: VolumeSpec) -> None:
         super().__init__(volume=volume, target_size=spec.size_gib)
         target = RegionVolume(
             volume.ec2_backend, volume_id=volume.id, size=spec.size_gib, zone=volume.zone, spec=spec
         )
-        target.take_spec(spec)
+        target.set_spec(spec)
         for name in ("size", "volume_type", "iops", "throughput"):
             setattr(self, f"original_{name}", getattr(volume, name))
             setattr(self, f"target_{name}", getattr(target, name))
@@ -35,18 +39,18 @@ class RegionModification(VolumeModification):  # type: ignore[misc]  # moto is n
         self._answered: str | None = None
 
     def applied(self) -> None:
-        """The disk has its new figures."""
+        """Record that the disk has its new figures."""
         self._applied_at = time.monotonic()
 
     def as_answered(self) -> Any:
-        """The modification as ModifyVolume answers: it has only begun."""
+        """Return the modification as ModifyVolume shows it: just begun."""
         answer = copy.copy(self)
         answer._answered = "modifying"
         return answer
 
     @property
     def modification_state(self) -> str:
-        """modifying, optimizing or completed."""
+        """The state: modifying, optimizing or completed."""
         if self._answered is not None:
             return self._answered
         if self._applied_at is None:
@@ -59,13 +63,64 @@ class RegionModification(VolumeModification):  # type: ignore[misc]  # moto is n
 
     @property
     def progress(self) -> int:
-        """In percent."""
+        """The progress in percent."""
         if self._answered is not None or self._applied_at is None:
             return 0
         return min(100, int((time.monotonic() - self._applied_at) * 100 / OPTIMIZING_S))
 
     def get_filter_value(self, filter_name: str) -> Any:
-        """What filters of DescribeVolumesModifications compare."""
+        """Return the value that filters of DescribeVolumesModifications compare."""
         if filter_name == "modification-state":
             return self.modification_state
         return super().get_filter_value(filter_name)
+
+
+def admitted_target(volume: RegionVolume, params: dict[str, Any]) -> VolumeSpec:
+    """Return the spec that a ModifyVolume request describes."""
+    requested = {key: params.get(key) for key in ("Size", "VolumeType", "Iops", "Throughput")}
+    if not any(requested.values()):
+        raise Refusal(
+            "InvalidParameterValue",
+            "ModifyVolume must name at least one of Size, VolumeType, Iops and Throughput.",
+        )
+    if volume.backs_root:
+        raise Refusal(
+            "UnsupportedOperation", f"{volume.id} is a root volume: this region cannot modify those."
+        )
+    size = requested["Size"] or volume.size
+    volume_admission.refuse_shrinking(volume.id, volume.size, size)
+    same_type = requested["VolumeType"] in (None, volume.volume_type)
+    target_type = requested["VolumeType"] or volume.volume_type
+    kept = volume.spec if same_type else None
+    iops = requested["Iops"] or (kept.requested_iops if kept else None)
+    if iops is None and _requires_iops(target_type) and _requires_iops(volume.volume_type):
+        iops = volume.spec.requested_iops  # between types that require IOPS the service keeps the figure
+    throughput = requested["Throughput"] or (kept.requested_throughput_mib if kept else None)
+    return volume_admission.admitted_spec(
+        target_type, size, iops, throughput, volume.spec.counted_in, first_touch=volume.spec.first_touch
+    )
+
+
+def _requires_iops(volume_type: str) -> bool:
+    kind = VOLUME_TYPES.get(volume_type)
+    return kind is not None and kind.takes_iops and kind.iops_default is None
+
+
+def refuse_modification(volume: RegionVolume) -> None:
+    """Refuse a modification while another one is in progress, or more than four in 24 hours."""
+    if volume.status not in ("available", "in-use"):
+        raise Refusal("IncorrectState", f"The volume '{volume.id}' is in the '{volume.status}' state.")
+    now = utcnow()
+    recent = [entry for entry in volume.modifications if (now - entry.start_time).total_seconds() < _DAY_S]
+    if len(recent) >= volume_admission.MODIFICATIONS_A_DAY:
+        raise Refusal(
+            "VolumeModificationRateExceeded",
+            f"You've reached the maximum modification rate per volume limit: {volume.id} was modified "
+            f"{len(recent)} times in 24 hours. Wait, or create a new volume.",
+        )
+    state = volume.modifications[-1].modification_state if volume.modifications else "completed"
+    if state != "completed":
+        raise Refusal(
+            "IncorrectModificationState",
+            f"You cannot modify volume {volume.id} while its last modification is in state '{state}'.",
+        )

@@ -1,4 +1,4 @@
-"""Instances as processes: starting one, waiting until it can be logged in to, stopping it."""
+"""Instances as processes: starting one, waiting until one can log in, stopping it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pytest_cloudbench.twin.hosts.host_plan import BootFailed, HostPlan
+from pytest_cloudbench.twin.hosts.instance_commands import ALLOWANCES_DIRECTORY, COUNTERS_DIRECTORY
 from pytest_cloudbench.twin.hosts.root_disk import RootDisk
 from pytest_cloudbench.twin.hosts.user_data import parse_user_data
 from pytest_cloudbench.twin.network.cables import Network
-from pytest_cloudbench.twin.network.ethtool_command import ALLOWANCES_DIRECTORY
 from pytest_cloudbench.twin.slots import Slot
-from pytest_cloudbench.twin.volumes.nvme_command import COUNTERS_DIRECTORY
 from pytest_cloudbench.twin.workshop import Workshop
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.limits.instances import EbsLimit, LocalDisk
+    from pytest_cloudbench.limits.network_credits import NetworkCredits, ShapedRates
 
 DISK_GROUP = 6  # of every distribution
 _BOOT_S = 30.0
@@ -31,6 +33,37 @@ _STOP_S = 20.0
 _KILL_S = 5.0
 _CONSOLE_BYTES = 64 * 1024
 _BOOT = Path(__file__).with_name("boot.py")
+
+
+class BootFailed(RuntimeError):
+    """An instance did not come up; the message is a sentence that says why."""
+
+
+@dataclass(frozen=True)
+class HostPlan:
+    """Everything that the data plane needs to know about an instance to be booted.
+
+    ``authorized_keys`` are lines as in an authorized_keys file. ``user_data`` is the decoded user data. ``ebs_limit``
+    is the instance's limit over all its volumes, ``ebs_baseline`` what remains of it when burst credits are spent;
+    None if there is no limit or no burst. ``network`` are the rates to which its network is shaped; None leaves it
+    unshaped. ``network_credits`` is the bucket of its network bursts, ``placement_group`` the name of its cluster
+    placement group, within which a flow may be faster. ``local_disks`` is its NVMe instance store.
+    """
+
+    instance_id: str
+    instance_type: str
+    private_ip: str
+    hostname: str
+    login_user: str
+    authorized_keys: tuple[str, ...]
+    user_data: bytes = b""
+    ebs_limit: EbsLimit | None = None
+    ebs_baseline: EbsLimit | None = None
+    nitro: bool = True
+    network: ShapedRates | None = None
+    network_credits: NetworkCredits | None = None
+    placement_group: str | None = None
+    local_disks: tuple[LocalDisk, ...] = ()
 
 
 def _console(slot: Slot, instance_id: str) -> Path:
@@ -42,7 +75,7 @@ def _for_root_only(path: str, flags: int) -> int:
 
 
 def read_console(slot: Slot, instance_id: str) -> str:
-    """The end of what an instance printed on its console, all boots together; it outlives the instance."""
+    """Return the end of an instance's console output over all its boots, also after its termination."""
     with contextlib.suppress(FileNotFoundError):
         return _console(slot, instance_id).read_bytes()[-_CONSOLE_BYTES:].decode(errors="replace")
     return ""
@@ -60,10 +93,11 @@ class Node:
 
 @dataclass
 class Host:
-    """One instance. It runs while ``process`` is set; its root disk stays until it is removed.
+    """One instance. It runs while ``process`` is set. Its root disk stays in ``directory`` until that is removed.
 
-    ``counters`` and ``allowances`` are directories of pages that it sees. ``on_plugged`` is called with the
-    process whose namespace its eth0 is in, before anything there can use it; ``on_unplugging`` before its cable goes.
+    ``counters`` and ``allowances`` are directories of pages that the instance can read. ``on_plugged`` is called with
+    the process whose namespace has its eth0, before any program there can use it; ``on_unplugging`` is called before
+    its cable is removed.
     """
 
     plan: HostPlan
@@ -84,11 +118,11 @@ class Host:
 
     @property
     def running(self) -> bool:
-        """Whether the instance's init is alive."""
+        """True if the instance's init is alive."""
         return self.process is not None and self.process.poll() is None
 
     def start(self, nodes: list[Node]) -> None:
-        """Boot, and return when sshd answers. Raises `BootFailed`; nothing runs then."""
+        """Boot, and return when sshd answers. Raises `BootFailed`; then nothing runs."""
         try:
             self._start(nodes)
         except BaseException as error:
@@ -166,7 +200,7 @@ class Host:
             data = data[self.process.stdin.write(data) :]
 
     def _expect(self, event: str, deadline: float) -> dict[str, Any]:
-        """The next event of the instance's init, which must be the one named."""
+        """Wait for the next event of the instance's init. Raises `BootFailed` if it is not the expected one."""
         assert self.process is not None
         assert self.process.stdout is not None
         line = b""
@@ -180,12 +214,14 @@ class Host:
             if not byte:
                 raise BootFailed(f"{self.plan.instance_id} died while booting: {self._last_words()}")
             line += byte
-        heard: dict[str, Any] = json.loads(line)
-        if heard["event"] == "failed":
-            raise BootFailed(f"{self.plan.instance_id} did not boot: {heard['sentence']}")
-        if heard["event"] != event:
-            raise BootFailed(f"{self.plan.instance_id} said {heard['event']!r} when {event!r} was expected")
-        return heard
+        received: dict[str, Any] = json.loads(line)
+        if received["event"] == "failed":
+            raise BootFailed(f"{self.plan.instance_id} did not boot: {received['sentence']}")
+        if received["event"] != event:
+            raise BootFailed(
+                f"{self.plan.instance_id}: expected {event!r} while booting, got {received['event']!r}"
+            )
+        return received
 
     def _last_words(self) -> str:
         lines = read_console(self.slot, self.plan.instance_id).strip().splitlines()
@@ -226,8 +262,8 @@ class Host:
         process, self.process, self.init_pid = self.process, None, 0
         if process is None:
             return
-        # The end of its input makes the outer process kill the inner one and wait for it, so that nothing of
-        # the instance runs any more when it has ended itself.
+        # At the end of its input the outer process kills the inner one and waits for it. So when the outer process
+        # has ended, nothing of the instance runs any more.
         if process.stdin is not None:
             process.stdin.close()
         try:
@@ -258,7 +294,7 @@ class Host:
                     os.symlink(f"/dev/{node.name}", name, dir_fd=directory)
 
     def remove_node(self, node: Node) -> None:
-        """Take a device node and its links out of the running instance's /dev."""
+        """Remove a device node and its links from the /dev of the running instance."""
         with self._open_dev() as dev:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(node.name, dir_fd=dev)
@@ -280,7 +316,7 @@ class Host:
 
 @contextlib.contextmanager
 def _open_directory(start: int, path: str, *, create: bool) -> Any:
-    """A directory below ``start``; never through a link, which an instance could aim at this machine."""
+    """Open a directory below ``start``, never through a link: an instance could point one at this machine."""
     descriptor = os.dup(start)
     try:
         for part in path.split("/"):

@@ -13,8 +13,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_cloudbench.twin.network.ethtool_command import ETHTOOL_COMMAND
-from pytest_cloudbench.twin.volumes.nvme_command import NVME_COMMAND
+from pytest_cloudbench.twin.hosts.instance_commands import ETHTOOL_COMMAND, NVME_COMMAND
 
 SYSTEM_DIRECTORIES = frozenset(
     ["bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr", "etc", "var", "opt", "nix", "gnu"]

@@ -1,8 +1,7 @@
-"""The region's network: a switch in a namespace of its own, one cable to this machine, one per instance.
+"""The region's network: a switch in a namespace of its own, with a cable to this machine and one to each instance.
 
-The namespace has no name; it lives as long as the process that holds it, and that process (``cat``) ends
-when the region's end of its pipe closes. The kernel then removes namespace, bridge and cables together, and with
-them all shaping.
+The namespace has no name. It lives as long as the process that holds it (``cat``), which ends when the region's end of
+its pipe closes. Then the kernel removes namespace, bridge, cables and shaping together.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ RESERVED_ADDRESSES = 4  # EC2 keeps the first four and the last of every subnet
 
 
 class NetworkFailed(RuntimeError):
-    """The region's network could not be made; the message says which step failed."""
+    """A step on the region's network failed; the message names it."""
 
 
 def _run(program: str, commands: list[str], namespace_of: int | None = None) -> None:
@@ -47,7 +46,7 @@ def _ip(commands: list[str], namespace_of: int | None = None) -> None:
 
 
 def hold_namespace() -> subprocess.Popen[bytes]:
-    """Start a process that does nothing but hold a network namespace, until it is killed or its input ends.
+    """Start a process that only holds a network namespace, until it is killed or its input ends.
 
     Raises `NetworkFailed`.
     """
@@ -60,12 +59,12 @@ def hold_namespace() -> subprocess.Popen[bytes]:
     )
     assert holder.stdout is not None
     if holder.stdout.readline().strip() != b"ready":
-        let_go(holder)
+        release_namespace(holder)
         raise NetworkFailed("no network namespace could be made (`unshare --net` failed)")
     return holder
 
 
-def let_go(holder: subprocess.Popen[bytes]) -> None:
+def release_namespace(holder: subprocess.Popen[bytes]) -> None:
     """End a process that holds a namespace. A second call does nothing."""
     if holder.poll() is None:
         holder.kill()
@@ -76,13 +75,13 @@ def let_go(holder: subprocess.Popen[bytes]) -> None:
 
 
 def _cable(address: str) -> str:
-    """The name of an instance's cable at the switch."""
+    """Return the name of an instance's cable at the switch."""
     return "p" + "".join(f"{int(part):02x}" for part in address.split("."))
 
 
 @dataclass
 class _Shaped:
-    """An instance whose cable is shaped; ``peers`` are those that its filter knows."""
+    """An instance whose cable is shaped; ``peers`` are the addresses in its filter."""
 
     pid: int
     shape: Shape
@@ -107,11 +106,11 @@ class Network:
 
     @property
     def netmask(self) -> str:
-        """Of the network that all its addresses are in."""
+        """The netmask of the network that contains all addresses."""
         return str(self._slot.network.netmask)
 
     def open_counters(self) -> BinaryIO:
-        """The counters of all ports of the switch, as /proc/net/dev shows them, to be read again and again."""
+        """Open the counters of all ports of the switch (/proc/net/dev), for repeated reads."""
         return open(f"/proc/{self._holder.pid}/net/dev", "rb", buffering=0)
 
     def _make_switch(self) -> None:
@@ -138,7 +137,7 @@ class Network:
         )
 
     def take_address(self, zone_index: int) -> str:
-        """A free address of the zone, not handed out again until it is given back."""
+        """Reserve and return a free address of the zone. Raises `NetworkFailed` if there is none."""
         network = self._slot.zone_network(zone_index)
         first = int(network.network_address) + RESERVED_ADDRESSES
         for number in range(first, int(network.broadcast_address)):
@@ -149,21 +148,21 @@ class Network:
         raise NetworkFailed(f"no address is left in {network}")
 
     def reserve(self, address: str) -> None:
-        """Keep an address that somebody else chose from being handed out."""
+        """Reserve an address that the caller chose."""
         self._taken.add(address)
 
-    def give_back(self, address: str) -> None:
-        """Let an address be handed out again; it is in no placement group any more."""
+    def release_address(self, address: str) -> None:
+        """Release an address and remove it from its placement group."""
         self._taken.discard(address)
         with self._shaping:
             if self._groups.pop(address, None) is not None:
-                self._tell_peers()
+                self._update_peers()
 
     def plug_in(self, pid: int, address: str) -> None:
-        """Lead a cable from the switch to the network namespace of process ``pid``, as its eth0.
+        """Make a cable from the switch to the network namespace of process ``pid``, as its eth0.
 
-        The hardware address follows from the IP address, so that neighbours find an instance again at
-        once after it was stopped and started.
+        The hardware address follows from the IP address, so neighbours reach an instance at once after a stop and
+        start.
         """
         cable = _cable(address)
         hardware = "06:cb:" + ":".join(f"{int(part):02x}" for part in address.split("."))
@@ -177,10 +176,10 @@ class Network:
         )
 
     def shape(self, pid: int, address: str, shape: Shape, group: str | None) -> ShapedEnds:
-        """Shape the cable of the instance with this address, whose processes are in the namespace of ``pid``.
+        """Shape the cable of the instance with this address, whose eth0 is in the namespace of process ``pid``.
 
-        ``group`` names its cluster placement group: from now on flows between it and the others there have more.
-        The ends are the caller's to close. Raises `NetworkFailed`; the cable is not shaped then.
+        ``group`` names its cluster placement group, within which flows may be faster. The caller closes the ends.
+        Raises `NetworkFailed`; then the cable is not shaped.
         """
         cable = _cable(address)
         with self._shaping:
@@ -202,7 +201,7 @@ class Network:
             raise NetworkFailed(f"the network of {address} cannot be shaped: {error}") from error
         with self._shaping:
             self._shaped[address] = _Shaped(pid, shape, peers)
-            self._tell_peers()
+            self._update_peers()
         return ShapedEnds(cable.encode(), egress, ingress)
 
     def _peers_of(self, address: str) -> frozenset[str]:
@@ -210,8 +209,8 @@ class Network:
         others = (other for other, its in self._groups.items() if its == group and other != address)
         return frozenset(others) if group is not None else frozenset()
 
-    def _tell_peers(self) -> None:
-        """Have every filter know the peers that there are. The caller holds the lock."""
+    def _update_peers(self) -> None:
+        """Update the peers in every filter. The caller holds the lock."""
         for address, shaped in self._shaped.items():
             peers = self._peers_of(address)
             if peers == shaped.peers:
@@ -223,7 +222,7 @@ class Network:
                 shaped.peers = peers
 
     def unshape(self, pid: int, address: str) -> None:
-        """Let a cable have what the machine carries; where it was never shaped nothing happens."""
+        """Remove the shaping of a cable. Without effect if it was never shaped."""
         with self._shaping:
             self._shaped.pop(address, None)
         for device, namespace_of in (("eth0", pid), (_cable(address), self._holder.pid)):
@@ -231,15 +230,15 @@ class Network:
                 _run("tc", [f"qdisc delete dev {device} root"], namespace_of)
 
     def cut(self, address: str) -> None:
-        """Take an instance's cable down, as if it were pulled out; its shaping stays. `mend` ends it."""
+        """Take an instance's cable down, as if it were pulled out, until `mend`. Its shaping stays."""
         _ip([f"link set {_cable(address)} down"], self._holder.pid)
 
     def mend(self, address: str) -> None:
-        """Bring a cable that was cut up again."""
+        """Bring a cable up again that was cut."""
         _ip([f"link set {_cable(address)} up"], self._holder.pid)
 
     def unplug(self, address: str) -> None:
-        """Remove an instance's cable now, not when the kernel gets to its namespace."""
+        """Remove an instance's cable now; the kernel would remove it later with its namespace."""
         with self._shaping:
             self._shaped.pop(address, None)
         with contextlib.suppress(NetworkFailed):
@@ -248,8 +247,8 @@ class Network:
     def close(self) -> None:
         """Remove the switch and every cable. A second call does nothing."""
         if self._holder.poll() is None:
-            # Removing the cable first makes its end in this machine go now, not when the kernel gets to it.
+            # The kernel would remove this machine's end of the cable only some time later.
             subprocess.run(
                 ["ip", "link", "delete", self._slot.interface], capture_output=True, timeout=20, check=False
             )
-        let_go(self._holder)
+        release_namespace(self._holder)

@@ -1,8 +1,8 @@
-"""The network's governor: counts what every instance moves, drains and fills its credits, changes its rate.
+"""The network's governor: counts each instance's traffic, accounts for its credits and changes its rate.
 
-One thread. Ten times a second it reads the counters of all ports of the switch at once; only for a port whose line
-has changed does it ask the two shaped ends what they really sent and how often a packet had to wait. It wakes
-earlier when a bucket will be empty before. The law is in network_credits_law.py.
+It is one thread. Ten times a second it reads the counters of all ports of the switch at once. If a port's line has
+changed, it reads from the two shaped ends how much they sent and how often a packet had to wait. It wakes up earlier
+if a bucket becomes empty before. The law is in credits_law.py.
 """
 
 from __future__ import annotations
@@ -10,33 +10,79 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import mmap
+import os
+import struct
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
 from pytest_cloudbench.limits.network_credits import NetworkCredits, ShapedRates
 from pytest_cloudbench.limits.quantities import Bandwidth
 from pytest_cloudbench.twin.linux import run_before_ordinary_threads
-from pytest_cloudbench.twin.network.allowance_page import AllowancePage, Allowances
 from pytest_cloudbench.twin.network.credits_law import Bucket
 from pytest_cloudbench.twin.network.traffic_control import ClassFigures, ShapedEnds
 
 TICK_S = 0.1
-_TELLING_S = 0.02  # over less than this a rate says nothing of the next moment
-_CLOSE_S = 0.001  # nearer to its end than this a bucket is taken to be empty: nobody wakes more exactly
-_WINDOW_S = 1.0  # over which it is judged what the machine carries
+_LEAST_RATE_S = 0.02  # a rate over less time does not predict the next moment
+_EMPTY_WITHIN_S = (
+    0.001  # a bucket that will be empty so soon counts as empty: the thread cannot wake more exactly
+)
+_WINDOW_S = 1.0  # over which the rate is measured that the machine carries
 _WRAP = 2**32
+PAGE_BYTES = 4096
+_ALLOWANCES = struct.Struct("=5Q")
 _log = logging.getLogger(__name__)
+
+
+@dataclass
+class Allowances:
+    """Packets that were queued or dropped because an allowance of the instance was exceeded, as ENA counts them.
+
+    A packet is one unit of the kernel, up to 64 KiB. The region limits only bandwidth; the other counters stay zero.
+    """
+
+    bw_in: int = 0
+    bw_out: int = 0
+    pps: int = 0
+    conntrack: int = 0
+    linklocal: int = 0
+
+
+class AllowancePage:
+    """The allowance counters of one instance in a file that it can read.
+
+    The file is mapped into memory, so the instance sees an update at once. It holds the fields of `Allowances` in
+    their order, 8 bytes each in the machine's byte order.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            os.fchmod(descriptor, 0o644)  # whatever the umask: every user of the instance may read it
+            os.ftruncate(descriptor, PAGE_BYTES)
+            self._memory = mmap.mmap(descriptor, PAGE_BYTES)
+        finally:
+            os.close(descriptor)
+
+    def show(self, allowances: Allowances) -> None:
+        """Publish the counters."""
+        _ALLOWANCES.pack_into(self._memory, 0, *astuple(allowances))
+
+    def close(self) -> None:
+        """Unmap the memory."""
+        self._memory.close()
 
 
 @dataclass(frozen=True)
 class NetworkState:
-    """How an instance's network stands. ``emptied_at`` is when its bucket was last empty, in seconds since the epoch.
+    """An instance's present rate and bucket. The bucket was last empty at ``emptied_at``, in seconds since the epoch.
 
-    ``level_bytes`` and ``capacity_bytes`` are those of its bucket, 0 where nothing bursts.
+    ``level_bytes`` and ``capacity_bytes`` are 0 if nothing bursts.
     """
 
     rate: Bandwidth
@@ -76,8 +122,8 @@ class _Governed:
 class NetworkGovernor:
     """Keeps the network credits of a region's instances. Methods may be called from any thread.
 
-    ``counters`` is the /proc/.../net/dev of the switch. ``on_carried`` is told, in bytes per second on the wire,
-    what an instance sent over a second.
+    ``counters`` is the /proc/.../net/dev of the switch. ``on_carried`` is called about once a second with the bytes
+    per second on the wire that an instance sent.
     """
 
     def __init__(
@@ -93,7 +139,7 @@ class NetworkGovernor:
         self._instances: dict[str, _Governed] = {}
         self._lock = threading.Lock()
         self._end = threading.Event()
-        self._complained: set[str] = set()
+        self._logged: set[str] = set()
         self.cpu_s = 0.0
         self._thread = threading.Thread(target=self._run, name="cloudbench-network", daemon=True)
         self._thread.start()
@@ -101,7 +147,7 @@ class NetworkGovernor:
     def add(
         self, instance_id: str, rates: ShapedRates, credits: NetworkCredits | None, page: AllowancePage
     ) -> None:
-        """Begin to keep an instance's credits, with a full bucket. Closing the page is left to `remove`."""
+        """Keep an instance's credits from now on, with a full bucket. `remove` closes the page."""
         bucket = None
         if credits is not None and rates.bursts:
             bucket = Bucket(
@@ -115,7 +161,7 @@ class NetworkGovernor:
             self._instances[instance_id] = _Governed(rates, bucket, page)
 
     def remove(self, instance_id: str) -> Path | None:
-        """Forget an instance; where its page is. Unknown ones are ignored."""
+        """Forget an instance and return the path of its page; None if the instance is unknown."""
         self.disconnect(instance_id)
         with self._lock:
             governed = self._instances.pop(instance_id, None)
@@ -125,15 +171,15 @@ class NetworkGovernor:
         return governed.page.path
 
     def rate(self, instance_id: str) -> Bandwidth | None:
-        """What the instance may move now, in each direction; None for one that is not known."""
+        """Return the instance's present rate in each direction; None if it is unknown."""
         with self._lock:
             governed = self._instances.get(instance_id)
             return governed.rate if governed is not None else None
 
     def connect(self, instance_id: str, ends: ShapedEnds) -> None:
-        """Govern a cable that was just shaped to `rate`; the ends are closed by `disconnect`.
+        """Govern a cable that was just shaped to `rate`. `disconnect` closes the ends.
 
-        Raises `OSError` or ValueError when they do not say what they have done; they are closed then.
+        Raises `OSError` or ValueError if their figures cannot be read; then it closes them.
         """
         with contextlib.ExitStack() as undo, self._lock:
             undo.callback(ends.close)
@@ -146,7 +192,7 @@ class NetworkGovernor:
             undo.pop_all()
 
     def disconnect(self, instance_id: str) -> None:
-        """Stop governing an instance's cable; its credits stay as they are. A second call does nothing."""
+        """Stop governing an instance's cable and keep its credits. A second call does nothing."""
         with self._lock:
             governed = self._instances.get(instance_id)
             if governed is None or governed.ends is None:
@@ -156,7 +202,7 @@ class NetworkGovernor:
         ends.close()
 
     def refill(self, instance_id: str) -> None:
-        """Fill the bucket of an instance without a cable, and begin its counters anew: it was stopped."""
+        """Fill the bucket of an instance that was stopped, and reset its counters."""
         with self._lock:
             governed = self._instances.get(instance_id)
             if governed is None:
@@ -168,7 +214,7 @@ class NetworkGovernor:
             governed.page.show(governed.allowances)
 
     def state(self, instance_id: str) -> NetworkState | None:
-        """How an instance's network stands; None where it is not shaped."""
+        """Return an instance's present rate and credits; None if its network is not shaped."""
         with self._lock:
             governed = self._instances.get(instance_id)
             if governed is None:
@@ -184,7 +230,7 @@ class NetworkGovernor:
             )
 
     def close(self) -> None:
-        """End the thread and let everything go. Cables keep the rate they have."""
+        """End the thread and remove all instances. Cables keep their present rate."""
         self._end.set()
         self._thread.join()
         for instance_id in list(self._instances):
@@ -209,14 +255,14 @@ class NetworkGovernor:
                     else:
                         self._account_due(now)
             except Exception as error:
-                self._complain(f"the network's governor missed a tick: {error!r}")
+                self._log_once(f"the network's governor missed a tick: {error!r}")
             if now >= due:
                 due = max(due + TICK_S, now)
             self.cpu_s = time.thread_time()
 
-    def _complain(self, sentence: str) -> None:
-        if sentence not in self._complained:
-            self._complained.add(sentence)
+    def _log_once(self, sentence: str) -> None:
+        if sentence not in self._logged:
+            self._logged.add(sentence)
             _log.error("%s", sentence)
 
     def _tick(self, now: float) -> None:
@@ -232,7 +278,7 @@ class NetworkGovernor:
             quiet = line == governed.line
             if quiet and (governed.bucket is None or governed.bucket.full):
                 governed.accounted_at = governed.window_at = now
-                # Else the next second would count what an earlier load moved last.
+                # Otherwise the next second would include the end of an earlier load.
                 governed.window_bytes = governed.sent.bytes
                 continue
             governed.line = line
@@ -250,22 +296,22 @@ class NetworkGovernor:
             self._account(governed, ends, now, quiet=quiet)
         except Exception as error:  # the others must still be governed
             governed.empty_at = math.inf
-            self._complain(f"the network's governor missed a tick of {instance_id}: {error!r}")
+            self._log_once(f"the network's governor missed a tick of {instance_id}: {error!r}")
 
     def _account(self, governed: _Governed, ends: ShapedEnds, now: float, *, quiet: bool = False) -> None:
-        """Bring an instance's credits up to ``now``; ``quiet`` when it is known that nothing has moved."""
+        """Update an instance's credits to ``now``. ``quiet``: its counters have not changed."""
         elapsed_s, governed.accounted_at = now - governed.accounted_at, now
         moved, waited = (0, False) if quiet else self._read(governed, ends)
         governed.pace_moved += moved
-        if now - governed.pace_at >= _TELLING_S:
+        if now - governed.pace_at >= _LEAST_RATE_S:
             governed.moved_per_s = governed.pace_moved / (now - governed.pace_at)
             governed.pace_at, governed.pace_moved = now, 0
-        self._judge_machine(governed, now)
+        self._report_carried(governed, now)
         bucket = governed.bucket
         if bucket is None:
             return
         emptied_ago_s = bucket.account(moved, elapsed_s, waited=waited)
-        if bucket.bursting and bucket.empty_in_s(governed.moved_per_s) < _CLOSE_S:
+        if bucket.bursting and bucket.empty_in_s(governed.moved_per_s) < _EMPTY_WITHIN_S:
             emptied_ago_s = 0.0
             bucket.empty()
         if emptied_ago_s is not None:
@@ -278,7 +324,7 @@ class NetworkGovernor:
 
     @staticmethod
     def _read(governed: _Governed, ends: ShapedEnds) -> tuple[int, bool]:
-        """Take in what both ends have done: bytes moved in the busier direction, and whether a packet had to wait."""
+        """Read both ends: return the bytes moved in the busier direction, and whether a packet had to wait."""
         sent, received = ends.egress.figures(), ends.ingress.figures()
         moved = max(sent.bytes - governed.sent.bytes, received.bytes - governed.received.bytes)
         waited_out = (sent.waits - governed.sent.waits) % _WRAP
@@ -292,7 +338,7 @@ class NetworkGovernor:
         governed.sent, governed.received = sent, received
         return moved, waited
 
-    def _judge_machine(self, governed: _Governed, now: float) -> None:
+    def _report_carried(self, governed: _Governed, now: float) -> None:
         elapsed_s = now - governed.window_at
         if elapsed_s < _WINDOW_S:
             return

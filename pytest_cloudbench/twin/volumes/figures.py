@@ -1,4 +1,4 @@
-"""What a volume or an instance is held to, as the region tells it to the process that paces them."""
+"""The limits and service time of a volume or an instance, as the region sends them to the pacing process."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 from pytest_cloudbench.limits.credits import CreditRule, ebs_credits, per_second, volume_credits
 from pytest_cloudbench.limits.instances import EbsLimit
 from pytest_cloudbench.limits.quantities import MIB
-from pytest_cloudbench.limits.service_times import ServiceTime
-from pytest_cloudbench.limits.volume_types import VOLUME_TYPES
+from pytest_cloudbench.limits.volume_types import VOLUME_TYPES, ServiceTime
 from pytest_cloudbench.limits.volumes import VolumeSpec
+from pytest_cloudbench.twin.volumes.shared_pages import VolumeState
 
 PIECE_BYTES = 64 * 1024
-"""The stretch of a volume that is touched as a whole: what a first read fetches from a snapshot."""
+"""The size of the pieces of a volume in which first reads fetch data from a snapshot."""
 
 
 @dataclass(frozen=True)
 class Burst:
-    """A burst bucket in what its budget counts; ``factor`` times faster than the clock."""
+    """A burst bucket in I/Os or bytes, with rates per second; ``factor`` times faster than the clock."""
 
     capacity: float
     refill: float
@@ -35,7 +35,7 @@ class Burst:
         return cls(rule.capacity, per_second(rule.baseline), per_second(rule.peak), rule.least_gain, factor)
 
     def percent(self, as_of: float, level: float | None, now: float) -> float:
-        """Return its balance at ``now`` in percent: it held ``level`` at ``as_of``, or was full (None)."""
+        """Return the balance at ``now`` in percent, given the level at ``as_of`` (None if full)."""
         if level is None:
             return 100.0
         return 100 * min(1.0, (level + max(0.0, now - as_of) * self.refill * self.factor) / self.capacity)
@@ -43,7 +43,7 @@ class Burst:
 
 @dataclass(frozen=True)
 class Limit:
-    """One limit per second, infinity if there is none, with its bucket if it bursts."""
+    """A limit per second (infinity does not limit), with its bucket if it bursts."""
 
     per_second: float = math.inf
     burst: Burst | None = None
@@ -56,15 +56,20 @@ class StageFigures:
     iops: Limit = Limit()
     bytes: Limit = Limit()
 
+    def balances(self, state: VolumeState, now: float) -> tuple[float | None, float | None]:
+        """Return the credits of I/Os and of bytes in percent of a full bucket; None for a limit that does not burst."""
+        as_of, (iops, size) = state.levels
+        return _percent(self.iops.burst, as_of, iops, now), _percent(self.bytes.burst, as_of, size, now)
+
 
 @dataclass(frozen=True)
 class VolumeFigures:
-    """All that decides when a volume answers.
+    """Everything that decides when a volume answers.
 
-    ``unit`` is how many bytes count as one I/O, ``merging`` whether sequential ones share a unit. ``whole_units``:
-    throughput counts in whole units, as on hard disks. ``writes`` are the limits of writes if they are held apart
-    from reads. ``touch_per_s`` is how many pieces per second are read for the first time, ``touch_share`` the share
-    of the rate that holds for a piece that was never used.
+    Up to ``unit`` bytes count as one I/O. With ``merging`` sequential I/Os share a unit. With ``whole_units``
+    throughput counts whole units, as on hard disks. ``writes`` are the limits of writes if reads have limits of their
+    own. ``touch_per_s`` pieces per second can be read for the first time. A piece that was never used has
+    ``touch_share`` of the rate.
     """
 
     unit: int
@@ -77,12 +82,16 @@ class VolumeFigures:
     touch_share: float = 1.0
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data; infinity travels as JSON's own extension."""
+        """Return plain data. Infinity is written in Python's extension of JSON."""
         return asdict(self)
 
 
+def _percent(burst: Burst | None, as_of: float, level: float | None, now: float) -> float | None:
+    return None if burst is None else burst.percent(as_of, level, now)
+
+
 def volume_figures(spec: VolumeSpec, *, factor: float, service: ServiceTime | None) -> VolumeFigures:
-    """Return what a volume of this spec is held to; a figure that is not known does not limit."""
+    """Return the figures of a volume of this spec. Unknown figures do not limit."""
     kind = VOLUME_TYPES.get(spec.type)
     unit = spec.io_unit.bytes
     rule = volume_credits(spec)
@@ -101,7 +110,7 @@ def volume_figures(spec: VolumeSpec, *, factor: float, service: ServiceTime | No
 
 
 def instance_figures(maximum: EbsLimit | None, baseline: EbsLimit | None, *, factor: float) -> StageFigures:
-    """Return what all volumes of an instance are held to together."""
+    """Return the limits of all volumes of an instance together."""
     if maximum is None:
         return StageFigures()
     rules = ebs_credits(baseline, maximum)
@@ -112,7 +121,7 @@ def instance_figures(maximum: EbsLimit | None, baseline: EbsLimit | None, *, fac
 
 
 def volume_figures_from_json(data: dict[str, Any]) -> VolumeFigures:
-    """Read what `VolumeFigures.to_json` wrote."""
+    """Read the data that `VolumeFigures.to_json` wrote."""
     writes, service = data["writes"], data["service"]
     return VolumeFigures(
         **{
@@ -125,7 +134,7 @@ def volume_figures_from_json(data: dict[str, Any]) -> VolumeFigures:
 
 
 def stage_figures_from_json(data: dict[str, Any]) -> StageFigures:
-    """Read a stage's limits."""
+    """Read the limits of a stage."""
     limits = [
         Limit(one["per_second"], None if one["burst"] is None else Burst(**one["burst"]))
         for one in (data["iops"], data["bytes"])

@@ -1,4 +1,4 @@
-"""Loop devices: binding one to an open file, and letting it go again."""
+"""Loop devices: binding one to an open file, and unbinding it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import fcntl
 import os
 import stat
 import struct
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +20,9 @@ _LOOP_CTL_GET_FREE = 0x4C82
 _LO_FLAGS_AUTOCLEAR = 4
 _LO_FLAGS_DIRECT_IO = 16
 _SYS = Path("/sys/block")
-_TRIES = 64  # another process may take the device that we were told is free
+_TRIES = 64  # another process may take the device that the kernel reported as free
+RELEASE_S = 5.0
+"""The kernel releases a halted instance's mounts a moment after its last process; never later than this (chosen)."""
 
 
 @dataclass
@@ -38,7 +41,7 @@ class LoopDevice:
         return _SYS / f"loop{self.number}"
 
     def busy(self) -> bool:
-        """Whether somebody has mounted it or holds it for himself."""
+        """Return True if it is mounted or opened exclusively."""
         path = f"/proc/self/fd/{self.descriptor}"
         try:
             probe = os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
@@ -49,17 +52,26 @@ class LoopDevice:
         os.close(probe)
         return False
 
+    def wait_until_free(self, limit_s: float) -> bool:
+        """Wait until it is not busy; return False if it still is after ``limit_s`` seconds."""
+        deadline = time.monotonic() + limit_s
+        while self.busy():
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.01)
+        return True
+
     def set_queue(self, name: str, value: str) -> None:
-        """Write one queue setting; kernels that lack it are left as they are."""
+        """Write one queue setting. Kernels without it are ignored."""
         with contextlib.suppress(OSError):
             (self.sysfs / "queue" / name).write_text(value)
 
     def take_new_size(self) -> None:
-        """Take the size that the backing file has by now."""
+        """Take the present size of the backing file."""
         fcntl.ioctl(self.descriptor, _LOOP_SET_CAPACITY)
 
     def release(self) -> None:
-        """Unbind it. While somebody else has it open it unbinds when he closes it."""
+        """Unbind it. If others have it open, it unbinds when the last of them closes it."""
         if self.descriptor < 0:
             return
         with contextlib.suppress(OSError):
@@ -74,7 +86,7 @@ def _configuration(backing: int, flags: int, label: str) -> bytes:
 
 
 def _open_node(number: int, nodes: Path) -> int:
-    """The loop device's node in /dev, or, where /dev lacks it (containers), one made in ``nodes``."""
+    """Open the loop device's node in /dev, or, if /dev lacks it (containers), one made in ``nodes``."""
     try:
         return os.open(f"/dev/loop{number}", os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -86,7 +98,7 @@ def _open_node(number: int, nodes: Path) -> int:
 
 
 def bind_loop_device(backing: int, label: str, nodes: Path) -> LoopDevice:
-    """Bind a free loop device to the open file ``backing``, with direct I/O where the file can do it.
+    """Bind a free loop device to the open file ``backing``, with direct I/O if the file supports it.
 
     ``nodes`` is a directory on a file system that allows device nodes. Raises `OSError`.
     """
@@ -111,7 +123,7 @@ def bind_loop_device(backing: int, label: str, nodes: Path) -> LoopDevice:
             return LoopDevice(number, os.major(device), os.minor(device), direct, descriptor)
     finally:
         os.close(control)
-    raise OSError(errno.EBUSY, f"no loop device could be had in {_TRIES} tries")
+    raise OSError(errno.EBUSY, f"no loop device could be bound in {_TRIES} tries")
 
 
 def _direct_io(number: int) -> bool:
@@ -128,5 +140,5 @@ def _configure(descriptor: int, backing: int, label: str) -> None:
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
-        # Some kernels refuse direct I/O on this file here instead of doing without.
+        # Some kernels refuse the flag if the file has no direct I/O.
         fcntl.ioctl(descriptor, _LOOP_CONFIGURE, _configuration(backing, _LO_FLAGS_AUTOCLEAR, label))

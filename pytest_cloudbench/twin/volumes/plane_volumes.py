@@ -1,4 +1,4 @@
-"""The volumes of a region: made, attached, paced, copied and removed."""
+"""The volumes of a region: how they are made, attached, paced, copied and removed."""
 
 from __future__ import annotations
 
@@ -8,27 +8,25 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytest_cloudbench.limits.service_times import SERVICE_TIMES
-from pytest_cloudbench.limits.snapshots import FIRST_READ
+from pytest_cloudbench.limits.volume_types import FIRST_READ, VOLUME_TYPES
 from pytest_cloudbench.twin.inventory import Inventory, PlacedVolume, PlaneError
-from pytest_cloudbench.twin.volumes.disks import Store, create_disk, nitro_node, xen_node
+from pytest_cloudbench.twin.volumes.disks import new_disk, nitro_node, xen_node
 from pytest_cloudbench.twin.volumes.figures import PIECE_BYTES, VolumeFigures, volume_figures
+from pytest_cloudbench.twin.volumes.loop_devices import RELEASE_S
 from pytest_cloudbench.twin.volumes.shared_pages import Figures, VolumePage, VolumeState
 from pytest_cloudbench.twin.volumes.snapshots import Snapshots, data_pieces
 from pytest_cloudbench.twin.volumes.volume_process import VolumeProcessEnded
-from pytest_cloudbench.twin.workshop import Workshop
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_cloudbench.limits.volumes import VolumeSpec
-
-_LET_GO_S = 5.0  # the kernel lets go of a halted instance's mounts a moment after its last process
+    from pytest_cloudbench.twin.region_parts import RegionParts
 
 
 @dataclass(frozen=True)
 class VolumeActivity:
-    """What a volume did since it was made, and its balance of credits in percent, None without credits.
+    """A volume's I/O since it was made, and its balance of credits in percent, None without credits.
 
     ``instance_id`` is None while it is not attached.
     """
@@ -41,7 +39,7 @@ class VolumeActivity:
 
 @dataclass(frozen=True)
 class InstanceActivity:
-    """An instance's balances of EBS credits in percent; None for what does not burst."""
+    """An instance's balances of EBS credits in percent; None for a limit that does not burst."""
 
     instance_id: str
     io_balance: float | None
@@ -49,72 +47,41 @@ class InstanceActivity:
 
 
 class PlaneVolumes:
-    """The volumes in an inventory, each with its data, its credits and its page of counters.
+    """The volumes in an inventory, each with its data, its credits and its page of counters."""
 
-    ``label`` names the region in the kernel's list of loop devices. ``modelled`` gives I/Os the service time of
-    their volume's type.
-    """
-
-    def __init__(
-        self,
-        inventory: Inventory,
-        *,
-        store: Store,
-        workshop: Workshop,
-        label: str,
-        time_compression: float,
-        modelled: bool,
-    ) -> None:
-        self.snapshots = Snapshots(store)
+    def __init__(self, inventory: Inventory, parts: RegionParts) -> None:
+        self.snapshots = Snapshots(parts.store)
         self._inventory = inventory
-        self._store = store
-        self._workshop = workshop
-        self._label = label
-        self._time_compression = time_compression
-        self._modelled = modelled
+        self._parts = parts
+        self._workshop = parts.workshop
 
-    def create_disk(
-        self, volume_id: str, size_gib: int, spec: VolumeSpec, snapshot_id: str | None = None
-    ) -> None:
-        """Make an empty volume, or one that holds what a snapshot does and is slow until that was read once.
+    def create_disk(self, volume_id: str, spec: VolumeSpec, snapshot_id: str | None = None) -> None:
+        """Make an empty volume, or one with a snapshot's data, whose first reads are slow.
 
-        Raises `NoRoom` when nothing could ever be written to it, or the snapshot's data does not fit.
+        Raises `NoRoom` if nothing could ever be written to it or the snapshot's data does not fit.
         """
-        self._create_disk(volume_id, size_gib, spec, fetches=snapshot_id is not None)
+        self._create_disk(volume_id, spec, fetches=snapshot_id is not None)
         if snapshot_id is None:
             return
         volume = self._inventory.volume(volume_id)
         try:
             self.snapshots.restore(snapshot_id, volume.disk.descriptor)
-        except KeyError:
+        except BaseException as error:
             self.delete_disk(volume_id)
-            raise PlaneError(f"there is no snapshot {snapshot_id}") from None
-        except BaseException:
-            self.delete_disk(volume_id)
+            if isinstance(error, KeyError):
+                raise PlaneError(f"there is no snapshot {snapshot_id}") from None
             raise
         for start, end in data_pieces(volume.disk.descriptor, volume.disk.size):
             volume.state.set_untouched(start // PIECE_BYTES, -(-end // PIECE_BYTES))
 
-    def take_snapshot(self, snapshot_id: str, volume_id: str) -> None:
-        """Copy a volume's data, attached or not; returns when the snapshot is complete. See `Snapshots.take`."""
-        disk = self._inventory.volume(volume_id).disk
-        self.snapshots.take(snapshot_id, disk.descriptor, disk.size)
-
-    def _create_disk(self, volume_id: str, size_gib: int, spec: VolumeSpec, *, fetches: bool) -> None:
+    def _create_disk(self, volume_id: str, spec: VolumeSpec, *, fetches: bool) -> None:
         with self._inventory.lock, contextlib.ExitStack() as undo:
             self._inventory.refuse_when_closed()
             if volume_id in self._inventory.volumes:
                 raise PlaneError(f"{volume_id} exists already")
-            disk = create_disk(
-                volume_id,
-                size_gib=size_gib,
-                io_unit=spec.io_unit.bytes,
-                store=self._store,
-                workshop=self._workshop,
-                label=f"{self._label}/{volume_id}",
-            )
+            disk = new_disk(volume_id, spec.size.bytes, spec.io_unit.bytes, self._parts)
             undo.callback(disk.close)
-            page_path = self._store.roots / f"{volume_id}.page"
+            page_path = self._parts.roots / f"{volume_id}.page"
             page = self._workshop.run(lambda: VolumePage.create(str(page_path)))
             undo.callback(os.close, page)
             pieces = disk.size // PIECE_BYTES if fetches or spec.first_touch is not None else 0
@@ -128,13 +95,19 @@ class PlaneVolumes:
             self._inventory.volumes[volume_id] = volume
             undo.pop_all()
 
+    def take_snapshot(self, snapshot_id: str, volume_id: str) -> None:
+        """Copy a volume's data, attached or not; returns when the snapshot is complete. See `Snapshots.take`."""
+        disk = self._inventory.volume(volume_id).disk
+        self.snapshots.take(snapshot_id, disk.descriptor, disk.size)
+
     def _figures(self, volume: PlacedVolume) -> VolumeFigures:
-        service = SERVICE_TIMES.get(volume.spec.type) if self._modelled else None
-        figures = volume_figures(volume.spec, factor=self._time_compression, service=service)
+        kind = VOLUME_TYPES.get(volume.spec.type)
+        service = kind.service_time if kind is not None and self._parts.models_latency else None
+        figures = volume_figures(volume.spec, factor=self._parts.time_compression, service=service)
         return replace(figures, touch_per_s=FIRST_READ.iops.per_second) if volume.fetches else figures
 
     def attach(self, volume_id: str, instance_id: str, device_name: str) -> str:
-        """Attach a volume; its node is there when this returns. The node's name, such as "nvme1n1"."""
+        """Attach a volume; return the name of its node, such as "nvme1n1", once the instance has it."""
         volume = self._inventory.volume(volume_id)
         with self._inventory.held(instance_id) as instance, contextlib.ExitStack() as undo:
             if volume.instance_id is not None:
@@ -173,9 +146,9 @@ class PlaneVolumes:
         self._workshop.run(link)
 
     def detach(self, volume_id: str, *, force: bool = False) -> bool:
-        """Detach a volume from its instance. False: it is still in use there, nothing has changed.
+        """Detach a volume from its instance; return False, with no change, if it is still in use there.
 
-        With ``force`` it leaves even so, and whoever uses it gets I/O errors.
+        With ``force`` it is detached in any case, and its users get I/O errors.
         """
         volume = self._inventory.volume(volume_id)
         if volume.instance_id is None:
@@ -184,38 +157,27 @@ class PlaneVolumes:
             loop = volume.disk.loop
             if force and volume.file is not None:
                 volume.file.fail()
-            elif loop is not None and not self._let_go(volume, wait=not instance.host.running):
+            elif loop is not None and not loop.wait_until_free(0.0 if instance.host.running else RELEASE_S):
                 return False
             self.release(volume_id, at_once=force)
             return True
 
-    @staticmethod
-    def _let_go(volume: PlacedVolume, *, wait: bool) -> bool:
-        """Whether nobody uses the device; ``wait`` for the kernel to finish with a halted instance."""
-        loop = volume.disk.loop
-        deadline = time.monotonic() + (_LET_GO_S if wait else 0.0)
-        while loop is not None and loop.busy():
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(0.01)
-        return True
-
     def release(self, volume_id: str, *, at_once: bool = False) -> None:
-        """Detach a volume, in use or not, since its instance ends. One that is not attached is left alone."""
+        """Detach a volume, in use or not, since its instance ends. Without effect if it is not attached."""
         volume = self._inventory.volume(volume_id)
         if volume.instance_id is None:
             return
-        instance = self._inventory.instance(volume.instance_id)
-        node, file = volume.node, volume.file
+        instance = self._inventory.instances[volume.instance_id]
+        running, node, file, loop = instance.host.running, volume.node, volume.file, volume.disk.loop
         if node is not None:
-            if instance.host.running:
+            if running:
                 instance.host.remove_node(node)
             self._workshop.run(lambda: (instance.host.counters / node.name).unlink(missing_ok=True))
-        if not at_once:
-            self._let_go(volume, wait=not instance.host.running)
+        if not at_once and loop is not None:
+            loop.wait_until_free(0.0 if running else RELEASE_S)
         if file is not None:
             with contextlib.suppress(VolumeProcessEnded):
-                file.confirm()  # the last to close a device waits for what is not written yet
+                file.confirm()  # the last to close a device waits until all data is written
         volume.disk.unplug()
         if file is not None:
             file.detach()
@@ -234,29 +196,27 @@ class PlaneVolumes:
         self._workshop.run(lambda: volume.page_path.unlink(missing_ok=True))
 
     def modify(self, volume_id: str, spec: VolumeSpec) -> None:
-        """Give a volume other figures, at once. Its size may grow: attached, the device grows with it.
+        """Apply another spec at once. An attached device grows with its volume.
 
-        Its burst credits stay, as far as it has a bucket afterwards that holds them.
+        The volume keeps its burst credits, as far as its new bucket holds them.
         """
         volume = self._inventory.volume(volume_id)
-        if volume.instance_id is None:
-            self._modify(volume, spec)
-            return
-        with self._inventory.held(volume.instance_id):
+        held = (
+            contextlib.nullcontext()
+            if volume.instance_id is None
+            else self._inventory.held(volume.instance_id)
+        )
+        with held:
             if volume.file is not None:
-                volume.file.confirm()  # a change of the device's queue waits for its I/O
-            self._modify(volume, spec)
+                volume.file.confirm()  # changing the device's queue waits for its I/O
+            volume.disk.modify(size=spec.size.bytes, io_unit=spec.io_unit.bytes)
+            volume.spec = spec
             if volume.file is not None:
                 volume.file.change(volume.disk.size, self._figures(volume))
                 volume.disk.grow()
 
-    @staticmethod
-    def _modify(volume: PlacedVolume, spec: VolumeSpec) -> None:
-        volume.disk.modify(size=spec.size.bytes, io_unit=spec.io_unit.bytes)
-        volume.spec = spec
-
     def storage_activity(self) -> tuple[list[VolumeActivity], list[InstanceActivity]]:
-        """What every volume has done since it was made, attached or not, and all balances of burst credits."""
+        """Return every volume's I/O since it was made, attached or not, and all balances of burst credits."""
         now = time.monotonic()
         volumes = [
             VolumeActivity(
@@ -274,9 +234,5 @@ class PlaneVolumes:
         return volumes, instances
 
     def _balance(self, volume: PlacedVolume, now: float) -> float | None:
-        limits = self._figures(volume).limits
-        as_of, levels = volume.state.levels
-        for limit, level in zip((limits.iops, limits.bytes), levels, strict=True):
-            if limit.burst is not None:
-                return limit.burst.percent(as_of, level, now)
-        return None
+        balances = self._figures(volume).limits.balances(volume.state, now)
+        return next((balance for balance in balances if balance is not None), None)

@@ -1,10 +1,12 @@
-"""The ``nvme`` command of an instance: answers the EBS log page, leaves the rest to the machine's own.
+"""The ``nvme`` and ``ethtool`` commands of an instance, which answer EC2's counters and leave the rest to the machine.
 
-The page itself is kept by the process that paces the volumes, in a file per device (volumes/shared_pages.py), shown
-read-only in the instance. A shell script, because an instance's files cannot rely on any Python.
+The counters are pages that the region keeps up to date in files, which the instance can only read: one per volume
+(volumes/shared_pages.py) and one per shaped interface (network/governor.py). The commands are shell scripts, because
+an instance cannot rely on any Python.
 """
 
 COUNTERS_DIRECTORY = "/run/ebs-counters"
+ALLOWANCES_DIRECTORY = "/run/ena-allowances"
 
 NVME_COMMAND = r"""#!/bin/sh
 # Answers `nvme get-log DEVICE --log-id=0xd0`; every other request goes to the machine's own nvme.
@@ -58,3 +60,31 @@ fi
 echo "Device:$(basename "$device") log-id:208 namespace-id:0x1"
 head -c "$((length))" "$page" | od -A x -t x1z -v
 """.replace("@PAGES@", COUNTERS_DIRECTORY)
+
+ETHTOOL_COMMAND = r"""#!/bin/sh
+# Answers `ethtool -S INTERFACE`; every other request goes to the machine's own ethtool.
+own() {
+    for candidate in /usr/sbin/ethtool /sbin/ethtool /usr/bin/ethtool; do
+        [ -x "$candidate" ] && exec "$candidate" "$@"
+    done
+    echo "ethtool: answered here is only '-S' with an interface whose network is shaped, and this machine has no" \
+        "ethtool of its own" >&2
+    exit 1
+}
+[ $# = 2 ] || own "$@"
+case "$1" in
+    -S|--statistics) ;;
+    *) own "$@" ;;
+esac
+case "$2" in
+    */*) own "$@" ;;
+esac
+page="@PAGES@/$2"
+[ -f "$page" ] && [ -r "$page" ] || own "$@"
+set -- $(od -A n -t u8 -v -N 40 "$page")
+echo "NIC statistics:"
+for name in bw_in bw_out pps conntrack linklocal; do
+    echo "     ${name}_allowance_exceeded: $1"
+    shift
+done
+""".replace("@PAGES@", ALLOWANCES_DIRECTORY)

@@ -1,0 +1,154 @@
+"""All actions of the EC2 API: those on tags, security groups and placement groups, and those that are not available."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moto.core.responses import ActionResult, EmptyResult
+
+from . import placement_admission as admission
+from .action_base import RegionActions
+from .instance_actions import InstanceActions
+from .placement_groups import RESOURCE_TYPE, PlacementGroup, refuse_unknown_filters
+from .refusal import Refusal, well_formed_id
+from .snapshot_actions import SnapshotActions
+from .volume_actions import VolumeActions
+
+_NO_SNAPSHOTS = "this region has snapshots of single volumes only, and no own images"
+_NO_SPOT = "this region launches instances with RunInstances only"
+_NO_PUBLIC = "this region has no public addresses: its hosts answer at their private ones"
+_ONE_INTERFACE = "an instance of this region has one network interface, made with it"
+_RESERVED = ("LinkedGroupId", "ParentGroupId", "Operator")
+
+UNSUPPORTED = {
+    "CopyImage": _NO_SNAPSHOTS,
+    "CopySnapshot": _NO_SNAPSHOTS,
+    "CreateImage": _NO_SNAPSHOTS,
+    "CreateSnapshots": _NO_SNAPSHOTS,
+    "DeregisterImage": _NO_SNAPSHOTS,
+    "ImportVolume": _NO_SNAPSHOTS,
+    "RegisterImage": _NO_SNAPSHOTS,
+    "CreateFleet": _NO_SPOT,
+    "RequestSpotFleet": _NO_SPOT,
+    "RequestSpotInstances": _NO_SPOT,
+    "AllocateAddress": _NO_PUBLIC,
+    "AssociateAddress": _NO_PUBLIC,
+    "AttachNetworkInterface": _ONE_INTERFACE,
+    "DetachNetworkInterface": _ONE_INTERFACE,
+}
+
+
+class OtherActions(RegionActions):
+    """Tags and security groups, with refusals of the service that moto lacks."""
+
+    def create_tags(self) -> Any:
+        self.refuse_reserved_tags()
+        return super().create_tags()
+
+    def delete_tags(self) -> Any:
+        self.refuse_reserved_tags()
+        return super().delete_tags()
+
+    def delete_security_group(self) -> Any:
+        group = self._group()
+        if group is not None:
+            if group.name == "default":
+                raise Refusal(
+                    "CannotDelete", f'the specified group: "{group.id}" name: "default" cannot be deleted'
+                )
+            self._refuse_while_used(group)
+        return super().delete_security_group()
+
+    def _group(self) -> Any | None:
+        backend = self.home.backend
+        if group_id := self.params.get("GroupId"):
+            return backend.get_security_group_from_id(group_id)
+        if name := self.params.get("GroupName"):
+            return backend.get_security_group_from_name(name, backend.default_vpc.id)
+        return None
+
+    def _refuse_while_used(self, group: Any) -> None:
+        for instance in self.home.instances():
+            if instance.state != "terminated" and any(one.id == group.id for one in instance.security_groups):
+                raise Refusal(
+                    "DependencyViolation",
+                    f"resource {group.id} has a dependent object: instance {instance.id} ({instance.state}) uses it",
+                )
+        for other in self.home.backend.describe_security_groups():
+            rules = list(other.ingress_rules) + list(other.egress_rules)
+            if other.id != group.id and any(rule.source_group.get("GroupId") == group.id for rule in rules):
+                raise Refusal(
+                    "DependencyViolation",
+                    f"resource {group.id} has a dependent object: a rule of security group {other.id} names it",
+                )
+
+
+class PlacementGroupActions(RegionActions):
+    """Create-, Describe- and DeletePlacementGroup(s)."""
+
+    def create_placement_group(self) -> Any:
+        params, groups = self.params, self.home.backend.placement_groups
+        self.refuse_reserved_tags()
+        if given := [name for name in _RESERVED if params.get(name)]:
+            raise Refusal("UnsupportedOperation", f"This region does not support the parameter {given[0]}.")
+        count = params.get("PartitionCount")
+        name = admission.admitted_name(params.get("GroupName"))
+        strategy = admission.admitted_strategy(params.get("Strategy"), count)
+        partitions = admission.admitted_partition_count(strategy, count)
+        level = admission.admitted_spread_level(strategy, params.get("SpreadLevel"))
+        tags = self._tags_of_the_group()
+        if groups.named(name) is not None:
+            raise Refusal("InvalidPlacementGroup.Duplicate", f"The Placement Group '{name}' already exists.")
+        if len(groups) >= admission.MAX_GROUPS:
+            raise Refusal(
+                "PlacementGroupLimitExceeded",
+                f"You have reached the limit of {admission.MAX_GROUPS} placement groups in this region.",
+            )
+        self.error_on_dryrun()
+        group = PlacementGroup(self.home.backend, name, strategy, partitions, level)
+        groups.add(group)
+        group.add_tags(tags)
+        return ActionResult({"PlacementGroup": group})
+
+    def _tags_of_the_group(self) -> dict[str, str]:
+        for specification in self.params.get("TagSpecifications") or []:
+            if (kind := specification.get("ResourceType")) != RESOURCE_TYPE:
+                raise Refusal(
+                    "InvalidParameterValue",
+                    f"'{kind}' is not a valid taggable resource type for this operation.",
+                )
+        tags: dict[str, str] = self._parse_tag_specification().get(RESOURCE_TYPE, {})
+        return tags
+
+    def describe_placement_groups(self) -> Any:
+        groups = self.home.backend.placement_groups
+        names, ids = self.params.get("GroupNames") or [], self.params.get("GroupIds") or []
+        named = [groups.known(name) for name in names]
+        named += [groups.with_id(well_formed_id("pg", group_id)) for group_id in ids]
+        filters = self._filters_from_querystring()
+        refuse_unknown_filters(filters)
+        self.error_on_dryrun()
+        requested = dict.fromkeys(named) if names or ids else groups
+        return ActionResult({"PlacementGroups": [group for group in requested if group.passes(filters)]})
+
+    def delete_placement_group(self) -> Any:
+        groups = self.home.backend.placement_groups
+        group = groups.known(admission.admitted_name(self.params.get("GroupName")))
+        if group.members:
+            raise Refusal(
+                "InvalidPlacementGroup.InUse",
+                f"The placement group '{group.group_name}' is in use and may not be deleted.",
+            )
+        self.error_on_dryrun()
+        groups.remove(group)
+        return EmptyResult()
+
+
+class Ec2Actions(VolumeActions, SnapshotActions, InstanceActions, PlacementGroupActions, OtherActions):
+    """Every action of the region's EC2 API."""
+
+    def call_action(self) -> Any:
+        action = self._get_action()
+        if reason := UNSUPPORTED.get(action):
+            raise Refusal("UnsupportedOperation", f"{action} is not available: {reason}.")
+        return super().call_action()

@@ -1,0 +1,32 @@
+"""The parts of a region that its instances, volumes and disks share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_cloudbench.twin.network.cables import Network
+from pytest_cloudbench.twin.slots import Slot
+from pytest_cloudbench.twin.volumes.disks import Store
+from pytest_cloudbench.twin.workshop import Workshop
+
+
+@dataclass(frozen=True)
+class RegionParts:
+    """One region's slot, private mount namespace, store of data and network.
+
+    Burst credits drain and refill ``time_compression`` times faster than the clock. ``models_latency``: I/Os have
+    the service time of their device's type.
+    """
+
+    slot: Slot
+    workshop: Workshop
+    store: Store
+    network: Network
+    time_compression: float = 1.0
+    models_latency: bool = True
+
+    @property
+    def roots(self) -> Path:
+        """The directory of the root disks: only the region sees it, and it allows device nodes."""
+        return self.store.roots
