@@ -22,10 +22,10 @@ from pytest_cloudbench.evidence.folder import (
     EvidenceError,
     EvidenceFolder,
     journal_of,
+    manifest_of,
     sum_of,
 )
 from pytest_cloudbench.evidence.journal import SUFFIX, Journal, JournalRead, read_journal
-from pytest_cloudbench.evidence.manifest import manifest_of
 from pytest_cloudbench.evidence.signature import fingerprint_of, signature_of
 
 

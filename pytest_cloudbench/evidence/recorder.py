@@ -12,7 +12,7 @@ import pytest
 
 from pytest_cloudbench.evidence.attempt_record import AttemptRecord
 from pytest_cloudbench.evidence.journal import utc_text
-from pytest_cloudbench.evidence.kept_values import figures_of, given, in_lines, worded
+from pytest_cloudbench.evidence.plain_values import figures_of, given, in_lines, worded
 from pytest_cloudbench.evidence.restorable import NotRestorable, plain
 from pytest_cloudbench.evidence.run_facts import FORMAT
 from pytest_cloudbench.evidence.run_recorder import RunRecorder

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from pytest_cloudbench.evidence.cleaner import Cleaner
-from pytest_cloudbench.evidence.kept_values import given, worded
-from pytest_cloudbench.evidence.reading import Evidence, RecordedTest
-from pytest_cloudbench.evidence.restorable import NotRestored, class_name, restored
-from pytest_cloudbench.evidence.restore import measurement_from
+from pytest_cloudbench.evidence.plain_values import given, worded
+from pytest_cloudbench.evidence.reader import Evidence, RecordedTest
+from pytest_cloudbench.evidence.restorable import NotRestored, class_name, measurement_from, restored
 
 _MOST_SHOWN = 5
 _REMOVED = re.compile(r"\(removed: [a-z ]+\)")

@@ -18,7 +18,7 @@ from pytest_cloudbench.evidence.folder import (
     EvidenceFolder,
 )
 from pytest_cloudbench.evidence.journal import SUFFIX, Journal
-from pytest_cloudbench.evidence.kept_values import worded
+from pytest_cloudbench.evidence.plain_values import worded
 from pytest_cloudbench.evidence.run_facts import FORMAT, run_facts
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from pytest_cloudbench.evidence.folder import (
     EvidenceError,
     EvidenceFolder,
     journal_of,
+    read_manifest,
     sum_of,
 )
 from pytest_cloudbench.evidence.journal import SUFFIX, JournalRead, read_journal
-from pytest_cloudbench.evidence.manifest import read_manifest
 from pytest_cloudbench.evidence.signature import check_signature
 
 INTACT, DIFFERENT, UNFINISHED, NO_EVIDENCE = 0, 1, 2, 3

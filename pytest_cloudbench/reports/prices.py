@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import pytest
+
+from pytest_cloudbench.reports.hooks import unharmed
+from pytest_cloudbench.reports.properties import add_cost
 
 _HOUR_S = 3600.0
 _MONTH_S = 730 * _HOUR_S
@@ -88,3 +94,30 @@ class Prices:
             prices.get(part, 0.0) * max(0.0, (amount or 0) - prices.get(f"{part}_free", 0.0))
             for part, amount in zip(_VOLUME_PARTS, amounts, strict=True)
         )
+
+
+class TestCosts:
+    """Told of every instance; a test's volumes are counted from the launch of theirs on."""
+
+    __test__ = False
+
+    def __init__(self, prices: Prices) -> None:
+        self._prices = prices
+        self._launched: dict[str, list[tuple[Any, float]]] = {}
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cloudbench_instance(self, item: pytest.Item, instance: Any) -> None:
+        """Remember when it was launched."""
+        self._launched.setdefault(item.nodeid, []).append((instance, time.monotonic()))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> None:
+        """Everything is still there; from here on it is removed."""
+        launched = self._launched.pop(item.nodeid, [])
+        now = time.monotonic()
+        with unharmed(f"the cost of {item.nodeid}"):
+            instances = [(str(instance.type), now - since) for instance, since in launched]
+            volumes = [(each.spec, now - since) for instance, since in launched for each in instance.volumes]
+            cost = self._prices.cost(instances, volumes) if launched else None
+            if cost is not None:
+                add_cost(item, self._prices.said(cost))

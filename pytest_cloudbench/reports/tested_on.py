@@ -20,13 +20,13 @@ def add(known: Facts, new: Mapping[str, Sequence[str]]) -> None:
 
 
 def of_run(*, cloud: str, pace: str, replayed: str = "") -> Facts:
-    """What holds for the whole run: the option that chose the cloud, "aws" or "embedded", and the pace.
+    """What holds for the whole run: the option that chose the cloud, such as "aws" or "embedded", and the pace.
 
     replayed: which run this one replays; then the times in its report are the replay's, not those of the measuring.
     """
     return {
         **({"replayed": [replayed]} if replayed else {}),
-        "cloud": ["AWS" if cloud == "aws" else "embedded region"],
+        "cloud": [{"aws": "AWS", "embedded": "embedded region"}.get(cloud, cloud)],
         "pace": [pace],
         "python": [platform.python_version()],
         "pytest": [f"{_version('pytest')}, pytest-cloudbench {_version('pytest-cloudbench')}"],

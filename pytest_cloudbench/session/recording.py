@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 
 from pytest_cloudbench.aws.access import is_loopback_url
-from pytest_cloudbench.evidence.happenings import Happenings
-from pytest_cloudbench.evidence.kept_values import call_arguments
+from pytest_cloudbench.evidence.plain_values import call_arguments
+from pytest_cloudbench.evidence.recorded_calls import CallRecorder
 from pytest_cloudbench.evidence.recorder import Recorder
 from pytest_cloudbench.options import options_in_force
 from pytest_cloudbench.resources.errors import CloudError
@@ -40,7 +40,7 @@ class Recording(Keeper):
             part=part_of(config),
             options=options_in_force(config),
         )
-        self._happenings = Happenings(self.recorder)
+        self._calls = CallRecorder(self.recorder)
         self._cloud: Provider | None = None
         self._noted = False
         config.pluginmanager.register(self, RECORDER_PLUGIN)
@@ -56,12 +56,12 @@ class Recording(Keeper):
             with contextlib.suppress(CloudError):
                 self.recorder.cleaner.learn(*cloud.secrets())
         self.recorder.attempt(item)
-        return RecordedCloud(cloud, self._called, self._happenings)
+        return RecordedCloud(cloud, self._called, self._calls)
 
     def prepared(self, item: pytest.Item, name: str, target: Any, run: Callable[[], T]) -> T:
         """Prepare it; what that gave and the commands that did it are recorded."""
         self.recorder.attempt(item)
-        return self._happenings.operation(target.host.label, name, [target], run)
+        return self._calls.operation(target.host.label, name, [target], run)
 
     def workload(
         self,
@@ -121,10 +121,10 @@ class Recording(Keeper):
     # Calls of the control plane --------------------------------------------------------------------
 
     def _called(self, name: str, arguments: list[Any], call: Callable[[], T]) -> T:
-        result = self._happenings.call(name, arguments, call)
+        result = self._calls.call(name, arguments, call)
         launched = [each for each in _each(result) if hasattr(each, "limits") and hasattr(each, "tags")]
         for instance in launched:
-            self._happenings.known_before("describe_instance_types", {"InstanceTypes": [instance.type]})
+            self._calls.known_before("describe_instance_types", {"InstanceTypes": [instance.type]})
         if launched and not self._noted:
             self._noted = True
             with self.recorder.guarded("the region and whose the credentials are"):
@@ -160,7 +160,7 @@ class Recording(Keeper):
     def _answered(self, answer: Answer) -> None:
         from pytest_cloudbench.aws.cloud import RELEASING
 
-        self._happenings.answer(
+        self._calls.answer(
             answer.time,
             answer.service,
             answer.operation,
@@ -210,7 +210,7 @@ class RecordedCloud(InterceptedProvider):
         host.listener = self._listener
         return host
 
-    def _intercept(self, name: str, *args: Any, **kwargs: Any) -> Any:
+    def _intercept(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         call = functools.partial(getattr(self._provider, name), *args, **kwargs)
         return self._called(name, call_arguments(args, kwargs), call)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import pytest
 
-from pytest_cloudbench.evidence.kept_values import call_arguments
+from pytest_cloudbench.evidence.plain_values import call_arguments
 from pytest_cloudbench.evidence.replay import NotRecorded, Replay, ReplayedTest
 from pytest_cloudbench.hosts.host import REPEATABLE_OPERATIONS, Command, CommandResult, Host
 from pytest_cloudbench.hosts.shell_host import ShellHost
@@ -85,7 +85,7 @@ class ReplayedCloud(InterceptedProvider):
     def release(self, resources: object) -> None:
         """Do nothing: nothing was created."""
 
-    def _intercept(self, name: str, *args: Any, **kwargs: Any) -> Any:
+    def _intercept(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         arguments = call_arguments(args, kwargs)
         return self._test.call(name, arguments, repeatable=name.startswith(_QUESTIONS))
 

@@ -14,7 +14,7 @@ from pytest_cloudbench.evidence.folder import (
     EvidenceError,
     new_run_id,
 )
-from pytest_cloudbench.evidence.reading import Evidence
+from pytest_cloudbench.evidence.reader import Evidence
 from pytest_cloudbench.options import OPTIONS, option_source, options_in_force, setting
 from pytest_cloudbench.reports.properties import OTHERWISE_PROPERTY
 

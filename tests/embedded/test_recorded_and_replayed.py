@@ -6,8 +6,8 @@ import pytest
 
 # Loaded here so that the sessions inside these tests do not load them anew: classes would exist twice.
 from pytest_cloudbench.cli import main
-from pytest_cloudbench.evidence.reading import Evidence
-from pytest_cloudbench.evidence.restore import measurement_from
+from pytest_cloudbench.evidence.reader import Evidence
+from pytest_cloudbench.evidence.restorable import measurement_from
 
 pytestmark = pytest.mark.embedded
 

@@ -1,7 +1,7 @@
 """A network run that broke off: what it measured until then is in the record, and comes back in a replay."""
 
-from pytest_cloudbench.evidence.reading import Evidence
-from pytest_cloudbench.evidence.restore import measurement_from
+from pytest_cloudbench.evidence.reader import Evidence
+from pytest_cloudbench.evidence.restorable import measurement_from
 
 BODY = """
 import dataclasses

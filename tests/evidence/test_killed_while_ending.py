@@ -10,8 +10,8 @@ import recorded_runs
 
 from pytest_cloudbench.cli import main
 from pytest_cloudbench.evidence.journal import Journal
-from pytest_cloudbench.evidence.reading import Evidence
-from pytest_cloudbench.evidence.restore import measurement_from
+from pytest_cloudbench.evidence.reader import Evidence
+from pytest_cloudbench.evidence.restorable import measurement_from
 
 MANIFEST, SIGNATURE = "MANIFEST.sha256", "MANIFEST.sha256.sig"
 PASSES = 'def test_it(volume, fio):\n    assert fio(volume, rw="randread").reaches("3,000 IOPS")\n'

@@ -6,7 +6,7 @@ import recorded_runs
 # Loaded here so that the sessions inside these tests do not load them anew.
 import pytest_cloudbench.aws.cloud
 import pytest_cloudbench.resources.ec2  # noqa: F401
-from pytest_cloudbench.evidence.reading import Evidence
+from pytest_cloudbench.evidence.reader import Evidence
 from pytest_cloudbench.evidence.verify import verify
 
 BODY = """
@@ -96,7 +96,7 @@ def test_calls_answers_operations_and_commands_are_kept_with_their_tests(kept):
         entry["seconds"] >= 0 and entry["host"].startswith("m5.xlarge i-")
         for entry in first.of_kind("command")
     )
-    assert first.of_kind("command")[3]["error"]["is"] == "hosts.errors:CommandTimedOut"
+    assert first.of_kind("command")[3]["error"]["is"] == "CommandTimedOut"
     big = [entry for entry in first.of_kind("command") if entry["argv"] == ["big"]]
     assert first.text(big[0], "stdout") == "x" * 200_000
     assert (big[1]["inside"], big[1]["stdout_chars"]) == ("look_at", 200_000)

@@ -11,8 +11,8 @@ import time
 import pytest
 import recorded_runs
 
-from pytest_cloudbench.evidence.reading import Evidence
-from pytest_cloudbench.evidence.restore import measurement_from
+from pytest_cloudbench.evidence.reader import Evidence
+from pytest_cloudbench.evidence.restorable import measurement_from
 from pytest_cloudbench.evidence.verify import UNFINISHED, verify
 
 PASSES = """

@@ -5,8 +5,8 @@ import recorded_runs
 
 # Loaded here so that the sessions inside these tests do not load it anew: classes would exist twice.
 import pytest_cloudbench.workloads.sweep.sweep  # noqa: F401
-from pytest_cloudbench.evidence.reading import Evidence
-from pytest_cloudbench.evidence.restore import measurement_from
+from pytest_cloudbench.evidence.reader import Evidence
+from pytest_cloudbench.evidence.restorable import measurement_from
 from pytest_cloudbench.evidence.verify import verify
 
 SWEEPS = """

@@ -16,7 +16,13 @@ from hypothesis import strategies as st
 
 import pytest_cloudbench
 from pytest_cloudbench import gp3
-from pytest_cloudbench.evidence.restorable import NotRestorable, NotRestored, plain, restored
+from pytest_cloudbench.evidence.restorable import (
+    NotRestorable,
+    NotRestored,
+    measurement_from,
+    plain,
+    restored,
+)
 from pytest_cloudbench.evidence.restorable_types import (
     _places,
     class_of,
@@ -24,7 +30,6 @@ from pytest_cloudbench.evidence.restorable_types import (
     register,
     type_id_of,
 )
-from pytest_cloudbench.evidence.restore import measurement_from
 from pytest_cloudbench.limits.quantities import Iops, Size
 from pytest_cloudbench.verdicts.verdict import Outcome
 from pytest_cloudbench.workloads.errors import TargetError

@@ -22,7 +22,7 @@ from headless_chromium import browser
 from measured_runs import CONFTEST, NO_EVIDENCE
 
 from pytest_cloudbench.cli import main
-from pytest_cloudbench.evidence.reading import Evidence
+from pytest_cloudbench.evidence.reader import Evidence
 from pytest_cloudbench.reports.allure.outcome import LABEL, TestOutcome
 
 PROJECT = Path(__file__).parents[2]

@@ -7,9 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cloudbench.reports.allure.ci_executor import executor
 from pytest_cloudbench.reports.allure.console_links import console_host, instance_link, volume_link
-from pytest_cloudbench.reports.allure.files import write_categories, write_environment, write_executor
+from pytest_cloudbench.reports.allure.files import (
+    executor,
+    write_categories,
+    write_environment,
+    write_executor,
+)
 from pytest_cloudbench.reports.allure.labels import readable
 from pytest_cloudbench.reports.allure.outcome import TestOutcome, outcome_of
 from pytest_cloudbench.workloads.errors import WorkloadFailed, WorkloadRefused

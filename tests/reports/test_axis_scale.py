@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cloudbench.reports.plots.axis_scale import AxisScale, tick_text
+from pytest_cloudbench.reports.plots.sheet import AxisScale, tick_text
 
 
 @pytest.mark.parametrize(

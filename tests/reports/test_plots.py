@@ -15,15 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_cloudbench import gp2, io1
-from pytest_cloudbench.reports.plots.fio_histogram import distributions
-from pytest_cloudbench.reports.plots.label_places import spread
+from pytest_cloudbench.reports.plots.latency import distributions
 from pytest_cloudbench.reports.plots.rate_scale import latency_text
+from pytest_cloudbench.reports.plots.sheet import spread
 
 pytest.importorskip("matplotlib")
 
 from pytest_cloudbench.reports.plots.comparison import plot_comparison
 from pytest_cloudbench.reports.plots.drawing import broken
-from pytest_cloudbench.reports.plots.measurement_pictures import plot_measurement
+from pytest_cloudbench.reports.plots.measurement import plot_measurement
 from pytest_cloudbench.reports.plots.picture import PlotsMissing
 from pytest_cloudbench.reports.plots.sheet import Sheet
 

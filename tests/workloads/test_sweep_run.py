@@ -17,7 +17,7 @@ from pytest_cloudbench.hosts.errors import NotOurs
 from pytest_cloudbench.hosts.ssh import SshHost
 from pytest_cloudbench.limits.instance_store import STORE_RATES, store_envelope
 from pytest_cloudbench.limits.quantities import Size
-from pytest_cloudbench.reports.plots.fio_histogram import distributions
+from pytest_cloudbench.reports.plots.latency import distributions
 from pytest_cloudbench.workloads.errors import TargetError
 from pytest_cloudbench.workloads.fio.errors import FioRefused
 from pytest_cloudbench.workloads.fio.options import HostFio

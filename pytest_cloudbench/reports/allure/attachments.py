@@ -79,7 +79,7 @@ def attach_all(reporter: Any, told: Attempt, cleaner: Cleaner) -> None:
 
 def pictures(measurement: Any) -> list[tuple[str, bytes, str]]:
     """The pictures of a measurement as (name, data, "svg" or "png"); none where none can be drawn."""
-    from pytest_cloudbench.reports.plots.measurement_pictures import plot_measurement
+    from pytest_cloudbench.reports.plots.measurement import plot_measurement
 
     return drawn(lambda: plot_measurement(measurement))
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pytest_cloudbench.evidence.attempt_record import INLINE_BYTES, AttemptRecord
 from pytest_cloudbench.evidence.journal import utc_text
-from pytest_cloudbench.evidence.kept_values import worded
+from pytest_cloudbench.evidence.plain_values import worded
 from pytest_cloudbench.evidence.recorder import Recorder
 from pytest_cloudbench.evidence.restorable import NotRestorable
 
@@ -20,7 +20,7 @@ _REMEMBERED = ("describe_instance_types", "describe_images")
 """Asked once a session, for all tests that need the answer."""
 
 
-class Happenings:
+class CallRecorder:
     """Takes what happens into the record of the test that runs; what happens between tests, into the run's."""
 
     def __init__(self, recorder: Recorder) -> None:
