@@ -313,7 +313,7 @@ def test_a_directory_that_is_not_ours_any_more_is_not_written_to(directory: Host
 
 def test_a_run_far_beyond_its_time_is_ended(directory: HostTarget, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_cloudbench.workloads.fio.run._SPARE_S", -4.0)
-    with pytest.raises(FioTimedOut, match="still ran after 1 s, with a run time of 4 s: it was ended"):
+    with pytest.raises(FioTimedOut, match="after 1 s.*run time of 4 s"):
         run_fio(directory, FioJob.of("read", "64k", size="1m", runtime=4))
     assert _fios(directory) == []
 

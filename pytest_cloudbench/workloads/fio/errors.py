@@ -22,7 +22,7 @@ class UnknownFioOption(BadFioJob):
         self.option = option
         self.nearest = tuple(nearest)
         hint = f"; nearest: {', '.join(nearest)}" if nearest else ""
-        super().__init__(f"{version} knows no option {option!r}{hint}")
+        super().__init__(f"{version} has no option {option!r}{hint}")
 
 
 class FioRefused(FioError, WorkloadRefused):

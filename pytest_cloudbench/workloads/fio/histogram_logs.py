@@ -1,11 +1,11 @@
-"""fio's histogram log (write_hist_log, per_job_logs=0), merged over jobs into percentiles of each sample.
+"""Percentiles of each sample from fio's histogram log (write_hist_log, per_job_logs=0), merged over jobs.
 
-A line is "ms, direction, block size, count, count, ...": how many I/Os completed since the job's line before, by
-latency; the clock is that of `series_logs`. Every job writes its own lines as it completes I/Os, so nothing waits for
-anybody. With --status-interval fio's helper thread waits for the next completion of every job, and the samples of the
-other logs wait for it: they are wrong or lost just where a load falls.
+A line is "ms, direction, block size, count, count, ...": how many I/Os completed since the job's previous line, by
+latency. The clock is that of `series_logs`. Every job writes its own lines as it completes I/Os, so no job waits for
+another. With --status-interval, fio's helper thread waits for the next completion of every job, and the samples of the
+other logs wait for that thread: they are wrong or lost exactly when a load drops.
 
-The latencies are completion latencies, submission left out; fio logs no others this way.
+The latencies are completion latencies, without submission; fio logs no others this way.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from pytest_cloudbench.workloads.measurement import Series
 HISTOGRAM_LOG = f"{LOG_PREFIX}_clat_hist.log"
 
 _LARGEST_SUBMISSION = 0.10
-"""The share of the latency, submission included, beyond which completion alone does not tell it."""
+"""With a larger share of submission in the latency, completion latency does not represent it."""
 _LATE = 0.25
-"""How far, as a share of a span, a job's line may end off the span that it is of."""
+"""How far a job's line may end from the end of its span, as a share of the span."""
 _FEWEST = 0.5
-"""The share of a sample's I/Os that must be in the histograms: a job's last, unfinished interval is not logged."""
+"""The histograms must contain this share of a sample's I/Os: a job's last, unfinished interval is not logged."""
 _BITS = 6
 """fio divides every octave of nanoseconds into 2^6 bins (FIO_IO_U_PLAT_BITS in its stat.h)."""
 _OCTAVES = 29
-"""How many of them, the first two of single nanoseconds counted as such (FIO_IO_U_PLAT_GROUP_NR)."""
+"""The number of octaves, with the first two, whose bins are single nanoseconds (FIO_IO_U_PLAT_GROUP_NR)."""
 _WAYS = ("0", "1")
 _NS = 1e-9
 
@@ -37,11 +37,11 @@ _NS = 1e-9
 def with_percentiles(
     series: Series, log: bytes | None, *, sample_s: float, samples: int, submission_share: float
 ) -> Series:
-    """The series with the percentiles of each sample; as it is where there is no such log.
+    """Return the series with the percentiles of each sample; unchanged if there is no such log.
 
-    log: the file's content. sample_s: real seconds of one sample. samples: how many of them a line spans, each of
-    which gets the percentiles of all. submission_share: of the whole run's mean latency. Where it is large, the
-    percentiles would lie below a mean that has it in it, and are left out.
+    log: the content of the file. sample_s: real seconds of one sample. samples: how many samples a line spans; each
+    gets the percentiles of the whole line. submission_share: the share of submission in the mean latency of the run; if
+    it is large, percentiles without it would lie below the mean that includes it, and are left out.
     """
     if not log or not len(series) or submission_share > _LARGEST_SUBMISSION:
         return series
@@ -63,7 +63,7 @@ def with_percentiles(
 
 
 def _percentiles_s(bins: Mapping[int, float], ios: float) -> dict[str, float]:
-    """By name, in seconds; empty where there were no I/Os, or too few of them are in the histogram."""
+    """Return percentiles in seconds by name; empty if there were no I/Os, or too few of them are in the histogram."""
     counted = sum(bins.values())
     if not ios or not counted or counted < ios * _FEWEST:
         return {}
@@ -71,10 +71,10 @@ def _percentiles_s(bins: Mapping[int, float], ios: float) -> dict[str, float]:
 
 
 def _merged(log: bytes, ios: Sequence[float], *, span_ms: float) -> list[dict[int, float]]:
-    """I/Os by latency in ns, all jobs and directions together, of each span from the end of the ramp on.
+    """Return for each span after the ramp how many I/Os had which latency in ns, over all jobs and directions.
 
-    A line is of the time since the line before. That of a job that waited long for an I/O is of several spans, over
-    which its counts are spread as all I/Os (``ios``, of each span) were.
+    A line covers the time since the previous line. The line of a job that waited long for an I/O covers several spans:
+    its counts are divided among them in proportion to ``ios``, all I/Os of each span.
     """
     merged: list[dict[int, float]] = [{} for _ in ios]
     ends: dict[str, float] = {}
@@ -91,7 +91,7 @@ def _merged(log: bytes, ios: Sequence[float], *, span_ms: float) -> list[dict[in
 
 
 def _shares(begin: float, end: float, ios: Sequence[float]) -> list[tuple[int, float]]:
-    """(span, share) of the spans that an interval covers; an end of it that is near to a span's is taken as that."""
+    """Return (span, share) of the spans that an interval covers; its ends snap to the nearest end of a span."""
     first, last = _snapped(begin), _snapped(end)
     if last <= first:
         first, last = begin, end
@@ -108,7 +108,7 @@ def _snapped(at: float) -> float:
 
 
 def _lines(log: bytes) -> Iterator[tuple[float, str, dict[int, int]]]:
-    """End in ms, direction and counts of each line. Lines that are no log lines (a torn last one) are left out."""
+    """Yield the end in ms, the direction and the counts of each line. Skip invalid lines, such as a torn last one."""
     columns = _OCTAVES << _BITS >> HISTOGRAM_COARSENESS
     for line in log.decode("ascii", "replace").splitlines():
         fields = line.replace(" ", "").split(",")
@@ -124,13 +124,13 @@ def _lines(log: bytes) -> Iterator[tuple[float, str, dict[int, int]]]:
 
 
 def _middle_ns(number: int) -> int:
-    """The middle of a bin of the log, which is 2^coarseness of fio's own."""
+    """Return the middle of a bin of the log, which consists of 2^coarseness of fio's own bins."""
     first, after = number << HISTOGRAM_COARSENESS, (number + 1) << HISTOGRAM_COARSENESS
     return (_least_ns(first) + _least_ns(after)) // 2
 
 
 def _least_ns(number: int) -> int:
-    """Where a bin of fio's begins: the first two octaves by the nanosecond, as `plat_idx_to_val` in its stat.c."""
+    """Return the lower edge of one of fio's bins (`plat_idx_to_val` in its stat.c)."""
     if number < 2 << _BITS:
         return number
     shift = (number >> _BITS) - 1

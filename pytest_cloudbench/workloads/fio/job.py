@@ -1,4 +1,4 @@
-"""A fio job: typed fields for what a promise is measured with, every other fio option passed through."""
+"""A fio job: typed fields for the parameters that promises depend on; any other fio option is passed through."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ SYNCHRONOUS = frozenset({"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"})
 RESULT_FILE = "result.json"
 LOG_PREFIX = "series"
 HISTOGRAM_COARSENESS = 2
-"""2^2 of fio's own bins are one of the log: 6 % wide at most, a line of 1.4 KB."""
+"""The log merges 2^2 of fio's own bins into one: at most 6 % wide, and 1.4 KB a line."""
 
 _MOST_HISTOGRAMS = 4000
-"""Histograms that fio may hold until it ends: each takes 14.5 KiB of the host's memory, however coarse its log."""
+"""Histograms that fio may hold until it ends. Each takes 14.5 KiB of the host's memory, however coarse the log."""
 _READS = frozenset({"read", "randread", "rw", "randrw"})
 _WRITES = frozenset({"write", "randwrite", "rw", "randrw"})
 _SAME_PATTERN = {"readwrite": "rw"}
@@ -37,15 +37,15 @@ class FioJob:
     rw: read, write, randread, randwrite, rw or randrw.
     bs: the one block size. iodepth: I/Os in flight per job. numjobs: jobs per device.
     runtime, ramp_time: seconds; the ramp comes first and is not measured.
-    size: per job; needed in a directory, the whole device or file where it is left out on one.
+    size: per job; required in a directory; by default the whole device or file.
     rwmixread: per cent of reads in a mixed pattern (fio's default is 50).
-    rate_iops, rate: TOTAL arrival rate over all jobs, devices and both directions. (fio's own options
-    of these names are per job and per direction; the division is done here.)
-    rate_process: "linear" or "poisson". fsync: after how many writes.
-    sample_s: how many seconds one sample of the series lasts.
-    options: any further fio option, checked against the fio on the host before the job starts.
+    rate_iops, rate: TOTAL arrival rate over all jobs, devices and both directions. (fio's options of these names are
+    per job and per direction; `to_argv` divides the totals.)
+    rate_process: "linear" or "poisson". fsync: the number of writes between two fsync.
+    sample_s: the length of one sample of the series, in seconds.
+    options: any further fio options, checked against the fio on the host before the job starts.
 
-    `FioJob.of(...)` takes what people write (bs="4k", rate="100m", further options as keywords).
+    `FioJob.of(...)` parses user input (bs="4k", rate="100m", further options as keywords).
     """
 
     rw: str
@@ -77,9 +77,9 @@ class FioJob:
         rate: str | int | Throughput | None = None,
         **fields_and_options: Any,
     ) -> FioJob:
-        """The job in the words of fio's command line; keywords that are no field here go to fio.
+        """Parse a job from fio's own words. Keywords that are not fields become further fio options.
 
-        Raises BadFioJob naming the field, the value and what would be possible.
+        Raises BadFioJob, which names the field, the value and the valid values.
         """
         known = {each.name for each in dataclasses.fields(cls)} - {"options"}
         fields = {key: value for key, value in fields_and_options.items() if key in known}
@@ -108,7 +108,7 @@ class FioJob:
         if self.rw in ("trim", "randtrim", "trimwrite", "randtrimwrite"):
             raise BadFioJob(f"rw={self.rw!r} discards data instead of moving it and is not measured here")
         if self.rw not in PATTERNS:
-            raise BadFioJob(f"rw={self.rw!r} is not a pattern: one of {', '.join(PATTERNS)}")
+            raise BadFioJob(f"rw={self.rw!r} is not a pattern: use one of {', '.join(PATTERNS)}")
         if self.rwmixread is None:
             return
         if not self.mixed:
@@ -126,48 +126,50 @@ class FioJob:
         _seconds("ramp_time", self.ramp_time, least=0)
         _sample("sample_s", self.sample_s)
         if self.bs.bytes < 1:
-            raise BadFioJob(f"bs={self.bs} is no block size")
+            raise BadFioJob(f"bs={self.bs} is not a block size")
         if self.size is not None and self.size.bytes < self.bs.bytes:
             raise BadFioJob(f"size={self.size} is smaller than one block of {self.bs}")
         if self.rate_process is not None and self.rate_process not in _RATE_PROCESSES:
             raise BadFioJob(f"rate_process={self.rate_process!r} is not one of {', '.join(_RATE_PROCESSES)}")
         if self.rate_process == "poisson" and self.rate_iops is None and self.rate is None:
-            raise BadFioJob("rate_process='poisson' says when I/Os arrive at a rate: rate_iops= is missing")
+            raise BadFioJob("rate_process='poisson' needs a rate: give rate_iops=")
 
     @property
     def reads(self) -> bool:
-        """Does the job read?"""
+        """True if the job reads."""
         return self.rw in _READS and self.rwmixread != 0
 
     @property
     def writes(self) -> bool:
-        """Does the job write?"""
+        """True if the job writes."""
         return self.rw in _WRITES and self.rwmixread != 100
 
     @property
     def mixed(self) -> bool:
-        """Is it a pattern of reads and writes?"""
+        """True for a pattern of reads and writes."""
         return self.rw in _READS and self.rw in _WRITES
 
     @property
     def sequential(self) -> bool:
-        """Does every job go through its file or device in order?"""
+        """True if every job accesses its file or device in order."""
         return not self.rw.startswith("rand")
 
     def outstanding(self, devices: int = 1) -> int:
-        """I/Os that the job keeps in flight on that many devices together."""
+        """Return how many I/Os the job keeps in flight on that many devices together."""
         depth = 1 if self.ioengine in SYNCHRONOUS else self.iodepth
         return depth * self.numjobs * devices
 
     def histogram_samples(self, devices: int = 1) -> int:
-        """How many samples of the series share one histogram of latencies: one, or more where there are so many jobs
-        and samples that fio would fill the host's memory with them."""
+        """Return how many samples of the series share one histogram of latencies.
+
+        More than one if fio would need too much of the host's memory for one histogram a sample.
+        """
         ways = 2 if self.reads and self.writes else 1
         histograms = self.numjobs * devices * ways * self.runtime / self.sample_s
         return max(1, math.ceil(histograms / _MOST_HISTOGRAMS))
 
     def sections(self, devices: int) -> list[RateShare]:
-        """Jobs of equal rates, as fio must be told them, so that the rates add up to what was asked."""
+        """Return groups of jobs with equal rates, whose sum is the total that was asked."""
         return share_rates(
             jobs=self.numjobs * devices,
             rate_iops=None if self.rate_iops is None else self.rate_iops.per_second,
@@ -177,7 +179,7 @@ class FioJob:
 
     @property
     def read_share(self) -> float:
-        """The share of its I/Os, 0 to 1, that are reads."""
+        """The share of reads in its I/Os, from 0 to 1."""
         return self._read_percent / 100
 
     @property
@@ -189,10 +191,10 @@ class FioJob:
     def to_argv(
         self, kind: Literal["block", "directory", "file"], paths: Sequence[str], *, fio: str = "fio"
     ) -> tuple[str, ...]:
-        """The command line, to be run in an empty directory that receives the result and the logs.
+        """Return the command line. It runs in an empty directory, which receives the result and the logs.
 
-        On block devices every device gets `numjobs` jobs of its own, so that a slow device does not hold
-        back the others; rates are divided over all of them. The totals add up in fio's group report.
+        Every block device gets `numjobs` jobs of its own, so that a slow device does not slow down the others; rates
+        are divided over all of them. fio's group report has the totals.
         """
         argv = [fio, f"--output={RESULT_FILE}", "--output-format=json+", "--eta=always", "--eta-newline=1"]
         argv += [f"--{name}={value}" for name, value in self._global_options(kind, paths).items()]
@@ -204,13 +206,13 @@ class FioJob:
             return tuple(argv)
         number = 0
         for path in paths:
-            wanted = self.numjobs
-            while wanted:
+            left = self.numjobs
+            while left:
                 share = shares[0]
-                taken = min(wanted, share.jobs)
+                taken = min(left, share.jobs)
                 argv += self._section(self._section_name(number), share, taken, path)
                 number += 1
-                wanted -= taken
+                left -= taken
                 if taken == share.jobs:
                     shares.pop(0)
                 else:
@@ -218,11 +220,11 @@ class FioJob:
         return tuple(argv)
 
     def command_text(self, kind: Literal["block", "directory", "file"], paths: Sequence[str]) -> str:
-        """The command as it would be typed."""
+        """Return the command line as one string, quoted for a shell."""
         return shlex.join(self.to_argv(kind, paths))
 
     def asked(self) -> dict[str, Any]:
-        """The job as plain values, for reports; the keys carry the unit."""
+        """Return the job as plain values for reports; the keys contain the unit."""
         return {
             "rw": self.rw,
             "bs_bytes": self.bs.bytes,
@@ -299,7 +301,7 @@ class FioJob:
 
 
 def escaped_path(path: str) -> str:
-    """A path as fio takes it, which reads a bare colon as the end of one."""
+    """Return a path as fio reads it; an unescaped colon would end it."""
     return path.replace("\\", "\\\\").replace(":", "\\:")
 
 
@@ -309,14 +311,14 @@ def _size(field_name: str, value: str | int | Size) -> Size:
     try:
         return Size.parse(value)
     except (ValueError, TypeError) as error:
-        raise BadFioJob(f"{field_name}={value!r} is no size: {error}") from None
+        raise BadFioJob(f"{field_name}={value!r} is not a size: {error}") from None
 
 
 def _iops(value: float | Iops | None) -> Iops | None:
     if value is None or isinstance(value, Iops):
         return value
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise BadFioJob(f"rate_iops={value!r} is no number of I/Os a second")
+        raise BadFioJob(f"rate_iops={value!r} is not a number of I/Os per second")
     return Iops(float(value))
 
 
@@ -338,4 +340,4 @@ def _seconds(field_name: str, value: Any, *, least: int) -> None:
 
 def _sample(field_name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.05 <= value <= 60:
-        raise BadFioJob(f"{field_name}={value!r} is no length of a sample: seconds from 0.05 to 60")
+        raise BadFioJob(f"{field_name}={value!r} is not a length of a sample: use 0.05 to 60 seconds")

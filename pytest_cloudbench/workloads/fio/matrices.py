@@ -6,7 +6,7 @@
     def test_sqlio(ebs_volume, fio, job):
         run = fio(ebs_volume, **job, runtime=60)
 
-Plain data: importing this loads nothing else.
+Plain data: importing it loads nothing else.
 """
 
 from __future__ import annotations
@@ -18,16 +18,13 @@ __all__ = ["FOUR_CORNERS", "SQLIO", "JobShape", "sqlio"]
 
 
 class JobShape(Mapping[str, Any]):
-    """The options of a fio job by name, to be handed on as ``**job``; as a text its id, "randread-8k-64".
-
-    `changed` gives another with some of them replaced or added.
-    """
+    """The options of a fio job by name, for ``fio(target, **job)``. ``str(job)`` is its id, "randread-8k-64"."""
 
     def __init__(self, rw: str, bs: str, iodepth: int, **options: str | int) -> None:
         self._options: dict[str, str | int] = {"rw": rw, "bs": bs, "iodepth": iodepth, **options}
 
     def changed(self, **options: str | int) -> JobShape:
-        """A copy with these options in place of its own, or besides them."""
+        """Return a copy with these options replaced or added."""
         return JobShape(**{**self._options, **options})  # type: ignore[arg-type]  # its own three are there
 
     def __getitem__(self, name: str) -> Any:
@@ -54,9 +51,9 @@ class JobShape(Mapping[str, Any]):
 def sqlio(
     block_sizes: Iterable[str] = ("8k", "16k", "64k"), outstanding: Iterable[int] = (8, 64)
 ) -> tuple[JobShape, ...]:
-    """The SQLIO matrix: reads and writes, random and sequential, of every block size with so many outstanding.
+    """Return the SQLIO matrix: random and sequential reads and writes for each block size and depth.
 
-    The sizes are those of a database: pages of 8 KiB, two of them, and extents of 64 KiB.
+    The default sizes are those of a database: pages of 8 KiB, pairs of pages, and extents of 64 KiB.
     """
     depths = tuple(outstanding)
     return tuple(
@@ -75,4 +72,4 @@ FOUR_CORNERS = (
     JobShape("read", "256k", 32),
     JobShape("write", "256k", 32),
 )
-"""Small random I/O, which meets the limits of IOPS, and large sequential I/O, which meets those of throughput."""
+"""Small random I/O, which reaches IOPS limits, and large sequential I/O, which reaches throughput limits."""

@@ -1,5 +1,8 @@
-"""Which fio options may be passed through: never those that would break the reading of the result,
-and only those that the fio on the host knows."""
+"""Checks of the fio options that are passed through.
+
+Options that would break the reading of the result are refused, and so are options that the fio on the host does not
+have.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,8 @@ if TYPE_CHECKING:
 
 _OUTPUT = "the result is read from fio's JSON, which this would move or change"
 _LOGS = "the one-second series is read from fio's logs, which this would move or change"
-_TARGET = "what is read and written is the target's to say"
-_ONE_BS = "a promise is judged at one block size: use bs="
+_TARGET = "the target decides what is read and written"
+_ONE_BS = "a verdict needs one block size: use bs="
 _GROUPS = "all jobs are reported together, which this would split"
 _UNITS = "this changes the units of fio's output"
 _HOST = "fio runs on the target's host, in the background, and is watched there"
@@ -50,7 +53,7 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(("allow_file_create", "allow_mounted_write", "unlink", "unlink_each_loop"), _DATA),
     **dict.fromkeys(("trim_percentage", "exec_prerun", "exec_postrun"), _DATA),
 }
-"""Options that are not passed through, and why."""
+"""The options that are refused, each with the reason."""
 
 _NEAREST = 3
 _COMMON_ENGINE = "libaio"
@@ -63,12 +66,12 @@ def check_passed_through(options: Mapping[str, Any]) -> None:
         if plain in REFUSED:
             raise BadFioJob(f"fio option {name}= is not passed through: {REFUSED[plain]}")
         if not name or not all(char.isalnum() or char in "-_" for char in name) or name[0] == "-":
-            raise BadFioJob(f"{name!r} is no name of a fio option")
+            raise BadFioJob(f"{name!r} is not a name of a fio option")
         option_text(name, value)
 
 
 def option_text(name: str, value: Any) -> str:
-    """A value as fio reads it: True and False are 1 and 0, sizes are bytes."""
+    """Return a value as fio reads it: True and False as 1 and 0, sizes in bytes."""
     if isinstance(value, bool):
         return "1" if value else "0"
     if isinstance(value, Size):
@@ -81,7 +84,7 @@ def option_text(name: str, value: Any) -> str:
 
 
 class HostFio:
-    """The fio of one host: its version, and what it accepts. Asked once per host, not once per run."""
+    """The fio of one host: its version and the options that it accepts, looked up once per host."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -93,10 +96,10 @@ class HostFio:
         self._engines: dict[str, frozenset[str]] = {}
 
     def check(self, job: FioJob, argv: Sequence[str], *, sudo: bool = False) -> None:
-        """Raise UnknownFioOption for an option it does not know, FioRefused for a value it does not take.
+        """Raise UnknownFioOption for an option that fio does not have, FioRefused for a value that it refuses.
 
-        Nothing is read, written or started on the target. A job of nothing but typed fields is not asked
-        about: it costs fio as long as starting a run, which would say the same.
+        Nothing is read, written or started on the target. A job without further options is not checked: the check
+        takes as long as the start of the run, which reports the same errors.
         """
         if not job.options and job.ioengine == _COMMON_ENGINE:
             return
@@ -165,7 +168,7 @@ _hosts: WeakKeyDictionary[Host, HostFio] = WeakKeyDictionary()
 
 
 def fio_of(host: Host) -> HostFio:
-    """The fio of that host; installed when missing, looked at only the first time."""
+    """Return the fio of that host. It is installed if missing, and examined once."""
     known = _hosts.get(host)
     if known is None:
         known = _hosts[host] = HostFio(host)
@@ -173,7 +176,7 @@ def fio_of(host: Host) -> HostFio:
 
 
 def parse_option_names(help_text: str) -> frozenset[str]:
-    """Names in the listing of `fio --cmdhelp=all` or `fio --enghelp=ENGINE`."""
+    """Return the names in the listing of `fio --cmdhelp=all` or `fio --enghelp=ENGINE`."""
     names = set()
     for line in help_text.splitlines():
         words = line.split()
@@ -183,9 +186,9 @@ def parse_option_names(help_text: str) -> frozenset[str]:
 
 
 def parse_other_name(stdout: str, stderr: str, name: str) -> str | None:
-    """The option that `fio --cmdhelp=NAME` describes, when NAME is another name of it; None when unknown.
+    """Return the option that `fio --cmdhelp=NAME` describes if NAME is an alias of it, else None.
 
-    For an unknown name fio describes the closest match instead, and exits with 0.
+    For an unknown name fio describes the closest match, and exits with 0.
     """
     if "No such command" in stdout + stderr or "showing closest match" in stdout + stderr:
         return None
@@ -197,12 +200,12 @@ def parse_other_name(stdout: str, stderr: str, name: str) -> str | None:
 
 
 def nearest_options(name: str, known: Iterable[str]) -> list[str]:
-    """Up to three known names that look most like `name`."""
+    """Return up to three known names that are most similar to `name`."""
     return difflib.get_close_matches(name, sorted(known), n=_NEAREST, cutoff=0.5)
 
 
 def fio_words(text: str) -> str:
-    """fio's error lines in one line, without its prefixes and without repetition."""
+    """Return fio's error lines as one line, without its prefixes and repetitions."""
     lines = []
     for line in text.splitlines():
         plain = line.strip().removeprefix("fio: ")

@@ -1,4 +1,4 @@
-"""fio's JSON output, read with its traps: text before the JSON, errors inside it, histograms to merge."""
+"""Parser of fio's JSON output, with its traps: text before the JSON, errors inside it, histograms to merge."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_cloudbench.workloads.fio.options import fio_words
 from pytest_cloudbench.workloads.measurement import Direction, Latency
 
 PERCENTS = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
-"""The percentiles of a latency that are told, by name."""
+"""The percentiles of a `Latency`, by name."""
 
 _MIB = 2.0**20
 _NS = 1e-9
@@ -24,11 +24,11 @@ _JSON_START = re.compile(r"^\{", re.MULTILINE)
 
 @dataclass(frozen=True)
 class FioResult:
-    """What fio says about a whole run: all jobs together, means over its run time.
+    """fio's report on a whole run: all jobs together, means over its run time.
 
-    `cpu_percent_user` and `cpu_percent_system` are per cent of one core, mean over the jobs.
-    `notes` is what fio wrote before its JSON. `submission_share` is how much of the mean latency was handing
-    the I/Os to the kernel; the rest is their completion.
+    `cpu_percent_user` and `cpu_percent_system` are in per cent of one core, the mean over the jobs. `notes` is the text
+    before the JSON. `submission_share` is the share of submission to the kernel in the mean latency; the rest is
+    completion.
     """
 
     version: str
@@ -53,10 +53,10 @@ class FioResult:
 
 
 def parse_output(output: bytes | None, *, exit_code: int = 0, stderr: str = "") -> FioResult:
-    """Read the file that fio wrote with --output-format=json or json+.
+    """Parse the file that fio wrote with --output-format=json or json+.
 
-    Raises FioRefused with fio's own words when fio reports an error or ended with one, FioOutputError
-    when there is no readable JSON or no I/O in it.
+    Raises FioRefused with fio's own words if fio reports an error or ended with one, FioOutputError if there is no
+    readable JSON or no I/O in it.
     """
     text = (output or b"").decode("utf-8", "replace")
     notes, document = _split(text, exit_code=exit_code, stderr=stderr)
@@ -77,7 +77,7 @@ def parse_output(output: bytes | None, *, exit_code: int = 0, stderr: str = "") 
     try:
         return _result(document, jobs, notes=notes, said=said)
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
-        raise FioOutputError(f"fio's JSON holds a value that cannot be one: {error}") from None
+        raise FioOutputError(f"fio's JSON has an invalid value: {error}") from None
 
 
 def _result(
@@ -123,7 +123,7 @@ def _split(text: str, *, exit_code: int, stderr: str) -> tuple[str, dict[str, An
 def _direction(
     jobs: Sequence[Mapping[str, Any]], way: str
 ) -> tuple[Direction | None, list[Mapping[str, Any]]]:
-    """A direction summed over jobs, and its latency statistics; None when nothing went that way."""
+    """Return a direction summed over jobs, and its latency statistics; None if it had no I/O."""
     parts = [
         part for job in jobs if isinstance(part := job.get(way), dict) and _number(part, "total_ios") > 0
     ]
@@ -142,12 +142,12 @@ def _direction(
 
 
 def _bytes_per_second(part: Mapping[str, Any]) -> float:
-    """bw_bytes is B/s; "bw" beside it is KiB/s and only there for fio versions without the former."""
+    """Return bw_bytes, which is in B/s. Versions of fio without it have only "bw", in KiB/s."""
     return _number(part, "bw_bytes") if "bw_bytes" in part else _number(part, "bw") * 1024.0
 
 
 def _latency_stats(part: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Whole latency, submission included; completion latency only where fio did not time the whole."""
+    """Return the total latency, with submission, or the completion latency if fio timed only that."""
     for key in ("lat_ns", "clat_ns"):
         stats = part.get(key)
         if isinstance(stats, dict) and _number(stats, "N") > 0:
@@ -185,7 +185,7 @@ def _submission_share(jobs: Sequence[Mapping[str, Any]]) -> float:
 
 
 def _percentiles_ns(stats: Sequence[Mapping[str, Any]]) -> dict[float, float]:
-    """fio's own percentiles where there is one set of them; of several, from the merged histograms."""
+    """Return fio's own percentiles if there is one set of them, else those of the merged histograms."""
     if len(stats) == 1:
         return {float(key): float(value) for key, value in (stats[0].get("percentile") or {}).items()}
     merged: Counter[int] = Counter()
@@ -198,13 +198,13 @@ def _percentiles_ns(stats: Sequence[Mapping[str, Any]]) -> dict[float, float]:
 
 
 def percentile_of_bins(bins: Mapping[int, float], percent: float) -> float:
-    """The value of the first bin at which `percent` of all counts are reached, as fio itself takes it."""
-    wanted = sum(bins.values()) * percent / 100.0
+    """Return the value of the first bin at which `percent` of all counts are reached, as fio does."""
+    target = sum(bins.values()) * percent / 100.0
     reached = 0.0
     value = 0
     for value in sorted(bins):
         reached += bins[value]
-        if reached >= wanted:
+        if reached >= target:
             break
     return float(value)
 
@@ -217,6 +217,6 @@ def _seconds(percentile_ns: Mapping[float, float], percent: float) -> float | No
 
 
 def _number(values: Any, key: str) -> float:
-    """A number from fio's JSON; 0 where it is missing or of another kind."""
+    """Return a number from fio's JSON; 0 if it is missing or not a number."""
     value = values.get(key) if isinstance(values, dict) else None
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else 0.0

@@ -1,4 +1,4 @@
-"""fio's own progress lines (`--eta=always --eta-newline=1`) as values."""
+"""Parser of fio's progress lines (`--eta=always --eta-newline=1`)."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _MIB = 2.0**20
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a running workload stands, over its whole length, ramp included.
+    """The progress of a running fio, over its whole length with the ramp.
 
-    `iops` and `mib_s` are of the last second, reads and writes together; `eta_s` is what is left.
+    `iops` and `mib_s` are rates of the last second, reads and writes together; `eta_s` is the time left in seconds.
     """
 
     percent: float
@@ -44,22 +44,22 @@ class Progress:
 
 
 class ProgressReader:
-    """Takes fio's standard output in pieces as it arrives, gives the progress found in it."""
+    """Finds the progress in fio's standard output, which arrives in pieces."""
 
     def __init__(self) -> None:
         self._rest = ""
 
     def feed(self, text: str) -> list[Progress]:
-        """Progress of every line completed by `text`; fio ends lines by CR, LF or both."""
+        """Return the progress of every line that `text` completes; fio ends lines with CR, LF or both."""
         self._rest += text
         *lines, self._rest = re.split(r"[\r\n]", self._rest)
         return [progress for line in lines if (progress := parse_progress(line)) is not None]
 
 
 def parse_progress(line: str) -> Progress | None:
-    """The progress in one line such as "Jobs: 3 (f=3): [m(3)][60.0%][r=6000KiB/s][r=1500 IOPS][eta 00m:02s]".
+    """Parse a line such as "Jobs: 3 (f=3): [m(3)][60.0%][r=6000KiB/s][r=1500 IOPS][eta 00m:02s]".
 
-    None for any other line; never raises.
+    Return None for any other line. Never raises.
     """
     percent = _PERCENT.search(line)
     if not line.startswith("Jobs:") or percent is None:

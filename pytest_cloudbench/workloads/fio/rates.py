@@ -1,7 +1,7 @@
-"""Dividing a total arrival rate over fio's jobs and directions.
+"""Division of a total arrival rate over fio's jobs and directions.
 
-fio's rate and rate_iops hold for every job and every direction by itself. A total is therefore divided
-into whole numbers, and the remainder goes to the first jobs, so that the sum is exactly what was asked.
+fio's rate and rate_iops apply to each job and each direction. A total is therefore divided into whole numbers, and the
+first jobs get the remainder, so that the sum is exactly the total.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pytest_cloudbench.workloads.fio.errors import BadFioJob
 
 @dataclass(frozen=True)
 class RateShare:
-    """So many jobs, each with these rates per second; None is no limit, 0 a direction that is not used."""
+    """A number of jobs that have these rates per second each. None is no limit, 0 an unused direction."""
 
     jobs: int
     read_iops: int | None = None
@@ -36,16 +36,16 @@ class RateShare:
 def share_rates(
     *, jobs: int, rate_iops: float | None, rate_bytes_s: float | None, read_percent: int
 ) -> list[RateShare]:
-    """Groups of jobs with equal rates whose sum over all jobs is the rounded total.
+    """Return groups of jobs with equal rates, whose sum over all jobs is the rounded total.
 
-    Raises BadFioJob where a direction's part is below one per second and job: to fio, 0 means no limit.
+    Raises BadFioJob if a direction gets less than one I/O or byte per second and job: 0 means no limit to fio.
     """
     if rate_iops is None and rate_bytes_s is None:
         return [RateShare(jobs)]
     read_iops, write_iops = _directions("rate_iops", "I/O", jobs, rate_iops, read_percent)
     read_bytes, write_bytes = _directions("rate", "byte", jobs, rate_bytes_s, read_percent)
     totals = (read_iops, write_iops, read_bytes, write_bytes)
-    # A job's share only changes where some remainder ends: between those points the jobs are alike.
+    # Jobs have equal shares between two ends of remainders.
     borders = sorted({0, jobs, *(total % jobs for total in totals if total is not None)})
     shares = []
     for first, end in pairwise(borders):

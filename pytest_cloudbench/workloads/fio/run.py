@@ -1,4 +1,4 @@
-"""Running a fio job on a target: checked first, started exactly once, watched, read into a measurement."""
+"""One run of a fio job on a target: checked, started exactly once, watched, and read into a measurement."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ from pytest_cloudbench.workloads.target import CountersSnapshot, Gained, Target,
 from pytest_cloudbench.workloads.workload import Workload
 
 COMPRESSED_SAMPLE_S = 0.2
-"""The sample of a run under compressed time that looks for the end of a burst: short enough for many of them after it,
-and two of the slices of 0.1 s in which a kernel throttles disks, so that each sees as many."""
+"""The sample of a compressed run that looks for the end of a burst: short enough for many samples after it, and two of
+the slices of 0.1 s in which a kernel throttles disks, so that all samples contain equally many."""
 _SLOWEST_LAYOUT = 10 * 1024 * 1024
-"""Bytes a second below which laying out files counts as hanging."""
+"""Laying out files hangs if it writes fewer bytes a second."""
 _SPARE_S = 120.0
 _LAYOUT_SEEN_S = 2.0
 _FIRST_LINE_S = 3.0
 _START_S = 0.3
 _SHORT_RUN = 0.95
 _LARGEST_KEPT = 5_000_000
-"""Bytes of histograms beyond which they are not kept with the measurement: their percentiles are in the series."""
+"""Larger histograms are not kept with the measurement, in bytes; their percentiles are in the series."""
 
 
 def run_fio(
@@ -64,12 +64,11 @@ def run_fio(
 ) -> Measurement:
     """Run `job` on `target` once and return what it measured.
 
-    on_progress: called about once a second while it runs. Nothing is printed here.
+    on_progress: called about once a second.
 
-    Raises, before anything is started: BadFioJob, UnknownFioOption, TargetError, FioRefused (a value fio
-    does not take), and what target.prove_writable() raises. After: FioRefused, FioOutputError,
-    FioTimedOut, and the host's errors for a lost host or a vanished job.
-    Interrupted (Ctrl-C), it ends fio on the host and raises the interrupt again.
+    Raises, before anything is started: BadFioJob, UnknownFioOption, TargetError, FioRefused (a value that fio refuses),
+    and the errors of target.prove_writable(). Afterwards: FioRefused, FioOutputError, FioTimedOut, and the host's
+    errors if the host is lost or the job vanishes. Ctrl-C ends fio on the host.
     """
     check_is_target(target)
     job, sized = as_on_device(target, job)
@@ -79,7 +78,7 @@ def run_fio(
     to_lay_out = check_target(target, job)
     fio = fio_of(target.host)
     argv = job.to_argv(target.kind, target.paths, fio=fio.path)
-    # Raw devices belong to root; a mounted directory was handed to the login user.
+    # Raw devices belong to root, a mounted directory to the login user.
     as_root = target.kind == "block"
     fio.check(job, argv, sudo=as_root)
     conditions += make_room(target, job, to_lay_out)
@@ -89,7 +88,7 @@ def run_fio(
     try:
         exit_code = run.watch(running)
         if exit_code != 0:
-            running.kill()  # workers of a fio that was killed go on without it
+            running.kill()  # the workers of a killed fio continue without it
         counters = run.counters_gained()
         files = running.fetch([RESULT_FILE, "stderr", *LOGS, HISTOGRAM_LOG])
     except BaseException as error:
@@ -159,7 +158,7 @@ def paced(
 
 
 class _Run:
-    """One run while it is being watched: its progress, its expected end, its counters."""
+    """A running fio: its progress, its expected end, its counters."""
 
     def __init__(self, target: Target, job: FioJob, on_progress: Callable[[Progress], None] | None) -> None:
         self._target = target
@@ -170,24 +169,24 @@ class _Run:
         self._reader = ProgressReader()
         self._before: CountersSnapshot | None = target.counters()
         self._began = time.monotonic()
-        # On a device the load begins at once; on a file system after the files are laid out.
+        # On a device the load begins at once, on a file system after the files are laid out.
         self._lays_out = laid_out > 0
         self._load_began: float | None = None if self._lays_out else self._began + _START_S
         self._seen_running = False
 
     def watch(self, running: Job) -> int:
-        """Wait for the end; the exit code. A run far beyond its time is ended: FioTimedOut."""
+        """Wait for the end and return the exit code. Raises FioTimedOut for a run far beyond its time."""
         try:
             state = running.wait(self._limit_s, remaining_s=self._remaining_s, on_output=self._take)
         except TimeoutError as error:
             raise FioTimedOut(
-                f"fio on {running.describe} still ran after {self._limit_s:.0f} s, "
-                f"with a run time of {self._length_s:g} s: it was ended"
+                f"fio on {running.describe} was still running after {self._limit_s:.0f} s, "
+                f"with a run time of {self._length_s:g} s, and was ended"
             ) from error
         return state.exit_code if state.exit_code is not None else 0
 
     def counters_gained(self) -> Gained:
-        """Return what the counters gained since the load began."""
+        """Return the increase of the counters since the load began."""
         after = self._target.counters() if self._before is not None else None
         return counters_gained(self._before, after).within(self._length_s)
 
@@ -203,17 +202,17 @@ class _Run:
                 self._on_progress(progress)
 
     def _now_running(self, progress: Progress) -> None:
-        # The first line comes some seconds into the load: eta says how many.
+        # The first line arrives some seconds after the load began; eta tells how many.
         left_s = progress.eta_s if progress.eta_s is not None else self._length_s
         into_s = max(0.0, min(_FIRST_LINE_S, self._length_s - left_s))
         self._load_began = time.monotonic() - into_s
         if self._lays_out and self._before is not None and self._load_began - self._began > _LAYOUT_SEEN_S:
-            # The throttling of the laying out is not this measurement's.
+            # Throttling while the files were laid out does not belong to the measurement.
             self._before = self._target.counters()
 
 
 def _end(running: Job, error: BaseException) -> None:
-    """Leave nothing running on the host, whatever went wrong. The first error is the one to be seen."""
+    """End fio on the host after an error. Further errors are suppressed, so that the first is raised."""
     with contextlib.suppress(Exception):
         running.kill()
     if isinstance(error, (KeyboardInterrupt, FioTimedOut)):

@@ -1,10 +1,9 @@
-"""fio's logs (log_avg_msec=1000, per_job_logs=0), summed over jobs into one-second samples.
+"""One-second samples from fio's logs (log_avg_msec=1000, per_job_logs=0), summed over jobs.
 
-Where samples are shorter or longer, the clock is stretched on reading, so that each lasts what is a second here.
-A line is "ms, value, direction, block size, offset"; values are IOPS, KiB/s and ns, and the clock starts
-when the ramp ends. With per_job_logs=0 the jobs' lines follow each other in one file, so a clock that goes
-back begins the next job. A job's intervals drift by some milliseconds; each value is therefore spread over
-the seconds that its interval really covers.
+A line is "ms, value, direction, block size, offset". Values are IOPS, KiB/s and ns; the clock starts at the end of the
+ramp. With per_job_logs=0 one file contains the lines of one job after the other, so a clock that goes back starts the
+next job. A job's intervals drift by some milliseconds, so each value is divided among the seconds that its interval
+covers. For samples of another length the clock is scaled while reading, so that a sample is one second here.
 """
 
 from __future__ import annotations
@@ -31,16 +30,16 @@ _ENOUGH_OF_THE_RUN = 0.8
 _PARTIAL_MS = 500
 
 _Rates = dict[int, list[float]]
-"""Per direction, the value of each second."""
+"""The value of each second, by direction."""
 
 
 def series_from_logs(
     logs: dict[str, bytes], *, runtime_s: float, sample_s: float = 1.0, compression: float = 1.0
 ) -> Series:
-    """The series of a run from its three logs; empty when fio wrote none (runs under 2 s).
+    """Return the series of a run from its three logs; empty if fio wrote none, as in runs under 2 s.
 
-    The last sample is left out when the run, or the jobs' last intervals, do not cover it. `runtime_s` and
-    `sample_s` are real seconds, each of which stands for `compression` seconds of the test in the series.
+    The last sample is left out if the run, or the jobs' last intervals, do not cover it. `runtime_s` and `sample_s` are
+    real seconds, each of which represents `compression` seconds of the test in the series.
     """
     iops_lines = list(_jobs(logs.get(IOPS_LOG, b""), sample_s))
     seconds = min(_covered_seconds(iops_lines), int(runtime_s / sample_s + 0.05))
@@ -69,9 +68,9 @@ def series_from_logs(
 
 
 def with_series_means(result: FioResult, series: Series, *, sample_s: float) -> FioResult:
-    """Return the result with the mean rates of its series, if that covers most of the run in enough samples.
+    """Return the result with the mean rates of its series, if the series covers most of the run in enough samples.
 
-    fio's own figures divide by a time in which the last I/Os are collected, so they are low by about one mean
+    fio's own figures divide by a time that includes collecting the last I/Os, so they are low by about one mean
     latency: 0.6 % for 1,024 I/Os in flight at 16,000 IOPS over 10 s (measured).
     """
     count = len(series)
@@ -98,7 +97,7 @@ _Interval = tuple[float, float, float]
 
 
 def _jobs(log: bytes, sample_s: float) -> Iterator[dict[int, list[_Interval]]]:
-    """The intervals of each job by direction. Lines that are no log lines (a torn last one) are left out."""
+    """Yield the intervals of each job by direction. Skip invalid lines, such as a torn last one."""
     job: dict[int, list[_Interval]] = defaultdict(list)
     for line in log.decode("ascii", "replace").splitlines():
         fields = line.split(",")
@@ -113,7 +112,7 @@ def _jobs(log: bytes, sample_s: float) -> Iterator[dict[int, list[_Interval]]]:
             yield dict(job)
             job = defaultdict(list)
             begin = 0.0
-        # A gap means a job that did nothing for a while: its value is of the interval just ended.
+        # After a gap, in which the job was idle, the value covers only the last interval.
         begin = max(begin, end - 1.5 * _INTERVAL_MS)
         job[way].append((0.0 if begin < _PARTIAL_MS and not job[way] else begin, end, value))
     if any(job.values()):
@@ -121,9 +120,9 @@ def _jobs(log: bytes, sample_s: float) -> Iterator[dict[int, list[_Interval]]]:
 
 
 def _covered_seconds(jobs: list[dict[int, list[_Interval]]]) -> int:
-    """Whole seconds up to where the first job's log ends: beyond it the sum lacks somebody.
+    """Return the number of whole seconds before the first job's log ends: later sums would lack a job.
 
-    Jobs that ended long before the others (an error, an own size) do not cut the series.
+    Jobs that ended long before the others (an error, a small size) do not shorten the series.
     """
     ends = [max(intervals[-1][1] for intervals in job.values() if intervals) for job in jobs]
     if not ends:
@@ -148,7 +147,7 @@ def _mean_latency(
     latency_jobs: list[dict[int, list[_Interval]]],
     seconds: int,
 ) -> dict[int, list[float | None]]:
-    """Mean latency in ns of each second by direction, each job weighted by its IOPS in that second."""
+    """Return the mean latency in ns of each second by direction, with each job weighted by its IOPS in that second."""
     sums: dict[int, list[float]] = {}
     weights: dict[int, list[float]] = {}
     for iops_job, latency_job in zip(iops_jobs, latency_jobs, strict=False):
@@ -167,9 +166,9 @@ def _mean_latency(
 
 
 def _spread(intervals: list[_Interval], seconds: int) -> Iterator[tuple[int, float, float]]:
-    """(second, share of that second, value) for everything the intervals cover.
+    """Yield (second, share of that second, value) for each second that the intervals cover.
 
-    The last interval's missing milliseconds are taken as alike, so that its second is whole.
+    A last interval that lacks a few milliseconds is extended to the full second.
     """
     for number, (begin, interval_end, value) in enumerate(intervals):
         end = interval_end
