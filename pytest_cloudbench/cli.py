@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_cloudbench import __version__, launcher
-from pytest_cloudbench.limits.latency_mode import EBS, LATENCY_MODES
-from pytest_cloudbench.limits.time_factor import factor_words, parse_time_factor
+from pytest_cloudbench.limits.region_settings import EBS, LATENCY_MODES, factor_words, parse_time_factor
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

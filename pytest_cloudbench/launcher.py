@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from pytest_cloudbench.errors import InfrastructureError
-from pytest_cloudbench.limits.latency_mode import EBS
-from pytest_cloudbench.limits.time_factor import factor_words
+from pytest_cloudbench.limits.region_settings import EBS, factor_words
 
 STATE_DIR = Path("/run/cloudbench")
 SUDO_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -54,7 +53,7 @@ class RegionRecord:
     """What a running embedded region says of itself: how to reach it, and which process it is.
 
     ``time_compression`` is how many times faster than the clock its burst credits go, ``latency`` how it models
-    the latency of storage (`limits.latency_mode`).
+    the latency of storage (`limits.region_settings`).
     """
 
     endpoint_url: str

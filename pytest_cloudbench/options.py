@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from pytest_cloudbench.limits.latency_mode import EBS, LATENCY_MODES
-from pytest_cloudbench.limits.time_factor import factor_words, parse_time_factor
+from pytest_cloudbench.limits.region_settings import EBS, LATENCY_MODES, factor_words, parse_time_factor
 
 if TYPE_CHECKING:
     from pytest_cloudbench.limits.limits_file import ProjectLimits
@@ -23,8 +21,7 @@ PROVIDER: pytest.StashKey[Callable[[], Provider]] = pytest.StashKey()
 """Opens the provider that another plugin offers; absent for the clouds of this plugin and in a replay."""
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """One option; an empty default means that what happens without it depends on other things.
 
     ``check`` raises ValueError, with a sentence, for a value that cannot be used.
@@ -187,7 +184,9 @@ def find_provider(config: pytest.Config) -> None:
         )
         flag = _BY_NAME["cloud"].flag
         given = flag if config.getoption(flag) else "cloudbench_cloud in the ini file"
-        raise pytest.UsageError(f"{given}: unknown cloud {name!r}: use one of {', '.join([*CLOUDS, *offered])}")
+        raise pytest.UsageError(
+            f"{given}: unknown cloud {name!r}: use one of {', '.join([*CLOUDS, *offered])}"
+        )
     config.stash[PROVIDER] = opener
 
 

@@ -7,7 +7,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pytest_cloudbench.limits.latency_mode import EBS
+from pytest_cloudbench.limits.region_settings import EBS
 
 Facts = dict[str, list[str]]
 

@@ -12,8 +12,8 @@ from pytest_cloudbench.limits.instance_store import (
     store_envelope,
 )
 from pytest_cloudbench.limits.instances import InstanceLimits
-from pytest_cloudbench.limits.latency_mode import NONE
 from pytest_cloudbench.limits.quantities import Size
+from pytest_cloudbench.limits.region_settings import NONE
 from pytest_cloudbench.resources.disks import Disk, DiskGroup
 from pytest_cloudbench.resources.storage_target import StorageTarget
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.envelope import Envelope
-from pytest_cloudbench.limits.latency_mode import latency_conditions
 from pytest_cloudbench.limits.quantities import Size
+from pytest_cloudbench.limits.region_settings import latency_conditions
 
 if TYPE_CHECKING:
     from pytest_cloudbench.hosts.host import Host

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from pytest_cloudbench.limits.latency_mode import EBS, LATENCY_MODES
 from pytest_cloudbench.limits.limits_file import parse_limits
+from pytest_cloudbench.limits.region_settings import EBS, LATENCY_MODES
 from pytest_cloudbench.limits.volume_types import add_volume_types
 
 _SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
@@ -81,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _time_factor(text: str) -> float:
-    from pytest_cloudbench.limits.time_factor import parse_time_factor
+    from pytest_cloudbench.limits.region_settings import parse_time_factor
 
     try:
         return parse_time_factor(text)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-from pytest_cloudbench.limits.latency_mode import EBS
+from pytest_cloudbench.limits.region_settings import EBS
 from pytest_cloudbench.twin.inventory import Inventory, PlaneError
 from pytest_cloudbench.twin.machine import PAYLOAD_SHARE, Machine, MachineRecord
 from pytest_cloudbench.twin.network.cables import Network

@@ -18,8 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_cloudbench.limits.latency_mode import EBS
-from pytest_cloudbench.limits.time_factor import factor_words
+from pytest_cloudbench.limits.region_settings import EBS, factor_words
 from pytest_cloudbench.twin.slots import BASE, Slot, numbers_with_records, try_lock
 from pytest_cloudbench.twin.volumes.volume_process import end_leftovers
 

@@ -21,7 +21,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_cloudbench.limits.latency_mode import EBS
+from pytest_cloudbench.limits.region_settings import EBS
 
 if TYPE_CHECKING:
     from pytest_cloudbench.twin.api.front import Front

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cloudbench.limits.time_factor import LARGEST_FACTOR, factor_words, parse_time_factor
+from pytest_cloudbench.limits.region_settings import LARGEST_FACTOR, factor_words, parse_time_factor
 
 
 @given(st.floats(min_value=1, max_value=LARGEST_FACTOR))
@@ -18,7 +18,7 @@ def test_what_is_said_is_read_again(factor: float) -> None:
 
 @given(st.floats().filter(lambda value: not 1 <= value <= LARGEST_FACTOR))
 def test_figures_out_of_bounds_are_refused_with_the_bounds(factor: float) -> None:
-    with pytest.raises(ValueError, match=r"is no factor of time: give a number from 1 .* to 3,600"):
+    with pytest.raises(ValueError, match=r"invalid time factor .*: use a number from 1 .* to 3,600"):
         parse_time_factor(str(factor))
 
 

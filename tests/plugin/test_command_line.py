@@ -72,7 +72,7 @@ def test_a_factor_out_of_bounds_is_refused(started, capsys, factor):
     with pytest.raises(SystemExit) as ended:
         command.main(["twin", "up", "--time", factor])
     assert ended.value.code == 2
-    assert f"argument --time: '{factor}' is no factor of time" in capsys.readouterr().err
+    assert f"argument --time: invalid time factor '{factor}'" in capsys.readouterr().err
     assert not started
 
 

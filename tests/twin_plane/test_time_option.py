@@ -39,7 +39,7 @@ def test_what_is_no_factor_is_refused_before_anything_is_made(factor, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["serve", "--time", factor])
     assert ended.value.code == 2
-    assert f"argument --time: '{factor}' is no factor of time" in capsys.readouterr().err
+    assert f"argument --time: invalid time factor '{factor}'" in capsys.readouterr().err
 
 
 def test_an_unknown_latency_is_refused_before_anything_is_made(capsys):

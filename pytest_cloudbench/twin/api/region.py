@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytest_cloudbench.limits.time_factor import factor_words
+from pytest_cloudbench.limits.region_settings import factor_words
 
 from .operation_queues import OperationQueues
 from .refusal import Refusal
