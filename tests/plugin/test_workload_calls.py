@@ -174,3 +174,24 @@ def test_options_without_a_name_are_answered_with_how_to_name_them(run):
         ]
     )
     result.stdout.no_fnmatch_line("*pytest_cloudbench/fixtures/*")
+
+
+def test_further_fio_options_are_keywords_or_in_a_mapping(run):
+    result = run(
+        """
+import pytest
+from pytest_cloudbench import WorkloadRefused
+
+def test_it(fio):
+    fio("volume", rw="randread", norandommap=1)
+    fio("volume", rw="randread", options={"norandommap": 1, "iodepth": 4})
+    jobs = [job for _, job, _ in ran]
+    assert [dict(job.options) for job in jobs] == [{"norandommap": 1}] * 2
+    assert [job.iodepth for job in jobs] == [1, 4]
+
+def test_an_option_given_twice(fio):
+    with pytest.raises(WorkloadRefused, match="iodepth is given twice"):
+        fio("volume", rw="randread", iodepth=16, options={"iodepth": 4})
+"""
+    )
+    result.assert_outcomes(passed=2)
