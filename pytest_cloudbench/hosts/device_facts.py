@@ -19,6 +19,19 @@ INSTANCE_STORE_MODEL = "Amazon EC2 NVMe Instance Storage"
 
 _VOLUME_ID = re.compile(r"vol-?[0-9a-f]{8,32}\Z")
 
+# Replaces the arguments, a serial and paths, by the paths that exist and those of devices with that serial.
+_FIND = r"""
+serial=$1; shift
+found=
+for each; do [ -b "$each" ] && found="$found $each"; done
+for each in /sys/class/block/*; do
+    [ -e "$each/partition" ] && continue
+    read -r its 2> /dev/null < "$each/device/serial" || read -r its 2> /dev/null < "$each/serial" || continue
+    [ "$its" = "$serial" ] && found="$found /dev/${each##*/}"
+done
+set -- $found
+"""
+
 # Plain sysfs and /proc, because a device node may be seen by lsblk under another name than the host gives it.
 _INSPECT = r"""
 # Not echo: some shells read backslashes in it.
@@ -140,15 +153,8 @@ def inspect_device(host: Host, path: str) -> DeviceFacts:
 
 def inspect_devices(host: Host, paths: Sequence[str]) -> list[DeviceFacts]:
     """What each of `paths` is on the host now, all in one command. DeviceNotFound as for one."""
-    said = host.run(["sh", "-c", _INSPECT, "sh", *paths], idempotent=True).stdout
-    found: list[dict[str, list[str]]] = []
-    for line in said.splitlines():
-        key, _, value = line.partition("=")
-        if key == "device":
-            found.append({})
-        found[-1].setdefault(key, []).append(value.strip())
-    *each_device, surroundings = found
-    for path, facts in zip(paths, each_device, strict=True):
+    found = _facts(host.run(["sh", "-c", _INSPECT, "sh", *paths], idempotent=True).stdout)
+    for path, (facts, _) in zip(paths, found, strict=True):
         kind = _first(facts, "kind")
         if kind == "missing":
             raise DeviceNotFound(f"{path} does not exist on {host.label}")
@@ -156,7 +162,25 @@ def inspect_devices(host: Host, paths: Sequence[str]) -> list[DeviceFacts]:
             raise DeviceNotFound(
                 f"{path} on {host.label} is a {kind or 'thing of unknown kind'}, not a block device"
             )
-    return [_device_facts(facts, surroundings) for facts in each_device]
+    return [_device_facts(*each) for each in found]
+
+
+def find_devices(host: Host, serial: str, paths: Sequence[str]) -> list[DeviceFacts]:
+    """Return the block devices at those of `paths` that exist, and all with this serial, by one command."""
+    found = _facts(host.run(["sh", "-c", _FIND + _INSPECT, "sh", serial, *paths], idempotent=True).stdout)
+    return [_device_facts(*each) for each in found if _first(each[0], "kind") == "block"]
+
+
+def _facts(output: str) -> list[tuple[dict[str, list[str]], dict[str, list[str]]]]:
+    """Return what `_INSPECT` wrote about each device, each time with what it wrote about mounts and swap."""
+    found: list[dict[str, list[str]]] = []
+    for line in output.splitlines():
+        key, _, value = line.partition("=")
+        if key == "device":
+            found.append({})
+        found[-1].setdefault(key, []).append(value.strip())
+    *each_device, surroundings = found
+    return [(facts, surroundings) for facts in each_device]
 
 
 def _device_facts(facts: dict[str, list[str]], surroundings: dict[str, list[str]]) -> DeviceFacts:

@@ -17,6 +17,7 @@ from pytest_cloudbench.hosts.device_facts import (
     INSTANCE_STORE_LINK,
     INSTANCE_STORE_MODEL,
     DeviceFacts,
+    find_devices,
     inspect_device,
     inspect_devices,
     volume_serial,
@@ -90,13 +91,10 @@ def find_device(
     is the volume (Xen); the size must fit then. Raises DeviceNotFound.
     """
     serial = volume_serial(volume_id)
+    links = [f"/dev/disk/by-id/{EBS_LINK}{serial}{ending}" for ending in ("", "_1", "-ns-1")]
     deadline = time.monotonic() + timeout_s
     while True:
-        for path in _candidates(host, serial, attached_as):
-            try:
-                facts = inspect_device(host, path)
-            except DeviceNotFound:
-                continue
+        for facts in find_devices(host, serial, [*links, *_attachment_names(attached_as)]):
             fits = not facts.says_what_it_is and facts.size_bytes == size.bytes
             if facts.is_volume(volume_id) or fits:
                 return BlockDevice(facts.path, size, volume_id, attached_as)
@@ -239,21 +237,6 @@ def _not_to_overwrite(device: DeviceFacts) -> list[str]:
     if device.read_only:
         problems.append("is read-only")
     return problems
-
-
-def _candidates(host: Host, serial: str, attached_as: str | None) -> list[str]:
-    links = [f"/dev/disk/by-id/{EBS_LINK}{serial}{ending}" for ending in ("", "_1", "-ns-1")]
-    script = (
-        'serial=$1; shift; for each; do [ -b "$each" ] && echo "$each"; done; '
-        "for each in /sys/class/block/*; do "
-        '[ -e "$each/partition" ] && continue; '
-        'read -r found 2> /dev/null < "$each/device/serial" || read -r found 2> /dev/null < "$each/serial" '
-        '|| continue; [ "$found" = "$serial" ] && echo "/dev/${each##*/}"; done; exit 0'
-    )
-    said = host.run(
-        ["sh", "-c", script, "sh", serial, *links, *_attachment_names(attached_as)], idempotent=True
-    )
-    return list(dict.fromkeys(said.stdout.split()))
 
 
 def _attachment_names(attached_as: str | None) -> list[str]:

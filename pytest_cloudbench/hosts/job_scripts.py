@@ -35,9 +35,13 @@ echo "$code" > exit_code.new && mv exit_code.new exit_code
 """$20 after the command's name is field 22 of /proc/PID/stat: the start time, which tells a process from a
 later one of the same number."""
 
+TICK_S = 0.02
+"""How often the host itself looks whether a job has ended, while somebody waits for that."""
+
 WATCH = """\
 #!/bin/sh
-# Usage: watch OFFSET LIMIT. One line "STATE EXIT_CODE BYTES", then the output from OFFSET on.
+# Usage: watch OFFSET LIMIT TICKS. One line "STATE EXIT_CODE BYTES", then the output from OFFSET on.
+# It answers when the job has ended, at the latest after TICKS.
 cd "$(dirname "$0")" || exit 1
 alive() {
     read -r pid start 2>/dev/null < pid || return 1
@@ -46,6 +50,11 @@ alive() {
     set -- $rest
     [ "$1" != Z ] && [ "${20}" = "$start" ]
 }
+ticks=${3:-0}
+while [ "$ticks" -gt 0 ] && [ ! -f exit_code ] && alive; do
+    sleep TICK_S
+    ticks=$((ticks - 1))
+done
 state=gone code=-
 if [ -f exit_code ]; then state=ended
 elif [ ! -f pid ]; then state=starting
@@ -61,7 +70,7 @@ more=$((size - $1))
 echo "$state $code $more"
 [ $more -gt 0 ] && tail -c +$(($1 + 1)) stdout | head -c $more
 exit 0
-"""
+""".replace("TICK_S", str(TICK_S))
 
 _START = """\
 start() {{

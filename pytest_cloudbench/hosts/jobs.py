@@ -20,7 +20,13 @@ from pytest_cloudbench.hosts.errors import (
     JobVanished,
 )
 from pytest_cloudbench.hosts.host import Command, JobState, checked_argv
-from pytest_cloudbench.hosts.job_scripts import base_directory, fetch_script, kill_script, start_script
+from pytest_cloudbench.hosts.job_scripts import (
+    TICK_S,
+    base_directory,
+    fetch_script,
+    kill_script,
+    start_script,
+)
 
 if TYPE_CHECKING:
     from pytest_cloudbench.hosts.shell_host import ShellHost
@@ -29,8 +35,8 @@ _JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,100}\Z")
 _RESERVED = frozenset({"runner", "watch", "command", "pid", "exit_code", "stdout", "stderr"})
 _FIRST_LOOK_S = 0.05
 _LONGEST_LOOK_S = 1.0
-_CLOSE_LOOK_S = 0.1
-_CLOSE_TO_END_S = 0.2
+_NEAR_END_S = 0.2
+_HOLD_S = 0.5
 _LATE_S = 10.0
 _START_GRACE_S = 10.0
 _START_TAKES_S = 0.3
@@ -106,17 +112,19 @@ class DetachedJob:
         return f"<job {self.job_id} on {self._host.label}>"
 
     def poll(self) -> JobState:
-        """Look once: one command, however much was written.
+        """Look at the job once, by one command. Raises JobVanished if it has ended without an exit code."""
+        return self._poll(0.0)
 
-        Raises JobVanished when its processes are gone and left no exit code.
-        """
-        looking = ["sh", f"{self.directory}/watch", str(self._offset), str(_OUTPUT_AT_ONCE)]
-        said = self._host.run_unrecorded(Command(tuple(looking), self._host.user, idempotent=True))
-        head, _, output = said.stdout_bytes.partition(b"\n")
+    def _poll(self, hold_s: float) -> JobState:
+        """Look at the job when it has ended, at the latest after `hold_s`."""
+        ticks = int(hold_s / TICK_S)
+        argv = ("sh", f"{self.directory}/watch", str(self._offset), str(_OUTPUT_AT_ONCE), str(ticks))
+        result = self._host.run_unrecorded(Command(argv, self._host.user, idempotent=True))
+        head, _, output = result.stdout_bytes.partition(b"\n")
         words = head.decode("ascii", "replace").split()
-        if said.exit_code != 0 or len(words) != 3:
+        if result.exit_code != 0 or len(words) != 3:
             raise JobVanished(
-                f"{self._name()} is gone with its directory {self.directory}: {said.stderr.strip()}"
+                f"{self._name()} is gone with its directory {self.directory}: {result.stderr.strip()}"
             )
         state, code, size = words
         self._offset += min(int(size), len(output))
@@ -140,23 +148,21 @@ class DetachedJob:
         remaining_s: Callable[[], float | None] | None = None,
         on_output: Callable[[str], None] | None = None,
     ) -> JobState:
-        """Return the final state once the job has ended.
+        """Return the final state once the job has ended; see `Job.wait`.
 
-        remaining_s: asked before each pause how long the job will probably still run (None: not known);
-        it is looked at closely around its end.
-        on_output: called with each new piece of its output.
-        A dropped connection is made anew and the job looked at again; it is never started again.
-        Raises JobTimedOut (the job goes on), JobVanished, HostLost.
+        Around the expected end the host itself waits for it, so that the answer comes at once. A dropped connection
+        is replaced and the job looked at again; it is never started again.
         """
         began = time.monotonic()
         pause_s = _FIRST_LOOK_S
+        hold_s = 0.0
         while True:
-            state = self._look()
+            state = self._look(hold_s)
             if state.new_output and on_output is not None:
                 on_output(state.new_output)
             if not state.running:
                 while len(state.new_output) >= _OUTPUT_AT_ONCE // 4:
-                    state = self._look()
+                    state = self._look(0.0)
                     if state.new_output and on_output is not None:
                         on_output(state.new_output)
                 return state
@@ -164,7 +170,11 @@ class DetachedJob:
             if elapsed_s >= timeout_s:
                 raise JobTimedOut(f"{self._name()} still ran after {timeout_s:g} s")
             left_s = remaining_s() if remaining_s is not None else None
-            time.sleep(min(_pause(pause_s, left_s), max(0.01, timeout_s - elapsed_s)))
+            near_end = left_s is not None and -_LATE_S <= left_s <= _NEAR_END_S
+            hold_s = min(_HOLD_S, timeout_s - elapsed_s) if near_end else 0.0
+            if not near_end:
+                until_near_s = pause_s if left_s is None or left_s < 0 else left_s - _NEAR_END_S
+                time.sleep(min(pause_s, max(until_near_s, 0.01), max(0.01, timeout_s - elapsed_s)))
             pause_s = min(_LONGEST_LOOK_S, pause_s * 1.5)
 
     def fetch(self, names: Sequence[str]) -> dict[str, bytes]:
@@ -199,10 +209,10 @@ class DetachedJob:
         script = 'rm -rf -- "$1"; rmdir -- "${1%/*}" 2> /dev/null; [ ! -e "$1" ]'
         self._host.run(["sh", "-c", script, "sh", self.directory], sudo=self._sudo, idempotent=True)
 
-    def _look(self) -> JobState:
+    def _look(self, hold_s: float) -> JobState:
         try:
             try:
-                return self.poll()
+                return self._poll(hold_s)
             except (ConnectionDropped, CommandTimedOut):
                 # poll has tried twice already: wait as long as a host may be away.
                 self._host.reconnect()
@@ -240,12 +250,6 @@ class DetachedJob:
                 if data[-cut] & 0x80 == 0:
                     break
         return data.decode("utf-8", "replace")
-
-
-def _pause(pause_s: float, left_s: float | None) -> float:
-    if left_s is None or left_s < -_LATE_S:
-        return pause_s
-    return max(_CLOSE_LOOK_S, min(pause_s, left_s - _CLOSE_TO_END_S))
 
 
 def _unpacked(data: bytes) -> dict[str, bytes]:

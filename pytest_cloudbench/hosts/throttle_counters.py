@@ -39,7 +39,9 @@ REGION_MAGIC = 0x626C6370_61636564
 
 _FIELDS = struct.Struct("<8x11Q")
 _REGION = struct.Struct("<4Q")
+_NO_TOOL = 127
 _READ_PAGES = (
+    f'command -v "$tool" > /dev/null || exit {_NO_TOOL}; '
     'for each; do "$tool" get-log "$each" '
     f"--log-id={LOG_PAGE:#x} --log-len={LOG_BYTES} --namespace-id=1 --raw-binary || exit 1; done; "
 )
@@ -158,11 +160,8 @@ def read_counters(host: Host, devices: Sequence[BlockDevice]) -> CountersSnapsho
     if not paths or host in (_without if paged else _without_region):
         return None
     try:
-        tool = host.ensure_tool("nvme") if paged else ""
-        script = f"files=$1; tool=$2; shift 2; {_READ_PAGES if paged else ''}{_READ_REGION}"
-        said = host.run(["sh", "-c", script, "sh", REGION_FILES, tool, *paths], sudo=True, idempotent=True)
+        found = _read(host, paths, paged=paged)
         taken_s = time.monotonic()
-        found = said.stdout_bytes
         pages = LOG_BYTES * len(paths) if paged else 0
         if len(found) != pages + _REGION.size * len(paths):
             raise ValueError(f"{len(found)} bytes came for the counters of {len(paths)} devices")
@@ -186,6 +185,22 @@ def read_counters(host: Host, devices: Sequence[BlockDevice]) -> CountersSnapsho
         _without_region.add(host)
         return None
     return CountersSnapshot(taken_s, counters, region)
+
+
+def _read(host: Host, paths: Sequence[str], *, paged: bool) -> bytes:
+    """Return the devices' log pages, if they have any, and then the region's figures."""
+    script = f"files=$1; tool=$2; shift 2; {_READ_PAGES if paged else ''}{_READ_REGION}"
+
+    def run(tool: str) -> bytes:
+        argv = ["sh", "-c", script, "sh", REGION_FILES, tool, *paths]
+        return host.run(argv, sudo=True, idempotent=True).stdout_bytes
+
+    try:
+        return run("nvme")
+    except CommandFailed as error:
+        if error.exit_code != _NO_TOOL:
+            raise
+    return run(host.ensure_tool("nvme"))
 
 
 def why_no_counters(host: Host) -> str | None:

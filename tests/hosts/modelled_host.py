@@ -64,8 +64,10 @@ class ModelledHost(ShellHost):
         script = words[2] if words[:2] == ["sh", "-c"] else ""
         if script == stripe_methods._LOOK:
             return said("\n".join(self.able))
-        if script == device_facts._INSPECT:
-            each = "".join(self._facts(path) for path in words[4:])
+        if script.endswith(device_facts._INSPECT):
+            finds = script != device_facts._INSPECT
+            paths = [path for path in words[5:] if path in self.devices] if finds else words[4:]
+            each = "".join(self._facts(path) for path in paths)
             mounts = "".join(
                 # btrfs is mounted under a number of its own.
                 f"mount=1 1 0:99 / {at} rw - btrfs {path} rw\nsource={self.devices[path].number} {path}\n"

@@ -10,6 +10,7 @@ import pytest
 from local_sshd import LocalSshd
 
 from pytest_cloudbench.hosts.errors import HostError, HostLost, JobTimedOut, JobVanished
+from pytest_cloudbench.hosts.host import Command, CommandResult
 from pytest_cloudbench.hosts.jobs import DetachedJob
 from pytest_cloudbench.hosts.ssh import SshHost
 
@@ -126,6 +127,23 @@ def test_a_lost_host_is_said_with_what_is_known(tmp_path: Path) -> None:
                 server.stop()
     assert "was not started again" in str(caught.value)
     assert job.directory in str(caught.value)
+
+
+def test_near_its_end_a_job_is_watched_by_its_host(
+    host: SshHost, start: StartJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One command waits there for the end, in place of many that look for it."""
+    looks: list[str] = []
+    run = host.run_unrecorded
+
+    def counted(command: Command) -> CommandResult:
+        looks.append(command.line)
+        return run(command)
+
+    job = start(["sleep", "0.3"])
+    monkeypatch.setattr(host, "run_unrecorded", counted)
+    assert job.wait(10, remaining_s=lambda: 0.1).exit_code == 0
+    assert len(looks) <= 4
 
 
 def test_a_job_that_was_killed_has_vanished(host: SshHost, start: StartJob) -> None:

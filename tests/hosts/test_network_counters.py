@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pytest_cloudbench.verdicts.counters import AllowanceDelta
 
 from pytest_cloudbench.hosts.errors import CommandTimedOut, ToolMissing
 from pytest_cloudbench.hosts.network_counters import (
@@ -17,6 +16,7 @@ from pytest_cloudbench.hosts.network_counters import (
     why_no_allowances,
 )
 from pytest_cloudbench.hosts.ssh import SshHost
+from pytest_cloudbench.verdicts.counters import AllowanceDelta
 
 ENA = """\
 NIC statistics:

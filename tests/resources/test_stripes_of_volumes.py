@@ -115,10 +115,7 @@ def instance() -> _Instance:
 
 
 @pytest.fixture
-def volumes(instance: _Instance, monkeypatch: pytest.MonkeyPatch) -> VolumeGroup:
-    monkeypatch.setattr(
-        "pytest_cloudbench.hosts.devices._candidates", lambda _host, _serial, attached_as: [attached_as]
-    )
+def volumes(instance: _Instance) -> VolumeGroup:
     return VolumeGroup([_volume(instance, number) for number in range(3)])
 
 
