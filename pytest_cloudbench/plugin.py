@@ -1,12 +1,13 @@
 """Hooks and options of the pytest plugin, and nothing else.
 
-Nothing heavy is imported here: a test session that uses no cloudbench fixture must not feel the plugin.
+Nothing heavy is imported here, so that a session without cloudbench fixtures starts as fast as without the plugin.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Generator
+from importlib import import_module
 from types import TracebackType
 from typing import Any
 
@@ -14,6 +15,8 @@ import pytest
 
 from pytest_cloudbench.options import (
     OPTIONS,
+    find_provider,
+    load_project_limits,
     modelled_latency,
     option_given,
     option_source,
@@ -36,7 +39,7 @@ MARKERS = (
 )
 
 _MACHINERY = frozenset({"pytest_cloudbench", "_pytest", "pluggy", "contextlib"})
-"""What lies between a test and our error; none of it is the user's."""
+"""Packages whose frames lie between a test and an error of ours; none is the user's code."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -54,9 +57,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     """Offer the hooks for reports."""
-    from pytest_cloudbench import hookspecs
-
-    pluginmanager.add_hookspecs(hookspecs)
+    pluginmanager.add_hookspecs(import_module("pytest_cloudbench.hookspecs"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -66,6 +67,8 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_cloudbench.session.session import check_settings
 
         check_settings(config)
+    find_provider(config)
+    load_project_limits(config)
     time_compression(config)  # what cannot be is said before anything is collected
     modelled_latency(config)
     from pytest_cloudbench.fixtures import fixtures
@@ -81,9 +84,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _sum_up(config: pytest.Config) -> None:
-    """Have the run summed up in a file; one that could not be written is refused before anything runs."""
+    """Write a summary of the run to a file at its end. A path that cannot be written is refused now."""
     if hasattr(config, "workerinput"):
-        return  # the controller sees every report
+        return  # the controller receives every report
     from pytest_cloudbench.reports.summary_file import SummaryFile, SummaryRefused
 
     given = setting(config, "summary")
@@ -98,9 +101,8 @@ def _sum_up(config: pytest.Config) -> None:
 
 
 def _count_costs(config: pytest.Config) -> None:
-    """Have each test say what it cost; prices that cannot be read are refused before anything runs."""
-    from pytest_cloudbench.reports.costs import TestCosts
-    from pytest_cloudbench.reports.prices import BadPrices, Prices
+    """Report the cost of each test. Prices that cannot be read are refused now."""
+    from pytest_cloudbench.reports.prices import BadPrices, Prices, TestCosts
 
     on_command_line = option_source(config, "prices") == "command line"
     base = config.invocation_params.dir if on_command_line else config.rootpath
@@ -113,7 +115,7 @@ def _count_costs(config: pytest.Config) -> None:
 
 
 def _join_reports(config: pytest.Config) -> None:
-    """Have the reports of other plugins, where those are active, told of what tests measure."""
+    """Add measurements to the reports of other plugins that are active."""
     if config.getoption("allure_report_dir", None):
         from pytest_cloudbench.reports.allure.report import join_allure
 
@@ -125,7 +127,7 @@ def _join_reports(config: pytest.Config) -> None:
 
 
 def _about(config: pytest.Config) -> dict[str, str]:
-    """What a report says of the whole run."""
+    """Return the facts of the whole run for a report."""
     replayed = ""
     if option_given(config, "replay"):
         from pytest_cloudbench.session.session import header
@@ -137,7 +139,7 @@ def _about(config: pytest.Config) -> dict[str, str]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out at quick pace what was marked for the full one."""
+    """Deselect at quick pace the tests that are marked for full pace."""
     kept = [item for item in items if item.get_closest_marker("full_pace") is None]
     if len(kept) == len(items) or pace(config) == "full":
         return
@@ -146,16 +148,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Read what the test's markers ask for before any fixture is set up, so that nothing is opened in vain."""
+    """Check the test's markers before any fixture is set up, so that a bad one costs nothing."""
     if "ec2" in getattr(item, "fixturenames", ()):
         from pytest_cloudbench.fixtures import fixtures
 
-        fixtures.read_wanted(item)
+        fixtures.read_request(item)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    """Show our own errors as the sentences they are, where the user's code met them; all with --full-trace."""
+    """Show our own errors as one sentence, at the line of the user's code; --full-trace shows all frames."""
     if call.excinfo is None or not type(call.excinfo.value).__module__.startswith("pytest_cloudbench."):
         return
     error: BaseException = call.excinfo.value
@@ -164,7 +166,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     if item.config.getoption("fulltrace", False):  # an option of the terminal's
         return
     if met := _users_frames(error.__traceback__):
-        # What caused it is in its sentence already.
+        # Its sentence names the cause already.
         error.__cause__, error.__suppress_context__ = None, True
         error = error.with_traceback(met)
     else:
@@ -175,7 +177,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
-    """Let an inconclusive verdict skip its test where that is wanted; it fails it otherwise."""
+    """Skip a test for its inconclusive verdict if the options say so; else the verdict fails it."""
     try:
         return (yield)
     except AssertionError as failure:
@@ -187,7 +189,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Say what a replay replays."""
+    """Name the run that a replay replays."""
     if not option_given(config, "replay"):
         return None
     from pytest_cloudbench.session.session import header
@@ -197,7 +199,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Have the workers of pytest-xdist write into one evidence folder."""
+    """Let the workers of pytest-xdist write to one evidence folder."""
     from pytest_cloudbench.session.session import tell_worker
 
     tell_worker(node)
@@ -205,7 +207,7 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Complete the evidence, once every fixture is torn down and every worker has ended."""
+    """Complete the evidence after every fixture is torn down and every worker has ended."""
     if "pytest_cloudbench.session.session" in sys.modules:
         from pytest_cloudbench.session.session import finish
 
@@ -213,7 +215,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """List every verdict with its sentence, the held ones too, and say where the evidence is."""
+    """List every verdict with its sentence, held ones too, and report where the evidence is."""
     from pytest_cloudbench.reports.summary import write_verdicts
 
     write_verdicts(terminalreporter)
@@ -224,7 +226,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def _users_frames(traceback: TracebackType | None) -> TracebackType | None:
-    """Relink a traceback to hold the frames of the user's own code only; None where there are none."""
+    """Relink a traceback to the frames of the user's own code; None if there are none."""
     first = last = None
     while traceback is not None:
         package = str(traceback.tb_frame.f_globals.get("__name__", "")).partition(".")[0]

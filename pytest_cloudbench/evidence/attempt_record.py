@@ -1,4 +1,4 @@
-"""What one attempt of one test leaves: a journal of its own, and the files that it names."""
+"""The record of one attempt of a test: a journal of its own, and the files that the journal names."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from pytest_cloudbench.evidence.restorable import plain
 
 _LONGEST_NAME = 100
 INLINE_BYTES = 32 << 10
-"""What is larger is kept as a compressed file beside the journal."""
+"""Larger texts become compressed files beside the journal."""
 
 
 class AttemptRecord:
-    """The record of one attempt, in a folder made for it. Everything that it writes goes through the cleaner."""
+    """The record of one attempt, in a folder of its own. The cleaner removes secrets from all that is written."""
 
     def __init__(
         self, folder: EvidenceFolder, nodeid: str, path: str, attempt: int, cleaner: Cleaner
     ) -> None:
-        # What the recorder has to remember from one entry to the next.
+        # State of the recorder between two entries.
         self.nodeid = nodeid
         self.path = path
         self.attempt = attempt
@@ -50,12 +50,12 @@ class AttemptRecord:
 
     @property
     def entries(self) -> int:
-        """How many entries the journal has."""
+        """Number of entries in the journal."""
         return self._journal.entries
 
     @property
     def outcome(self) -> str:
-        """What became of the attempt: passed, failed, skipped, error (in setup or teardown), rerun; "" so far."""
+        """Outcome of the attempt: passed, failed, skipped, error (in setup or teardown), rerun; "" until it ends."""
         told = self.outcomes
         if "rerun" in told.values():
             return "rerun"
@@ -65,7 +65,7 @@ class AttemptRecord:
 
     @contextlib.contextmanager
     def inside(self, name: str) -> Iterator[None]:
-        """While this lasts, every entry says that it belongs to something larger of that name."""
+        """Mark every entry of the block as part of the larger one of this name."""
         self._inside.append(name)
         try:
             yield
@@ -74,7 +74,7 @@ class AttemptRecord:
 
     @property
     def is_inside(self) -> bool:
-        """Whether something larger is going on."""
+        """True within a block of `inside`."""
         return bool(self._inside)
 
     def add(self, kind: str, content: Mapping[str, Any], *, sync: bool = False) -> int:
@@ -88,7 +88,7 @@ class AttemptRecord:
         return number
 
     def keep(self, name: str, data: bytes, what: str, *, compress: bool = False) -> str:
-        """Write a file, without secrets, and its entry; the file's path below the evidence folder."""
+        """Write a file, without secrets, and its entry. Return its path below the evidence folder."""
         kept = self._folder.write(f"{self.path}/{name}", self._cleaner.data(data), compress=compress)
         self.files[kept.path] = kept.sha256
         self._journal.add(
@@ -98,14 +98,14 @@ class AttemptRecord:
         return kept.path
 
     def text(self, name: str, text: str) -> Mapping[str, Any]:
-        """A text for an entry: as it is, or where it is long as a file of its own."""
+        """Return the fields of a text for an entry: the text itself, or the path of its file if it is long."""
         if len(text) <= INLINE_BYTES:
             return {name: text}
         number = len(self.files) + 1
         return {f"{name}_file": self.keep(f"{name}-{number}.txt", text.encode(), name, compress=True)}
 
     def plain(self, value: Any, file_prefix: str = "") -> Any:
-        """A value as it can be restored, without secrets; bytes in it become files below ``file_prefix``."""
+        """Return a value in restorable form, without secrets; bytes in it become files below ``file_prefix``."""
         names: set[str] = set()
 
         def store(name: str, data: bytes) -> str:
@@ -122,7 +122,7 @@ class AttemptRecord:
         return plain(value, clean=self._cleaner.named, store=store)
 
     def safe(self, name: str) -> str:
-        """A name for a file: without secrets, and as every file system takes it."""
+        """Return a file name without secrets that every file system accepts."""
         cleaned = self._cleaner.text(name)
         kept = "".join(
             char if (char.isascii() and char.isalnum()) or char in "-_." else "-" for char in cleaned

@@ -1,7 +1,7 @@
-"""The end of a run: its journals sealed by the last entry, everything summed in a manifest, the manifest signed.
+"""Finish a run: seal its journals by a last entry, list the sum of every file in a manifest, and sign that.
 
-Manifest and signature are written under another name, then the last entry, then both get their own names. So what is
-killed on the way has either no last entry, or one with everything that proves what is there.
+Manifest and signature are written under temporary names, then the last entry, then both get their own names. A run that
+is killed in between has either no last entry, or one with everything that proves what is there.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pytest_cloudbench.evidence.signature import fingerprint_of, signature_of
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """A run whose evidence is complete. ``manifest_sha256`` is worth noting elsewhere: it stands for all of it."""
+    """A run whose evidence is complete. ``manifest_sha256`` stands for all of it: keep it in another place."""
 
     root: Path
     tests: int
@@ -53,9 +53,9 @@ class FinishedRun:
 
 
 def finish_run(root: Path, journal: Journal, *, sign: Path | None = None) -> FinishedRun:
-    """Seal the folder of a run of which no process writes any more; ``journal`` is its main one, still open.
+    """Seal the folder of a run whose processes have all stopped writing; ``journal`` is its main one, still open.
 
-    Raises EvidenceError where it cannot be signed; it is complete then, but for the signature.
+    Raises EvidenceError if it cannot be signed; only the signature is missing then.
     """
     folder = EvidenceFolder(root)
     parts = {
@@ -99,7 +99,7 @@ def finish_run(root: Path, journal: Journal, *, sign: Path | None = None) -> Fin
 
 @dataclass(frozen=True)
 class _Sealed:
-    """What ends a run: the last line of its journal, the manifest that goes with it, and the signature of that."""
+    """The last line of a run's journal, the manifest that goes with it, and the signature of the manifest."""
 
     end: bytes
     manifest: bytes
@@ -132,7 +132,7 @@ def _put(root: Path, journal: Journal, sealed: _Sealed) -> None:
 
 
 def _sums(folder: EvidenceFolder, parts: Mapping[str, JournalRead]) -> dict[str, str]:
-    """The sum of every file: as it was when it was written, where a journal says so, else as it is."""
+    """Return the sum of every file: from the journal that has it, else from the file as it is now."""
     noted: dict[str, str] = {}
     for part in parts.values():
         noted |= {entry["path"]: entry["sha256"] for entry in part.all("file")}

@@ -1,4 +1,4 @@
-"""Values as a record shows them: arguments in words that can be compared, figures without their series."""
+"""Values as a record shows them: arguments that can be compared, and figures without their series."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _LONG = ("series", "streams", "directions")
 
 
 def worded(value: Any) -> Any:
-    """A value as plain JSON that is the same for equal things: targets by their labels, resources by their ids.
+    """Return a value as plain JSON, equal for equal things: targets by their labels, resources by their ids.
 
-    Two calls were asked the same thing when the words of their arguments are equal.
+    Two calls are the same if their arguments are equal in this form.
     """
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -29,21 +29,21 @@ def worded(value: Any) -> Any:
 
 
 def given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a call that were given: one that is None or empty is as good as left out.
+    """Return the options of a call that were given; None and () count as left out.
 
-    So a call is the same one as before when a later version knows, and passes on, an option more.
+    So a call stays the same if a later version passes one more option.
     """
     return {name: value for name, value in options.items() if value is not None and value != ()}
 
 
 def call_arguments(args: Sequence[Any], options: Mapping[str, Any]) -> list[Any]:
-    """The arguments of a call in one list, the options that were given last."""
+    """Return the arguments of a call in one list, its options last."""
     kept = given(options)
     return [*args, kept] if kept else list(args)
 
 
 def _named(value: Any) -> Any:
-    """A thing by its label, its name or what it says of itself; a plain dataclass by its fields."""
+    """Return the label, name or text of a thing; the fields of a plain dataclass."""
     label = value.name if isinstance(value, InstanceLimits) else getattr(value, "label", None)
     if isinstance(label, str):
         return label
@@ -56,7 +56,7 @@ def _named(value: Any) -> Any:
 
 
 def _says_what_it_is(value: object) -> bool:
-    """Whether its text is its own: not the address in memory that every object has, nor a dump of its fields."""
+    """Return whether its class defines its text: no default repr with an address or all fields."""
     kind = type(value)
     return kind.__str__ is not object.__str__ or (
         kind.__repr__ is not object.__repr__ and not dataclasses.is_dataclass(value)
@@ -64,7 +64,7 @@ def _says_what_it_is(value: object) -> bool:
 
 
 def figures_of(measurement: Any) -> dict[str, Any]:
-    """What a measurement says of itself in plain values, but for the series, which are kept with it in full."""
+    """Return a measurement's ``to_dict`` without the series, which its file has in full."""
     to_dict = getattr(measurement, "to_dict", None)
     if to_dict is None:
         return {}
@@ -72,7 +72,7 @@ def figures_of(measurement: Any) -> dict[str, Any]:
 
 
 def in_lines(content: Mapping[str, Any]) -> bytes:
-    """A JSON object with each of its values on a line of its own, to be read by people too."""
+    """Return a JSON object with one line for each of its values, for human readers."""
     import msgspec
 
     encode = msgspec.json.encode

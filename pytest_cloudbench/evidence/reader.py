@@ -1,4 +1,4 @@
-"""Reading an evidence folder: its run, its tests, and what each of them measured, also of a run that was killed."""
+"""Read an evidence folder: its run, its tests, and what each of them measured. The run may have been killed."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from pytest_cloudbench.evidence.run_facts import FORMAT
 
 
 class EvidenceAltered(EvidenceError):
-    """What was to be read is not what the run wrote."""
+    """A journal or file differs from what the run wrote."""
 
 
 @dataclass(frozen=True)
 class RecordedTest:
-    """One attempt of a test. Its journal is read when first asked for; its entries are as they were written.
+    """One attempt of a test. Its journal is read at the first use.
 
-    ``outcome`` is passed, failed, skipped, error or rerun; "" where the run was killed in the middle of it.
+    ``outcome`` is passed, failed, skipped, error or rerun; "" if the run was killed during the test.
     """
 
     evidence: Evidence
@@ -40,7 +40,7 @@ class RecordedTest:
 
     @cached_property
     def journal(self) -> JournalRead:
-        """The attempt's journal. Raises EvidenceAltered where its chain is broken."""
+        """The attempt's journal. Raises EvidenceAltered if its chain is broken."""
         try:
             found = read_journal(self.evidence.folder.file(journal_of(self.path)))
         except OSError as error:
@@ -55,11 +55,11 @@ class RecordedTest:
 
     @property
     def entries(self) -> list[dict[str, Any]]:
-        """Everything that was recorded, in order."""
+        """All entries, in order."""
         return self.journal.entries
 
     def of_kind(self, kind: str) -> list[dict[str, Any]]:
-        """The entries of one kind: begin, call, answer, operation, command, workload, verdict, step, phase ..."""
+        """Return the entries of one kind: begin, call, answer, operation, command, workload, verdict, step ..."""
         return self.journal.all(kind)
 
     @property
@@ -68,11 +68,11 @@ class RecordedTest:
         return [entry["sentence"] for entry in self.of_kind("verdict")]
 
     def measurements(self) -> list[dict[str, Any]]:
-        """What each workload gave, as its file has it: asked for, figures, value. Failed ones are among them."""
+        """Return the result of each workload as its file has it: arguments, figures, value; failed ones too."""
         return [self.measurement(entry["file"]) for entry in self.of_kind("workload") if "file" in entry]
 
     def measurement(self, path: str) -> dict[str, Any]:
-        """The content of one measurement's file."""
+        """Return the content of one measurement's file."""
         import msgspec
 
         found = msgspec.json.decode(self.read(path))
@@ -81,7 +81,7 @@ class RecordedTest:
         return found
 
     def read(self, path: str) -> bytes:
-        """A file of this attempt, uncompressed. Raises EvidenceAltered where it is not as it was written."""
+        """Return a file of this attempt, uncompressed. Raises EvidenceAltered if it differs from its recorded sum."""
         expected = self._sums.get(path)
         if expected is None:
             raise EvidenceAltered(f"{path} is no file of {self.nodeid}'s record")
@@ -97,7 +97,7 @@ class RecordedTest:
         return self.evidence.folder.read(path)
 
     def text(self, entry: Mapping[str, Any], name: str) -> str | None:
-        """A text of an entry, wherever it lies; None where only its beginning was kept."""
+        """Return a text of an entry, from its own file if it has one; None if only its beginning was recorded."""
         if (path := entry.get(f"{name}_file")) is not None:
             return self.read(path).decode("utf-8", "replace")
         if f"{name}_begins" in entry:
@@ -110,7 +110,7 @@ class RecordedTest:
 
 
 class Evidence:
-    """A run's evidence folder, open for reading. Raises EvidenceError where it is none."""
+    """A run's evidence folder. Raises EvidenceError if the folder holds no evidence."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -131,29 +131,29 @@ class Evidence:
 
     @property
     def run(self) -> dict[str, Any]:
-        """What the run began with: run id, versions, options, command, git, machine."""
+        """The facts of the run: run id, versions, options, command, git revision, machine."""
         first = self.parts.get(MAIN) or next(iter(self.parts.values()))
         return first.entries[0]
 
     @property
     def began(self) -> str:
-        """When its first process began to record: UTC, ISO 8601."""
+        """When the run's first process began to record: UTC, ISO 8601."""
         return min(str(part.entries[0]["at"]) for part in self.parts.values() if part.entries)
 
     @property
     def clouds(self) -> list[dict[str, Any]]:
-        """The regions that were measured in, one entry for each process: identity, endpoint, machine behind it."""
+        """The regions of the measurements, one entry per process: identity, endpoint, machine behind it."""
         return [entry for part in self.parts.values() for entry in part.all("cloud")]
 
     @property
     def finished(self) -> bool:
-        """Whether the run came to its end."""
+        """True if the run was finished, not killed."""
         main = self.parts.get(MAIN)
         return main is not None and main.last("end") is not None and (self.root / MANIFEST).exists()
 
     @cached_property
     def tests(self) -> list[RecordedTest]:
-        """Every attempt of every test, in the order in which they began within each process."""
+        """Every attempt of every test, ordered by process, then by begin."""
         found = []
         for part in self.parts.values():
             ended = {entry["folder"]: entry for entry in part.all("test")}
@@ -167,7 +167,7 @@ class Evidence:
         return found
 
     def attempts_of(self, nodeid: str) -> list[RecordedTest]:
-        """The attempts of a test, by its node id; also where one of the two was run from another root folder."""
+        """Return the attempts of a test by its node id, which may be relative to another root folder."""
         exact = [test for test in self.tests if test.nodeid == nodeid]
         if exact:
             return exact
@@ -181,7 +181,7 @@ def _same_ending(one: str, other: str) -> bool:
 
 
 def _runs_below(root: Path) -> str:
-    """The runs in a folder of runs, for who gave that one."""
+    """Return a hint for users who gave the folder above the runs."""
     below = sorted(path.parent for path in root.glob(f"*/{JOURNALS}") if path.is_dir())
     if not below:
         return "" if root.is_dir() else ": there is no such folder"

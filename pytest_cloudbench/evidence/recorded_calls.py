@@ -1,4 +1,4 @@
-"""What happens below a test while it runs: calls of the control plane, its answers, work and commands on hosts."""
+"""Record what a test causes: calls of the provider, answers of its API, operations and commands on hosts."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pytest_cloudbench.evidence.restorable import NotRestorable
 T = TypeVar("T")
 
 _SHOWN_CHARS = 2000
-"""How much of its output is kept of a command that is part of something larger, whose result is kept itself."""
+"""Characters of output that are recorded of a command within an operation, whose result is recorded itself."""
 _REMEMBERED = ("describe_instance_types", "describe_images")
-"""Asked once a session, for all tests that need the answer."""
+"""API calls that are made once a session, for all tests that need the answer."""
 
 
 class CallRecorder:
-    """Takes what happens into the record of the test that runs; what happens between tests, into the run's."""
+    """Writes calls into the record of the test that runs; between tests, into the run's."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -29,11 +29,11 @@ class CallRecorder:
         self._remembered: dict[tuple[str, str], dict[str, Any]] = {}
 
     def call(self, name: str, arguments: Sequence[Any], run: Callable[[], T]) -> T:
-        """Run a call of the control plane and record its arguments, and its result so that it can be restored."""
+        """Run a call of the provider and record its arguments and its result, which a replay can restore."""
         return self._done("call", {"name": name, "arguments": worded(list(arguments))}, name, run)
 
     def operation(self, host: str, name: str, arguments: Sequence[Any], run: Callable[[], T]) -> T:
-        """Run a piece of work on a host and record its result; what it consists of is told by its commands."""
+        """Run an operation on a host and record its result, and its commands as entries inside it."""
         if self._operating:
             return run()
         asked = {"host": host, "name": name, "arguments": worded(list(arguments))}
@@ -97,9 +97,9 @@ class CallRecorder:
         *,
         between_tests: bool = False,
     ) -> None:
-        """Record one answer of the service, raw but for secrets; ``answered`` is when it came.
+        """Record one answer of the service, raw but for secrets; ``answered`` is its time.
 
-        between_tests: it is not about the test that runs now.
+        ``between_tests`` means that it is not about the test that runs now.
         """
         with self._recorder.guarded(f"an answer to {operation}"):
             content = {
@@ -118,7 +118,7 @@ class CallRecorder:
                 self._add_answer(record, content)
 
     def known_before(self, operation: str, asked: Mapping[str, Any]) -> None:
-        """The test needs an answer that an earlier test of the session has had: record it here too."""
+        """Record an answer again that an earlier test of the session received, because this test needs it."""
         record = self._recorder.current
         content = self._remembered.get((operation, repr(worded(dict(asked)))))
         if record is None or content is None or content["answered"] in record.answered:
@@ -134,12 +134,12 @@ class CallRecorder:
         encoded = msgspec.json.encode(plain["answer"])
         question = msgspec.json.encode([plain["operation"], plain["asked"]], order="sorted")
         if record.last_answers.get(question) == hash(encoded):
-            return  # the same again, as while something is waited for
+            return  # the same answer again, as in a wait
         record.last_answers[question] = hash(encoded)
         if len(encoded) > INLINE_BYTES:
             number = len(record.files) + 1
             name = f"answer-{number}-{content['operation']}.json"
-            # The names of its fields say what is secret in it: cleaned before it is a text.
+            # Cleaned before it is encoded: the names of its fields say what is secret.
             cleaned = msgspec.json.encode(self._recorder.cleaner.value(plain["answer"]))
             plain["answer"] = {"file": record.keep(name, cleaned, "answer", compress=True)}
             plain["answer_bytes"] = len(encoded)
@@ -180,7 +180,7 @@ class CallRecorder:
 
 
 def _as_json(value: Any) -> Any:
-    """An answer's values, times among them, as JSON can hold them."""
+    """Return an answer as JSON can hold it; times become texts."""
     if isinstance(value, Mapping):
         return {str(key): _as_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

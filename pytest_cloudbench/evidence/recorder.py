@@ -1,4 +1,4 @@
-"""The recorder: what a test measures, how it was judged, and what belongs to it, kept as it goes."""
+"""The recorder: writes measurements, verdicts and steps into a test's record at once."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _CARRIED = ("measurement", "partial", "curve")
-"""Under which name the workloads' errors carry what was measured until then."""
+"""Attributes in which workloads' errors carry what was measured before the failure."""
 _RECORDER: pytest.StashKey[Recorder] = pytest.StashKey()
 
 
 def recorder_of(config: pytest.Config) -> Recorder | None:
-    """The recorder of this process; None while nothing was recorded yet, where evidence is off, and in a replay."""
+    """Return the recorder of this process; None before the first entry, with evidence off, and in a replay."""
     return config.stash.get(_RECORDER, None)
 
 
@@ -49,7 +49,7 @@ class Recorder(RunRecorder):
         arguments: Mapping[str, Any],
         run: Callable[[], T],
     ) -> T:
-        """Run a workload and record its arguments and what it gave, its error too."""
+        """Run a workload and record its arguments and its result, or its error."""
         record = self.attempt(item)
         asked = {"name": name, "target": worded(target), "arguments": worded(given(arguments))}
         began = time.time()
@@ -63,7 +63,7 @@ class Recorder(RunRecorder):
         return result
 
     def part_measured(self, item: pytest.Item, measurement: Any) -> None:
-        """Record a part of a workload that goes on, such as one step of a sweep: a kill must not cost it."""
+        """Record a completed part of a workload, such as one step of a sweep, so that a kill does not lose it."""
         with self.guarded(f"a part of what {item.nodeid} measures"):
             record = self.attempt(item)
             name = f"part-{record.entries + 1}"
@@ -82,7 +82,7 @@ class Recorder(RunRecorder):
         record.measured_in[id(measurement)] = record.last_measurement
 
     def verdict(self, item: pytest.Item, verdict: Verdict, measurement: Any) -> None:
-        """Record a verdict with everything it was drawn from, and the file of what was judged."""
+        """Record a verdict with all figures it is based on, and the file of the judged measurement."""
         with self.guarded(f"a verdict of {item.nodeid}"):
             record = self.attempt(item)
             of = record.measured_in.get(id(measurement))
@@ -97,14 +97,14 @@ class Recorder(RunRecorder):
         ended: float | datetime,
         error: BaseException | None = None,
     ) -> None:
-        """Record a step with its times, as datetime or in seconds since the epoch, and what ended it early."""
+        """Record a step with its times (datetime, or seconds since the epoch) and the error that ended it, if any."""
         with self.guarded(f"a step of {item.nodeid}"):
             times = {"started": utc_text(started), "ended": utc_text(ended)}
             broken = {} if error is None else {"error": f"{type(error).__name__}: {error}"}
             self.attempt(item).add("step", {"name": name, **times, **broken})
 
     def attach(self, item: pytest.Item, name: str, data: bytes, mime: str) -> str | None:
-        """Keep a file with the test: a plot, a table; its path below the evidence folder."""
+        """Store a file with the test, such as a plot. Return its path below the evidence folder."""
         with self.guarded(f"the attachment {name} of {item.nodeid}"):
             record = self.attempt(item)
             path = record.keep(f"attachments/{len(record.files) + 1}-{record.safe(name)}", data, "attachment")
@@ -115,7 +115,7 @@ class Recorder(RunRecorder):
     def _keep_result(
         self, record: AttemptRecord, asked: Mapping[str, Any], result: object, began: float
     ) -> str | None:
-        """Write a result, or an error, into a file of its own, and the entry that names it."""
+        """Write a result, or an error, into a file of its own, and an entry with its name. Return the path."""
         failed = isinstance(result, BaseException)
         times = {"started": utc_text(began), "seconds": round(time.time() - began, 6)}
         with self.guarded(f"what {asked['name']} measured in {record.nodeid}"):
@@ -145,7 +145,7 @@ class Recorder(RunRecorder):
 
 
 def _measured_in(result: object) -> object:
-    """The measurement that an error carries, of a run that broke off; anything else itself."""
+    """Return the measurement that an error carries, or the result itself."""
     if not isinstance(result, BaseException):
         return result
     return next((found for name in _CARRIED if (found := getattr(result, name, None)) is not None), None)

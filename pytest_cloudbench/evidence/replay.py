@@ -1,4 +1,4 @@
-"""Replay: what a test asked of the world is answered from its record, in the order in which it was asked then."""
+"""Answer the calls of a replayed test from its record, in the order in which they were recorded."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _ORDINALS = ("", "first", "second", "third", "fourth", "fifth")
 
 
 class NotRecorded(LookupError):
-    """A replayed test asks for something that its record does not hold; the message says what is there."""
+    """A replayed test asks for something that its record does not have; the message says what it has."""
 
 
 class Replay:
-    """An evidence folder, replayed. Raises EvidenceError where it is none."""
+    """An evidence folder to replay. Raises EvidenceError if the folder holds no evidence."""
 
     def __init__(self, root: Path) -> None:
         self.evidence = Evidence(root)
@@ -32,18 +32,18 @@ class Replay:
         self._tests: dict[str, ReplayedTest] = {}
 
     def test(self, nodeid: str) -> ReplayedTest:
-        """The record of a test, its last attempt. Raises NotRecorded where there is none."""
+        """Return the record of a test's last attempt. Raises NotRecorded if there is none."""
         name = self.cleaner.text(nodeid)
         if name not in self._tests:
             attempts = self.evidence.attempts_of(name)
             if not attempts:
                 self._unknown(name)
-            # One test at a time: what the others read is not kept.
+            # Keep one test only, to save memory.
             self._tests = {name: ReplayedTest(attempts[-1], self.cleaner)}
         return self._tests[name]
 
     def begin(self, nodeid: str) -> None:
-        """The test begins anew: its record is read from the start again."""
+        """Start the record of a test from its first entry."""
         self._tests.pop(self.cleaner.text(nodeid), None)
 
     def _unknown(self, name: str) -> NoReturn:
@@ -54,7 +54,7 @@ class Replay:
 
 
 class ReplayedTest:
-    """One test's record, taken from entry by entry."""
+    """One test's record. Each answer uses up an entry."""
 
     def __init__(self, recorded: RecordedTest, cleaner: Cleaner) -> None:
         self.recorded = recorded
@@ -63,7 +63,7 @@ class ReplayedTest:
         self._taken: dict[bytes, int] = {}
         self._last: dict[bytes, dict[str, Any]] = {}
         self._judged: dict[str, int] = {}
-        # What was part of something larger comes last: it is asked for alone only where the larger thing was not.
+        # Entries inside a larger one come last: a test asks for them alone only if the larger one was not recorded.
         entries = recorded.entries
         for entry in [
             *(e for e in entries if "inside" not in e),
@@ -73,7 +73,7 @@ class ReplayedTest:
                 self._queues.setdefault(_key(entry["kind"], asked), deque()).append(entry)
 
     def workload(self, name: str, target: object, arguments: Mapping[str, Any]) -> Any:
-        """What the workload gave when it was run: its measurement, or the error that it raised."""
+        """Return the recorded measurement of a workload, or raise its recorded error."""
         asked = {"name": name, "target": worded(target), "arguments": worded(given(arguments))}
         entry = self._take("workload", asked)
         if "file" not in entry:
@@ -86,16 +86,16 @@ class ReplayedTest:
         return self._given(asked, value)
 
     def call(self, name: str, arguments: list[Any], *, repeatable: bool) -> Any:
-        """What a call of the control plane returned; a ``repeatable`` one may be asked again."""
+        """Return the recorded result of a provider's call; a ``repeatable`` one may be answered again."""
         return self._result("call", {"name": name, "arguments": worded(arguments)}, repeatable)
 
     def operation(self, host: str, name: str, arguments: list[Any], *, repeatable: bool) -> Any:
-        """What a piece of work on a host returned."""
+        """Return the recorded result of an operation on a host."""
         asked = {"host": host, "name": name, "arguments": worded(arguments)}
         return self._result("operation", asked, repeatable)
 
     def command(self, host: str, argv: list[str], *, sudo: bool) -> tuple[int, str, str, float]:
-        """How a command on a host ended: exit code, standard output and error, seconds."""
+        """Return how a command on a host ended: exit code, standard output, standard error, seconds."""
         asked = {"host": host, "argv": argv, "sudo": sudo}
         entry = self._take("command", asked)
         if "error" in entry:
@@ -106,7 +106,7 @@ class ReplayedTest:
         return int(entry["exit_code"]), str(texts[0]), str(texts[1]), float(entry["seconds"])
 
     def verdict_then(self, verdict: Any) -> str | None:
-        """The sentence of the recorded verdict on the same kind of promise, where its outcome was another one."""
+        """Return the sentence of the recorded verdict on the same kind of promise, if its outcome differs."""
         kind, outcome = _promise(str(verdict.promise)), verdict.outcome.value
         self._judged[kind] = place = self._judged.get(kind, 0) + 1
         alike = [
@@ -132,7 +132,7 @@ class ReplayedTest:
             self._not_restored(asked, data, error)
 
     def _given(self, asked: dict[str, Any], value: Any) -> Any:
-        """The value, or where it is an error, that error raised."""
+        """Return the value, or raise it if it is an error."""
         if isinstance(value, Exception):
             raise value
         if isinstance(value, BaseException):
@@ -163,7 +163,7 @@ class ReplayedTest:
         raise self._missing(kind, asked, self._taken.get(key, 0))
 
     def _but_for_secrets(self, kind: str, asked: dict[str, Any]) -> bytes | None:
-        """What was asked then in the same words but for a secret that only that run knew to be one."""
+        """Return the key of a recorded entry that differs only by a secret, which this run does not know."""
         for entry in self.recorded.of_kind(kind):
             recorded = _asked(entry)
             if recorded is not None and _fits(recorded, asked):
@@ -187,12 +187,12 @@ class ReplayedTest:
 
 
 def _promise(promise: str) -> str:
-    """What kind of promise it is, whatever its figures: "reaches", "capped"."""
+    """Return the kind of a promise without its figures: "reaches", "capped"."""
     return promise.partition(" ")[0]
 
 
 def _asked(entry: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What an entry answers; None for one that answers nothing."""
+    """Return the request that an entry answers; None if it answers none."""
     names = {
         "workload": ("name", "target", "arguments"),
         "call": ("name", "arguments"),
@@ -209,7 +209,7 @@ def _key(kind: str, asked: Mapping[str, Any]) -> bytes:
 
 
 def _fits(recorded: Any, asked: Any) -> bool:
-    """Whether both are the same, where any text may stand for what was removed from the record."""
+    """Return whether both are the same, if any text may stand for what was removed from the record."""
     if isinstance(recorded, str) and isinstance(asked, str) and _REMOVED.search(recorded):
         expression = ".+".join(re.escape(part) for part in _REMOVED.split(recorded))
         return re.fullmatch(expression, asked, re.DOTALL) is not None
@@ -221,12 +221,12 @@ def _fits(recorded: Any, asked: Any) -> bool:
 
 
 def _title(asked: Mapping[str, Any]) -> str:
-    """What is called: the workload's or operation's name, the command's first word."""
+    """Return the workload's or operation's name, or the command's first word."""
     return str(asked["argv"][0]) if "argv" in asked else str(asked["name"])
 
 
 def _shown(asked: Mapping[str, Any]) -> str:
-    """What was asked, as a person would write it."""
+    """Return the request as a person would write it."""
     if "argv" in asked:
         return f"`{' '.join(asked['argv'])}` on {asked['host']}"
     where = f" on {asked['host']}" if "host" in asked else ""
@@ -240,7 +240,7 @@ def _shown(asked: Mapping[str, Any]) -> str:
 
 
 def _difference(asked: Mapping[str, Any], recorded: Mapping[str, Any]) -> str:
-    """What was recorded in place of what is asked for: only what differs, where that is short."""
+    """Return the recorded request that is nearest; only the options that differ, if only options differ."""
     mine, theirs = asked.get("arguments"), recorded.get("arguments")
     rest_same = all(asked[name] == recorded.get(name) for name in asked if name != "arguments")
     if rest_same and isinstance(mine, Mapping) and isinstance(theirs, Mapping):

@@ -1,8 +1,8 @@
-"""Values of this package as plain JSON and back: dataclasses with their fields, enums, quantities, errors.
+"""Convert values to plain JSON and back: dataclasses with their fields, enums, quantities, errors.
 
-A dataclass becomes an object whose ``is`` is the id of its class (`restorable_types.py`). JSON's lists stand for
-tuples, of which measurements mostly consist. Bytes are kept elsewhere, as files. Only classes that have an id and
-Python's own exceptions are restored, so a record can hold values and never code.
+A dataclass becomes an object whose ``is`` is the id of its class (`restorable_types.py`). JSON lists stand for tuples,
+which are most of a measurement. Bytes go into files of their own. Only classes that have an id and Python's own
+exceptions are restored, so a record holds values and never code.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _SMALL_BYTES = 64
 _IN_CLEAR = (float, bool, type(None))
 
 Clean = Callable[[str, Any], Any]
-"""Takes the name under which a text is kept ("" where it has none) and the text; returns it without secrets."""
+"""Takes the name of a text ("" if it has none) and the text; returns the text without secrets."""
 Store = Callable[[str, bytes], str]
-"""Keeps bytes under a name like theirs in the object, and returns by what they are found again."""
+"""Takes the name of bytes and the bytes, stores them, and returns the path by which they are found."""
 
 
 class NotRestorable(TypeError):
-    """A value cannot be kept in a form from which it could be restored."""
+    """A value cannot be written in a form from which it could be restored."""
 
 
 class NotRestored(ValueError):
-    """A record names a class or holds a value that cannot be restored; the message says which."""
+    """A class or value of a record cannot be restored; the message says which."""
 
 
 def _untouched(_name: str, value: Any) -> Any:
@@ -43,10 +43,10 @@ def _untouched(_name: str, value: Any) -> Any:
 
 
 def plain(value: Any, *, clean: Clean = _untouched, store: Store | None = None) -> Any:
-    """The value as JSON can hold it. Functions become None.
+    """Return the value as JSON can hold it. Functions become None.
 
-    clean: what removes secrets, asked for every text. store: what keeps bytes; without it they are kept inline.
-    Raises NotRestorable for an object of any other class.
+    ``clean`` removes secrets from each text. ``store`` writes bytes to a file; without it they are inline.
+    Raises NotRestorable for an object of a class without an id.
     """
     return _Writer(clean, store).plain(value, "", "")
 
@@ -80,7 +80,7 @@ class _Writer:
 
     @cached_property
     def _kinds(self) -> tuple[tuple[Any, Callable[[Any, str, str], Any]], ...]:
-        """How each kind of value is written; a subclass is written as what it is made of."""
+        """How each kind of value is written; a subclass is written as its base."""
         return (
             (tuple, self._tuple),
             (list, self._items("list")),
@@ -170,10 +170,9 @@ def class_name(kind: type[Any]) -> str:
 
 
 def restored(data: Any, *, load: Callable[[str], bytes] | None = None) -> Any:
-    """The value that `plain` made this of. ``load`` gives the bytes that ``store`` kept.
+    """Return the value that `plain` converted. ``load`` returns the bytes that ``store`` wrote.
 
-    Fields that the class no longer has are left out, those that it has gained since take their defaults. Raises
-    NotRestored.
+    Fields that the class no longer has are ignored, new ones take their defaults. Raises NotRestored.
     """
     if isinstance(data, list):
         return tuple(restored(each, load=load) for each in data)
@@ -258,11 +257,11 @@ def _class(name: str) -> Any:
 def measurement_from(
     record: Mapping[str, Any], files: Mapping[str, bytes] | Callable[[str], bytes] | None = None
 ) -> Any:
-    """The measurement (Measurement, NetworkMeasurement, FileCreation ...) that a measurement's file holds.
+    """Return the measurement (Measurement, NetworkMeasurement, FileCreation ...) in a measurement's file.
 
-    record: the file's content, or its "value" alone. files: the raw files by their path in the evidence folder,
-    or what reads one. Raises NotRestored for a record without a value or of a class that is no longer there;
-    what a failed workload left is its error, returned as an object and not raised.
+    ``record`` is the file's content, or its "value" alone. ``files`` are the raw files by their path in the evidence
+    folder, or a function that reads one. The error of a failed workload is returned, not raised. Raises NotRestored
+    for a record without a value, or of a class that does not exist any more.
     """
     value = record.get("value") if "is" not in record else record
     if value is None:

@@ -1,4 +1,4 @@
-"""Who ran what, where, with which versions: what a run's journal begins with."""
+"""The first entry of a run's journal: who ran what, where, with which versions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pytest
 
 FORMAT = 1
-"""Of the evidence: raised when what is written can no longer be read by what reads it today."""
+"""Format of the evidence. It is raised when the present readers could not read what is written."""
 
 PACKAGES = (
     "pytest-cloudbench",
@@ -45,7 +45,7 @@ _GIT_LIMIT_S = 5.0
 
 
 def run_facts(config: pytest.Config) -> dict[str, Any]:
-    """Everything about this process and its run that is known before anything is measured."""
+    """Return everything about this process and its run that is known before anything is measured."""
     invocation = config.invocation_params
     return {
         "format": FORMAT,
@@ -62,7 +62,7 @@ def run_facts(config: pytest.Config) -> dict[str, Any]:
 
 
 def machine_facts() -> dict[str, Any]:
-    """This machine: system, kernel, processors, memory in bytes."""
+    """Return this machine's system, kernel, processors, and memory in bytes."""
     memory = None
     with contextlib.suppress(OSError, ValueError):
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -78,7 +78,7 @@ def machine_facts() -> dict[str, Any]:
 
 
 def git_facts(folder: Path) -> dict[str, Any]:
-    """The revision of the tests: commit, branch, whether tracked files differ from it, and where it comes from."""
+    """Return the revision of the tests: commit, branch, tracked files that differ from it, and its remote."""
     facts: dict[str, Any] = {}
     try:
         facts["revision"] = _git(folder, "rev-parse", "HEAD")

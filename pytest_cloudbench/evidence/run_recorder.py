@@ -1,4 +1,4 @@
-"""A process's part of a run's evidence: its journal, and the records of its tests as they begin and end."""
+"""One process's part of a run's evidence: its journal, and the records of its tests as they begin and end."""
 
 from __future__ import annotations
 
@@ -26,12 +26,11 @@ if TYPE_CHECKING:
 
 
 class RunRecorder:
-    """Writes what happens into an evidence folder, test by test.
+    """Writes an evidence folder, test by test.
 
-    ``part`` names this process within the run ("main", with xdist the worker's name), ``options`` are the
-    settings of the run. The folder is made by `open`, or by the first thing that is recorded. What cannot be
-    recorded later on never fails a test: it is noted in ``trouble``, and the run says at its end that its
-    evidence is incomplete.
+    ``part`` names this process within the run ("main", with xdist the worker's name), ``options`` are the settings of
+    the run. `open`, or the first entry, creates the folder. An error in recording never fails a test: it is noted in
+    ``trouble``, and the run reports at its end that its evidence is incomplete.
     """
 
     def __init__(
@@ -58,15 +57,15 @@ class RunRecorder:
 
     @property
     def opened(self) -> bool:
-        """Whether anything was recorded."""
+        """True if anything was recorded."""
         return self._journal is not None
 
     # The run ---------------------------------------------------------------------------------------
 
     def open(self) -> Journal:
-        """Make the folder and begin this process's journal; a second call returns the same.
+        """Create the folder and this process's journal; a second call returns the same journal.
 
-        Raises EvidenceError where it cannot be written: better now than after hours of measuring.
+        Raises EvidenceError if the folder cannot be written: before the run measures for hours.
         """
         with self._lock:
             if self._journal is None:
@@ -88,7 +87,7 @@ class RunRecorder:
             self.open().add(kind, self.cleaner.value(content))
 
     def end(self) -> Journal:
-        """End the records of all tests and write this process's last entry; its journal, still open."""
+        """End the records of all tests and write this process's last entry. Return its journal, still open."""
         with self._lock:
             for nodeid in list(self._attempts):
                 self.end_attempt(nodeid)
@@ -100,7 +99,7 @@ class RunRecorder:
     # Tests -----------------------------------------------------------------------------------------
 
     def attempt(self, item: pytest.Item) -> AttemptRecord:
-        """The record of the test's present attempt, begun if need be."""
+        """Return the record of the test's present attempt; the first call begins it."""
         with self._lock:
             found = self._attempts.get(item.nodeid)
             if found is None:
@@ -110,18 +109,18 @@ class RunRecorder:
 
     @property
     def current(self) -> AttemptRecord | None:
-        """The record of the test that runs now, for what does not know its test; None between tests."""
+        """The record of the test that runs now, for callers that do not know their test; None between tests."""
         return self._current
 
     def begin_setup(self, item: pytest.Item) -> None:
-        """The test is about to be set up: if it was run before, this is another attempt."""
+        """End the record of an earlier attempt before the test is set up again."""
         with self._lock:
             found = self._attempts.get(item.nodeid)
             if found is not None and found.torn_down:
                 self.end_attempt(item.nodeid)
 
     def phase(self, report: pytest.TestReport) -> None:
-        """Note how a phase (setup, call, teardown) of a test ended."""
+        """Record how a phase (setup, call, teardown) of a test ended."""
         record = self._attempts.get(report.nodeid)
         if record is None:
             return
@@ -201,7 +200,7 @@ class RunRecorder:
         return record
 
     def _source_name(self, item: pytest.Item) -> str | None:
-        """Where the file that the test is in will be kept."""
+        """Return the name under which the test's source file will be stored."""
         path = getattr(item, "path", None)
         if path is None or not path.is_file():
             return None
@@ -209,15 +208,15 @@ class RunRecorder:
             below = path.relative_to(self._config.rootpath).as_posix()
         except ValueError:
             below = path.name
-        # Under another ending: below the root folder pytest would collect it as a test.
+        # With another ending, because pytest would collect it as a test below the root folder.
         name = f"{SOURCES}/{self.part}/{below}{SOURCE_SUFFIX}"
         self._sources.setdefault(name, path)
         return name
 
     def _keep_sources(self) -> None:
-        """Keep the tests' files, once a run: what was asked is to be read next to what was measured.
+        """Store the test files, once a run, so that an auditor can read what was asked.
 
-        At the end of the first test that is in one: by then the run's secrets are known.
+        This happens at the end of the first test of each file, when the run's secrets are known.
         """
         for name, path in self._sources.items():
             if path is None:
@@ -230,12 +229,12 @@ class RunRecorder:
             )
 
     def guarded(self, what: str) -> AbstractContextManager[Any]:
-        """While this lasts, an error is noted as trouble in recording ``what`` and goes no further."""
+        """Return a context in which an error is noted as trouble in recording ``what``, and not raised."""
         return _Guard(self, what)
 
 
 class _Guard:
-    """Notes an error in recording as trouble, in place of raising it into somebody's test."""
+    """Notes an error in recording as trouble, instead of failing a test with it."""
 
     def __init__(self, recorder: RunRecorder, what: str) -> None:
         self._recorder = recorder

@@ -1,4 +1,4 @@
-"""Signing the manifest with the user's SSH key, and checking such a signature, by OpenSSH's ssh-keygen."""
+"""Sign the manifest with the user's SSH key, and check such a signature, by OpenSSH's ssh-keygen."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from pathlib import Path
 from pytest_cloudbench.evidence.folder import MANIFEST, SIGNATURE, EvidenceError
 
 NAMESPACE = "cloudbench-evidence"
-"""What the signature is for, so that one made for something else proves nothing here."""
+"""Purpose of the signature: one that was made for another purpose is refused."""
 _LIMIT_S = 30.0
 _FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]{43}")
 
 
 @dataclass(frozen=True)
 class Signed:
-    """A signature that fits: by which key, and by whom, where the key was known ("" where it was not)."""
+    """A valid signature: the key, and the signer if the key is known, else ""."""
 
     fingerprint: str
     identity: str = ""
 
 
 def fingerprint_of(key_file: Path) -> str:
-    """The fingerprint of a key, by its file. Raises EvidenceError for what is no key."""
+    """Return the fingerprint of a key file. Raises EvidenceError if it is not a key."""
     said = _ssh_keygen("-l", "-f", str(key_file))
     found = _FINGERPRINT.search(said.stdout)
     if said.returncode or found is None:
@@ -35,12 +35,12 @@ def fingerprint_of(key_file: Path) -> str:
 
 
 def check_can_sign(key_file: Path) -> None:
-    """Sign something small, before anything is measured. Raises EvidenceError with what ssh-keygen says."""
+    """Sign something small, before anything is measured. Raises EvidenceError with the words of ssh-keygen."""
     signature_of(b"probe\n", key_file)
 
 
 def signature_of(manifest: bytes, key_file: Path) -> bytes:
-    """The content of the signature of a manifest. Raises EvidenceError."""
+    """Return the signature of a manifest. Raises EvidenceError if the key cannot sign."""
     said = _ssh_keygen("-Y", "sign", "-f", str(key_file), "-n", NAMESPACE, stdin=manifest)
     if said.returncode:
         raise EvidenceError(
@@ -53,10 +53,10 @@ def signature_of(manifest: bytes, key_file: Path) -> bytes:
 def check_signature(
     root: Path, signers: Path | None = None, *, manifest: str = MANIFEST, signature: str = SIGNATURE
 ) -> Signed:
-    """Check the manifest's signature, each by its file's name. Raises EvidenceError where it does not fit.
+    """Check the signature of the manifest; both are names of files. Raises EvidenceError if it is not valid.
 
-    signers: a public key, or a file as ssh-keygen's ALLOWED SIGNERS; without it the signature is checked
-    against the key that it names itself, which says that nothing was altered but not whose key it is.
+    ``signers`` is a public key, or a file in ssh-keygen's ALLOWED SIGNERS format. Without it the signature is checked
+    against the key that it contains: that proves that nothing was altered, but not whose key it is.
     """
     signed = (root / manifest).read_bytes()
     how = ["-n", NAMESPACE, "-s", str(root / signature)]
@@ -75,7 +75,7 @@ def check_signature(
 
 
 def _allowed_signers(signers: Path) -> str:
-    """The file itself, or for a public key a line that lets it sign."""
+    """Return an ALLOWED SIGNERS file: the given one, or for a public key one that allows it."""
     try:
         text = signers.read_text()
     except (OSError, UnicodeDecodeError) as error:
@@ -96,7 +96,7 @@ def _signed(said: subprocess.CompletedProcess[str], identity: str = "") -> Signe
 
 
 def _ssh_keygen(*words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
-    # Without a terminal and a window to ask in, a passphrase is an error and not a run that hangs.
+    # Without a terminal or window to ask in, a missing passphrase is an error instead of a hanging run.
     environment = {
         name: value for name, value in os.environ.items() if name not in ("DISPLAY", "SSH_ASKPASS")
     }

@@ -1,4 +1,4 @@
-"""The keeper of a session stands between its tests and the world, to record it or to take its place."""
+"""The keeper of a session stands between its tests and the cloud, to record or replay what they do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session that is recorded: the real cloud, hosts and workloads, each listened to."""
+"""A recorded session: its calls reach the real cloud, hosts and workloads, and are written to evidence."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Recording(Keeper):
-    """Records everything that the session's tests do; a pytest plugin. The first of them makes the folder."""
+    """Records all that the session's tests do; a pytest plugin. The first test creates the folder."""
 
     def __init__(self, config: pytest.Config, folder: Path) -> None:
         self.recorder = Recorder(
@@ -46,20 +46,20 @@ class Recording(Keeper):
         config.pluginmanager.register(self, RECORDER_PLUGIN)
 
     def cloud(self, item: pytest.Item, opened: Callable[[], Provider]) -> Provider:
-        """Return the real provider; its calls, answers and hosts are recorded. Without a record it is not opened."""
+        """Return the real provider; its calls, answers and hosts are recorded. The record is opened first."""
         self.recorder.open()
         cloud = opened()
         if self._cloud is not cloud:
             self._cloud = cloud
             cloud.listen(self._answered)
-            # Before anything is written that could hold them; where there are none, launching says so better.
+            # Before anything is written that could contain them. If there are none, the launch reports it better.
             with contextlib.suppress(CloudError):
                 self.recorder.cleaner.learn(*cloud.secrets())
         self.recorder.attempt(item)
         return RecordedCloud(cloud, self._called, self._calls)
 
     def prepared(self, item: pytest.Item, name: str, target: Any, run: Callable[[], T]) -> T:
-        """Prepare it; what that gave and the commands that did it are recorded."""
+        """Prepare storage; record the result and the commands."""
         self.recorder.attempt(item)
         return self._calls.operation(target.host.label, name, [target], run)
 
@@ -71,7 +71,7 @@ class Recording(Keeper):
         arguments: Mapping[str, Any],
         run: Callable[[], T],
     ) -> T:
-        """Run it; its arguments and what it measured are recorded, and everything it did on its way."""
+        """Run a workload; record its arguments, its measurement, and its commands."""
         return self.recorder.workload(item, name, target, arguments, run)
 
     # Hooks -----------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ class Recording(Keeper):
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cloudbench_verdict(self, item: pytest.Item, verdict: Verdict, measurement: Any) -> None:
-        """Record a verdict with everything it was drawn from."""
+        """Record a verdict with all figures it is based on."""
         self.recorder.verdict(item, verdict, measurement)
 
     # Calls of the control plane --------------------------------------------------------------------
@@ -166,13 +166,13 @@ class Recording(Keeper):
             answer.operation,
             answer.asked,
             answer.answer,
-            # About what an earlier test gave back, not about the one that runs now.
+            # About resources that an earlier test released, not about the test that runs now.
             between_tests=threading.current_thread().name == RELEASING,
         )
 
 
 class RecordedCloud(InterceptedProvider):
-    """A provider whose calls are recorded, and whose hosts are."""
+    """A provider whose calls and hosts are recorded."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""A session that is replayed: no cloud, no hosts; everything is answered from an evidence folder."""
+"""A replayed session: an evidence folder answers in place of the cloud, hosts and workloads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _QUESTIONS = ("check", "limits", "place", "image", "identity", "refresh", "console", "remaining")
-"""Calls that only read, by the begin of their names: a replay may answer one more often than it was recorded."""
+"""Calls that only read, by the start of their names: a replay may answer one more often than it was recorded."""
 
 
 class Replaying(Keeper):
@@ -35,7 +35,7 @@ class Replaying(Keeper):
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Each attempt of a test begins at the start of its record."""
+        """Start each attempt of a test at the start of its record."""
         self._replay.begin(item.nodeid)
 
     def cloud(self, item: pytest.Item, opened: Callable[[], Provider]) -> Provider:
@@ -43,7 +43,7 @@ class Replaying(Keeper):
         return ReplayedCloud(self._replay.test(item.nodeid))
 
     def prepared(self, item: pytest.Item, name: str, target: Any, run: Callable[[], T]) -> T:
-        """What preparing it gave."""
+        """Return the recorded result."""
         test = self._replay.test(item.nodeid)
         result: T = test.operation(target.host.label, name, [target], repeatable=False)
         return result
@@ -56,7 +56,7 @@ class Replaying(Keeper):
         arguments: Mapping[str, Any],
         run: Callable[[], T],
     ) -> T:
-        """What it measured then; its errors are raised again."""
+        """Return the recorded measurement, or raise the recorded error."""
         result: T = self._replay.test(item.nodeid).workload(name, target, arguments)
         return result
 

@@ -1,4 +1,4 @@
-"""Where a session's evidence goes or comes from, checked before anything runs, and complete when it ends."""
+"""The evidence of a session: its options are checked before anything runs, and it is completed at the end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OFF = "off"
 RECORDER_PLUGIN = "cloudbench-recorder"
 """Name under which a recording is registered with pytest."""
 _ANEW = ("evidence", "sign", "replay", "progress", "inconclusive", "summary", "prices")
-"""Options of a replay's own: what was chosen when it was recorded does not matter."""
+"""Options that a replay does not take from the recording."""
 _WORKER_KEY = "cloudbench_evidence"
 
 _RUN_ID: pytest.StashKey[str] = pytest.StashKey()
@@ -31,7 +31,7 @@ _LINES: pytest.StashKey[list[tuple[str, bool]]] = pytest.StashKey()
 
 
 def run_id_of(config: pytest.Config) -> str:
-    """The id of this run; with xdist the same in every process."""
+    """Return the id of this run, which all workers of pytest-xdist share."""
     if _RUN_ID not in config.stash:
         given = _from_controller(config).get("run")
         config.stash[_RUN_ID] = str(given) if given else new_run_id()
@@ -39,34 +39,34 @@ def run_id_of(config: pytest.Config) -> str:
 
 
 def part_of(config: pytest.Config) -> str:
-    """Which part of the run this process is: "main", or with xdist the worker's name."""
+    """Return the name of this process within the run: "main", or with pytest-xdist the worker's name."""
     worker = getattr(config, "workerinput", {}).get("workerid")
     return str(worker) if worker else MAIN
 
 
 def evidence_folder(config: pytest.Config) -> Path | None:
-    """Where this run's evidence goes; None where none is wanted. Nothing is made here."""
+    """Return the folder for this run's evidence, without creating it; None if evidence is off."""
     if _FOLDER not in config.stash:
         config.stash[_FOLDER] = _folder(config)
     return config.stash[_FOLDER]
 
 
 def replayed_folder(config: pytest.Config) -> Path | None:
-    """The evidence that this session replays; None where it does not."""
+    """Return the evidence that this session replays; None if it is not a replay."""
     given = setting(config, "replay")
     return _path(config, "replay", given) if given else None
 
 
 def signing_key(config: pytest.Config) -> Path | None:
-    """The key that signs the evidence; None where none is wanted."""
+    """Return the key that signs the evidence; None if it is not signed."""
     given = setting(config, "sign")
     return _path(config, "sign", given) if given else None
 
 
 def check_settings(config: pytest.Config) -> None:
-    """Raise pytest.UsageError, before anything runs, for evidence that could not be kept, signed or replayed."""
+    """Raise pytest.UsageError, before anything runs, for evidence that cannot be written, signed or replayed."""
     if hasattr(config, "workerinput"):
-        return  # the controller has looked
+        return  # the controller has checked them
     try:
         if (replayed := replayed_folder(config)) is not None:
             _take_options(config, Evidence(replayed).run.get("options", {}))
@@ -74,8 +74,8 @@ def check_settings(config: pytest.Config) -> None:
         folder, key = evidence_folder(config), signing_key(config)
         if folder is not None and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise EvidenceError(
-                f"{folder} is there already and evidence is never written over: give another folder, or one with "
-                f"{RUN} in its name, which stands for the run"
+                f"{folder} exists already, and evidence is never overwritten: give another folder, or one with "
+                f"{RUN} in its name, which stands for the run id"
             )
         if key is not None and folder is not None:
             from pytest_cloudbench.evidence.signature import check_can_sign
@@ -86,7 +86,7 @@ def check_settings(config: pytest.Config) -> None:
 
 
 def _take_options(config: pytest.Config, recorded: Mapping[str, str]) -> None:
-    """Let a replay go by the options that were in force then, but for those that are given anew."""
+    """Set the recorded options in a replay, except those that the command line sets."""
     for option in OPTIONS:
         value = recorded.get(option.name)
         if value and option.name not in _ANEW and config.getoption(option.flag) is None:
@@ -94,7 +94,7 @@ def _take_options(config: pytest.Config, recorded: Mapping[str, str]) -> None:
 
 
 def header(config: pytest.Config) -> str | None:
-    """What a replay says of itself before it begins."""
+    """Return the header line of a replay; None if the session is not one."""
     replayed = replayed_folder(config)
     if replayed is None:
         return None
@@ -102,7 +102,7 @@ def header(config: pytest.Config) -> str | None:
     run = evidence.run
     where = ", ".join(dict.fromkeys(f"{each['label']} {each['region']}" for each in evidence.clouds))
     by = run.get("by", {})
-    unfinished = "" if evidence.finished else "; that run did not come to its end"
+    unfinished = "" if evidence.finished else "; that run was not finished"
     return (
         f"cloudbench replays {replayed}: run {run['run']} of {evidence.began[:16].replace('T', ' ')} UTC by "
         f"{by.get('user')} on {by.get('host')}{f', measured in {where}' if where else ''}{unfinished}"
@@ -110,7 +110,7 @@ def header(config: pytest.Config) -> str | None:
 
 
 def tell_worker(node: Any) -> None:
-    """Give an xdist worker the run's id and folder, so that all write into the same one."""
+    """Send a worker of pytest-xdist the run's id and folder, so that all workers write to the same one."""
     folder = evidence_folder(node.config)
     node.workerinput[_WORKER_KEY] = {
         "run": run_id_of(node.config),
@@ -119,7 +119,7 @@ def tell_worker(node: Any) -> None:
 
 
 def finish(session: pytest.Session) -> None:
-    """End this process's part of the evidence; the main one seals, sums and signs all of it."""
+    """End this process's part of the evidence; the main process seals, sums and signs the whole."""
     config = session.config
     folder = config.stash.get(_FOLDER, None)
     records = config.pluginmanager.hasplugin(RECORDER_PLUGIN)
@@ -132,7 +132,7 @@ def finish(session: pytest.Session) -> None:
     if recorder is None or not recorder.opened:
         if hasattr(config, "workerinput") or not folder.is_dir():
             return
-        # The controller of a session whose workers have recorded.
+        # The controller, which records nothing itself.
         options = options_in_force(config)
         recorder = Recorder(config, folder, run_id=run_id_of(config), part=MAIN, options=options)
     lines = config.stash.setdefault(_LINES, [])
@@ -152,7 +152,7 @@ def finish(session: pytest.Session) -> None:
 
 
 def write_lines(terminal: pytest.TerminalReporter) -> None:
-    """Say at the end where the evidence is and what it lacks, and what a replay judged otherwise."""
+    """Report at the end where the evidence is, what it lacks, and which verdicts a replay changed."""
     for report in (each for reports in terminal.stats.values() for each in reports):
         if getattr(report, "when", None) == "call":
             for name, value in report.user_properties:
@@ -174,7 +174,7 @@ def _folder(config: pytest.Config) -> Path | None:
 
 
 def _path(config: pytest.Config, name: str, given: str) -> Path:
-    """A path of the command line is meant from where pytest was started, any other from the root folder."""
+    """Resolve a path: on the command line relative to the invocation directory, else to the root folder."""
     base = config.invocation_params.dir if option_source(config, name) == "command line" else config.rootpath
     return base / Path(given).expanduser()
 

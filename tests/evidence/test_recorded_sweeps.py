@@ -21,7 +21,7 @@ def run_sweep(target, plan, *, pace, on_progress, on_run):
     curve = Curve(plan.mix, plan.threads, 1, maximum, ())
     for percent in plan.steps:
         if percent > 100:
-            raise SweepBroken("the sweep broke off at 110 %", curve)
+            raise SweepBroken("the sweep failed at 110 %", curve)
         asked = Iops(30.0 * percent)
         measured = recorded_runs.measured(asked.per_second, target=target.label, rate_asked=asked, raw={})
         on_run(measured)
@@ -31,7 +31,9 @@ def run_sweep(target, plan, *, pace, on_progress, on_run):
 
 @pytest.fixture(autouse=True)
 def _sweeps_stand_in(monkeypatch):
-    monkeypatch.setattr("pytest_cloudbench.workloads.sweep.sweep.run_sweep", run_sweep)
+    from pytest_cloudbench.workloads.sweep import sweep
+
+    monkeypatch.setattr(sweep, "SWEEP", dataclasses.replace(sweep.SWEEP, run=run_sweep))
 """
 BODY = """
 import pytest
@@ -43,7 +45,7 @@ def test_it(volume, sweep):
     assert curve.peak.reaches("3,000 IOPS")
 
 def test_broken(volume, sweep):
-    with pytest.raises(SweepBroken, match="broke off") as broken:
+    with pytest.raises(SweepBroken, match="the sweep failed") as broken:
         sweep(volume, "4k-random-read", threads=16, steps=(20, 110))
     assert len(broken.value.curve.steps) == 1
 """
@@ -87,7 +89,7 @@ def test_verdicts_on_steps_are_recorded_and_drawn_again(session, pytester):
     held, again, violated = test.of_kind("verdict")
     assert held["sentence"].startswith("held: 1,500 of 1,500 IOPS")
     assert again["sentence"].startswith("held: 600 of 590 IOPS")
-    assert violated["sentence"].startswith("violated: latency: p99 12 ms, at most 1 ms wanted; ")
+    assert violated["sentence"].startswith("violated: latency: p99 12 ms, at most 1 ms required; ")
     (workload,) = test.of_kind("workload")
     assert {entry["of"] for entry in test.of_kind("verdict")} == {workload["file"]}
     assert verify(pytester.path / "kept").exit_code == 0

@@ -106,7 +106,7 @@ def test_what_looks_like_a_secret_goes(what):
 
 
 HARMLESS = [
-    "held: 3,037 of 3,000 IOPS (101.2 %, at least 90 % wanted)",
+    "held: 3,037 of 3,000 IOPS (101.2 %, at least 90 % required)",
     "4f2cc3a0d0e4f9a8b7c6d5e4f3a2b1c0d9e8f7a6",  # a git revision
     "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
     "/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_vol0123456789abcdef0",
