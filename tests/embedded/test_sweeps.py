@@ -89,7 +89,7 @@ def test_ends_past_its_limit(ebs_volume, sweep):
     curve = sweep(ebs_volume, steps=(50, 120, 130), latency_limit="4ms", **SHORT)
     assert [step.percent for step in curve.steps] == [50, 120]
     assert curve.conditions[-1].startswith("stopped after 120 %: mean latency ")
-    assert curve.conditions[-1].endswith(" is past the limit of 4 ms")
+    assert curve.conditions[-1].endswith(" exceeds the limit of 4 ms")
 
 @pytest.mark.ec2_instance("m5.large")
 @VOLUME

@@ -1,4 +1,4 @@
-"""The curve: its peak, its knee, its table, its verdicts told, and two of them side by side."""
+"""The curve: peak, knee, table, verdicts, and the comparison of two curves."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ def test_the_peak_is_a_measurement_with_verdicts():
     assert curve.peak.consistency.consistent
 
 
-def test_the_knee_has_its_method_s_name():
+def test_the_knee_names_its_method():
     curve = curve_of()
     assert curve.knee == Knee(Iops(57_600.0), pytest.approx(0.0018), "Kneedle")
     assert str(curve.knee) == "57,600 IOPS at 1.8 ms (Kneedle)"
@@ -35,24 +35,24 @@ def test_the_knee_has_its_method_s_name():
     assert curve_of(percents=(10, 50)).knee is None, "three points with the maximum are too few"
 
 
-def test_the_maximum_closes_a_curve_that_ends_before_it():
+def test_the_maximum_is_the_last_point_of_the_curve():
     assert curve_of(percents=(10, 30, 50, 70, 90)).knee.iops == Iops(57_600.0)
 
 
-def test_every_verdict_is_told():
+def test_every_verdict_is_reported():
     told = []
     curve = dataclasses.replace(curve_of(), on_verdict=told.append)
     verdict = curve.stays_below("2ms", until=60_000)
     assert told == [verdict]
 
 
-def test_a_step_says_whether_its_rate_was_carried_and_who_was_the_limit():
+def test_a_step_reports_whether_its_rate_was_reached_and_the_limit():
     curve = curve_of()
     assert curve.steps[0].reached().outcome is Outcome.HELD
     short = curve.steps[-1].reached()
     assert short.outcome is Outcome.VIOLATED
     assert str(short).startswith(
-        "violated: 64,000 of 76,800 IOPS (83 %, at least 95 % wanted); no known ceiling"
+        "violated: 64,000 of 76,800 IOPS (83 %, at least 95 % required); no known ceiling"
     )
 
 
@@ -89,7 +89,7 @@ def test_the_table_and_the_short_form():
     assert str(curve) == f"{curve!r}\n{curve.table()}"
 
 
-def test_a_step_that_timed_nothing_has_dashes():
+def test_a_step_without_latency_has_dashes():
     nothing = dataclasses.replace(run_at(0, 0.0, asked=10), latency=None)
     curve = curve_of(percents=(50,))
     curve = dataclasses.replace(curve, steps=(dataclasses.replace(curve.steps[0], measurement=nothing),))
@@ -97,7 +97,7 @@ def test_a_step_that_timed_nothing_has_dashes():
     assert len(curve.points) == 1
 
 
-def test_it_goes_into_a_report_as_plain_values():
+def test_plain_values_for_reports():
     curve = curve_of()
     values = json.loads(json.dumps(curve.to_dict()))
     assert values["knee"] == {"iops": 57_600.0, "latency_s": curve.knee.latency_s, "method": "Kneedle"}
@@ -142,7 +142,7 @@ def test_only_curves_can_be_compared():
 
 
 def short_steps(machine):
-    """What steps at 100 and 120 % of 1,200,000 IOPS say that carried 500,000, each I/O of which took 2 ms."""
+    """Return the verdicts of steps at 100 and 120 % of 1,200,000 IOPS that reached 500,000 at a latency of 2 ms."""
     changes = {"iops": 500_000.0, "throughput_mib": 500_000 / 256, "latency": latency_of(1_000 / 500_000)}
     curve = curve_of(
         1_200_000,
@@ -158,16 +158,16 @@ def short_steps(machine):
         yield dataclasses.replace(step, measurement=run).reached()
 
 
-def test_a_step_that_the_machine_does_not_carry_is_the_machine_s_not_the_threads():
-    """1,020 of them are enough for more than 500,000."""
+def test_a_step_limited_by_the_machine_does_not_blame_the_threads():
+    """1,020 threads are enough for more than 500,000 IOPS."""
     for verdict in short_steps(MachineLimits(Iops(1_000_000.0), Throughput.from_mib(20_000))):
         assert verdict.outcome is Outcome.INCONCLUSIVE
         assert verdict.machine_limited
         assert "the machine under the embedded region was the limit" in str(verdict)
 
 
-def test_threads_that_carried_a_rate_before_are_enough_for_it():
-    """In the closed loop; beyond its rate nobody knows, and threads are what to raise."""
+def test_threads_that_reached_a_rate_before_are_enough_for_it():
+    """They reached it in the closed loop. Above its rate this is unknown, and more threads are the advice."""
     full, beyond = short_steps(None)
     assert full.outcome is Outcome.VIOLATED
     assert "no known ceiling explains it" in str(full)

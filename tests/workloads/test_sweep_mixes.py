@@ -1,4 +1,4 @@
-"""Mixes: what they must be, those that come with the plugin, and a project's own."""
+"""Mixes: valid and invalid ones, the bundled ones, and a project's own."""
 
 import pytest
 from hypothesis import given
@@ -24,13 +24,13 @@ def shop(**changes):
 
 
 @pytest.mark.parametrize("mix", MIXES.values(), ids=lambda mix: mix.name)
-def test_every_mix_of_ours_has_a_published_source_or_says_it_is_our_own(mix):
+def test_every_bundled_mix_has_a_published_source_or_is_our_own(mix):
     assert MIXES[mix.name] is mix
     assert mix.source == OUR_OWN or any(digits in mix.source for digits in ("2018", "2009", "Orion"))
     assert Size.parse("4k") <= mix.block_size <= Size.parse("1m")
 
 
-def test_all_the_kinds_are_there():
+def test_all_kinds_of_mixes_are_bundled():
     assert set(FOUR_CORNERS) <= set(MIXES)
     for family in ("sql-like", "oracle-like"):
         assert [MIXES[f"{family}{share}"].read_percent for share in ("", "-90-10", "-80-20")] == [100, 90, 80]
@@ -41,7 +41,7 @@ def test_all_the_kinds_are_there():
         assert MIXES[name].source == OUR_OWN
 
 
-def test_none_bears_the_name_of_a_workload_whose_parameters_were_never_published():
+def test_no_mix_has_the_name_of_a_workload_with_unpublished_parameters():
     theirs = {
         "sql",
         "sql-90-10",
@@ -54,7 +54,7 @@ def test_none_bears_the_name_of_a_workload_whose_parameters_were_never_published
     assert not theirs & set(MIXES)
 
 
-def test_what_a_mix_says_of_itself():
+def test_a_mix_as_text_and_plain_values():
     mix = shop(skew=Skew(80, 20))
     assert mix.block_size == Size(int((8192 * 90 + 65536 * 10) / 100))
     assert (mix.smallest_block, mix.largest_block) == (Size.parse("8k"), Size.parse("64k"))
@@ -76,20 +76,20 @@ def test_what_a_mix_says_of_itself():
         (50, 1, "randrw"),
     ],
 )
-def test_fio_s_name_of_the_pattern(reads, random, pattern):
+def test_fio_pattern(reads, random, pattern):
     assert shop(read_percent=reads, random_percent=random).pattern == pattern
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"blocks": {"8k": 90}}, "make 90 %, not 100"),
+        ({"blocks": {"8k": 90}}, "add up to 90 %, not 100"),
         ({"blocks": {}}, "no block size"),
         ({"blocks": {"8k": 50, "8192": 50}}, "given twice"),
-        ({"blocks": {"1000": 100}}, "whole sectors"),
+        ({"blocks": {"1000": 100}}, "multiple of 512 bytes"),
         ({"blocks": {"32m": 100}}, "up to 16 MiB"),
         ({"blocks": {"large": 100}}, "large"),
-        ({"blocks": {"8k": 99.5, "4k": 0.5}}, "not a whole number of per cent"),
+        ({"blocks": {"8k": 99.5, "4k": 0.5}}, "0.5: use a whole number of per cent"),
         ({"read_percent": 101}, "read_percent is 101"),
         ({"read_percent": True}, "read_percent is True"),
         ({"random_percent": -1}, "random_percent is -1"),
@@ -97,7 +97,7 @@ def test_fio_s_name_of_the_pattern(reads, random, pattern):
         ({"random_percent": 0, "skew": Skew(80, 20)}, "is sequential"),
     ],
 )
-def test_a_mix_that_cannot_be(changes, words):
+def test_an_invalid_mix_is_refused(changes, words):
     with pytest.raises(BadMix, match=words):
         shop(**changes)
 
@@ -105,7 +105,7 @@ def test_a_mix_that_cannot_be(changes, words):
 @pytest.mark.parametrize(
     "skew", [(20, 80), (80, 80), (100, 20), (80, 0), (0, 0, 1.0), (80, 20, 1.2), (0, 0, -1.0), (0, 0, 12.0)]
 )
-def test_a_skew_that_is_none(skew):
+def test_an_invalid_skew_is_refused(skew):
     with pytest.raises(BadMix, match="skew"):
         Skew(*skew)
 
@@ -113,7 +113,7 @@ def test_a_skew_that_is_none(skew):
 @given(
     st.dictionaries(st.sampled_from(["512", "4k", "8k", "16k", "64k", "1m"]), st.integers(1, 99), min_size=1)
 )
-def test_shares_make_a_hundred_or_no_mix(blocks):
+def test_shares_must_add_up_to_a_hundred(blocks):
     if sum(blocks.values()) == 100:
         mix = shop(blocks=blocks)
         assert mix.smallest_block <= mix.block_size <= mix.largest_block
@@ -122,10 +122,10 @@ def test_shares_make_a_hundred_or_no_mix(blocks):
             shop(blocks=blocks)
 
 
-def test_an_unknown_mix_is_told_with_the_nearest_names():
-    with pytest.raises(UnknownMix, match="there is no mix '4k-randon-read'; nearest: 4k-random-read"):
+def test_an_unknown_mix_is_refused_with_the_nearest_names():
+    with pytest.raises(UnknownMix, match="unknown mix '4k-randon-read': did you mean 4k-random-read"):
         find_mix("4k-randon-read", {})
-    with pytest.raises(UnknownMix, match=r"there are 4k-random-read, .*vdi-monday-login"):
+    with pytest.raises(UnknownMix, match=r"use 4k-random-read, .*vdi-monday-login"):
         find_mix("???", {})
     with pytest.raises(UnknownMix):
         find_mix(7, {})
@@ -165,24 +165,24 @@ def test_a_project_s_own_mixes(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[mixes.shop", "is no TOML"),
+        ("[mixes.shop", "is not valid TOML"),
         ("[mixes.shop]\nread_percent = 1", "lacks blocks, random_percent, source"),
         ("mixes = 3", r"tables named \[mixes.NAME\]"),
         ("[mixes]\n[other]", r"tables named \[mixes.NAME\]"),
-        (GOOD.replace("shop", "oltp"), "the mix 'oltp' comes with the plugin"),
-        (GOOD.replace("read_percent", "reads"), "has no reads: it takes"),
-        (GOOD.replace("= 90", "= 80"), "make 90 %, not 100"),
-        (GOOD.replace("{ 8k = 90, 64k = 10 }", "90"), "blocks is a table"),
+        (GOOD.replace("shop", "oltp"), "mix 'oltp' is bundled with the plugin"),
+        (GOOD.replace("read_percent", "reads"), "unknown keys reads: use"),
+        (GOOD.replace("= 90", "= 80"), "add up to 90 %, not 100"),
+        (GOOD.replace("{ 8k = 90, 64k = 10 }", "90"), "blocks must be a table"),
         (
             GOOD.replace("zipf = 1.2", "percent_of_io = 80.5, percent_of_space = 20"),
-            "no number of the right kind",
+            "percent_of_io must be a whole number",
         ),
         (GOOD.replace("zipf = 1.2", "percent_of_io = 10, percent_of_space = 20"), "larger one"),
-        (GOOD.replace("{ zipf = 1.2 }", "'hot'"), "skew of mix 'skewed' is a table"),
-        (GOOD.replace('"our own"', "7"), "source is a text"),
+        (GOOD.replace("{ zipf = 1.2 }", "'hot'"), "skew of mix 'skewed' must be a table"),
+        (GOOD.replace('"our own"', "7"), "source must be text"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_named_with_what_is_wrong(tmp_path, text, words):
+def test_an_invalid_file_is_refused_with_the_reason(tmp_path, text, words):
     path = written(tmp_path, text)
     with pytest.raises(BadMix, match=words) as raised:
         read_mixes(path)

@@ -1,4 +1,4 @@
-"""Sweeps with real fio on this machine: their steps, their ends, and what is left when they break off."""
+"""Sweeps with real fio on this machine: steps, ends, and the result of a failed sweep."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SHORT = {"threads": 2, "step_time": 2, "maximum_time": 2, "ramp_time": 1, "worki
 
 @pytest.fixture
 def files(host: SshHost, tmp_path: Path) -> HostTarget:
-    """Two files as one target, side by side."""
+    """Return two files as one target."""
     paths = []
     for name in ("one", "two"):
         path = tmp_path / name
@@ -123,14 +123,14 @@ def test_a_run_ends_once_it_is_steady(files: HostTarget) -> None:
 
 
 @pytest.mark.timed
-def test_quick_pace_says_what_it_changed(files: HostTarget) -> None:
+def test_quick_pace_notes_its_changes(files: HostTarget) -> None:
     curve = run_sweep(files, plan(step_time=60, steps=(5,)), pace=Pace.QUICK)
     assert curve.conditions == ("laid out before", "quick pace: step 1 + 60 s -> 1 + 2 s")
     assert curve.maximum.conditions == curve.conditions
 
 
 @pytest.mark.timed
-def test_the_sweep_stops_past_its_latency_limit(files: HostTarget) -> None:
+def test_a_sweep_stops_above_its_latency_limit(files: HostTarget) -> None:
     curve = run_sweep(files, plan(latency_limit="1us", steps=(5, 10, 20)))
     assert [step.percent for step in curve.steps] == [5]
     assert curve.conditions[-1].startswith("stopped after 5 %: mean latency ")
@@ -150,7 +150,7 @@ def _interrupt() -> None:
 
 
 @pytest.mark.timed
-def test_an_interrupted_sweep_keeps_the_steps_done(files: HostTarget) -> None:
+def test_an_interrupted_sweep_keeps_the_measured_steps(files: HostTarget) -> None:
     with pytest.raises(KeyboardInterrupt) as raised:
         run_sweep(files, plan(), on_progress=_at(3, _interrupt))
     ended = raised.value
@@ -162,7 +162,7 @@ def test_an_interrupted_sweep_keeps_the_steps_done(files: HostTarget) -> None:
 
 
 @pytest.mark.timed
-def test_interrupted_before_its_first_step_it_has_no_curve(files: HostTarget) -> None:
+def test_a_sweep_interrupted_before_its_first_step_has_no_curve(files: HostTarget) -> None:
     with pytest.raises(SweepInterrupted, match="before its first step") as raised:
         run_sweep(files, plan(), on_progress=_at(1, _interrupt))
     assert raised.value.curve is None
@@ -183,7 +183,7 @@ def test_a_step_that_cannot_be_measured_keeps_those_before_it(files: HostTarget)
     assert fios(files) == []
 
 
-def test_a_fio_that_fails_at_once_is_told_in_its_words(
+def test_an_immediate_failure_of_fio_is_reported_in_its_words(
     files: HostTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -194,10 +194,10 @@ def test_a_fio_that_fails_at_once_is_told_in_its_words(
         run_sweep(files, plan())
 
 
-def test_what_is_no_target_is_refused_before_anything_starts(files: HostTarget) -> None:
+def test_an_invalid_target_is_refused_before_anything_starts(files: HostTarget) -> None:
     with pytest.raises(BadSweep, match=r"a working set of 1 MiB .* too small for 2000 threads"):
         run_sweep(files, plan(threads=2000, working_set="1m"))
-    with pytest.raises(BadSweep, match="I/Os in flight are more than the host's kernel takes"):
+    with pytest.raises(BadSweep, match="I/Os in flight exceed the"):
         run_sweep(
             files,
             plan(
@@ -205,7 +205,7 @@ def test_what_is_no_target_is_refused_before_anything_starts(files: HostTarget) 
             ),
         )
     files.kind = "directory"
-    with pytest.raises(BadSweep, match=r"not over the directory two files: .*prefilled"):
+    with pytest.raises(BadSweep, match=r"not on the directory two files: .*prefilled"):
         run_sweep(files, plan())
     files.kind = "block"
     with pytest.raises(TargetError, match="is a regular file, not a block device"):
@@ -216,7 +216,9 @@ def test_what_is_no_target_is_refused_before_anything_starts(files: HostTarget) 
 
 
 @pytest.mark.parametrize("kind", ["file", "block"])
-def test_a_mix_needs_a_target_proven_ours(files: HostTarget, kind: Literal["file", "block"]) -> None:
+def test_a_writing_mix_needs_a_target_with_proven_ownership(
+    files: HostTarget, kind: Literal["file", "block"]
+) -> None:
     def refuse() -> None:
         raise NotOurs("not proven to be ours")
 
@@ -235,8 +237,8 @@ def test_a_mix_needs_a_target_proven_ours(files: HostTarget, kind: Literal["file
         ("oltp", {"NVMe random read IOPS": 3_300_000 / 0.67, "NVMe random write IOPS": 1_440_000 / 0.33}),
     ],
 )
-def test_only_the_ceilings_of_what_a_mix_does_count(mix: str, limits: dict[str, float]) -> None:
-    """Reads and writes of local disks have limits of their own."""
+def test_only_ceilings_of_the_mixs_own_io_count(mix: str, limits: dict[str, float]) -> None:
+    """Reads and writes of local disks have separate limits."""
     rates = STORE_RATES["i3.metal"]
     target = SimpleNamespace(
         envelope=lambda block_size, *, sequential: store_envelope(

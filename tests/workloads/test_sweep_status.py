@@ -1,4 +1,4 @@
-"""fio's running totals: read in any pieces, added up over jobs, and taken apart into what came between."""
+"""fio's running totals: parsed in any pieces, added up over jobs, and subtracted."""
 
 import json
 from itertools import pairwise
@@ -20,7 +20,7 @@ def totals_of(text, block_bytes=None):
 
 
 def way(bins, block=4096):
-    """One direction of fio's JSON with these latencies in ns."""
+    """Return one direction of fio's JSON with these latencies in ns."""
     count = sum(bins.values())
     mean = sum(value * number for value, number in bins.items()) / count if count else 0.0
     stats = {"N": count, "mean": mean, "min": 0, "max": 0, "bins": {str(k): v for k, v in bins.items()}}
@@ -58,26 +58,26 @@ def test_a_recorded_run_gives_its_totals():
     assert between.read.sum_ns == pytest.approx(second.read.sum_ns - first.read.sum_ns)
 
 
-def test_the_note_before_the_json_is_kept():
+def test_a_note_before_the_json_is_kept():
     reader = StatusReader()
     reader.feed(RECORDED)
     assert reader.notes == ["note: from fio itself"]
 
 
 @given(st.lists(st.integers(0, len(RECORDED)), max_size=30))
-def test_it_does_not_matter_in_which_pieces_it_comes(cuts):
+def test_output_may_arrive_in_any_pieces(cuts):
     reader = StatusReader()
     edges = sorted({0, len(RECORDED), *cuts})
     found = [totals for start, end in pairwise(edges) for totals, _ in reader.feed(RECORDED[start:end])]
     assert found == totals_of(RECORDED)
 
 
-def test_the_json_is_handed_on_whole():
+def test_the_whole_json_is_returned():
     *_, (_, text) = StatusReader().feed(RECORDED)
     assert json.loads(text)["jobs"][0]["jobname"] == "job0"
 
 
-def test_the_series_has_a_sample_for_each_interval():
+def test_the_series_has_one_sample_per_interval():
     totals = totals_of(RECORDED)[:3]
     series = series_of(totals)
     assert series.seconds == pytest.approx((1.001, 2.0))
@@ -95,7 +95,7 @@ def test_the_series_has_a_sample_for_each_interval():
     assert series.to_dict()["percentiles_s"]["p95"] == list(series.percentiles_s["p95"])
 
 
-def test_percentiles_come_from_merged_histograms_never_from_an_average():
+def test_percentiles_come_from_merged_histograms():
     fast, slow = {1_000: 99}, {9_000: 1}
     merged = Totals.of(document((way(fast), way({})), (way(slow), way({}))))
     assert merged.read.percentile_s(50) == pytest.approx(1e-6)
@@ -136,7 +136,7 @@ def test_jobs_apart_and_jobs_as_one_group_are_the_same(jobs):
     st.dictionaries(st.integers(1, 10**6), st.integers(1, 100), min_size=1, max_size=6),
     st.dictionaries(st.integers(1, 10**6), st.integers(1, 100), min_size=1, max_size=6),
 )
-def test_what_came_between_and_what_was_before_make_the_whole(earlier, later):
+def test_a_difference_plus_the_earlier_totals_is_the_whole(earlier, later):
     before = Way.of(way(earlier))
     whole = before + Way.of(way(later))
     between = whole.since(before)
@@ -146,18 +146,18 @@ def test_what_came_between_and_what_was_before_make_the_whole(earlier, later):
 
 
 def test_one_block_size_makes_bytes_exact():
-    """fio's count of bytes runs ahead of its latencies while the load runs."""
+    """While the load runs, fio's byte count is ahead of its latencies."""
     ahead = way({1_000: 100}) | {"io_bytes": 120 * 4096, "total_ios": 100}
     assert Way.of(ahead, 4096).bytes == 100 * 4096
 
 
-def test_nothing_done_is_nothing():
+def test_no_io_has_no_figures():
     assert Totals.of(document((way({}), way({})))).both.latency() is None
     assert NOTHING.both.mean_s is None
     assert series_of([NOTHING]).seconds == ()
 
 
-def test_a_job_s_own_error_is_told():
+def test_a_jobs_own_error_is_reported():
     failed = document((way({1: 1}), way({})))
     failed["jobs"][0]["error"] = 5
     with pytest.raises(FioRefused, match="'job0' failed with Input/output error"):
@@ -174,6 +174,6 @@ def test_a_job_s_own_error_is_told():
         '{\n "jobs": [,]\n}\n',
     ],
 )
-def test_json_that_cannot_be_fio_s_is_refused(broken):
+def test_invalid_json_is_refused(broken):
     with pytest.raises(FioOutputError):
         totals_of(broken)

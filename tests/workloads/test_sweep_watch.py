@@ -1,4 +1,4 @@
-"""What a running step tells of itself, from fio's totals as they come."""
+"""The reports of a running step, from fio's totals."""
 
 import json
 
@@ -7,7 +7,7 @@ from pytest_cloudbench.workloads.sweep.watch import Watch
 
 
 def status(milliseconds, ios):
-    """One of fio's running totals, as --status-interval prints it."""
+    """Return one of fio's running totals as --status-interval prints it."""
     way = {"runtime": milliseconds, "total_ios": ios, "io_bytes": ios * 4096}
     latency = {"lat_ns": {"N": ios, "mean": 1e6, "bins": {"1000000": ios}}}
     nothing = {"runtime": 0, "total_ios": 0, "io_bytes": 0, "lat_ns": {"N": 0, "mean": 0.0}}
@@ -15,8 +15,8 @@ def status(milliseconds, ios):
     return json.dumps({"fio version": "fio-3.33", "jobs": [job]}, indent=2) + "\n"
 
 
-def test_no_rate_is_told_of_a_few_milliseconds():
-    """On a slow machine the first totals come when the jobs have hardly begun, the last right after those before."""
+def test_no_rate_is_reported_for_a_few_milliseconds():
+    """On a slow machine the first totals cover almost no time, and the last ones follow the previous ones directly."""
     told = []
     watch = Watch(StepTimes(ramp_s=1, runtime_s=3, steady_after_s=None), told.append)
     for milliseconds, ios in ((1, 30_820), (1_001, 31_820), (2_001, 32_820), (2_003, 33_820)):

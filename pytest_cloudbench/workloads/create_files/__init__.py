@@ -1,1 +1,1 @@
-"""create_files: many files made on a mounted target, timed in the page cache and on the device."""
+"""create_files: create many files on a mounted target, timed in the page cache and on the device."""

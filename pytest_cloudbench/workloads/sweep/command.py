@@ -1,4 +1,10 @@
-"""The fio command of one run of a sweep: a closed loop, or Poisson arrivals at a rate."""
+"""The fio command of one run of a sweep: a closed loop, or Poisson arrivals at a rate.
+
+Independent Poisson streams add up to one, so every job has its own stream. fio computes the time to a stream's next
+arrival as a whole number of microseconds times an exponential variate and truncates it (`usec_for_io` in its
+backend.c): at rate r the mean time is floor(1,000,000 / r) us, less 0.5 us. High rates per job therefore come in
+steps, and the jobs are divided between the two nearest steps.
+"""
 
 from __future__ import annotations
 
@@ -14,31 +20,31 @@ from pytest_cloudbench.workloads.sweep.plan import TICK_S, StepTimes
 
 _MICROSECONDS = 1_000_000
 _HIGHEST = 500_000
-"""Arrivals a second of one job beyond which their steps are too coarse to be called a rate."""
+"""The highest rate of one job in arrivals per second: fio's steps above it are too coarse."""
 
 
 @dataclass(frozen=True)
 class Arrivals:
-    """What one job asks for each second; None is a direction that it does not use."""
+    """The requested I/Os per second of one job; None for an unused direction."""
 
     reads: int | None
     writes: int | None
 
     @property
     def fio_text(self) -> str:
-        """The value of fio's rate_iops."""
+        """The value of fio's option rate_iops."""
         return f"{self.reads or ''},{self.writes or ''}"
 
 
 def arrival_rate(rate: int) -> float:
-    """The arrivals a second that fio makes of an asked rate."""
+    """Return the arrivals per second that fio produces for a requested rate."""
     return _MICROSECONDS / (_MICROSECONDS // rate - 0.5)
 
 
 def divided(total: float, jobs: int, read_percent: int) -> list[Arrivals]:
-    """Each job's rates, so that they add up as nearly as can be to ``total`` I/Os a second, mix and all.
+    """Return each job's rates; they add up as closely as possible to ``total`` I/Os per second, reads and writes apart.
 
-    Raises BadSweep where a job and direction would get less than one a second, or more than fio can draw.
+    Raises BadSweep if a job would get less than 1 I/O per second in a direction, or more than fio can time.
     """
     reads = _streams(total * read_percent / 100, jobs) if read_percent else [None] * jobs
     writes = _streams(total * (100 - read_percent) / 100, jobs) if read_percent < 100 else [None] * jobs
@@ -49,11 +55,11 @@ def _streams(total: float, jobs: int) -> list[int | None]:
     each = total / jobs
     if each < 1:
         raise BadSweep(
-            f"{total:,.1f} I/Os a second over {jobs} devices leave less than one for each: ask for more than so small "
-            "a share of the maximum, or for fewer devices"
+            f"{total:,.1f} IOPS are less than 1 for each fio job ({jobs} in all): use a larger share of the "
+            "maximum, or fewer devices"
         )
     if each > _HIGHEST:
-        raise BadSweep(f"{each:,.0f} I/Os a second are more than one job of fio can time: take more devices")
+        raise BadSweep(f"{each:,.0f} IOPS are more than one fio job can time: use more devices")
     slow = _largest_not_above(each)
     fast = max(slow + 1, _MICROSECONDS // (_MICROSECONDS // slow) + 1)
     low, high = arrival_rate(slow), arrival_rate(fast)
@@ -61,62 +67,62 @@ def _streams(total: float, jobs: int) -> list[int | None]:
     return [fast if number < faster else slow for number in range(jobs)]
 
 
-def _largest_not_above(wanted: float) -> int:
-    rate = max(1, int(wanted))
-    while rate > 1 and arrival_rate(rate) > wanted:
-        # All rates of one step are alike: the next one down begins with a whole microsecond more.
+def _largest_not_above(target: float) -> int:
+    rate = max(1, int(target))
+    while rate > 1 and arrival_rate(rate) > target:
+        # All rates within a step are equal: the next lower step is one microsecond longer.
         rate = min(rate - 1, _MICROSECONDS // (_MICROSECONDS // rate + 1))
     return rate
 
 
 _MOST_JOBS = 16
 _FINE_ENOUGH = 20_000
-"""Arrivals a second of one job up to which fio's whole microseconds are finer than 2 %."""
+"""Up to this rate of one job, in arrivals per second, fio's steps are smaller than 2 %."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """So many jobs on each device, each with that depth."""
+    """The number of fio jobs on each device, and the queue depth of each job."""
 
     jobs: int
     depth: int
 
 
 def layout(mix: Mix, *, threads: int, devices: int, cpus: int, rate: float = 0.0) -> Layout:
-    """One job on each device, and more where the host has processors for them or ``rate`` asks for them.
+    """Choose one job per device, or more if the host has processors for them or ``rate`` requires them.
 
-    A job that waits for its next arrival first collects what it has in flight (fio's inline submission), so an
-    arrival can come late when the one before it takes long; that is rarer the more jobs share the arrivals. I/O
-    that follows the one before must come from one job, or it would follow somebody else's.
+    A job first waits for its I/Os in flight before it waits for its next arrival (fio's inline submission), so a slow
+    I/O can delay an arrival. That is rarer if more jobs share the arrivals. Sequential I/O must come from one job;
+    several jobs would interleave their sequences.
     """
     if mix.random_percent < 100:
         return Layout(1, threads)
-    wanted = max(cpus // devices, math.ceil(rate / devices / _FINE_ENOUGH), 1)
-    jobs = max(number for number in range(1, min(wanted, _MOST_JOBS, threads) + 1) if threads % number == 0)
+    needed = max(cpus // devices, math.ceil(rate / devices / _FINE_ENOUGH), 1)
+    jobs = max(number for number in range(1, min(needed, _MOST_JOBS, threads) + 1) if threads % number == 0)
     return Layout(jobs, threads // jobs)
 
 
 def check_kernel_room(outstanding: int, most: int, used: int) -> None:
-    """Raise BadSweep when the host's kernel would not take so many asynchronous I/Os."""
+    """Raise BadSweep if the host's kernel does not allow so many asynchronous I/Os."""
     if outstanding + used > most:
         raise BadSweep(
-            f"{outstanding:,} I/Os in flight are more than the host's kernel takes, {most - used:,} of "
-            f"fs.aio-max-nr={most:,}: take fewer threads or devices, or raise it there (sysctl -w fs.aio-max-nr=...)"
+            f"{outstanding:,} I/Os in flight exceed the {most - used:,} that the host's kernel has left of "
+            f"fs.aio-max-nr={most:,}: use fewer threads or devices, or raise it there (sysctl -w fs.aio-max-nr=...)"
         )
 
 
 SizedPath = tuple[str, Size]
-"""A device or file, and how much of it is gone over."""
+"""A device or file, and the size of its working set."""
 
 _PUNCTUAL = 'chrt -R -f 1 true 2> /dev/null && exec chrt -R -f 1 "$@"; exec "$@"'
 
 
 def punctual(argv: Sequence[str]) -> tuple[str, ...]:
-    """The command, started so that its first moments are not disturbed, where the host lets us.
+    """Return the command, started in the real-time class if the host permits it.
 
-    fio finds out at its start how finely this host sleeps, and from then on burns processor time for what is
-    shorter. On a busy host it finds a bad figure and burns so much that it disturbs the I/O it times. In the
-    real-time class (with reset on fork, so that its jobs are ordinary ones) it finds the right one.
+    At its start fio measures how finely the host sleeps, and it busy-waits for shorter times from then on. On a busy
+    host that figure is wrong, and the busy-waiting disturbs the I/O that fio times. The real-time class gives the right
+    figure; with reset on fork, fio's jobs are ordinary processes.
     """
     return ("sh", "-c", _PUNCTUAL, "sh", *argv)
 
@@ -130,9 +136,9 @@ def step_argv(
     arrivals: Sequence[Arrivals] | None,
     fio: str = "fio",
 ) -> tuple[str, ...]:
-    """The command line. ``arrivals`` has the rates of each job, device by device; None is a closed loop.
+    """Return the command line. ``arrivals`` holds the rates of each job, device by device; None is a closed loop.
 
-    All jobs are one group, so fio adds up their histograms itself. They are threads, which start sooner than processes.
+    All jobs form one group, so fio adds up their histograms. They are threads, which start faster than processes.
     """
     argv = [
         fio, "--output-format=json+", f"--status-interval={TICK_S:g}", "--eta=never", "--group_reporting",
@@ -165,7 +171,7 @@ def _shares(mix: Mix) -> list[str]:
     if 0 < mix.read_percent < 100:
         found.append(f"--rwmixread={mix.read_percent}")
     if not mix.sequential:
-        # Without a map of what was drawn before: it would cost memory and time, and real loads have none.
+        # A map of the blocks already used would cost memory and time, and real loads have none.
         found.append("--norandommap")
         if mix.random_percent < 100:
             found.append(f"--percentage_random={mix.random_percent}")

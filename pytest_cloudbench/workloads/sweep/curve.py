@@ -1,4 +1,4 @@
-"""The result of a sweep: latency over load, with its peak, its knee and its verdicts."""
+"""The result of a sweep: latency over load, with peak, knee and verdicts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Step:
-    """One open-loop run: ``percent`` of the maximum was asked for, which is ``asked``. ``ended`` says why it ended."""
+    """One open-loop run at the rate ``asked``, ``percent`` of the maximum. ``ended`` is the reason for its end."""
 
     percent: float
     asked: Iops
@@ -34,30 +34,30 @@ class Step:
 
     @property
     def achieved(self) -> Iops:
-        """The rate that was carried."""
+        """The rate that was reached."""
         return Iops(self.measurement.iops)
 
     @property
     def throughput(self) -> Throughput:
-        """The bytes that were carried."""
+        """The throughput that was reached."""
         return Throughput.from_mib(self.measurement.throughput_mib)
 
     @property
     def latency(self) -> Latency | None:
-        """Mean and percentiles; None when nothing was timed."""
+        """Mean and percentiles; None if nothing was timed."""
         return self.measurement.latency
 
     @property
     def outstanding(self) -> float | None:
-        """I/Os in flight on average, by Little's law."""
+        """The mean number of I/Os in flight, by Little's law."""
         return self.measurement.outstanding_mean
 
     def reached(self, within: float = 0.05) -> Verdict:
-        """Was the asked rate carried? If not, the verdict says who was the limit."""
+        """Judge whether the requested rate was reached. If not, the verdict names the limit."""
         return self.measurement.reaches(self.asked, within=within)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; the keys carry the unit."""
+        """Return plain values; keys name the unit."""
         return {
             "percent": self.percent,
             "asked_iops": self.asked.per_second,
@@ -68,7 +68,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Knee:
-    """Where the curve turns upwards, and the method that found it; ``modelled`` if a region modelled the latency."""
+    """The point at which the curve turns upwards, and the method; ``modelled`` if a region modelled the latency."""
 
     iops: Iops
     latency_s: float
@@ -83,9 +83,9 @@ class Knee:
 class Curve:
     """Latency over load of one mix on one target.
 
-    ``maximum`` is the closed-loop run with ``threads`` I/Os in flight on each of ``devices``; ``steps`` are the
-    open-loop runs at shares of its rate, in rising order. ``conditions`` say what was done otherwise than asked.
-    ``on_verdict`` is told of every verdict, ``on_comparison`` of every other curve that it is compared with.
+    ``maximum`` is the closed-loop run with ``threads`` I/Os in flight on each of ``devices``. ``steps`` are the
+    open-loop runs at shares of its rate, in rising order. ``conditions`` list the deviations from the requested sweep.
+    ``on_verdict`` is called with every verdict, ``on_comparison`` with both curves of every comparison.
     """
 
     mix: Mix
@@ -104,23 +104,23 @@ class Curve:
 
     @property
     def target(self) -> str:
-        """What the load was put on, for people."""
+        """The label of the target."""
         return self.maximum.target
 
     @property
     def envelope(self) -> Envelope | None:
-        """Every ceiling that applies to this load."""
+        """The ceilings of this load; None if unknown."""
         return self.maximum.envelope
 
     @property
     def points(self) -> tuple[tuple[float, Latency], ...]:
-        """IOPS carried and latency, step by step; the maximum, where latency is highest, comes last."""
+        """Reached IOPS and latency, step by step; the maximum, with the highest latency, comes last."""
         runs = [*(step.measurement for step in self.steps), self.maximum]
         return tuple((run.iops, run.latency) for run in runs if run.latency is not None)
 
     @cached_property
     def knee(self) -> Knee | None:
-        """Where it turns upwards, of the mean latency; None for fewer than four points, or where it does not turn."""
+        """The point at which the mean latency turns upwards; None if it does not, or for fewer than four points."""
         points = self.points
         index = knee_index([iops for iops, _ in points], [latency.mean_s for _, latency in points])
         if index is None:
@@ -138,9 +138,9 @@ class Curve:
         percentile: float | str | None = None,
         within: float = 0.10,
     ) -> Verdict:
-        """Does latency stay at or below ``latency`` ("1ms") until the load reaches ``until`` (IOPS, or a rate)?
+        """Judge whether latency stays at or below ``latency`` ("1ms") until the load is ``until`` (IOPS or a rate).
 
-        Of the mean, or of a percentile (50, 95, 99, 99.9). See `verdicts.stays_below`.
+        Judges the mean, or a percentile (50, 95, 99, 99.9). See `verdicts.stays_below`.
         """
         from pytest_cloudbench.verdicts.stays_below import stays_below
 
@@ -150,7 +150,7 @@ class Curve:
         return verdict
 
     def compare(self, other: Curve, *, percentile: float | str | None = None) -> CurveComparison:
-        """Both peaks, and both latencies at the same load."""
+        """Compare both peaks, and both latencies at the same load."""
         from pytest_cloudbench.verdicts.load_curve import compare_curves
 
         compared = compare_curves(self, other, percentile)
@@ -159,7 +159,7 @@ class Curve:
         return compared
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for reports and JSON; the keys carry the unit."""
+        """Return plain values for reports and JSON; keys name the unit."""
         knee = self.knee
         return {
             "mix": self.mix.to_dict(),
@@ -175,7 +175,7 @@ class Curve:
         }
 
     def table(self) -> str:
-        """Every run on a line of its own."""
+        """Return a table with one line per run."""
         head = ("step", "asked IOPS", "IOPS", "MiB/s", "mean", "p50", "p95", "p99", "p99.9", "in flight")
         rows = [head, _row("maximum", "", self.maximum)]
         rows += [

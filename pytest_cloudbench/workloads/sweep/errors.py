@@ -1,4 +1,4 @@
-"""What can go wrong with a sweep. None of it is a violation; what was measured until then is kept."""
+"""Errors of sweeps. None of them is a violated promise, and each keeps the steps measured before it."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ if TYPE_CHECKING:
 
 
 class BadSweep(BadFioJob):
-    """The sweep as written cannot be run: nothing was started."""
+    """The sweep cannot run as written; nothing was started."""
 
 
 class UnknownMix(BadSweep):
-    """There is no mix of that name, neither here nor in the project's own file."""
+    """No mix has this name, neither a bundled one nor one of the project."""
 
     def __init__(self, name: object, nearest: Sequence[str], known: Sequence[str]) -> None:
         self.nearest = tuple(nearest)
-        hint = f"nearest: {', '.join(nearest)}" if nearest else f"there are {', '.join(known)}"
-        super().__init__(f"there is no mix {name!r}; {hint}")
+        hint = f"did you mean {' or '.join(nearest)}?" if nearest else f"use {', '.join(known)}"
+        super().__init__(f"unknown mix {name!r}: {hint}")
 
 
 class BadMix(BadSweep):
-    """A mix whose shares or sizes cannot be."""
+    """The shares or sizes of a mix are invalid."""
 
 
 class SweepBroken(FioError):
-    """A step could not be measured. `curve` holds the steps done before it, None where there were none."""
+    """A step could not be measured. `curve` holds the maximum and the steps before it; None if there are none."""
 
     def __init__(self, sentence: str, curve: Curve | None) -> None:
         self.curve = curve
@@ -47,7 +47,7 @@ class SweepBroken(FioError):
 
 
 class SweepInterrupted(KeyboardInterrupt):
-    """Somebody ended the sweep. `curve` holds the steps done before that, None where there were none."""
+    """The user ended the sweep. `curve` holds the maximum and the steps until then; None if there are none."""
 
     def __init__(self, curve: Curve | None) -> None:
         self.curve = curve

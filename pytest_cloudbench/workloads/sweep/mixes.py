@@ -1,4 +1,4 @@
-"""A mix: what one kind of load consists of. Block sizes with their shares, reads, random I/O, skew, and its source."""
+"""A mix describes one kind of load: block sizes with shares, reads, random I/O, skew, and the mix's source."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ _NO_SKEW = "none"
 
 @dataclass(frozen=True)
 class Skew:
-    """Where random I/O goes: ``percent_of_io`` of it to the first ``percent_of_space`` of the working set, the rest
-    evenly to the rest; or, with ``zipf``, block number n in proportion to n to the power of -``zipf``."""
+    """How random I/O is spread over the working set.
+
+    ``percent_of_io`` of it goes to the first ``percent_of_space`` of the working set, the rest evenly to the rest. Or,
+    with ``zipf``, block number n is chosen in proportion to n to the power of -``zipf``.
+    """
 
     percent_of_io: int = 0
     percent_of_space: int = 0
@@ -28,17 +31,17 @@ class Skew:
         if self.zipf:
             if not (0 < self.zipf < 10) or self.zipf == 1 or self.percent_of_io or self.percent_of_space:
                 raise BadMix(
-                    f"skew zipf={self.zipf:g}: a power above 0, below 10, not 1, and no hotspot beside it"
+                    f"invalid skew zipf={self.zipf:g}: use a power above 0 and below 10, except 1, and no percentages"
                 )
         elif not (0 < self.percent_of_space < self.percent_of_io < 100):
             raise BadMix(
-                f"skew of {self.percent_of_io} % of the I/O to {self.percent_of_space} % of the space is none: the "
-                "share of I/O must be the larger one, both between 0 and 100"
+                f"invalid skew of {self.percent_of_io} % of the I/O to {self.percent_of_space} % of the space: the "
+                "share of I/O must be the larger one, and both must be between 0 and 100"
             )
 
     @property
     def fio_text(self) -> str:
-        """The value of fio's random_distribution."""
+        """The value of fio's option random_distribution."""
         if self.zipf:
             return f"zipf:{self.zipf:g}"
         rest_io, rest_space = 100 - self.percent_of_io, 100 - self.percent_of_space
@@ -54,9 +57,9 @@ class Skew:
 class Mix:
     """One kind of load.
 
-    ``blocks`` are block sizes, each with its share in per cent of all I/Os, together 100. ``read_percent`` of the I/Os
-    are reads, ``random_percent`` go anywhere in the working set, the others follow the one before. ``source`` says
-    who published it, or "our own".
+    ``blocks`` are block sizes, each with its share of all I/Os in per cent; the shares add up to 100. ``read_percent``
+    of the I/Os are reads. ``random_percent`` are random within the working set, the others sequential. ``source``
+    says who published the mix, or "our own".
     """
 
     name: str
@@ -68,23 +71,23 @@ class Mix:
 
     def __post_init__(self) -> None:
         if not self.name or not all(char.isalnum() or char in "-_." for char in self.name):
-            raise BadMix(f"the name {self.name!r} of a mix: letters, digits, '-', '_' and '.' only")
+            raise BadMix(f"invalid mix name {self.name!r}: use letters, digits, '-', '_' and '.'")
         if not self.source.strip():
-            raise BadMix(f"mix {self.name!r} has no source: say who published it, or 'our own'")
+            raise BadMix(f"mix {self.name!r} has no source: name its publisher, or write 'our own'")
         if not self.blocks:
-            raise BadMix(f"mix {self.name!r} has no block size")
+            raise BadMix(f"mix {self.name!r} has no block size: give at least one")
         for size, share in self.blocks:
             _check_percent(self.name, f"the share of {size} blocks", share, least=1)
             if size.bytes < _SECTOR or size.bytes % _SECTOR or size > _LARGEST:
                 raise BadMix(
-                    f"mix {self.name!r}: blocks of {size} are no whole sectors of 512 bytes up to {_LARGEST}"
+                    f"mix {self.name!r}: invalid block size {size}: use a multiple of 512 bytes up to {_LARGEST}"
                 )
         if (total := sum(share for _, share in self.blocks)) != 100:
-            raise BadMix(f"mix {self.name!r}: the shares of its block sizes make {total} %, not 100")
+            raise BadMix(f"mix {self.name!r}: the shares of its block sizes add up to {total} %, not 100 %")
         _check_percent(self.name, "read_percent", self.read_percent)
         _check_percent(self.name, "random_percent", self.random_percent)
         if self.skew is not None and self.random_percent == 0:
-            raise BadMix(f"mix {self.name!r} is sequential: skew says where random I/O goes")
+            raise BadMix(f"mix {self.name!r} is sequential: only random I/O can have a skew")
 
     @classmethod
     def of(
@@ -97,7 +100,7 @@ class Mix:
         source: str,
         skew: Skew | None = None,
     ) -> Mix:
-        """A mix in the words of people: ``blocks`` as {"8k": 90, "64k": 10}. Raises BadMix."""
+        """Build a mix with ``blocks`` such as {"8k": 90, "64k": 10}. Raises BadMix."""
         sizes: dict[Size, int] = {}
         for text, share in blocks.items():
             try:
@@ -111,37 +114,37 @@ class Mix:
 
     @property
     def block_size(self) -> Size:
-        """The mean size of its I/Os, by which limits of bytes become limits of I/Os."""
+        """The mean size of the mix's I/Os, which converts limits of bytes into limits of I/Os."""
         return Size(round(sum(size.bytes * share for size, share in self.blocks) / 100))
 
     @property
     def smallest_block(self) -> Size:
-        """The smallest block size in it."""
+        """The smallest block size of the mix."""
         return min(size for size, _ in self.blocks)
 
     @property
     def largest_block(self) -> Size:
-        """The largest block size in it."""
+        """The largest block size of the mix."""
         return max(size for size, _ in self.blocks)
 
     @property
     def sequential(self) -> bool:
-        """Whether every I/O follows the one before."""
+        """True if no I/O is random."""
         return self.random_percent == 0
 
     @property
     def writes(self) -> bool:
-        """Whether it writes at all."""
+        """True if the mix contains writes."""
         return self.read_percent < 100
 
     @property
     def pattern(self) -> str:
-        """fio's name of the pattern."""
+        """The value of fio's option rw."""
         one_way = {100: "read", 0: "write"}.get(self.read_percent, "rw")
         return one_way if self.sequential else f"rand{one_way}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; the keys carry the unit."""
+        """Return plain values; keys name the unit."""
         return {
             "name": self.name,
             "blocks_percent": {str(size.bytes): share for size, share in sorted(self.blocks)},
@@ -161,7 +164,7 @@ class Mix:
 
 
 def short_size(size: Size) -> str:
-    """A block size as people type it: "4k", "1m"."""
+    """Return a block size as users type it: "4k", "1m"."""
     if size.bytes % MIB == 0:
         return f"{size.bytes // MIB}m"
     return f"{figure(size.bytes / KIB)}k"
@@ -170,4 +173,4 @@ def short_size(size: Size) -> str:
 def _check_percent(mix: str, what: str, value: object, least: int = 0) -> None:
     whole = isinstance(value, int) and not isinstance(value, bool)
     if not whole or not math.isfinite(value) or not least <= value <= 100:  # type: ignore[arg-type,operator]
-        raise BadMix(f"mix {mix!r}: {what} is {value!r}, not a whole number of per cent from {least} to 100")
+        raise BadMix(f"mix {mix!r}: {what} is {value!r}: use a whole number of per cent from {least} to 100")

@@ -1,5 +1,15 @@
-"""The mixes that come with the plugin, as data. A published review's own database and desktop mixes are not among
-them: their parameters were never published, so ours bear other names and say that they are our own."""
+"""Mixes by name: the bundled ones, as data, and a project's own from a TOML file beside its pytest settings.
+
+The bundled mixes do not include the database and desktop mixes of a published review, because their parameters are
+unpublished. Ours have other names and say that they are our own. An entry of the file:
+
+    [mixes.web-shop]
+    blocks = { 8k = 90, 64k = 10 }
+    read_percent = 75
+    random_percent = 100
+    skew = { percent_of_io = 80, percent_of_space = 20 }    # or { zipf = 1.2 }; optional
+    source = "our own, measured on the shop's database in May 2026"
+"""
 
 from __future__ import annotations
 
@@ -76,7 +86,10 @@ FOUR_CORNERS = ("4k-random-read", "4k-random-write", "64k-sequential-read", "64k
 
 
 def find_mix(asked: str | Mix, own: Mapping[str, Mix]) -> Mix:
-    """The mix of that name, of the project's ``own`` or ours; a mix itself is taken as it is. Raises UnknownMix."""
+    """Return the bundled mix or the project's ``own`` mix of this name; a Mix is returned as it is.
+
+    Raises UnknownMix.
+    """
     if isinstance(asked, Mix):
         return asked
     known = {**MIXES, **own}
@@ -94,10 +107,10 @@ _SKEW = ("percent_of_io", "percent_of_space", "zipf")
 
 
 def read_mixes(path: Path) -> dict[str, Mix]:
-    """The mixes of that file by name; none where there is no such file.
+    """Read the mixes of a file by name; empty if the file does not exist.
 
-    Raises BadMix, naming the file, the mix and what cannot be used; for a name of ours too, which must keep
-    meaning the same in every report.
+    Raises BadMix with the file, the mix and the invalid value. The name of a bundled mix is invalid too, because it
+    must mean the same in every report.
     """
     try:
         data = path.read_bytes()
@@ -106,7 +119,7 @@ def read_mixes(path: Path) -> dict[str, Mix]:
     document = _parse_toml(path, data)
     mixes = document.get("mixes")
     if not isinstance(mixes, dict) or set(document) != {"mixes"}:
-        raise BadMix(f"{path}: mixes are tables named [mixes.NAME], and there is nothing else in this file")
+        raise BadMix(f"{path}: the file must contain only tables named [mixes.NAME]")
     try:
         return {name: _parse_mix(name, table) for name, table in mixes.items()}
     except BadMix as error:
@@ -118,22 +131,24 @@ def _parse_toml(path: Path, data: bytes) -> dict[str, Any]:
     try:
         document: dict[str, Any] = toml.loads(data.decode())
     except ValueError as error:
-        raise BadMix(f"{path} is no TOML: {error}") from None
+        raise BadMix(f"{path} is not valid TOML: {error}") from None
     return document
 
 
 def _parse_mix(name: str, table: object) -> Mix:
     if name in MIXES:
-        raise BadMix(f"the mix {name!r} comes with the plugin: give yours another name")
+        raise BadMix(f"mix {name!r} is bundled with the plugin: use another name")
     table = _checked_table(f"mix {name!r}", table, _KNOWN)
     if missing := [key for key in _NEEDED if key not in table]:
         raise BadMix(f"mix {name!r} lacks {', '.join(missing)}")
     blocks = table["blocks"]
     if not isinstance(blocks, dict):
-        raise BadMix(f"mix {name!r}: blocks is a table of sizes and per cent such as {{ 8k = 90, 64k = 10 }}")
+        raise BadMix(
+            f"mix {name!r}: blocks must be a table of sizes and per cent such as {{ 8k = 90, 64k = 10 }}"
+        )
     skew = table.get("skew")
     if not isinstance(table["source"], str):
-        raise BadMix(f"mix {name!r}: source is a text, not {table['source']!r}")
+        raise BadMix(f"mix {name!r}: source must be text, got {table['source']!r}")
     return Mix.of(
         name,
         blocks,
@@ -149,7 +164,8 @@ def _parse_skew(name: str, given: object) -> Skew:
     for key, value in table.items():
         whole = isinstance(value, int) or (key == "zipf" and isinstance(value, float))
         if isinstance(value, bool) or not whole:
-            raise BadMix(f"skew of mix {name!r}: {key} is {value!r}, no number of the right kind")
+            kind = "a number" if key == "zipf" else "a whole number"
+            raise BadMix(f"skew of mix {name!r}: {key} must be {kind}, got {value!r}")
     try:
         return Skew(**table)
     except BadMix as error:
@@ -158,7 +174,7 @@ def _parse_skew(name: str, given: object) -> Skew:
 
 def _checked_table(what: str, given: object, known: tuple[str, ...]) -> dict[str, Any]:
     if not isinstance(given, dict):
-        raise BadMix(f"{what} is a table with {', '.join(known)}, not {given!r}")
+        raise BadMix(f"{what} must be a table with {', '.join(known)}, got {given!r}")
     if unknown := [key for key in given if key not in known]:
-        raise BadMix(f"{what} has no {', '.join(unknown)}: it takes {', '.join(known)}")
+        raise BadMix(f"{what} has unknown keys {', '.join(unknown)}: use {', '.join(known)}")
     return given

@@ -1,4 +1,4 @@
-"""What a sweep is to do: its mix, its threads, its steps and their times, checked before anything is started."""
+"""The plan of a sweep: mix, threads, steps, times and working set, checked before anything starts."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from pytest_cloudbench.workloads.space import KEPT_FREE
 from pytest_cloudbench.workloads.sweep.errors import BadSweep
 from pytest_cloudbench.workloads.sweep.mixes import Mix
 
-DEFAULT = "12%"
-"""Of each device, as in the published review of i3.metal that a scenario repeats."""
+DEFAULT_WORKING_SET = "12%"
+"""The share of each device in the published review of i3.metal that a scenario repeats."""
 _PLACES = 8
-"""How many places there must be for each I/O in flight, so that they do not all meet on the same blocks."""
+"""The least number of blocks per I/O in flight, so that I/Os do not collide on the same blocks."""
 _GRAIN = 1 << 20
 _WRITTEN = Size(1 << 30)
-"""What is written to altogether where the data is kept by a machine behind the devices."""
+"""The total size that a sweep writes to if a machine behind the devices stores their data."""
 
 
 @dataclass(frozen=True)
 class WorkingSet:
-    """A share of each device, or as many bytes of each."""
+    """The part of each device that a sweep uses: a share in per cent, or a size."""
 
     percent: float | None = None
     size: Size | None = None
 
     @classmethod
     def of(cls, given: object) -> WorkingSet:
-        """From "12%", "20g" or a Size. Raises BadSweep for anything else."""
+        """Parse "12%", "20g" or a Size. Raises BadSweep for anything else."""
         if isinstance(given, Size):
             return cls(size=given)
         text = str(given).strip()
@@ -43,33 +43,31 @@ class WorkingSet:
             except ValueError:
                 percent = math.nan
             if not 0 < percent <= 100:
-                raise BadSweep(
-                    f"working_set={given!r}: a share of each device lies above 0 and at 100 % at most"
-                )
+                raise BadSweep(f"invalid working_set={given!r}: use a share above 0 % and up to 100 %")
             return cls(percent=percent)
         try:
-            return cls(size=Size.parse(given))  # type: ignore[arg-type]  # what is no size raises
+            return cls(size=Size.parse(given))  # type: ignore[arg-type]  # another type raises
         except (ValueError, TypeError):
             raise BadSweep(
-                f"working_set={given!r} is neither a share such as '12%' nor a size such as '20g'"
+                f"invalid working_set={given!r}: use a share such as '12%' or a size such as '20g'"
             ) from None
 
     def on(self, device: Size, mix: Mix, threads: int) -> Size:
-        """How much of a device of that size it is, in whole MiB.
+        """Return the working set's size on a device, in whole MiB.
 
-        Raises BadSweep where the device is too small for it, or it for so many I/Os in flight.
+        Raises BadSweep if the device is too small for it, or it is too small for so many I/Os in flight.
         """
-        wanted = (
+        requested = (
             device.bytes * self.percent / 100 if self.percent is not None else (self.size or Size(0)).bytes
         )
-        if wanted > device.bytes:
-            raise BadSweep(f"working_set={self}: the device has {device} only")
-        found = Size(int(wanted) // _GRAIN * _GRAIN)
+        if requested > device.bytes:
+            raise BadSweep(f"working_set={self} exceeds the device, which has {device}")
+        found = Size(int(requested) // _GRAIN * _GRAIN)
         least = threads * mix.largest_block.bytes * _PLACES
         if found.bytes < max(least, _GRAIN):
             raise BadSweep(
                 f"a working set of {self} on a device of {device} is {found}, too small for {threads} threads of mix "
-                f"{mix.name}: {_PLACES} blocks of {mix.largest_block} for each need {Size(max(least, _GRAIN))}; take "
+                f"{mix.name}: {_PLACES} blocks of {mix.largest_block} for each need {Size(max(least, _GRAIN))}; use "
                 "larger volumes, a larger working_set= or fewer threads"
             )
         return found
@@ -79,18 +77,18 @@ class WorkingSet:
 
 
 def within_room(sets: Sequence[Size], room: Size | None, mix: Mix, threads: int) -> Size | None:
-    """The part of each working set that is written to where the machine behind the devices keeps their data.
+    """Return the reduced working set of a writing sweep if a machine behind the devices stores their data.
 
-    None where no such machine is known. Such a machine must first find a place for every block that is written,
-    which takes longer than the I/O that is measured: so it is few blocks, again and again. Raises BadSweep where it
-    has room for so little that the I/Os in flight would meet on the same blocks.
+    None if nothing must be reduced. Such a machine allocates space for each block on its first write, which takes
+    longer than the measured I/O, so the sweep writes repeatedly to few blocks. Raises BadSweep if the machine has too
+    little room for the I/Os in flight.
     """
     if room is None or not mix.writes:
         return None
     least = max(_GRAIN, -(-threads * mix.largest_block.bytes * _PLACES // _GRAIN) * _GRAIN)
     if least * len(sets) > room.bytes * (1 - KEPT_FREE):
         raise BadSweep(
-            f"mix {mix.name} writes, and the machine behind the devices has room for {room} only: give the embedded "
+            f"mix {mix.name} writes, but the machine behind the devices has room for only {room}: give the embedded "
             "region a folder with --cloudbench-twin-backing=DIR"
         )
     share = Size(max(least, _WRITTEN.bytes // len(sets) // _GRAIN * _GRAIN))
@@ -98,19 +96,19 @@ def within_room(sets: Sequence[Size], room: Size | None, mix: Mix, threads: int)
 
 
 TIMES = ("step_time", "maximum_time", "ramp_time")
-"""What the ``sweep`` fixture calls its times."""
+"""The time options of the ``sweep`` fixture."""
 STEPS = tuple(range(10, 130, 10))
-"""Per cent of the maximum, as the published review swept them."""
+"""Per cent of the maximum, as in the published review."""
 LOWEST, HIGHEST = 1, 200
 QUICK_STEP_S = 2
 QUICK_STEP_RAMP_S = 1
 QUICK_MAXIMUM_S = 6
 QUICK_FULL_RAMP_S = 2
-"""Where a load meets its limit, throttles need about this long from rest until they hold it."""
+"""At its limit a load needs about this long from rest until throttles are steady."""
 TICK_S = 1.0
-"""How often fio tells its totals, by which a run is measured."""
+"""The interval of fio's running totals, by which a run is measured."""
 START_STOP_S = 0.8
-"""About what starting fio on many devices and ending it takes; only the time left is guessed by it."""
+"""About the time to start and end fio on many devices; only used to estimate the remaining time."""
 _MOST_THREADS = 65_536
 _CLOSE = 90
 _EVERY = 4
@@ -118,9 +116,9 @@ _EVERY = 4
 
 @dataclass(frozen=True)
 class StepTimes:
-    """Seconds of a step: the ramp that is not measured, then at most ``runtime_s``, and when it may end before.
+    """The times of a step in seconds: an unmeasured ramp, then at most ``runtime_s``.
 
-    A step ends once it is steady, but not before ``steady_after_s``; None lets it take all its time.
+    A step ends once it is steady, at the earliest after ``steady_after_s``; None always uses the whole time.
     """
 
     ramp_s: int
@@ -129,13 +127,13 @@ class StepTimes:
 
     @property
     def length_s(self) -> int:
-        """At most, ramp and all."""
+        """The longest time, ramp included."""
         return self.ramp_s + self.runtime_s
 
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """A sweep, ready to be run. ``threads`` I/Os are kept in flight on each device; steps are in per cent."""
+    """A checked sweep. ``threads`` I/Os are kept in flight on each device; steps are per cent of the maximum."""
 
     mix: Mix
     threads: int
@@ -156,11 +154,11 @@ class SweepPlan:
         maximum_time: int = 60,
         ramp_time: int = 5,
         latency_limit: str | None = None,
-        working_set: object = DEFAULT,
+        working_set: object = DEFAULT_WORKING_SET,
     ) -> SweepPlan:
-        """The plan in the words of the ``sweep`` fixture. Times in seconds, ``latency_limit`` a text such as "20ms".
+        """Build a plan from the options of the ``sweep`` fixture. Times in seconds; ``latency_limit`` is text ("20ms").
 
-        Raises BadSweep naming what cannot be, and what would be possible.
+        Raises BadSweep with the option, its value and the accepted values.
         """
         _check_whole("threads", threads, 1, _MOST_THREADS)
         _check_whole("step_time", step_time, 2, 86_400)
@@ -169,7 +167,7 @@ class SweepPlan:
         try:
             limit_s = None if latency_limit is None else parse_duration(latency_limit)
         except (ValueError, TypeError) as error:
-            raise BadSweep(f"latency_limit={latency_limit!r}: {error}") from None
+            raise BadSweep(f"invalid latency_limit={latency_limit!r}: {error}") from None
         return cls(
             mix,
             threads,
@@ -181,21 +179,21 @@ class SweepPlan:
         )
 
     def paced(self, pace: Pace) -> tuple[SweepPlan, tuple[str, ...]]:
-        """The plan as this pace runs it, and one sentence for each thing that was changed."""
+        """Return the plan as this pace runs it, and a condition for each change."""
         if pace is Pace.FULL:
             return self, ()
         conditions = []
         kept = _thinned(self.steps)
         if kept != self.steps:
             conditions.append(f"quick pace: steps {_listed(self.steps)} % -> {_listed(kept)} %")
-        step, said = _quick("step", self.step, QUICK_STEP_RAMP_S, QUICK_STEP_S)
-        conditions += said
-        maximum, said = _quick("maximum", self.maximum, QUICK_FULL_RAMP_S, QUICK_MAXIMUM_S)
-        conditions += said
+        step, changes = _quick("step", self.step, QUICK_STEP_RAMP_S, QUICK_STEP_S)
+        conditions += changes
+        maximum, changes = _quick("maximum", self.maximum, QUICK_FULL_RAMP_S, QUICK_MAXIMUM_S)
+        conditions += changes
         return dataclasses.replace(self, steps=kept, step=step, maximum=maximum), tuple(conditions)
 
     def times_of(self, percent: float | None) -> StepTimes:
-        """The times of one run: of a step, or of the maximum. A step at the limit has a ramp as long as that."""
+        """Return the times of a step, or of the maximum (None). A step at the limit has the maximum's ramp."""
         if percent is None:
             return self.maximum
         if percent < 100:
@@ -203,7 +201,7 @@ class SweepPlan:
         return dataclasses.replace(self.step, ramp_s=max(self.step.ramp_s, self.maximum.ramp_s))
 
     def length_s(self, begun: int = 0) -> float:
-        """How long it will take at most, once that many of its runs (the maximum, then the steps) have begun."""
+        """Return the longest remaining time in seconds once ``begun`` runs (the maximum, then steps) have begun."""
         runs: list[float | None] = [None, *self.steps]
         return sum(self.times_of(percent).length_s + START_STOP_S for percent in runs[begun:])
 
@@ -221,7 +219,7 @@ def _quick(what: str, times: StepTimes, ramp_s: int, runtime_s: int) -> tuple[St
 
 
 def _thinned(steps: tuple[float, ...]) -> tuple[float, ...]:
-    """Those near the maximum; of those well below it, where little changes, every fourth; the last of those beyond."""
+    """Keep the steps near the maximum, every fourth of those well below it, and the last one above it."""
     low = [step for step in steps if step < _CLOSE]
     near = [step for step in steps if _CLOSE <= step <= 100]
     beyond = [step for step in steps if step > 100]
@@ -231,19 +229,17 @@ def _thinned(steps: tuple[float, ...]) -> tuple[float, ...]:
 def _checked_steps(steps: Iterable[float]) -> tuple[float, ...]:
     if isinstance(steps, (str, bytes)) or not isinstance(steps, Iterable):
         raise BadSweep(
-            f"steps={steps!r}: numbers of per cent of the maximum are needed, such as range(10, 130, 10)"
+            f"invalid steps={steps!r}: use numbers of per cent of the maximum, such as range(10, 130, 10)"
         )
     found = tuple(steps)
     if not found:
-        raise BadSweep(
-            "steps is empty: at least one share of the maximum is needed, such as range(10, 130, 10)"
-        )
+        raise BadSweep("steps is empty: use per cent of the maximum, such as range(10, 130, 10)")
     for step in found:
         number = isinstance(step, (int, float)) and not isinstance(step, bool) and math.isfinite(step)
         if not number or not LOWEST <= step <= HIGHEST:
-            raise BadSweep(f"step {step!r} is not between {LOWEST} and {HIGHEST} per cent of the maximum")
+            raise BadSweep(f"invalid step {step!r}: use {LOWEST} to {HIGHEST} per cent of the maximum")
     if len(set(found)) != len(found):
-        raise BadSweep(f"steps={_listed(found)}: a step is there twice")
+        raise BadSweep(f"steps={_listed(found)} contains a step twice: give each once")
     return tuple(sorted(found))
 
 
@@ -253,4 +249,4 @@ def _listed(steps: Iterable[float]) -> str:
 
 def _check_whole(name: str, value: object, least: int, most: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise BadSweep(f"{name}={value!r} is not a whole number from {least:,} to {most:,}")
+        raise BadSweep(f"invalid {name}={value!r}: use a whole number from {least:,} to {most:,}")

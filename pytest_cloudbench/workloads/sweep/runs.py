@@ -1,4 +1,4 @@
-"""The runs of one sweep: each starts fio on all devices together and becomes a measurement."""
+"""The runs of one sweep: each starts fio on all devices together and returns a measurement."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from pytest_cloudbench.workloads.sweep.watch import Watch, Watched
 from pytest_cloudbench.workloads.target import CountersSnapshot, Gained, Target, counters_gained
 
 MEASURED_FILE = "measured.json"
-"""The histograms of what was measured: fio's own result has the ramp in it, and collecting the last I/Os."""
+"""The histograms of the measured time. fio's own result also covers the ramp and the collection of the last I/Os."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """What one run asks for: all that is possible, or a rate that is ``percent`` of the maximum."""
+    """The requested load of one run: the maximum, or a rate that is ``percent`` of it."""
 
     times: StepTimes
     percent: float | None = None
@@ -38,7 +38,7 @@ class Load:
 
 @dataclass
 class Known:
-    """What one run found out that the next one need not ask again: the throttle counters, the ceilings."""
+    """Facts that a run read and the next one reuses: throttle counters and ceilings."""
 
     counters: CountersSnapshot | None = None
     envelope: Envelope | None = None
@@ -46,7 +46,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Runs:
-    """Everything that the runs of a sweep have in common."""
+    """The common parts of a sweep's runs."""
 
     target: Target
     mix: Mix
@@ -57,7 +57,7 @@ class Runs:
     known: Known = field(default_factory=Known)
 
     def run(self, load: Load, on_second: Callable[[Totals], None] | None = None) -> tuple[Measurement, str]:
-        """Run fio once; its measurement, and why it ended. Raises as `Watch.until_end` does."""
+        """Run fio once; return its measurement and the reason for its end. Raises as `Watch.until_end` does."""
         devices = len(self.paths)
         rate = load.rate.per_second if load.rate is not None else 0.0
         shape = layout(self.mix, threads=self.threads, devices=devices, cpus=self.fio.host_cpus, rate=rate)
@@ -71,7 +71,7 @@ class Runs:
         one_size = self.mix.block_size.bytes if len(self.mix.blocks) == 1 else None
         with explained_shortage(self.target):
             watched = Watch(load.times, on_second, one_size).until_end(running)
-        # Nothing runs between two runs, so what is read after one is what the next one begins with.
+        # The devices are idle between runs, so the counters after one run are those before the next.
         self.known.counters = self.target.counters() if before is not None else None
         measurement = self._measurement(
             load,
@@ -85,9 +85,9 @@ class Runs:
         return measurement, watched.ended
 
     def envelope(self) -> Envelope | None:
-        """Every ceiling of this mix on this target, asked for after the first run.
+        """Return the ceilings of this mix on this target. Call it after the first run.
 
-        What the machine under an embedded region serves is known better once it has served that.
+        Only then is the limit of the machine under an embedded region known well.
         """
         if self.known.envelope is None:
             found = self.target.envelope(self.mix.block_size, sequential=self.mix.sequential)

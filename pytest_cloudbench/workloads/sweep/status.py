@@ -1,9 +1,9 @@
-"""fio's running totals: with --status-interval it prints its whole result again and again while it runs.
+"""Parse fio's running totals: with --status-interval fio prints its whole result repeatedly while it runs.
 
-Each is a JSON object over all jobs of the group, cumulative from their start, histograms and all. So the difference
-of two of them is what happened between two moments of the running load, percentiles included. That is what a run is
-measured by. fio's final figures are not: its time includes collecting the last I/Os, its count does not, and after a
-ramp of its own each job begins to count just when it collects a batch. Both bend the rate by a mean latency.
+Each result is a JSON object over all jobs of the group, cumulative from their start, with histograms. The difference
+of two results is therefore the load between two moments, percentiles included, and a run is measured by it. fio's
+final figures are not used: their time includes the collection of the last I/Os but their count does not, and after
+fio's own ramp each job begins to count when it collects a batch. Both shift the rate by one mean latency.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _MIB = 2.0**20
 
 @dataclass(frozen=True)
 class Way:
-    """Reads or writes since a moment: I/Os completed, bytes moved, the sum of their latencies and its histogram.
+    """Reads or writes since a moment: completed I/Os, bytes, the sum of the latencies in ns, and their histogram.
 
-    ``bins`` count I/Os by latency; fio's are at most 1.6 % wide.
+    ``bins`` count I/Os by latency in ns; fio's bins are at most 1.6 % wide.
     """
 
     ios: int = 0
@@ -39,9 +39,9 @@ class Way:
 
     @classmethod
     def of(cls, part: Mapping[str, Any], block_bytes: int | None = None) -> Way:
-        """From one direction of one job of fio's JSON. ``block_bytes`` is the one block size, None for several.
+        """Parse one direction of one job of fio's JSON. ``block_bytes`` is the only block size, None for several.
 
-        While the load runs, fio's count of bytes and that of latencies are not of quite the same moment.
+        The byte count is derived from the latency count: while the load runs, fio reads them at different moments.
         """
         stats = part.get("lat_ns") or {}
         timed = int(stats.get("N") or 0)
@@ -66,7 +66,7 @@ class Way:
         )
 
     def since(self, earlier: Way) -> Way:
-        """What came between."""
+        """Return the difference to ``earlier``."""
         bins = Counter(self.bins)
         bins.subtract(earlier.bins)
         return Way(
@@ -82,11 +82,11 @@ class Way:
         return self.sum_ns / self.ios * _NS if self.ios else None
 
     def percentile_s(self, percent: float) -> float | None:
-        """A percentile of the latency in seconds, out of the histogram."""
+        """Return a percentile of the latency in seconds, from the histogram; None without I/Os."""
         return percentile_of_bins(self.bins, percent) * _NS if self.bins else None
 
     def latency(self) -> Latency | None:
-        """The latency of all its I/Os; the extremes are those of the histogram."""
+        """Return the latency of all I/Os; minimum and maximum come from the histogram."""
         if not self.ios or not self.bins:
             return None
         at = {f"{name}_s": self.percentile_s(percent) for name, percent in PERCENTS.items()}
@@ -94,12 +94,12 @@ class Way:
         return Latency(mean_s=self.sum_ns / self.ios * _NS, min_s=low, max_s=high, **at)
 
     def to_fio(self) -> dict[str, Any]:
-        """Its histogram in the form of fio's own JSON."""
+        """Return the histogram in the format of fio's JSON."""
         bins = {str(at_ns): count for at_ns, count in sorted(self.bins.items())}
         return {"total_ios": self.ios, "lat_ns": {"N": sum(bins.values()), "bins": bins}}
 
     def direction(self, seconds: float) -> Direction | None:
-        """Its means over that time."""
+        """Return the means over ``seconds``; None without I/Os."""
         if not self.ios:
             return None
         return Direction(
@@ -109,9 +109,9 @@ class Way:
 
 @dataclass(frozen=True)
 class Totals:
-    """All jobs together since a moment: for how many seconds, reads, writes, and their CPU time.
+    """All jobs together since a moment: seconds, reads, writes and CPU load.
 
-    The per cent are of one processor, means over the jobs.
+    ``cpu_percent`` is the mean over the jobs, in per cent of one processor.
     """
 
     seconds: float
@@ -122,7 +122,10 @@ class Totals:
 
     @classmethod
     def of(cls, document: Mapping[str, Any], block_bytes: int | None = None) -> Totals:
-        """From one JSON object of fio, of one group or of many jobs. Raises FioRefused with a job's own error."""
+        """Parse one JSON object of fio, of one group or of many jobs.
+
+        Raises FioRefused with a job's error, FioOutputError for invalid JSON.
+        """
         jobs = document.get("jobs")
         if not isinstance(jobs, list) or not jobs:
             raise FioOutputError("fio's JSON lists no job")
@@ -142,7 +145,7 @@ class Totals:
                 version=str(document.get("fio version", "fio of unknown version")),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise FioOutputError(f"fio's JSON holds a value that cannot be one: {error!r}") from None
+            raise FioOutputError(f"fio's JSON holds an invalid value: {error!r}") from None
 
     @property
     def both(self) -> Way:
@@ -150,12 +153,12 @@ class Totals:
         return self.read + self.write
 
     def to_fio(self) -> bytes:
-        """The histograms in the form of fio's own JSON, as that of one job."""
+        """Return the histograms in the format of fio's JSON, as one job."""
         job = {"jobname": "measured", "read": self.read.to_fio(), "write": self.write.to_fio()}
         return json.dumps({"jobs": [job]}).encode()
 
     def since(self, earlier: Totals) -> Totals:
-        """What came between; the CPU time is of the whole run."""
+        """Return the difference to ``earlier``; the CPU load stays that of the whole run."""
         return replace(
             self,
             seconds=self.seconds - earlier.seconds,
@@ -175,10 +178,10 @@ def _summed(parts: Iterator[Mapping[str, Any]], block_bytes: int | None) -> Way:
 
 
 class StatusReader:
-    """Takes fio's standard output in pieces as it arrives, gives the totals completed by each."""
+    """Parses fio's standard output into totals, in pieces as they arrive."""
 
     def __init__(self, block_bytes: int | None = None) -> None:
-        """block_bytes: the one block size of the load, None where it has several."""
+        """block_bytes: the only block size of the load, None if it has several."""
         self._block_bytes = block_bytes
         self._lines: list[str] = []
         self._rest = ""
@@ -186,7 +189,7 @@ class StatusReader:
         self.notes: list[str] = []
 
     def feed(self, text: str) -> list[tuple[Totals, str]]:
-        """The totals that `text` completes, each with its JSON. What fio says between them goes to `notes`."""
+        """Return the totals that `text` completes, each with its JSON. Other lines go to `notes`."""
         found = []
         *lines, self._rest = (self._rest + text).split("\n")
         for line in lines:
@@ -212,11 +215,11 @@ def _decoded(document: str) -> dict[str, Any]:
 
 
 NOTHING = Totals(0.0, Way(), Way())
-"""Before the first I/O."""
+"""The totals before the first I/O."""
 
 
 def series_of(totals: Sequence[Totals]) -> Series:
-    """One sample for each interval between neighbouring totals, in seconds from the first of them."""
+    """Return one sample for each pair of neighbouring totals, in seconds since the first of them."""
     samples = [(now.seconds - totals[0].seconds, now.since(before)) for before, now in pairwise(totals)]
     between = [(each.seconds, each.both) for _, each in samples]
     return Series(

@@ -1,4 +1,4 @@
-"""Running a sweep: checked first, then the maximum by a closed loop, then the open-loop steps at shares of it."""
+"""Run a sweep: check it, find the maximum by a closed loop, then run open-loop steps at shares of it."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from pytest_cloudbench.workloads.workload import Workload
 
 @dataclass(frozen=True)
 class SweepProgress:
-    """Which run of how many it is at, what that asks for, what the last second gave, and the time left at most.
+    """The progress of a sweep: run ``number`` of ``of``, its requested rate, the last second, the longest time left.
 
-    ``percent`` and ``asked`` are None while the maximum is looked for.
+    ``percent`` and ``asked`` are None during the run for the maximum.
     """
 
     number: int
@@ -63,12 +63,11 @@ def run_sweep(
 ) -> Curve:
     """Run ``plan`` on ``target`` and return its curve.
 
-    on_progress: called about once a second. on_run: called with what each run of it measured, the maximum first.
-    Nothing is printed here.
+    on_progress: called about once a second. on_run: called with the measurement of each run, the maximum first.
 
-    Raises, before anything is started: BadSweep, TargetError, and what target.prove_writable() raises. While the
-    maximum is looked for, the errors of fio and of the host; afterwards SweepBroken with the steps done, and
-    SweepInterrupted with them on Ctrl-C.
+    Raises BadSweep, TargetError or the errors of target.prove_writable() before anything starts; the errors of fio and
+    of the host during the run for the maximum; SweepBroken with the measured steps after it. Ctrl-C raises
+    SweepInterrupted with the measured steps.
     """
     plan, changed = plan.paced(pace)
     runs, conditions = _prepared(target, plan, changed)
@@ -92,7 +91,7 @@ def run_sweep(
         if curve is None:
             raise
         done = len(curve.steps)
-        raise SweepBroken(f"the sweep broke off at {plan.steps[done]:g} %: {error}", curve) from error
+        raise SweepBroken(f"the sweep failed at {plan.steps[done]:g} %: {error}", curve) from error
     return curve
 
 
@@ -103,12 +102,12 @@ def _step(runs: Runs, plan: SweepPlan, curve: Curve, percent: float, clock: _Clo
 
 
 def _prepared(target: Target, plan: SweepPlan, changed: tuple[str, ...]) -> tuple[Runs, tuple[str, ...]]:
-    """Everything that is checked and asked once; the conditions that belong into every measurement."""
+    """Check the target, read its facts once, and return the runs and the conditions of every measurement."""
     check_is_target(target)
     if target.kind == "directory":
         raise BadSweep(
-            f"a sweep goes over devices or one laid out file, not over the directory {target.label}: give it the "
-            "volume itself, or what prefilled('20g') returns"
+            f"a sweep runs on devices or one prefilled file, not on the directory {target.label}: use the volume "
+            "itself, or the result of prefilled('20g')"
         )
     check_target(target, FioJob(rw=plan.mix.pattern, bs=plan.mix.largest_block, iodepth=plan.threads))
     fio = fio_of(target.host)
@@ -121,12 +120,12 @@ def _prepared(target: Target, plan: SweepPlan, changed: tuple[str, ...]) -> tupl
     conditions = (*target.conditions, *changed)
     room = (
         target.room() if plan.mix.writes and target.kind == "block" else None
-    )  # a file is there in full already
+    )  # a prefilled file is already allocated
     cut = within_room(sets, room, plan.mix, plan.threads)
     if cut is not None:
         conditions += (
-            f"working set of {plan.working_set} of each device cut to {cut}: the machine behind the devices keeps what "
-            "is written to them",
+            f"working set of {plan.working_set} of each device reduced to {cut}: the machine behind the devices stores "
+            "written data",
         )
         sets = [min(each, cut) for each in sets]
     factor = target.time_compression
@@ -141,13 +140,13 @@ def _past_limit(plan: SweepPlan, step: Step) -> str | None:
     if plan.latency_limit_s is None or latency is None or latency.mean_s <= plan.latency_limit_s:
         return None
     return (
-        f"stopped after {step.percent:g} %: mean latency {duration(latency.mean_s)} is past the limit of "
+        f"stopped after {step.percent:g} %: mean latency {duration(latency.mean_s)} exceeds the limit of "
         f"{duration(plan.latency_limit_s)}"
     )
 
 
 class _Clock:
-    """Tells, second by second, where the sweep stands and how long it will still take at most."""
+    """Reports the progress of the sweep and the longest time left, once a second."""
 
     def __init__(self, plan: SweepPlan, on_progress: Callable[[SweepProgress], None] | None) -> None:
         self._plan = plan
@@ -155,7 +154,7 @@ class _Clock:
         self._number = 0
 
     def begin(self, percent: float | None, asked: Iops | None) -> Callable[[Totals], None] | None:
-        """The next run begins; what it tells its seconds to."""
+        """Begin the next run; return the function that takes its totals once a second."""
         self._number += 1
         on_progress = self._on_progress
         if on_progress is None:

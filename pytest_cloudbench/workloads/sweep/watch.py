@@ -1,4 +1,4 @@
-"""One fio of a sweep while it runs: its totals as they come, whether it is steady, and its end."""
+"""Watch a running fio of a sweep: collect its totals, end it when it is steady, and wait for its end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_cloudbench.workloads.sweep.status import NOTHING, StatusReader, Tota
 
 STEADY_RATE = 0.05
 STEADY_LATENCY = 0.10
-"""How far, as a share, the two halves of a run may lie apart for it to be called steady."""
+"""A run is steady if its two halves differ by at most this share."""
 TIME_UP = "its time was up"
 _SPARE_S = 60.0
 _AFTER_INTERRUPT_S = 30.0
@@ -26,8 +26,11 @@ _START_S = 0.3
 
 @dataclass(frozen=True)
 class Watched:
-    """What a run left: its totals while it was measured, the first of them the end of the ramp; fio's last JSON; why
-    it ended; and a sentence where it could not be measured as meant."""
+    """The output of a run.
+
+    ``totals`` begin with the end of the ramp. ``document`` is fio's last JSON. ``ended`` is the reason for the end.
+    ``condition`` is a sentence if the run could not be measured as intended.
+    """
 
     totals: tuple[Totals, ...]
     document: str
@@ -36,16 +39,16 @@ class Watched:
 
     @property
     def measured(self) -> Totals:
-        """From the end of the ramp to the last totals before its end."""
+        """The totals between the end of the ramp and the last totals of the run."""
         return self.totals[-1].since(self.totals[0])
 
 
 class _IsSteady(Exception):
-    """Waiting is over: the run has shown what it has to show."""
+    """Raised inside the wait to end it: the run is steady."""
 
 
 class Watch:
-    """Waits for a run's end, and ends it before its time when it is steady."""
+    """Waits for the end of a run, and ends it early once it is steady."""
 
     def __init__(
         self,
@@ -53,7 +56,7 @@ class Watch:
         on_second: Callable[[Totals], None] | None = None,
         block_bytes: int | None = None,
     ) -> None:
-        """on_second: told what came since the totals before, about once a second. block_bytes: see `StatusReader`."""
+        """on_second: called about once a second with the change of the totals. block_bytes: see `StatusReader`."""
         self._times = times
         self._on_second = on_second
         self._reader = StatusReader(block_bytes)
@@ -62,15 +65,15 @@ class Watch:
         self._began = time.monotonic()
 
     def until_end(self, running: Job) -> Watched:
-        """Wait. Whatever goes wrong, nothing of it is left running.
+        """Wait for the run's end. After an error nothing is left running.
 
-        Raises FioRefused with fio's words, FioOutputError, FioTimedOut, and the host's errors.
+        Raises FioRefused with fio's message, FioOutputError, FioTimedOut, and the host's errors.
         """
         try:
             exit_code, ended = self._wait(running)
             notes = list(self._reader.notes)
             if exit_code != 0 or not self._document:
-                running.kill()  # workers of a fio that was killed go on without it
+                running.kill()  # the workers of a killed fio keep running
                 notes += running.fetch(["stderr"]).get("stderr", b"").decode("utf-8", "replace").splitlines()
         except BaseException:
             with contextlib.suppress(Exception):
@@ -84,7 +87,7 @@ class Watch:
             raise FioRefused(f"fio ended with exit code {exit_code}: {fio_words(chr(10).join(notes))}")
         if not self._totals or not self._totals[-1].both.ios:
             raise FioOutputError(f"fio did no I/O: {fio_words(chr(10).join(notes))}")
-        return self._cut(ended)
+        return self._result(ended)
 
     def _wait(self, running: Job) -> tuple[int, str]:
         try:
@@ -98,7 +101,7 @@ class Watch:
             return 0, f"steady after {seconds:.0f} s"
         except TimeoutError as error:
             raise FioTimedOut(
-                f"fio on {running.describe} still ran long after its {self._times.length_s} s: it was ended"
+                f"fio on {running.describe} was still running long after its {self._times.length_s} s and was ended"
             ) from error
         return state.exit_code if state.exit_code is not None else 0, TIME_UP
 
@@ -110,7 +113,7 @@ class Watch:
             self._document = document
             if self._on_second is not None:
                 latest = totals.since(self._totals[-1] if self._totals else NOTHING)
-                # The last totals may come right after those before: of a few milliseconds no rate can be told.
+                # The last totals may follow the previous ones by a few milliseconds, too short for a rate.
                 if latest.seconds >= TICK_S / 2:
                     self._on_second(latest)
             self._totals.append(totals)
@@ -118,24 +121,27 @@ class Watch:
             raise _IsSteady
 
     def _take_end(self, output: str) -> None:
-        """What an interrupted fio still says: its result, in which the load is already gone."""
+        """Keep the result of an interrupted fio, but not its totals: the load has already ended."""
         for _, document in self._reader.feed(output):
             self._document = document
 
     def _measured(self) -> list[Totals]:
-        """The totals from the end of the ramp on, while the load ran; empty as long as there are none."""
+        """Return the totals from the end of the ramp while the load ran; empty if there are none yet."""
         begin_s = self._times.ramp_s - TICK_S / 2
         found = [NOTHING] if self._times.ramp_s == 0 else []
         return [*found, *(each for each in self._totals if begin_s <= each.seconds < self._times.length_s)]
 
-    def _cut(self, ended: str) -> Watched:
+    def _result(self, ended: str) -> Watched:
         measured = self._measured()
         if len(measured) > 1 and measured[-1].both.ios > measured[0].both.ios:
             return Watched(tuple(measured), self._document, ended)
-        # fio told its totals too seldom, on a host that hardly got to it: what there is includes the ramp.
+        # On a very busy host fio printed totals too rarely, so the figures must include the ramp.
         whole = (NOTHING, self._totals[-1])
         return Watched(
-            whole, self._document, ended, "fio told its totals only at its end: the ramp is in the figures"
+            whole,
+            self._document,
+            ended,
+            "fio printed its totals only at its end: the figures include the ramp",
         )
 
     def _is_steady(self, after_s: int) -> bool:
