@@ -119,7 +119,7 @@ def markdown(tests: Sequence[SummarisedTest], *, about: str, costs: Mapping[str,
     lines = [f"### cloudbench: {', '.join(heads) or 'nothing was measured'}", ""]
     named = list(zip(short_names([test.nodeid for test in tests]), tests, strict=True))
     if judged:
-        lines += [f"| | test | promised | measured | verdict | {'cost | ' if paid else ''}bound by |"]
+        lines += [f"| | test | promised | measured | verdict | {'cost | ' if paid else ''}limited by |"]
         lines += [f"|---|---|---|---|---|{'---|' if paid else ''}---|"]
         lines += [
             # Once a test: its verdicts share it.

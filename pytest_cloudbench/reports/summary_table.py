@@ -1,4 +1,4 @@
-"""The table at the end of a run: test, promised, measured, verdict, cost where it is known, bound by."""
+"""The table at the end of a run: test, promised, measured, verdict, cost where it is known, limited by."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WIDE = 100
 _VERDICT = len(OUTCOMES[-1])
 _GAP = 2
 _NARROW_LAST = 24
-_HEADS = ("test", "promised", "measured", "verdict", "cost", "bound by")
+_HEADS = ("test", "promised", "measured", "verdict", "cost", "limited by")
 _MAY_BREAK = re.compile(r"(?<=[\s_/:\-\[])")
 
 Mark = Callable[[str, str], str]
@@ -79,14 +79,14 @@ def table_lines(rows: Sequence[Row], width: int, mark: Mark = lambda text, outco
             line = [parts[number] if number < len(parts) else "" for parts in wrapped]
             lines.append(_line(line, widths, mark=mark, outcome=row.judged.outcome))
         if not wide and row.judged.bound_by:
-            lines += [f"  {part}" for part in broken(f"bound by {row.judged.bound_by}", width - 2)]
+            lines += [f"  {part}" for part in broken(f"limited by {row.judged.bound_by}", width - 2)]
         if not wide and row.cost:
             lines.append(f"  cost {row.cost}")
     return lines
 
 
 def _widths(natural: Sequence[int], width: int) -> list[int]:
-    """Widths of test, promised, measured, verdict and bound by: figures as they are, names share what is left."""
+    """Widths of test, promised, measured, verdict and limited by: figures as they are, names share what is left."""
     test, promised, measured, _, last = natural
     promised = min(promised, max(16, width // 4))
     measured = min(measured, max(14, width // 6))

@@ -51,15 +51,15 @@ def burst_ends_at(
     if not isinstance(run, StorageRun):
         raise TypeError(f"burst_ends_at({level}) is about credits of storage: ask drops_to of a network")
     verdict = drops_to(run, level, within=within)
-    wanted = drop_level(run, level)
-    line = run.timeline(run.rate_like(wanted.rate))
+    claim = drop_level(run, level)
+    line = run.timeline(run.rate_like(claim.rate))
     promise = f"burst ends at {verdict.promise.removeprefix('drops to ')}"
     verdict = replace(verdict, promise=promise)
     falls = line.falls.lasting
     if len(line.values) == 0 or len(falls) > 1:
         return verdict
     began = line.plateaus[0].mean if line.plateaus else 0.0
-    bucket = _bucket(run, wanted, line.rate(falls[0].before if falls else began))
+    bucket = _bucket(run, claim, line.rate(falls[0].before if falls else began))
     if bucket is None:
         return verdict
     loaded_s = _ramp_s(run, line)
@@ -95,9 +95,9 @@ def _too_short(verdict: Verdict, line: Timeline, bucket: _Bucket) -> Verdict:
     return replace(verdict, outcome=Outcome.INCONCLUSIVE, sentence=text, bound_by=())
 
 
-def _bucket(run: StorageRun, wanted: DropLevel, before: Rate) -> _Bucket | None:
+def _bucket(run: StorageRun, claim: DropLevel, before: Rate) -> _Bucket | None:
     """The credits whose end the level is; None where they are not known or were not being spent."""
-    for ceiling in _bursting(run, wanted):
+    for ceiling in _bursting(run, claim):
         assert ceiling.base is not None
         assert ceiling.burst_credits is not None
         levels = [one for one in run.envelope.levels_of(ceiling) if not one.burst_spent]
@@ -111,15 +111,15 @@ def _bucket(run: StorageRun, wanted: DropLevel, before: Rate) -> _Bucket | None:
     return None
 
 
-def _bursting(run: StorageRun, wanted: DropLevel) -> list[Ceiling]:
+def _bursting(run: StorageRun, claim: DropLevel) -> list[Ceiling]:
     """The ceilings with known credits that the level is the end of."""
-    named = [one for one in run.envelope.ordered if any(one.same_as(each) for each in wanted.ceilings)]
+    named = [one for one in run.envelope.ordered if any(one.same_as(each) for each in claim.ceilings)]
     found = []
     for ceiling in named or run.envelope.promised.ordered:
         if ceiling.base is None or ceiling.burst_credits is None:
             continue
         spent = [one for one in run.envelope.levels_of(ceiling) if one.burst_spent]
-        if named or any(abs(ratio(one.like(wanted.rate), wanted.rate) - 1) <= _SAME for one in spent):
+        if named or any(abs(ratio(one.like(claim.rate), claim.rate) - 1) <= _SAME for one in spent):
             found.append(ceiling)
     return found
 

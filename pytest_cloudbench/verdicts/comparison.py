@@ -151,7 +151,7 @@ def limits_text(*sides: tuple[str, Side]) -> str:
 def outperforms(obs: AnyObservation, other: AnyObservation, *, by: float = 0.0) -> Verdict:
     """Judge whether the mean of ``obs`` lies above that of ``other`` by the share ``by`` of it, or more.
 
-    Held and violated when the difference from what is wanted exceeds its 95 % interval, which counts how
+    Held and violated when the difference from the required one exceeds its 95 % interval, which counts how
     the seconds of each run follow each other; inconclusive within it, for runs of fewer than five samples,
     and when what the run at a disadvantage could really do is not known: its job, its generator or the
     machine under an embedded region was its limit. It compares these two runs: how runs differ from day to
@@ -160,23 +160,23 @@ def outperforms(obs: AnyObservation, other: AnyObservation, *, by: float = 0.0) 
     Raises TypeError for what is no measurement, for a network against storage, and for a ``by`` that is no
     number; ValueError for one below zero.
     """
-    wanted = _checked_by(by)
-    found = compared("outperforms", obs, other, within=wanted)
-    promise = "outperforms the other run" + (f" by {tolerance(wanted)}" if wanted else "")
-    details = found.details() | {"by": wanted}
+    required = _checked_by(by)
+    found = compared("outperforms", obs, other, within=required)
+    promise = "outperforms the other run" + (f" by {tolerance(required)}" if required else "")
+    details = found.details() | {"by": required}
 
     def verdict(outcome: Outcome, text: str, *, machine: bool = False) -> Verdict:
         sentence = f"{outcome.value}: {text}{found.remark}"
-        asked = found.second.mean * (1 + wanted)
+        asked = found.second.mean * (1 + required)
         return Verdict(outcome, sentence, promise, asked, found.first.mean, (), machine, details)
 
     if wrong := found.unfit:
         return verdict(Outcome.INCONCLUSIVE, wrong.text, machine=wrong.machine_limited)
-    noise = margin(found.first, found.second, 1 + wanted)
+    noise = margin(found.first, found.second, 1 + required)
     details["margin"] = noise
-    text = f"{found.text}, {_wanted(wanted)}; the noise of both is ±{figure(noise * 100)} %)"
-    beyond = found.share - (1 + wanted)
-    equal = abs(found.share - 1) <= _ROUNDING and wanted <= _ROUNDING
+    text = f"{found.text}, {_required_text(required)}; the noise of both is ±{figure(noise * 100)} %)"
+    beyond = found.share - (1 + required)
+    equal = abs(found.share - 1) <= _ROUNDING and required <= _ROUNDING
     if abs(beyond) < noise or equal:
         whose = found.machines_noise(noise)
         text += f", too little beside the noise to tell{whose}"
@@ -189,8 +189,8 @@ def outperforms(obs: AnyObservation, other: AnyObservation, *, by: float = 0.0) 
     return verdict(outcome, text)
 
 
-def _wanted(by: float) -> str:
-    return f"at least {tolerance(by)} more wanted" if by else "more wanted"
+def _required_text(by: float) -> str:
+    return f"at least {tolerance(by)} more required" if by else "more required"
 
 
 def _checked_by(by: object) -> float:
@@ -229,7 +229,7 @@ def resembles(obs: AnyObservation, other: AnyObservation, *, within: float = 0.1
     apart = ratio(high[1].mean, low[1].mean) - 1
     details |= {"apart": apart, "margin": noise}
     text = (
-        f"{found.text}, at most {tolerance(tolerated)} apart wanted; the noise of both is "
+        f"{found.text}, at most {tolerance(tolerated)} apart required; the noise of both is "
         f"±{figure(noise * 100)} %)"
     )
     if apart - noise > tolerated + _ROUNDING:

@@ -57,19 +57,19 @@ def drops_to(
     """
     tolerated = checked_within(within)
     run = run_of(obs)
-    wanted = drop_level(run, level)
-    mean = run.rate_like(wanted.rate)
+    claim = drop_level(run, level)
+    mean = run.rate_like(claim.rate)
     line = run.timeline(mean)
-    details = details_of(run, measured=mean, within=tolerated, asked=wanted.rate, line=line)
+    details = details_of(run, measured=mean, within=tolerated, asked=claim.rate, line=line)
     if wrong := unusable(run, mean):
         found = _Finding(Outcome.INCONCLUSIVE, wrong.text, mean, machine_limited=wrong.machine_limited)
     else:
-        found = _judged(run, wanted, line, mean, tolerated)
+        found = _judged(run, claim, line, mean, tolerated)
     return Verdict(
         found.outcome,
         f"{found.outcome.value}: {found.text}{_compressed(line)}",
-        f"drops to {wanted.name} within {tolerance(tolerated)}",
-        wanted.rate,
+        f"drops to {claim.name} within {tolerance(tolerated)}",
+        claim.rate,
         found.measured,
         found.bound_by,
         found.machine_limited,
@@ -77,7 +77,7 @@ def drops_to(
     )
 
 
-def _judged(run: Run, wanted: DropLevel, line: Timeline, mean: Rate, within: float) -> _Finding:
+def _judged(run: Run, claim: DropLevel, line: Timeline, mean: Rate, within: float) -> _Finding:
     if len(line.values) < FEWEST_SAMPLES:
         text = (
             f"{len(line.values)} samples are too few to see a lasting fall, at least {FEWEST_SAMPLES} are "
@@ -85,11 +85,11 @@ def _judged(run: Run, wanted: DropLevel, line: Timeline, mean: Rate, within: flo
         )
         return _Finding(Outcome.INCONCLUSIVE, text, mean)
     if line.falls.lasting or line.falls.unproven is not None:
-        return _fallen(run, wanted, line, within)
-    return _not_fallen(run, wanted, line, within)
+        return _fallen(run, claim, line, within)
+    return _not_fallen(run, claim, line, within)
 
 
-def _fallen(run: Run, wanted: DropLevel, line: Timeline, within: float) -> _Finding:
+def _fallen(run: Run, claim: DropLevel, line: Timeline, within: float) -> _Finding:
     """A run with one fall or several: the level after the last one decides."""
     falls = list(line.falls.lasting)
     unproven = line.falls.unproven
@@ -98,59 +98,59 @@ def _fallen(run: Run, wanted: DropLevel, line: Timeline, within: float) -> _Find
         rate = line.rate(unproven.after)
         left = line.seconds[-1] - unproven.at_s
         text = (
-            f"{_told(line, [*falls, unproven])} to {rate}, only {moment(left)} before the end: too short to "
+            f"{_falls_text(line, [*falls, unproven])} to {rate}, only {moment(left)} before the end: too short to "
             f"tell that it stays: lengthen the run"
         )
         return _Finding(Outcome.INCONCLUSIVE, text, rate)
     assert last is not None
     after, plateau = line.rate(last.after), line.plateaus[-1]
-    figures = f"{_told(line, falls)} to {around(after, wanted.rate, within)}"
+    figures = f"{_falls_text(line, falls)} to {around(after, claim.rate, within)}"
     halves = steadiness(plateau.values, within)
     if halves.steady is False:
         first, second = line.rate(halves.first_half), line.rate(halves.second_half)
         text = f"{figures}, and had not settled: {first} in the first half after it, {second} in the second"
         return _Finding(Outcome.INCONCLUSIVE, text, after)
-    share = ratio(after, wanted.rate)
-    if wanted.lowest(within) <= share <= wanted.highest(within):
-        below = wanted.headers_text(share, within)
-        return _Finding(Outcome.HELD, f"{figures}{wanted.owner_text}{below}", after, wanted.ceilings)
+    share = ratio(after, claim.rate)
+    if claim.lowest(within) <= share <= claim.highest(within):
+        below = claim.headers_text(share, within)
+        return _Finding(Outcome.HELD, f"{figures}{claim.owner_text}{below}", after, claim.ceilings)
     if share > 1:
-        return _Finding(Outcome.VIOLATED, f"{figures}, above {wanted.name}", after)
-    reason = why_below(run, after, plateau.values, wanted.rate)
-    return _with_reason(f"{figures}, below {wanted.name}", reason, after)
+        return _Finding(Outcome.VIOLATED, f"{figures}, above {claim.name}", after)
+    reason = why_below(run, after, plateau.values, claim.rate)
+    return _with_reason(f"{figures}, below {claim.name}", reason, after)
 
 
-def _not_fallen(run: Run, wanted: DropLevel, line: Timeline, within: float) -> _Finding:
+def _not_fallen(run: Run, claim: DropLevel, line: Timeline, within: float) -> _Finding:
     """A run that shows no lasting fall: what it shows instead, and whether it could have shown one."""
     count = max(5, int(len(line.values) * _END))
     start, end = line.rate(level_of(line.values[:count])), line.rate(level_of(line.values[-count:]))
     level = line.rate(level_of(line.values))
     if any(abs(plain(one) - plain(level)) > SMALLEST_FALL * plain(level) for one in (start, end)):
         text = f"no fall at one moment: the rate went from {start} at the start to {end} at the end"
-        return _Finding(Outcome.INCONCLUSIVE, f"{text} and had not settled; {wanted.rate} wanted", end)
-    share = ratio(level, wanted.rate)
-    if wanted.lowest(within) <= share <= wanted.highest(within):
-        return _at_the_level_all_along(run, wanted, level, within)
+        return _Finding(Outcome.INCONCLUSIVE, f"{text} and had not settled; {claim.rate} required", end)
+    share = ratio(level, claim.rate)
+    if claim.lowest(within) <= share <= claim.highest(within):
+        return _at_the_level_all_along(run, claim, level, within)
     if share < 1:
-        reason = why_below(run, level, line.values, wanted.rate)
-        figures = around(level, wanted.rate, within)
-        return _with_reason(f"no lasting fall: {figures} all along, below {wanted.name}", reason, level)
+        reason = why_below(run, level, line.values, claim.rate)
+        figures = around(level, claim.rate, within)
+        return _with_reason(f"no lasting fall: {figures} all along, below {claim.name}", reason, level)
     text = f"no lasting fall in {moment(line.length_s)}: {start} at the start, {end} at the end"
-    return _above_all_along(run, wanted, line, level, text)
+    return _above_all_along(run, claim, line, level, text)
 
 
-def _above_all_along(run: Run, wanted: DropLevel, line: Timeline, level: Rate, text: str) -> _Finding:
+def _above_all_along(run: Run, claim: DropLevel, line: Timeline, level: Rate, text: str) -> _Finding:
     """A run that stayed above the level it was to fall to."""
     if limit := other_limit(run, level):
         return _Finding(Outcome.INCONCLUSIVE, f"{text}; {limit.text}", level, (), limit.machine)
     machine = region_machine(run)
     if machine and (dips := _dips(line)):
-        text += f", {wanted.rate} wanted; {dips}: {machine} may be why"
+        text += f", {claim.rate} required; {dips}: {machine} may be why"
         return _Finding(Outcome.INCONCLUSIVE, text, level, (), True)
-    if line.length_s < wanted.ended_by_s(level) * (1 - 1e-3):
-        text += f"; {wanted.usual_text(level)}: lengthen the run"
+    if line.length_s < claim.ended_by_s(level) * (1 - 1e-3):
+        text += f"; {claim.usual_text(level)}: lengthen the run"
         return _Finding(Outcome.INCONCLUSIVE, text, level)
-    return _Finding(Outcome.VIOLATED, f"{text}, {wanted.rate} wanted", level)
+    return _Finding(Outcome.VIOLATED, f"{text}, {claim.rate} required", level)
 
 
 def _dips(line: Timeline) -> str | None:
@@ -168,14 +168,14 @@ def _dips(line: Timeline) -> str | None:
     return f"{percent(low)} of the time it was more than {below} and came back"
 
 
-def _at_the_level_all_along(run: Run, wanted: DropLevel, level: Rate, within: float) -> _Finding:
-    figures = f"no drop: {around(level, wanted.rate, within)} all along"
-    if wanted.bursts is False:
-        text = f"{figures}, and {wanted.name} is not the end of any burst: it holds from the start"
+def _at_the_level_all_along(run: Run, claim: DropLevel, level: Rate, within: float) -> _Finding:
+    figures = f"no drop: {around(level, claim.rate, within)} all along"
+    if claim.bursts is False:
+        text = f"{figures}, and {claim.name} is not the end of any burst: it holds from the start"
         return _Finding(Outcome.VIOLATED, text, level)
     if limit := other_limit(run, level):
         return _Finding(Outcome.INCONCLUSIVE, f"{figures}; {limit.text}", level, (), limit.machine)
-    if wanted.bursts is None:
+    if claim.bursts is None:
         text = f"{figures}, so there was nothing to fall from: nothing bursts above it, or the burst was over before"
         return _Finding(Outcome.INCONCLUSIVE, text, level)
     text = (
@@ -191,7 +191,7 @@ def _with_reason(text: str, reason: Reason, measured: Rate) -> _Finding:
     )
 
 
-def _told(line: Timeline, falls: Sequence[Fall]) -> str:
+def _falls_text(line: Timeline, falls: Sequence[Fall]) -> str:
     """The falls in words, up to the level after the last: "dropped after 1,260 s (21 min) from 9.93 Gbit/s"."""
     words = [f"dropped after {moment(falls[0].at_s)} from {line.rate(falls[0].before)}"]
     for earlier, later in pairwise(falls):

@@ -76,7 +76,7 @@ def faster_than(run: TimedWork, other: TimedWork, *, by: float = 1.0) -> Verdict
     details["ratio"] = ratio
     figures = (
         f"on the device after {_seconds(run.on_device_s)}, {other.target} after {_seconds(other.on_device_s)}: "
-        f"{_times(ratio, factor)} times as fast (at least {figure(factor)} wanted)"
+        f"{_times(ratio, factor)} times as fast (at least {figure(factor)} required)"
     )
     draft = Verdict(
         Outcome.INCONCLUSIVE,

@@ -48,7 +48,7 @@ class _Limit:
         return self.measured_s <= self.limit_s * (1 + _ROUNDING)
 
     @property
-    def wanted(self) -> str:
+    def limit_text(self) -> str:
         return f"{_words(self.name)} at most {duration(self.limit_s)}"
 
     @property
@@ -57,7 +57,7 @@ class _Limit:
 
     @property
     def text(self) -> str:
-        return f"{self.figure}, at most {duration(self.limit_s)} wanted"
+        return f"{self.figure}, at most {duration(self.limit_s)} required"
 
 
 def latency_at_most(
@@ -65,7 +65,7 @@ def latency_at_most(
 ) -> Verdict:
     """Judge whether the latency of single I/Os stayed at or below ``limits``.
 
-    ``latency`` holds what was measured (``mean_s``, ``p50_s`` ...), ``limits`` the most wanted by name: "mean", "p50",
+    ``latency`` holds what was measured (``mean_s``, ``p50_s`` ...), ``limits`` the largest allowed: "mean", "p50",
     "p95", "p99", "p999", "max", each a time with its unit ("5 ms") or seconds. ``of`` is "reads" or "writes" if
     only these are meant. Latency above a limit is violated, with what held the load back, since beyond that I/Os
     wait for each other. On an embedded region latency is modelled; it is inconclusive if the machine underneath may
@@ -80,7 +80,7 @@ def latency_at_most(
         raise TypeError("at_most() needs a limit: at_most(mean='1 ms') or at_most(p99='5 ms')")
     measured = run.rates.iops
     whose = f" of {of}" if of else ""
-    promise = f"latency{whose}: {listed(one.wanted for one in checked)}"
+    promise = f"latency{whose}: {listed(one.limit_text for one in checked)}"
     details: dict[str, Any] = details_of(run, within=0.0, asked=None, measured=measured) | {
         "latency_limits_s": {one.name: one.limit_s for one in checked},
         "latency_s": {one.name: one.measured_s for one in checked},

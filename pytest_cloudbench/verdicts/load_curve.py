@@ -161,14 +161,14 @@ def compare_curves(
     """Put two curves side by side, by mean latency or a percentile. Raises TypeError for what is no curve."""
     if not hasattr(second, "steps") or not hasattr(second, "maximum"):
         raise TypeError(f"compare({second!r}): that is no curve; pass what another sweep returned")
-    wanted = checked_percentile(percentile)
-    other = _points(second.steps, wanted)
+    chosen = checked_percentile(percentile)
+    other = _points(second.steps, chosen)
     rows = [
         SameLoad(Iops(load), mine, theirs)
-        for load, mine in _points(first.steps, wanted)
+        for load, mine in _points(first.steps, chosen)
         if (theirs := _between(other, load))
     ]
-    return CurveComparison(Iops(first.maximum.iops), Iops(second.maximum.iops), wanted, tuple(rows))
+    return CurveComparison(Iops(first.maximum.iops), Iops(second.maximum.iops), chosen, tuple(rows))
 
 
 def _points(steps: Sequence[StepView], percentile: float | None) -> list[tuple[float, float]]:

@@ -322,7 +322,7 @@ class NetworkRun(Run):
     def bound_text(self, found: Sequence[Bound]) -> str:
         levels = [level for level in found if isinstance(level, NetworkLevel)]
         streams = self.envelope.streams
-        text = f"bound by {listed(level.named(streams) for level in levels)}"
+        text = f"limited by {listed(level.named(streams) for level in levels)}"
         if any(level.ceiling.scope == FLOW for level in levels) and streams > 1:
             text += ", each stream at its own"
         counted = self.counted if any(level.acted for level in levels) else ""

@@ -207,7 +207,7 @@ class Run(ABC):
 
     @abstractmethod
     def bound_text(self, found: Sequence[Bound]) -> str:
-        """Return "bound by ..." with the figures of ``found`` and what the counters say."""
+        """Return "limited by ..." with the figures of ``found`` and what the counters say."""
 
     @abstractmethod
     def acted(self, ceiling: Ceiling) -> bool | None:

@@ -27,11 +27,11 @@ class _Point:
     run: Run
     count: int
     rate: Rate
-    wanted: Rate
+    expected: Rate
 
     @property
     def share(self) -> float:
-        return ratio(self.rate, self.wanted)
+        return ratio(self.rate, self.expected)
 
 
 def scales_linearly(
@@ -40,8 +40,8 @@ def scales_linearly(
     """Judge whether the rate of ``measurements`` grew as ``with_``, how many of something each had.
 
     ``scales_linearly([one, two, five], with_=[1, 2, 5])``. The run with the fewest sets the line: each other must lie
-    within ``within`` of its rate times the ratio of the counts. The first that falls below is named with what bound
-    it; where that is the instance, or an end of a network, more would not help. Above the line is violated too: a
+    within ``within`` of its rate times the ratio of the counts. The first that falls below is named with the limit that
+    held it; where that is the instance, or an end of a network, more would not help. Above the line is violated too: a
     cache, or a first run that was held back. Inconclusive when the load, its generator or the machine under an
     embedded region set the rate of the first, or held back the one that fell off.
 
@@ -57,7 +57,7 @@ def scales_linearly(
     details: dict[str, Any] = {
         "with": [point.count for point in points],
         "rates": [plain(point.rate) for point in points],
-        "wanted": [plain(point.wanted) for point in points],
+        "wanted": [plain(point.expected) for point in points],
         "quantity": "IOPS" if isinstance(first.rate, Iops) else "bytes per second",
         "within": tolerated,
         "runs": [
@@ -65,7 +65,7 @@ def scales_linearly(
                 point.run,
                 measured=point.rate,
                 within=tolerated,
-                asked=point.wanted,
+                asked=point.expected,
                 line=point.run.timeline(point.rate),
             )
             for point in points
@@ -76,7 +76,7 @@ def scales_linearly(
         outcome: Outcome, text: str, point: _Point, bound: Any = (), machine: bool = False
     ) -> Verdict:
         sentence = f"{outcome.value}: {text}"
-        return Verdict(outcome, sentence, promise, point.wanted, point.rate, tuple(bound), machine, details)
+        return Verdict(outcome, sentence, promise, point.expected, point.rate, tuple(bound), machine, details)
 
     for point in points:
         if wrong := unusable(point.run, point.rate):
@@ -86,21 +86,21 @@ def scales_linearly(
         text = f"with {first.count:,}: {first.rate}, but {limit.text}, so it sets no line"
         return verdict(Outcome.INCONCLUSIVE, text, first, (), limit.machine)
     for point in points[1:]:
-        figures = f"with {point.count:,}: {around(point.rate, point.wanted, tolerated)}"
+        figures = f"with {point.count:,}: {around(point.rate, point.expected, tolerated)}"
         beside = f"{first.rate} with {first.count:,}"
         if point.share > (1 + tolerated) * (1 + _ROUNDING):
             text = f"{figures}, above the line from {beside}: look for a cache, or for what held back the first run"
             return verdict(Outcome.VIOLATED, text, point)
         if point.share < (1 - tolerated) * (1 - _ROUNDING):
             line = point.run.timeline(point.rate)
-            reason = why_below(point.run, point.rate, line.values, point.wanted)
+            reason = why_below(point.run, point.rate, line.values, point.expected)
             no_help = _no_help(reason.bound_by, noun)
             text = f"{figures}, off the line from {beside}; {reason.text}{no_help}"
             return verdict(reason.outcome, text, point, reason.bound_by, reason.machine_limited)
     each = listed(f"{point.rate} with {point.count:,}" for point in points)
     worst = max(abs(point.share - 1) for point in points[1:])
     of_what = f" {noun}" if noun else ""
-    figures = f"{percent(worst, tolerated)} off a line at most, {tolerance(tolerated)} wanted"
+    figures = f"{percent(worst, tolerated)} off a line at most, {tolerance(tolerated)} allowed"
     text = f"{each}{of_what} ({figures})"
     return verdict(Outcome.HELD, text, points[-1])
 

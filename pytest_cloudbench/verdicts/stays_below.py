@@ -58,9 +58,9 @@ class _Claim:
         return latency_name(self.percentile)
 
     @property
-    def wanted(self) -> str:
+    def limit_text(self) -> str:
         until = f" until {self.until}" if self.until is not None else ""
-        return f"at most {duration(self.limit_s)}{until} wanted"
+        return f"at most {duration(self.limit_s)}{until} required"
 
     def seen(self, step: StepView) -> Rate:
         """The rate asked of a step, in the quantity of the claim."""
@@ -112,7 +112,7 @@ def stays_below(
     promise += f" until {claim.until}" if claim.until is not None else ""
     return Verdict(
         found.outcome,
-        f"{found.outcome.value}: {found.text} ({claim.wanted})",
+        f"{found.outcome.value}: {found.text} ({claim.limit_text})",
         promise,
         asked=claim.until,
         bound_by=found.bound_by,
@@ -195,7 +195,7 @@ def _undelivered(curve: LoadCurve, claim: _Claim) -> _Finding | None:
         asked = claim.seen(step)
         run = run_of(step.measurement)
         reason = why_short(run, run.rates, asked)
-        text = f"the load stayed at {claim.served(step)} where {asked} was asked; {reason.text}"
+        text = f"the load stayed at {claim.served(step)} although {asked} was asked for; {reason.text}"
         return _Finding(reason.outcome, text, reason.bound_by, reason.machine_limited)
     return None
 
@@ -232,7 +232,7 @@ def _reach(curve: LoadCurve, claim: _Claim) -> _Finding:
         reason = why_short(maximum, maximum.rates, claim.until)
         text = f"{shown}, but the load never passed {peak}; {reason.text}"
         return _Finding(reason.outcome, text, reason.bound_by, reason.machine_limited)
-    return _Finding(Outcome.INCONCLUSIVE, f"{shown}, where the sweep ends: add steps up to {claim.until}")
+    return _Finding(Outcome.INCONCLUSIVE, f"{shown}, the end of the sweep: add steps up to {claim.until}")
 
 
 def _shown(steps: list[StepView], claim: _Claim) -> str:

@@ -79,7 +79,7 @@ def _scatter(run: Run, line: Timeline, values: list[float], within: float) -> _F
     moved = _drift(line, values, within)
     if moved is None and share >= WITHIN_SHARE:
         return _Finding(Outcome.HELD, f"{text}, no drift and no drop", details)
-    text = moved or f"{text}, at least {tolerance(WITHIN_SHARE)} wanted"
+    text = moved or f"{text}, at least {tolerance(WITHIN_SHARE)} required"
     machine = region_machine(run)
     if busy := run.saturated():
         text += f"; the load generator was at its limit: {busy}"

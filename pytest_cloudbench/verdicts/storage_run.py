@@ -229,7 +229,7 @@ class StorageRun(Run):
             if bound.level is None and self.counters is not None:
                 remark = f"exceeded for {self.exceeded_text([bound.ceiling])} by its throttle counter"
             names.append(Named(bound.ceiling, bound.level, remark))
-        return f"bound by {named(names, self.block_size)}"
+        return f"limited by {named(names, self.block_size)}"
 
     def acted(self, ceiling: Ceiling) -> bool | None:
         return acted(self.counters, ceiling)

@@ -39,46 +39,46 @@ def sustains(
 
     Raises TypeError for a rate without a unit, ValueError for what is no time, share or tolerance.
     """
-    tolerated, wanted_share, length_s = checked_within(within), checked_share(share), checked_length(for_)
+    tolerated, required_share, length_s = checked_within(within), checked_share(share), checked_length(for_)
     run = run_of(obs)
     asked = run.shown(run.asked_of(run.parse_target(rate, "sustains")))
     mean = run.rate_like(asked)
     line = run.timeline(mean)
     floor = plain(asked) * (1 - tolerated) * (1 - _ROUNDING)
     stretch = _Stretch(line, floor, length_s)
-    every = "" if wanted_share == 1 else f" in {tolerance(wanted_share)} of the samples"
-    wanted = f"for {moment(length_s)}{every}"
-    promise = f"sustains {asked} within {tolerance(tolerated)} {wanted}"
+    every = "" if required_share == 1 else f" in {tolerance(required_share)} of the samples"
+    required = f"for {moment(length_s)}{every}"
+    promise = f"sustains {asked} within {tolerance(tolerated)} {required}"
     details = details_of(run, measured=mean, within=tolerated, asked=asked, line=line)
-    details |= {"for_s": length_s, "share_wanted": wanted_share, "longest_s": stretch.longest_s}
+    details |= {"for_s": length_s, "share_wanted": required_share, "longest_s": stretch.longest_s}
     draft = Verdict(Outcome.INCONCLUSIVE, "inconclusive", promise, asked, mean, details=details)
     if wrong := unusable(run, mean):
         return replace(draft, sentence=f"inconclusive: {wrong.text}", machine_limited=wrong.machine_limited)
     if not stretch.fits:
         return replace(
             draft,
-            sentence=f"inconclusive: the run lasted {moment(line.length_s)}, too short to show {asked} {wanted}"
+            sentence=f"inconclusive: the run lasted {moment(line.length_s)}, too short to show {asked} {required}"
             f"{_of_pace(run)}: lengthen it",
         )
     good, at = stretch.best()
     floor_text = (
         f"at or above {line.rate(plain(asked) * (1 - tolerated))} ({tolerance(1 - tolerated)} of {asked})"
     )
-    if good >= wanted_share * (1 - _ROUNDING):
+    if good >= required_share * (1 - _ROUNDING):
         longest = (
             f"for {moment(stretch.longest_s)} on end"
-            if wanted_share == 1
-            else (f"in {percent(good, wanted_share, 1.0)} of {moment(length_s)}")
+            if required_share == 1
+            else (f"in {percent(good, required_share, 1.0)} of {moment(length_s)}")
         )
-        sentence = f"held: {floor_text} {longest}, at least {wanted[4:]} wanted{_compressed(line)}"
+        sentence = f"held: {floor_text} {longest}, at least {required[4:]} required{_compressed(line)}"
         return replace(draft, outcome=Outcome.HELD, sentence=sentence, details={**details, "share": good})
     below = [value for value in stretch.values[at : at + stretch.samples] if value < floor]
     low = line.rate(level_of(below))
     reason = _why_below(run, low, below, asked)
     seen = (
-        f"for {moment(stretch.longest_s)} on end at most, {wanted[4:]} wanted"
-        if wanted_share == 1
-        else f"in {percent(good, wanted_share)} of the best {moment(length_s)}, {tolerance(wanted_share)} wanted"
+        f"for {moment(stretch.longest_s)} on end at most, {required[4:]} required"
+        if required_share == 1
+        else f"in {percent(good, required_share)} of the best {moment(length_s)}, {tolerance(required_share)} required"
     )
     text = f"{reason.outcome.value}: {floor_text} {seen}; {run.shown(low)} in those below: {reason.text}"
     return replace(

@@ -29,18 +29,18 @@ class TimeShare:
         """Samples at or above the floor."""
         return self.samples - len(self.short)
 
-    def text(self, floor: Rate, wanted: float) -> str:
-        """The share in words, with its interval, never rounded across the share that is wanted."""
+    def text(self, floor: Rate, required: float) -> str:
+        """The share in words, with its interval, never rounded across the required share."""
         return (
-            f"{percent(self.good / self.samples, wanted, 1.0)} of {self.samples:,} one-second samples at or "
-            f"above {floor} (95 % interval {percent(self.low, wanted)} to {percent(self.high, wanted)})"
+            f"{percent(self.good / self.samples, required, 1.0)} of {self.samples:,} one-second samples at or "
+            f"above {floor} (95 % interval {percent(self.low, required)} to {percent(self.high, required)})"
         )
 
-    def details(self, wanted: float) -> dict[str, Any]:
+    def details(self, required: float) -> dict[str, Any]:
         """Plain values for a report."""
         return {
             "share": self.good / self.samples,
-            "share_wanted": wanted,
+            "share_wanted": required,
             "share_interval": [self.low, self.high],
             "samples": self.samples,
         }
@@ -53,12 +53,12 @@ def time_share(samples: Sequence[float], floor: float) -> TimeShare:
     return TimeShare(len(samples), short, low, high)
 
 
-def too_few(samples: Sequence[float], wanted: float) -> str | None:
+def too_few(samples: Sequence[float], required: float) -> str | None:
     """A sentence when a series is too short to judge a share of the time."""
     if len(samples) >= FEWEST_SAMPLES:
         return None
     return (
-        f"{len(samples)} one-second samples are too few to judge a share of {tolerance(wanted)} of the time, "
+        f"{len(samples)} one-second samples are too few to judge a share of {tolerance(required)} of the time, "
         f"at least {FEWEST_SAMPLES} are needed: lengthen the run"
     )
 

@@ -38,16 +38,16 @@ def of(measured: Rate, asked: Rate) -> str:
 
 
 def at_least(measured: Rate, asked: Rate, within: float) -> str:
-    """A rate against its floor: "9,061 of 80,000 IOPS (11 %, at least 90 % wanted)"."""
+    """A rate against its floor: "9,061 of 80,000 IOPS (11 %, at least 90 % required)"."""
     share = percent(ratio(measured, asked), 1 - within)
-    return f"{of(measured, asked)} ({share}, at least {tolerance(1 - within)} wanted)"
+    return f"{of(measured, asked)} ({share}, at least {tolerance(1 - within)} required)"
 
 
 def around(measured: Rate, asked: Rate, within: float) -> str:
-    """A rate against a band: "45,120 of 80,000 IOPS (56 %, 95 to 105 % wanted)"."""
+    """A rate against a band: "45,120 of 80,000 IOPS (56 %, 95 to 105 % required)"."""
     share = percent(ratio(measured, asked), 1 - within, 1 + within)
     low, high = tolerance(1 - within).removesuffix(" %"), tolerance(1 + within)
-    return f"{of(measured, asked)} ({share}, {low} to {high} wanted)"
+    return f"{of(measured, asked)} ({share}, {low} to {high} required)"
 
 
 @dataclass(frozen=True)

@@ -26,14 +26,14 @@ from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 THROUGHPUT = Ceiling("c5.18xlarge", "EBS throughput", "instance", Throughput.from_mb(2_375))
 HELD = Verdict(
     Outcome.HELD,
-    "held: 79,969 of 80,000 IOPS (100.0 %, at least 90 % wanted)",
+    "held: 79,969 of 80,000 IOPS (100.0 %, at least 90 % required)",
     "reaches io2 vol-0abc IOPS, 80,000 IOPS within 10 %",
     Iops(80_000),
     Iops(79_969),
 )
 VIOLATED = Verdict(
     Outcome.VIOLATED,
-    "violated: 9,061 of 80,000 IOPS (11 %, at least 90 % wanted); bound by c5.18xlarge EBS throughput",
+    "violated: 9,061 of 80,000 IOPS (11 %, at least 90 % required); limited by c5.18xlarge EBS throughput",
     "reaches 80,000 IOPS within 10 %",
     Iops(80_000),
     Iops(9_061),
@@ -186,7 +186,7 @@ def test_the_table_fits_and_says_everything(width):
     text = "".join("".join(lines).split())
     for word in ("79,969IOPS", "capped", "2,264.98MiB/s", "inconclusive", "c5.18xlarge", "test_io2_"):
         assert word in text
-    assert ("bound by" in lines[0]) is (width >= 100)
+    assert ("limited by" in lines[0]) is (width >= 100)
 
 
 def test_each_verdict_s_word_is_coloured_and_nothing_else():
@@ -222,7 +222,7 @@ def test_breaking_loses_nothing(text, width):
 def test_a_promise_of_latency_was_measured_in_latency():
     slow = Verdict(
         Outcome.VIOLATED,
-        "violated: latency: mean 64 ms, at most 5 ms wanted",
+        "violated: latency: mean 64 ms, at most 5 ms required",
         "latency: mean at most 5 ms",
         None,
         Iops(1_000),
@@ -243,7 +243,7 @@ def test_the_run_ends_with_sentences_and_the_table(judged_run):
             "*1 held, 2 violated*",
             "test *promised *measured *verdict",
             "test_held *80,000 IOPS *9,061 IOPS *held",
-            "  bound by c5.18xlarge EBS throughput, 2,264.98 MiB/s",
+            "  limited by c5.18xlarge EBS throughput, 2,264.98 MiB/s",
         ]
     )
 

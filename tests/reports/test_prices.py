@@ -135,7 +135,7 @@ def test_the_column_stands_before_the_ceilings_and_the_table_still_fits():
     )
     rows = rows_of([("test_x.py::test_it", verdicts)], {"test_x.py::test_it": "0.17 USD"})
     wide = table_lines(rows, 120)
-    assert wide[0].index("verdict") < wide[0].index("cost") < wide[0].index("bound by")
+    assert wide[0].index("verdict") < wide[0].index("cost") < wide[0].index("limited by")
     assert wide[2].index("0.17 USD") == wide[0].index("cost")
     narrow = table_lines(rows, 70)
     assert "  cost 0.17 USD" in narrow

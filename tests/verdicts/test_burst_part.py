@@ -32,7 +32,7 @@ def spent_in_the_middle():
 def test_a_burst_is_reached_before_its_credits_are_spent(spent_in_the_middle):
     verdict = reaches(spent_in_the_middle, ceiling("gp2 vol-0gp2 IOPS", spent_in_the_middle))
     assert str(verdict) == (
-        "held: 3,000 of 3,000 IOPS (100.0 %, at least 90 % wanted) in the first 2,000 s (33.3 min), before the rate "
+        "held: 3,000 of 3,000 IOPS (100.0 %, at least 90 % required) in the first 2,000 s (33.3 min), before the rate "
         "fell to 300 IOPS"
     )
     assert verdict.measured.per_second == pytest.approx(3_000)
@@ -46,8 +46,8 @@ def test_a_plain_rate_is_judged_on_the_whole_run(spent_in_the_middle):
     verdict = reaches(spent_in_the_middle, "3,000 IOPS")
     assert verdict.outcome is Outcome.VIOLATED
     assert str(verdict) == (
-        "violated: 2,100 of 3,000 IOPS (70 %, at least 90 % wanted); the rate fell to 300 IOPS after 2,000 s "
-        "(33.3 min), bound by gp2 vol-0gp2 IOPS, 300 IOPS (burst spent)"
+        "violated: 2,100 of 3,000 IOPS (70 %, at least 90 % required); the rate fell to 300 IOPS after 2,000 s "
+        "(33.3 min), limited by gp2 vol-0gp2 IOPS, 300 IOPS (burst spent)"
     )
 
 
@@ -238,7 +238,7 @@ def test_a_generator_worked_harder_while_the_rate_was_higher():
 def test_a_ceiling_that_acted_before_the_fall_explains_nothing_after_it(share):
     values = [3_000] * 400 + [1_500] * 200
     verdict = reaches(counted(values, 400), "3,000 IOPS", share=share)
-    assert "bound by" not in str(verdict)
+    assert "limited by" not in str(verdict)
     assert verdict.bound_by == ()
     embedded = reaches(counted(values, 400, machine=STRONG_MACHINE), "3,000 IOPS", share=share)
     assert (embedded.outcome, embedded.machine_limited) == (Outcome.INCONCLUSIVE, True)
@@ -249,4 +249,4 @@ def test_a_mean_over_a_fall_that_happens_to_lie_at_a_limit_was_not_bound_by_it()
     run = run_of(2_000, values=[3_000] * 300 + [1_000] * 300, volumes=GP2, on=instance("i", 2_000, 600.0))
     verdict = reaches(run, "3,000 IOPS")
     assert verdict.bound_by == ()
-    assert "bound by" not in str(verdict)
+    assert "limited by" not in str(verdict)

@@ -56,8 +56,8 @@ def test_the_wrong_ceiling_is_violated_naming_the_right_one():
     verdict = capped_by(run, ceiling("io2 vol-0abc throughput", run))
     assert verdict.outcome is Outcome.VIOLATED
     assert verdict.sentence == (
-        "violated: 2,265.1 of 4,000 MiB/s (57 %, 95 to 105 % wanted), so not at io2 vol-0abc throughput; "
-        "bound by c5.18xlarge EBS throughput, 2,264.98 MiB/s at 256 KiB"
+        "violated: 2,265.1 of 4,000 MiB/s (57 %, 95 to 105 % required), so not at io2 vol-0abc throughput; "
+        "limited by c5.18xlarge EBS throughput, 2,264.98 MiB/s at 256 KiB"
     )
     assert [one.label for one in verdict.bound_by] == ["c5.18xlarge EBS throughput"]
 
@@ -88,7 +88,7 @@ def test_below_it_the_machine_is_no_broken_promise():
 def test_below_it_and_unexplained_is_violated():
     verdict = judge_gp3(2_000)
     assert verdict.outcome is Outcome.VIOLATED
-    assert "2,000 of 3,000 IOPS (67 %, 95 to 105 % wanted)" in verdict.sentence
+    assert "2,000 of 3,000 IOPS (67 %, 95 to 105 % required)" in verdict.sentence
     assert "no known ceiling explains it" in verdict.sentence
 
 
@@ -96,7 +96,7 @@ def test_below_it_although_its_counter_ran():
     verdict = judge_gp3(2_000, counters=ThrottleDelta(60, 57), machine=WEAK_MACHINE)
     assert verdict.outcome is Outcome.VIOLATED
     assert verdict.sentence == (
-        "violated: 2,000 of 3,000 IOPS (67 %, 95 to 105 % wanted), not at gp3 vol-0def IOPS, "
+        "violated: 2,000 of 3,000 IOPS (67 %, 95 to 105 % required), not at gp3 vol-0def IOPS, "
         "although its throttle counter says that it acted for 57 of 60 s"
     )
 

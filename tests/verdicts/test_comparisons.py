@@ -28,7 +28,7 @@ def test_faster_beyond_the_noise():
     verdict = outperforms(FAST, SLOW, by=0.5)
     assert verdict.outcome is Outcome.HELD
     assert verdict.sentence == (
-        "held: 9.93 Gbit/s against 4.96 Gbit/s (100.2 % more, at least 50 % more wanted; the noise of both is "
+        "held: 9.93 Gbit/s against 4.96 Gbit/s (100.2 % more, at least 50 % more required; the noise of both is "
         "±0.83 %)"
     )
     assert verdict.promise == "outperforms the other run by 50 %"
@@ -39,7 +39,7 @@ def test_faster_beyond_the_noise():
 def test_not_faster_or_not_by_enough():
     verdict = outperforms(SLOW, FAST)
     assert verdict.outcome is Outcome.VIOLATED
-    assert verdict.sentence.startswith("violated: 4.96 Gbit/s against 9.93 Gbit/s (50 % less, more wanted; ")
+    assert verdict.sentence.startswith("violated: 4.96 Gbit/s against 9.93 Gbit/s (50 % less, more required; ")
     assert outperforms(FAST, SLOW, by=1.5).outcome is Outcome.VIOLATED
 
 
@@ -90,7 +90,7 @@ def test_alike_within_the_tolerance():
     verdict = resembles(FAST, NEARLY)
     assert verdict.outcome is Outcome.HELD
     assert verdict.sentence == (
-        "held: 9.93 Gbit/s against 9.7 Gbit/s (2 % more, at most 10 % apart wanted; the noise of both is "
+        "held: 9.93 Gbit/s against 9.7 Gbit/s (2 % more, at most 10 % apart required; the noise of both is "
         "±0.66 %)"
     )
     assert resembles(FAST, SLOW).outcome is Outcome.VIOLATED

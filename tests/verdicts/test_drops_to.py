@@ -39,7 +39,7 @@ def test_a_burst_that_ends_at_the_baseline():
     assert verdict.outcome is Outcome.HELD
     assert verdict.sentence == (
         "held: dropped after 1,260 s (21 min) from 9.93 Gbit/s to 2.49 of 2.5 Gbit/s (99.5 %, 95 to 105 % "
-        "wanted), m5.2xlarge network baseline"
+        "required), m5.2xlarge network baseline"
     )
     assert verdict.promise == "drops to m5.2xlarge network baseline, 2.5 Gbit/s within 5 %"
     assert verdict.asked == Bandwidth.from_gbit(2.5)
@@ -67,12 +67,12 @@ def test_a_fall_to_another_level_is_violated():
     assert above.outcome is Outcome.VIOLATED
     assert above.sentence == (
         "violated: dropped after 1,260 s (21 min) from 9.93 Gbit/s to 3.11 of 2.5 Gbit/s (124 %, 95 to 105 % "
-        "wanted), above m5.2xlarge network baseline, 2.5 Gbit/s"
+        "required), above m5.2xlarge network baseline, 2.5 Gbit/s"
     )
     below = drops_to(bursting(after=0.745, server=M5_LARGE), BASELINE)
     assert below.outcome is Outcome.VIOLATED
     assert below.sentence.endswith(
-        "below m5.2xlarge network baseline, 2.5 Gbit/s; bound by m5.large network baseline, 750 Mbit/s (the "
+        "below m5.2xlarge network baseline, 2.5 Gbit/s; limited by m5.large network baseline, 750 Mbit/s (the "
         "server's end, its network credits are spent)"
     )
 
@@ -100,7 +100,7 @@ def test_no_fall_in_a_run_longer_than_any_burst_is_violated():
     assert verdict.outcome is Outcome.VIOLATED
     assert verdict.sentence == (
         "violated: no lasting fall in 3,600 s (60 min): 9.93 Gbit/s at the start, 9.93 Gbit/s at the end, "
-        "2.5 Gbit/s wanted"
+        "2.5 Gbit/s required"
     )
 
 
@@ -137,7 +137,7 @@ def test_a_run_at_the_level_all_along_is_no_drop():
     verdict = drops_to(network_run(2.4825, samples=1_800, streams=5), BASELINE)
     assert verdict.outcome is Outcome.INCONCLUSIVE
     assert verdict.sentence == (
-        "inconclusive: no drop: 2.48 of 2.5 Gbit/s (99.3 %, 95 to 105 % wanted) all along, so there was nothing "
+        "inconclusive: no drop: 2.48 of 2.5 Gbit/s (99.3 %, 95 to 105 % required) all along, so there was nothing "
         "to fall from: the credits were spent before the run; let them fill again, or stop and start the instance"
     )
 
@@ -161,7 +161,7 @@ def test_a_rate_always_below_the_level_says_why():
     verdict = drops_to(slow, BASELINE)
     assert verdict.outcome is Outcome.VIOLATED
     assert "no lasting fall: 1.02 of 2.5 Gbit/s (41 %" in verdict.sentence
-    assert "bound by t2.medium network bandwidth" in verdict.sentence
+    assert "limited by t2.medium network bandwidth" in verdict.sentence
     weak = drops_to(network_run(1.5, samples=600, streams=5, on=machine(1.6)), BASELINE)
     assert weak.outcome is Outcome.INCONCLUSIVE
     assert weak.machine_limited
@@ -238,7 +238,7 @@ def test_the_end_of_a_gp2_burst():
     verdict = drops_to(run, iops)
     assert verdict.sentence == (
         "held: dropped after 2,000 s (33.3 min) from 3,000 IOPS to 300 of 300 IOPS (100.0 %, 95 to 105 % "
-        "wanted), gp2 vol-0123 IOPS"
+        "required), gp2 vol-0123 IOPS"
     )
     assert drops_to(run, "300 IOPS").outcome is Outcome.HELD
     early = drops_to(run_of(3_000, on=M5, volumes=GP2, samples=600), iops)

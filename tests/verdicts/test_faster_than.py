@@ -48,7 +48,7 @@ def test_the_published_comparison() -> None:
     verdict = faster_than(store, root, by=1.3)
     assert verdict.outcome is Outcome.HELD
     assert str(verdict) == (
-        "held: on the device after 292 s, gp3 root after 488 s: 1.67 times as fast (at least 1.3 wanted)"
+        "held: on the device after 292 s, gp3 root after 488 s: 1.67 times as fast (at least 1.3 required)"
     )
     assert verdict.promise == "instance store is at least 1.3 times as fast as gp3 root"
     assert verdict.details["ratio"] == pytest.approx(488 / 292)
@@ -61,7 +61,7 @@ def test_a_violated_one_names_what_bound_the_slower() -> None:
     run, other = Created(800.4, on=M5, volumes=GP3), Created(900.0, "xfs on other")
     verdict = faster_than(run, other, by=1.3)
     assert verdict.outcome is Outcome.VIOLATED
-    assert "1.12 times as fast (at least 1.3 wanted); bound by gp3 vol-0def throughput, 125 MiB/s" in str(
+    assert "1.12 times as fast (at least 1.3 required); limited by gp3 vol-0def throughput, 125 MiB/s" in str(
         verdict
     )
     assert [ceiling.label for ceiling in verdict.bound_by] == ["gp3 vol-0def throughput"]
@@ -118,7 +118,7 @@ def test_the_machine_is_no_excuse_for_what_was_fast_enough_all_the_same() -> Non
     short = faster_than(limited, promised, by=3)
     assert (short.outcome, short.machine_limited) == (Outcome.INCONCLUSIVE, True)
     assert str(short).endswith(
-        "(at least 3 wanted); no promised ceiling but the machine under the embedded region was the limit on store"
+        "(at least 3 required); no promised ceiling but the machine under the embedded region was the limit on store"
     )
     # The other one would have been faster without the machine: what was found may be its doing.
     held = faster_than(Created(100, "store", volumes=FAST_GP3, machine=weak), limited, by=1.3)

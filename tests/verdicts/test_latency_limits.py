@@ -38,7 +38,7 @@ def far_below(**how):
 def test_kept_limits_say_what_little_s_law_says():
     verdict = latency_at_most(far_below(), latency(5, 9), {"mean": "20 ms", "p99": "20 ms"})
     assert str(verdict) == (
-        "held: latency: mean 5 ms, at most 20 ms wanted; p99 9 ms, at most 20 ms wanted; 1 I/Os in flight by Little's "
+        "held: latency: mean 5 ms, at most 20 ms required; p99 9 ms, at most 20 ms required; 1 I/Os in flight by Little's "
         "law (200 IOPS x 5 ms) of 1 asked (100.0 %)"
     )
     assert verdict.figure == "mean 5 ms, p99 9 ms"
@@ -47,8 +47,8 @@ def test_kept_limits_say_what_little_s_law_says():
 def test_beyond_a_ceiling_i_os_wait_for_each_other():
     verdict = latency_at_most(at_the_ceiling(), latency(64), {"mean": "5 ms"})
     assert str(verdict) == (
-        "violated: latency: mean 64 ms, at most 5 ms wanted; 64 I/Os in flight by Little's law (1,000 IOPS x 64 ms) "
-        "of 64 asked (100.0 %); bound by io1 vol-0io1 IOPS, 1,000 IOPS"
+        "violated: latency: mean 64 ms, at most 5 ms required; 64 I/Os in flight by Little's law (1,000 IOPS x 64 ms) "
+        "of 64 asked (100.0 %); limited by io1 vol-0io1 IOPS, 1,000 IOPS"
     )
     assert [each.label for each in verdict.bound_by] == ["io1 vol-0io1 IOPS"]
 

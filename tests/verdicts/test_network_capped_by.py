@@ -58,8 +58,8 @@ def test_an_instance_is_not_what_held_one_flow():
     verdict = capped_by(one_flow(), C5_18XL.network_peak)
     assert verdict.outcome is Outcome.VIOLATED
     assert verdict.sentence == (
-        "violated: 4.96 of 25 Gbit/s (20 %, 95 to 105 % wanted), so not at c5.18xlarge network bandwidth; "
-        "bound by a single flow's limit, 5 Gbit/s outside a cluster placement group"
+        "violated: 4.96 of 25 Gbit/s (20 %, 95 to 105 % required), so not at c5.18xlarge network bandwidth; "
+        "limited by a single flow's limit, 5 Gbit/s outside a cluster placement group"
     )
 
 

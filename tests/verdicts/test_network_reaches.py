@@ -37,7 +37,7 @@ def test_the_peak_is_judged_before_the_rate_fell():
     verdict = reaches(network_run(values=burst(1_260, 1_800), streams=5), PEAK)
     assert verdict.outcome is Outcome.HELD
     assert verdict.sentence == (
-        "held: 9.93 of 10 Gbit/s (99.3 %, at least 90 % wanted) in the first 1,260 s (21 min), before the "
+        "held: 9.93 of 10 Gbit/s (99.3 %, at least 90 % required) in the first 1,260 s (21 min), before the "
         "rate fell to 2.49 Gbit/s"
     )
     assert verdict.promise == "reaches m5.2xlarge network bandwidth, 10 Gbit/s, within 10 %"
@@ -47,7 +47,7 @@ def test_the_peak_is_judged_before_the_rate_fell():
 def test_the_baseline_is_judged_after_the_rate_fell():
     verdict = reaches(network_run(values=burst(1_260, 1_800), streams=5), BASELINE)
     assert verdict.sentence == (
-        "held: 2.49 of 2.5 Gbit/s (99.5 %, at least 90 % wanted) after 1,260 s (21 min), when the rate had "
+        "held: 2.49 of 2.5 Gbit/s (99.5 %, at least 90 % required) after 1,260 s (21 min), when the rate had "
         "fallen from 9.93 Gbit/s"
     )
 
@@ -58,8 +58,8 @@ def test_a_plain_rate_is_judged_on_the_whole_run():
     missed = reaches(run, "9.5 Gbit/s")
     assert missed.outcome is Outcome.VIOLATED
     assert missed.sentence == (
-        "violated: 7.7 of 9.5 Gbit/s (81 %, at least 90 % wanted); the rate fell to 2.49 Gbit/s after "
-        "1,260 s (21 min), bound by m5.2xlarge network baseline, 2.5 Gbit/s (its network credits are spent)"
+        "violated: 7.7 of 9.5 Gbit/s (81 %, at least 90 % required); the rate fell to 2.49 Gbit/s after "
+        "1,260 s (21 min), limited by m5.2xlarge network baseline, 2.5 Gbit/s (its network credits are spent)"
     )
     assert missed.bound_by
 
@@ -67,7 +67,7 @@ def test_a_plain_rate_is_judged_on_the_whole_run():
 def test_credits_that_were_gone_before_explain_a_missed_peak():
     verdict = reaches(network_run(2.4825, streams=5), PEAK)
     assert verdict.sentence == (
-        "violated: 2.48 of 10 Gbit/s (25 %, at least 90 % wanted); bound by m5.2xlarge network baseline, "
+        "violated: 2.48 of 10 Gbit/s (25 %, at least 90 % required); limited by m5.2xlarge network baseline, "
         "2.5 Gbit/s (its network credits are spent)"
     )
 
@@ -97,17 +97,17 @@ def test_one_flow_explains_a_shortfall():
     verdict = reaches(network_run(4.96, client=C5_18XL), C5_18XL.network_peak)
     assert verdict.outcome is Outcome.VIOLATED
     assert verdict.sentence == (
-        "violated: 4.96 of 25 Gbit/s (20 %, at least 90 % wanted); bound by a single flow's limit, 5 Gbit/s "
+        "violated: 4.96 of 25 Gbit/s (20 %, at least 90 % required); limited by a single flow's limit, 5 Gbit/s "
         "outside a cluster placement group"
     )
     inside = reaches(network_run(9.93, client=C5_18XL, cluster=True), C5_18XL.network_peak)
-    assert inside.sentence.endswith("bound by a single flow's limit, 10 Gbit/s in a cluster placement group")
+    assert inside.sentence.endswith("limited by a single flow's limit, 10 Gbit/s in a cluster placement group")
 
 
 def test_several_flows_at_their_own_limit_say_so():
     verdict = reaches(network_run(14.9, client=C5_18XL, streams=3), C5_18XL.network_peak)
     assert verdict.sentence.endswith(
-        "bound by a single flow's limit, 3 x 5 Gbit/s = 15 Gbit/s outside a cluster placement group, each "
+        "limited by a single flow's limit, 3 x 5 Gbit/s = 15 Gbit/s outside a cluster placement group, each "
         "stream at its own"
     )
     unequal = network_run(14.9, client=C5_18XL, streams=3, each=[8.9, 4.0, 2.0])
@@ -121,7 +121,7 @@ def test_the_slower_end_is_named(client, server, end):
     run = network_run(1.0165, client=client, server=server, streams=5)
     verdict = reaches(run, PEAK)
     assert verdict.outcome is Outcome.VIOLATED
-    assert verdict.sentence.endswith(f"bound by t2.medium network bandwidth, 1.02 Gbit/s (the {end}'s end)")
+    assert verdict.sentence.endswith(f"limited by t2.medium network bandwidth, 1.02 Gbit/s (the {end}'s end)")
 
 
 def test_counters_tell_equal_ends_apart():
@@ -129,7 +129,7 @@ def test_counters_tell_equal_ends_apart():
     run = network_run(9.93, client=C5_2XL, server=M5_2XL, streams=5, counters=counters)
     verdict = reaches(run, "20 Gbit/s")
     assert verdict.sentence.endswith(
-        "bound by c5.2xlarge network bandwidth, 10 Gbit/s (the client's end); 12,345 packets above the "
+        "limited by c5.2xlarge network bandwidth, 10 Gbit/s (the client's end); 12,345 packets above the "
         "client's outbound bandwidth allowance"
     )
     silent = network_run(9.93, client=C5_2XL, server=M5_2XL, streams=5, counters=AllowancePair(IDLE, None))
@@ -141,7 +141,7 @@ def test_a_saturated_generator_is_no_broken_promise():
     verdict = reaches(network_run(18.9, client=C5_18XL, streams=5, generator=busy), C5_18XL.network_peak)
     assert verdict.outcome is Outcome.INCONCLUSIVE
     assert verdict.sentence == (
-        "inconclusive: 18.9 of 25 Gbit/s (76 %, at least 90 % wanted); the load generator was the limit: its "
+        "inconclusive: 18.9 of 25 Gbit/s (76 %, at least 90 % required); the load generator was the limit: its "
         "busiest process used 100 % of a CPU (iperf3 3.12, 1 process)"
     )
     assert not verdict.machine_limited
@@ -285,7 +285,7 @@ def test_a_share_of_the_time_is_judged_on_its_part_of_the_run():
     assert "100.0 % of 538 one-second" in reaches(run, BASELINE, share=0.999).sentence
     bad = reaches(run, "9.5 Gbit/s", share=0.99)
     assert bad.outcome is Outcome.VIOLATED
-    assert "those below: bound by m5.2xlarge network baseline" in bad.sentence
+    assert "those below: limited by m5.2xlarge network baseline" in bad.sentence
     short = reaches(network_run(9.93, samples=4), PEAK, share=0.9)
     assert "4 one-second samples are too few" in short.sentence
 

@@ -27,7 +27,7 @@ from pytest_cloudbench.verdicts.time_share import wilson_interval
 def test_reached():
     verdict = reaches(run_of(80_152), "80,000 IOPS")
     assert verdict.outcome is Outcome.HELD
-    assert verdict.sentence == "held: 80,152 of 80,000 IOPS (100.2 %, at least 90 % wanted)"
+    assert verdict.sentence == "held: 80,152 of 80,000 IOPS (100.2 %, at least 90 % required)"
     assert verdict.promise == "reaches 80,000 IOPS within 10 %"
     assert (verdict.asked, verdict.measured) == (Iops(80_000), Iops(80_152))
 
@@ -36,8 +36,8 @@ def test_a_shortfall_names_the_ceiling_that_explains_it():
     verdict = reaches(run_of(9_061, "256k", sequential=True), Iops(80_000))
     assert verdict.outcome is Outcome.VIOLATED
     assert verdict.sentence == (
-        "violated: 9,061 of 80,000 IOPS (11 %, at least 90 % wanted); "
-        "bound by c5.18xlarge EBS throughput, 2,264.98 MiB/s at 256 KiB"
+        "violated: 9,061 of 80,000 IOPS (11 %, at least 90 % required); "
+        "limited by c5.18xlarge EBS throughput, 2,264.98 MiB/s at 256 KiB"
     )
     assert [one.label for one in verdict.bound_by] == ["c5.18xlarge EBS throughput"]
     assert not verdict.machine_limited
@@ -47,8 +47,8 @@ def test_five_volumes_end_at_the_instances_gigabit():
     run = run_of(1_907.3, "64k", on=M2, volumes=FIVE_IO1)
     verdict = reaches(run, ceiling("5 io1 volumes IOPS", run))
     assert verdict.sentence == (
-        "violated: 1,907 of 5,000 IOPS (38 %, at least 90 % wanted); "
-        "bound by m2.4xlarge EBS throughput, 119.21 MiB/s at 64 KiB"
+        "violated: 1,907 of 5,000 IOPS (38 %, at least 90 % required); "
+        "limited by m2.4xlarge EBS throughput, 119.21 MiB/s at 64 KiB"
     )
 
 
@@ -57,7 +57,7 @@ def test_the_machine_is_no_broken_promise():
     assert verdict.outcome is Outcome.INCONCLUSIVE
     assert verdict.machine_limited
     assert verdict.bound_by == ()
-    assert "45,120 of 80,000 IOPS (56 %, at least 90 % wanted)" in verdict.sentence
+    assert "45,120 of 80,000 IOPS (56 %, at least 90 % required)" in verdict.sentence
     assert "the machine under the embedded region was the limit" in verdict.sentence
 
 
@@ -130,13 +130,13 @@ def test_what_nothing_explains_is_violated(run, says):
     verdict = reaches(run, "80,000 IOPS")
     assert verdict.outcome is Outcome.VIOLATED
     assert verdict.bound_by == ()
-    assert verdict.sentence == f"violated: 60,000 of 80,000 IOPS (75 %, at least 90 % wanted); {says}"
+    assert verdict.sentence == f"violated: 60,000 of 80,000 IOPS (75 %, at least 90 % required); {says}"
 
 
 def test_counters_name_a_ceiling_the_rate_does_not_show():
     verdict = reaches(run_of(60_000, counters=ThrottleDelta(60, 55)), "80,000 IOPS")
     assert verdict.sentence.endswith(
-        "bound by io2 vol-0abc IOPS, 80,000 IOPS (exceeded for 55 of 60 s by its throttle counter)"
+        "limited by io2 vol-0abc IOPS, 80,000 IOPS (exceeded for 55 of 60 s by its throttle counter)"
     )
 
 
@@ -153,7 +153,7 @@ def test_counters_tell_tied_ceilings_apart():
     assert [one.label for one in verdict.bound_by] == ["c5.18xlarge EBS IOPS"]
     both = reaches(run_of(80_000), "100,000 IOPS")
     assert both.sentence.endswith(
-        "bound by io2 vol-0abc IOPS (80,000 IOPS) and c5.18xlarge EBS IOPS (80,000 IOPS)"
+        "limited by io2 vol-0abc IOPS (80,000 IOPS) and c5.18xlarge EBS IOPS (80,000 IOPS)"
     )
 
 
@@ -161,11 +161,11 @@ def test_a_spent_burst_is_named():
     run = run_of(301, on=M5, volumes=(("vol-2", gp2(size_gib=100)),))
     verdict = reaches(run, ceiling("gp2 vol-2 IOPS", run))
     assert verdict.sentence == (
-        "violated: 301 of 3,000 IOPS (10 %, at least 90 % wanted); "
-        "bound by gp2 vol-2 IOPS, 300 IOPS (burst spent)"
+        "violated: 301 of 3,000 IOPS (10 %, at least 90 % required); "
+        "limited by gp2 vol-2 IOPS, 300 IOPS (burst spent)"
     )
     instance = reaches(run_of(12_010, on=M5), "18,750 IOPS")
-    assert instance.sentence.endswith("bound by m5.2xlarge EBS IOPS, 12,000 IOPS (burst spent)")
+    assert instance.sentence.endswith("limited by m5.2xlarge EBS IOPS, 12,000 IOPS (burst spent)")
 
 
 def test_an_iops_ceiling_counts_large_ios_as_several():
@@ -281,7 +281,7 @@ def test_a_wrong_share_is_a_sentence(share):
 def test_the_share_shown_never_rounds_across_the_bound():
     verdict = reaches(run_of(71_999), "80,000 IOPS")
     assert verdict.outcome is Outcome.VIOLATED
-    assert "(89.999 %, at least 90 % wanted)" in verdict.sentence
+    assert "(89.999 %, at least 90 % required)" in verdict.sentence
 
 
 def test_the_bound_itself_is_held():

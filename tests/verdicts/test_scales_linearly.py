@@ -22,7 +22,7 @@ def on(count, iops, block="16k", **how):
 def test_volumes_that_add_up_are_linear():
     verdict = scales_linearly([on(1, 1_000), on(2, 2_000), on(5, 4_960)], with_=[1, 2, 5])
     assert str(verdict) == (
-        "held: 1,000 IOPS with 1, 2,000 IOPS with 2 and 4,960 IOPS with 5 volumes (1 % off a line at most, 5 % wanted)"
+        "held: 1,000 IOPS with 1, 2,000 IOPS with 2 and 4,960 IOPS with 5 volumes (1 % off a line at most, 5 % allowed)"
     )
 
 
@@ -30,8 +30,8 @@ def test_the_first_that_falls_off_is_named_with_what_bound_it():
     runs = [on(1, 1_000, "64k"), on(2, 1_907, "64k"), on(5, 1_907, "64k")]
     verdict = scales_linearly(runs, with_=[1, 2, 5])
     assert str(verdict) == (
-        "violated: with 5: 1,907 of 5,000 IOPS (38 %, 95 to 105 % wanted), off the line from 1,000 IOPS with 1; bound "
-        "by m2.4xlarge EBS throughput, 119.21 MiB/s at 64 KiB: more volumes would not help"
+        "violated: with 5: 1,907 of 5,000 IOPS (38 %, 95 to 105 % required), off the line from 1,000 IOPS with 1; "
+        "limited by m2.4xlarge EBS throughput, 119.21 MiB/s at 64 KiB: more volumes would not help"
     )
 
 

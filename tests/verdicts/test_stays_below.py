@@ -26,7 +26,7 @@ def test_it_is_held_as_far_as_the_steps_go():
     verdict = stays_below(curve_of(), "2ms", until=60_000)
     assert (
         str(verdict)
-        == "held: mean latency at most 1.8 ms up to 57,600 IOPS (at most 2 ms until 60,000 IOPS wanted)"
+        == "held: mean latency at most 1.8 ms up to 57,600 IOPS (at most 2 ms until 60,000 IOPS required)"
     )
     assert verdict.promise == "mean latency stays at or below 2 ms until 60,000 IOPS"
     assert verdict.asked == Iops(60_000.0)
@@ -50,7 +50,7 @@ def test_at_a_ceiling_it_is_violated_by_it():
     verdict = stays_below(curve_of(**LIMITED), "2ms", until=64_000)
     assert verdict.outcome is Outcome.VIOLATED
     assert [ceiling.label for ceiling in verdict.bound_by] == ["i3.metal EBS IOPS"]
-    assert "mean latency 57 ms at 64,000 IOPS; bound by i3.metal EBS IOPS, 64,000 IOPS" in str(verdict)
+    assert "mean latency 57 ms at 64,000 IOPS; limited by i3.metal EBS IOPS, 64,000 IOPS" in str(verdict)
 
 
 def test_a_gap_between_the_steps_decides_nothing():
@@ -70,13 +70,13 @@ def test_a_step_beyond_that_is_low_too_closes_the_gap():
 def test_a_sweep_that_ends_too_early_says_so():
     verdict = stays_below(curve_of(percents=(10, 50)), "2ms", until=60_000)
     assert verdict.outcome is Outcome.INCONCLUSIVE
-    assert "up to 32,000 IOPS, where the sweep ends: add steps up to 60,000 IOPS" in str(verdict)
+    assert "up to 32,000 IOPS, the end of the sweep: add steps up to 60,000 IOPS" in str(verdict)
 
 
 def test_a_rate_that_was_never_carried_is_put_down_to_what_held_it():
     verdict = stays_below(curve_of(), "100ms", until=200_000)
     assert verdict.outcome is Outcome.VIOLATED
-    assert "the load stayed at 64,000 IOPS where 70,400 IOPS was asked" in str(verdict)
+    assert "the load stayed at 64,000 IOPS although 70,400 IOPS was asked for" in str(verdict)
     bound = stays_below(curve_of(**LIMITED), "100ms", until=200_000)
     assert [ceiling.label for ceiling in bound.bound_by] == ["i3.metal EBS IOPS"]
     assert bound.outcome is Outcome.VIOLATED
@@ -85,7 +85,7 @@ def test_a_rate_that_was_never_carried_is_put_down_to_what_held_it():
 def test_a_peak_below_the_rate_is_put_down_to_what_held_it():
     verdict = stays_below(curve_of(percents=(10, 50, 90), **LIMITED), "100ms", until=200_000)
     assert verdict.outcome is Outcome.VIOLATED
-    assert "but the load never passed 64,000 IOPS; bound by i3.metal EBS IOPS" in str(verdict)
+    assert "but the load never passed 64,000 IOPS; limited by i3.metal EBS IOPS" in str(verdict)
 
 
 def test_on_an_embedded_region_latency_below_every_limit_is_the_machine_s():

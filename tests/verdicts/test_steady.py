@@ -38,7 +38,7 @@ def test_scatter_is_not_steady():
     verdict = steady(noisy(0.2))
     assert verdict.outcome is Outcome.VIOLATED
     assert verdict.sentence == (
-        "violated: 27 % of 60 seconds within 5 % of 4.73 Gbit/s, at least 90 % wanted"
+        "violated: 27 % of 60 seconds within 5 % of 4.73 Gbit/s, at least 90 % required"
     )
     assert steady(noisy(0.2), within=0.5).outcome is Outcome.HELD
 

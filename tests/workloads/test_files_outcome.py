@@ -100,7 +100,7 @@ def test_a_device_idle_at_the_start_violates_no_promise() -> None:
     assert verdict.outcome is Outcome.INCONCLUSIVE
     assert not verdict.machine_limited
     assert (
-        "inconclusive: 100 of 125 MiB/s (80 %, at least 90 % wanted); for the first 0.9 of 5 s the load gave the "
+        "inconclusive: 100 of 125 MiB/s (80 %, at least 90 % required); for the first 0.9 of 5 s the load gave the "
         "device nothing to do, and 121.95 MiB/s in the rest: make the load longer or its start shorter"
     ) in str(verdict)
     assert run.envelope is not None

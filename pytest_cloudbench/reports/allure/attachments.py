@@ -123,7 +123,7 @@ def _explained(verdict: Verdict) -> str:
     lines = [verdict.sentence, "", f"promise: {verdict.promise}"]
     lines += [f"asked: {verdict.asked}"] if verdict.asked is not None else []
     lines += [f"measured: {verdict.figure}"] if verdict.figure else []
-    lines += [f"bound by: {ceiling}" for ceiling in verdict.bound_by]
+    lines += [f"limited by: {ceiling}" for ceiling in verdict.bound_by]
     for name, value in verdict.details.items():
         if name == "envelope":
             lines += [f"ceiling: {line}" for line in value]
