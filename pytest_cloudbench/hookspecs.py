@@ -1,4 +1,4 @@
-"""Hooks for reports: implement them in a ``conftest.py`` or a plugin to learn what tests measure, while they run.
+"""Hooks to implement in a ``conftest.py`` or a plugin: for reports, which learn what tests measure, and for providers.
 
 The plugin's own reports (Allure, pytest-benchmark's table, the recorded evidence, the properties in JUnit XML) use
 the same hooks. An implementation takes only the arguments that it names. With pytest-xdist a hook is called in the
@@ -7,13 +7,14 @@ worker that runs the test. An error in an implementation becomes the warning `Re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from pytest_cloudbench.resources.instance import Instance
+    from pytest_cloudbench.resources.provider import Provider
     from pytest_cloudbench.verdicts.verdict import Verdict
 
 
@@ -94,4 +95,25 @@ def pytest_cloudbench_comparison(
     :param runs: the measurements or curves, in the order of the comparison.
     :param labels: a name for each run, or empty.
     :param title: a title for the comparison, or "".
+    """
+
+
+@pytest.hookspec(firstresult=True)
+def pytest_cloudbench_provider(config: pytest.Config, name: str) -> Callable[[], Provider] | None:
+    """Return what opens the provider of this name, or None for a name that the plugin does not know.
+
+    Called before anything is collected, if ``--cloudbench-cloud`` is neither "embedded" nor "aws". The first test that
+    needs the cloud calls what this returns, without arguments: a class derived from ``Provider``, or a function. With
+    pytest-xdist each worker opens its own. A ``conftest.py`` with this hook must lie in the root folder of the tests.
+
+    :param config: pytest's configuration.
+    :param name: the value of ``--cloudbench-cloud``.
+    """
+
+
+@pytest.hookspec
+def pytest_cloudbench_provider_names(config: pytest.Config) -> Iterable[str]:  # type: ignore[empty-body]
+    """Return the names that `pytest_cloudbench_provider` knows, for the message about an unknown one.
+
+    :param config: pytest's configuration.
     """

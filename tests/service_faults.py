@@ -71,11 +71,11 @@ class Faults:
 
     def on(self, event: str, operation: str, handler: Callable[..., Any]) -> None:
         service = "sts" if operation == "GetCallerIdentity" else "ec2"
-        events = self.cloud._clients.client(service).meta.events
+        events = self.cloud.clients.client(service).meta.events
         events.register(f"{event}.{service}.{operation}", handler, unique_id=f"fault-{event}-{operation}")
 
     def none(self, operation: str, event: str = "before-send") -> None:
         """Let `operation` work again."""
         service = "sts" if operation == "GetCallerIdentity" else "ec2"
-        events = self.cloud._clients.client(service).meta.events
+        events = self.cloud.clients.client(service).meta.events
         events.unregister(f"{event}.{service}.{operation}", unique_id=f"fault-{event}-{operation}")

@@ -34,9 +34,8 @@ from .access import CloudAccess
 from .cloud import Cloud
 from .errors import JournalError, NoCredentials, NoNetwork, NoRegion, Unreachable, UnusableImage
 from .journal import Journal, journal_directory, new_run_id
-from .parallel import all_of, gather
 from .reap import Reaped, reap
-from .waits import Bounds
+from .waits import Bounds, all_of, gather
 
 __all__ = [
     "Attachment",

@@ -1,72 +1,71 @@
-"""The control plane of one run: everything it creates, it also removes."""
+"""The control plane of one run on EC2: it removes everything that it creates."""
 
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from pytest_cloudbench.limits.instances import InstanceLimits
-from pytest_cloudbench.limits.recorded_limits import RecordedLimits
 from pytest_cloudbench.limits.volumes import VolumeSpec
 from pytest_cloudbench.resources.errors import CloudError, TeardownFailed
 from pytest_cloudbench.resources.facts import (
-    Command,
+    Answer,
     CreatedSnapshot,
     CreatedVolume,
     Identity,
-    ImageFacts,
     Launch,
     LaunchedInstance,
     Leftover,
-    Placement,
+    ModificationState,
     PlacementGroup,
+    Resource,
     TeardownReport,
 )
+from pytest_cloudbench.resources.provider import Provider
 
 from .access import CloudAccess
-from .answers import Answer
 from .clients import Clients
 from .doorway import Doorway
 from .images import Images
 from .instance_types import InstanceTypes
 from .instances import Instances
 from .journal import Journal
-from .launches import Launches
-from .modifications import Reached, modify
-from .parallel import all_of, gather
+from .launches import Catalog, Launches
+from .modifications import modify
 from .placement import Places
 from .placement_groups import CLUSTER, PlacementGroups
 from .removal import RunResources
+from .run import Run
 from .snapshots import Snapshots, check_holds
 from .teardown import Teardown
 from .volumes import Volumes, check_attachments, check_zone
-from .waits import Bounds, cancel_waits_on
+from .waits import Bounds, all_of, cancel_waits_on, gather
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.hosts.host import Host
 
 log = logging.getLogger(__name__)
 
 RELEASING = "cloudbench-release"
-"""Name of the threads that remove what was given back, while the run goes on."""
-
-Resource = LaunchedInstance | CreatedVolume | CreatedSnapshot | PlacementGroup
+"""Name of the threads that remove released resources while the run goes on."""
 
 
-class Cloud:
-    """One run's hold on an EC2 region, AWS's own or any that speaks its API.
+class Cloud(Provider):
+    """The provider of an EC2 region: AWS's own, or any that speaks its API.
 
         with Cloud(access, run_id, Journal.open(run_id, access)) as cloud:
             instance = cloud.launch("c5.18xlarge", name="test_io2")
-            volume = cloud.attach(cloud.create_volume(io2(size_gib=80, iops=80_000), instance=instance), instance)
+            [volume] = cloud.create_volumes([io2(size_gib=80, iops=80_000)], instance=instance)
+            [volume] = cloud.attach_all([volume], instance)
 
-    Nothing is asked or created before the first call. Every resource carries the tag `cloudbench:run` from
-    the call that creates it. `release` gives some of them back early; `close` removes the rest and verifies.
-    Methods may be called from several threads.
+    It asks and creates nothing before the first call. Every resource carries the tag `cloudbench:run` from
+    the call that creates it. `release` removes some of them early; `close` removes the rest and verifies.
     """
 
     def __init__(
@@ -79,36 +78,22 @@ class Cloud:
         tags: Mapping[str, str] | None = None,
     ) -> None:
         self.access = access
-        self.run_id = run_id
         self.journal = journal
         self.report: TeardownReport | None = None
-        self._bounds = bounds or Bounds()
-        self._tags = dict(tags or {})
-        self._clients = Clients(access)
-        self._types = InstanceTypes(self._clients)
-        self._images = Images(self._clients)
-        self._places = Places(self._clients)
-        self._doorway = Doorway(self._clients, run_id, journal, self._bounds)
-        self._instances = Instances(self._clients, access, run_id, journal, self._bounds)
-        self._volumes = Volumes(self._clients, run_id, journal, self._bounds)
-        self._snapshots = Snapshots(self._clients, run_id, journal, self._bounds)
-        self._placement_groups = PlacementGroups(self._clients, run_id, journal, self._bounds)
-        self._resources = RunResources(
-            self._clients,
-            run_id,
-            self._bounds,
-            announced=lambda: {intention.action for intention in journal.intentions},
+        run = Run(Clients(access), run_id, journal, bounds or Bounds(), dict(tags or {}))
+        self.run = run
+        self.clients = run.clients
+        self.catalog = Catalog(InstanceTypes(run.clients), Images(run.clients), Places(run.clients))
+        self.instances = Instances(run)
+        self.volumes = Volumes(run)
+        self._snapshots = Snapshots(run)
+        self._placement_groups = PlacementGroups(run)
+        self.resources = RunResources(
+            run.clients, run_id, run.bounds, announced=lambda: {each.action for each in journal.intentions}
         )
+        self._doorway = Doorway(run)
         self._launches = Launches(
-            types=self._types,
-            images=self._images,
-            places=self._places,
-            doorway=self._doorway,
-            groups=self._placement_groups,
-            instances=self._instances,
-            tags=self._tags,
-            before=self._bind,
-            give_back=self._give_back,
+            self.catalog, self._doorway, self._placement_groups, self.instances, self._release_after_failure
         )
         self._closing = threading.Event()
         self._releases: list[threading.Thread] = []
@@ -118,165 +103,127 @@ class Cloud:
         self._teardown.push("verify that nothing remains", self._verify)
         self._teardown.push("remove what the run created", self._remove_all)
 
-    # -- what can be asked without creating anything
+    # Who it is
+
+    @property
+    def label(self) -> str:
+        """The access's label, such as "AWS" or "embedded region"."""
+        return self.access.label or "EC2"
 
     @property
     def region(self) -> str:
-        """The region in use. Raises NoRegion when none is given or configured."""
-        return self._clients.region
+        """The region in use. Raises NoRegion if none is given or configured."""
+        return self.clients.region
 
     @property
     def endpoint(self) -> str:
         """The EC2 endpoint in use."""
-        return self._clients.endpoint
+        return self.clients.endpoint
 
     @property
-    def answers(self) -> tuple[Answer, ...]:
-        """What the service answered so far, without secrets: evidence."""
-        return self._clients.answers.all()
-
-    def listen(self, listener: Callable[[Answer], None] | None) -> None:
-        """Have every answer of the service told as it comes, in the thread that asked; None ends it."""
-        self._clients.answers.listener = listener
-
-    def secrets(self) -> tuple[str, ...]:
-        """The credentials in use, for whoever must keep them out of what is written."""
-        return self._clients.secrets()
-
-    @property
-    def ssh_from(self) -> str:
-        """The network, as CIDR, from which the security group lets SSH in."""
-        return self._doorway.ssh_from()
+    def run_id(self) -> str:
+        """The id of this run, the value of its tag."""
+        return self.run.run_id
 
     def identity(self) -> Identity:
-        """The account and user that the credentials belong to. Raises NoCredentials."""
-        return self._clients.identity()
+        """Return the account and the user of the credentials. Raises NoCredentials."""
+        return self.clients.identity()
+
+    def secrets(self) -> tuple[str, ...]:
+        """Return the credentials in use, which recorded evidence must not contain."""
+        return self.clients.secrets()
+
+    def listen(self, listener: Callable[[Answer], None] | None) -> None:
+        """Call `listener` with each answer of the service, in the thread that asked; None ends that."""
+        self.clients.answers.listener = listener
+
+    # Checks before anything is created
 
     def limits(self, instance_type: str) -> InstanceLimits:
-        """What an instance type promises. Raises UnknownInstanceType with the nearest names."""
-        return self._types.limits(instance_type)
+        """Return what an instance type promises. Raises UnknownInstanceType with the nearest names."""
+        return self.catalog.types.limits(instance_type)
 
-    def place(self, instance_type: str, zone: str | None = None, subnet_id: str | None = None) -> Placement:
-        """The zone and subnet where `launch` would put such an instance. Raises NotOffered, NoNetwork, ZoneMismatch."""
-        return self._places.find(instance_type, zone, subnet_id or self.access.subnet_id)
+    def check_launches(self, launches: Sequence[Launch], *, strategy: str | None = None) -> None:
+        """Raise if `launch_many` cannot launch these into a placement group of `strategy` (None: no group).
 
-    def image(self, instance_type: str, image: str | None = None, user: str | None = None) -> ImageFacts:
-        """The image that `launch` would boot such an instance from. Raises UnusableImage."""
-        return self._images.find(instance_type, self.limits(instance_type).architectures, image, user)
+        Raises UnknownInstanceType, PlacementRefused (a type that cannot be in such a group), ZoneMismatch (a
+        cluster in two zones), NotOffered or NoNetwork.
+        """
+        self._launches.check(self._in_subnet(launches), strategy)
 
-    @staticmethod
-    def check_attachments(limits: InstanceLimits, volumes: int, attached: int = 1) -> None:
-        """Raise AttachmentLimit when a type that has `attached` volumes (the root) cannot take `volumes` more."""
-        check_attachments(limits, volumes, attached)
+    def check_attachments(self, limits: InstanceLimits, volumes: int) -> None:
+        """Raise AttachmentLimit if a new instance, which has a root volume, cannot take so many more."""
+        check_attachments(limits, volumes)
 
     def check_zone(self, limits: InstanceLimits, zone: str | None, volume_zone: str) -> None:
-        """Raise ZoneMismatch when a volume in `volume_zone` could not be attached to what `launch` puts in `zone`."""
-        place = self.place(limits.name, zone)
+        """Raise ZoneMismatch if an instance launched in `zone` (None: any) cannot use volumes in `volume_zone`."""
+        place = self.catalog.places.find(limits.name, zone, self.access.subnet_id)
         check_zone(f"the {limits.name}", place.zone, volume_zone)
 
-    # -- instances
-
-    def launch(
-        self,
-        instance_type: str,
-        *,
-        zone: str | None = None,
-        image: str | None = None,
-        user: str | None = None,
-        name: str = "",
-        commands: Sequence[Command] = (),
-        subnet_id: str | None = None,
-        placement_group: PlacementGroup | str | None = None,
-        recorded: RecordedLimits | None = None,
-    ) -> LaunchedInstance:
-        """Launch one instance and wait until it runs and has an address. SSH may take longer.
-
-        image: AMI id, SSM parameter path, or None for Amazon Linux 2023 of the type's own architecture.
-        user: who logs in, None guesses from the image. commands: shell lines or lists of words that the
-        instance runs as root at its first boot. placement_group: one of this run or the name of any other.
-        recorded: EBS limits that are stated in place of the type's own.
-        Where no zone is asked for, one without capacity makes it try the next that offers the type.
-        Whatever is wrong with the request is raised before anything is created; if the instance does not
-        come up it is terminated again.
-        """
-        launch = Launch(instance_type, zone, image, user, name, commands, subnet_id, recorded)
-        return self.launch_many([launch], placement_group=placement_group)[0]
+    # Instances
 
     def launch_many(
         self, launches: Sequence[Launch], *, placement_group: PlacementGroup | str | None = None
     ) -> tuple[LaunchedInstance, ...]:
-        """Launch several instances side by side, each with a host key of its own. All or none.
+        """Launch all of these instances, or none, and wait until they run and have addresses.
 
-        Those that ask for no zone go to one together: to the others' zone where that is one, or the cluster's,
-        else to the first that offers all their types and has room.
+        Each has a host key of its own. Those without a zone go to one zone together: the zone of the others if
+        they share one, the cluster's, or else the first that offers all their types and has room.
+        `placement_group` is one of this run or the name of any other. A bad request raises before anything is
+        created; an instance that does not start is terminated.
         """
-        default = self.access.subnet_id
-        return self._launches.run(
-            [replace(launch, subnet_id=launch.subnet_id or default) for launch in launches], placement_group
+        return self._launches.run(self._in_subnet(launches), placement_group)
+
+    def refresh(self, instance: LaunchedInstance) -> LaunchedInstance:
+        """Return the instance as the API describes it now: state, addresses, attachments, tags."""
+        return self.instances.refresh(instance)
+
+    def host(self, instance: LaunchedInstance, *, connect_timeout_s: float) -> Host:
+        """Return the instance as a host over SSH, with its host key pinned. Raises CloudError without an address."""
+        from pytest_cloudbench.hosts.login import HostLogin, open_host
+
+        if instance.address is None:
+            raise CloudError(f"{instance} has no address to reach it by SSH; see --cloudbench-address")
+        return open_host(
+            HostLogin(
+                instance.address,
+                instance.login_user,
+                instance.private_key,
+                instance.host_public_key,
+                label=str(instance),
+                connect_timeout_s=connect_timeout_s,
+                check_region=self.access.check_region,
+            )
         )
 
-    def check_launches(self, launches: Sequence[Launch], *, strategy: str | None = None) -> None:
-        """Raise, before anything is created, for what `launch_many` could not launch.
-
-        `strategy` is that of the placement group that they would go into, None for none. Raises
-        UnknownInstanceType, PlacementRefused (a type that cannot be in such a group), ZoneMismatch (a cluster
-        in two zones), NotOffered or NoNetwork.
-        """
-        default = self.access.subnet_id
-        self._launches.check(
-            [replace(launch, subnet_id=launch.subnet_id or default) for launch in launches], strategy
+    def unreachable_hint(self, instance: LaunchedInstance) -> str:
+        """Return who may reach the instance by SSH, and the last lines of its console if there are any."""
+        return (
+            f"its security group allows SSH from {self._doorway.ssh_from()} only, see --cloudbench-ssh-from and "
+            f"--cloudbench-address{self.instances.console_tail(instance.id)}"
         )
+
+    def stop(self, instance: LaunchedInstance, *, force: bool = False) -> LaunchedInstance:
+        """Stop an instance and wait until it is stopped."""
+        return self.instances.stop(instance, force=force)
+
+    def start(self, instance: LaunchedInstance) -> LaunchedInstance:
+        """Start a stopped instance and wait until it runs; its public address may change."""
+        return self.instances.start(instance)
+
+    def reboot(self, instance: LaunchedInstance) -> LaunchedInstance:
+        """Ask for a reboot. The API reports 'running' throughout: only the host shows when it is back."""
+        return self.instances.reboot(instance)
 
     def create_placement_group(self, strategy: str = CLUSTER, *, name: str = "") -> PlacementGroup:
         """Create a placement group and wait until it is available; `name` is for its Name tag.
 
-        `release` or `close` removes it once its instances are terminated: give it back with them.
+        It can be removed only after its instances have terminated: release it together with them.
         """
-        self._bind()
-        return self._placement_groups.create(strategy, name, self._tags)
+        self.run.bind()
+        return self._placement_groups.create(strategy, name)
 
-    def refresh(self, instance: LaunchedInstance) -> LaunchedInstance:
-        """The instance as the API describes it now: state, addresses, attachments, tags."""
-        return self._instances.refresh(instance)
-
-    def stop(self, instance: LaunchedInstance, *, force: bool = False) -> LaunchedInstance:
-        """Stop an instance and wait until it is stopped."""
-        return self._instances.stop(instance, force=force)
-
-    def start(self, instance: LaunchedInstance) -> LaunchedInstance:
-        """Start a stopped instance and wait until it runs; its public address may be another one."""
-        return self._instances.start(instance)
-
-    def reboot(self, instance: LaunchedInstance) -> LaunchedInstance:
-        """Ask for a reboot. The API says 'running' throughout: only the host itself tells when it is back."""
-        return self._instances.reboot(instance)
-
-    def terminate(self, instance: LaunchedInstance) -> LaunchedInstance:
-        """Terminate an instance and wait until it is. `release` does it without waiting."""
-        ended = self._instances.terminate(instance)
-        self._volumes.forget_instance(instance.id)
-        return ended
-
-    def console_output(self, instance: LaunchedInstance) -> str:
-        """The last lines of the console, for an error about a host that does not answer; "" where there are none."""
-        return self._instances.console_tail(instance.id).removeprefix("; ")
-
-    # -- volumes
-
-    def create_volume(
-        self,
-        spec: VolumeSpec,
-        zone: str | None = None,
-        *,
-        instance: LaunchedInstance | None = None,
-        name: str = "",
-    ) -> CreatedVolume:
-        """Create one encrypted volume in `zone`, or in the zone of `instance`, and wait until it is available.
-
-        Before any call: InvalidSpec for a spec against the rules, ZoneMismatch when zone and instance differ,
-        AttachmentLimit when the instance has no room for it.
-        """
-        return self.create_volumes([spec], zone, instance=instance, name=name)[0]
+    # Volumes
 
     def create_volumes(
         self,
@@ -287,9 +234,11 @@ class Cloud:
         name: str = "",
         snapshot: CreatedSnapshot | None = None,
     ) -> tuple[CreatedVolume, ...]:
-        """Create several volumes side by side, in the order of `specs`. All or none.
+        """Create all of these encrypted volumes side by side, or none, and wait until they are available.
 
-        snapshot: what they hold at the start; InvalidSpec for a volume smaller than that.
+        `zone` is the instance's by default; `snapshot` is what they contain. Raises before any call: InvalidSpec
+        for a spec against the rules or a volume smaller than its snapshot, ZoneMismatch if zone and instance
+        differ, AttachmentLimit if the instance has no room for them.
         """
         for spec in specs:
             spec.check()
@@ -298,113 +247,88 @@ class Cloud:
         if instance is not None:
             zone = zone or instance.zone
             check_zone(instance, instance.zone, zone)
-            check_attachments(instance.limits, len(specs), self._volumes.attached_count(instance))
+            check_attachments(instance.limits, len(specs), self.volumes.attached_count(instance))
         if zone is None:
             raise CloudError("a volume needs its availability zone: give zone=... or the instance it is for")
-        self._bind()
+        self.run.bind()
         source = snapshot.id if snapshot is not None else None
-        results = gather(
-            [partial(self._volumes.create, spec, zone, name, self._tags, source) for spec in specs]
-        )
+        results = gather([partial(self.volumes.create, spec, zone, name, source) for spec in specs])
         created = [result for result in results if isinstance(result, CreatedVolume)]
         failures = [result for result in results if isinstance(result, Exception)]
         if failures:
-            self._give_back(created)
+            self._release_after_failure(created)
             raise failures[0]
         return tuple(created)
-
-    def attach(
-        self, volume: CreatedVolume, instance: LaunchedInstance, device: str | None = None
-    ) -> CreatedVolume:
-        """Attach a volume under `device` (None: the next free name) and wait until it is attached.
-
-        Raises ZoneMismatch and AttachmentLimit before any call.
-        """
-        return self._volumes.attach(volume, instance, device)
 
     def attach_all(
         self, volumes: Sequence[CreatedVolume], instance: LaunchedInstance
     ) -> tuple[CreatedVolume, ...]:
-        """Attach several volumes side by side, in their order. The first failure is raised once all have ended."""
+        """Attach volumes side by side and wait; return them in their order.
+
+        Raises ZoneMismatch and AttachmentLimit before any call, else the first failure once all have ended.
+        """
         for volume in volumes:
             check_zone(instance, instance.zone, volume.zone, f"volume {volume}")
-        check_attachments(instance.limits, len(volumes), self._volumes.attached_count(instance))
-        return tuple(all_of([partial(self._volumes.attach, volume, instance, None) for volume in volumes]))
+        check_attachments(instance.limits, len(volumes), self.volumes.attached_count(instance))
+        return tuple(all_of([partial(self.volumes.attach, volume, instance) for volume in volumes]))
 
-    def detach(self, volume: CreatedVolume, *, force: bool = False) -> CreatedVolume:
-        """Detach a volume and wait until it is available. Unmount it on the host first."""
-        return self._volumes.detach(volume, force=force)
-
-    def delete(self, volume: CreatedVolume) -> None:
-        """Delete a detached volume."""
-        self._volumes.delete(volume)
-
-    def refresh_volume(self, volume: CreatedVolume) -> CreatedVolume:
-        """The volume as the API describes it now: state, attachment, tags."""
-        return self._volumes.refresh(volume)
+    def detach(self, volume: CreatedVolume) -> CreatedVolume:
+        """Detach a volume, which the host has unmounted, and wait until it is available."""
+        return self.volumes.detach(volume)
 
     def modify_volume(
         self,
         volume: CreatedVolume,
         spec: VolumeSpec,
         *,
-        until: Reached = "completed",
+        until: ModificationState = "completed",
         timeout_s: float = 3600.0,
     ) -> CreatedVolume:
-        """Make the volume one of `spec`, and wait until the service has begun to optimise it, or completed that.
+        """Give a volume another `spec` and wait until the modification is in the state `until`.
 
-        Before any call: InvalidSpec for a spec against the rules, or a smaller one.
+        Raises InvalidSpec before any call for a spec against the rules, or a smaller one.
         """
-        return modify(self._clients, volume, spec, until=until, timeout_s=timeout_s)
-
-    # -- snapshots
+        return modify(self.clients, volume, spec, until=until, timeout_s=timeout_s)
 
     def create_snapshot(self, volume: CreatedVolume, *, name: str = "") -> CreatedSnapshot:
-        """Create a snapshot of a volume and wait until it is complete; `release` or `close` deletes it."""
-        self._bind()
-        return self._snapshots.create(volume, name, self._tags)
+        """Create a snapshot of a volume and wait until it is complete."""
+        self.run.bind()
+        return self._snapshots.create(volume, name)
 
-    # -- giving back
+    # The end
 
     def release(self, resources: Iterable[Resource]) -> None:
-        """Give resources back without waiting: instances are told to end now, the rest goes as it comes free.
+        """Remove resources without waiting: terminate instances now, delete the rest as soon as it is free.
 
-        What is still under way is finished in the background and verified by `close`. Raises TeardownFailed
-        when the service refuses to end an instance. Nothing is left of a region that has ended.
+        The rest happens in the background, and `close` verifies it. Raises TeardownFailed if the service refuses
+        to terminate an instance. Does nothing if the region has ended.
         """
-        if self._region_ended() is not None:
+        if self._region_end() is not None:
             return
         chosen = list(resources)
         instances = [one.id for one in chosen if isinstance(one, LaunchedInstance)]
         volumes = [one.id for one in chosen if isinstance(one, CreatedVolume)]
         snapshots = [one.id for one in chosen if isinstance(one, CreatedSnapshot)]
         groups = [one.name for one in chosen if isinstance(one, PlacementGroup)]
-        problems = self._resources.terminate(instances) if instances else {}
+        problems = self.resources.terminate(instances) if instances else {}
         for instance_id in instances:
-            self._volumes.forget_instance(instance_id)
+            self.volumes.forget_instance(instance_id)
         ending = [one for one in instances if one not in problems]
         if volumes:
-            self._in_background(partial(self._drop_quietly, volumes, ending))
+            self._in_background(volumes, partial(self._drop_volumes, volumes, ending))
         if snapshots:
-            self._in_background(partial(self._drop_snapshots_quietly, snapshots))
+            self._in_background(snapshots, partial(self.resources.drop_snapshots, snapshots))
         if groups:
-            self._in_background(partial(self._drop_groups_quietly, groups))
+            self._in_background(groups, partial(self._drop_groups, groups))
         if problems:
             raise TeardownFailed(list(problems.values()))
-
-    def on_close(self, label: str, step: Callable[[], None]) -> None:
-        """Have `step` run by `close` before resources are removed; the last one added runs first.
-
-        `label` completes "could not ..." in the report of a failure.
-        """
-        self._teardown.push(label, step)
 
     def close(self) -> TeardownReport:
         """Remove everything that carries the run's tag, wait, and verify with the API that nothing remains.
 
-        All steps run whatever happens in one of them; their errors are in the report. A KeyboardInterrupt is
-        raised again after the last step. A second call does nothing and returns the same report. What a region that
-        has ended could not be asked any more is no problem: everything went with it.
+        All steps run, whatever happens in one of them; the report has their errors. A KeyboardInterrupt is
+        raised again after the last step. A second call does nothing and returns the same report. A region that
+        has ended is no problem: everything ended with it.
         """
         if self.report is None:
             interrupted: KeyboardInterrupt | None = None
@@ -413,7 +337,7 @@ class Cloud:
             except KeyboardInterrupt as interrupt:
                 interrupted = interrupt
             problems = tuple(self._teardown.problems)
-            if (ended := self._region_ended()) is not None:
+            if (ended := self._region_end()) is not None:
                 problems = tuple(each for each in problems if ended not in each)
             self.report = TeardownReport(problems, self._remaining)
             self.journal.finish(clean=self.report.clean)
@@ -422,8 +346,8 @@ class Cloud:
         return self.report
 
     def remaining(self) -> tuple[Leftover, ...]:
-        """What carries the run's tag right now, asked from the API."""
-        return self._resources.remaining() if self.journal.intentions else ()
+        """Return what carries the run's tag right now, by the API."""
+        return self.resources.remaining() if self.journal.intentions else ()
 
     def __enter__(self) -> Cloud:
         return self
@@ -435,23 +359,13 @@ class Cloud:
         if error is None:
             report.raise_unless_clean()
 
-    def write_private_key(self, path: Path) -> Path:
-        """Write the run's private key to `path` (mode 0600) for SSH by hand; `close` removes the file."""
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        self.on_close(f"remove the private key {path}", partial(path.unlink, missing_ok=True))
-        with os.fdopen(descriptor, "w", encoding="ascii") as stream:
-            stream.write(self._doorway.key_pair().private_key)
-        return path
+    # Inside
 
-    # -- inside
+    def _in_subnet(self, launches: Sequence[Launch]) -> list[Launch]:
+        return [replace(launch, subnet_id=launch.subnet_id or self.access.subnet_id) for launch in launches]
 
-    def _bind(self) -> None:
-        """Before the first creating call: who and where we are goes into the journal, for whoever reaps us."""
-        account = self.identity().account
-        self.journal.bind(self.endpoint, self.region, account)
-
-    def _give_back(self, resources: Sequence[Resource]) -> None:
-        """Release after a failure; a failure of that too is left to `close`."""
+    def _release_after_failure(self, resources: Sequence[Resource]) -> None:
+        """Release resources after a failure. `close` removes what cannot be released now."""
         if not resources:
             return
         try:
@@ -459,40 +373,34 @@ class Cloud:
         except CloudError as error:
             log.debug("release after a failure: %s", error)
 
-    def _drop_quietly(self, volumes: Sequence[str], ending: Sequence[str]) -> None:
-        try:
-            self._resources.drop_volumes(volumes, ending=ending)
-            for volume_id in volumes:
-                self._volumes.forget_volume(volume_id)
-        except Exception as error:
-            log.debug("release of %s: %s", ", ".join(volumes), error)
+    def _drop_volumes(self, volumes: Sequence[str], ending: Sequence[str]) -> None:
+        self.resources.drop_volumes(volumes, ending=ending)
+        for volume_id in volumes:
+            self.volumes.forget_volume(volume_id)
 
-    def _drop_snapshots_quietly(self, snapshots: Sequence[str]) -> None:
-        try:
-            self._resources.drop_snapshots(snapshots)
-        except Exception as error:
-            log.debug("release of %s: %s", ", ".join(snapshots), error)
-
-    def _drop_groups_quietly(self, groups: Sequence[str]) -> None:
-        # An instance that was not given back would hold its group for ever: `close`, which ends it, goes on.
+    def _drop_groups(self, groups: Sequence[str]) -> None:
+        # An instance that was not released holds its group for ever; `close` terminates it and ends this wait.
         cancel_waits_on(self._closing)
-        try:
-            self._resources.drop_placement_groups(groups, bound_s=self._bounds.terminated_s)
-        except Exception as error:
-            log.debug("release of %s: %s", ", ".join(groups), error)
+        self.resources.drop_placement_groups(groups, bound_s=self.run.bounds.terminated_s)
 
-    def _in_background(self, work: Callable[[], None]) -> None:
-        thread = threading.Thread(target=work, name=RELEASING, daemon=True)
+    def _in_background(self, ids: Sequence[str], work: Callable[[], None]) -> None:
+        def quietly() -> None:
+            try:
+                work()
+            except Exception as error:
+                log.debug("release of %s: %s", ", ".join(ids), error)
+
+        thread = threading.Thread(target=quietly, name=RELEASING, daemon=True)
         self._releases.append(thread)
         thread.start()
 
     def _remove_all(self) -> None:
-        """Only now push the steps of removal: a run that created nothing asks the service nothing."""
-        if not self.journal.intentions or self._removing or self._region_ended() is not None:
+        """Push the steps of the removal, only now: a run that created nothing asks the service nothing."""
+        if not self.journal.intentions or self._removing or self._region_end() is not None:
             return
         self._teardown.push_all(
             [
-                *self._resources.removal_steps(),
+                *self.resources.removal_steps(),
                 ("finish what was released earlier", self._await_releases),
                 ("look for what calls without an answer created", self._let_settle),
             ]
@@ -502,24 +410,24 @@ class Cloud:
     def _let_settle(self) -> None:
         """A call whose answer was lost may have created something that its tag does not show yet."""
         if self.journal.unresolved:
-            time.sleep(self._bounds.settle_s)
+            time.sleep(self.run.bounds.settle_s)
 
     def _await_releases(self) -> None:
         self._closing.set()
-        deadline = time.monotonic() + self._bounds.terminated_s
+        deadline = time.monotonic() + self.run.bounds.terminated_s
         for thread in self._releases:
             # In slices, so that an interruption is seen soon.
             while thread.is_alive() and time.monotonic() < deadline:
                 thread.join(0.5)
 
     def _verify(self) -> None:
-        asked = self.journal.intentions and self._region_ended() is None
-        self._remaining = self._resources.left_over() if asked else ()
+        asked = self.journal.intentions and self._region_end() is None
+        self._remaining = self.resources.left_over() if asked else ()
 
-    def _region_ended(self) -> str | None:
-        """The sentence of a region that has ended; None while it stands, and where nobody can know."""
+    def _region_end(self) -> str | None:
+        """Return how the region ended, as a sentence; None if it is there or that is unknown."""
         try:
-            self._clients.check_region()
+            self.clients.check_region()
         except Exception as ended:
             return str(ended)
         return None

@@ -9,10 +9,9 @@ from typing import Any
 from pytest_cloudbench.resources.errors import CloudError
 
 from .access import own_public_cidr
-from .clients import Clients
-from .journal import Journal
-from .tags import only_ours, run_filter, run_tags, specification
-from .waits import Bounds, retry_while
+from .run import Run
+from .tags import only_ours, run_filter
+from .waits import retry_while
 
 SSH_PORT = 22
 
@@ -28,22 +27,20 @@ class KeyPair:
 class Doorway:
     """Makes the key pair and the security groups of one run, each once. Thread-safe."""
 
-    def __init__(self, clients: Clients, run_id: str, journal: Journal, bounds: Bounds) -> None:
-        self._clients = clients
-        self._run_id = run_id
-        self._journal = journal
-        self._bounds = bounds
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._clients = run.clients
         self._key_lock = threading.Lock()
         self._group_lock = threading.Lock()
         self._cidr_lock = threading.Lock()
         self._key_pair: KeyPair | None = None
         self._groups: dict[str, str] = {}
-        self._cidr: str | None = clients.access.ssh_from_cidr
+        self._cidr: str | None = run.clients.access.ssh_from_cidr
 
     @property
     def name(self) -> str:
         """The name of the key pair and of the security groups."""
-        return f"cloudbench-{self._run_id}"
+        return f"cloudbench-{self._run.run_id}"
 
     def ssh_from(self) -> str:
         """The network that may reach port 22: the one given, else this machine's public address, asked once."""
@@ -86,7 +83,7 @@ class Doorway:
         return KeyPair(name=answer["KeyName"], private_key=answer["KeyMaterial"])
 
     def _ask_for_key_pair(self) -> dict[str, Any]:
-        with self._journal.creating("create_key_pair", self.name) as intention:
+        with self._run.journal.creating("create_key_pair", self.name) as intention:
             answer = self._clients.call(
                 f"create key pair {self.name}",
                 "ec2",
@@ -94,16 +91,19 @@ class Doorway:
                 secret=True,
                 KeyName=self.name,
                 KeyType="ed25519",
-                TagSpecifications=specification(run_tags(self._run_id, "key pair"), "key-pair"),
+                TagSpecifications=self._run.tagged("key pair", "key-pair"),
             )
             intention.done([answer["KeyPairId"]])
         return answer
 
     def _delete_own_key_pair(self) -> bool:
         pairs = self._clients.call(
-            f"look for key pair {self.name}", "ec2", "describe_key_pairs", Filters=run_filter(self._run_id)
+            f"look for key pair {self.name}",
+            "ec2",
+            "describe_key_pairs",
+            Filters=run_filter(self._run.run_id),
         )["KeyPairs"]
-        if self.name not in {pair["KeyName"] for pair in only_ours(pairs, self._run_id)}:
+        if self.name not in {pair["KeyName"] for pair in only_ours(pairs, self._run.run_id)}:
             return False
         self._clients.call(f"delete key pair {self.name}", "ec2", "delete_key_pair", KeyName=self.name)
         return True
@@ -111,16 +111,16 @@ class Doorway:
     def _create_group(self, vpc_id: str, cidr: str) -> str:
         asked = f"create security group {self.name} in {vpc_id}"
         try:
-            with self._journal.creating("create_security_group", f"{self.name} in {vpc_id}") as intention:
+            with self._run.journal.creating("create_security_group", f"{self.name} in {vpc_id}") as intention:
                 group_id = str(
                     self._clients.call(
                         asked,
                         "ec2",
                         "create_security_group",
                         GroupName=self.name,
-                        Description=f"cloudbench run {self._run_id}: SSH from {cidr}, all among its instances",
+                        Description=f"cloudbench run {self._run.run_id}: SSH from {cidr}, all among its instances",
                         VpcId=vpc_id,
-                        TagSpecifications=specification(run_tags(self._run_id, "SSH"), "security-group"),
+                        TagSpecifications=self._run.tagged("SSH", "security-group"),
                     )["GroupId"]
                 )
                 intention.done([group_id])
@@ -138,9 +138,9 @@ class Doorway:
             f"look for security group {self.name}",
             "ec2",
             "describe_security_groups",
-            Filters=[*run_filter(self._run_id), {"Name": "vpc-id", "Values": [vpc_id]}],
+            Filters=[*run_filter(self._run.run_id), {"Name": "vpc-id", "Values": [vpc_id]}],
         )["SecurityGroups"]
-        ours = only_ours(groups, self._run_id)
+        ours = only_ours(groups, self._run.run_id)
         return str(ours[0]["GroupId"]) if ours else None
 
     def _allow(self, group_id: str, cidr: str) -> None:
@@ -165,7 +165,7 @@ class Doorway:
             )
 
         try:
-            retry_while(("InvalidGroup.NotFound",), allow, self._bounds.settle_s)
+            retry_while(("InvalidGroup.NotFound",), allow, self._run.bounds.settle_s)
         except CloudError as error:
             if error.code != "InvalidPermission.Duplicate":
                 raise

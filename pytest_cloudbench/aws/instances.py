@@ -11,14 +11,12 @@ from pytest_cloudbench.limits.instances import InstanceLimits
 from pytest_cloudbench.resources.errors import CloudError, ResourceFailed, WaitTimeout
 from pytest_cloudbench.resources.facts import Attachment, Command, ImageFacts, LaunchedInstance, Placement
 
-from .access import CloudAccess
-from .clients import Clients, Secret
+from .clients import Secret
 from .doorway import KeyPair
-from .journal import Journal
-from .keys import HostKey, new_host_key
-from .tags import run_tags, specification, tags_of
-from .user_data import cloud_config
-from .waits import Bounds, poll, retry_while
+from .run import Run
+from .tags import tags_of
+from .user_data import HostKey, cloud_config, new_host_key
+from .waits import poll, retry_while
 
 CONSOLE_TAIL_LINES = 20
 
@@ -66,20 +64,15 @@ def make_plan(
 class Instances:
     """Calls on instances; what they need besides (image, place, key) comes in from outside."""
 
-    def __init__(
-        self, clients: Clients, access: CloudAccess, run_id: str, journal: Journal, bounds: Bounds
-    ) -> None:
-        self._clients = clients
-        self._access = access
-        self._run_id = run_id
-        self._journal = journal
-        self._bounds = bounds
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self._clients = run.clients
 
-    def run(self, plan: LaunchPlan, key: KeyPair, group_id: str, tags: Mapping[str, str]) -> LaunchedInstance:
+    def launch(self, plan: LaunchPlan, key: KeyPair, group_id: str) -> LaunchedInstance:
         """RunInstances, tagged in the same call; the instance as the answer describes it (pending)."""
         recorded = plan.limits.recorded
-        all_tags = run_tags(self._run_id, plan.name, {**tags, **(recorded.tags if recorded else {})})
-        with self._journal.creating("run_instances", plan.what) as intention:
+        recorded_tags = recorded.tags if recorded else {}
+        with self.run.journal.creating("run_instances", plan.what) as intention:
             parameters: dict[str, Any] = {
                 "ImageId": plan.image.id,
                 "InstanceType": plan.limits.name,
@@ -92,7 +85,7 @@ class Instances:
                 "ClientToken": intention.token,
                 "MetadataOptions": {"HttpTokens": "required", "HttpEndpoint": "enabled"},
                 "InstanceInitiatedShutdownBehavior": "terminate",
-                "TagSpecifications": specification(all_tags, "instance", "volume"),
+                "TagSpecifications": self.run.tagged(plan.name, "instance", "volume", extra=recorded_tags),
             }
             if plan.image.root_size_gib:
                 # Encrypted like every volume of the run, and gone with its instance whatever the image says.
@@ -114,7 +107,7 @@ class Instances:
                 )
 
             again = (*_NOT_VISIBLE_YET, *(_GROUP_NOT_READY_YET if plan.placement_group else ()))
-            answer = retry_while(again, ask, self._bounds.settle_s)
+            answer = retry_while(again, ask, self.run.bounds.settle_s)
             description = answer["Instances"][0]
             intention.done([description["InstanceId"]])
         blank = LaunchedInstance(
@@ -172,7 +165,7 @@ class Instances:
 
     def wait_until_running(self, instance: LaunchedInstance) -> LaunchedInstance:
         """Wait until it runs and has the address that SSH goes to."""
-        running = self.wait_for(instance, "running", self._bounds.running_s)
+        running = self.wait_for(instance, "running", self.run.bounds.running_s)
         if running.address:
             return running
 
@@ -180,9 +173,9 @@ class Instances:
             now = self.refresh(running)
             return now if now.address else None
 
-        found = poll(look, self._bounds.settle_s)
+        found = poll(look, self.run.bounds.settle_s)
         if found is None:
-            wanted = "" if self._access.address == "auto" else f"{self._access.address} "
+            wanted = "" if self._clients.access.address == "auto" else f"{self._clients.access.address} "
             raise ResourceFailed(
                 f"{instance} runs but has no {wanted}address "
                 "to reach it at; use a subnet that assigns public addresses, "
@@ -195,7 +188,7 @@ class Instances:
         self._clients.call(
             f"stop {instance}", "ec2", "stop_instances", InstanceIds=[instance.id], Force=force
         )
-        return self.wait_for(instance, "stopped", self._bounds.stopped_s)
+        return self.wait_for(instance, "stopped", self.run.bounds.stopped_s)
 
     def start(self, instance: LaunchedInstance) -> LaunchedInstance:
         """Start it and wait for 'running'; its public address is another one then."""
@@ -207,14 +200,9 @@ class Instances:
         self._clients.call(f"reboot {instance}", "ec2", "reboot_instances", InstanceIds=[instance.id])
         return self.refresh(instance)
 
-    def terminate(self, instance: LaunchedInstance) -> LaunchedInstance:
-        """Terminate it and wait for 'terminated'."""
-        self._clients.call(f"terminate {instance}", "ec2", "terminate_instances", InstanceIds=[instance.id])
-        return self.wait_until_ended(instance)
-
     def wait_until_ended(self, instance: LaunchedInstance) -> LaunchedInstance:
         """Wait for 'terminated', which was asked for before."""
-        return self.wait_for(instance, "terminated", self._bounds.terminated_s)
+        return self.wait_for(instance, "terminated", self.run.bounds.terminated_s)
 
     def console_tail(self, instance_id: str) -> str:
         """The end of the console's output as the tail of a sentence; "" where there is none."""
@@ -229,7 +217,7 @@ class Instances:
 
     def bound(self, instance: LaunchedInstance, timeout_s: float) -> float:
         """The time limit of a wait on this instance, in seconds."""
-        return max(timeout_s, self._bounds.bare_metal_s) if instance.limits.bare_metal else timeout_s
+        return max(timeout_s, self.run.bounds.bare_metal_s) if instance.limits.bare_metal else timeout_s
 
     def _describe(self, instance_id: str) -> dict[str, Any] | None:
         try:
@@ -253,7 +241,7 @@ class Instances:
             placement_group=description.get("Placement", {}).get("GroupName") or None,
             private_ip=private,
             public_ip=public,
-            address=self._access.choose_address(public, private),
+            address=self._clients.access.choose_address(public, private),
             launched=description.get("LaunchTime"),
             attachments=_attachments(description),
             tags=tags_of(description),

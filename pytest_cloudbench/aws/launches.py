@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 from pytest_cloudbench.limits.instances import InstanceLimits
 from pytest_cloudbench.resources.errors import CloudError, ZoneMismatch
@@ -14,41 +15,42 @@ from .doorway import Doorway
 from .images import Images
 from .instance_types import InstanceTypes
 from .instances import Instances, LaunchPlan, make_plan
-from .parallel import all_of, gather
 from .placement import Places
 from .placement_groups import CLUSTER, PlacementGroups, check_one_zone, check_strategy
+from .waits import all_of, gather
 
 NO_CAPACITY = "InsufficientInstanceCapacity"
 
 Layout = tuple[Placement, ...]
 
 
+class Catalog(NamedTuple):
+    """What a region offers: instance types, images and places. Asking it creates nothing."""
+
+    types: InstanceTypes
+    images: Images
+    places: Places
+
+
 class Launches:
-    """Launches several instances as one: checked together, side by side, given back together on a failure."""
+    """Launches several instances as one: checked together, side by side, released together on a failure."""
 
     def __init__(
         self,
-        *,
-        types: InstanceTypes,
-        images: Images,
-        places: Places,
+        catalog: Catalog,
         doorway: Doorway,
         groups: PlacementGroups,
         instances: Instances,
-        tags: Mapping[str, str],
-        before: Callable[[], None],
-        give_back: Callable[[Sequence[LaunchedInstance]], None],
+        release: Callable[[Sequence[LaunchedInstance]], None],
     ) -> None:
-        """`before` runs before the first creating call; `give_back` takes what was launched in vain."""
-        self._types = types
-        self._images = images
-        self._places = places
+        """`release` takes the instances of a launch that failed."""
+        self._types = catalog.types
+        self._images = catalog.images
+        self._places = catalog.places
         self._doorway = doorway
         self._groups = groups
         self._instances = instances
-        self._tags = tags
-        self._before = before
-        self._give_back = give_back
+        self._release = release
 
     def check(self, launches: Sequence[Launch], strategy: str | None) -> None:
         """Raise, before anything is created, for what the region could not launch together.
@@ -67,7 +69,7 @@ class Launches:
         if not launches:
             raise CloudError("cannot launch 0 instances; ask for at least one")
         limits = self._limits(launches)
-        self._before()
+        self._instances.run.bind()
         group = self._groups.find(placement_group)
         strategy = group.strategy if group else None
         self._check_group(launches, strategy)
@@ -161,7 +163,7 @@ class Launches:
             failures = [result for result in results if isinstance(result, Exception)]
             if not failures:
                 return pending
-            self._give_back(pending)
+            self._release(pending)
             for failure in failures:
                 if not isinstance(failure, CloudError) or failure.code != NO_CAPACITY:
                     raise failure
@@ -172,15 +174,14 @@ class Launches:
         raise _short_of_capacity(shortages, group)
 
     def _ask(self, plan: LaunchPlan) -> LaunchedInstance:
-        return self._instances.run(
-            plan, self._doorway.key_pair(), self._doorway.group(plan.place.vpc_id), self._tags
-        )
+        key, group_id = self._doorway.key_pair(), self._doorway.group(plan.place.vpc_id)
+        return self._instances.launch(plan, key, group_id)
 
     def _wait(self, pending: Sequence[LaunchedInstance]) -> tuple[LaunchedInstance, ...]:
         results = gather([partial(self._instances.wait_until_running, instance) for instance in pending])
         for result in results:
             if isinstance(result, Exception):
-                self._give_back(pending)
+                self._release(pending)
                 raise result
         return tuple(result for result in results if isinstance(result, LaunchedInstance))
 

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.limits.volume_rules import RuleBroken
 from pytest_cloudbench.limits.volumes import InvalidSpec, VolumeSpec
 from pytest_cloudbench.resources.errors import ResourceFailed, WaitTimeout
-from pytest_cloudbench.resources.facts import CreatedVolume
+from pytest_cloudbench.resources.facts import CreatedVolume, ModificationState
 
 from .clients import Clients
 from .waits import poll
 
-Reached = Literal["optimizing", "completed"]
 _REACHED = {"optimizing": ("optimizing", "completed"), "completed": ("completed",)}
 
 
 def modify(
-    clients: Clients, volume: CreatedVolume, spec: VolumeSpec, *, until: Reached, timeout_s: float
+    clients: Clients, volume: CreatedVolume, spec: VolumeSpec, *, until: ModificationState, timeout_s: float
 ) -> CreatedVolume:
     """ModifyVolume to `spec`, and wait until its modification is `until`: the volume as it is then.
 
@@ -47,7 +46,7 @@ def modify(
 
 
 def _wait(
-    clients: Clients, volume: CreatedVolume, spec: VolumeSpec, until: Reached, timeout_s: float
+    clients: Clients, volume: CreatedVolume, spec: VolumeSpec, until: ModificationState, timeout_s: float
 ) -> None:
     state, progress = "", None
 

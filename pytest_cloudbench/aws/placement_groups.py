@@ -9,10 +9,9 @@ from typing import Any
 from pytest_cloudbench.resources.errors import CloudError, PlacementRefused, WaitTimeout, ZoneMismatch
 from pytest_cloudbench.resources.facts import PlacementGroup
 
-from .clients import Clients
-from .journal import Journal
-from .tags import belongs_to, run_tags, specification, tags_of
-from .waits import Bounds, poll
+from .run import Run
+from .tags import belongs_to, tags_of
+from .waits import poll
 
 CREATE_PLACEMENT_GROUP = "create_placement_group"
 CLUSTER = "cluster"
@@ -23,14 +22,12 @@ UNKNOWN = "InvalidPlacementGroup.Unknown"
 class PlacementGroups:
     """Calls on placement groups. Thread-safe."""
 
-    def __init__(self, clients: Clients, run_id: str, journal: Journal, bounds: Bounds) -> None:
-        self._clients = clients
-        self._run_id = run_id
-        self._journal = journal
-        self._bounds = bounds
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._clients = run.clients
         self._numbers = itertools.count(1)
 
-    def create(self, strategy: str, name: str, tags: Mapping[str, str]) -> PlacementGroup:
+    def create(self, strategy: str, name: str) -> PlacementGroup:
         """CreatePlacementGroup, tagged in the same call; waits for 'available'.
 
         `name` is what people see in its Name tag. Raises CloudError for an unknown strategy before any call.
@@ -39,17 +36,17 @@ class PlacementGroups:
             raise CloudError(
                 f"{strategy!r} is no strategy of a placement group; there are {', '.join(STRATEGIES)}"
             )
-        group_name = f"cloudbench-{self._run_id}-{next(self._numbers)}"
+        group_name = f"cloudbench-{self._run.run_id}-{next(self._numbers)}"
         asked = f"create {strategy} placement group {group_name}"
         try:
-            with self._journal.creating(CREATE_PLACEMENT_GROUP, f"{strategy} {group_name}") as intention:
+            with self._run.journal.creating(CREATE_PLACEMENT_GROUP, f"{strategy} {group_name}") as intention:
                 answer = self._clients.call(
                     asked,
                     "ec2",
                     CREATE_PLACEMENT_GROUP,
                     GroupName=group_name,
                     Strategy=strategy,
-                    TagSpecifications=specification(run_tags(self._run_id, name, tags), "placement-group"),
+                    TagSpecifications=self._run.tagged(name, "placement-group"),
                 )
                 intention.done([(answer.get("PlacementGroup") or {}).get("GroupId") or group_name])
         except CloudError as error:
@@ -95,7 +92,7 @@ class PlacementGroups:
 
     def _is_ours(self, group_name: str) -> bool:
         description = self._describe(group_name)
-        return description is not None and belongs_to(description, self._run_id)
+        return description is not None and belongs_to(description, self._run.run_id)
 
     def _wait_available(self, group_name: str) -> PlacementGroup:
         state = "unknown to the service"
@@ -109,10 +106,10 @@ class PlacementGroups:
             state = str(description["State"])
             return _group(description) if state == "available" else None
 
-        found = poll(look, self._bounds.group_s)
+        found = poll(look, self._run.bounds.group_s)
         if found is None:
             raise WaitTimeout(
-                f"placement group {group_name} did not become available in {self._bounds.group_s:.0f} s; "
+                f"placement group {group_name} did not become available in {self._run.bounds.group_s:.0f} s; "
                 f"it is {state}"
             )
         return found

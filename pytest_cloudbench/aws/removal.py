@@ -11,12 +11,11 @@ from pytest_cloudbench.resources.errors import CloudError, WaitTimeout
 from pytest_cloudbench.resources.facts import Leftover
 
 from .clients import Clients
-from .parallel import gather
 from .placement_groups import CREATE_PLACEMENT_GROUP, UNKNOWN
 from .snapshots import CREATE_SNAPSHOT
 from .snapshots import UNKNOWN as UNKNOWN_SNAPSHOT
 from .tags import only_ours, run_filter
-from .waits import Bounds, poll, retry_while
+from .waits import Bounds, gather, poll, retry_while
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +48,7 @@ class RunResources:
         """
         self._clients = clients
         self._run_id = run_id
-        self._bounds = bounds or Bounds()
+        self.bounds = bounds or Bounds()
         self._announced = announced
 
     def instances(self) -> Sequence[dict[str, Any]]:
@@ -119,7 +118,7 @@ class RunResources:
             left = self.remaining()
             return None if any((one.kind, one.state) == _BEING_DELETED for one in left) else True
 
-        poll(deleted, self._bounds.volume_s)
+        poll(deleted, self.bounds.volume_s)
         return left
 
     def removal_steps(self) -> list[tuple[str, Callable[[], None]]]:
@@ -146,9 +145,9 @@ class RunResources:
             left[:] = [i["InstanceId"] for i in self.instances() if i["InstanceId"] not in refused]
             return None if left else True
 
-        if poll(all_gone, self._bounds.terminated_s) is None:
+        if poll(all_gone, self.bounds.terminated_s) is None:
             raise WaitTimeout(
-                f"{', '.join(left)} did not reach 'terminated' in {self._bounds.terminated_s:.0f} s"
+                f"{', '.join(left)} did not reach 'terminated' in {self.bounds.terminated_s:.0f} s"
                 + "".join(f"; {problem}" for problem in problems.values())
             )
         if problems:
@@ -216,7 +215,7 @@ class RunResources:
                 detaching.add(instance_id)
             return None
 
-        bound = self._bounds.terminated_s if ending else self._bounds.volume_s
+        bound = self.bounds.terminated_s if ending else self.bounds.volume_s
         end = poll(settled, bound)
         if end is None:
             raise WaitTimeout(f"volume {volume_id} did not come free in {bound:.0f} s; it is {state!r}")
@@ -256,7 +255,7 @@ class RunResources:
             self._clients.call(f"delete volume {volume_id}", "ec2", "delete_volume", VolumeId=volume_id)
 
         try:
-            retry_while(("VolumeInUse", "IncorrectState"), delete, self._bounds.settle_s)
+            retry_while(("VolumeInUse", "IncorrectState"), delete, self.bounds.settle_s)
         except CloudError as error:
             if error.code != "InvalidVolume.NotFound":
                 raise
@@ -290,7 +289,7 @@ class RunResources:
                 )
 
             try:
-                retry_while(("DependencyViolation", "InvalidGroup.InUse"), delete, self._bounds.group_s)
+                retry_while(("DependencyViolation", "InvalidGroup.InUse"), delete, self.bounds.group_s)
             except CloudError as error:
                 if error.code != "InvalidGroup.NotFound":
                     raise
@@ -304,7 +303,7 @@ class RunResources:
 
         Each is refused while an instance in it is not terminated; that is waited for up to `bound_s` seconds.
         """
-        bound = self._bounds.group_s if bound_s is None else bound_s
+        bound = self.bounds.group_s if bound_s is None else bound_s
         problems = [
             str(result)
             for result in gather([partial(self._drop_placement_group, name, bound) for name in names])

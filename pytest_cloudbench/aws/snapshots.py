@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,10 +10,9 @@ from pytest_cloudbench.limits.volumes import InvalidSpec, VolumeSpec
 from pytest_cloudbench.resources.errors import CloudError, ResourceFailed, WaitTimeout
 from pytest_cloudbench.resources.facts import CreatedSnapshot, CreatedVolume
 
-from .clients import Clients
-from .journal import Journal
-from .tags import run_tags, specification, tags_of
-from .waits import Bounds, poll
+from .run import Run
+from .tags import tags_of
+from .waits import poll
 
 CREATE_SNAPSHOT = "create_snapshot"
 UNKNOWN = "InvalidSnapshot.NotFound"
@@ -32,25 +30,23 @@ def check_holds(spec: VolumeSpec, snapshot: CreatedSnapshot) -> None:
 class Snapshots:
     """Calls on snapshots. Thread-safe."""
 
-    def __init__(self, clients: Clients, run_id: str, journal: Journal, bounds: Bounds) -> None:
-        self._clients = clients
-        self._run_id = run_id
-        self._journal = journal
-        self._bounds = bounds
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._clients = run.clients
 
-    def create(self, volume: CreatedVolume, name: str, tags: Mapping[str, str]) -> CreatedSnapshot:
+    def create(self, volume: CreatedVolume, name: str) -> CreatedSnapshot:
         """CreateSnapshot, tagged in the same call; waits for 'completed'.
 
         What the volume holds at the call is in it; what a program on the host has not written yet is not.
         """
-        with self._journal.creating(CREATE_SNAPSHOT, f"of {volume}") as intention:
+        with self._run.journal.creating(CREATE_SNAPSHOT, f"of {volume}") as intention:
             answer = self._clients.call(
                 f"create a snapshot of {volume}",
                 "ec2",
                 CREATE_SNAPSHOT,
                 VolumeId=volume.id,
-                Description=f"cloudbench run {self._run_id}",
-                TagSpecifications=specification(run_tags(self._run_id, name, tags), "snapshot"),
+                Description=f"cloudbench run {self._run.run_id}",
+                TagSpecifications=self._run.tagged(name, "snapshot"),
             )
             intention.done([answer["SnapshotId"]])
         return self.wait_for(
@@ -75,10 +71,10 @@ class Snapshots:
                 raise ResourceFailed(f"{snapshot} failed: its state is 'error'{f': {said}' if said else ''}")
             return last if last.state == "completed" else None
 
-        reached = poll(look, self._bounds.snapshot_s)
+        reached = poll(look, self._run.bounds.snapshot_s)
         if reached is None:
             raise WaitTimeout(
-                f"{snapshot} was not complete in {self._bounds.snapshot_s:.0f} s; it is {last.state!r}"
+                f"{snapshot} was not complete in {self._run.bounds.snapshot_s:.0f} s; it is {last.state!r}"
                 f"{f' at {progress}' if progress else ''}"
             )
         return reached

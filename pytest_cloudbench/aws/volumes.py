@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from string import ascii_lowercase
 from typing import Any
 
 from pytest_cloudbench.limits.instances import InstanceLimits
@@ -19,11 +20,19 @@ from pytest_cloudbench.resources.errors import (
 )
 from pytest_cloudbench.resources.facts import Attachment, CreatedVolume, LaunchedInstance
 
-from .clients import Clients
-from .device_names import next_device_name, same_slot
-from .journal import Journal
-from .tags import run_tags, specification, tags_of
-from .waits import Bounds, poll
+from .run import Run
+from .tags import tags_of
+from .waits import poll
+
+# Amazon EC2 User Guide, "Device names for volumes on Amazon EC2 instances" (HVM), read 2026-11: /dev/sd[a-z],
+# /dev/xvd[a-d][a-x] and /dev/xvd[e-z] exist. /dev/sd[f-p] are recommended for EBS volumes; /dev/sd[b-e] are used
+# for instance store volumes.
+_A_TO_X = ascii_lowercase[:24]
+DEVICE_NAMES: tuple[str, ...] = (
+    *(f"/dev/sd{letter}" for letter in "fghijklmnop"),
+    *(f"/dev/xvd{first}{second}" for first in "bcda" for second in _A_TO_X),
+    *(f"/dev/xvd{letter}" for letter in "qrstuvwxyz"),
+)
 
 
 def check_attachments(limits: InstanceLimits, more: int, attached: int = 1) -> None:
@@ -48,18 +57,14 @@ def check_zone(instance: object, instance_zone: str, zone: str, what: str = "a v
 class Volumes:
     """Calls on volumes. Thread-safe: many may be created and attached side by side."""
 
-    def __init__(self, clients: Clients, run_id: str, journal: Journal, bounds: Bounds) -> None:
-        self._clients = clients
-        self._run_id = run_id
-        self._journal = journal
-        self._bounds = bounds
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._clients = run.clients
         self._slots_lock = threading.Lock()
         # Instance id -> device name -> volume id: names given out, also while their attaching is under way.
         self._slots: dict[str, dict[str, str]] = {}
 
-    def create(
-        self, spec: VolumeSpec, zone: str, name: str, tags: Mapping[str, str], snapshot_id: str | None = None
-    ) -> CreatedVolume:
+    def create(self, spec: VolumeSpec, zone: str, name: str, snapshot_id: str | None = None) -> CreatedVolume:
         """CreateVolume, encrypted and tagged in the same call; waits for 'available'.
 
         Raises InvalidSpec (a ValueError) before any call when the spec breaks a rule.
@@ -70,7 +75,7 @@ class Volumes:
             "VolumeType": spec.type,
             "Size": spec.size_gib,
             "Encrypted": True,
-            "TagSpecifications": specification(run_tags(self._run_id, name, {**tags, **spec.tags}), "volume"),
+            "TagSpecifications": self._run.tagged(name, "volume", extra=spec.tags),
         }
         if spec.requested_iops is not None:
             parameters["Iops"] = spec.requested_iops
@@ -78,7 +83,7 @@ class Volumes:
             parameters["Throughput"] = spec.requested_throughput_mib
         if snapshot_id is not None:
             parameters["SnapshotId"] = snapshot_id
-        with self._journal.creating("create_volume", f"{spec} in {zone}") as intention:
+        with self._run.journal.creating("create_volume", f"{spec} in {zone}") as intention:
             answer = self._clients.call(
                 f"create volume {spec} in {zone}",
                 "ec2",
@@ -97,7 +102,9 @@ class Volumes:
         )
         return self.wait_for(volume, "available")
 
-    def attach(self, volume: CreatedVolume, instance: LaunchedInstance, device: str | None) -> CreatedVolume:
+    def attach(
+        self, volume: CreatedVolume, instance: LaunchedInstance, device: str | None = None
+    ) -> CreatedVolume:
         """AttachVolume under `device` or the next free name; waits for 'attached'."""
         check_zone(instance, instance.zone, volume.zone, f"volume {volume}")
         taken = self._take_name(volume, instance, device)
@@ -115,7 +122,7 @@ class Volumes:
             raise
         return self._wait_attached(volume, instance)
 
-    def detach(self, volume: CreatedVolume, *, force: bool) -> CreatedVolume:
+    def detach(self, volume: CreatedVolume) -> CreatedVolume:
         """DetachVolume and wait for 'available'. Unmount it on the host first."""
         current = self.refresh(volume)
         if current.attachment is None:
@@ -127,15 +134,10 @@ class Volumes:
             "detach_volume",
             VolumeId=volume.id,
             InstanceId=instance_id,
-            Force=force,
         )
         free = self.wait_for(volume, "available")
         self._free_names(volume.id)
         return free
-
-    def delete(self, volume: CreatedVolume) -> None:
-        """DeleteVolume; it must be detached."""
-        self._clients.call(f"delete {volume}", "ec2", "delete_volume", VolumeId=volume.id)
 
     def refresh(self, volume: CreatedVolume) -> CreatedVolume:
         """The volume as the API describes it now. Raises ResourceFailed when it is gone."""
@@ -161,7 +163,7 @@ class Volumes:
                 )
             return last if last.state == state else None
 
-        reached = poll(look, self._bounds.volume_s)
+        reached = poll(look, self._run.bounds.volume_s)
         if reached is None:
             hangs = (
                 f" (it is {last.attachment.state} on {last.attachment.instance_id})"
@@ -169,7 +171,8 @@ class Volumes:
                 else ""
             )
             raise WaitTimeout(
-                f"volume {volume} did not reach {state!r} in {self._bounds.volume_s:.0f} s; it is {last.state!r}{hangs}"
+                f"volume {volume} did not reach {state!r} in {self._run.bounds.volume_s:.0f} s; "
+                f"it is {last.state!r}{hangs}"
             )
         return reached
 
@@ -191,11 +194,11 @@ class Volumes:
             hangs = last.attachment
             return last if hangs and hangs.state == "attached" and hangs.instance_id == instance.id else None
 
-        reached = poll(look, self._bounds.volume_s)
+        reached = poll(look, self._run.bounds.volume_s)
         if reached is None:
             state = last.attachment.state if last.attachment else last.state
             raise WaitTimeout(
-                f"volume {volume} was not attached to {instance} in {self._bounds.volume_s:.0f} s; it is {state!r}"
+                f"volume {volume} was not attached to {instance} in {self._run.bounds.volume_s:.0f} s; it is {state!r}"
             )
         return reached
 
@@ -260,3 +263,21 @@ def _attachment(entry: Mapping[str, Any], *, volume_id: str = "", instance_id: s
         device=entry.get("Device", ""),
         state=entry.get("State", ""),
     )
+
+
+def same_slot(name: str) -> str:
+    """What two names of the same device share: the kernel shows /dev/sdf as /dev/xvdf on Xen."""
+    bare = name.removeprefix("/dev/")
+    for prefix in ("xvd", "sd", "hd"):
+        if bare.startswith(prefix):
+            return bare.removeprefix(prefix).rstrip("0123456789")
+    return bare
+
+
+def next_device_name(taken: Iterable[str]) -> str:
+    """The first name that collides with none of `taken`. Raises AttachmentLimit when all are in use."""
+    slots = {same_slot(name) for name in taken}
+    for name in DEVICE_NAMES:
+        if same_slot(name) not in slots:
+            return name
+    raise AttachmentLimit(f"all {len(DEVICE_NAMES)} device names of this instance are in use")

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_cloudbench.limits.recorded_limits import RecordedLimits
 from pytest_cloudbench.limits.volumes import VolumeSpec
+from pytest_cloudbench.resources.facts import (
+    CreatedVolume,
+    Launch,
+    LaunchedInstance,
+    PlacementGroup,
+    Resource,
+)
 from pytest_cloudbench.resources.instance import Instance
 from pytest_cloudbench.resources.instance_store import check_has_store
-from pytest_cloudbench.resources.markers import PairWanted, Wanted
+from pytest_cloudbench.resources.markers import RequestedHardware, RequestedPair
 from pytest_cloudbench.resources.pair import Pair
 from pytest_cloudbench.resources.preparation import Preparation, Unwatched
 from pytest_cloudbench.resources.snapshots import Snapshot
 from pytest_cloudbench.resources.volumes import Volume, VolumeGroup
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.aws.cloud import Cloud, Resource
-    from pytest_cloudbench.resources.facts import CreatedVolume, Launch, LaunchedInstance, PlacementGroup
+    from pytest_cloudbench.resources.provider import Provider
 
 CONNECT_TIMEOUT_S = 300.0
 """How long a new instance may take until it answers by SSH; bare metal needs minutes."""
@@ -28,25 +34,27 @@ class Ec2:
 
     def __init__(
         self,
-        cloud: Cloud,
+        provider: Provider,
         *,
         test_name: str,
         zone: str | None = None,
         image: str | None = None,
         user: str | None = None,
         preparation: Preparation | None = None,
+        type_limits: Mapping[str, RecordedLimits] | None = None,
     ) -> None:
-        self._cloud = cloud
+        self._provider = provider
         self._test_name = test_name
         self._zone = zone
         self._image = image
         self._user = user
         self._preparation = preparation or Unwatched()
+        self._type_limits = type_limits or {}
         self._instances: list[Instance] = []
         self._created: list[CreatedVolume] = []
         self._groups: list[PlacementGroup] = []
 
-    def check(self, wanted: Wanted) -> None:
+    def check(self, requested: RequestedHardware) -> None:
         """Raise, before anything is created, for what this region cannot give a test that wants this.
 
         UnknownInstanceType names the nearest types, AttachmentLimit more volumes than the type can attach,
@@ -54,19 +62,20 @@ class Ec2:
         without the type, NoInstanceStore a type without the local disks asked for, PlacementRefused a type that
         cannot be in a cluster placement group.
         """
-        if wanted.pair is not None:
-            self._cloud.check_launches(
-                self._launches(wanted.pair), strategy="cluster" if wanted.pair.cluster else None
+        if requested.pair is not None:
+            self._provider.check_launches(
+                self._launches(requested.pair), strategy="cluster" if requested.pair.cluster else None
             )
-        if wanted.instance is None:
+        if requested.instance is None:
             return
-        limits = self._cloud.limits(wanted.instance.type).with_recorded(wanted.instance.limits)
-        if wanted.instance_store:
+        stated = requested.instance.limits or self._type_limits.get(requested.instance.type)
+        limits = self._provider.limits(requested.instance.type).with_recorded(stated)
+        if requested.instance_store:
             check_has_store(limits)
-        volumes = [each for each in (wanted.volume, wanted.volumes) if each is not None]
-        self._cloud.check_attachments(limits, sum(each.count for each in volumes))
+        volumes = [each for each in (requested.volume, requested.volumes) if each is not None]
+        self._provider.check_attachments(limits, sum(each.count for each in volumes))
         for zone in {each.zone for each in volumes if each.zone is not None}:
-            self._cloud.check_zone(limits, wanted.instance.zone or self._zone, zone)
+            self._provider.check_zone(limits, requested.instance.zone or self._zone, zone)
 
     def launch(
         self,
@@ -87,7 +96,7 @@ class Ec2:
         `recorded_limits`: what an embedded region obeys and every verdict goes by. SSH is connected when first used.
         """
         with self._preparation.step(f"launch {type}"):
-            launched = self._cloud.launch(
+            launched = self._provider.launch(
                 type,
                 zone=zone or self._zone,
                 image=image or self._image,
@@ -95,7 +104,7 @@ class Ec2:
                 commands=tuple(commands),
                 name=self._test_name,
                 placement_group=placement_group,
-                recorded=limits,
+                recorded=limits or self._type_limits.get(type),
             )
         return self._take(launched)
 
@@ -116,7 +125,7 @@ class Ec2:
         their own, zones gives each its availability zone (default: one zone for both); the rest is as for
         `launch`. Raises BadMarker, and what `check` raises, before anything is created.
         """
-        wanted = PairWanted.of(
+        requested = RequestedPair.of(
             client_type,
             server_type,
             placement=placement,
@@ -126,16 +135,16 @@ class Ec2:
             commands=commands,
             asked_by="ec2.pair",
         )
-        self.check(Wanted(pair=wanted))
-        return self.launch_pair(wanted)
+        self.check(RequestedHardware(pair=requested))
+        return self.launch_pair(requested)
 
-    def launch_pair(self, wanted: PairWanted) -> Pair:
+    def launch_pair(self, requested: RequestedPair) -> Pair:
         """Launch, side by side, the client and the server of a marker that has been checked."""
-        group = self.create_placement_group() if wanted.cluster else None
-        with self._preparation.step(f"launch {wanted.client_type} and {wanted.server_type}"):
-            launched = self._cloud.launch_many(self._launches(wanted), placement_group=group)
+        group = self.create_placement_group() if requested.cluster else None
+        with self._preparation.step(f"launch {requested.client_type} and {requested.server_type}"):
+            launched = self._provider.launch_many(self._launches(requested), placement_group=group)
         client, server = (self._take(each) for each in launched)
-        return Pair(client, server, cluster=wanted.cluster)
+        return Pair(client, server, cluster=requested.cluster)
 
     def path(self, client: Instance, server: Instance, *, cluster: bool | None = None) -> Pair:
         """The network between two instances of this test, however they were launched.
@@ -151,7 +160,7 @@ class Ec2:
 
     def create_placement_group(self, strategy: str = "cluster") -> PlacementGroup:
         """Create a placement group, to launch instances into; it is removed after them."""
-        group = self._cloud.create_placement_group(strategy, name=self._test_name)
+        group = self._provider.create_placement_group(strategy, name=self._test_name)
         self._groups.append(group)
         return group
 
@@ -182,7 +191,7 @@ class Ec2:
         """Create and attach ``count`` equal volumes, side by side."""
         what = f"{count} x {spec}" if count > 1 else str(spec)
         with self._preparation.step(f"create {what}"):
-            created = self._cloud.create_volumes(
+            created = self._provider.create_volumes(
                 [spec] * count,
                 zone,
                 instance=instance.launched,
@@ -191,7 +200,7 @@ class Ec2:
             )
             self._created += created
         with self._preparation.step(f"attach {what}"):
-            attached = self._cloud.attach_all(created, instance.launched)
+            attached = self._provider.attach_all(created, instance.launched)
         volumes = [Volume(instance, each) for each in attached]
         instance.volumes.extend(volumes)
         return VolumeGroup(volumes)
@@ -211,28 +220,27 @@ class Ec2:
         self._instances.clear()
         self._created.clear()
         self._groups.clear()
-        self._cloud.release(made)
+        self._provider.release(made)
 
     def _take(self, launched: LaunchedInstance) -> Instance:
-        instance = Instance(self._cloud, launched, CONNECT_TIMEOUT_S)
+        instance = Instance(self._provider, launched, CONNECT_TIMEOUT_S)
         instance.preparation = self._preparation
         self._instances.append(instance)
-        self._preparation.launched(instance, self._cloud)
+        self._preparation.launched(instance, self._provider)
         return instance
 
-    def _launches(self, wanted: PairWanted) -> list[Launch]:
-        from pytest_cloudbench.resources.facts import Launch
-
+    def _launches(self, requested: RequestedPair) -> list[Launch]:
         return [
             Launch(
                 type,
                 zone=zone or self._zone,
-                image=wanted.image or self._image,
-                user=wanted.user or self._user,
+                image=requested.image or self._image,
+                user=requested.user or self._user,
                 name=self._test_name,
-                commands=wanted.commands,
+                commands=requested.commands,
+                recorded=self._type_limits.get(type),
             )
             for type, zone in zip(
-                (wanted.client_type, wanted.server_type), wanted.zones or (None, None), strict=True
+                (requested.client_type, requested.server_type), requested.zones or (None, None), strict=True
             )
         ]

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any, Literal
 
 from pytest_cloudbench.limits.ceilings import MachineLimits
 from pytest_cloudbench.limits.instances import InstanceLimits
@@ -16,6 +17,8 @@ from pytest_cloudbench.resources.errors import TeardownFailed
 
 Command = str | Sequence[str]
 """A shell line, or a list of words that no shell sees."""
+
+ModificationState = Literal["optimizing", "completed"]
 
 # Tags that only the service itself can set ("aws:" is refused from anybody else): what the machine behind
 # an instance can serve at all, where a region knows and publishes that.
@@ -187,6 +190,10 @@ class CreatedSnapshot:
         return f"snapshot {self.id} of {self.volume_id}"
 
 
+Resource = LaunchedInstance | CreatedVolume | CreatedSnapshot | PlacementGroup
+"""What a test creates and a provider removes."""
+
+
 @dataclass(frozen=True)
 class Identity:
     """Who we are, as STS says."""
@@ -213,6 +220,17 @@ class Launch:
     commands: Sequence[Command] = ()
     subnet_id: str | None = None
     recorded: RecordedLimits | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One call and its answer, without secrets. `time` is UTC, ISO 8601."""
+
+    time: str
+    service: str
+    operation: str
+    asked: Mapping[str, Any]
+    answer: Mapping[str, Any]
 
 
 @dataclass(frozen=True)

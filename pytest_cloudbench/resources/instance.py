@@ -12,12 +12,16 @@ from pytest_cloudbench.limits.instances import InstanceLimits
 from pytest_cloudbench.resources.preparation import Preparation, Unwatched
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.aws.cloud import Cloud
-    from pytest_cloudbench.aws.modifications import Reached
     from pytest_cloudbench.hosts.host import CommandResult, Host
     from pytest_cloudbench.limits.volumes import VolumeSpec
-    from pytest_cloudbench.resources.facts import CreatedSnapshot, CreatedVolume, LaunchedInstance
+    from pytest_cloudbench.resources.facts import (
+        CreatedSnapshot,
+        CreatedVolume,
+        LaunchedInstance,
+        ModificationState,
+    )
     from pytest_cloudbench.resources.instance_store import InstanceStore
+    from pytest_cloudbench.resources.provider import Provider
     from pytest_cloudbench.resources.volumes import Volume
 
 
@@ -33,8 +37,8 @@ class Instance:
     ``preparation`` says how work before a measurement is paced and shown.
     """
 
-    def __init__(self, cloud: Cloud, launched: LaunchedInstance, connect_timeout_s: float) -> None:
-        self._cloud = cloud
+    def __init__(self, provider: Provider, launched: LaunchedInstance, connect_timeout_s: float) -> None:
+        self._provider = provider
         self._launched = launched
         self._connect_timeout_s = connect_timeout_s
         self._host: Host | None = None
@@ -121,20 +125,7 @@ class Instance:
 
             raise NotRunning(f"{self._launched} is stopped: nothing runs on it until start()")
         if self._host is None:
-            from pytest_cloudbench.hosts.login import HostLogin
-
-            launched = self._launched
-            if launched.address is None:
-                raise NoPromise(f"{launched} has no address to reach it by SSH; see --cloudbench-address")
-            login = HostLogin(
-                address=launched.address,
-                user=launched.login_user,
-                private_key=launched.private_key,
-                host_public_key=launched.host_public_key,
-                label=str(launched),
-                connect_timeout_s=self._connect_timeout_s,
-            )
-            self._host = self.preparation.host(login)
+            self._host = self._provider.host(self._launched, connect_timeout_s=self._connect_timeout_s)
             self._connect(self._host)
         return self._host
 
@@ -145,11 +136,8 @@ class Instance:
             host.connect()
         except HostUnreachable as error:
             self._host = None
-            console = self._cloud.console_output(self._launched)
-            raise HostUnreachable(
-                f"{error}; its security group lets SSH in from {self._cloud.ssh_from} only, see "
-                f"--cloudbench-ssh-from and --cloudbench-address{f'; {console}' if console else ''}"
-            ) from error
+            hint = self._provider.unreachable_hint(self._launched)
+            raise HostUnreachable(f"{error}; {hint}" if hint else str(error)) from error
 
     def run(
         self, argv: Sequence[str], *, sudo: bool = False, check: bool = True, timeout_s: float = 60
@@ -168,7 +156,7 @@ class Instance:
         from pytest_cloudbench.resources.errors import CloudError
 
         with contextlib.suppress(CloudError):
-            self._launched = self._cloud.refresh(self._launched)
+            self._launched = self._provider.refresh(self._launched)
         return self._launched.machine_limits
 
     @property
@@ -199,7 +187,7 @@ class Instance:
 
         try:
             with self.preparation.step(f"stop {self._launched}"):
-                self._launched = self._cloud.stop(self._launched, force=force)
+                self._launched = self._provider.stop(self._launched, force=force)
             self._stopped = True
         except CloudError as error:
             if error.code:  # refused: it is as it was
@@ -224,7 +212,7 @@ class Instance:
         if not self._stopped:
             raise NotRunning(f"{self._launched} was not stopped: there is nothing to start")
         with self.preparation.step(f"start {self._launched}"):
-            self._launched = self._cloud.start(self._launched)
+            self._launched = self._provider.start(self._launched)
             self._stopped = False
             if self._host is None:
                 self.host.connect()
@@ -248,7 +236,7 @@ class Instance:
 
         before = boot_identity(self.host)
         with self.preparation.step(f"reboot {self._launched}"):
-            self._launched = self._cloud.reboot(self._launched)
+            self._launched = self._provider.reboot(self._launched)
             why = f"{self._launched} was rebooted since, which ends every mount"
             forget_what_a_restart_ends(self, why, stopped=False)
             wait_for_reboot(self, before, self._connect_timeout_s)
@@ -256,7 +244,7 @@ class Instance:
 
     def look(self) -> LaunchedInstance:
         """The instance as the API describes it now."""
-        self._launched = self._cloud.refresh(self._launched)
+        self._launched = self._provider.refresh(self._launched)
         return self._launched
 
     def look_at_launch(self) -> datetime | None:
@@ -280,27 +268,29 @@ class Instance:
 
     def attach(self, volume: Volume) -> CreatedVolume:
         """Have the API attach a free volume; what it says of it then. `Volume.attach` is what tests call."""
-        attached = self._cloud.attach(volume.created, self._launched)
+        attached = self._provider.attach(volume.created, self._launched)
         self.volumes.append(volume)
         return attached
 
     def detach(self, volume: Volume) -> CreatedVolume:
         """Have the API detach a volume; what it says of it then. `Volume.detach` is what tests call."""
-        free = self._cloud.detach(volume.created)
+        free = self._provider.detach(volume.created)
         self.volumes.remove(volume)
         return free
 
     def create_snapshot(self, volume: Volume) -> CreatedSnapshot:
         """Have the API make a snapshot of a volume. `Volume.snapshot` is what tests call."""
         with self.preparation.step(f"create a snapshot of {volume.label}"):
-            made = self._cloud.create_snapshot(volume.created)
+            made = self._provider.create_snapshot(volume.created)
         self.snapshots.append(made)
         return made
 
-    def modify(self, volume: Volume, spec: VolumeSpec, *, until: Reached, timeout_s: float) -> CreatedVolume:
+    def modify(
+        self, volume: Volume, spec: VolumeSpec, *, until: ModificationState, timeout_s: float
+    ) -> CreatedVolume:
         """Have the API modify a volume; what it is then. `Volume.modify` is what tests call."""
         with self.preparation.step(f"modify {volume.label} to {spec}"):
-            return self._cloud.modify_volume(volume.created, spec, until=until, timeout_s=timeout_s)
+            return self._provider.modify_volume(volume.created, spec, until=until, timeout_s=timeout_s)
 
     def close(self) -> None:
         """Close the SSH connection; the instance itself is the control plane's to remove."""

@@ -1,4 +1,4 @@
-"""What a test's markers ask for, checked as a whole before anything is created."""
+"""The hardware that a test's markers request, checked as a whole before anything is created."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from pytest_cloudbench.limits.volumes import VolumeSpec
 
 
 class BadMarker(ValueError):
-    """A marker's arguments cannot be used; the message says which, and what is possible."""
+    """A marker has an argument that cannot be used; the message names it and what is possible."""
 
 
 @dataclass(frozen=True)
-class InstanceWanted:
-    """Arguments of ``ec2_instance``: image is an AMI id or SSM parameter, commands run at first boot.
+class RequestedInstance:
+    """The arguments of ``ec2_instance``.
 
-    limits are EBS limits that were recorded of such an instance, in place of the type's own.
+    image: AMI id or SSM parameter. commands: run as root at the first boot. limits: EBS limits recorded from such
+    an instance, which replace those of its type.
     """
 
     type: str
@@ -31,10 +32,10 @@ class InstanceWanted:
 
 
 @dataclass(frozen=True)
-class PairWanted:
-    """Arguments of ``ec2_pair``: the client's and the server's type and zone; the rest is for both.
+class RequestedPair:
+    """The arguments of ``ec2_pair``: type and zone of client and server; the rest applies to both.
 
-    ``cluster`` says whether both go into one cluster placement group.
+    ``cluster`` is True if both go into one cluster placement group.
     """
 
     client_type: str
@@ -57,8 +58,8 @@ class PairWanted:
         user: str | None = None,
         commands: Sequence[str] = (),
         asked_by: str = "@pytest.mark.ec2_pair",
-    ) -> PairWanted:
-        """Check the arguments as a person gives them; BadMarker says which cannot be used and why."""
+    ) -> RequestedPair:
+        """Return the request for arguments as a user gives them. Raises BadMarker."""
         _check_type(asked_by, client_type, "client_type")
         if server_type is not None:
             _check_type(asked_by, server_type, "server_type")
@@ -82,8 +83,8 @@ class PairWanted:
 
 
 @dataclass(frozen=True)
-class VolumesWanted:
-    """Arguments of ``ebs_volume`` and ``ebs_volumes``."""
+class RequestedVolumes:
+    """The arguments of ``ebs_volume`` and ``ebs_volumes``."""
 
     spec: VolumeSpec
     count: int = 1
@@ -91,26 +92,26 @@ class VolumesWanted:
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """All a test asks for; ``instance_store`` is whether it uses the fixture of that name."""
+class RequestedHardware:
+    """All hardware of a test; ``instance_store`` is True if the test uses the fixture of that name."""
 
-    instance: InstanceWanted | None = None
-    volume: VolumesWanted | None = None
-    volumes: VolumesWanted | None = None
-    pair: PairWanted | None = None
+    instance: RequestedInstance | None = None
+    volume: RequestedVolumes | None = None
+    volumes: RequestedVolumes | None = None
+    pair: RequestedPair | None = None
     instance_store: bool = False
 
     def check(self) -> None:
-        """Raise BadMarker or InvalidSpec for what no cloud could give, before anything is created."""
+        """Raise BadMarker or InvalidSpec if no cloud could offer this."""
         if self.instance_store and self.instance is None:
             raise BadMarker(
                 "instance_store is the local disks of ec2_instance: add @pytest.mark.ec2_instance(type) with a type "
                 "that has them, such as 'i3.8xlarge'"
             )
-        for name, wanted in (("ebs_volume", self.volume), ("ebs_volumes", self.volumes)):
-            if wanted is None:
+        for name, requested in (("ebs_volume", self.volume), ("ebs_volumes", self.volumes)):
+            if requested is None:
                 continue
-            wanted.spec.check()
+            requested.spec.check()
             if self.instance is None:
                 of_a_pair = (
                     "; for one of a pair, ec2.create_volume(spec, ec2_pair.client)" if self.pair else ""
@@ -120,15 +121,15 @@ class Wanted:
                     f"{of_a_pair}"
                 )
             zone = self.instance.zone
-            if wanted.zone and zone and wanted.zone != zone:
+            if requested.zone and zone and requested.zone != zone:
                 raise BadMarker(
-                    f"{name} is wanted in {wanted.zone} and ec2_instance in {zone}: a volume can be attached "
+                    f"{name} is in {requested.zone} and ec2_instance in {zone}: a volume can be attached "
                     "only in its own availability zone; leave zone= out of the volume's marker"
                 )
 
 
-def read_markers(markers: Mapping[str, Any]) -> Wanted:
-    """Read a test's markers, given by name (the closest of each name).
+def read_markers(markers: Mapping[str, Any]) -> RequestedHardware:
+    """Return the hardware that a test's markers request. `markers` has the closest marker of each name.
 
     Raises BadMarker for a missing, unknown or unusable argument.
     """
@@ -145,14 +146,14 @@ def read_markers(markers: Mapping[str, Any]) -> Wanted:
     pair = None
     if (mark := markers.get("ec2_pair")) is not None:
         names = ("client_type", "server_type", "placement", "zones", "image", "user", "commands")
-        pair = PairWanted.of(**_bind("ec2_pair", mark, names, ("client_type",), by_position=2))
-    return Wanted(instance, volume, volumes, pair)
+        pair = RequestedPair.of(**_bind("ec2_pair", mark, names, ("client_type",), by_position=2))
+    return RequestedHardware(instance, volume, volumes, pair)
 
 
 def _bind(
     marker: str, mark: Any, names: tuple[str, ...], needed: Iterable[str], *, by_position: int = 1
 ) -> dict[str, Any]:
-    """Bind a mark's arguments; only the first ones may be given by position."""
+    """Return a marker's arguments by name; only the first `by_position` of them may be positional."""
     if len(mark.args) > by_position:
         raise BadMarker(
             f"@pytest.mark.{marker} takes {' and '.join(names[:by_position])} by position and the rest by name "
@@ -175,7 +176,7 @@ def _bind(
     return bound
 
 
-def _instance(arguments: dict[str, Any]) -> InstanceWanted:
+def _instance(arguments: dict[str, Any]) -> RequestedInstance:
     asked_by = "@pytest.mark.ec2_instance"
     _check_type(asked_by, arguments["type"], "the type")
     _check_texts(asked_by, **{name: arguments.get(name) for name in ("zone", "image", "user")})
@@ -186,7 +187,7 @@ def _instance(arguments: dict[str, Any]) -> InstanceWanted:
             f"{asked_by}: limits must be made by recorded_limits from pytest_cloudbench, such as "
             f"recorded_limits(ebs_iops=64_000, source='...'), not {limits!r}"
         )
-    return InstanceWanted(**arguments, commands=commands)
+    return RequestedInstance(**arguments, commands=commands)
 
 
 def _check_type(asked_by: str, value: object, what: str) -> None:
@@ -240,7 +241,7 @@ def _is_command(value: object) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(word, str) for word in value)
 
 
-def _volumes(marker: str, arguments: dict[str, Any]) -> VolumesWanted:
+def _volumes(marker: str, arguments: dict[str, Any]) -> RequestedVolumes:
     if not isinstance(arguments["spec"], VolumeSpec):
         raise BadMarker(
             f"@pytest.mark.{marker}: the spec must be one of gp2, gp3, io1, io2, st1, sc1 from pytest_cloudbench, "
@@ -251,4 +252,4 @@ def _volumes(marker: str, arguments: dict[str, Any]) -> VolumesWanted:
         raise BadMarker(f"@pytest.mark.{marker}: count must be a whole number from 1 up, not {count!r}")
     if not isinstance(arguments.get("zone"), str | None):
         raise BadMarker(f"@pytest.mark.{marker}: zone must be a text, not {arguments['zone']!r}")
-    return VolumesWanted(**arguments)
+    return RequestedVolumes(**arguments)

@@ -8,10 +8,8 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.aws.cloud import Cloud
-    from pytest_cloudbench.hosts.host import Host
-    from pytest_cloudbench.hosts.login import HostLogin
     from pytest_cloudbench.resources.instance import Instance
+    from pytest_cloudbench.resources.provider import Provider
     from pytest_cloudbench.workloads.pace import Pace
 
 T = TypeVar("T")
@@ -27,10 +25,6 @@ class Preparation(Protocol):
         """What shows a progress behind that name while it lasts; None where nothing is to be shown."""
         ...
 
-    def host(self, login: HostLogin) -> Host:
-        """Return the host of this login."""
-        ...
-
     def done(self, name: str, target: Any, run: Callable[[], T]) -> T:
         """Have a target prepared by ``run`` and return what that gives."""
         ...
@@ -39,7 +33,7 @@ class Preparation(Protocol):
         """Have what lasts that long known as a step of the test."""
         ...
 
-    def launched(self, instance: Instance, cloud: Cloud) -> None:
+    def launched(self, instance: Instance, cloud: Provider) -> None:
         """Have the test's new instance known."""
         ...
 
@@ -58,12 +52,6 @@ class Unwatched:
         """Show nothing."""
         return contextlib.nullcontext()
 
-    def host(self, login: HostLogin) -> Host:
-        """Return the host; nothing is recorded."""
-        from pytest_cloudbench.hosts.login import open_host
-
-        return open_host(login)
-
     def done(self, name: str, target: Any, run: Callable[[], T]) -> T:
         """Prepare it."""
         return run()
@@ -72,5 +60,5 @@ class Unwatched:
         """Nobody is told."""
         return contextlib.nullcontext()
 
-    def launched(self, instance: Instance, cloud: Cloud) -> None:
+    def launched(self, instance: Instance, cloud: Provider) -> None:
         """Nobody is told."""

@@ -106,6 +106,6 @@ def asked_of() -> Callable[[Cloud, str], list[dict[str, Any]]]:
     """The parameters of every kept call of an operation."""
 
     def asked(cloud: Cloud, operation: str) -> list[dict[str, Any]]:
-        return [dict(answer.asked) for answer in cloud.answers if answer.operation == operation]
+        return [dict(answer.asked) for answer in cloud.clients.answers.all() if answer.operation == operation]
 
     return asked

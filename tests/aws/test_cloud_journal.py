@@ -38,7 +38,7 @@ def test_every_creating_call_is_on_disk_before_it_is_sent(cloud, faults):
         camel = "".join(word.capitalize() for word in operation.split("_"))
         faults.on("before-send", camel, look(operation))
     instance = cloud.launch("t3.micro")
-    volume = cloud.create_volume(gp3(size_gib=1), instance=instance)
+    volume = cloud.create_volumes([gp3(size_gib=1)], instance=instance)[0]
 
     assert set(seen) == set(token_of)
     assert {record["run"] for record in seen.values()} == {cloud.run_id}
@@ -94,8 +94,8 @@ def test_without_a_journal_nothing_is_created(tmp_path, access, cloud):
         Journal.open("../run", access, tmp_path)
     cloud.journal._stream.close()
     with pytest.raises(JournalError, match="nothing is created"):
-        cloud.create_volume(gp3(size_gib=1), "us-east-1a")
-    assert cloud._resources.remaining() == ()
+        cloud.create_volumes([gp3(size_gib=1)], "us-east-1a")
+    assert cloud.resources.remaining() == ()
 
 
 def test_the_default_folder_follows_the_state_home(monkeypatch, tmp_path, access):

@@ -30,7 +30,7 @@ def test_an_instance_lives_and_leaves_nothing(cloud, ec2, journals):
     assert "OPENSSH PRIVATE KEY" in instance.private_key
     assert instance.tags["Name"] == "cloudbench test_io2"
 
-    volume = cloud.create_volume(io2(size_gib=80, iops=80_000), instance=instance, name="test_io2")
+    volume = cloud.create_volumes([io2(size_gib=80, iops=80_000)], instance=instance, name="test_io2")[0]
     assert (volume.state, volume.zone) == ("available", instance.zone)
     assert volume.serial == volume.id.replace("-", "")
     volume = cloud.attach(volume, instance)
@@ -45,8 +45,10 @@ def test_an_instance_lives_and_leaves_nothing(cloud, ec2, journals):
 
     free = cloud.detach(volume)
     assert (free.state, free.attachment) == ("available", None)
-    cloud.delete(free)
-    assert cloud.terminate(instance).state == "terminated"
+    cloud.release([free, instance])
+    for thread in cloud._releases:
+        thread.join(10)
+    assert cloud.instances.wait_until_ended(instance).state == "terminated"
 
     assert {left.kind for left in cloud.remaining()} == {"security group", "key pair"}
     report = cloud.close()
@@ -60,7 +62,7 @@ def test_an_instance_lives_and_leaves_nothing(cloud, ec2, journals):
 
 def test_the_creating_calls_carry_tags_tokens_and_safety(cloud, asked_of):
     instance = cloud.launch("c5.18xlarge", name="test_tags")
-    cloud.create_volume(gp3(size_gib=10, iops=4_000, throughput_mib=200), instance=instance, name="test_tags")
+    cloud.create_volumes([gp3(size_gib=10, iops=4_000, throughput_mib=200)], instance=instance, name="test_tags")
 
     (run,) = asked_of(cloud, "run_instances")
     for kind in ("instance", "volume"):
@@ -89,14 +91,14 @@ def test_the_creating_calls_carry_tags_tokens_and_safety(cloud, asked_of):
 
 
 def test_figures_that_the_type_does_not_take_are_left_out(cloud, asked_of):
-    cloud.create_volume(st1(size_gib=500), "us-east-1a")
+    cloud.create_volumes([st1(size_gib=500)], "us-east-1a")
     (volume,) = asked_of(cloud, "create_volume")
     assert "Iops" not in volume
     assert "Throughput" not in volume
 
 
 def test_an_io_unit_of_its_own_and_a_slow_start_go_with_the_volume_as_a_tag(cloud, asked_of):
-    cloud.create_volume(io1(size_gib=100, iops=1_000, io_unit="16k", first_touch=0.5), "us-east-1a")
+    cloud.create_volumes([io1(size_gib=100, iops=1_000, io_unit="16k", first_touch=0.5)], "us-east-1a")
     (volume,) = asked_of(cloud, "create_volume")
     written = tags(volume["TagSpecifications"])["volume"]
     assert (written["cloudbench:io-unit"], written["cloudbench:first-touch"]) == ("16k", "0.5")
@@ -179,12 +181,12 @@ def test_thirty_volumes_side_by_side(cloud):
 
 def test_a_free_device_name_is_used_again(cloud):
     instance = cloud.launch("t3.micro")
-    first = cloud.attach(cloud.create_volume(gp3(size_gib=1), instance=instance), instance)
+    first = cloud.attach(cloud.create_volumes([gp3(size_gib=1)], instance=instance)[0], instance)
     cloud.detach(first)
-    second = cloud.attach(cloud.create_volume(gp3(size_gib=1), instance=instance), instance)
+    second = cloud.attach(cloud.create_volumes([gp3(size_gib=1)], instance=instance)[0], instance)
     assert first.device == second.device == "/dev/sdf"
-    third = cloud.refresh_volume(cloud.create_volume(gp3(size_gib=1), instance=instance))
-    assert cloud.attach(third, instance, "/dev/sdm").device == "/dev/sdm"
+    third = cloud.volumes.refresh(cloud.create_volumes([gp3(size_gib=1)], instance=instance)[0])
+    assert cloud.volumes.attach(third, instance, "/dev/sdm").device == "/dev/sdm"
 
 
 @pytest.mark.parametrize(("rule", "field"), [("private", "private_ip"), ("public", "public_ip")])
@@ -211,8 +213,8 @@ def test_machine_limits_are_read_from_tags_that_only_the_service_sets(cloud):
 
 def test_release_gives_back_some_and_close_the_rest(cloud):
     first, second = cloud.launch_many([Launch("t3.micro")] * 2)
-    of_first = cloud.attach(cloud.create_volume(gp3(size_gib=1), instance=first), first)
-    of_second = cloud.attach(cloud.create_volume(gp3(size_gib=1), instance=second), second)
+    of_first = cloud.attach(cloud.create_volumes([gp3(size_gib=1)], instance=first)[0], first)
+    of_second = cloud.attach(cloud.create_volumes([gp3(size_gib=1)], instance=second)[0], second)
     cloud.release([first, of_first, of_second])
     for thread in cloud._releases:
         thread.join(10)
@@ -220,17 +222,8 @@ def test_release_gives_back_some_and_close_the_rest(cloud):
     assert second.id in left
     assert not left & {first.id, of_first.id, of_second.id}
     assert cloud.refresh(second).state == "running"
-    assert cloud.attach(cloud.create_volume(gp3(size_gib=1), instance=second), second).device == "/dev/sdf"
+    assert cloud.attach(cloud.create_volumes([gp3(size_gib=1)], instance=second)[0], second).device == "/dev/sdf"
     assert cloud.close().clean
-
-
-def test_the_private_key_can_be_kept_for_ssh_by_hand_until_close(cloud, tmp_path):
-    cloud.launch("t3.micro")
-    path = cloud.write_private_key(tmp_path / "key")
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert "OPENSSH PRIVATE KEY" in path.read_text()
-    cloud.close()
-    assert not path.exists()
 
 
 def test_no_secret_reaches_logs_journal_repr_or_evidence(access, make_cloud, caplog):
@@ -247,7 +240,7 @@ def test_no_secret_reaches_logs_journal_repr_or_evidence(access, make_cloud, cap
             journal,
             repr(access),
             repr(instance),
-            repr(cloud.answers),
+            repr(cloud.clients.answers.all()),
             repr(cloud.journal.intentions),
         ]
     )
@@ -286,7 +279,7 @@ def test_the_evidence_holds_the_last_answer_to_each_question(cloud):
     instance = cloud.launch("t3.micro")
     for _ in range(3):
         cloud.refresh(instance)
-    described = [a for a in cloud.answers if a.operation == "describe_instances"]
+    described = [a for a in cloud.clients.answers.all() if a.operation == "describe_instances"]
     assert len(described) == 1
     assert described[0].answer["Reservations"][0]["Instances"][0]["InstanceId"] == instance.id
 
@@ -329,7 +322,7 @@ def test_a_region_that_has_ended_is_not_asked_any_more(access, make_cloud, journ
 
     cloud = make_cloud(replace(access, check_region=check))
     instance = cloud.launch("m5.large")
-    asked = len(cloud.answers)
+    asked = len(cloud.clients.answers.all())
     gone.append(True)
     with pytest.raises(Ended):
         cloud.refresh(instance)
@@ -338,7 +331,7 @@ def test_a_region_that_has_ended_is_not_asked_any_more(access, make_cloud, journ
     cloud.release([instance])
     assert cloud.close().clean
     assert list(journals.iterdir()) == []
-    assert len(cloud.answers) == asked
+    assert len(cloud.clients.answers.all()) == asked
 
 
 def test_a_call_that_finds_nobody_says_that_the_region_has_ended(access, make_cloud):

@@ -25,13 +25,13 @@ access = CloudAccess(endpoint_url=sys.argv[1], region="us-east-1", access_key="A
 run_id = new_run_id()
 cloud = Cloud(access, run_id, Journal.open(run_id, access, Path(sys.argv[2])))
 instance = cloud.launch("t3.micro")
-cloud.attach(cloud.create_volume(gp3(size_gib=1), instance=instance), instance)
+cloud.attach(cloud.create_volumes([gp3(size_gib=1)], instance=instance)[0], instance)
 print(run_id, flush=True)
 if sys.argv[3] == "between":
     # The service has created the volume; we die before its answer is noted.
-    events = cloud._clients.client("ec2").meta.events
+    events = cloud.clients.client("ec2").meta.events
     events.register("after-call.ec2.CreateVolume", lambda **_: os.kill(os.getpid(), signal.SIGKILL))
-    cloud.create_volume(gp3(size_gib=2), instance=instance)
+    cloud.create_volumes([gp3(size_gib=2)], instance=instance)
 time.sleep(60)
 """
 
@@ -60,7 +60,7 @@ def killed_run(access, journals, when):
 @pytest.mark.parametrize("when", ["after", "between"])
 def test_kill_9_and_one_new_start_leave_nothing(cloud, access, journals, when):
     run_id = killed_run(access, journals, when)
-    resources = RunResources(cloud._clients, run_id, announced=tuple)
+    resources = RunResources(cloud.clients, run_id, announced=tuple)
     left = resources.remaining()
     sizes = {one.kind for one in left}
     assert sizes == {"instance", "volume", "security group", "key pair"}

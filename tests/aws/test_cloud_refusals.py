@@ -51,7 +51,7 @@ def test_a_type_that_the_service_lacks_comes_from_the_override_table(cloud):
     limits = cloud.limits("i3.metal")
     assert limits.ebs_maximum.iops.per_second == 80_000
     assert limits.max_ebs_attachments >= 31
-    assert cloud.place("i3.metal").zone == "us-east-1a"
+    assert cloud.catalog.places.find("i3.metal").zone == "us-east-1a"
 
 
 def test_limits_are_asked_once(cloud, asked_of):
@@ -68,9 +68,9 @@ def test_a_type_not_offered_in_the_zone(cloud):
 def test_a_volume_in_another_zone_is_refused_before_it_is_created(cloud, asked_of):
     instance = cloud.launch("t3.micro", zone="us-east-1a")
     with pytest.raises(ZoneMismatch, match=r"us-east-1b cannot be attached to t3\.micro .* in us-east-1a"):
-        cloud.create_volume(gp3(size_gib=1), "us-east-1b", instance=instance)
+        cloud.create_volumes([gp3(size_gib=1)], "us-east-1b", instance=instance)
     assert asked_of(cloud, "create_volume") == []
-    volume = cloud.create_volume(gp3(size_gib=1), "us-east-1b")
+    volume = cloud.create_volumes([gp3(size_gib=1)], "us-east-1b")[0]
     with pytest.raises(ZoneMismatch, match=f"volume gp3 .* {volume.id} in us-east-1b"):
         cloud.attach(volume, instance)
     with pytest.raises(ZoneMismatch):
@@ -95,12 +95,12 @@ def test_private_addresses_need_to_be_told_where_ssh_comes_from(make_cloud, acce
 
 def test_a_volume_needs_a_zone(cloud):
     with pytest.raises(CloudError, match="needs its availability zone"):
-        cloud.create_volume(gp3(size_gib=1))
+        cloud.create_volumes([gp3(size_gib=1)])
 
 
 def test_a_volume_against_the_rules_never_reaches_the_service(cloud):
     with pytest.raises(InvalidSpec, match=r"1,000"):
-        cloud.create_volume(io2(size_gib=80, iops=80_001), "us-east-1a")
+        cloud.create_volumes([io2(size_gib=80, iops=80_001)], "us-east-1a")
     with pytest.raises(InvalidSpec):
         cloud.create_volumes([gp3(size_gib=1), gp3(size_gib=0)], "us-east-1a")
     assert nothing_was_created(cloud)
@@ -121,10 +121,10 @@ def test_more_volumes_than_the_type_takes(cloud, asked_of):
 
 def test_a_device_name_in_use(cloud, asked_of):
     instance = cloud.launch("t3.micro")
-    cloud.attach(cloud.create_volume(gp3(size_gib=1), instance=instance), instance, "/dev/sdf")
-    second = cloud.create_volume(gp3(size_gib=1), instance=instance)
+    cloud.volumes.attach(cloud.create_volumes([gp3(size_gib=1)], instance=instance)[0], instance, "/dev/sdf")
+    second = cloud.create_volumes([gp3(size_gib=1)], instance=instance)[0]
     with pytest.raises(CloudError, match="/dev/xvdf is in use"):
-        cloud.attach(second, instance, "/dev/xvdf")
+        cloud.volumes.attach(second, instance, "/dev/xvdf")
     assert len(asked_of(cloud, "attach_volume")) == 1
 
 
@@ -148,22 +148,24 @@ def test_unusable_images(cloud, image, says):
 
 
 def test_the_default_image_has_the_types_own_architecture(cloud):
-    assert cloud.image("t3.micro").architecture == "x86_64"
-    graviton = cloud.image("m6g.large")
+    images = cloud.catalog.images
+    assert images.find("t3.micro", ["x86_64"]).architecture == "x86_64"
+    graviton = images.find("m6g.large", ["arm64"])
     assert graviton.architecture == "arm64"
     assert graviton.asked.endswith("arm64")
     assert graviton.login_user == "ec2-user"
 
 
 def test_the_login_user_is_guessed_or_asked_for(cloud, ec2):
-    assert cloud.image("t3.micro", UBUNTU_AMI).login_user == "ubuntu"
-    assert cloud.image("t3.micro", UBUNTU_AMI, user="me").login_user == "me"
+    images = cloud.catalog.images
+    assert images.find("t3.micro", ["x86_64"], UBUNTU_AMI).login_user == "ubuntu"
+    assert images.find("t3.micro", ["x86_64"], UBUNTU_AMI, user="me").login_user == "me"
     own = ec2.register_image(Name="our own thing", RootDeviceName="/dev/sda1", Architecture="x86_64")[
         "ImageId"
     ]
     with pytest.raises(UnusableImage, match="give user="):
         cloud.launch("t3.micro", image=own)
-    assert cloud.image("t3.micro", own, user="me").login_user == "me"
+    assert images.find("t3.micro", ["x86_64"], own, user="me").login_user == "me"
     assert nothing_was_created(cloud)
 
 
@@ -225,14 +227,17 @@ def test_a_region_without_default_subnets(make_cloud, access, service_of_all_reg
     with pytest.raises(NoNetwork, match=f"no default subnet in {others[0]}"):
         make_cloud(elsewhere).launch("t3.micro", zone=others[0])
     with pytest.raises(ZoneMismatch, match=keep["SubnetId"]):
-        make_cloud(elsewhere).place("t3.micro", zone=others[0], subnet_id=keep["SubnetId"])
-    chosen = make_cloud(replace(elsewhere, subnet_id=keep["SubnetId"])).place("t3.micro")
+        make_cloud(elsewhere).catalog.places.find("t3.micro", zone=others[0], subnet_id=keep["SubnetId"])
+    chosen = make_cloud(elsewhere).catalog.places.find("t3.micro", subnet_id=keep["SubnetId"])
     assert (chosen.subnet_id, chosen.zone) == (keep["SubnetId"], keep["AvailabilityZone"])
+    in_subnet = make_cloud(replace(elsewhere, subnet_id=keep["SubnetId"]))
+    with pytest.raises(ZoneMismatch, match=keep["SubnetId"]):
+        in_subnet.check_zone(in_subnet.limits("t3.micro"), others[0], others[0])
     ec2.delete_subnet(SubnetId=keep["SubnetId"])
     with pytest.raises(NoNetwork, match="create-default-vpc"):
         make_cloud(elsewhere).launch("t3.micro")
     with pytest.raises(NoNetwork, match="no subnet subnet-0"):
-        make_cloud(elsewhere).launch("t3.micro", subnet_id="subnet-00000000000000000")
+        make_cloud(elsewhere).launch_many([Launch("t3.micro", subnet_id="subnet-00000000000000000")])
 
 
 def test_no_credentials(make_cloud, endpoint_url, monkeypatch, tmp_path):
@@ -246,7 +251,7 @@ def test_no_credentials(make_cloud, endpoint_url, monkeypatch, tmp_path):
     for ask in (
         cloud.identity,
         lambda: cloud.launch("t3.micro"),
-        lambda: cloud.create_volume(gp3(size_gib=1), "z"),
+        lambda: cloud.create_volumes([gp3(size_gib=1)], "z")[0],
     ):
         with pytest.raises(NoCredentials, match=r"AWS_ACCESS_KEY_ID.*aws configure.*role"):
             ask()
@@ -307,7 +312,7 @@ def test_refused_launches(cloud, faults, code, advice):
 
 def in_zone(cloud, *zones):
     """Whether a RunInstances request is for one of these zones."""
-    subnets = {cloud.place("c5.large", zone).subnet_id for zone in zones}
+    subnets = {cloud.catalog.places.find("c5.large", zone).subnet_id for zone in zones}
     return lambda asked: asked["SubnetId"] in subnets
 
 
@@ -329,13 +334,13 @@ def test_one_short_of_capacity_takes_the_other_along(cloud, faults):
     )
     pair = cloud.launch_many([Launch("c5.18xlarge"), Launch("c5.large")])
     assert [one.zone for one in pair] == ["us-east-1b"] * 2
-    alive = {instance["InstanceId"] for instance in cloud._resources.instances()}
+    alive = {instance["InstanceId"] for instance in cloud.resources.instances()}
     assert alive == {one.id for one in pair}
 
 
 def test_no_zone_has_capacity(cloud, faults):
     calls = faults.answer("RunInstances", "InsufficientInstanceCapacity", "the message")
-    offered = cloud._places.zones_offering("c5.18xlarge")
+    offered = cloud.catalog.places.zones_offering("c5.18xlarge")
     with pytest.raises(CloudError, match=f"; {', '.join(offered[1:])} had none either") as caught:
         cloud.launch("c5.18xlarge")
     assert str(caught.value).startswith(f"could not launch c5.18xlarge in {offered[0]}: the service said")
@@ -360,7 +365,7 @@ def test_another_refusal_tries_no_other_zone(cloud, faults):
 def test_nothing_to_launch(cloud):
     with pytest.raises(CloudError, match="ask for at least one"):
         cloud.launch_many([])
-    assert cloud.answers == ()
+    assert cloud.clients.answers.all() == ()
 
 
 @pytest.mark.parametrize("code", ["VolumeLimitExceeded", "MaxIOPSLimitExceeded"])
@@ -392,19 +397,20 @@ def test_an_instance_that_does_not_come_up_says_why_and_is_ended(cloud, make_clo
     with pytest.raises(
         WaitTimeout, match=r"did not reach 'stopped' in 0 s; it is 'running'.*console"
     ) as caught:
-        cloud._instances.wait_for(instance, "stopped", 0.2)
+        cloud.instances.wait_for(instance, "stopped", 0.2)
     assert str(caught.value).startswith(f"t3.micro {instance.id} did not")
     assert "Linux version" in str(caught.value)
-    cloud.terminate(instance)
+    cloud.release([instance])
+    cloud.instances.wait_until_ended(instance)
     with pytest.raises(
         ResourceFailed, match=r"ended while waiting for 'running': it is 'terminated'; reason"
     ):
-        cloud._instances.wait_for(instance, "running", 5)
+        cloud.instances.wait_for(instance, "running", 5)
 
     def never(_):
         raise WaitTimeout("it never ran")
 
-    monkeypatch.setattr(cloud._instances, "wait_until_running", never)
+    monkeypatch.setattr(cloud.instances, "wait_until_running", never)
     with pytest.raises(WaitTimeout, match="it never ran"):
         cloud.launch("t3.micro")
     assert {left.kind for left in cloud.remaining()} == {"security group", "key pair"}

@@ -10,7 +10,7 @@ from pytest_cloudbench.resources.errors import ResourceFailed, WaitTimeout
 
 
 def test_a_snapshot_lives_and_is_removed_with_the_run(cloud, ec2, asked_of):
-    volume = cloud.create_volume(gp3(size_gib=10), "us-east-1a", name="test_it")
+    volume = cloud.create_volumes([gp3(size_gib=10)], "us-east-1a", name="test_it")[0]
     snapshot = cloud.create_snapshot(volume, name="test_it")
     assert (snapshot.state, snapshot.volume_id, snapshot.size) == ("completed", volume.id, volume.size)
     assert snapshot.tags["cloudbench:run"] == cloud.run_id
@@ -27,17 +27,17 @@ def test_a_snapshot_lives_and_is_removed_with_the_run(cloud, ec2, asked_of):
 
 def test_a_released_snapshot_is_gone_at_the_end_and_no_run_without_one_asks(cloud, make_cloud, asked_of):
     other = make_cloud()
-    other.create_volume(gp3(size_gib=10), "us-east-1a")
+    other.create_volumes([gp3(size_gib=10)], "us-east-1a")
     assert other.close().clean
     assert asked_of(other, "describe_snapshots") == []
-    volume = cloud.create_volume(gp3(size_gib=10), "us-east-1a")
+    volume = cloud.create_volumes([gp3(size_gib=10)], "us-east-1a")[0]
     cloud.release([cloud.create_snapshot(volume), volume])
     assert cloud.close().clean
 
 
 def test_what_a_killed_run_left_is_reaped(access, make_cloud, journals):
     killed = make_cloud()
-    killed.create_snapshot(killed.create_volume(gp3(size_gib=10), "us-east-1a"))
+    killed.create_snapshot(killed.create_volumes([gp3(size_gib=10)], "us-east-1a")[0])
     killed.journal._stream.close()  # as when its process dies
     [reaped] = reap(access, directory=journals)
     assert {left.kind for left in reaped.removed} == {"volume", "snapshot"}
@@ -46,7 +46,7 @@ def test_what_a_killed_run_left_is_reaped(access, make_cloud, journals):
 
 
 def test_a_volume_smaller_than_its_snapshot_is_refused_before_any_call(cloud, asked_of):
-    snapshot = cloud.create_snapshot(cloud.create_volume(gp3(size_gib=10), "us-east-1a"))
+    snapshot = cloud.create_snapshot(cloud.create_volumes([gp3(size_gib=10)], "us-east-1a")[0])
     before = len(asked_of(cloud, "create_volume"))
     with pytest.raises(InvalidSpec, match=r"9 GiB were asked for, snapshot snap-\w+ of vol-\w+ needs 10 GiB"):
         cloud.create_volumes([gp3(size_gib=9)], "us-east-1a", snapshot=snapshot)
@@ -54,7 +54,7 @@ def test_a_volume_smaller_than_its_snapshot_is_refused_before_any_call(cloud, as
 
 
 def test_a_volume_becomes_another_one(cloud, asked_of):
-    volume = cloud.create_volume(gp3(size_gib=10), "us-east-1a")
+    volume = cloud.create_volumes([gp3(size_gib=10)], "us-east-1a")[0]
     larger = cloud.modify_volume(volume, io2(size_gib=20, iops=5_000))
     assert (larger.spec.type, larger.size.gib, larger.spec.iops) == ("io2", 20, 5_000)
     asked = asked_of(cloud, "modify_volume")
@@ -66,7 +66,7 @@ def test_a_volume_becomes_another_one(cloud, asked_of):
 
 
 def test_what_no_modification_can_do_is_refused_before_any_call(cloud, asked_of):
-    volume = cloud.create_volume(gp3(size_gib=10), "us-east-1a")
+    volume = cloud.create_volumes([gp3(size_gib=10)], "us-east-1a")[0]
     with pytest.raises(InvalidSpec, match="10 GiB cannot become 9 GiB: a volume never becomes smaller"):
         cloud.modify_volume(volume, gp3(size_gib=9))
     with pytest.raises(InvalidSpec, match="50,000"):
@@ -100,7 +100,7 @@ class Answering:
 def test_a_modification_that_does_not_arrive(cloud, answer, error, words):
     from pytest_cloudbench.aws.modifications import modify
 
-    volume = cloud.create_volume(gp3(size_gib=10), "us-east-1a")
+    volume = cloud.create_volumes([gp3(size_gib=10)], "us-east-1a")[0]
     clients = Answering(modify_volume={}, describe_volumes_modifications=answer)
     with pytest.raises(error, match=words) as caught:
         modify(clients, volume, gp3(size_gib=11), until="completed", timeout_s=0.0)
@@ -110,6 +110,6 @@ def test_a_modification_that_does_not_arrive(cloud, answer, error, words):
 def test_optimizing_is_enough_for_who_says_so(cloud):
     from pytest_cloudbench.aws.modifications import modify
 
-    volume = cloud.create_volume(gp3(size_gib=10), "us-east-1a")
+    volume = cloud.create_volumes([gp3(size_gib=10)], "us-east-1a")[0]
     clients = Answering(modify_volume={}, describe_volumes_modifications=modification("optimizing"))
     assert modify(clients, volume, gp3(size_gib=11), until="optimizing", timeout_s=0.0).size.gib == 11

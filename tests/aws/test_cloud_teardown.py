@@ -76,8 +76,8 @@ def test_an_interrupted_step_runs_again_the_rest_follows_and_it_is_raised_at_the
 
 def test_ctrl_c_while_closing_still_removes_everything(cloud, monkeypatch, journals):
     instance = cloud.launch("t3.micro")
-    cloud.attach(cloud.create_volume(gp3(size_gib=1), instance=instance), instance)
-    drop = cloud._resources.drop_volumes
+    cloud.attach(cloud.create_volumes([gp3(size_gib=1)], instance=instance)[0], instance)
+    drop = cloud.resources.drop_volumes
     interrupts = [KeyboardInterrupt()]
 
     def interrupted(*args, **kwargs):
@@ -85,21 +85,21 @@ def test_ctrl_c_while_closing_still_removes_everything(cloud, monkeypatch, journ
             raise interrupts.pop()
         return drop(*args, **kwargs)
 
-    monkeypatch.setattr(cloud._resources, "drop_volumes", interrupted)
+    monkeypatch.setattr(cloud.resources, "drop_volumes", interrupted)
     with pytest.raises(KeyboardInterrupt):
         cloud.close()
     assert cloud.report.clean
-    assert cloud._resources.remaining() == ()
+    assert cloud.resources.remaining() == ()
     assert list(journals.iterdir()) == []
     assert cloud.close() is cloud.report
 
 
 def test_what_cannot_be_removed_is_named_and_left_to_the_next_start(cloud, faults, access, journals):
     instance = cloud.launch("t3.micro")
-    volume = cloud.create_volume(gp3(size_gib=1), instance=instance)
+    volume = cloud.create_volumes([gp3(size_gib=1)], instance=instance)[0]
     faults.answer("DeleteVolume", "UnauthorizedOperation", "you may not")
     ran = []
-    cloud.on_close("say goodbye", lambda: ran.append(1 / 0))
+    cloud._teardown.push("say goodbye", lambda: ran.append(1 / 0))
     report = cloud.close()
     assert [left.id for left in report.remaining] == [volume.id]
     assert len(report.problems) == 2
@@ -130,18 +130,18 @@ def deleted_slowly(resources, monkeypatch, looks):
 
 
 def test_a_volume_that_is_being_deleted_is_waited_for(cloud, monkeypatch):
-    cloud.create_volume(gp3(size_gib=1), zone="us-east-1a")
-    cloud._resources.remove_volumes()
-    looks = deleted_slowly(cloud._resources, monkeypatch, 3)
+    cloud.create_volumes([gp3(size_gib=1)], zone="us-east-1a")
+    cloud.resources.remove_volumes()
+    looks = deleted_slowly(cloud.resources, monkeypatch, 3)
     assert cloud.close().clean
     assert len(looks) == 4
 
 
 def test_the_wait_for_a_volume_that_is_being_deleted_is_bounded(make_cloud, monkeypatch):
     cloud = make_cloud(bounds=Bounds(volume_s=0.3, settle_s=0.5))
-    cloud.create_volume(gp3(size_gib=1), zone="us-east-1a")
-    cloud._resources.remove_volumes()
-    deleted_slowly(cloud._resources, monkeypatch, 10**6)
+    cloud.create_volumes([gp3(size_gib=1)], zone="us-east-1a")
+    cloud.resources.remove_volumes()
+    deleted_slowly(cloud.resources, monkeypatch, 10**6)
     report = cloud.close()
     assert [str(left) for left in report.remaining] == ["volume vol-0123 (deleting)"]
 
@@ -154,9 +154,9 @@ def test_one_instance_that_may_not_end_does_not_keep_the_others(cloud, faults, e
     assert any(first.id in problem for problem in report.problems)
     assert cloud.refresh(second).state == "terminated"
     ec2.modify_instance_attribute(InstanceId=first.id, DisableApiTermination={"Value": False})
-    for step in reversed(cloud._resources.removal_steps()):
+    for step in reversed(cloud.resources.removal_steps()):
         step[1]()
-    assert cloud._resources.remaining() == ()
+    assert cloud.resources.remaining() == ()
 
 
 def test_a_security_group_still_in_use_is_tried_again(cloud, faults):
@@ -176,7 +176,7 @@ def test_what_a_call_created_whose_answer_was_lost_is_found_by_its_tag(
     cloud = make_cloud()
     faults_of(cloud).lose_answer(operation)
     with pytest.raises(Unreachable):
-        cloud.create_volume(gp3(size_gib=1), cloud.launch("t3.micro").zone)
+        cloud.create_volumes([gp3(size_gib=1)], cloud.launch("t3.micro").zone)
     assert [one.action for one in cloud.journal.unresolved] == [
         {
             "RunInstances": "run_instances",
@@ -186,7 +186,7 @@ def test_what_a_call_created_whose_answer_was_lost_is_found_by_its_tag(
     ]
     assert cloud.remaining() != ()
     assert cloud.close().clean
-    assert cloud._resources.remaining() == ()
+    assert cloud.resources.remaining() == ()
 
 
 @pytest.mark.parametrize("operation", ["CreateKeyPair", "CreateSecurityGroup"])
@@ -203,24 +203,24 @@ def test_a_lost_answer_does_not_block_the_next_launch(make_cloud, faults_of, mon
 
 def test_closing_a_run_that_created_nothing_asks_nothing(cloud):
     assert cloud.close().clean
-    assert cloud.answers == ()
+    assert cloud.clients.answers.all() == ()
 
 
 def test_the_context_manager_closes_on_success_and_failure(access, journals):
     run_id = new_run_id()
     with Cloud(access, run_id, Journal.open(run_id, access, journals)) as cloud:
-        cloud.create_volume(gp3(size_gib=1), "us-east-1a")
-    assert cloud._resources.remaining() == ()
+        cloud.create_volumes([gp3(size_gib=1)], "us-east-1a")
+    assert cloud.resources.remaining() == ()
     run_id = new_run_id()
 
     def fails():
         with Cloud(access, run_id, Journal.open(run_id, access, journals)) as cloud:
-            cloud.create_volume(gp3(size_gib=1), "us-east-1a")
+            cloud.create_volumes([gp3(size_gib=1)], "us-east-1a")
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fails()
-    assert RunResources(cloud._clients, run_id, announced=tuple).remaining() == ()
+    assert RunResources(cloud.clients, run_id, announced=tuple).remaining() == ()
 
 
 def test_release_says_when_an_instance_may_not_end(cloud, faults):
@@ -239,13 +239,13 @@ def test_ctrl_c_during_a_launch_ends_its_waits(cloud, monkeypatch):
     import time
 
     polling = threading.Event()
-    original = cloud._instances._describe
+    original = cloud.instances._describe
 
     def pending(instance_id):
         polling.set()
         return {**original(instance_id), "State": {"Name": "pending"}}
 
-    monkeypatch.setattr(cloud._instances, "_describe", pending)
+    monkeypatch.setattr(cloud.instances, "_describe", pending)
 
     def interrupt():
         polling.wait(10)
@@ -261,13 +261,13 @@ def test_ctrl_c_during_a_launch_ends_its_waits(cloud, monkeypatch):
     assert took_s < 30, "a launch waits for five minutes"
     monkeypatch.undo()
     assert cloud.close().clean
-    assert cloud._resources.remaining() == ()
+    assert cloud.resources.remaining() == ()
 
 
 def test_errors_of_the_service_pass_through_release_of_volumes_to_close(cloud, faults):
-    volume = cloud.create_volume(gp3(size_gib=1), "us-east-1a")
+    volume = cloud.create_volumes([gp3(size_gib=1)], "us-east-1a")[0]
     faults.answer("DeleteVolume", "UnauthorizedOperation", times=1)
     cloud.release([volume])
     assert cloud.close().clean
     with pytest.raises(CloudError, match="gone"):
-        cloud.refresh_volume(volume)
+        cloud.volumes.refresh(volume)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_cloudbench.aws import AttachmentLimit
-from pytest_cloudbench.aws.device_names import DEVICE_NAMES, next_device_name, same_slot
+from pytest_cloudbench.aws.volumes import DEVICE_NAMES, next_device_name, same_slot
 
 VALID = re.compile(r"/dev/(sd[f-p]|xvd[a-d][a-x]|xvd[e-z])")
 TAKEN = st.sets(

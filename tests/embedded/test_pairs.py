@@ -52,7 +52,7 @@ def test_a_cluster_holds_both(ec2, ec2_pair):
     assert group is not None
     assert group == ec2_pair.server.launched.placement_group
     assert ec2_pair.cluster
-    found = _client(ec2._cloud.access).describe_placement_groups(GroupNames=[group])
+    found = _client(ec2._provider.access).describe_placement_groups(GroupNames=[group])
     [described] = found["PlacementGroups"]
     assert (described["Strategy"], described["State"]) == ("cluster", "available")
     limits = {
@@ -80,20 +80,20 @@ def test_the_ends_may_lie_in_two_zones(ec2_pair):
 def test_what_cannot_be_is_refused_before_anything_is_created(ec2, arguments, options, refusal):
     from pytest_cloudbench.resources.errors import CloudError
 
-    before = len(ec2._cloud.answers)
+    before = len(ec2._provider.clients.answers.all())
     with pytest.raises(CloudError, match=refusal):
         ec2.pair(*arguments, **options)
-    asked = {answer.operation for answer in ec2._cloud.answers[before:]}
+    asked = {answer.operation for answer in ec2._provider.clients.answers.all()[before:]}
     assert not asked & CREATING
 
 
 def test_a_cluster_over_two_zones_is_refused_before_anything_is_asked(ec2):
-    before = len(ec2._cloud.answers)
+    before = len(ec2._provider.clients.answers.all())
     with pytest.raises(
         ValueError, match=r"a cluster placement group lies in one availability zone, but zones"
     ):
         ec2.pair("m5.large", placement="cluster", zones=("us-east-1a", "us-east-1b"))
-    assert len(ec2._cloud.answers) == before
+    assert len(ec2._provider.clients.answers.all()) == before
 
 
 def test_a_marker_that_cannot_be_is_refused_as_one_sentence(pytester):

@@ -96,7 +96,7 @@ def test_what_a_stop_and_a_reboot_leave(ec2_instance, instance_store, ebs_volume
 @pytest.mark.ec2_instance("m5d.12xlarge")
 def test_somebody_else_stopped_it_in_between(ec2_instance, instance_store, fio):
     local = instance_store[0].mounted("ext4")
-    cloud, launched = ec2_instance._cloud, ec2_instance.launched
+    cloud, launched = ec2_instance._provider, ec2_instance.launched
     cloud.stop(launched)
     with pytest.raises(NotRunning, match="is 'stopped', by somebody else's doing"):
         fio(instance_store, rw="randread", bs="4k", size="1m", runtime=1)

@@ -22,7 +22,7 @@ from pytest_cloudbench.resources.instance_store import (
     NoStoreFigure,
     StoreLost,
 )
-from pytest_cloudbench.resources.markers import BadMarker, RequestedInstance, RequestedHardware
+from pytest_cloudbench.resources.markers import BadMarker, RequestedHardware, RequestedInstance
 from pytest_cloudbench.resources.mounted import Mounted
 from pytest_cloudbench.resources.restarts import NotRunning, boot_identity
 from pytest_cloudbench.resources.storage_target import StorageInUse

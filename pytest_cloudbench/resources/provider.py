@@ -1,0 +1,248 @@
+"""What resources need of a cloud: the protocol of a provider of instances and volumes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pytest_cloudbench.limits.instances import InstanceLimits
+from pytest_cloudbench.limits.recorded_limits import RecordedLimits
+from pytest_cloudbench.limits.volumes import VolumeSpec
+from pytest_cloudbench.resources.errors import NotOffered
+from pytest_cloudbench.resources.facts import (
+    Answer,
+    Command,
+    CreatedSnapshot,
+    CreatedVolume,
+    Identity,
+    Launch,
+    LaunchedInstance,
+    ModificationState,
+    PlacementGroup,
+    Resource,
+    TeardownReport,
+)
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.hosts.host import Host
+
+
+class Provider(Protocol):
+    """A cloud, or anything else that has instances and volumes for tests.
+
+    Derive from it and write the methods that have no body here: `limits`, `launch_many`, `refresh`, `host`,
+    `create_volumes`, `attach_all`, `release` and `close`. The others have a default, which offers nothing or raises
+    NotOffered. Every method that cannot do what it is asked raises a CloudError with one sentence for the user.
+    One provider serves the whole session. Its methods may be called from several threads.
+    """
+
+    # Who it is
+
+    @property
+    def label(self) -> str:
+        """A name for people, such as "AWS" or "lab"."""
+        return type(self).__name__
+
+    @property
+    def region(self) -> str:
+        """The region in use, for reports; "" if there are no regions."""
+        return ""
+
+    @property
+    def endpoint(self) -> str:
+        """The URL of its API, for reports and evidence; "" if it has none."""
+        return ""
+
+    @property
+    def run_id(self) -> str:
+        """The id with which it marks what this session creates; "" if it marks nothing."""
+        return ""
+
+    def identity(self) -> Identity:
+        """Return the account and the user in whose name it acts, for the evidence."""
+        return Identity("", "")
+
+    def secrets(self) -> tuple[str, ...]:
+        """Return the secrets in use, which recorded evidence must not contain."""
+        return ()
+
+    def listen(self, listener: Callable[[Answer], None] | None) -> None:
+        """Call `listener` with each answer of the API from now on, for the evidence; None ends that."""
+
+    # Checks before anything is created
+
+    def limits(self, instance_type: str) -> InstanceLimits:
+        """Return what an instance type promises. Raises UnknownInstanceType."""
+        ...
+
+    def check_launches(self, launches: Sequence[Launch], *, strategy: str | None = None) -> None:
+        """Raise CloudError if `launch_many` cannot launch these.
+
+        `strategy` is the strategy of the placement group that they would go into, or None.
+        """
+        for launch in launches:
+            self.limits(launch.type)
+
+    def check_attachments(self, limits: InstanceLimits, volumes: int) -> None:
+        """Raise AttachmentLimit if a new instance with these limits cannot take so many volumes."""
+
+    def check_zone(self, limits: InstanceLimits, zone: str | None, volume_zone: str) -> None:
+        """Raise ZoneMismatch if an instance launched in `zone` (None: any) cannot use volumes in `volume_zone`."""
+
+    # Instances
+
+    def launch_many(
+        self, launches: Sequence[Launch], *, placement_group: PlacementGroup | str | None = None
+    ) -> tuple[LaunchedInstance, ...]:
+        """Launch all of these instances, or none, and wait until they run and have addresses."""
+        ...
+
+    def launch(
+        self,
+        instance_type: str,
+        *,
+        zone: str | None = None,
+        image: str | None = None,
+        user: str | None = None,
+        name: str = "",
+        commands: Sequence[Command] = (),
+        placement_group: PlacementGroup | str | None = None,
+        recorded: RecordedLimits | None = None,
+    ) -> LaunchedInstance:
+        """Launch one instance; see `Launch` for the arguments."""
+        launch = Launch(instance_type, zone, image, user, name, commands, recorded=recorded)
+        return self.launch_many([launch], placement_group=placement_group)[0]
+
+    def refresh(self, instance: LaunchedInstance) -> LaunchedInstance:
+        """Return the instance as it is now: state, addresses, attachments, tags."""
+        ...
+
+    def host(self, instance: LaunchedInstance, *, connect_timeout_s: float) -> Host:
+        """Return the instance as a host that runs commands; connecting may wait until the first of them.
+
+        `connect_timeout_s` is how long a host may take to answer after a launch or a start.
+        """
+        ...
+
+    def unreachable_hint(self, instance: LaunchedInstance) -> str:
+        """Return what may help a user if the host does not answer: the rest of a sentence, or ""."""
+        return ""
+
+    def stop(self, instance: LaunchedInstance, *, force: bool = False) -> LaunchedInstance:
+        """Stop an instance and wait until it is stopped. Volumes stay attached."""
+        raise self._not_offered("stop instances")
+
+    def start(self, instance: LaunchedInstance) -> LaunchedInstance:
+        """Start a stopped instance and wait until it runs; its address may change."""
+        raise self._not_offered("start instances")
+
+    def reboot(self, instance: LaunchedInstance) -> LaunchedInstance:
+        """Ask for a reboot and return; the caller waits for the host."""
+        raise self._not_offered("reboot instances")
+
+    def create_placement_group(self, strategy: str = "cluster", *, name: str = "") -> PlacementGroup:
+        """Create a placement group: "cluster", "partition" or "spread". `name` is for people."""
+        raise self._not_offered("place instances in groups")
+
+    # Volumes
+
+    def create_volumes(
+        self,
+        specs: Sequence[VolumeSpec],
+        zone: str | None = None,
+        *,
+        instance: LaunchedInstance,
+        name: str = "",
+        snapshot: CreatedSnapshot | None = None,
+    ) -> tuple[CreatedVolume, ...]:
+        """Create all of these volumes, or none, in the order of `specs`, for an instance to attach them to.
+
+        `zone` is the instance's by default. `snapshot` is what the volumes contain, None if they are empty.
+        """
+        ...
+
+    def attach_all(
+        self, volumes: Sequence[CreatedVolume], instance: LaunchedInstance
+    ) -> tuple[CreatedVolume, ...]:
+        """Attach volumes to an instance and return them in their order, with their attachments.
+
+        The host must then have a disk with the serial number `CreatedVolume.serial`, or one with that id under
+        /dev/disk/by-id.
+        """
+        ...
+
+    def attach(self, volume: CreatedVolume, instance: LaunchedInstance) -> CreatedVolume:
+        """Attach one volume."""
+        return self.attach_all([volume], instance)[0]
+
+    def detach(self, volume: CreatedVolume) -> CreatedVolume:
+        """Detach a volume, which the host has unmounted, and wait until it is free."""
+        raise self._not_offered("detach volumes")
+
+    def modify_volume(
+        self,
+        volume: CreatedVolume,
+        spec: VolumeSpec,
+        *,
+        until: ModificationState = "completed",
+        timeout_s: float = 3600.0,
+    ) -> CreatedVolume:
+        """Give a volume another `spec` and wait until the modification is in the state `until`."""
+        raise self._not_offered("modify volumes")
+
+    def create_snapshot(self, volume: CreatedVolume, *, name: str = "") -> CreatedSnapshot:
+        """Create a snapshot of a volume and wait until it is complete. `name` is for people."""
+        raise self._not_offered("create snapshots")
+
+    # The end
+
+    def release(self, resources: Iterable[Resource]) -> None:
+        """Remove what one test created, without waiting. `close` waits for it and checks it."""
+        ...
+
+    def close(self) -> TeardownReport:
+        """Remove everything that this session created, at its end. The report names what remains.
+
+        A second call does nothing and returns the same report.
+        """
+        ...
+
+    def _not_offered(self, what: str) -> NotOffered:
+        return NotOffered(f"{self.label} cannot {what}: leave that out, or run the test on another cloud")
+
+
+class InterceptedProvider:
+    """A provider whose calls all go through `_intercept`: the base of the recorded and the replayed one."""
+
+    check_attachments: Callable[..., None]
+    check_launches: Callable[..., None]
+    check_zone: Callable[..., None]
+    limits: Callable[..., InstanceLimits]
+    identity: Callable[..., Identity]
+    secrets: Callable[..., tuple[str, ...]]
+    listen: Callable[..., None]
+    launch: Callable[..., LaunchedInstance]
+    launch_many: Callable[..., tuple[LaunchedInstance, ...]]
+    refresh: Callable[..., LaunchedInstance]
+    unreachable_hint: Callable[..., str]
+    stop: Callable[..., LaunchedInstance]
+    start: Callable[..., LaunchedInstance]
+    reboot: Callable[..., LaunchedInstance]
+    create_placement_group: Callable[..., PlacementGroup]
+    create_volumes: Callable[..., tuple[CreatedVolume, ...]]
+    attach_all: Callable[..., tuple[CreatedVolume, ...]]
+    attach: Callable[..., CreatedVolume]
+    detach: Callable[..., CreatedVolume]
+    modify_volume: Callable[..., CreatedVolume]
+    create_snapshot: Callable[..., CreatedSnapshot]
+    close: Callable[..., TeardownReport]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return functools.partial(self._intercept, name)
+
+    def _intercept(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        """Answer the call of the provider's method `name`."""
+        raise NotImplementedError
