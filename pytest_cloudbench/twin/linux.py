@@ -1,6 +1,6 @@
-"""The few system calls that Python 3.10 has no function for. Imported by the twin and by an instance's init.
+"""System calls for which Python 3.10 has no function. Imported by the region and by an instance's init.
 
-Every function raises `OSError` with the call's own words when the kernel refuses.
+Every function raises `OSError` with the kernel's message if the call fails.
 """
 
 from __future__ import annotations
@@ -68,17 +68,17 @@ _libc.pivot_root.argtypes = (ctypes.c_char_p, ctypes.c_char_p)
 
 
 def run_before_ordinary_threads() -> None:
-    """Let the calling thread, which holds limits, not wait for the load that it limits; where that is permitted."""
+    """Raise the priority of the calling thread, which enforces limits, above the load that it limits, if permitted."""
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE_OF_LIMITS)
 
 
 def hold_deadlines(nice: int) -> None:
-    """Let this process wake up on time, whatever else runs, and never wait for I/O that it serves itself.
+    """Make this process wake up on time under any load, and never wait for I/O that it serves itself.
 
-    No real-time class: it took a third of the rate (measured). What this machine does not permit is left out.
-    In a full memory cgroup (v1), a process that needs memory waits until dirty pages are written, even if it must write
-    them itself: then nothing moves any more (measured). So this process leaves its cgroup.
+    It uses no real-time class, which costs a third of the rate (measured). Settings that the machine forbids are
+    skipped. In a full memory cgroup (v1) a process that needs memory waits until dirty pages are written, even if it
+    must write them itself, which is a deadlock (measured). So this process leaves its cgroup.
     """
     _libc.prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
     _libc.prctl(_PR_SET_IO_FLUSHER, 1, 0, 0, 0)
@@ -92,12 +92,12 @@ def hold_deadlines(nice: int) -> None:
 
 
 def punch_hole(descriptor: int, offset: int, length: int) -> None:
-    """Give the blocks of a stretch of a file back; it reads as zeros. fallocate(2)."""
+    """Release the blocks of a part of a file, which then reads as zeros. fallocate(2)."""
     _check(_libc.fallocate(descriptor, _FALLOC_PUNCH_HOLE_KEEP_SIZE, offset, length), "fallocate")
 
 
 def kernel_version() -> tuple[int, ...]:
-    """Version of the running kernel, such as (6, 1)."""
+    """Return the version of the running kernel, such as (6, 1)."""
     release = platform.release().split("-", maxsplit=1)[0]
     return tuple(int(part) for part in release.split(".")[:2] if part.isdigit())
 
@@ -109,14 +109,14 @@ def _check(result: int, what: str) -> None:
 
 
 def unshare(flags: int) -> None:
-    """Give the calling thread (for PID: its next children) namespaces of its own."""
+    """Move the calling thread (for PID: its next children) into new namespaces."""
     _check(_libc.unshare(flags), f"unshare({flags:#x})")
 
 
 def in_network_namespace(path: str, work: Callable[[], T]) -> T:
-    """Call ``work`` in the network namespace at ``path``, such as /proc/PID/ns/net, and hand back what it returns.
+    """Call ``work`` in the network namespace at ``path``, such as /proc/PID/ns/net, and return its result.
 
-    A thread is in one namespace at a time, so one is spent on it.
+    A thread is in one namespace at a time, so this uses a new thread.
     """
     done: list[T] = []
     failed: list[BaseException] = []
@@ -146,7 +146,7 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str
 
 
 def bind(source: str, target: str, *, read_only: bool = False) -> None:
-    """Show ``source`` at ``target`` too, optionally read-only there."""
+    """Show ``source`` also at ``target``, optionally read-only there."""
     mount(source, target, flags=MS_BIND)
     if read_only:
         mount("none", target, flags=MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NOEXEC)
@@ -158,12 +158,12 @@ def unmount(target: str, *, lazily: bool = False) -> None:
 
 
 def make_mounts_private() -> None:
-    """Keep the mounts of this namespace to itself."""
+    """Make the mounts of this namespace invisible to others."""
     mount("none", "/", flags=MS_REC | MS_PRIVATE)
 
 
 def change_root(new_root: str) -> None:
-    """Make ``new_root``, a mount point, the root of this mount namespace and let go of the old one."""
+    """Make ``new_root``, a mount point, the root of this mount namespace and unmount the old one."""
     os.chdir(new_root)
     _check(_libc.pivot_root(b".", b"."), "pivot_root")  # the old root now lies on top of the new one
     unmount(".", lazily=True)
@@ -177,7 +177,7 @@ def set_hostname(name: str) -> None:
 
 
 def use_congestion_control(*names: str) -> None:
-    """Have TCP in this network namespace use the first of these that the kernel lets it; else what it uses."""
+    """Let TCP in this network namespace use the first of these algorithms that the kernel permits, if any."""
     for name in names:
         with contextlib.suppress(OSError):
             with open("/proc/sys/net/ipv4/tcp_congestion_control", "w", encoding="ascii") as setting:
@@ -186,12 +186,12 @@ def use_congestion_control(*names: str) -> None:
 
 
 def die_with_parent() -> None:
-    """Have the kernel kill this process when the thread that made it ends."""
+    """Let the kernel kill this process when the thread that made it ends."""
     _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl(PR_SET_PDEATHSIG)")
 
 
 def drop_from_bounding_set(*capabilities: int) -> None:
-    """Take capabilities away from every program that this process will execute."""
+    """Remove capabilities from every program that this process will execute."""
     for capability in capabilities:
         _check(_libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0), f"prctl(PR_CAPBSET_DROP, {capability})")
 
@@ -209,7 +209,7 @@ def set_interface_up(interface: str) -> None:
 
 
 def set_interface_address(interface: str, address: str, netmask: str) -> None:
-    """Give an interface of this network namespace its IPv4 address."""
+    """Set the IPv4 address of an interface of this network namespace."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         fcntl.ioctl(control, _SIOCSIFADDR, _ifreq_address(interface, address))
         fcntl.ioctl(control, _SIOCSIFNETMASK, _ifreq_address(interface, netmask))

@@ -1,8 +1,7 @@
-"""The one thread that mounts, makes namespaces and starts instances.
+"""The thread that mounts, makes namespaces and starts instances.
 
-It has a mount namespace of its own, so that nothing it mounts is seen by this machine and all of it goes
-when the process dies, however it dies. Doing all of it in one long-lived thread keeps the rest of the
-process (and the user's own threads) in the machine's namespace.
+It has a mount namespace of its own. So this machine sees none of its mounts, and the kernel removes them when the
+process ends in any way. All other threads of the process stay in the machine's namespace.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ class Workshop:
         linux.make_mounts_private()
 
     def run(self, work: Callable[[], T]) -> T:
-        """Run ``work`` there and hand back what it returns or raises."""
+        """Run ``work`` in the thread; return its result or raise its error."""
         return self._executor.submit(work).result()
 
     def close(self) -> None:
-        """End the thread, and with it the mount namespace and all that was mounted in it."""
+        """End the thread, and with it the mount namespace and its mounts."""
         self._executor.shutdown()

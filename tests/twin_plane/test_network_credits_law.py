@@ -146,7 +146,7 @@ def test_a_stop_fills_it():
 
 @pytest.mark.parametrize("wrong", [{"peak": GBIT, "baseline": GBIT}, {"minutes": 0}, {"compression": 0}])
 def test_what_is_no_bucket_is_refused(wrong):
-    with pytest.raises(ValueError, match="no bucket of"):
+    with pytest.raises(ValueError, match="invalid bucket of"):
         bucket(**wrong)
 
 

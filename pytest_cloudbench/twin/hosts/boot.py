@@ -1,16 +1,15 @@
 """The init of an instance, run as a fresh interpreter: ``python -I -S boot.py``.
 
-Two processes. The outer one makes the namespaces and then only waits: for the inner one to end, or for
-its standard input to reach its end, which is how it learns that the region is gone, kill -9 included. The
-inner one is process 1 of the instance: it builds the root, brings the network up, does what the user data
-says, starts sshd, reaps. When it ends, the kernel ends all that runs in the instance.
+There are two processes. The outer one makes the namespaces and then waits until the inner one ends, or until its
+standard input ends, which means that the region has ended (also after kill -9). The inner one is process 1 of the
+instance: it builds the root, brings the network up, applies the user data, starts sshd and reaps. When it ends, the
+kernel ends all processes of the instance.
 
-Talk with the region: a JSON plan comes as the first line of standard input, the word "plugged" as the
-second once the network cable is in; on standard output go JSON events ("unshared", "up", "failed").
-Everything else goes to standard error, the instance's console.
+The region sends a JSON plan as the first line of standard input, and the word "plugged" as the second when the network
+cable is connected. The inner process writes JSON events ("unshared", "up", "failed") on standard output. Standard error
+is the instance's console.
 
-Only the standard library, and nothing imported late: once the root has changed, this machine's Python may
-be out of sight.
+Only the standard library is imported, and at the start: after the change of root this machine's Python may be hidden.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-if __name__ == "__main__":  # -I leaves the package's own directory out
+if __name__ == "__main__":  # with -I the package's own directory is not on the path
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from pytest_cloudbench.twin import linux
@@ -52,8 +51,8 @@ _CHARACTER_DEVICES = {
     "null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0),
     "kmsg": None, "btrfs-control": None, "fuse": None,
 }  # fmt: skip
-# EC2's images use cubic. Where this machine uses BBR it lets no namespace have cubic, and BBR gets half of what its
-# network carries; at its round-trip times cubic does as reno does.
+# EC2's images use cubic. If this machine uses BBR, it permits no cubic in namespaces, and BBR achieves half of the rate
+# of its network. At its round-trip times reno behaves like cubic.
 CONGESTION_CONTROL = ("cubic", "reno")
 _DISK_GROUP = 6
 _GRACE_S = 0.5
@@ -86,7 +85,7 @@ def main() -> int:
     process = os.pidfd_open(init)
     poll = select.poll()
     poll.register(process, select.POLLIN)
-    poll.register(0, 0)  # only its end is of interest; its lines are the inner process's
+    poll.register(0, 0)  # only for its end: the inner process reads its lines
     while True:
         for descriptor, _ in poll.poll():
             if descriptor == process:
@@ -96,12 +95,12 @@ def main() -> int:
 
 
 def _read_line() -> bytes:
-    """One line of standard input, byte by byte so that nothing of the next is taken."""
+    """Read one line of standard input, byte by byte, to leave the next line unread."""
     line = bytearray()
     while not line.endswith(b"\n"):
         byte = os.read(0, 1)
         if not byte:
-            raise SystemExit("the region is gone")
+            raise SystemExit("the region has ended")
         line += byte
     return bytes(line)
 
@@ -110,7 +109,7 @@ def _read_line() -> bytes:
 
 
 class _Shutdown(Exception):
-    """Somebody asked for the instance to be stopped."""
+    """A request to stop the instance."""
 
 
 def _run_init(plan: dict[str, Any]) -> NoReturn:
@@ -119,7 +118,7 @@ def _run_init(plan: dict[str, Any]) -> NoReturn:
         signal.signal(signal.SIGTERM, _on_terminate)
         _start(plan)
     except _Shutdown:
-        _console("asked to stop while booting")
+        _console("stopped while booting")
     except BaseException as error:
         _console(f"boot failed: {error!r}")
         with contextlib.suppress(OSError):
@@ -146,7 +145,7 @@ def _start(plan: dict[str, Any]) -> None:
     )
     linux.set_interface_up("lo")
     if _read_line().strip() != b"plugged":
-        raise RuntimeError("the network cable was not plugged in")
+        raise RuntimeError("the network cable was not connected")
     linux.set_interface_address("eth0", plan["address"], plan["netmask"])
     linux.set_interface_up("eth0")
     os.environ.clear()
@@ -196,7 +195,7 @@ def _build_root(plan: dict[str, Any]) -> None:
     linux.mount("tmpfs", f"{root}/run", "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=755")
     os.mkdir(f"{root}/run/sshd", 0o755)
     os.mkdir(f"{root}/run/lock")
-    os.chmod(f"{root}/run/lock", 0o1777)  # noqa: S103  (a directory for everybody, as on any system)
+    os.chmod(f"{root}/run/lock", 0o1777)  # noqa: S103  (world-writable, as on any system)
     for source, at in plan["counters"]:
         os.mkdir(f"{root}{at}", 0o755)
         linux.bind(source, f"{root}{at}", read_only=True)
@@ -250,7 +249,7 @@ def _log(text: str) -> None:
 
 
 def _prepare_first_boot(first_boot: dict[str, Any]) -> None:
-    """What must be done before anybody can log in: host keys, files, bootcmd."""
+    """Apply the part of the user data that comes before the first login: host keys, files, bootcmd."""
     for note in first_boot["notes"]:
         _log(f"cloud-init: {note}")
     if first_boot["host_key_private"]:
@@ -314,7 +313,7 @@ def _make_host_key() -> None:
 
 
 def _in_a_child(first_boot: dict[str, Any]) -> None:
-    """Run the scripts and runcmd beside sshd, as cloud-init does."""
+    """Run scripts and runcmd while sshd runs, as cloud-init does."""
     if os.fork() != 0:
         return
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -360,7 +359,7 @@ def _shut_down() -> None:
 
 
 def _unmount_disks() -> None:
-    """Unmount what lies on volumes, so that their data is on them before they go elsewhere."""
+    """Unmount the file systems on volumes, so that all data is written before the volumes are detached."""
     with open("/proc/self/mountinfo", encoding="utf-8") as mounts:
         lines = [line.split() for line in mounts]
     for fields in reversed(lines):

@@ -1,9 +1,8 @@
-"""An instance's root disk: what lies over this machine's root file system.
+"""An instance's root disk: the layers over this machine's root file system.
 
-The root of an instance is an overlay: this machine's files below, never written, and the instance's own
-layer above, kept from one boot to the next. This module makes that layer: it hides what is this machine's
-own (homes, temporary files, keys, unknown top directories) and puts an image's user, SSH and sudo set-up
-there.
+The root of an instance is an overlay. Below are this machine's files, which are never written; above is the instance's
+own layer, which is kept between boots. This module makes that layer: it hides this machine's private files (homes,
+temporary files, keys, unknown top directories) and adds an image's user, SSH and sudo configuration.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _HIDDEN_BELOW = {
     "var/tmp": 0o1777, "var/log": 0o755, "var/mail": 0o755, "var/spool/cron": 0o755, "etc/ssh": 0o755,
     "etc/ssl/private": 0o700, "etc/profile.d": 0o755, "etc/sudoers.d": 0o750, "etc/cron.d": 0o755,
 }  # fmt: skip
-# Mount points of this machine that hold parts of the system and need a layer of their own.
+# Mount points of this machine with parts of the system, which need a layer of their own.
 _SEPARATE_MOUNTS = ("/usr", "/usr/local", "/var", "/opt", "/nix", "/nix/store", "/gnu/store")
 _LOGIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _FIRST_HUMAN_ID = 1000
@@ -68,7 +67,7 @@ _PROFILE = 'PATH={path}\nexport PATH\n[ -n "$BASH" ] && [ -r ~/.bashrc ] && . ~/
 
 @dataclass(frozen=True)
 class Layer:
-    """One overlay of an instance's root: where it lies and the directories it is kept in."""
+    """One overlay of an instance's root: its mount point and the directories that hold it."""
 
     at: str
     upper: str
@@ -76,7 +75,7 @@ class Layer:
 
 
 def separate_system_mounts(mountinfo: str) -> list[str]:
-    """Which parts of the system are mounted apart from the root, shortest path first."""
+    """Return the parts of the system that have mounts of their own, shortest path first."""
     points = {line.split()[4] for line in mountinfo.splitlines()}
     return sorted(points.intersection(_SEPARATE_MOUNTS), key=len)
 
@@ -99,7 +98,7 @@ class RootDisk:
             Path(layer.upper).mkdir(parents=True)
             Path(layer.upper).chmod(0o755)
             Path(layer.work).mkdir()
-        self._hide_the_machines_own()
+        self._hide_private_files()
         self._write_accounts(login_user, authorized_keys)
         self._write_system_files(login_user, address)
         self.set_hostname(hostname, address)
@@ -107,13 +106,13 @@ class RootDisk:
         self._write("/usr/local/sbin/ethtool", ETHTOOL_COMMAND, 0o755)
 
     def set_hostname(self, hostname: str, address: str) -> None:
-        """Give the instance another name."""
+        """Set the name of the instance."""
         short = hostname.split(".", maxsplit=1)[0]
         self._write("/etc/hostname", f"{hostname}\n")
         self._write("/etc/hosts", f"127.0.0.1 localhost\n::1 localhost\n{address} {hostname} {short}\n")
 
     def _place(self, path: str) -> Path:
-        """Where an absolute path of the instance lies in its layers."""
+        """Return the place of an absolute path of the instance in its layers."""
         layer = max(
             (
                 layer
@@ -125,7 +124,7 @@ class RootDisk:
         return Path(layer.upper) / path[len(layer.at) :].lstrip("/")
 
     def _directory(self, path: str, mode: int = 0o755) -> Path:
-        """A directory in the layer; parents get the mode that they have on this machine."""
+        """Make a directory in its layer. Parents have their mode on this machine."""
         place = self._place(path)
         if not place.exists():
             parent = os.path.dirname(path)
@@ -140,7 +139,7 @@ class RootDisk:
     def _hide(self, path: str, mode: int) -> None:
         os.setxattr(self._directory(path, mode), "trusted.overlay.opaque", b"y")
 
-    def _hide_the_machines_own(self) -> None:
+    def _hide_private_files(self) -> None:
         for name, mode in _OWN_DIRECTORIES.items():
             self._hide(f"/{name}", mode)
         for entry in os.scandir(self._machine_root):
@@ -180,7 +179,7 @@ class RootDisk:
         groups.append([login_user, "x", number, ""])
         self._write("/etc/passwd", "".join(":".join(fields) + "\n" for fields in users))
         self._write("/etc/group", "".join(":".join(fields) + "\n" for fields in groups))
-        # "*": no password fits, yet the account is not locked; sshd refuses locked ones.
+        # "*" matches no password but does not lock the account; sshd refuses locked accounts.
         self._write("/etc/shadow", "".join(f"{fields[0]}:*:19000:0:99999:7:::\n" for fields in users), 0o600)
         self._write("/etc/gshadow", "".join(f"{fields[0]}:*::\n" for fields in groups), 0o600)
         self._hide(home, 0o755)
@@ -192,7 +191,7 @@ class RootDisk:
             os.chown(self._place(path), _FIRST_HUMAN_ID, _FIRST_HUMAN_ID)
 
     def _machine_lines(self, path: str, count: int) -> list[list[str]]:
-        """The lines of this machine's passwd or group that are of the system, not of people."""
+        """Return the lines of this machine's passwd or group for system accounts, without those of people."""
         lines = [line.split(":") for line in (self._machine_root / path).read_text().splitlines()]
         return [
             fields

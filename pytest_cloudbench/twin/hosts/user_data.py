@@ -1,8 +1,7 @@
-"""User data: what an instance is told to do at its first boot.
+"""User data: the instructions for an instance's first boot.
 
-Understood are shell scripts (``#!``) and the part of ``#cloud-config`` that tests need. What is not
-understood is listed in ``notes``, which the instance writes to its cloud-init-output.log: ignoring a wish
-silently would make a test lie.
+Shell scripts (``#!``) and the part of ``#cloud-config`` that tests need are supported. Everything else is listed in
+``notes``, which the instance writes to its cloud-init-output.log, so nothing is ignored silently.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-_QUIETLY_TRUE = {"ssh_deletekeys", "ssh_genkeytypes", "disable_root", "ssh_pwauth", "preserve_hostname"}
+_ALWAYS_TRUE = {"ssh_deletekeys", "ssh_genkeytypes", "disable_root", "ssh_pwauth", "preserve_hostname"}
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class FileToWrite:
 
 @dataclass
 class FirstBoot:
-    """What user data asks for. Commands are lists of arguments or one line for the shell."""
+    """Parsed user data. A command is a list of arguments or one line for the shell."""
 
     script: bytes | None = None
     hostname: str | None = None
@@ -42,7 +41,7 @@ class FirstBoot:
     notes: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        """As the instance's init reads it."""
+        """Return plain data for the instance's init."""
         return {
             "script": base64.b64encode(self.script).decode() if self.script is not None else None,
             "host_key_private": self.host_key_private,
@@ -64,13 +63,13 @@ class FirstBoot:
 
 
 def parse_user_data(data: bytes) -> FirstBoot:
-    """Read user data (already decoded from base64). Never raises: what is wrong becomes a note."""
+    """Parse user data that was decoded from base64. Never raises: errors become notes."""
     first_boot = FirstBoot()
     if data[:2] == b"\x1f\x8b":
         try:
             data = gzip.decompress(data)
         except (OSError, EOFError) as error:
-            first_boot.notes.append(f"user data looks like gzip and is not: {error}")
+            first_boot.notes.append(f"user data looks like gzip but cannot be decompressed: {error}")
             return first_boot
     if not data.strip():
         return first_boot
@@ -81,7 +80,7 @@ def parse_user_data(data: bytes) -> FirstBoot:
     else:
         start = data.splitlines()[0][:60].decode(errors="replace")
         first_boot.notes.append(
-            f"user data begins with {start!r}; only '#!' scripts and '#cloud-config' are understood here"
+            f"user data begins with {start!r}; only '#!' scripts and '#cloud-config' are supported here"
         )
     return first_boot
 
@@ -104,8 +103,8 @@ def _read_cloud_config(data: bytes, first_boot: FirstBoot) -> None:
         try:
             if reader is not None:
                 reader(value, first_boot)
-            elif key not in _QUIETLY_TRUE:
-                first_boot.notes.append(f"cloud-config key {key!r} is not understood here and was ignored")
+            elif key not in _ALWAYS_TRUE:
+                first_boot.notes.append(f"cloud-config key {key!r} is not supported here and was ignored")
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             first_boot.notes.append(f"cloud-config key {key!r} could not be used: {error!r}")
 
@@ -136,7 +135,9 @@ def _read_users(value: list[Any], first_boot: FirstBoot) -> None:
             _read_authorized_keys(user.get("ssh_authorized_keys", []), first_boot)
         else:
             name = user.get("name") if isinstance(user, dict) else user
-            first_boot.notes.append(f"users: {name!r} was not made, only the image's own user exists here")
+            first_boot.notes.append(
+                f"users: {name!r} was not created: only the image's own user is supported here"
+            )
 
 
 def _read_write_files(value: list[dict[str, Any]], first_boot: FirstBoot) -> None:
@@ -162,7 +163,7 @@ def _read_write_files(value: list[dict[str, Any]], first_boot: FirstBoot) -> Non
 
 def _commands(value: list[Any]) -> list[str | list[str]]:
     if not isinstance(value, list):
-        raise TypeError(f"a list of commands is wanted, not {type(value).__name__}")
+        raise TypeError(f"expected a list of commands, got {type(value).__name__}")
     return [[str(word) for word in line] if isinstance(line, list) else str(line) for line in value]
 
 

@@ -1,13 +1,12 @@
-"""The law of network credits: what drains an instance's bucket, what fills it, and which rate it then has. Pure.
+"""The law of network credits: how traffic drains an instance's bucket, what fills it, and the resulting rate. Pure.
 
-The bucket holds bytes and follows the law of promises.credits: what is moved above the baseline drains it, the
-baseline that is left unused fills it. While it holds something the instance has its peak; once empty, its baseline,
-and it stays there under load. Only when a part of the bucket is back (`RESUME_SHARE`) does it have the peak again: so
-a load does not see the rate jump to and fro.
+The bucket holds bytes and follows the law of limits.credits: traffic above the baseline drains it, the unused part of
+the baseline fills it. The instance has its peak rate until the bucket is empty, then its baseline. It has its peak
+again when the bucket is filled to `RESUME_SHARE`, so the rate does not jump back and forth under load.
 
-A load that has to wait for its rate wants all of its baseline. What it does not get for a moment it loses to the
-machine under the region, not to its own restraint, and that fills nothing: where time is compressed, a second of it
-would else be a minute's rest.
+A load that has to wait for its rate demands its whole baseline. If it gets less for a moment, the machine under the
+region is the reason, so the bucket does not fill: with compressed time, one such second would count as a minute of
+rest.
 """
 
 from __future__ import annotations
@@ -18,23 +17,23 @@ from dataclasses import dataclass, field, replace
 from pytest_cloudbench.limits.credits import CreditBucket
 
 RESUME_SHARE = 0.02
-"""Of the capacity; chosen. With the buckets of limits/network_credits.py it is a burst of 18 to 48 s."""
+"""Share of the capacity (chosen). With the buckets of limits/network_credits.py it is a burst of 18 to 48 s."""
 
 FULL_USE = 0.97
-"""Of the baseline. A load that gets this much of it is taken to use it all: rounding must not fill a bucket."""
+"""Share of the baseline from which a load counts as using all of it, so that rounding does not fill a bucket."""
 
 WANTING_S = 1.0
-"""By the clock. So long after a packet had to wait, a load is taken to want its whole baseline."""
+"""Seconds of the clock after a packet had to wait, during which a load counts as demanding its whole baseline."""
 
 RESTING = 0.25
-"""Of the baseline. A load that moved less over about `WANTING_S` rests all the same, as between transfers."""
+"""Share of the baseline. A load below it over about `WANTING_S` counts as resting, as between transfers."""
 
 
 @dataclass
 class Bucket:
     """One instance's credits, full at first. Rates in bytes per second, ``level`` and ``capacity`` in bytes.
 
-    ``compression`` is how many times faster than the clock it drains and fills; it does not change the rates.
+    It drains and fills ``compression`` times faster than the clock, at unchanged rates.
     """
 
     capacity: float
@@ -49,32 +48,32 @@ class Bucket:
     def __post_init__(self) -> None:
         if not (self.peak > self.baseline > 0 and self.capacity > 0 and self.compression > 0):
             raise ValueError(
-                f"no bucket of {self.capacity} bytes between {self.baseline} and {self.peak} bytes per second, "
+                f"invalid bucket of {self.capacity} bytes between {self.baseline} and {self.peak} bytes per second, "
                 f"{self.compression} times faster than the clock: all must be above 0, the peak above the baseline"
             )
-        # Over a moment a shaped cable lets more than its rate pass, so what is spent is whatever was moved.
+        # For a moment a shaped cable carries more than its rate, so spending has no limit here.
         self._credits = CreditBucket(self.capacity, self.baseline, math.inf, self.capacity)
 
     @property
     def level(self) -> float:
-        """What is in it, in bytes."""
+        """The credits left, in bytes."""
         return self._credits.level
 
     @property
     def rate(self) -> float:
-        """What the instance may move now, in each direction."""
+        """The instance's present rate in each direction."""
         return self.peak if self.bursting else self.baseline
 
     @property
     def full(self) -> bool:
-        """Whether nothing would change if nothing were moved."""
+        """True if the bucket is full."""
         return self.bursting and self.level >= self.capacity
 
     def account(self, moved: float, elapsed_s: float, *, waited: bool = False) -> float | None:
-        """Take in what was moved, in the busier direction, over the last ``elapsed_s``.
+        """Account for the bytes moved in the busier direction over the last ``elapsed_s`` seconds.
 
-        ``waited``: a packet had to wait for the rate in that time. When what was moved emptied the bucket: how many
-        seconds before the end of that time it became empty, if it was moved evenly. None otherwise.
+        ``waited``: a packet had to wait for the rate in that time. If the bucket became empty, return how many seconds
+        before the end of that time, assuming an even rate; otherwise None.
         """
         if elapsed_s <= 0:
             return None
@@ -94,18 +93,18 @@ class Bucket:
         return None
 
     def empty_in_s(self, moved_per_s: float) -> float:
-        """How long it lasts, by the clock, if that much is moved in the busier direction; infinity if for ever."""
+        """Return the seconds by the clock until it is empty at this rate in the busier direction; infinity if never."""
         if not self.bursting:
             return math.inf
         return self._credits.time_until_empty(self._whole(moved_per_s), self.compression)
 
     def empty(self) -> None:
-        """Make it empty, as it would be a moment later."""
+        """Empty the bucket."""
         self._credits = replace(self._credits, level=0.0)
         self.bursting = False
 
     def refill(self) -> None:
-        """Make it full, as after a stop and start."""
+        """Fill the bucket, as a stop and start does."""
         self._credits = replace(self._credits, level=self.capacity)
         self.bursting = True
         self._unhindered_s = math.inf
@@ -115,5 +114,5 @@ class Bucket:
         return self._unhindered_s <= WANTING_S and self._used_per_s >= RESTING * self.baseline
 
     def _whole(self, moved_per_s: float) -> float:
-        """The rate, the whole baseline where it is nearly that."""
+        """Return the rate, rounded up to the baseline if it is nearly that."""
         return max(moved_per_s, self.baseline) if moved_per_s >= FULL_USE * self.baseline else moved_per_s

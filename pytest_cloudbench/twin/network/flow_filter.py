@@ -1,13 +1,13 @@
-"""The filter that gives every flow of an instance a shaping class of its own: a small program for the kernel.
+"""The filter that assigns each flow of an instance to a shaping class of its own: a small program for the kernel.
 
-It is written in the old instruction set of packet filters, which `tc filter ... bpf bytecode` takes as text, and
-answers the number of a class. A flow is what EC2 calls one: the 5-tuple of TCP and UDP, else (and for fragments,
-which carry no ports) the addresses and the protocol.
+It is written in the classic instruction set of packet filters, which `tc filter ... bpf bytecode` accepts as text, and
+returns the number of a class. A flow is the 5-tuple of TCP and UDP, as on EC2. For other protocols, and for fragments,
+which have no ports, it is the addresses and the protocol.
 
-The hash must keep flows apart that run side by side. Connections of one client to one port differ in their source
-port alone, which Linux hands out in even steps, and in the other direction in their destination port. So the ports
-are added, not told apart, and a multiplication spreads neighbours, whatever their step, as far apart as can be
-(Fibonacci hashing). Only flows whose ports have nothing to do with each other meet by chance, one pair in `LEAVES`.
+The hash must separate flows that run side by side. Connections of one client to one port differ only in their source
+port, which Linux assigns in even steps, and in the other direction in their destination port. So the ports are added,
+and a multiplication spreads neighbouring sums as far apart as possible (Fibonacci hashing). Flows with unrelated ports
+share a class by chance, one pair in `LEAVES`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import ipaddress
 from dataclasses import dataclass, field
 
 MAJOR = 1  # of the numbers of all classes
-LEAF_BITS = 9  # the kernel looks at all classes for each new one: 512 take 20 ms to make, 2,048 take 300
+LEAF_BITS = 9  # each new class costs the kernel a search of all: 512 take 20 ms, 2,048 take 300 ms
 LEAVES = 1 << LEAF_BITS
 MOST_PEERS = 251  # a jump reaches 255 instructions; a zone's /24 has no more addresses for instances
 
@@ -25,10 +25,10 @@ _AT_TYPE, _AT_FRAGMENT, _AT_PROTOCOL, _AT_DESTINATION = 12, _ETHERNET + 6, _ETHE
 _IPV4, _TCP, _UDP = 0x0800, 6, 17
 _IS_FRAGMENT = 0x3FFF  # more fragments follow, or the offset is not zero
 _GOLDEN = 2_654_435_769  # 2**32 over the golden ratio
-_SCATTER = 2_246_822_519  # another odd number, so that addresses and ports do not cancel each other out
+_SCATTER = 2_246_822_519  # another odd number, so that addresses and ports do not cancel out
 _BASE, _SUM, _PORT = 0, 1, 2  # words of scratch memory
 
-# Instructions of the classic packet filter (linux/filter.h, linux/bpf_common.h), as far as they are used.
+# The instructions used here of the classic packet filter (linux/filter.h, linux/bpf_common.h).
 _LOAD_WORD, _LOAD_HALF, _LOAD_BYTE, _LOAD_HALF_BEHIND_X = 0x20, 0x28, 0x30, 0x48
 _LOAD_NUMBER, _STORE, _LOAD_X, _LOAD_X_HEADER_LENGTH = 0x00, 0x02, 0x61, 0xB1
 _ADD_X, _MULTIPLY, _SHIFT_RIGHT = 0x0C, 0x24, 0x74
@@ -38,10 +38,10 @@ _ANSWER, _ANSWER_NUMBER = 0x16, 0x06
 
 @dataclass(frozen=True)
 class FlowClasses:
-    """Minor numbers of classes. ``leaves`` is the first of `LEAVES` for flows, ``shared`` takes what is no flow.
+    """Minor numbers of classes: ``leaves`` is the first of `LEAVES` for flows, ``shared`` is for all other packets.
 
-    Flows to ``peers``, addresses in the same cluster placement group, get the `LEAVES` from ``cluster_leaves``
-    on, or ``shared`` where those have no limit of their own (None).
+    Flows to ``peers``, addresses in the same cluster placement group, have the `LEAVES` from ``cluster_leaves`` on. If
+    that is None, they have no limit of their own and use ``shared``.
     """
 
     shared: int
@@ -52,7 +52,7 @@ class FlowClasses:
 
 @dataclass
 class _Program:
-    """Instructions (code, jump if true, jump if false, number); jumps go to labels, "" is the next instruction."""
+    """Instructions (code, jump if true, jump if false, number). Jumps name labels; "" is the next instruction."""
 
     code: list[tuple[int, str, str, int]] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
@@ -74,15 +74,17 @@ class _Program:
 
 
 def class_number(minor: int) -> int:
-    """The whole number of a class, as the kernel takes it."""
+    """Return the full number of a class, as the kernel expects it."""
     return MAJOR << 16 | minor
 
 
 def flow_filter(classes: FlowClasses) -> str:
-    """The program as `tc` takes it: "length,code jt jf k,...". Raises ValueError for more than `MOST_PEERS`."""
+    """Return the program for `tc`: "length,code jt jf k,...". Raises ValueError for more than `MOST_PEERS` peers."""
     peers = sorted(int(ipaddress.IPv4Address(peer)) for peer in classes.peers)
     if len(peers) > MOST_PEERS:
-        raise ValueError(f"{len(peers)} peers in one cluster placement group: {MOST_PEERS} can be told apart")
+        raise ValueError(
+            f"{len(peers)} peers in one cluster placement group: at most {MOST_PEERS} are supported"
+        )
     program = _Program()
     do = program.do
     do(_LOAD_HALF, _AT_TYPE)

@@ -1,14 +1,13 @@
-"""How an instance's network is shaped, as `tc` commands. Pure; what runs them is network.py.
+"""The `tc` commands that shape an instance's network. Pure; cables.py runs them.
 
-Egress, on the instance's own eth0: one class holds the whole instance to its rate. Below it every flow has a class
-of its own that may have no more than one flow may (`FLOW_LIMIT`), and those to peers in the same cluster placement
-group one with more. They have no rate of their own worth naming; they share the whole in turns. There the sender
-waits in its own kernel, so nothing is lost. Where the whole is no faster than one flow may be, no flow needs a class.
+Egress, on the instance's own eth0: one class limits the whole instance to its rate. Below it every flow has a class of
+its own, limited to `FLOW_LIMIT`; flows to peers in the same cluster placement group have a higher limit. These classes
+have almost no rate of their own and share the whole in turns. The sender waits in its own kernel, so no packet is lost.
+If the whole is not faster than the limit of one flow, flows need no classes.
 
-Ingress, at the switch's end of the cable: one class with a bounded queue. What does not fit is lost, as on EC2.
+Ingress, at the switch's end of the cable: one class with a bounded queue. Packets that do not fit are lost, as on EC2.
 
-Rates are what passes on the wire, headers included, as EC2 counts: with frames of 9,001 bytes 0.7 % more than the
-payload.
+Rates count the bytes on the wire, headers included, as EC2 does: 0.7 % more than the payload in frames of 9,001 bytes.
 """
 
 from __future__ import annotations
@@ -25,20 +24,20 @@ FLOW_LEAVES = 0x1000
 CLUSTER_LEAVES = 0x2000
 
 BURST_S = 0.020
-"""What a class may make up for after it could not send: this machine's processors are not always there at once."""
+"""The time that a class may catch up after it could not send: processors of this machine may be busy for a while."""
 
-QUANTUM = 64 * 1024  # bytes a class sends in its turn: one packet as large as the kernel makes them
-_QUEUE_S = 0.025  # how long a full ingress queue takes to empty at the whole rate
+QUANTUM = 64 * 1024  # bytes that a class sends in its turn: the kernel's largest packet
+_QUEUE_S = 0.025  # in which a full ingress queue empties at the whole rate
 _LEAST_QUEUE = 512 * 1024
-_OWN_RATE = "8kbit"  # of a leaf; classes must have one, and beyond it they borrow from the whole
+_OWN_RATE = "8kbit"  # of a leaf: a class must have one; above it the class borrows from the whole
 _FILTER = f"parent {MAJOR}: protocol all prio 1 handle 1 bpf bytecode"
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What an instance's network is shaped to: the rate now, and the highest it will have.
+    """The present rate of an instance's network, and its highest rate.
 
-    ``in_cluster`` says whether it may have peers in a cluster placement group.
+    ``in_cluster``: the instance is in a cluster placement group and may have peers there.
     """
 
     rate: Throughput
@@ -47,27 +46,27 @@ class Shape:
 
     @property
     def limits_flows(self) -> bool:
-        """Whether one flow may have less than the whole instance."""
+        """True if the limit of one flow is below the instance's."""
         return self.highest > FLOW_LIMIT
 
     @property
     def limits_cluster_flows(self) -> bool:
-        """Whether one flow to a peer in the cluster placement group may have less than the whole instance."""
+        """True if the limit of one flow to a peer in the cluster placement group is below the instance's."""
         return self.in_cluster and self.highest > FLOW_LIMIT_IN_CLUSTER
 
     def flow_classes(self, peers: frozenset[str]) -> FlowClasses:
-        """The classes of its flows, for peers with these addresses."""
+        """Return the classes of its flows, for peers with these addresses."""
         cluster = CLUSTER_LEAVES if self.limits_cluster_flows else None
         return FlowClasses(SHARED, FLOW_LEAVES, cluster, peers if self.in_cluster else frozenset())
 
 
 def burst_bytes(rate: Throughput) -> int:
-    """What `BURST_S` is at this rate."""
+    """Return the bytes of `BURST_S` at this rate."""
     return max(1, round(rate.bytes_per_second * BURST_S))
 
 
 def egress_commands(device: str, shape: Shape, peers: frozenset[str] = frozenset()) -> list[str]:
-    """The commands that shape what leaves through ``device``."""
+    """Return the commands that shape the traffic leaving through ``device``."""
     commands = [
         f"qdisc add dev {device} root handle {MAJOR}: htb default {SHARED:x}",
         _whole(device, shape.rate),
@@ -83,14 +82,14 @@ def egress_commands(device: str, shape: Shape, peers: frozenset[str] = frozenset
 
 
 def peers_commands(device: str, shape: Shape, peers: frozenset[str]) -> list[str]:
-    """The commands after which flows to these addresses, and to no others, are those within the cluster group."""
+    """Return the commands that replace the peers in the cluster placement group."""
     if not (shape.limits_flows and shape.in_cluster):
         return []
     return [_filter("replace", device, shape, peers)]
 
 
 def ingress_commands(device: str, rate: Throughput, highest: Throughput) -> list[str]:
-    """The commands that shape what the switch sends through ``device``, the cable to an instance."""
+    """Return the commands that shape the traffic of the switch to ``device``, the cable to an instance."""
     queue = max(_LEAST_QUEUE, round(highest.bytes_per_second * _QUEUE_S))
     return [
         f"qdisc add dev {device} root handle {MAJOR}: htb default {WHOLE:x}",

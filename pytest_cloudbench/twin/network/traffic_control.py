@@ -1,7 +1,7 @@
-"""The kernel's traffic control by its own messages (rtnetlink): a class' figures and its rate, in microseconds.
+"""The kernel's traffic control by rtnetlink: reading a class's figures and changing its rate, within microseconds.
 
-Setting up is left to `tc`, whose words a person can read and repeat. What happens many times a second, or must
-happen at a moment, is done here. Functions raise `OSError` with the kernel's answer.
+`tc` does the set-up, with commands that a person can read and repeat. This module does what happens many times a second
+or at an exact moment. Functions raise `OSError` with the kernel's error number.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ANSWER_BYTES = 16 * 1024
 
 @dataclass(frozen=True)
 class ClassFigures:
-    """What a class has done: bytes and packets sent, packets lost, and how often it had to wait for its rate.
+    """The counters of a class: bytes and packets sent, packets lost, and how often it had to wait for its rate.
 
     ``packets``, ``waits`` and ``drops`` wrap at 2**32.
     """
@@ -52,9 +52,9 @@ class ClassFigures:
 
 
 class ShapedEnd:
-    """The class that holds a whole device to its rate, in the network namespace that the device is in.
+    """The class that limits a whole device, in the network namespace of the device.
 
-    Keeps that namespace alive until it is closed.
+    It keeps that namespace alive until it is closed.
     """
 
     def __init__(self, namespace: str, device: str) -> None:
@@ -66,16 +66,16 @@ class ShapedEnd:
         self._ask = _CLASS.pack(0, 0, 0, self._index, MAJOR << 16 | WHOLE, 0, 0)
 
     def figures(self) -> ClassFigures:
-        """What it has done since it was made."""
-        answer = self._talk(_GET_CLASS, _ECHO, self._ask)  # else only listeners are told
+        """Return its counters since it was made."""
+        answer = self._talk(_GET_CLASS, _ECHO, self._ask)  # without the flag only listeners get an answer
         return parse_figures(answer)
 
     def set_rate(self, rate: Throughput) -> None:
-        """Hold it to another rate from now on."""
+        """Change its rate."""
         self._talk(_NEW_CLASS, _ACKNOWLEDGE, rate_message(self._index, rate))
 
     def close(self) -> None:
-        """Let the namespace go. A second call does nothing."""
+        """Release the namespace. A second call does nothing."""
         self._socket.close()
 
     def _talk(self, kind: int, flags: int, body: bytes) -> bytes:
@@ -86,7 +86,7 @@ class ShapedEnd:
             while True:
                 answer = self._socket.recv(_ANSWER_BYTES)
                 _, answered, _, sequence, _ = _HEADER.unpack_from(answer)
-                if sequence == self._sequence:  # else it is the late answer to a call that was given up
+                if sequence == self._sequence:  # otherwise it is the late answer to an earlier call
                     break
         if answered == _ERROR:
             number = -struct.unpack_from("=i", answer, _HEADER.size)[0]
@@ -97,20 +97,20 @@ class ShapedEnd:
 
 @dataclass(frozen=True)
 class ShapedEnds:
-    """Both shaped ends of an instance's cable; ``port`` is the name of the switch's."""
+    """Both shaped ends of an instance's cable; ``port`` is the name of the end at the switch."""
 
     port: bytes
     egress: ShapedEnd
     ingress: ShapedEnd
 
     def close(self) -> None:
-        """Let both go."""
+        """Close both."""
         self.egress.close()
         self.ingress.close()
 
 
 def rate_message(interface: int, rate: Throughput) -> bytes:
-    """The body of the message that gives the whole class of an interface another rate."""
+    """Return the body of the message that changes the rate of an interface's whole class."""
     wide = round(rate.bytes_per_second)
     spec = (0, _ETHERNET_LINK, 0, 0, 0, min(wide, _MOST_32))
     burst = round(BURST_S * 1e9) // _TICK_NS
@@ -123,7 +123,7 @@ def rate_message(interface: int, rate: Throughput) -> bytes:
 
 
 def parse_figures(body: bytes) -> ClassFigures:
-    """The figures in the kernel's description of a class. Raises ValueError where there are none."""
+    """Return the counters in the kernel's description of a class. Raises ValueError if there are none."""
     stats = _attributes(body[_CLASS.size :]).get(_STATS)
     if stats is None:
         raise ValueError("the kernel's description of the class holds no figures")
@@ -151,7 +151,7 @@ def _attributes(data: bytes) -> dict[int, bytes]:
 
 
 def _opened_in(namespace: str, device: str) -> tuple[socket.socket, int]:
-    """A netlink socket of that namespace, and the device's number there."""
+    """Return a netlink socket of that namespace, and the device's number there."""
 
     def make() -> tuple[socket.socket, int]:
         index = socket.if_nametoindex(device)

@@ -1,4 +1,4 @@
-"""The pacing law and the request loop of `core.c`, as `pacer` and `request_loop` offer them."""
+"""The pacing law and the request loop of `core.c`, with the interfaces of `pacer` and `request_loop`."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class Pacer(core.Pacer):
     """See `pacer.Pacer`."""
 
     def limit_instance(self, figures: StageFigures, levels: Levels, as_of: float) -> None:
-        """Hold all volumes together to these limits from now on; the levels are those of the time ``as_of``."""
+        """Limit all volumes together from now on. The levels are those at ``as_of``."""
         self.set_limits(None, False, *_limits(figures, levels), as_of)
 
     def add(self, node: int, backing: int, state: VolumeState, path_s: float) -> None:
-        """Take a volume, without limits as yet."""
+        """Add a volume without limits."""
         self.add_volume(node, backing, path_s, state.memory, UNTOUCHED_AT, BITS_AT, PIECE_BYTES)
 
     def limit_volume(self, node: int, figures: VolumeFigures, levels: Levels, as_of: float) -> None:
-        """Hold a volume to these figures from the next request on; the levels are those of the time ``as_of``."""
+        """Apply these figures to a volume from its next request on. The levels are those at ``as_of``."""
         self.set_counting(
             node, figures.unit, figures.merging, figures.whole_units, figures.touch_per_s, figures.touch_share
         )
@@ -47,7 +47,7 @@ class Pacer(core.Pacer):
             self.set_service_times(node, tuple(means), service.bytes_per_s, STATED_AT_BYTES, factors)
 
     def figures(self, node: int, now: float) -> Figures:
-        """Return what a volume has done, for how long it waited for each limit, and what waits."""
+        """Return the counters of a volume."""
         return Figures._make(self.counts(node, now))
 
 
@@ -55,7 +55,7 @@ class RequestLoop(core.RequestLoop):
     """See `request_loop.RequestLoop`."""
 
     def __new__(cls, pacer: Pacer, device: int, control: int) -> RequestLoop:
-        """Serve ``device`` by the law of ``pacer``; the region speaks on ``control``."""
+        """Serve ``device`` by the law of ``pacer``; the region's messages arrive on ``control``."""
         return super().__new__(cls, pacer, device, control, fuse.LARGEST_REQUEST)  # type: ignore[return-value]
 
 
@@ -71,13 +71,5 @@ def _limit(limit: Limit, level: float | None) -> _Limit:
     if burst is None:
         return limit.per_second, False, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     level = burst.capacity if level is None else min(level, burst.capacity)
-    return (
-        limit.per_second,
-        True,
-        burst.capacity,
-        burst.refill,
-        burst.spend,
-        level,
-        burst.factor,
-        burst.least_gain,
-    )
+    bucket = burst.capacity, burst.refill, burst.spend, level, burst.factor, burst.least_gain
+    return limit.per_second, True, *bucket

@@ -1,5 +1,5 @@
-/* The law of pacer.py and the loop of request_loop.py, compiled. Those say what happens and why; the names are theirs,
-   and the tests require the same answers of both.
+/* The law of pacer.py and the loop of request_loop.py, compiled. The names and the reasons are in those modules, and
+   tests compare the answers of both.
 
    Times are seconds of the monotonic clock, sizes bytes, rates per second. */
 
@@ -127,13 +127,13 @@ static double waiting_seconds(const Waiting *waiting, double now) {
 /* --- sequences.py ---------------------------------------------------------------------------------------------- */
 
 #define FOLLOWS_WITHIN_S 1.0
-#define BELIEVED 3
+#define BELIEVED 3 /* the number of continuations in a row that make a sequence */
 #define CONTINUED 4
 #define NEAR_IOS 256
 #define FAR_IOS 4096
 #define MORE_RECENT 16
 
-/* Two hash tables, of which one holds FAR_IOS + 2 entries at the most, so half of its slots are free. */
+/* Two hash tables. Each holds at most FAR_IOS + 2 entries, so half of its slots are free. */
 #define SLOT_BITS 13
 #define SLOTS (1 << SLOT_BITS)
 
@@ -286,7 +286,7 @@ static int in_order(const void *one, const void *other) {
     return before(one, other) ? -1 : 1;
 }
 
-/* Put a request where position `at` is free, moving later ones down. */
+/* Put a request at the free position `at` or above, moving later ones down. */
 static void sift_up(Request *heap, size_t at, const Request *request) {
     while (at > 0 && before(request, &heap[(at - 1) / 2])) {
         heap[at] = heap[(at - 1) / 2];
@@ -334,7 +334,7 @@ static Volume *find_volume(const Pacer *pacer, long long node) {
     return NULL;
 }
 
-/* Mark pieces as used; return how many must be fetched, and the share of the rate that holds. */
+/* Mark pieces as used; return how many must be fetched, and the share of the rate for this request. */
 static int64_t touched(Volume *volume, int64_t offset, int64_t size, bool write, double *share) {
     uint8_t *memory = volume->state.buf;
     uint64_t untouched;
@@ -381,7 +381,7 @@ static void pass_instance(Pacer *pacer, Request *request, double at) {
     request->due = request->earliest > due ? request->earliest : due;
 }
 
-/* Fill in when the request is due. */
+/* Set the time at which the request is due. */
 static void pace(Pacer *pacer, Request *request) {
     Volume *volume = request->volume;
     double now = request->arrival, size = (double)request->size;
@@ -472,7 +472,7 @@ static void done(const Pacer *pacer, const Request *request, double now) {
     }
 }
 
-/* Take out what waits of a volume: the requests lie, in order, behind those that are left in the heap. */
+/* Remove a volume's requests from the heap: they follow the remaining ones in memory, in their order. */
 static size_t take_out(Pacer *pacer, const Volume *volume) {
     size_t count = pacer->waiting, kept = 0;
     for (size_t at = 0; at < count; at++)
@@ -862,7 +862,7 @@ static PyTypeObject PacerType = {
 /* --- request_loop.py ------------------------------------------------------------------------------------------- */
 
 #define BATCH 32
-#define LARGE_WRITE (64 * 1024) /* takes as long as many small ones: others may be due meanwhile */
+#define LARGE_WRITE (64 * 1024) /* takes as long as many small ones, so other requests may be due afterwards */
 #define MOST_OVERSHOOT_S 0.0002
 #define EARLY_S 0.00001
 
@@ -872,15 +872,15 @@ typedef struct {
     int device, control;
     struct {
         struct fuse_in_header head;
-        struct fuse_read_in body; /* of a write too, as far as it is read */
+        struct fuse_read_in body; /* also the used part of a write's */
     } request;
     char *data;
     size_t largest;
     double overshoot_s;
 } Loop;
 
-_Static_assert(sizeof(struct fuse_in_header) + sizeof(struct fuse_read_in) == 80, "a request is laid out without gaps");
-_Static_assert(sizeof(struct fuse_write_in) == sizeof(struct fuse_read_in), "data follow a write's fixed part");
+_Static_assert(sizeof(struct fuse_in_header) + sizeof(struct fuse_read_in) == 80, "a request has no padding");
+_Static_assert(sizeof(struct fuse_write_in) == sizeof(struct fuse_read_in), "a write's data follow at the same place");
 
 enum { BROKEN = -1, MORE, END, REQUEST };
 
@@ -892,7 +892,7 @@ static bool send_answer(const Loop *self, uint64_t unique, int error, void *body
     struct fuse_out_header head = {.len = (uint32_t)(sizeof head + size), .error = -error, .unique = unique};
     struct iovec parts[] = {{&head, sizeof head}, {body, size}};
     while (writev(self->device, parts, 2) < 0) {
-        /* Whoever asked does not wait any more, or the file system is gone, which the next read sees. */
+        /* The request was interrupted, or the file system is gone, which the next read reports. */
         if (errno == ENOENT || errno == ENODEV)
             break;
         if (errno != EINTR) {
@@ -930,7 +930,7 @@ static bool answer(Loop *self, const Request *request) {
     return sent;
 }
 
-/* Take a read or a write whose fixed part and data were read. */
+/* Accept a read or a write. */
 static bool take_request(Loop *self, size_t length) {
     const struct fuse_in_header *head = &self->request.head;
     const struct fuse_read_in *body = &self->request.body;
@@ -962,7 +962,7 @@ static int take_requests(Loop *self, int *taken, size_t *length) {
         if (got == 0 || (got < 0 && errno == ENODEV))
             return END;
         if (got < 0)
-            continue; /* the request was taken back meanwhile */
+            continue; /* the request was interrupted meanwhile */
         *length = (size_t)got;
         if (*length < sizeof self->request.head ||
             (self->request.head.opcode != FUSE_READ && self->request.head.opcode != FUSE_WRITE))
@@ -988,7 +988,7 @@ static int answer_due(Loop *self) {
     return BATCH;
 }
 
-/* Wait for requests until a time; return whether the region has something to say. */
+/* Wait for requests until a time; return 1 if the region has sent a message, or BROKEN. */
 static int wait_until(Loop *self, double now, double until) {
     struct pollfd both[] = {{.fd = self->device, .events = POLLIN}, {.fd = self->control, .events = POLLIN}};
     double timeout = isinf(until) ? 0.0 : fmin(fmax(0.0, until - now - self->overshoot_s), 1e6);

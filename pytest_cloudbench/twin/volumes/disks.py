@@ -72,7 +72,7 @@ class Store:
             self.data.mkdir(exist_ok=True)
             _mount_tmpfs(self.data, int(available * _VOLUMES_SHARE))
         elif not self.data.is_dir():
-            raise NoRoom(f"the backing directory {self.data} is not an existing directory")
+            raise NoRoom(f"the backing directory {self.data} does not exist or is not a directory")
 
     def _follow_memory(self) -> None:
         while not self._closed.wait(_FOLLOW_S):

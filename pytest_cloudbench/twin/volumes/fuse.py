@@ -1,7 +1,7 @@
-"""The FUSE protocol, as far as a flat directory of files needs it. Pure: bytes in, bytes out.
+"""The part of the FUSE protocol that a flat directory of files needs. Pure: bytes in, bytes out.
 
-A file is a volume. Its node number is the volume's number, its name is chosen by the region, its size is the
-volume's. Layouts are those of the kernel's include/uapi/linux/fuse.h, protocol 7.31 and later.
+A file is a volume: its node number is the volume's number, and its size the volume's. The region chooses its name. The
+layouts are those of the kernel's include/uapi/linux/fuse.h, protocol 7.31 and later.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LARGEST_REQUEST = 1 << 20
 
 IN_HEADER_BYTES = 40
 FIXED_BYTES = 80
-"""Header and fixed part of a read or write; a write's data follow."""
+"""Header and fixed part of a read or a write. A write's data follow."""
 IN_HEADER = struct.Struct("<IIQQ").unpack_from
 """Length, operation, number of the request and node of any request."""
 READ_OR_WRITE = struct.Struct("<IIQQ16x8xQI").unpack_from
@@ -46,7 +46,7 @@ _SILENT = (FORGET, BATCH_FORGET, INTERRUPT)
 
 
 class File(Protocol):
-    """A volume as its file system sees it."""
+    """A volume as a file."""
 
     @property
     def size(self) -> int:
@@ -61,7 +61,7 @@ class File(Protocol):
 
 
 def read_head(unique: int, size: int) -> bytes:
-    """Return what goes before the data that were read."""
+    """Return the header of the answer to a read of ``size`` bytes."""
     return _OUT_HEADER.pack(_OUT_HEADER.size + size, 0, unique)
 
 
@@ -76,14 +76,14 @@ def refused(unique: int, number: int) -> bytes:
 
 
 def answered(unique: int, body: bytes = b"") -> bytes:
-    """Return the answer to a request that was done."""
+    """Return the answer to a request that succeeded."""
     return _OUT_HEADER.pack(_OUT_HEADER.size + len(body), 0, unique) + body
 
 
 def answer(operation: int, unique: int, node: int, body: bytes, files: Mapping[int, File]) -> bytes | None:
-    """Answer any request but a read or a write; None if the kernel expects no answer.
+    """Return the answer to a request other than a read or a write; None if the kernel expects none.
 
-    What is not offered is refused with ENOSYS, which for a flush or an fsync means that none is needed.
+    Other operations are refused with ENOSYS; for a flush or an fsync the kernel then sends no more of them.
     """
     if operation in _SILENT:
         return None

@@ -1,7 +1,7 @@
 """The pacing law of one instance: when each request of its volumes is answered. Pure, in virtual time.
 
-`core.c` is the same law compiled; where it could be built it is used instead. `Answer` and the methods of `Pacer`
-without an underscore are what both offer.
+`core.c` is the same law compiled and is used if it could be built. Both have the public methods of `Pacer`, and
+return an `Answer`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FACTORS = 4096
 
 @lru_cache(maxsize=16)
 def service_factors(spread: float) -> Sequence[float]:
-    """Return the distribution of a service time in means, every quantile once, in an order without pattern."""
+    """Return the quantiles of a service time as multiples of its mean, each once, in random order."""
     unit = ServiceTime(1.0, spread, 1.0)
     factors = [unit.factor((number + 0.5) / FACTORS) for number in range(FACTORS)]
     random.Random(1).shuffle(factors)  # noqa: S311 - no secret
@@ -33,7 +33,7 @@ def service_factors(spread: float) -> Sequence[float]:
 
 
 class Answer(NamedTuple):
-    """A request that is due: its time, its volume's node, when it came, and what the caller knows it by."""
+    """A request that is due, with its times, its volume's node, and the kernel's number ``unique``."""
 
     due: float
     node: int
@@ -103,17 +103,16 @@ _Entry = tuple[
     int,
     int,
 ]
-"""When it is due, its number, whether it has passed both stages, volume, arrival, when its service time is over, I/Os,
-the stage in which it waits with the I/Os and bytes charged there, bytes, whether it writes, offset, the kernel's
+"""Time at which it is due, its number, whether it has passed both stages, volume, arrival, end of the service time,
+I/Os, the stage in which it waits with the I/Os and bytes charged there, size, whether it writes, offset, the kernel's
 number, error number."""
 
 
 class Pacer:
     """The volumes of one instance and their requests.
 
-    ``paced`` False makes every request due at once. Such requests use up nothing: no budget, no credits, and the
-    model does not count them. A node is a volume's number. Levels are what the buckets of a stage hold, of I/Os
-    and of bytes; None is full.
+    Unless ``paced``, every request is due at once. It uses no budget and no credits, and the model does not count it.
+    A node is a volume's number. Levels are those of a stage's buckets of I/Os and of bytes; None is full.
     """
 
     def __init__(self) -> None:
@@ -126,19 +125,20 @@ class Pacer:
         self._earned_at = 0.0
 
     def limit_instance(self, figures: StageFigures, levels: Levels, as_of: float) -> None:
-        """Hold all volumes together to these limits from now on; the levels are those of the time ``as_of``."""
+        """Limit all volumes together from now on. The levels are those at ``as_of``."""
         _change(self._instance, figures, levels, as_of)
         self._earned_at = as_of
 
     def add(self, node: int, backing: int, state: VolumeState, path_s: float) -> None:
-        """Take a volume, without limits as yet.
+        """Add a volume without limits.
 
-        ``backing`` is the descriptor of its data, ``path_s`` what an I/O takes on this machine in any case.
+        ``backing`` is the descriptor of its data, ``path_s`` the seconds that an I/O takes on this machine without
+        any limit.
         """
         self._volumes[node] = _Volume(node, backing, state, path_s)
 
     def limit_volume(self, node: int, figures: VolumeFigures, levels: Levels, as_of: float) -> None:
-        """Hold a volume to these figures from the next request on; the levels are those of the time ``as_of``."""
+        """Apply these figures to a volume from its next request on. The levels are those at ``as_of``."""
         volume = self._volumes[node]
         volume.figures = figures
         _change(volume.reads, figures.limits, levels, as_of)
@@ -154,14 +154,14 @@ class Pacer:
         volume.factors = () if figures.service is None else service_factors(figures.service.spread)
 
     def remove(self, node: int) -> None:
-        """Forget a volume and what waits of it, which `drop` takes out for an answer."""
+        """Forget a volume and its waiting requests. Call `drop` before to answer those."""
         self.drop(node)
         del self._volumes[node]
 
     def arrive(  # noqa: PLR0917 - keywords would cost a tenth of its time
         self, node: int, now: float, offset: int, size: int, write: bool, unique: int = 0, problem: int = 0
     ) -> None:
-        """Take a request of ``size`` bytes. ``unique`` and ``problem`` come back with its answer."""
+        """Accept a request of ``size`` bytes. Its answer has the same ``unique`` and ``problem``."""
         volume = self._volumes[node]
         volume.in_flight += 1
         self._count += 1
@@ -247,11 +247,11 @@ class Pacer:
             stage.hold(-ios, -size)
 
     def next_event(self) -> float:
-        """Return when something is to be done next; infinity if nothing waits."""
+        """Return the time of the next event; infinity if no request waits."""
         return self._heap[0][0] if self._heap else math.inf
 
     def take_due(self, now: float) -> Answer | None:
-        """Take out a request that is due by ``now``; None if there is none. `done` must follow."""
+        """Remove and return a request that is due by ``now``; None if there is none. Call `done` afterwards."""
         heap = self._heap
         while heap and (heap[0][0] <= now or not self.paced):
             entry = heappop(heap)
@@ -283,11 +283,11 @@ class Pacer:
         return -1 if volume is None or volume.failed else volume.backing
 
     def fail(self, node: int) -> None:
-        """Have every further request of a volume refused; what waits is to be dropped."""
+        """Refuse all further requests of a volume. Call `drop` for the waiting ones."""
         self._volumes[node].failed = True
 
     def drop(self, node: int) -> list[Answer]:
-        """Take out every request of a volume, in the order of their times. `done` must follow for each."""
+        """Remove and return all requests of a volume in the order of their times. Call `done` for each."""
         dropped = sorted((entry for entry in self._heap if entry[3].node == node), key=itemgetter(0, 1))
         self._heap = [entry for entry in self._heap if entry[3].node != node]
         for entry in dropped:
@@ -296,7 +296,7 @@ class Pacer:
         return [Answer(entry[0], node, entry[4], *entry[8:]) for entry in dropped]
 
     def earn(self, now: float) -> None:
-        """Let the instance's buckets earn their least gain since the last call; to be called while there is I/O."""
+        """Add the least gain since the last call to the instance's buckets. Call it regularly while there is I/O."""
         seconds = now - self._earned_at
         for budget in (self._instance.iops, self._instance.bytes):
             if budget.credits is not None and seconds > 0:
@@ -304,12 +304,12 @@ class Pacer:
         self._earned_at = now
 
     def levels(self, node: int | None, now: float) -> tuple[float, float]:
-        """Return what the buckets of a volume hold, or of the instance (None); NaN for what does not burst."""
+        """Return the levels of a volume's buckets, or the instance's (None); NaN for a limit that does not burst."""
         stage = self._instance if node is None else self._volumes[node].reads
         return stage.iops.level_at(now), stage.bytes.level_at(now)
 
     def figures(self, node: int, now: float) -> Figures:
-        """Return what a volume has done, for how long it waited for each limit, and what waits."""
+        """Return the counters of a volume."""
         volume = self._volumes[node]
         return Figures._make((
             *volume.ops, *volume.moved, *volume.times, *(waiting.seconds(now) for waiting in volume.waited),
@@ -318,7 +318,7 @@ class Pacer:
 
 
 def _touched(volume: _Volume, offset: int, size: int, write: bool) -> tuple[int, float]:
-    """Mark pieces as used; return how many must be fetched, and the share of the rate that holds."""
+    """Mark pieces as used; return how many must be fetched, and the share of the rate for this request."""
     first, end = offset // PIECE_BYTES, -(-(offset + size) // PIECE_BYTES)
     found = volume.state.touch(first, end)
     if not found:

@@ -1,9 +1,9 @@
 """The parts of the pacing law: budgets with burst credits, and the stages that they form. Pure, in virtual time.
 
-A request passes two stages, the volume's and then the instance's, which all volumes of the instance share. A stage
-has one budget of I/Os and one of bytes and lets requests through in the order of their arrival. The request is
-answered when it has passed both stages and its service time is over, whichever is later. The times come from the
-budgets and not from the clock, so that a server that wakes up late does not lose rate.
+A request passes two stages: the volume's, and the instance's, which all volumes of the instance share. A stage has a
+budget of I/Os and a budget of bytes and serves requests in the order of their arrival. A request is answered when it
+has passed both stages and its service time is over, whichever is later. The times follow from the budgets and not from
+the clock, so a server that wakes up late loses no rate.
 
 Times are seconds of a monotonic clock, sizes bytes, rates per second.
 """
@@ -13,15 +13,15 @@ from __future__ import annotations
 import math
 
 BURST_S = 0.001
-"""A budget that was idle lets this much of its service through at once."""
+"""A budget that was idle serves this much at once."""
 
 
 class Credits:
-    """A burst bucket: ``spend`` per second while it holds anything, ``refill`` once it is empty.
+    """A burst bucket: it serves ``spend`` per second until it is empty, then ``refill`` per second.
 
-    ``level`` and ``capacity`` are what the budget counts. ``factor`` makes it drain and fill that many times faster.
-    ``least_gain`` per second is earned at or below the baseline by a load that never waited
-    (`limits.credits.CreditBucket`). What waits is drained when it comes, so ``level`` may be below zero.
+    ``level`` and ``capacity`` are in I/Os or bytes, as its budget counts. It drains and fills ``factor`` times faster
+    than the clock. A load at or below the baseline that never waited earns at least ``least_gain`` per second
+    (`limits.credits.CreditBucket`). A request is charged at its arrival, so ``level`` may be below zero.
     """
 
     __slots__ = ("_used", "as_of", "capacity", "factor", "least_gain", "level", "refill", "spend")
@@ -47,9 +47,9 @@ class Credits:
         self._used = 0.0
 
     def take(self, amount: float, at: float, begin: float) -> float:
-        """Drain ``amount`` at the time ``at``; return how long its service takes, which begins at ``begin``.
+        """Drain ``amount`` at the time ``at``; return the seconds of its service, which begins at ``begin``.
 
-        The service lasts until the bucket is not below zero any more, so a rate holds exactly whatever is left.
+        The service lasts until the level is zero again, so the rate is exact at any level.
         """
         if at > self.as_of:
             self.level = min(self.capacity, self.level + (at - self.as_of) * self.refill * self.factor)
@@ -68,7 +68,7 @@ class Credits:
         return max(0.0, min(self.capacity, level))
 
     def earn_least_gain(self, seconds: float, *, waited: bool) -> None:
-        """Add what a load at or below the baseline earned over the last ``seconds`` besides the unused baseline."""
+        """Raise the gain of the last ``seconds`` to the least gain, if the load was at or below the baseline."""
         unused = self.refill - self._used / seconds
         self._used = 0.0
         if self.least_gain and not waited and unused >= 0.0:
@@ -110,7 +110,7 @@ class Budget:
 
 
 class Stage:
-    """The budgets that a request passes together. ``held_by`` is the one that the last request waited for."""
+    """The two budgets that a request passes together. ``held_by`` is the one that delayed the last request."""
 
     __slots__ = ("bytes", "held_by", "iops")
 
@@ -120,10 +120,10 @@ class Stage:
         self.held_by: Budget | None = None
 
     def let_through(self, arrival: float, ios: float, size: float) -> float:
-        """Account for a request and return when it leaves this stage.
+        """Charge a request and return the time at which it leaves this stage.
 
-        One that adds no I/O, as it continues another one, does not wait for the budget of I/Os. Each budget counts
-        from the arrival: a wait for one of them is no use of the other.
+        A request that adds no I/O, since it continues another one, does not wait for the budget of I/Os. Both budgets
+        count from the arrival, so a wait for one does not use the other.
         """
         iops, moved = self.iops, self.bytes
         at = arrival
@@ -151,7 +151,7 @@ class Stage:
 
 
 class Waiting:
-    """For how long requests waited for a limit, each second once however many waited."""
+    """The time during which requests waited for a limit. Each second counts once, however many requests waited."""
 
     __slots__ = ("_seconds", "_until")
 
@@ -160,12 +160,12 @@ class Waiting:
         self._until = 0.0
 
     def add(self, arrival: float, until: float) -> None:
-        """Count that a request which came at ``arrival`` waits until ``until``, which may lie ahead."""
+        """Count the wait of a request from ``arrival`` until ``until``, which may be in the future."""
         since = arrival if arrival > self._until else self._until
         if until > since:
             self._seconds += until - since
             self._until = until
 
     def seconds(self, now: float) -> float:
-        """Return how many seconds of waiting there were up to ``now``."""
+        """Return the seconds of waiting until ``now``."""
         return self._seconds - max(0.0, self._until - now)

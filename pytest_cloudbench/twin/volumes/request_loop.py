@@ -1,4 +1,4 @@
-"""Takes requests from the kernel, answers each when the pacing law says so. `core.c` has the same loop compiled."""
+"""The loop that reads requests from the kernel and answers each when it is due. `core.c` has the same loop compiled."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from time import monotonic
 from pytest_cloudbench.twin.volumes import fuse
 from pytest_cloudbench.twin.volumes.pacer import Answer, Pacer
 
-_BATCH = 32  # requests that are taken before any is answered, and the other way round
-_LARGE_WRITE = 64 * 1024  # takes as long as many small ones: others may be due meanwhile
-# Timers of the kernel are late by this much at most on an idle machine; what is usual is subtracted from each wait.
+_BATCH = 32  # the most requests read before due ones are answered, and answered before others are read
+_LARGE_WRITE = 64 * 1024  # takes as long as many small ones, so other requests may be due afterwards
+# Timers of the kernel are late. The usual delay, at most this much, is subtracted from each wait.
 _MOST_OVERSHOOT_S = 0.0002
 _EARLY_S = 0.00001
 
@@ -24,7 +24,7 @@ MESSAGE, TIME, REQUEST, END = "message", "time", "request", "end"
 class RequestLoop:
     """Serves ``device``, the non-blocking descriptor of a FUSE file system, by the law of ``pacer``.
 
-    ``control`` is a socket on which the region speaks.
+    The region sends its messages on the socket ``control``.
     """
 
     def __init__(self, pacer: Pacer, device: int, control: int) -> None:
@@ -36,14 +36,14 @@ class RequestLoop:
         self._overshoot_s = 0.0
 
     def serve(self, until: float) -> tuple[str, bytes]:
-        """Serve reads and writes until something else is to be done; say what, and which request.
+        """Serve reads and writes until another event; return that event, and its request if it has one.
 
-        MESSAGE: the region has something to say. TIME: it is ``until`` on the monotonic clock. REQUEST: one that is
-        neither a read nor a write. END: the file system is gone. With nothing waiting and ``until`` infinite it
-        returns TIME after the first request, so that the caller can set a time.
+        MESSAGE: the region has sent a message. TIME: ``until`` on the monotonic clock is reached. REQUEST: a request
+        that is neither a read nor a write. END: the file system is gone. If ``until`` is infinite, TIME is returned
+        after the first request, so that the caller can set a time.
         """
         idle = math.isinf(until)
-        # Under a steady load the loop below never waits, so this is when the region is heard.
+        # Under a steady load the loop below never waits, so messages are noticed here.
         if select.select([self._control], [], [], 0.0)[0]:
             return MESSAGE, b""
         while True:
@@ -58,7 +58,7 @@ class RequestLoop:
                 return MESSAGE, b""
 
     def _wait(self, now: float, until: float) -> bool:
-        """Wait for requests until a time; whether the region has something to say."""
+        """Wait for requests until a time; return True if the region has sent a message."""
         timeout = None if math.isinf(until) else max(0.0, until - now - self._overshoot_s)
         ready, _, _ = select.select([self._device, self._control], [], [], timeout)
         if not ready and timeout:
@@ -77,7 +77,7 @@ class RequestLoop:
             except OSError as error:
                 if error.errno == errno.ENODEV:
                     return taken, (END, b"")
-                continue  # the request was taken back meanwhile
+                continue  # the request was interrupted meanwhile
             if not length:
                 return taken, (END, b"")
             _, operation, unique, node, offset, size = fuse.READ_OR_WRITE(head)
@@ -110,7 +110,7 @@ class RequestLoop:
         return _BATCH
 
     def answer(self, found: Answer) -> None:
-        """Answer a request that was taken out of the pacer."""
+        """Answer a request that was removed from the pacer."""
         pacer = self._pacer
         _, node, _, size, write, offset, unique, problem = found
         backing = pacer.backing(node)
@@ -134,6 +134,6 @@ class RequestLoop:
         try:
             os.writev(self._device, (head, data))
         except OSError as error:
-            # Whoever asked does not wait any more, or the file system is gone, which the next read sees.
+            # The request was interrupted, or the file system is gone, which the next read reports.
             if error.errno not in (errno.ENOENT, errno.ENODEV):
                 raise

@@ -1,42 +1,40 @@
-"""Counts I/Os as EBS does: up to a unit of bytes is one, larger ones are split, sequential small ones merge.
+"""Counting I/Os as EBS does: up to a unit of bytes is one I/O, larger ones are split, sequential small ones merge.
 
-Each I/O is remembered by where it ended. One that begins there continues it and fills the same unit. On a small
-file random I/O continues another one now and then, so a continuation is believed from the third in a row; until
-then it counts as if it stood alone, and the third takes back what was counted too many. Whether EBS would have
-merged is not published.
+Each I/O is remembered by its end. An I/O that begins there continues it and fills the same unit. On a small file
+random I/O sometimes continues another one. Therefore the first two continuations in a row count as separate I/Os, and
+the third one corrects their count. Whether EBS would merge in such cases is not published.
 """
 
 from __future__ import annotations
 
 FOLLOWS_WITHIN_S = 1.0
-"""An I/O later than this after its predecessor begins a new unit."""
+"""An I/O that follows its predecessor later than this begins a new unit."""
 _BELIEVED = 3
 _CONTINUED = 4
-# A predecessor is looked for among so many I/Os; one that was believed among more, beside many other streams.
+# A predecessor is searched among so many I/Os; a confirmed sequence among more, beside many other streams.
 _NEAR_IOS, _FAR_IOS = 256, 4096
-# In a place that is read again and again at random, neighbours follow each other as often as not. So a predecessor
-# must be this many times more recent than the last I/O of the same place.
+# On a small area read at random, neighbours often follow each other by chance. So a predecessor must be this many
+# times more recent than the last I/O at the same place.
 _MORE_RECENT = 16
-_NEVER = 1 << 62
 
 _Ended = tuple[float, int, int, int, int]  # time, filled bytes, number, continuations, I/Os counted too many
 
 
 class Sequences:
-    """The streams of one volume. ``unit`` is in bytes; without ``merging`` every I/O stands alone."""
+    """The streams of one volume. ``unit`` is in bytes. Without ``merging`` every I/O counts by itself."""
 
     def __init__(self, unit: int, *, merging: bool = True) -> None:
         self._unit = unit
         self._merging = merging
         self.continued = False
-        """Whether the last I/O that was counted continues another one, believed or not."""
+        """True if the last I/O continues another one, also before the third in a row."""
         self._number = 0
-        # Two generations: the older one is forgotten when the younger one is full.
+        # When the recent ones are full, they replace the older ones.
         self._recent: dict[int, _Ended] = {}
         self._older: dict[int, _Ended] = {}
 
     def count(self, now: float, offset: int, size: int, write: bool) -> int:
-        """Return how many I/Os this one adds; negative if earlier ones turn out to belong together."""
+        """Return how many I/Os this one adds; negative if earlier ones are now known to be one."""
         unit = self._unit
         if not self._merging:
             return -(-size // unit)

@@ -1,8 +1,8 @@
 """The process that paces the volumes of one instance: a FUSE server, run as ``python -I -S server.py FUSE CONTROL``.
 
-Each volume is a file of its file system, behind which a loop device stands. One thread: two gain little. The region
-talks to it over CONTROL, a sequenced-packet socket: one JSON object per message, with descriptors, and one answer
-to each. When that socket or the file system ends, the process does.
+Each volume is a file of its file system, and a loop device is bound to that file. There is one thread; a second one
+gains little. The region sends commands over CONTROL, a sequenced-packet socket: one JSON object per message, with
+descriptors, and one answer to each. The process ends when that socket or the file system ends.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import os
 import socket
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Any, ClassVar
 
-if __name__ == "__main__":  # -I leaves the package's own directory out
+if __name__ == "__main__":  # with -I the package's own directory is not on the path
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from pytest_cloudbench.twin import linux
@@ -44,15 +45,15 @@ _PUBLISH_S = 0.05
 _MESSAGE_BYTES = 65_536
 
 
+@dataclass
 class _File:
-    """A volume as a file."""
+    """A volume as a file of the file system."""
 
-    def __init__(self, name: str, size: int, backing: int, page: VolumePage, state: VolumeState) -> None:
-        self.name = name
-        self.size = size
-        self.backing = backing
-        self.page = page
-        self.state = state
+    name: str
+    size: int
+    backing: int
+    page: VolumePage
+    state: VolumeState
 
     def clear(self, offset: int, length: int) -> None:
         """Punch a hole. Raises OSError."""
@@ -60,7 +61,7 @@ class _File:
 
 
 class Server:
-    """Answers the kernel and the region until one of them is gone."""
+    """Answers the kernel and the region until one of them ends the connection."""
 
     def __init__(self, device: int, control: socket.socket) -> None:
         self._device = device
@@ -79,7 +80,7 @@ class Server:
             if event == REQUEST:
                 self._answer_other(request)
             elif event == MESSAGE:
-                self._obey()
+                self._run_command()
             elif event == END:
                 return
             now = monotonic()
@@ -95,10 +96,10 @@ class Server:
             try:
                 os.write(self._device, answer)
             except OSError:
-                return  # whoever asked does not wait any more
+                return  # the request was interrupted
 
     def _publish(self, now: float) -> bool:
-        """Publish what has changed; whether any request waits."""
+        """Publish counters and credits; return True if any request waits."""
         self._pacer.earn(now)
         waiting = 0
         for node, file in self._files.items():
@@ -110,17 +111,17 @@ class Server:
             self._state.show_levels(now, self._pacer.levels(None, now))
         return waiting > 0
 
-    # --- the region's messages -----------------------------------------------------------------------
+    # --- the region's commands -----------------------------------------------------------------------
 
-    def _obey(self) -> None:
+    def _run_command(self) -> None:
         message, descriptors, _, _ = socket.recv_fds(self._control, _MESSAGE_BYTES, 4)
         if not message:
             self._ended = True
             return
-        asked = json.loads(message)
+        command = json.loads(message)
         try:
-            answer = self._commands[asked.pop("do")](self, *descriptors, **asked) or {}
-        except Exception as error:  # the other volumes go on
+            answer = self._commands[command.pop("do")](self, *descriptors, **command) or {}
+        except Exception as error:  # the other volumes continue
             answer = {"error": repr(error)}
         self._control.send(json.dumps(answer).encode())
 
@@ -139,16 +140,16 @@ class Server:
         os.close(state)
         self._pacer.add(node, backing, file.state, path_s)
         self._files[node] = file
-        self._hold(node, figures)
+        self._apply(node, figures)
 
-    def _hold(self, node: int, figures: dict[str, Any]) -> None:
+    def _apply(self, node: int, figures: dict[str, Any]) -> None:
         as_of, levels = self._files[node].state.levels
         self._pacer.limit_volume(node, volume_figures_from_json(figures), levels, as_of)
 
     def _change(self, *, node: int, size: int, figures: dict[str, Any]) -> None:
         self._publish(monotonic())
         self._files[node].size = size
-        self._hold(node, figures)
+        self._apply(node, figures)
 
     def _fail(self, *, node: int) -> None:
         self._pacer.fail(node)

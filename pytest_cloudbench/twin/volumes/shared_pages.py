@@ -1,6 +1,6 @@
-"""What the region and the process that paces its volumes share: pages of memory, written by that process alone.
+"""Pages of memory that the region shares with the process that paces its volumes. Only that process writes them.
 
-They outlive it, so a volume's credits and counters are not lost when it is killed.
+They outlive the process, so a volume keeps its credits and counters if the process is killed.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ BITS_AT = UNTOUCHED_AT + _UNTOUCHED.size
 
 
 class Figures(NamedTuple):
-    """What a volume has done since it was attached: I/Os, bytes, seconds.
+    """The counters of a volume since it was attached: I/Os, bytes, seconds.
 
-    The times above limits count each second once however many I/Os waited. ``modelled_s`` is how long all
-    ``answered`` I/Os take by the model, ``late_s`` by how much longer this machine took to answer them.
+    In the times above limits each second counts once, however many I/Os waited. ``modelled_s`` is the time of all
+    ``answered`` I/Os by the model, ``late_s`` the time by which this machine answered them later.
     """
 
     read_ops: int = 0
@@ -49,12 +49,12 @@ class Figures(NamedTuple):
     late_s: float = 0.0
 
     def after(self, earlier: Figures) -> Figures:
-        """Add an earlier stretch of counting; the queue is this one's."""
+        """Return the sum with an earlier period of counting. The queue length is that of this one."""
         sums = Figures._make(one + other for one, other in zip(self, earlier, strict=True))
         return sums._replace(queue_length=self.queue_length)
 
     def since(self, earlier: Figures) -> Figures:
-        """Return what came after an earlier look; the queue is this one's."""
+        """Return the difference to earlier figures. The queue length is that of these."""
         gained = Figures._make(one - other for one, other in zip(self, earlier, strict=True))
         return gained._replace(queue_length=self.queue_length)
 
@@ -80,11 +80,11 @@ class VolumePage:
 
     @staticmethod
     def create_unseen() -> int:
-        """Return a descriptor of a new page that no instance sees."""
+        """Return a descriptor of a new page that no instance can read."""
         return _new_page(os.memfd_create("volume-page", os.MFD_CLOEXEC))
 
     def clear(self) -> None:
-        """Begin to count from zero."""
+        """Set all counters to zero."""
         self._memory[:] = bytes(PAGE_BYTES)
         struct.pack_into("<I", self._memory, 0, MAGIC)
         self.show(Figures())
@@ -97,7 +97,7 @@ class VolumePage:
 
     @property
     def figures(self) -> Figures:
-        """The figures that were published last."""
+        """The figures published last."""
         shown = _LOG_LAYOUT.unpack_from(self._memory, _LOG_AT)
         values = (*shown, *_REGION_LAYOUT.unpack_from(self._memory, _REGION_AT)[1:])
         return Figures._make(
@@ -125,9 +125,9 @@ Levels = tuple[float | None, float | None]
 
 
 class VolumeState:
-    """What a volume keeps from one attachment to the next: its credits, and which pieces were never used.
+    """The state that a volume keeps between attachments: its credits, and which pieces were never used.
 
-    An instance keeps its credits in one too.
+    An instance has one too, for its credits.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -135,25 +135,25 @@ class VolumeState:
 
     @staticmethod
     def create(pieces: int = 0) -> int:
-        """Return a descriptor of a new state with room for so many pieces, all of them used."""
+        """Return a descriptor of a new state with this many pieces, all of them used."""
         descriptor = os.memfd_create("volume-state", os.MFD_CLOEXEC)
         os.ftruncate(descriptor, BITS_AT + (pieces + 7) // 8)
         return descriptor
 
     def show_levels(self, now: float, levels: tuple[float, float]) -> None:
-        """Publish what two buckets hold at ``now``; NaN if there is no bucket."""
+        """Publish the levels of two buckets at ``now``; NaN if there is no bucket."""
         _BALANCES.pack_into(self.memory, 0, now, 1.0, *levels)
 
     @property
     def levels(self) -> tuple[float, Levels]:
-        """The time and the levels that were published last; None is full, as before the first time."""
+        """The levels published last, with their time. None is full, also before the first publication."""
         at, known, *levels = _BALANCES.unpack_from(self.memory)
         iops, size = (level if known and not math.isnan(level) else None for level in levels)
         return at, (iops, size)
 
     @property
     def untouched(self) -> int:
-        """How many pieces were never used."""
+        """The number of pieces that were never used."""
         count: int = _UNTOUCHED.unpack_from(self.memory, UNTOUCHED_AT)[0]
         return count
 
@@ -175,7 +175,7 @@ class VolumeState:
         self.set_untouched(whole * 8, pieces)
 
     def touch(self, first: int, end: int) -> int:
-        """Mark the pieces from ``first`` up to ``end`` as used; return how many were not."""
+        """Mark the pieces from ``first`` up to ``end`` as used; return how many of them were unused before."""
         memory, found = self.memory, 0
         for piece in range(first, end):
             at, bit = BITS_AT + (piece >> 3), 1 << (piece & 7)

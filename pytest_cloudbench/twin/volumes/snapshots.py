@@ -1,7 +1,7 @@
-"""Snapshots: copies of volumes' data, holes left out, that outlive the volume.
+"""Snapshots: copies of the data of volumes, without holes, that outlive the volume.
 
-Where the backing can (btrfs and XFS in a directory) blocks are shared and the copy is of one instant. Otherwise it
-takes as long as copying takes, and what is written to the volume meanwhile may or may not be in it.
+If the file system can share blocks (btrfs and XFS in a directory), a copy is instantaneous. Otherwise it takes time,
+and data written to the volume meanwhile may or may not be in it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Cancelled(RuntimeError):
 
 @dataclass
 class Snapshot:
-    """The data of one snapshot. ``data`` bytes of it are not holes; ``copied`` of them are there by now."""
+    """The data of one snapshot: ``data`` bytes without holes, of which ``copied`` are copied so far."""
 
     descriptor: int
     size: int
@@ -38,13 +38,13 @@ class Snapshot:
 
     @property
     def percent(self) -> int:
-        """How much of it is there."""
-        if self.complete or not self.data:
-            return 100 if self.complete else 0
-        return min(99, self.copied * 100 // self.data)
+        """The progress of the copy in percent."""
+        if self.complete:
+            return 100
+        return min(99, self.copied * 100 // self.data) if self.data else 0
 
     def close(self) -> None:
-        """Give up the data."""
+        """Release the data."""
         self.cancelled = True
         if self.descriptor >= 0:
             os.close(self.descriptor)
@@ -61,10 +61,10 @@ class Snapshots:
         self._copying: set[str] = set()
 
     def take(self, snapshot_id: str, descriptor: int, size: int) -> None:
-        """Copy a volume's data; returns when it is all there.
+        """Copy a volume's data; returns when the copy is complete.
 
-        Raises `NoRoom` when the copy does not fit, `Cancelled` when it was deleted meanwhile, OSError; there
-        is no such snapshot then.
+        Raises `NoRoom` if the copy does not fit, `Cancelled` if it was deleted meanwhile, or OSError; then there is no
+        snapshot.
         """
         source = os.dup(descriptor)  # the volume may be deleted meanwhile
         try:
@@ -91,14 +91,14 @@ class Snapshots:
             raise Cancelled(f"{snapshot_id} was deleted while it was being made")
 
     def percent(self, snapshot_id: str) -> int:
-        """How much of a snapshot is there; 0 for one that has not begun."""
+        """Return the progress of a snapshot in percent; 0 before its copy begins."""
         snapshot = self._kept.get(snapshot_id)
         return snapshot.percent if snapshot is not None else 0
 
     def restore(self, snapshot_id: str, descriptor: int) -> int:
-        """Copy a snapshot into a new volume's file, which may be larger; how many bytes of data that were.
+        """Copy a snapshot into a new volume's file, which may be larger; return the bytes of data.
 
-        Raises `NoRoom`, KeyError for a snapshot that is not there.
+        Raises `NoRoom`, and KeyError if there is no complete snapshot of this id.
         """
         with self._lock:
             snapshot = self._kept[snapshot_id]
@@ -117,14 +117,14 @@ class Snapshots:
         return snapshot.data
 
     def delete(self, snapshot_id: str) -> None:
-        """Remove a snapshot, also one that is being made; what does not exist is ignored."""
+        """Remove a snapshot, complete or not. Unknown ones are ignored."""
         with self._lock:
             snapshot = self._kept.pop(snapshot_id, None)
             if snapshot is None:
                 return
             snapshot.cancelled = True
             copying = snapshot_id in self._copying
-        if not copying:  # whoever copies closes it himself
+        if not copying:  # otherwise `take` closes it
             snapshot.close()
 
     def close(self) -> None:
@@ -159,7 +159,7 @@ class Snapshots:
 
 
 def data_pieces(descriptor: int, size: int) -> Iterator[tuple[int, int]]:
-    """The stretches of a sparse file that hold data, as (start, end)."""
+    """Yield the parts of a sparse file that hold data, as (start, end)."""
     end = 0
     while end < size:
         try:
@@ -175,20 +175,19 @@ def data_pieces(descriptor: int, size: int) -> Iterator[tuple[int, int]]:
 
 
 def copied_pieces(source: int, target: int, size: int) -> Iterator[int]:
-    """Copy what a sparse file holds to the same places of another, piece by piece; the bytes of each."""
+    """Copy the data of a sparse file to the same places of another; yield the bytes of each piece."""
     copy = _by_the_kernel
     for start, end in data_pieces(source, size):
         at = start
         while at < end:
-            wanted = min(_PIECE, end - at)
             try:
-                copied = copy(source, target, wanted, at)
+                copied = copy(source, target, min(_PIECE, end - at), at)
             except OSError as error:
                 if copy is _through_memory or error.errno not in _CANNOT_COPY:
                     raise
                 copy = _through_memory
                 continue
-            if copied == 0:  # the file was cut short under us
+            if copied == 0:  # the file was truncated meanwhile
                 return
             at += copied
             yield copied
@@ -207,7 +206,7 @@ def _through_memory(source: int, target: int, count: int, at: int) -> int:
 
 
 def _shared(source: int, target: int) -> bool:
-    """Whether the target now shares the source's blocks."""
+    """Let the target share the source's blocks; return False if that is not possible."""
     with contextlib.suppress(OSError):
         fcntl.ioctl(target, _FICLONE, source)
         return True

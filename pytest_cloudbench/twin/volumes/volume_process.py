@@ -1,4 +1,4 @@
-"""The region's side of the process that paces an instance's volumes: starting it, talking to it, ending it."""
+"""The region's side of the process that paces an instance's volumes: starting it, sending commands, ending it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import asdict
 from mmap import mmap
 from pathlib import Path
@@ -35,18 +34,18 @@ _CORE = "CLOUDBENCH_TWIN_CORE"
 
 
 class VolumeProcessError(RuntimeError):
-    """The process that paces an instance's volumes does not do what it should; the message is a sentence."""
+    """A command to the process that paces an instance's volumes failed; the message is a sentence."""
 
 
 class VolumeProcessEnded(VolumeProcessError):
-    """The process has ended, and with it all I/O of its volumes: they answer with errors."""
+    """The process has ended. All I/O of its volumes fails."""
 
 
 class VolumeProcess:
-    """A process that paces volumes, and its file system, which nobody else sees.
+    """A process that paces volumes, and its file system, which only the region sees.
 
-    ``label`` names it in errors; ``directory`` is a place that only the region can see; ``records`` is the slot's
-    directory, where a later start finds what a killed region left.
+    ``label`` names it in errors. ``directory`` is the mount point, which only the region sees. ``records`` is the
+    slot's directory, in which the process is recorded: if the region is killed, the next start ends the process.
     """
 
     def __init__(self, label: str, *, workshop: Workshop, directory: Path, records: Path) -> None:
@@ -68,10 +67,10 @@ class VolumeProcess:
                         pass_fds=(device, theirs.fileno()),
                         env={name: os.environ[name] for name in (_CORE,) if name in os.environ},
                         cwd="/",
-                        start_new_session=True,  # Ctrl-C in the user's terminal is not for it
+                        start_new_session=True,  # Ctrl-C in the user's terminal must not end it
                     )
             finally:
-                os.close(device)  # only the process holds it: with its end the file system fails
+                os.close(device)  # only the process holds it, so the file system fails when it ends
             undo.callback(self._kill)
             self._control.settimeout(_ANSWER_S)
             _record(records, self._process.pid, self._connection)
@@ -79,7 +78,7 @@ class VolumeProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether it runs."""
+        """True if it runs."""
         return self._process.poll() is None
 
     @property
@@ -94,7 +93,7 @@ class VolumeProcess:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def limit(self, figures: StageFigures, state: int) -> None:
-        """Hold all volumes together to these limits; ``state`` is the descriptor in which their credits are kept."""
+        """Limit all volumes together. ``state`` is the descriptor of the `VolumeState` that keeps their credits."""
         self._ask("limit instance", state, figures=asdict(figures))
 
     def attach(
@@ -102,8 +101,8 @@ class VolumeProcess:
     ) -> PacedFile:
         """Pace a volume of ``size`` bytes.
 
-        The descriptors are those of its data and of its shared pages, and stay the caller's. ``path_s`` is what an
-        I/O takes on this machine in any case. Raises `VolumeProcessError`.
+        The descriptors are those of its data and its shared pages; the caller closes them. ``path_s`` is the time in
+        seconds that an I/O takes on this machine without any limit. Raises `VolumeProcessError`.
         """
         with self._lock:
             self._nodes += 1
@@ -115,11 +114,11 @@ class VolumeProcess:
         return PacedFile(self, node)
 
     def pace(self, paced: bool) -> None:
-        """Hold the limits, or answer everything at once: an instance that goes down writes its data quickly."""
+        """Apply the limits, or suspend them: every request is answered at once."""
         self._ask("pace", paced=paced)
 
     def close(self) -> None:
-        """End it. Whatever is still attached answers with an I/O error."""
+        """End it. Volumes that are still attached fail with I/O errors."""
         self._kill()
         self._control.close()
         if self._root >= 0:
@@ -141,10 +140,10 @@ class VolumeProcess:
                 self.abort()
 
     def abort(self) -> None:
-        """Have all I/O of its volumes fail, whatever the process does.
+        """Make all I/O of its volumes fail, even if the process does not react.
 
-        Where memory is short and this machine lets no process promise not to wait for I/O, the process may wait for
-        I/O that only it could serve; then it cannot be ended before.
+        If memory is short, and the machine does not permit PR_SET_IO_FLUSHER, the process may wait for I/O that only
+        it could serve. It cannot be ended before its I/O has failed.
         """
         _abort(self._connection, self._records)
 
@@ -156,7 +155,7 @@ class VolumeProcess:
             raise self._gone() from error
 
     def stat_file(self, name: str) -> None:
-        """Have the kernel ask for a file's size anew."""
+        """Make the kernel read a file's size again."""
         try:
             os.stat(name, dir_fd=self._root)
         except OSError as error:
@@ -169,7 +168,7 @@ class VolumeProcess:
                 socket.send_fds(self._control, [message], descriptors)
                 said = self._control.recv(65_536)
             except TimeoutError as error:
-                self._kill()  # its late answer would be taken for that to the next message
+                self._kill()  # its late answer would be read as the answer to the next command
                 raise VolumeProcessEnded(
                     f"the process {self.pid} that paces the volumes of {self._label} did not answer for "
                     f"{_ANSWER_S:g} s and was ended"
@@ -185,7 +184,7 @@ class VolumeProcess:
     def _gone(self) -> VolumeProcessError:
         who = f"the process {self.pid} that paces the volumes of {self._label}"
         try:
-            status = self._process.wait(_END_S)  # it lets go of its descriptors a moment before it has ended
+            status = self._process.wait(_END_S)  # it closes its descriptors a moment before it has ended
         except subprocess.TimeoutExpired:
             return VolumeProcessError(f"{who} does not answer")
         return VolumeProcessEnded(f"{who} has ended with status {status}")
@@ -203,27 +202,27 @@ class PacedFile:
         return self._process.open_file(f"{self._node}")
 
     def confirm(self) -> None:
-        """Raise `VolumeProcessEnded` unless the process answers. One that does not is ended: its I/O never would."""
+        """Raise `VolumeProcessEnded` unless the process answers. A process that does not answer in time is ended."""
         self._process._ask("report")
 
     def change(self, size: int, figures: VolumeFigures) -> None:
-        """Give the volume other figures or a larger size, while I/O runs."""
+        """Apply other figures or a larger size while I/O runs."""
         self._process._ask("change", node=self._node, size=size, figures=figures.to_json())
         self._process.stat_file(f"{self._node}")
 
     def fail(self) -> None:
-        """Have all I/O of the volume fail, also what waits. If the process has ended, it fails already."""
+        """Make all I/O of the volume fail, including waiting requests. Without effect if the process has ended."""
         with contextlib.suppress(VolumeProcessEnded):
             self._process._ask("fail", node=self._node)
 
     def detach(self) -> None:
-        """Let the volume go; its pages hold its last figures. Without effect if the process has ended."""
+        """Remove the volume. Its pages keep its last figures. Without effect if the process has ended."""
         with contextlib.suppress(VolumeProcessEnded):
             self._process._ask("detach", node=self._node)
 
 
 def _mount(directory: Path) -> tuple[int, int, int]:
-    """Mount a FUSE file system and take its mount out of sight.
+    """Mount a FUSE file system and unmount it lazily, so that nobody else sees it.
 
     Returns the descriptors of the device and of the root, and the number of the connection.
     """
@@ -245,7 +244,7 @@ def _mount(directory: Path) -> tuple[int, int, int]:
 
 
 def _abort(connection: int, directory: Path) -> None:
-    """End a FUSE connection: every request, also one that its server waits for itself, fails."""
+    """End a FUSE connection: every request fails, including those for which its own server waits."""
     place = directory / "connections"
 
     def abort() -> None:
@@ -261,7 +260,7 @@ def _abort(connection: int, directory: Path) -> None:
         workshop.run(abort)
 
 
-# --- what a killed region leaves -------------------------------------------------------------------------
+# --- leftovers of a killed region ------------------------------------------------------------------------
 
 
 def _started_at(pid: int) -> str:
@@ -274,7 +273,7 @@ def _record(directory: Path, pid: int, connection: int) -> None:
 
 
 def end_leftovers(directory: Path) -> None:
-    """End the processes that a slot's directory names: one that was stopped did not see its region end."""
+    """End the processes recorded in a slot's directory: a stopped process does not notice the end of its region."""
     with contextlib.suppress(FileNotFoundError):
         for line in (directory / _RECORD).read_text().splitlines():
             pid, started_at, connection = (int(field) for field in line.split())
@@ -298,13 +297,13 @@ def _lives(pid: int, started_at: int) -> bool:
     return state != "Z" and int(fields[19]) == started_at
 
 
-# --- what an I/O takes in any case -----------------------------------------------------------------------
+# --- the time of an I/O without any limit ----------------------------------------------------------------
 
 
 def measure_path(process: VolumeProcess, *, backing: int, nodes: Path) -> float:
-    """Return the median time in seconds of a single read that the model answers at once.
+    """Measure the median time in seconds of a single read without any limit, in about 20 ms.
 
-    ``backing`` is a file of at least 4 KiB, ``nodes`` a directory that allows device nodes. It takes about 20 ms.
+    ``backing`` is a file of at least 4 KiB, ``nodes`` a directory that allows device nodes.
     """
     page, state = VolumePage.create_unseen(), VolumeState.create()
     try:
@@ -314,23 +313,17 @@ def measure_path(process: VolumeProcess, *, backing: int, nodes: Path) -> float:
         os.close(page)
         os.close(state)
     try:
-        with _looped(file, nodes) as loop:
+        descriptor = file.open()
+        try:
+            loop = bind_loop_device(descriptor, "cloudbench/path", nodes)
+        finally:
+            os.close(descriptor)
+        try:
             return _median_read(loop)
+        finally:
+            loop.release()
     finally:
         file.detach()
-
-
-@contextlib.contextmanager
-def _looped(file: PacedFile, nodes: Path) -> Iterator[LoopDevice]:
-    descriptor = file.open()
-    try:
-        loop = bind_loop_device(descriptor, "cloudbench/path", nodes)
-    finally:
-        os.close(descriptor)
-    try:
-        yield loop
-    finally:
-        loop.release()
 
 
 def _median_read(loop: LoopDevice) -> float:
