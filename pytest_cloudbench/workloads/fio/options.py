@@ -83,14 +83,19 @@ def option_text(name: str, value: Any) -> str:
     raise BadFioJob(f"fio option {name}={value!r}: the value must be a string, a number, a size or a bool")
 
 
+_FACTS = 'fio=$(command -v fio) && echo "$fio" && "$fio" --version && nproc'
+
+
 class HostFio:
     """The fio of one host: its version and the options that it accepts, looked up once per host."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self.path = host.ensure_tool("fio")
-        both = host.run(["sh", "-c", '"$1" --version; nproc', "sh", self.path], idempotent=True)
-        self.version, cpus = both.stdout.split()
+        found = host.run(["sh", "-c", _FACTS], check=False, idempotent=True)
+        if found.exit_code != 0:
+            host.ensure_tool("fio")
+            found = host.run(["sh", "-c", _FACTS], idempotent=True)
+        self.path, self.version, cpus = found.stdout.split()
         self.host_cpus = int(cpus)
         self._options: frozenset[str] | None = None
         self._engines: dict[str, frozenset[str]] = {}
