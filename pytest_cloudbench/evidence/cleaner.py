@@ -1,4 +1,4 @@
-"""Takes secrets out of everything before it is written: by what they are called, what they look like, what they are."""
+"""Remove secrets before anything is written: by their names, by their form, and by their known values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from urllib.parse import quote, quote_plus
 from pytest_cloudbench.evidence.secret_patterns import PATTERNS, SECRET_NAME, removed
 
 _SHORTEST_KNOWN = 8
-"""Characters below which a value is not looked for: it would be found in words that are none of it."""
+"""Shorter values are not searched for, because they occur in ordinary words."""
 _LEADS_ELSEWHERE = re.compile(r"(?i)_(?:file|path|dir|uri|url|arn|name|header)$")
 _SHORTEST_BASE64 = 48
 _LONGEST_REMEMBERED = 200
@@ -25,16 +25,16 @@ _OPTION = re.compile(r"--?[A-Za-z0-9_-]+\Z")
 
 
 class Cleaner:
-    """Removes secrets from texts, bytes and values; it also knows some of them and finds these anywhere.
+    """Removes secrets from texts, bytes and values.
 
-    What is called like a secret is removed and remembered: it goes wherever it appears later, also in base64
-    and in addresses.
+    A value with the name of a secret is removed and remembered. Later it is removed anywhere, also in base64 and in
+    URLs.
     """
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self._known: dict[str, None] = {}
         self._bytes: tuple[bytes, ...] = ()
-        # Names and words come again and again.
+        # A cache: names and words repeat.
         self._seen: dict[str, str] = {}
         for name, value in (os.environ if environment is None else environment).items():
             leads_elsewhere = _LEADS_ELSEWHERE.search(name) or os.path.exists(value)
@@ -42,12 +42,12 @@ class Cleaner:
                 self.learn(value)
 
     def learn(self, *secrets: str | None) -> None:
-        """Know these values as secrets from now on; what is too short to be told from words is not."""
+        """Remember these values as secrets; ignore those that are too short to differ from words."""
         for secret in secrets:
             text = secret.strip() if secret else ""
             if len(text) < _SHORTEST_KNOWN or text.startswith("(removed: ") or text in self._known:
                 continue
-            # The longest first: a key whose text has another one in it goes as a whole.
+            # The longest first, so that a key that contains another one is removed as a whole.
             forms = {
                 text,
                 quote(text, safe=""),
@@ -61,7 +61,7 @@ class Cleaner:
             self._bytes = tuple(each.encode("utf-8", "surrogateescape") for each in self._known)
 
     def text(self, text: str) -> str:
-        """The text without secrets, in characters that can be written."""
+        """Return the text without secrets, in characters that can be written."""
         if len(text) > _LONGEST_REMEMBERED:
             return self._cleaned(text)
         found = self._seen.get(text)
@@ -84,7 +84,7 @@ class Cleaner:
         return _IN_BASE64.sub(self._decoded_clean, text) if len(text) >= _SHORTEST_BASE64 else text
 
     def data(self, data: bytes) -> bytes:
-        """The content of a file without secrets; what is no text is left out where it holds a known secret."""
+        """Return the content of a file without secrets; binary data with a known secret is removed as a whole."""
         if not data.translate(None, _FIGURES):
             return data
         try:
@@ -97,9 +97,9 @@ class Cleaner:
         return self.text(text).encode("utf-8")
 
     def named(self, name: str, value: Any) -> Any:
-        """A value that is kept under a name: removed as a whole where the name says so, else without secrets.
+        """Return a named value without secrets; if the name is that of a secret, all of it is removed.
 
-        Anything but texts and bytes is returned as it is where its name is no secret's.
+        Other values than texts and bytes are returned unchanged under any other name.
         """
         if name and not isinstance(value, _IN_CLEAR) and SECRET_NAME.search(name):
             if not value:
@@ -112,7 +112,7 @@ class Cleaner:
         return self.data(value) if isinstance(value, bytes) else value
 
     def value(self, value: Any, name: str = "") -> Any:
-        """Plain values, nested: dicts by the names of their keys, texts by what they look like."""
+        """Return nested plain values without secrets; the keys of dicts are names."""
         value = self.named(name, value)
         if isinstance(value, Mapping):
             return {self.text(str(key)): self.value(item, str(key)) for key, item in value.items()}
@@ -121,7 +121,7 @@ class Cleaner:
         return value
 
     def words(self, words: Sequence[Any]) -> list[Any]:
-        """A command line, or any list: what follows an option that is called like a secret goes too."""
+        """Return a command line, or any list, without secrets; the value of an option with a secret's name too."""
         kept: list[Any] = []
         name = ""
         for word in words:
@@ -131,7 +131,7 @@ class Cleaner:
         return kept
 
     def _decoded_clean(self, match: re.Match[str]) -> str:
-        """Base64 whose content has a secret in it goes as a whole."""
+        """Remove base64 as a whole if its content has a secret."""
         whole = match[0]
         try:
             decoded = base64.b64decode(whole + "=" * (-len(whole) % 4)).decode("utf-8")
@@ -141,11 +141,11 @@ class Cleaner:
 
 
 def _base64_of(text: str) -> Iterable[str]:
-    """What base64 of any longer text must hold if this text is in it, at each of the three places."""
+    """Yield what the base64 of a longer text contains if this text is in it, for each of the three alignments."""
     data = text.encode("utf-8", "surrogateescape")
     for offset in range(3):
         encoded = base64.b64encode(bytes(offset) + data).decode("ascii").rstrip("=")
-        # The characters at both ends depend on the neighbours too.
+        # The characters at both ends also depend on the neighbouring text.
         core = encoded[-(-offset * 8 // 6) : len(encoded) - 1]
         if len(core) >= _SHORTEST_KNOWN:
             yield core

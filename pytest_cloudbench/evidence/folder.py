@@ -1,4 +1,4 @@
-"""The evidence folder: where things lie in it, and files written whole, with their sums."""
+"""The evidence folder: its layout, its files, which are written whole, their sums, and the manifest of the sums."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ SOURCE_SUFFIX = ".source"
 MANIFEST = "MANIFEST.sha256"
 SIGNATURE = f"{MANIFEST}.sig"
 MAIN = "main"
-"""Part of a run that one process makes; with xdist, of its controller."""
+"""Name of the part of the process that runs the session; with xdist, of its controller."""
 PARTIAL = ".partial"
-"""Ending of a file that is still being written."""
+"""Suffix of a file that is still being written."""
 RUN = "{run}"
-"""Stands for the run id in the name of a folder."""
+"""Placeholder for the run id in the name of a folder."""
 
 _SLUG_LENGTH = 80
 _COMPRESSION = 3
@@ -36,19 +36,19 @@ class EvidenceError(InfrastructureError, RuntimeError):
 
 
 def new_run_id() -> str:
-    """A run id: sortable by time, unique, short."""
+    """Return a run id: sortable by time, unique, short."""
     return f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}"
 
 
 def folder_name_of(nodeid: str) -> str:
-    """The name of a test's folder: safe on every file system, readable, and another one for every test."""
+    """Return the name of a test's folder: safe on every file system, readable, and unique."""
     readable = re.sub(r"[^A-Za-z0-9._]+", "-", nodeid).strip("-.")[-_SLUG_LENGTH:].lstrip("-.")
     digest = hashlib.sha256(nodeid.encode("utf-8", "surrogatepass")).hexdigest()[:10]
     return f"{readable}-{digest}" if readable else digest
 
 
 def journal_of(folder: str) -> str:
-    """Where a test's journal lies, by its folder ("tests/NAME/1")."""
+    """Return the path of a test's journal in its folder ("tests/NAME/1")."""
     return f"{folder}/journal.jsonl"
 
 
@@ -68,7 +68,7 @@ class EvidenceFolder:
         self.root = root
 
     def prepare(self) -> None:
-        """Make it. Raises EvidenceError where it cannot be made."""
+        """Create the folder. Raises EvidenceError if that fails."""
         try:
             for name in (JOURNALS, TESTS, SOURCES):
                 (self.root / name).mkdir(parents=True, exist_ok=True)
@@ -79,7 +79,7 @@ class EvidenceFolder:
             ) from error
 
     def new_test(self, nodeid: str) -> tuple[str, int]:
-        """Make the folder of a test's next attempt; its path below the root and the attempt's number, from 1."""
+        """Create the folder of a test's next attempt. Return its path below the root and the number, from 1."""
         name = f"{TESTS}/{folder_name_of(nodeid)}"
         (self.root / name).mkdir(exist_ok=True)
         attempt = 1
@@ -92,7 +92,7 @@ class EvidenceFolder:
                 return f"{name}/{attempt}", attempt
 
     def write(self, path: str, data: bytes, *, compress: bool = False) -> KeptFile:
-        """Write a file whole; with ``compress`` as gzip, under its name and ".gz". It must not be there yet."""
+        """Write a new file whole; with ``compress`` as gzip, with the suffix ".gz". Raises FileExistsError."""
         if compress:
             path, data = f"{path}.gz", gzip.compress(data, _COMPRESSION, mtime=0)
         target = self.root / path
@@ -106,18 +106,18 @@ class EvidenceFolder:
         return KeptFile(path, hashlib.sha256(data).hexdigest(), len(data))
 
     def read(self, path: str) -> bytes:
-        """The content of a file that `write` wrote, uncompressed. Raises EvidenceError for a path that leads out."""
+        """Return a file that `write` wrote, uncompressed. Raises EvidenceError for a path outside the folder."""
         data = self.file(path).read_bytes()
         return gzip.decompress(data) if path.endswith(".gz") else data
 
     def file(self, path: str) -> Path:
-        """Where a file of the folder is. Raises EvidenceError for a path that leads out of it."""
+        """Return the path of a file in the folder. Raises EvidenceError for a path outside it."""
         if path.startswith("/") or ".." in path.split("/"):
             raise EvidenceError(f"{path!r} is no path within an evidence folder")
         return self.root / path
 
     def files(self) -> list[str]:
-        """Every file, link and other thing below the root that is no folder, by its path, sorted."""
+        """Return the sorted paths of everything below the root that is not a folder, links included."""
         found = []
         for directory, folders, names in os.walk(self.root):
             below = Path(directory).relative_to(self.root)
@@ -127,7 +127,7 @@ class EvidenceFolder:
 
 
 def sum_of(path: Path, more: bytes = b"") -> str:
-    """The SHA-256 of a file, read in pieces, and of ``more`` behind it."""
+    """Return the SHA-256 of a file followed by ``more``. The file is read in pieces."""
     digest = hashlib.sha256()
     with path.open("rb") as stream:
         while piece := stream.read(1 << 20):

@@ -1,7 +1,7 @@
-"""Journals: one JSON object a line, each line carrying the SHA-256 of the line before it.
+"""Journals: one JSON object a line, each with the SHA-256 of the line before it.
 
-A line is written by one call and never changed, so a run that is killed leaves every line but perhaps the last
-whole; and nothing can be changed, taken out, put in or moved without every later line telling of it.
+A line is written by one call and never changed, so a killed run leaves every line whole, except perhaps the last one.
+A line that is changed, removed, added or moved breaks the chain.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from pathlib import Path
 from typing import Any
 
 FIRST = "0" * 64
-"""What the first entry has in the place of a sum."""
+"""The first entry has this in place of a sum."""
 SUFFIX = ".jsonl"
 
 
 def utc_now() -> str:
-    """The time of an entry: UTC, ISO 8601, milliseconds."""
+    """Return the current time as entries have it: UTC, ISO 8601, milliseconds."""
     return utc_text(datetime.now(timezone.utc))
 
 
 def utc_text(moment: float | datetime) -> str:
-    """A moment, also one in seconds since the epoch, as entries say it."""
+    """Return a time, given as datetime or in seconds since the epoch, as entries have it."""
     if not isinstance(moment, datetime):
         moment = datetime.fromtimestamp(moment, timezone.utc)
     return moment.astimezone(timezone.utc).isoformat(timespec="milliseconds")
 
 
 class Journal:
-    """A journal being written. Thread-safe. Raises FileExistsError where one is already."""
+    """A journal that is written. Thread-safe. Raises FileExistsError if the file exists."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -44,21 +44,21 @@ class Journal:
         self._descriptor: int | None = os.open(path, flags, 0o644)
 
     def add(self, kind: str, content: Mapping[str, Any]) -> int:
-        """Append an entry and return its number. Raises OSError when it cannot be written; then nothing is."""
+        """Append an entry and return its number. Raises OSError if it cannot be written; the file is unchanged."""
         with self._lock:
             return self._append(self._line(kind, content))
 
     def prepared(self, kind: str, content: Mapping[str, Any]) -> bytes:
-        """The line of an entry that may be appended next, for what has to be known of the journal before that."""
+        """Return the line of the next entry without writing it, to sum the journal as it will be."""
         with self._lock:
             return self._line(kind, content)
 
     def add_prepared(self, line: bytes) -> int:
-        """Append a line that `prepared` gave. Raises ValueError where the journal has gone on since."""
+        """Append a line of `prepared`. Raises ValueError if another entry was written since."""
         with self._lock:
             entry = _entry(line)
             if entry is None or (entry["entry"], entry["previous"]) != (self.entries + 1, self.head):
-                raise ValueError(f"the journal {self.path} has gone on since the line was prepared")
+                raise ValueError(f"the journal {self.path} has a newer entry than the prepared line")
             return self._append(line)
 
     def _line(self, kind: str, content: Mapping[str, Any]) -> bytes:
@@ -76,7 +76,7 @@ class Journal:
         return self.entries
 
     def sync(self) -> None:
-        """Have what was written survive a crash of the machine too."""
+        """Flush to the disk, so that the entries survive a crash of the machine."""
         with self._lock:
             if self._descriptor is not None:
                 os.fdatasync(self._descriptor)
@@ -90,7 +90,7 @@ class Journal:
 
 
 def _write_whole(descriptor: int, data: bytes) -> None:
-    """Write all of it or nothing: half a line would spoil every later one."""
+    """Write the whole data or nothing, because half a line would break every later one."""
     before = os.fstat(descriptor).st_size
     try:
         written = os.write(descriptor, data)
@@ -103,9 +103,9 @@ def _write_whole(descriptor: int, data: bytes) -> None:
 
 @dataclass
 class JournalRead:
-    """A journal as it was found: its entries, and a sentence for each thing that is wrong with them.
+    """The content of a journal: its entries, and a sentence for each problem of the chain.
 
-    ``torn`` is whether its last line is not whole, as a kill in the middle of writing leaves it.
+    ``torn`` is True if the last line is not whole, as a kill during writing leaves it.
     """
 
     path: Path
@@ -115,16 +115,16 @@ class JournalRead:
     torn: bool = False
 
     def last(self, kind: str) -> dict[str, Any] | None:
-        """The last entry of a kind."""
+        """Return the last entry of a kind; None if there is none."""
         return next((entry for entry in reversed(self.entries) if entry.get("kind") == kind), None)
 
     def all(self, kind: str) -> list[dict[str, Any]]:
-        """Every entry of a kind, in order."""
+        """Return every entry of a kind, in order."""
         return [entry for entry in self.entries if entry.get("kind") == kind]
 
 
 def read_journal(path: Path) -> JournalRead:
-    """Read a journal and follow its chain. Raises OSError where there is none."""
+    """Read a journal and check its chain. Raises OSError if it cannot be read."""
     found = JournalRead(path)
     *lines, rest = path.read_bytes().split(b"\n")
     found.torn = bool(rest)
@@ -155,7 +155,7 @@ def _entry(line: bytes) -> dict[str, Any] | None:
 
 
 def _breaks(links: list[tuple[int, str, str]]) -> list[str]:
-    """What the numbers and sums of the entries say was done to the journal, in sentences."""
+    """Return a sentence for each change of the journal that the entries' numbers and sums reveal."""
     numbers = [number for number, _, _ in links if number >= 0]
     if sorted(numbers) != numbers and sorted(numbers) == list(range(1, len(numbers) + 1)):
         moved = [f"{number}" for place, number in enumerate(numbers, start=1) if place != number]

@@ -1,7 +1,7 @@
-"""What secrets look like in a text: keys, tokens, signed addresses, credentials in command lines.
+"""Patterns of secrets in a text: keys, tokens, signed URLs, credentials in command lines.
 
-Each pattern is looked for only where one of its hints is, so that long logs of figures cost next to nothing.
-What a replacement leaves is matched by no pattern: removing twice is removing once.
+A pattern is searched for only if the text has one of its hints, so that long logs of figures cost next to nothing. No
+pattern matches a replacement: removing twice gives the same text.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from re import Match, Pattern
 
 
 def removed(what: str) -> str:
-    """What stands where a secret was: no quotes or backslashes, so that JSON around it stays JSON."""
+    """Return the replacement of a secret. It has no quotes or backslashes, so that JSON around it stays valid."""
     return f"(removed: {what})"
 
 
 REMOVED = r"(?!\(removed: )"
 START = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
-"""Where a word begins: also behind a line's end as JSON writes it, whose last character is a letter."""
+"""The start of a word, also after a line break as JSON writes it, which ends in a letter."""
 
 SECRET_NAME = re.compile(
     r"""(?ix)
@@ -28,7 +28,7 @@ SECRET_NAME = re.compile(
     key[_-]?material | user[_-]?data$ | x-amz-signature | ^signature$ | ^ssh_keys$
     """
 )
-"""Names of fields, variables and options whose values are removed whatever they are."""
+"""Names of fields, variables and options whose values are always removed."""
 
 _NAMED = (
     r"[A-Za-z0-9_.-]{0,40}(?:secret|passw(?:or)?d|passphrase|token(?!s)|(?:private|api|access)[_-]?key)"
@@ -38,9 +38,9 @@ _NAMED = (
 
 @dataclass(frozen=True)
 class SecretPattern:
-    """One kind of secret. ``hints`` are in lower case; none means that it is always looked for.
+    """One kind of secret. ``hints`` are in lower case; without hints it is always searched for.
 
-    ``replacement`` makes the new text of a match; without it all of the match goes.
+    ``replacement`` returns the new text of a match; without it the whole match is removed.
     """
 
     what: str
@@ -49,17 +49,17 @@ class SecretPattern:
     replacement: Callable[[Match[str]], str] | None = None
 
     def replaced(self, match: Match[str]) -> str:
-        """What stands in the place of a match."""
+        """Return the text in place of a match."""
         return self.replacement(match) if self.replacement else removed(self.what)
 
 
 def _behind(what: str) -> Callable[[Match[str]], str]:
-    """Keep what the match's first group holds: the name before the value."""
+    """Return a replacement that keeps the first group of the match: the name before the value."""
     return lambda match: f"{match[1]}{removed(what)}"
 
 
 def _looks_random(match: Match[str]) -> str:
-    """A key of 40 characters is neither a hash in hexadecimal nor a path of words."""
+    """Remove 40 characters that look like a key: neither a hexadecimal hash nor a path of words."""
     text = match[0]
     kinds = (str.islower, str.isupper, str.isdigit)
     random = all(any(kind(char) for char in text) for kind in kinds) and not re.search("[a-z]{10}", text)
@@ -77,7 +77,7 @@ _KEY_LINES = (
     r"(?:(?:\s|\\[nr])*[A-Za-z0-9+/=]{16,})*"
     r"""(?:(?:\s|\\[nr])+[A-Za-z0-9+/=]{1,15}(?=["']|(?:\s|\\[nr])*(?:\Z|-----)))?"""
 )
-"""Lines of a key whose end is missing: what follows it may be anything, so short ones only at the very end."""
+"""Lines of a key without its end. Anything may follow, so short lines count only at the very end."""
 
 PATTERNS = (
     SecretPattern(

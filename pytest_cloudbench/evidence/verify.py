@@ -1,4 +1,4 @@
-"""Is an evidence folder what its run wrote? Every difference is named; what fits is intact."""
+"""Check that an evidence folder is as its run wrote it, and name every difference."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from pytest_cloudbench.evidence.journal import SUFFIX, JournalRead, read_journal
 from pytest_cloudbench.evidence.signature import check_signature
 
 INTACT, DIFFERENT, UNFINISHED, NO_EVIDENCE = 0, 1, 2, 3
-"""Exit codes: as it was written and complete; altered; as it was written, but the run never came to its end."""
+"""Exit codes: unaltered and complete; altered; unaltered, but the run was not finished; no evidence."""
 
 
 @dataclass
 class Verification:
-    """What was found. ``differences`` are sentences, each naming what differs; ``notes`` say what else matters."""
+    """The result of a check. ``differences`` are one sentence each; ``notes`` are further findings."""
 
     root: Path
     tests: int = 0
@@ -54,8 +54,8 @@ class Verification:
             head = f"{self.root}: intact ({size})"
         else:
             head = (
-                f"{self.root}: unfinished: the run did not come to its end; what it left is as it was written "
-                f"({size}), and whether more was there nothing can tell"
+                f"{self.root}: unfinished: the run was killed, or its last entries were removed; the rest is unaltered "
+                f"({size})"
             )
         return "\n".join([head, *(f"  {line}" for line in (*self.differences, *self.notes))])
 
@@ -63,8 +63,8 @@ class Verification:
 def verify(root: Path, *, signers: Path | None = None, manifest_sha256: str | None = None) -> Verification:
     """Check every entry and file of an evidence folder.
 
-    signers: whose signature it must have, a public key or an ALLOWED SIGNERS file. manifest_sha256: what the run
-    said at its end was the manifest's sum. Raises EvidenceError where there is no evidence to check.
+    ``signers`` is a public key or an ALLOWED SIGNERS file: the folder must have its signature. ``manifest_sha256`` is
+    the manifest's sum that the run reported at its end. Raises EvidenceError if there is no evidence.
     """
     return _Check(root).run(signers, manifest_sha256)
 
@@ -94,7 +94,7 @@ class _Check:
         self._check_manifest(end)
         self._check_signature(end, signers)
         if manifest_sha256 is not None and self.sums.get(self.manifest) != manifest_sha256.strip().lower():
-            self.tell(f"{self.manifest}: its sum is not {manifest_sha256}, as was told")
+            self.tell(f"{self.manifest}: its sum is not {manifest_sha256}, which was expected")
         self.found.finished = end is not None and self.manifest == MANIFEST
         self.found.files = len(self.on_disk)
         for line in (end or {}).get("trouble", ()):
@@ -102,14 +102,14 @@ class _Check:
         return self.found
 
     def _find_seals(self, end: Mapping[str, Any] | None) -> None:
-        """A run that is killed between its last entry and the last names has manifest and signature by other names."""
+        """Find the manifest and signature of a run that was killed before it gave them their final names."""
         if end is None or MANIFEST in self.on_disk or f"{MANIFEST}{PARTIAL}" not in self.on_disk:
             return
         self.manifest = f"{MANIFEST}{PARTIAL}"
         if SIGNATURE not in self.on_disk:
             self.signature = f"{SIGNATURE}{PARTIAL}"
         self.found.notes.append(
-            f"{self.manifest}: complete, and the run was killed before it had its own name"
+            f"{self.manifest}: complete; the run was killed before it could rename the manifest"
         )
 
     # Journals --------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ class _Check:
             self.tell(f"{path}: {problem}")
         if found.torn:
             self.found.notes.append(
-                f"{path}: its last line is not whole, as a kill in the middle of writing leaves it"
+                f"{path}: its last line is not whole, because the run was killed while writing it"
             )
         return found
 
@@ -154,7 +154,7 @@ class _Check:
             self._check_is_of(path, record, begun)
             self._check_seal(path, record, ended.get(begun["folder"]), f"{JOURNALS}/{name}{SUFFIX}")
         for folder in ended.keys() - {begun["folder"] for begun in part.all("begin")}:
-            self.tell(f"{JOURNALS}/{name}{SUFFIX}: {folder} ended and never began")
+            self.tell(f"{JOURNALS}/{name}{SUFFIX}: {folder} ended but did not begin")
 
     def _check_is_of(self, path: str, record: JournalRead, begun: Mapping[str, Any]) -> None:
         first = record.entries[0] if record.entries else {}
@@ -164,7 +164,7 @@ class _Check:
     def _check_seal(
         self, path: str, record: JournalRead, seal: Mapping[str, Any] | None, sealed_by: str
     ) -> None:
-        """The entry that sealed a journal says how many entries it has and what the last one's sum is."""
+        """Compare a journal with the entry that sealed it: the number of entries and the sum of the last one."""
         if seal is None or record.problems:
             return
         count = len(record.entries)
@@ -201,7 +201,7 @@ class _Check:
             if actual is None:
                 self.tell(f"{path}: missing")
             elif actual == "link":
-                self.tell(f"{path}: replaced by a link or something else that is no file")
+                self.tell(f"{path}: replaced by a link or another thing that is not a file")
             elif actual != expected:
                 other = by_sum.get(actual)
                 what = (
@@ -212,7 +212,7 @@ class _Check:
     def _check_manifest(self, end: Mapping[str, Any] | None) -> None:
         if self.manifest not in self.on_disk:
             if end is not None:
-                self.tell(f"{self.manifest}: missing, though the run came to its end")
+                self.tell(f"{self.manifest}: missing, although the run was finished")
             self._check_strangers(set(self.noted) | self.journals)
             return
         try:
@@ -222,7 +222,7 @@ class _Check:
             return
         if end is None:
             self.tell(
-                f"{self.manifest}: is there, though the journal has no end of the run: entries were cut off"
+                f"{self.manifest}: exists, although the journal has no end of the run: entries were cut off"
             )
         for path, sha256 in sorted(listed.items()):
             noted, actual = self.noted.get(path), self.sums.get(path)
@@ -237,7 +237,7 @@ class _Check:
         self._check_strangers(set(listed) | set(self.noted))
 
     def _check_strangers(self, known: set[str]) -> None:
-        """Files that nothing tells of; those that a killed run had no time to tell of are no difference."""
+        """Report files that no journal names, except those that a killed run had not named yet."""
         for path in sorted(self.on_disk - known - {self.manifest, self.signature}):
             if self.manifest not in self.on_disk and self._was_being_written(path):
                 self.found.notes.append(f"{path}: was being written when the run was killed")
@@ -257,7 +257,7 @@ class _Check:
                 self.tell(f"{self.signature}: missing: nobody signed this run")
             elif end is not None and not promised:
                 self.found.notes.append(
-                    "not signed: whoever can write this folder could have made all of it anew"
+                    "not signed: whoever can write to this folder could have replaced all of it"
                 )
             return
         try:

@@ -1,4 +1,4 @@
-"""What a test sets side by side: which of its runs, and by what words they are told apart."""
+"""Comparisons of a test's runs: which runs, and the names that distinguish them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _ID = re.compile(r"\s*\b(?:i|vol|snap)-[0-9a-f]+\b")
 _SHORTEN_FROM = 46
 _ARROW = " -> "
 _WORK = 2
-"""Place of what a run did among its parts."""
+"""Index of the workload among a run's parts."""
 
 
 @dataclass(frozen=True)
 class ComparedRuns:
-    """Measurements, or curves, of one comparison; ``labels`` and ``title`` where the verdict has words for them."""
+    """Measurements, or curves, of one comparison, with the verdict's ``labels`` and ``title``, if it has any."""
 
     runs: tuple[Any, ...]
     labels: tuple[str, ...] = ()
@@ -27,16 +27,16 @@ class ComparedRuns:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What each run is called: the labels, else by what it differs from the others."""
+        """The name of each run: its label, else its differences from the others."""
         return self.labels or tuple(names_of(self.runs))
 
     @property
     def heading(self) -> str:
-        """What the picture of it is called."""
+        """The title of its picture."""
         return self.title or " against ".join(self.names)
 
     def picture(self) -> Picture:
-        """All runs in one picture: curves over their load, others as bars or over time.
+        """Draw all runs in one picture: curves over their load, others as bars or over time.
 
         Raises ValueError for runs of different kinds, PlotsMissing without matplotlib.
         """
@@ -50,15 +50,14 @@ class ComparedRuns:
 
 
 def is_curve(run: Any) -> bool:
-    """Whether it is a curve of latency over load."""
+    """Return whether the run is a curve of latency over load."""
     return hasattr(run, "steps") and hasattr(run, "maximum")
 
 
 def joined(comparisons: Sequence[ComparedRuns]) -> list[ComparedRuns]:
-    """Comparisons that share a run as one, so that "a like b" and "c like b" are one picture of three.
+    """Join comparisons that share a run, so that "a like b" and "c like b" become one picture of three.
 
-    One with words of its own stands alone, and one that was drawn several times, such as by an assertion and its
-    negation, comes once.
+    A comparison with a title is not joined. A repeated one, such as an assertion and its negation, appears once.
     """
     found: list[ComparedRuns] = []
     for each in comparisons:
@@ -82,7 +81,7 @@ def joined(comparisons: Sequence[ComparedRuns]) -> list[ComparedRuns]:
 
 
 def names_of(runs: Sequence[Any]) -> list[str]:
-    """Each run by what it differs in from the others: instance types, target, workload; numbered if in nothing."""
+    """Name each run by its differences from the others: instance types, target, workload; else by a number."""
     parts = [_parts(run) for run in runs]
     differing = [place for place in range(len(parts[0])) if len({part[place] for part in parts}) > 1]
     names = [", ".join(filter(None, (part[place] for place in differing))) for part in parts]
@@ -97,7 +96,7 @@ def names_of(runs: Sequence[Any]) -> list[str]:
 
 
 def _without_common_words(texts: Sequence[str]) -> list[str]:
-    """Texts without the words with which all of them begin: "reverse" of "TCP 5 streams, reverse"."""
+    """Return texts without their common first words: "reverse" of "TCP 5 streams, reverse"."""
     words = [text.replace(",", " ,").split() for text in texts]
     common = next(
         (place for place, each in enumerate(zip(*words, strict=False)) if len(set(each)) > 1),
@@ -107,7 +106,7 @@ def _without_common_words(texts: Sequence[str]) -> list[str]:
 
 
 def _parts(run: Any) -> tuple[str, ...]:
-    """Where it ran, on what, and what it did, without the ids that differ from run to run."""
+    """Return a run's host, target and workload, without the ids that differ from run to run."""
     if is_curve(run):
         return _without_ids(run.maximum.host), _without_ids(run.target), str(run.mix.name)
     where = getattr(run, "path", None)
@@ -119,7 +118,7 @@ def _parts(run: Any) -> tuple[str, ...]:
 
 
 def _ends(path: str) -> str:
-    """The instance types at both ends of a network, one where they are the same."""
+    """Return the instance types at both ends of a network; one if they are the same."""
     ends = [_without_ids(end) for end in path.split(_ARROW)]
     return ends[0] if len(set(ends)) == 1 else _ARROW.join(ends)
 
@@ -129,7 +128,7 @@ def _without_ids(text: str) -> str:
 
 
 def _is(run: Any, other: Any) -> bool:
-    """Whether both are the same run; a run that was given its callbacks is a copy of it."""
+    """Return whether both are the same run; one may be a copy of the other with callbacks."""
     if run is other:
         return True
     begun = [getattr(getattr(each, "maximum", each), "started_at", None) for each in (run, other)]

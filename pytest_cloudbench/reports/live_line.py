@@ -1,4 +1,4 @@
-"""One live line on the terminal for a running workload; elsewhere a plain line now and then."""
+"""A live line on the terminal for a running workload; without a terminal, a plain line now and then."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 
 LEAST_WIDTH = 60
-"""Columns a progress text needs; with fewer left on the current line it gets a line of its own."""
+"""A progress text needs this many columns. If the current line has fewer left, it gets its own line."""
 
 PLAIN_EVERY_S = 30.0
-"""Seconds between the plain lines of a workload, where there is no terminal or pytest-xdist has workers."""
+"""Seconds between the plain lines of a workload without a terminal, or in a worker of pytest-xdist."""
 
 
 def wanted(config: pytest.Config, choice: str) -> bool:
-    """Return whether progress is to be shown: ``on``, ``off``, or ``auto`` (not with -q)."""
+    """Return whether to show progress by the option's value: ``on``, ``off``, or ``auto`` (not with -q)."""
     if not hasattr(config, "workerinput") and not config.pluginmanager.hasplugin("terminalreporter"):
-        return False  # with -p no:terminal there is nowhere to write
+        return False  # with -p no:terminal
     return choice == "on" or (choice == "auto" and config.getoption("verbose", 0) >= 0)
 
 
@@ -30,11 +30,11 @@ def wanted(config: pytest.Config, choice: str) -> bool:
 def live_line(
     config: pytest.Config, *, shown: bool, at_once: bool = False, test: str = ""
 ) -> Iterator[Callable[[str], None]]:
-    """Yield a function that shows a text in place of the one before; the line is cleared at the end.
+    """Yield a function that shows a text in place of the previous one; the line is cleared at the end.
 
-    Without a terminal a text becomes a line of its own, every 30 seconds; the first only after that time, so that
-    short workloads say nothing, or ``at_once``. A worker of pytest-xdist has no terminal; its
-    lines go to standard error, which it shares with the controller, and name the worker and the test.
+    Without a terminal a text is printed as a line every 30 seconds. The first comes after 30 seconds, so that short
+    workloads print nothing, or ``at_once``. A worker of pytest-xdist has no terminal: its lines go to standard error,
+    which it shares with the controller, and name the worker and the test.
     """
     if not shown:
         yield lambda text: None
@@ -50,7 +50,7 @@ def live_line(
 
     def write(text: str) -> None:
         with uncaptured():
-            # Not by the writer itself, which would count these columns as its own.
+            # Not through the writer, which would count these columns as its own.
             writer.flush()
             sys.stdout.write(text)
             sys.stdout.flush()
@@ -58,14 +58,14 @@ def live_line(
     if not writer.hasmarkup:
         yield _now_and_then(lambda text: write(f"\n{text}\n"), at_once=at_once)
         return
-    with uncaptured():  # the terminal's width is not to be seen through the capture
+    with uncaptured():  # the terminal's width is unknown while output is captured
         width = writer.fullwidth
     room = width - writer.width_of_current_line - 1
     beside = room >= LEAST_WIDTH
 
     def show(text: str) -> None:
         if beside:
-            # Drawn to the right of what pytest has written, with the cursor put back: pytest goes on there.
+            # To the right of pytest's own text, with the cursor restored, so that pytest continues there.
             write(f"\x1b7{text[:room]}\x1b[K\x1b8")
         else:
             write(f"\r\x1b[K{text[: width - 1]}")
@@ -79,7 +79,7 @@ def live_line(
 
 
 def _now_and_then(write: Callable[[str], None], *, at_once: bool) -> Callable[[str], None]:
-    """What writes a text when the last one lies long enough behind."""
+    """Return a function that writes a text if enough time has passed since the last one."""
     due = time.monotonic() + (0.0 if at_once else PLAIN_EVERY_S)
 
     def show(text: str) -> None:
@@ -93,7 +93,7 @@ def _now_and_then(write: Callable[[str], None], *, at_once: bool) -> Callable[[s
 
 
 def _worker_lines(config: pytest.Config, test: str) -> Callable[[str], None]:
-    """Write lines of a worker of pytest-xdist, each in one piece: other workers write there as well."""
+    """Return a function that writes a worker's lines, each by one call, because other workers write there too."""
     capture = config.pluginmanager.get_plugin("capturemanager")
     worker: dict[str, str] = getattr(config, "workerinput", {})
     who = f"[{worker['workerid']}] {test}: " if test else ""

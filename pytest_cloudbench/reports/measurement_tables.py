@@ -1,4 +1,4 @@
-"""A measurement as tables: its figures for people (Markdown, HTML) and its series second by second (CSV)."""
+"""Tables of a measurement: its figures for people (Markdown, HTML) and its one-second series (CSV)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LONG = frozenset({"series", "streams", "directions", "raw_files", "asked", "env
 
 
 def figures(measurement: Any) -> list[Row]:
-    """Every figure of a measurement by its name, nested ones joined by a dot; what is not known is left out."""
+    """Return every known figure of a measurement by its name; names of nested ones are joined by a dot."""
     values = measurement.to_dict()
     rows = list(_flat(values, ""))
     rows += [(f"asked {name}", str(value)) for name, value in (values.get("asked") or {}).items()]
@@ -49,7 +49,7 @@ def _said(name: str, value: Any) -> str:
 
 
 def markdown(rows: Sequence[Row], *, title: str) -> str:
-    """The figures as a Markdown table."""
+    """Return the figures as a Markdown table."""
     lines = [f"### {title}", "", "| figure | value |", "|---|---|"]
     lines += [f"| {_cell(name)} | {_cell(value)} |" for name, value in rows]
     return "\n".join(lines) + "\n"
@@ -60,7 +60,7 @@ def _cell(text: str) -> str:
 
 
 def html_page(rows: Sequence[Row], *, title: str, sentences: Sequence[str] = ()) -> str:
-    """The figures as one page that needs nothing else: no script, no picture, no font from anywhere."""
+    """Return the figures as one page without scripts, pictures, or fonts from elsewhere."""
     said = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in sentences)
     body = "".join(
         f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>" for name, value in rows
@@ -81,7 +81,7 @@ _STYLE = (
 
 
 def series_csv(measurement: Any) -> str | None:
-    """The series, a row for each sample, units in the heads of the columns; None where there is none."""
+    """Return the series with a row for each sample and units in the column heads; None without a series."""
     series = measurement.to_dict().get("series") or {}
     columns = dict(_columns(series, ""))
     if not columns:

@@ -1,4 +1,4 @@
-"""What a test cost: the prices that a file states, times how long its instances and volumes were there."""
+"""The cost of a test: prices from a file, times the lifetime of its instances and volumes."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from pytest_cloudbench.reports.properties import add_cost
 
 _HOUR_S = 3600.0
 _MONTH_S = 730 * _HOUR_S
-"""As AWS reckons a month of storage: 730 hours."""
+"""AWS counts a month of storage as 730 hours."""
 _LEAST_S = 60.0
-"""EC2 bills by the second, at least a minute (Linux On-Demand)."""
+"""EC2 bills Linux On-Demand instances by the second, at least one minute."""
 _VOLUME_PARTS = ("gib", "iops", "mib_per_s")
 
 
 class BadPrices(ValueError):
-    """A file of prices cannot be used; the message says where."""
+    """A file of prices cannot be used; the message says why."""
 
 
 @dataclass(frozen=True)
 class Prices:
     """Prices in one currency.
 
-    instance_hour: by instance type. volume_month: by volume type, "gib", "iops" and "mib_per_s" each a month's price
-    of one, and with "_free" behind it how many of them are included.
+    ``instance_hour``: price by instance type. ``volume_month``: prices by volume type, of one "gib", "iops" and
+    "mib_per_s" for a month; the same names with "_free" are the amounts included.
     """
 
     currency: str
@@ -40,7 +40,7 @@ class Prices:
 
     @classmethod
     def read(cls, path: Path) -> Prices:
-        """Read a JSON file. Raises BadPrices for one that is missing, no JSON, or has anything but prices."""
+        """Read a JSON file. Raises BadPrices if it is missing, not JSON, or has anything but prices."""
         try:
             found = json.loads(path.read_text("utf-8"))
         except OSError as error:
@@ -67,9 +67,9 @@ class Prices:
     def cost(
         self, instance_types: Sequence[tuple[str, float]], volumes: Sequence[tuple[Any, float]]
     ) -> float | None:
-        """What they cost together, each with the seconds it was there; None where one of them has no price.
+        """Return the total cost of instances and volumes, each with its lifetime in s; None if one has no price.
 
-        volumes: specifications, with ``type``, ``size_gib``, ``iops`` and ``throughput_mib``.
+        ``volumes`` are specifications, with ``type``, ``size_gib``, ``iops`` and ``throughput_mib``.
         """
         total = 0.0
         for name, seconds in instance_types:
@@ -83,7 +83,7 @@ class Prices:
         return total
 
     def said(self, cost: float) -> str:
-        """A cost as people read it: "0.42 USD", a small one with two digits: "0.0031 USD"."""
+        """Return a cost as people read it: "0.42 USD"; a small one with two digits: "0.0031 USD"."""
         figure = f"{cost:,.2f}" if cost >= 0.1 or cost == 0 else f"{cost:.2g}"
         return f"{figure} {self.currency}"
 
@@ -97,7 +97,7 @@ class Prices:
 
 
 class TestCosts:
-    """Told of every instance; a test's volumes are counted from the launch of theirs on."""
+    """Adds up what each test costs. A volume is counted from the launch of its instance on."""
 
     __test__ = False
 
@@ -112,7 +112,7 @@ class TestCosts:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
-        """Everything is still there; from here on it is removed."""
+        """Compute the cost before the fixtures remove instances and volumes."""
         launched = self._launched.pop(item.nodeid, [])
         now = time.monotonic()
         with unharmed(f"the cost of {item.nodeid}"):

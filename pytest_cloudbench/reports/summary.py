@@ -1,4 +1,4 @@
-"""The verdicts of a run, listed at its end: every sentence, then all of them in a table."""
+"""The list of a run's verdicts at its end: every sentence, then a table of all."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _COLOURS = {"held": "green", "violated": "red", "inconclusive": "yellow"}
 
 
 def write_verdicts(terminal: pytest.TerminalReporter) -> None:
-    """Write each test's verdicts and the conditions of its measurements; nothing when there are none or with -q.
+    """Write each test's verdicts and the conditions of its measurements; nothing without any, or with -q.
 
-    A test that asserts plain figures has conditions without a verdict: they are shown all the same. The table
-    stands at the very end, where one looks first; the sentences above it say what its figures cannot.
+    A test that asserts plain figures has conditions without a verdict; they are shown too. The table comes last, where
+    users look first. The sentences above it say what its figures cannot.
     """
     if terminal.verbosity < 0:
         return
@@ -29,7 +29,7 @@ def write_verdicts(terminal: pytest.TerminalReporter) -> None:
     ]
     if not tests:
         return
-    # Read only now: a session without any of them must not feel this.
+    # Imported here to keep sessions without verdicts fast.
     from pytest_cloudbench.reports.properties import conditions_in, judged_promises
 
     terminal.write_sep("=", "cloudbench verdicts")
@@ -43,7 +43,7 @@ def write_verdicts(terminal: pytest.TerminalReporter) -> None:
 
 
 def costs_of(terminal: pytest.TerminalReporter) -> dict[str, str]:
-    """What each test cost, where that is known: the report of its teardown says it."""
+    """Return the cost of each test by node id, if known. The report of a test's teardown has it."""
     from pytest_cloudbench.reports.properties import cost_in
 
     return {
@@ -59,7 +59,7 @@ def _write_table(
     tests: list[tuple[str, list[tuple[str, object]]]],
     costs: dict[str, str],
 ) -> None:
-    """Write the table of those tests whose verdicts carry more than their sentence."""
+    """Write the table of the tests whose verdicts have more than a sentence."""
     from pytest_cloudbench.reports.properties import judged_promises
     from pytest_cloudbench.reports.summary_table import rows_of, table_lines, totals
 
@@ -79,7 +79,7 @@ def _write_table(
 
 
 def _write(terminal: pytest.TerminalReporter, sentence: str, **colour: bool) -> None:
-    """Write a sentence, indented; on a terminal broken between words, in a file left whole for who searches it."""
+    """Write a sentence, indented; wrapped on a terminal, on one line in a file, where it can be searched for."""
     import textwrap
 
     lines = [f"  {sentence}"]

@@ -1,4 +1,4 @@
-"""The summary of a run as Markdown, such as for the comment of a pull request."""
+"""The summary of a run as Markdown, such as for a comment on a pull request."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 _MARKERS = frozenset({"ec2_instance", "ec2_pair", "ebs_volume", "ebs_volumes"})
 _SIGNS = {"held": "✅", "violated": "❌", "inconclusive": "❔"}
 _MOST_CHARACTERS = 60_000
-"""GitHub takes 65,536 in a comment."""
+"""GitHub accepts 65,536 in a comment."""
 
 
 class SummaryRefused(ValueError):
-    """The summary could not be written where it is wanted."""
+    """The summary cannot be written to the given path."""
 
 
 @dataclass(frozen=True)
 class SummarisedTest:
-    """What became of one attempt of a test; ``error`` is why it has no verdict, "" where nothing went wrong."""
+    """The verdicts of one attempt of a test; ``error`` says why it has none, "" if nothing failed."""
 
     nodeid: str
     verdicts: tuple[JudgedPromise, ...]
@@ -42,7 +42,7 @@ class SummarisedTest:
 
 
 def check_path(path: Path) -> None:
-    """Raise SummaryRefused where no file can be written there."""
+    """Raise SummaryRefused if no file can be written there."""
     folder = path.absolute().parent
     if not folder.is_dir():
         raise SummaryRefused(f"--cloudbench-summary={path}: there is no folder {folder}: make it first")
@@ -64,7 +64,7 @@ class SummaryFile:
         self._trouble: str | None = None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take in a test that measured, judged, or should have."""
+        """Add a test that measured or judged, or failed before it could."""
         if report.when == "teardown" and (cost := cost_in(report.user_properties)):
             self._costs[report.nodeid] = cost
         found = summarised(report)
@@ -73,7 +73,7 @@ class SummaryFile:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
-        """Write the file, also when nothing was measured: a missing one would look like a failed job."""
+        """Write the file, also if nothing was measured: a missing one would look like a failed job."""
         try:
             self._path.write_text(
                 markdown(self._tests, about=self._about, costs=self._costs), encoding="utf-8"
@@ -83,7 +83,7 @@ class SummaryFile:
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say where it is, or why it is not."""
+        """Report where the file is, or why it is missing."""
         if self._trouble is not None:
             terminalreporter.write_line(f"cloudbench summary could not be written: {self._trouble}", red=True)
         elif terminalreporter.verbosity >= 0:
@@ -91,7 +91,7 @@ class SummaryFile:
 
 
 def summarised(report: pytest.TestReport) -> SummarisedTest | None:
-    """What one phase of a test adds to the summary; None for what it need not tell."""
+    """Return the part of the summary from one phase of a test; None if it has none."""
     properties = report.user_properties
     verdicts = tuple(judged_promises(properties))
     ours = of_cloudbench(properties) or not _MARKERS.isdisjoint(report.keywords)
@@ -111,7 +111,7 @@ def _reason(report: pytest.TestReport) -> str:
 
 
 def markdown(tests: Sequence[SummarisedTest], *, about: str, costs: Mapping[str, str] | None = None) -> str:
-    """The whole summary; ``costs`` by node id, where they are known."""
+    """Return the whole summary; ``costs`` by node id, if known."""
     paid = dict(costs or {})
     judged = [verdict for test in tests for verdict in test.verdicts]
     failed = [test for test in tests if test.error]
@@ -122,7 +122,7 @@ def markdown(tests: Sequence[SummarisedTest], *, about: str, costs: Mapping[str,
         lines += [f"| | test | promised | measured | verdict | {'cost | ' if paid else ''}limited by |"]
         lines += [f"|---|---|---|---|---|{'---|' if paid else ''}---|"]
         lines += [
-            # Once a test: its verdicts share it.
+            # In the first row of the test: its verdicts share the cost.
             _row(name, verdict, (paid.get(test.nodeid, "") if number == 0 else "") if paid else None)
             for name, test in named
             for number, verdict in enumerate(test.verdicts)
@@ -167,7 +167,7 @@ def _sentences(named: Sequence[tuple[str, SummarisedTest]]) -> list[str]:
 
 
 def _within(lines: list[str], room: int) -> list[str]:
-    """As many lines as there is room for, and how many were left out."""
+    """Return as many lines as fit, and a line with the number of the others."""
     kept: list[str] = []
     for line in lines:
         room -= len(line) + 1
@@ -178,11 +178,11 @@ def _within(lines: list[str], room: int) -> list[str]:
 
 
 def _cell(text: str) -> str:
-    """A text that stays in its cell and shows every character as it is."""
+    """Escape a text so that it stays in its cell and shows every character."""
     text = text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
     return text.replace("*", "\\*").replace("_", "\\_").replace("`", "\\`")
 
 
 def _code(text: str) -> str:
-    # A table ends a cell at a bar even within code, unless it is escaped.
+    # A bar ends a table's cell even within code, unless it is escaped.
     return f"`{text.replace('`', chr(39)).replace('|', chr(92) + '|')}`"

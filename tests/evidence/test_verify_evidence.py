@@ -179,7 +179,7 @@ TAMPERING = {
     run_facts_altered: r"main\.jsonl: entry 1 was altered",
     test_disowned: r"main\.jsonl: entr.* missing",
     end_removed_with_the_manifest: r"the journal has no end of the run: entries were cut off",
-    manifest_removed: r"MANIFEST\.sha256: missing, though the run came to its end",
+    manifest_removed: r"MANIFEST\.sha256: missing",
     manifest_shortened: r"MANIFEST\.sha256: leaves out .*result\.json\.gz",
     manifest_spoilt: r"MANIFEST\.sha256, line 1, is no sum and path",
     source_altered: r"sources/main/test_it\.py\.source: content altered",

@@ -1,4 +1,4 @@
-"""What is attached to a test's result: verdicts first, then pictures, tables and the tools' own files."""
+"""The attachments of a test's result: verdicts first, then pictures, tables and the tools' own files."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _BY_ENDING = {
 }
 _NAME_LENGTH = 150
 _VERDICTS_APART = 12
-"""With more of them, as in a sweep, they are one attachment: nobody reads a page of a hundred titles."""
+"""More verdicts, as in a sweep, become one attachment, because nobody reads a page of a hundred titles."""
 
 
-def attach_all(reporter: Any, told: Attempt, cleaner: Cleaner) -> None:
-    """Attach everything of one attempt, before what the test attached itself."""
-    result, measurements = told.result, told.measurements
+def attach_all(reporter: Any, attempt: Attempt, cleaner: Cleaner) -> None:
+    """Attach everything of one attempt, before the attachments of the test itself."""
+    result, measurements = attempt.result, attempt.measurements
     theirs = list(result.attachments)
     result.attachments.clear()
 
@@ -47,12 +47,12 @@ def attach_all(reporter: Any, told: Attempt, cleaner: Cleaner) -> None:
             parent_uuid=result.uuid,
         )
 
-    _attach_verdicts(attach, measurements, told.verdicts)
+    _attach_verdicts(attach, measurements, attempt.verdicts)
     titles = _titles(measurements)
-    for each in joined(told.comparisons):
+    for each in joined(attempt.comparisons):
         for _, data, ending in drawn(lambda each=each: [each.picture()]):  # type: ignore[misc]
             attach(_with_ending(f"comparison: {_short(each.heading)}", ending), data, ending, clean=False)
-    for curve in told.curves:
+    for curve in attempt.curves:
         title = f"sweep {curve.mix.name}: latency over load"
         for _, data, ending in drawn(lambda curve=curve: [curves_picture([curve])]):  # type: ignore[misc]
             attach(_with_ending(title, ending), data, ending, clean=False)
@@ -78,14 +78,14 @@ def attach_all(reporter: Any, told: Attempt, cleaner: Cleaner) -> None:
 
 
 def pictures(measurement: Any) -> list[tuple[str, bytes, str]]:
-    """The pictures of a measurement as (name, data, "svg" or "png"); none where none can be drawn."""
+    """Return the pictures of a measurement as (name, data, "svg" or "png"); none if none can be drawn."""
     from pytest_cloudbench.reports.plots.measurement import plot_measurement
 
     return drawn(lambda: plot_measurement(measurement))
 
 
 def drawn(draw: Callable[[], Sequence[Picture]]) -> list[tuple[str, bytes, str]]:
-    """What it draws as (name, data, "svg" or "png"); none without the library, which the session says once."""
+    """Return pictures as (name, data, "svg" or "png"); none without matplotlib, which the session reports once."""
     found: Sequence[Picture] = ()
     with unharmed("a picture"), contextlib.suppress(PlotsMissing):
         found = draw()
@@ -133,7 +133,7 @@ def _explained(verdict: Verdict) -> str:
 
 
 def _titles(measurements: Sequence[Any]) -> list[str]:
-    """What each measurement is called: its workload, numbered where it was run more than once."""
+    """Return the title of each measurement: its workload, numbered if it ran more than once."""
     names = [_short(str(getattr(each, "workload", "create_files"))) for each in measurements]
     return [
         f"{name} ({names[: at + 1].count(name)})" if names.count(name) > 1 else name

@@ -1,4 +1,4 @@
-"""Links into the CloudWatch console: the metrics of a test's volumes and instances over the time it took."""
+"""Links to the CloudWatch console: the metrics of a test's volumes and instances during the test."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _INSTANCE_STORAGE = (
 )
 _INSTANCE_NETWORK = (("NetworkIn", "Sum"), ("NetworkOut", "Sum"))
 _AROUND = timedelta(minutes=5)
-"""Metrics are sums per minute that arrive minutes late: what is near belongs into the view."""
+"""Metrics are sums per minute and arrive minutes late, so the view extends beyond the test."""
 
 
 def console_host(endpoint: str, region: str) -> str | None:
-    """The host of the console behind an EC2 endpoint; None for one that is not AWS's own."""
+    """Return the console's host name for an EC2 endpoint; None if the endpoint is not AWS's own."""
     host = urlsplit(endpoint).hostname or ""
     if region.startswith("us-gov-") and host.endswith(".amazonaws.com"):
         return "console.amazonaws-us-gov.com"
@@ -44,14 +44,14 @@ def console_host(endpoint: str, region: str) -> str | None:
 
 
 def volume_link(host: str, region: str, volume_id: str, began: float, ended: float) -> str:
-    """The console's graph of a volume, from shortly before ``began`` to shortly after ``ended`` (epoch seconds)."""
+    """Return the link to a volume's graph, from shortly before ``began`` to shortly after ``ended`` (epoch s)."""
     return _graph(host, region, "AWS/EBS", ("VolumeId", volume_id), metrics=_VOLUME, times_s=(began, ended))
 
 
 def instance_link(
     host: str, region: str, instance_id: str, began: float, ended: float, *, network: bool
 ) -> str:
-    """The console's graph of an instance: its network, or its side of EBS."""
+    """Return the link to an instance's graph: its network, or its EBS side."""
     metrics = _INSTANCE_NETWORK if network else _INSTANCE_STORAGE
     return _graph(
         host, region, "AWS/EC2", ("InstanceId", instance_id), metrics=metrics, times_s=(began, ended)
@@ -85,7 +85,7 @@ def _instant(moment: datetime) -> str:
 
 
 def _word(text: str) -> str:
-    """A string in the notation of the console's address: an apostrophe, then all but plain characters as *hh."""
+    """Return a string in the notation of the console's URL: an apostrophe, then special characters as *hh."""
     return "'" + "".join(
         char if char.isascii() and (char.isalnum() or char in "-_.") else f"*{ord(char):02x}" for char in text
     )

@@ -1,6 +1,6 @@
-"""The files beside Allure's results: what was tested on, the categories, and who ran it.
+"""The files beside Allure's results: environment, categories, and executor.
 
-What somebody else put there stays: their environment lines, their categories, their executor.
+Environment lines, categories and an executor from elsewhere are kept.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OURS = "pytest-cloudbench"
 
 
 def write_categories(folder: Path) -> None:
-    """Write the categories, after those that are there already under other names."""
+    """Write our categories, before others in the file."""
     ours = categories()
     names = {category["name"] for category in ours}
     present = _json(folder / CATEGORIES)
@@ -32,12 +32,12 @@ def write_categories(folder: Path) -> None:
         if isinstance(present, list)
         else []
     )
-    # Ours first: the first that matches counts in Allure 3, and theirs may match everything.
+    # Ours first: in Allure 3 the first match counts, and another category may match everything.
     _write(folder / CATEGORIES, json.dumps(ours + kept, indent=2, ensure_ascii=False) + "\n")
 
 
 def write_executor(folder: Path, environment: Mapping[str, str] = os.environ) -> None:
-    """Write who ran this where a CI says so and nobody else did; what an earlier run of ours wrote goes."""
+    """Write the executor if a known CI runs this and no other tool wrote it. Remove one of an earlier run."""
     path = folder / EXECUTOR
     present = _json(path)
     if path.exists() and not (isinstance(present, dict) and present.get(_WRITER) == _OURS):
@@ -50,7 +50,7 @@ def write_executor(folder: Path, environment: Mapping[str, str] = os.environ) ->
 
 
 def write_environment(folder: Path, facts: Mapping[str, Sequence[str]]) -> None:
-    """Write what was tested on, one line a fact, several values joined; lines of other names stay as they are."""
+    """Write the facts, one a line with its values joined; keep lines of other names."""
     path = folder / ENVIRONMENT
     lines = path.read_text("utf-8", errors="replace").splitlines() if path.exists() else []
     ours = {_escaped(name, key=True): _escaped(", ".join(values)) for name, values in facts.items() if values}
@@ -59,7 +59,7 @@ def write_environment(folder: Path, facts: Mapping[str, Sequence[str]]) -> None:
 
 
 def _escaped(text: str, *, key: bool = False) -> str:
-    """Text as java.util.Properties reads it back, whatever encoding it is read with."""
+    """Escape a text for java.util.Properties, independent of the encoding."""
     out = []
     for number, char in enumerate(text):
         if char in "\\" or (char in "=:#! " and (key or number == 0)):
@@ -82,7 +82,7 @@ def _json(path: Path) -> Any:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write it whole: a report that is made at this moment sees the old one or the new one."""
+    """Write a file whole, so that a report that is generated now reads the old content or the new."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
     unfinished.write_text(text, "utf-8")
@@ -93,9 +93,9 @@ Environment = Mapping[str, str]
 
 
 def executor(environment: Environment) -> dict[str, Any] | None:
-    """What executor.json holds; None outside of any CI that is known here.
+    """Return the content of executor.json from the CI's own variables; None outside of a known CI.
 
-    Allure orders a trend by ``buildOrder``, which is left out where the CI counts nothing.
+    Allure orders a trend by ``buildOrder``, which is left out if the CI has no build number.
     """
     for present, describe in _KNOWN:
         if environment.get(present):
@@ -216,4 +216,4 @@ _KNOWN: tuple[tuple[str, Callable[[Environment], dict[str, Any]]], ...] = (
     ("JENKINS_URL", _jenkins),
     ("BUILD_TAG", _jenkins),
 )
-"""The variable that each sets for its own jobs. Jenkins is asked last: its agents may run inside of others."""
+"""The variable that each CI sets for its jobs. Jenkins comes last, because its agents may run inside others."""

@@ -1,8 +1,8 @@
-"""Allure's HTML from its results: by Allure 3 or 2, whichever is installed; history goes on from report to report.
+"""Generate Allure's HTML report from its results with the installed Allure 3 or 2, and continue its history.
 
-The report is one file that opens from the disk, or with ``single_file=False`` a folder that a web server serves. It
-asks nothing of the network: both Allures put a counter of visits into their pages, which is taken out, and a
-Content-Security-Policy in each page forbids whatever else would leave the machine.
+The report is one file that opens from the disk, or with ``single_file=False`` a folder for a web server. It makes no
+requests: the visitor counter that both Allures put into their pages is removed, and a Content-Security-Policy in each
+page forbids all other requests.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _POLICY_TAG = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
 
 
 class NoReport(RuntimeError):
-    """No report could be made; the message says why and what to do."""
+    """A report could not be generated; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Allure:
 
     @property
     def is_three(self) -> bool:
-        """Whether it is Allure 3 (or later), which takes a configuration and needs no Java."""
+        """True for Allure 3 or later, which reads a configuration file and needs no Java."""
         return self.version[0] >= 3
 
     def __str__(self) -> str:
@@ -61,10 +61,10 @@ class Allure:
 
 
 def make_report(results: Path, output: Path, *, single_file: bool = True) -> tuple[Path, Allure]:
-    """Make the report of ``results`` in ``output``, in place of one that is there; its page, and who made it.
+    """Generate the report of ``results`` in ``output``. Return its page and the Allure that generated it.
 
-    ``results`` is what --alluredir named, or a folder with one "allure-results" in it. What ``output`` had is only
-    replaced when it was a report. History lies beside it, in "NAME-history". Raises NoReport.
+    ``results`` is the folder of --alluredir, or one with "allure-results" in it. ``output`` is replaced only if it is a
+    report. The history is beside it, in "NAME-history". Raises NoReport.
     """
     folder = results_in(results)
     if output.exists() and (not output.is_dir() or (any(output.iterdir()) and not _is_report(output))):
@@ -88,7 +88,7 @@ def make_report(results: Path, output: Path, *, single_file: bool = True) -> tup
 
 
 def results_in(folder: Path) -> Path:
-    """Where the results lie. Raises NoReport for a folder without any."""
+    """Return the folder of the results. Raises NoReport if it has none."""
     for each in (folder, folder / "allure-results"):
         if any(each.glob("*-result.json")):
             return each.absolute()
@@ -101,7 +101,7 @@ def results_in(folder: Path) -> Path:
 
 
 def installed_allure(near: Sequence[Path] = ()) -> Allure:
-    """The newest Allure in PATH, or of a project's own in node_modules near these folders. Raises NoReport."""
+    """Return the newest Allure in PATH, or in node_modules near these folders. Raises NoReport."""
     found = []
     places = [folder for path in near for folder in (path, *path.absolute().parents)]
     candidates = [str(place / "node_modules/.bin/allure") for place in places]
@@ -114,7 +114,7 @@ def installed_allure(near: Sequence[Path] = ()) -> Allure:
 
 
 def keep_on_this_machine(page: Path) -> bool:
-    """Take out of a page what counts visits, and forbid whatever would leave the machine; True for a page."""
+    """Remove the visitor counter from a page and forbid all requests. Return True if the file is a page."""
     text = page.read_text("utf-8")
     head = re.search(r"<head[^>]*>", text)
     if head is None:
@@ -126,7 +126,7 @@ def keep_on_this_machine(page: Path) -> bool:
 
 
 def _forget_same_run(results: Path, history: Path) -> str:
-    """Have a report made again of the same results replace the one before in the history; what names the run."""
+    """Remove an earlier report of the same results from the history. Return the run's id."""
     names = "\n".join(sorted(path.name for path in results.glob("*-result.json")))
     run = hashlib.sha256(names.encode()).hexdigest()
     note, lines, before = history / _LAST_RUN, history / "history.jsonl", history / "before"
@@ -166,7 +166,7 @@ def _version(command: str) -> tuple[int, ...] | None:
 
 
 def _by_allure_3(allure: Allure, results: Path, output: Path, history: Path, single_file: bool) -> None:
-    # Allure 3 does not read categories.json: it is told by its configuration.
+    # Allure 3 does not read categories.json, only its configuration.
     configuration = {
         "name": "Cloud performance promises",
         "output": str(output),
@@ -185,7 +185,7 @@ def _by_allure_3(allure: Allure, results: Path, output: Path, history: Path, sin
             allure,
             ["generate", "--cwd", scratch, "--config", str(path), "--output", str(output), str(results)],
         )
-    # With one plugin, some versions put the page into a folder of the plugin's name.
+    # Some versions put the page into a folder named after the plugin, if there is one plugin.
     if not (output / "index.html").exists() and (output / "awesome" / "index.html").exists():
         shutil.move(output / "awesome", output.with_name("alone"))
         shutil.rmtree(output)
@@ -194,7 +194,7 @@ def _by_allure_3(allure: Allure, results: Path, output: Path, history: Path, sin
 
 def _by_allure_2(allure: Allure, results: Path, output: Path, history: Path, single_file: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="cloudbench-allure-") as scratch:
-        # Allure 2 takes the history from among the results, which are not ours to change.
+        # Allure 2 reads the history from the folder of results, which we must not change.
         copied = Path(scratch) / "results"
         shutil.copytree(results, copied, ignore=shutil.ignore_patterns("history"))
         if (history / "history").is_dir():

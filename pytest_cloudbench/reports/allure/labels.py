@@ -1,4 +1,4 @@
-"""How a test is filed in Allure: epic, feature, story, severity, and parameters that people can read."""
+"""Labels of a test in Allure (epic, feature, story, severity), and readable parameters."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ OUR_FIXTURES = frozenset(
 
 
 def uses_cloudbench(item: pytest.Item) -> bool:
-    """Whether the test asks for any of the plugin's fixtures."""
+    """Return whether the test requests any of the plugin's fixtures."""
     return not OUR_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
 
 
 def marked_labels(item: pytest.Item) -> dict[str, str]:
-    """What the test's own markers say, the closest one first. Raises ValueError for what no such marker can say."""
+    """Return the labels of the test's markers; the closest marker wins. Raises ValueError for a bad marker."""
     said: dict[str, str] = {}
     for marker in item.iter_markers(name=MARKER):
         if marker.args or set(marker.kwargs) - set(LABELS):
@@ -43,7 +43,7 @@ def marked_labels(item: pytest.Item) -> dict[str, str]:
 
 
 def default_labels(item: pytest.Item, instances: Sequence[Any], *, judged: bool) -> dict[str, str]:
-    """What a test is about, by its markers and fixtures, else by the instances that it launched.
+    """Return labels by the test's markers and fixtures, else by the instances that it launched.
 
     A test that judges a promise is critical, one that only measures is normal.
     """
@@ -113,7 +113,7 @@ def _has_own_words(kind: type) -> bool:
 
 
 def readable(value: Any) -> str:
-    """A parameter as a person would say it: 16k and not '16k', a specification by its own words."""
+    """Return a parameter as a person would write it: 16k and not '16k', a specification by its text."""
     if isinstance(value, str):
         return value
     if isinstance(value, Mapping):

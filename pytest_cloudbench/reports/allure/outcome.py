@@ -1,10 +1,9 @@
-"""What became of a test, in the four words of Allure's categories, and how its result carries the word.
+"""The outcome of a test in the four words of Allure's categories, and how its result carries the word.
 
-Allure tells categories apart by the status, the message and the trace of a result. Messages and traces hold what
-users write, so no word in them says anything. Instead the first line of the trace of every test that did not pass
-is one that this plugin writes, and only its very beginning is looked at; a trace of another test that begins like
-that is moved down by a line (`guarded`). Allure 2 (Java, the whole trace must match) and Allure 3 (JavaScript, a
-part is enough) read the patterns alike.
+Allure finds the category of a result by status, message and trace. Messages and traces are written by users, so their
+words prove nothing. Therefore this plugin writes the first line of the trace of every test that did not pass, and the
+patterns match only its start. If the trace of another test starts like that, it is moved down by a line (`guarded`).
+Allure 2 (Java, the whole trace must match) and Allure 3 (JavaScript, a part is enough) read the patterns alike.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ if TYPE_CHECKING:
     from pytest_cloudbench.verdicts.verdict import Verdict
 
 MARK = "cloudbench outcome: "
-"""What the first line of the trace begins with."""
+"""Start of the first line of the trace."""
 LABEL = "cloudbench.outcome"
 """Name of the label that carries the same word."""
 
 
 class TestOutcome(Enum):
-    """What became of a test that did not pass: the word, and the name of its category."""
+    """The outcome of a test that did not pass: the word, and the name of its category."""
 
     __test__ = False
 
@@ -58,15 +57,15 @@ _FOREIGN = frozenset({"botocore", "boto3", "paramiko", "fabric", "urllib3"})
 
 
 def outcome_of(error: BaseException, verdicts: Sequence[Verdict], *, measured: bool) -> TestOutcome | None:
-    """The outcome of a phase of a test that ``error`` ended; None where that was a skip for other reasons.
+    """Return the outcome of a phase of a test that ``error`` ended; None for a skip for another reason.
 
-    A failed assertion is a violated promise when a verdict of the test said so, or when it judged the figures of
-    a measurement itself, without any verdict.
+    A failed assertion is a violated promise if a verdict of the test was violated, or if the test judged the figures
+    of a measurement itself, without any verdict.
     """
     from pytest_cloudbench.verdicts.verdict import Inconclusive, Outcome
 
     if isinstance(error, pytest.skip.Exception):
-        # The plugin skips a test in the place of its inconclusive verdict.
+        # The plugin skips a test in place of its inconclusive verdict.
         return TestOutcome.INCONCLUSIVE if isinstance(error.__context__, Inconclusive) else None
     if isinstance(error, Inconclusive):
         return TestOutcome.INCONCLUSIVE
@@ -86,17 +85,17 @@ def _blames_infrastructure(error: BaseException) -> bool:
 
 
 def marked(trace: str | None, outcome: TestOutcome) -> str:
-    """The trace with the outcome as its first line."""
+    """Return the trace with the outcome as its first line."""
     return f"{MARK}{outcome.word}\n{trace or ''}"
 
 
 def guarded(trace: str | None) -> str | None:
-    """The trace of a test that this plugin has nothing to say of: never one that begins with the mark."""
+    """Return the trace of a test that does not concern this plugin, so that it does not start with the mark."""
     return f"\n{trace}" if trace is not None and trace.startswith(MARK) else trace
 
 
 def categories() -> list[dict[str, Any]]:
-    """The categories as categories.json holds them."""
+    """Return the content of categories.json."""
     return [
         {
             "name": outcome.category,

@@ -1,9 +1,9 @@
-"""What allure-pytest's results say of a test's measurements. Only imported while ``--alluredir`` is given.
+"""Add a test's measurements to the results of allure-pytest. Imported only with ``--alluredir``.
 
-A test's result is completed when its teardown begins, while its instances are still there, and once more when it has
-ended: labels, parameters, links, and the attachments, verdicts before everything else. Each attempt of a test has
-a result of its own, which allure-pytest writes in the process that ran it; the files beside the results are
-written by the one process that runs the session (under pytest-xdist the controller, told by its workers).
+A test's result gets labels, parameters, links and attachments when its teardown begins, while its instances exist,
+and its outcome when it has ended. Each attempt of a test has its own result, which allure-pytest writes in the process
+that ran it. The process that runs the session writes the files beside the results; with pytest-xdist this is the
+controller, which receives the facts from its workers.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _WORKER_FACTS = "cloudbench_tested_on"
 
 
 _WORKER = "workerinput"
-"""What pytest-xdist gives a worker's configuration, and only a worker's."""
+"""Attribute of a configuration that only workers of pytest-xdist have."""
 
 
 def join_allure(config: pytest.Config, run: Callable[[], dict[str, str]]) -> None:
-    """Complete allure-pytest's results in this session, where it writes any; ``run`` is asked for `of_run`'s facts."""
+    """Complete allure-pytest's results of this session, if it writes any; ``run`` returns the arguments of `of_run`."""
     if config.pluginmanager.hasplugin("allure_pytest") and config.getoption("allure_report_dir", None):
         config.pluginmanager.register(AllureReport(config, run), "cloudbench-allure")
 
@@ -62,52 +62,52 @@ class AllureReport:
         self._facts: dict[str, list[str]] = {}
         self._files_written = False
 
-    # What a test tells ------------------------------------------------------------------------------
+    # Hooks of this plugin ---------------------------------------------------------------------------
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cloudbench_instance(self, item: pytest.Item, instance: Any, cloud: Any) -> None:
-        """Note it for labels, links and the environment."""
+        """Remember the instance for labels, links and the environment."""
         endpoint, region = (getattr(cloud, name, None) for name in ("endpoint", "region"))
-        told = self._of(item)
-        if told is not None:
-            told.instances.append((instance, _text(endpoint), _text(region)))
+        attempt = self._of(item)
+        if attempt is not None:
+            attempt.instances.append((instance, _text(endpoint), _text(region)))
         tested_on.add(self._facts, tested_on.of_instance(instance, cloud))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cloudbench_measurement(self, item: pytest.Item, measurement: Any) -> None:
-        """Keep it until the test's end, when its verdicts are known."""
-        told = self._of(item)
-        if told is not None:
-            told.measurements.append(measurement)
+        """Remember the measurement until the test's end, when its verdicts are known."""
+        attempt = self._of(item)
+        if attempt is not None:
+            attempt.measurements.append(measurement)
         tested_on.add(self._facts, tested_on.of_measurement(measurement))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cloudbench_curve(self, item: pytest.Item, curve: Any) -> None:
-        """Keep it beside its peak."""
-        if (told := self._of(item)) is not None:
-            told.curves.append(curve)
+        """Remember the curve."""
+        if (attempt := self._of(item)) is not None:
+            attempt.curves.append(curve)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cloudbench_comparison(
         self, item: pytest.Item, runs: Sequence[Any], labels: Sequence[str], title: str
     ) -> None:
-        """Keep what is to be seen in one picture."""
-        if (told := self._of(item)) is not None:
-            told.comparisons.append(ComparedRuns(tuple(runs), tuple(labels), title))
+        """Remember runs that one picture will show."""
+        if (attempt := self._of(item)) is not None:
+            attempt.comparisons.append(ComparedRuns(tuple(runs), tuple(labels), title))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cloudbench_verdict(self, item: pytest.Item, verdict: Verdict) -> None:
-        """Keep it, and show judging as a step, for as long as it took."""
-        told = self._of(item)
-        if told is None:
+        """Remember the verdict, and add a step for the time that judging took."""
+        attempt = self._of(item)
+        if attempt is None:
             return
-        told.verdicts.append(verdict)
+        attempt.verdicts.append(verdict)
         now = time.time()
         began = judging_since() or now
         status = {"held": "passed", "violated": "failed"}.get(verdict.outcome.value, "skipped")
         add_step(
             self._reporter(),
-            told,
+            attempt,
             f"judge: {verdict.promise or 'promise'}",
             (began, now),
             status=status,
@@ -118,27 +118,27 @@ class AllureReport:
     def pytest_cloudbench_step(
         self, item: pytest.Item, name: str, started_s: float, ended_s: float, error: BaseException | None
     ) -> None:
-        """Show it with its times."""
-        told = self._of(item)
-        if told is not None:
+        """Add the step with its times."""
+        attempt = self._of(item)
+        if attempt is not None:
             said = None if error is None else f"{type(error).__name__}: {error}"
             add_step(
                 self._reporter(),
-                told,
+                attempt,
                 name,
                 (started_s, ended_s),
                 status="passed" if error is None else "broken",
                 said=said,
             )
 
-    # What pytest tells ------------------------------------------------------------------------------
+    # Hooks of pytest --------------------------------------------------------------------------------
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Generator[None, Any, Any]:
-        """Let pytest's own word that a fixture has ended be no step of its teardown.
+        """Keep pytest's own finalizer of a fixture out of the steps of its teardown.
 
-        allure-pytest makes steps of all finalizers, but with this one, the first registered and the last to run, it
-        writes the result: such a step is shown without an end, as of unknown outcome.
+        allure-pytest turns all finalizers into steps. This one is registered first and runs last, when allure-pytest
+        writes the result, so its step would have no end and an unknown outcome.
         """
         finalizers = getattr(fixturedef, "_finalizers", [])
         first = finalizers[0] if finalizers else None
@@ -150,48 +150,48 @@ class AllureReport:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Another attempt begins; allure-pytest has begun its result."""
+        """Begin an attempt; allure-pytest has begun its result."""
         reporter = self._reporter()
         result = reporter.get_test(None) if reporter is not None else None
         self._attempt = (item, Attempt(result, time.time())) if result is not None else None
         try:
             marked_labels(item)
-        except ValueError as wrong:  # said before anything is launched
+        except ValueError as wrong:  # before anything is launched
             pytest.fail(str(wrong), pytrace=False)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
-        """Everything is measured and the instances are still there."""
-        told = self._of(item)
-        if told is not None and is_ours(item, told):
+        """Complete the result: everything is measured, and the instances still exist."""
+        attempt = self._of(item)
+        if attempt is not None and is_ours(item, attempt):
             with unharmed(f"the Allure result of {item.nodeid}"):
-                self._complete(item, told)
+                self._complete(item, attempt)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Say in the result what became of the test, once allure-pytest has said how it ended."""
+        """Add the outcome to the result after allure-pytest has set its status."""
         error = call.excinfo.value if call.excinfo is not None else None  # before it is shortened for people
         report = yield
-        told = self._of(item)
-        if told is None:
+        attempt = self._of(item)
+        if attempt is None:
             return report
-        details = told.result.statusDetails
-        if not is_ours(item, told):
+        details = attempt.result.statusDetails
+        if not is_ours(item, attempt):
             if details is not None:
                 details.trace = guarded(details.trace)
         elif (
             error is not None
             and not report.passed
             and not hasattr(report, "wasxfail")
-            and told.outcome is None
+            and attempt.outcome is None
         ):
-            mark(told, error, outcome_of(error, told.verdicts, measured=bool(told.measurements)))
+            mark(attempt, error, outcome_of(error, attempt.verdicts, measured=bool(attempt.measurements)))
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Write the files beside the results as soon as there is a result: a killed run has them too."""
+        """Write the files beside the results with the first result, so that a killed run has them too."""
         properties = getattr(report, "user_properties", ())
         ours = of_cloudbench(properties) or bool(self._facts)
         if ours and not self._files_written and not hasattr(self._config, _WORKER):
@@ -199,14 +199,14 @@ class AllureReport:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
-        """A worker of pytest-xdist has ended: take over what it tested on."""
-        told = getattr(node, "workeroutput", {}).get(_WORKER_FACTS)
-        if told:
-            tested_on.add(self._facts, told)
+        """Add the facts of a worker of pytest-xdist that has ended."""
+        facts = getattr(node, "workeroutput", {}).get(_WORKER_FACTS)
+        if facts:
+            tested_on.add(self._facts, facts)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
-        """Write, or tell the controller, what the session was tested on."""
+        """Write the facts of the session, or send them to the controller."""
         output = getattr(self._config, "workeroutput", None)
         if output is not None:
             output[_WORKER_FACTS] = self._facts
@@ -214,7 +214,7 @@ class AllureReport:
             self._write_files()
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say once what the report lacks and how to have it."""
+        """Report once that pictures are missing, and how to get them."""
         if not self._facts:
             return
         try:
@@ -228,21 +228,21 @@ class AllureReport:
         return self._attempt[1]
 
     def _reporter(self) -> Any:
-        """Where allure-pytest keeps what it has not written yet; None while it is not set up."""
+        """Return the object in which allure-pytest holds unwritten results; None before it is set up."""
         listener = self._config.pluginmanager.get_plugin("allure_listener")
         return getattr(listener, "allure_logger", None)
 
-    def _complete(self, item: pytest.Item, told: Attempt) -> None:
-        if told.shown:
+    def _complete(self, item: pytest.Item, attempt: Attempt) -> None:
+        if attempt.shown:
             return
-        told.shown = True
-        add_labels(item, told)
-        make_readable(item, told)
-        add_links(told)
-        attach_all(self._reporter(), told, self._cleaner())
+        attempt.shown = True
+        add_labels(item, attempt)
+        make_readable(item, attempt)
+        add_links(attempt)
+        attach_all(self._reporter(), attempt, self._cleaner())
 
     def _cleaner(self) -> Any:
-        """What removes secrets, as from the evidence: this run's own where it is recorded."""
+        """Return the cleaner that removes secrets: that of the evidence if the run is recorded."""
         from pytest_cloudbench.evidence.cleaner import Cleaner
         from pytest_cloudbench.evidence.recorder import recorder_of
 
@@ -259,5 +259,5 @@ class AllureReport:
 
 
 def _text(value: object) -> str:
-    """A text, and "" for whatever a control plane that only answers from a record gives in its place."""
+    """Return a text; "" for anything else, which a replayed provider may return."""
     return value if isinstance(value, str) else ""

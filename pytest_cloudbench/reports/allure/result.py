@@ -1,4 +1,4 @@
-"""The result of one attempt of a test as allure-pytest keeps it until it ends, and what is added to it."""
+"""Additions to the result of one attempt of a test, which allure-pytest holds until the test ends."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class Attempt:
-    """What one attempt of a test has told so far.
+    """What is known of one attempt of a test so far.
 
-    result: allure-pytest's own. began: seconds since the epoch. instances: each with the endpoint and the region
-    of its control plane. times_s: begin and end of this plugin's steps by their identity, finer than the milliseconds
-    of the result. shown: whether the result is complete but for its outcome.
+    ``result`` is allure-pytest's own. ``began`` is in seconds since the epoch. ``instances`` have the endpoint and
+    region of their provider. ``times_s`` are begin and end of this plugin's steps by identity, finer than the
+    milliseconds of the result. ``shown`` is True when the result is complete except for its outcome.
     """
 
     result: Any
@@ -46,95 +46,97 @@ class Attempt:
     shown: bool = False
 
 
-def is_ours(item: pytest.Item, told: Attempt) -> bool:
-    """Whether the test has anything to do with this plugin."""
-    return bool(told.instances or told.measurements or told.verdicts) or uses_cloudbench(item)
+def is_ours(item: pytest.Item, attempt: Attempt) -> bool:
+    """Return whether the test concerns this plugin."""
+    return bool(attempt.instances or attempt.measurements or attempt.verdicts) or uses_cloudbench(item)
 
 
-def mark(told: Attempt, error: BaseException, outcome: TestOutcome | None) -> None:
-    """Say in the result what became of the test that ``error`` ended.
+def mark(attempt: Attempt, error: BaseException, outcome: TestOutcome | None) -> None:
+    """Add the outcome of the test that ``error`` ended to its result.
 
-    What is no assertion of the test's is "broken", also where it was shortened to a sentence for people.
+    An error that is not an assertion makes the status "broken", also if it was shortened to a sentence for users.
     """
     from allure_commons.model2 import Label, Status, StatusDetails
 
     if outcome is None:
         return
-    told.outcome = outcome
-    details = told.result.statusDetails or StatusDetails()
+    attempt.outcome = outcome
+    details = attempt.result.statusDetails or StatusDetails()
     details.trace = marked(details.trace, outcome)
-    told.result.statusDetails = details
-    told.result.labels.append(Label(LABEL, outcome.word))
-    if told.result.status == Status.FAILED and not isinstance(error, AssertionError | pytest.fail.Exception):
-        told.result.status = Status.BROKEN
+    attempt.result.statusDetails = details
+    attempt.result.labels.append(Label(LABEL, outcome.word))
+    if attempt.result.status == Status.FAILED and not isinstance(
+        error, AssertionError | pytest.fail.Exception
+    ):
+        attempt.result.status = Status.BROKEN
 
 
-def add_labels(item: pytest.Item, told: Attempt) -> None:
-    """File it, where the test does not file itself by allure's own decorators or calls."""
+def add_labels(item: pytest.Item, attempt: Attempt) -> None:
+    """Add labels that the test does not set itself by Allure's decorators or calls."""
     from allure_commons.model2 import Label
     from allure_pytest.utils import allure_labels  # type: ignore[import-untyped]
 
-    theirs = {name for name, _ in allure_labels(item)} | {label.name for label in told.result.labels}
-    instances = [instance for instance, _, _ in told.instances]
-    said = {**default_labels(item, instances, judged=bool(told.verdicts)), **marked_labels(item)}
-    told.result.labels.extend(
+    theirs = {name for name, _ in allure_labels(item)} | {label.name for label in attempt.result.labels}
+    instances = [instance for instance, _, _ in attempt.instances]
+    said = {**default_labels(item, instances, judged=bool(attempt.verdicts)), **marked_labels(item)}
+    attempt.result.labels.extend(
         Label(name, said[name]) for name in LABELS if name in said and name not in theirs
     )
 
 
-def make_readable(item: pytest.Item, told: Attempt) -> None:
-    """Write the test's parameters as people say them, and add on what it ran."""
+def make_readable(item: pytest.Item, attempt: Attempt) -> None:
+    """Make the test's parameters readable, and add its instances and volumes."""
     from allure_commons.model2 import Parameter
     from allure_commons.utils import represent
 
     callspec = getattr(item, "callspec", None)
     params: Mapping[str, Any] = callspec.params if callspec is not None else {}
-    for parameter in told.result.parameters:
+    for parameter in attempt.result.parameters:
         value = params.get(parameter.name)
         if parameter.name in params and parameter.value == represent(value):  # type: ignore[no-untyped-call]
             parameter.value = readable(value)
-    present = {parameter.name for parameter in told.result.parameters}
-    ran_on = tested_on.parameters([each for each, _, _ in told.instances])
+    present = {parameter.name for parameter in attempt.result.parameters}
+    ran_on = tested_on.parameters([each for each, _, _ in attempt.instances])
     for name, values in ran_on.items():
         if values and name not in present:
-            # Excluded: they say on what it ran, and a test keeps its history when that changes.
-            told.result.parameters.append(Parameter(name=name, value=", ".join(values), excluded=True))
+            # Excluded from the test's identity, so that its history continues on other hardware.
+            attempt.result.parameters.append(Parameter(name=name, value=", ".join(values), excluded=True))
 
 
-def add_links(told: Attempt) -> None:
-    """Link the CloudWatch console, where there is one behind the endpoint."""
+def add_links(attempt: Attempt) -> None:
+    """Link the CloudWatch console, if the endpoint has one."""
     from allure_commons.model2 import Link
     from allure_commons.types import LinkType
 
     now = time.time()
-    networked = any(hasattr(measurement, "streams") for measurement in told.measurements)
-    for instance, endpoint, region in told.instances:
+    networked = any(hasattr(measurement, "streams") for measurement in attempt.measurements)
+    for instance, endpoint, region in attempt.instances:
         host = console_host(endpoint, region)
         if host is None:
             continue
         urls = {
             f"CloudWatch: {instance.type} {instance.id}": instance_link(
-                host, region, instance.id, told.began, now, network=networked
+                host, region, instance.id, attempt.began, now, network=networked
             )
         }
         for volume in instance.volumes:
-            urls[f"CloudWatch: {volume.label}"] = volume_link(host, region, volume.id, told.began, now)
-        told.result.links.extend(Link(LinkType.LINK, url, name) for name, url in urls.items())
+            urls[f"CloudWatch: {volume.label}"] = volume_link(host, region, volume.id, attempt.began, now)
+        attempt.result.links.extend(Link(LinkType.LINK, url, name) for name, url in urls.items())
 
 
 def add_step(
     reporter: Any,
-    told: Attempt,
+    attempt: Attempt,
     name: str,
     times_s: tuple[float, float],
     *,
     status: str,
     said: str | None,
 ) -> None:
-    """Add a step that has ended, into the step of the test's own that is open, if any.
+    """Add a step that has ended to the open step of the test itself, if any.
 
-    times_s: begin and end in seconds since the epoch. A step is told when it ends: what began and ended within it
-    was told before, and is moved into it.
+    ``times_s`` are begin and end in seconds since the epoch. Steps are reported at their end, so steps within this one
+    came before, and are moved into it.
     """
     from allure_commons.model2 import StatusDetails, TestStepResult
 
@@ -146,21 +148,24 @@ def add_step(
         stop=round(times_s[1] * 1000),
     )
     inside = reporter.get_last_item(TestStepResult)
-    steps = (inside if inside is not None else told.result).steps
+    steps = (inside if inside is not None else attempt.result).steps
     if step.stop > step.start:
-        within = [each for each in steps if _lies_within(each, step, told.times_s.get(id(each)), times_s)]
+        within = [each for each in steps if _lies_within(each, step, attempt.times_s.get(id(each)), times_s)]
         for each in within:
             steps.remove(each)
             step.steps.append(each)
     steps.append(step)
-    told.times_s[id(step)] = times_s
+    attempt.times_s[id(step)] = times_s
 
 
 def _lies_within(
     each: Any, step: Any, its_s: tuple[float, float] | None, times_s: tuple[float, float]
 ) -> bool:
-    """Whether a step was part of another. One of the test's own is known to the millisecond only, and one that began
-    in the same as the other may as well have ended before it."""
+    """Return whether a step was part of another one.
+
+    A step of the test itself is known to the millisecond only. If it began in the same millisecond as the other one, it
+    may have ended before it.
+    """
     if its_s is not None:
         return its_s[0] >= times_s[0] and its_s[1] <= times_s[1]
     return bool(each.start > step.start and each.stop and each.stop <= step.stop)

@@ -1,16 +1,15 @@
-"""A measurement as pytest-benchmark counts: rounds of equally many operations each, and how long each took.
+"""A measurement as rounds for pytest-benchmark: each round has the same number of operations, and takes some time.
 
-pytest-benchmark knows times, the lower the better, and shows 1 / mean as operations per second. So an operation is
-an I/O of fio, one byte of a network or of a creation of files; the mean is the time that one took over the whole
-run, and the OPS column is the IOPS, or the bytes per second.
+pytest-benchmark compares times, lower is better, and shows 1 / mean as operations per second. An operation is an I/O of
+fio, or a byte of a network run or of created files. The mean is the time per operation over the whole run, so the OPS
+column shows the IOPS, or the bytes per second.
 
-Where there is a series it gives the rounds. The run is cut into as many rounds as it has seconds, not by time but by
-operations, each with its share of them: only so is the plain mean over the rounds the mean over the operations
-(over rounds of a second each it would be the mean of reciprocals, which a run whose rate changes has lower), and a
-second in which nothing moved makes a round longer instead of infinitely long. Standard deviation, quartiles and
-outliers are then those of the rate as it went. The rounds are scaled by the little that the series, which ends with
-its last whole second, differs from the tool's own mean; a series that differs by more than a tenth is about
-something else, and the run is one round.
+The series, if there is one, gives the rounds: as many as it has seconds, cut by operations and not by time. Then the
+plain mean of the rounds is the mean of the operations. (The mean of one-second rounds would be a mean of reciprocals,
+which is wrong for a rate that changes.) A second without I/O makes a round longer, not infinitely long. Standard
+deviation, quartiles and outliers are those of the rate over time. The rounds are scaled to the tool's own mean, from
+which the series differs a little, because it ends with its last whole second. If it differs by more than a tenth, it
+describes something else, and the run is one round.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _SAME = 0.10
 
 @dataclass(frozen=True)
 class Rounds:
-    """How long one operation took, in seconds, in each round; ``operations`` of one round, and what each is."""
+    """Seconds per operation in each round, the number of ``operations`` of a round, and the name of an operation."""
 
     operation: str
     seconds: tuple[float, ...]
@@ -41,12 +40,12 @@ class Rounds:
 
 
 def rounds_of(measurement: Any) -> Rounds | None:
-    """The rounds of a measurement; None where it has no rate, so that there is no time of an operation."""
+    """Return the rounds of a measurement; None if it has no rate, so that an operation has no time."""
     if not (
         hasattr(measurement, "series")
         and (hasattr(measurement, "iops") or hasattr(measurement, "throughput"))
     ):
-        return None  # such as a curve: its maximum is told as a measurement of its own, its steps are not
+        return None
     operation, rate, total_s, ends, rates = _read(measurement)
     if not (math.isfinite(rate) and rate > 0):
         return None
@@ -63,7 +62,7 @@ def rounds_of(measurement: Any) -> Rounds | None:
 
 
 def _read(measurement: Any) -> tuple[str, float, float, Sequence[float], Sequence[float]]:
-    """Operation, mean rate, seconds of the run, and the series: the end of each interval and the rate in it."""
+    """Return operation, mean rate, seconds of the run, and the series: the end and rate of each interval."""
     series = measurement.series
     iops = getattr(measurement, "iops", None)
     if isinstance(iops, int | float):
@@ -88,9 +87,9 @@ def _lengths(ends: Sequence[float]) -> list[float]:
 
 
 def _equal_shares(ends: Sequence[float], rates: Sequence[float]) -> list[float]:
-    """Cut the series into as many parts as it has samples, each with the same share of what moved: their seconds.
+    """Cut the series into parts with equal numbers of operations, as many as it has samples. Return their seconds.
 
-    Within a sample the rate is taken as steady. Empty for a series of fewer than two samples or without a rate.
+    The rate within a sample counts as steady. The result is empty for fewer than two samples or without a rate.
     """
     count, moved = min(len(ends), len(rates)), _moved(ends, rates)
     if count < 2 or not (math.isfinite(moved) and moved > 0):

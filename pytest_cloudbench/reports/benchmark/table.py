@@ -1,8 +1,8 @@
-"""Measurements in pytest-benchmark's table and JSON. Only imported where pytest-benchmark is active.
+"""Add measurements to pytest-benchmark's table and JSON. Imported only if pytest-benchmark is active.
 
-They join its own when the session ends, before it saves, compares and judges: with pytest-xdist too, which switches
-off what pytest-benchmark times itself; a load on hosts of its own does not mind a neighbour on this machine. An
-attempt that is run again leaves nothing. With ``--benchmark-disable`` and ``--benchmark-skip`` nothing joins.
+They are added when the session ends, before pytest-benchmark saves, compares and judges. This also works with
+pytest-xdist, which disables pytest-benchmark's own timing: a load on other hosts is not disturbed by tests on this
+machine. Only a test's last attempt counts. With ``--benchmark-disable`` and ``--benchmark-skip`` nothing is added.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import pytest
 
 from pytest_cloudbench.reports.allure.labels import readable, uses_cloudbench
 from pytest_cloudbench.reports.benchmark.rounds import rounds_of
+from pytest_cloudbench.reports.hooks import unharmed
 from pytest_cloudbench.reports.tested_on import Facts, add, of_instance
 
 MACHINE = "cloudbench"
-"""Key of what was measured on, in machine_info."""
+"""Key of the instances and region in machine_info."""
 _WORKER_ROWS = "cloudbench_benchmarks"
 _LONG = frozenset({"series", "streams", "directions", "raw_files"})
 
@@ -26,7 +27,7 @@ Row = dict[str, Any]
 
 
 def join_benchmark(config: pytest.Config, cloud: Callable[[], str]) -> None:
-    """Put the session's measurements beside what pytest-benchmark times itself; ``aws`` gives the run's option."""
+    """Add the session's measurements to pytest-benchmark's; ``cloud`` returns the run's option."""
     config.pluginmanager.register(BenchmarkTable(config, cloud), "cloudbench-benchmark")
 
 
@@ -40,18 +41,91 @@ class BenchmarkTable:
         self._rows: dict[str, list[Row]] = {}
         self._compared: list[Mapping[str, Any]] = []
 
-    # What tests tell --------------------------------------------------------------------------------
+    # Hooks of this plugin ---------------------------------------------------------------------------
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cloudbench_instance(self, item: pytest.Item, instance: Any, cloud: Any) -> None:
-        """Note what machine_info says of it."""
+        """Remember the instance for machine_info."""
         add(self._machine, of_instance(instance, cloud))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cloudbench_measurement(self, item: pytest.Item, measurement: Any) -> None:
-        """Make a row of it."""
-        if not self._wanted():
+        """Add a row."""
+        if self._wanted():
+            with unharmed(f"the benchmark row of {item.nodeid}"):
+                self._add_row(item, measurement)
+
+    # Hooks of pytest --------------------------------------------------------------------------------
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Forget the rows of an earlier attempt."""
+        self._rows.pop(item.nodeid, None)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None, None, None]:
+        """Keep tests that use this plugin's fixtures with ``--benchmark-only``."""
+        before = {id(item): list(item.own_markers) for item in items if uses_cloudbench(item)}
+        yield
+        if not self._option("benchmark_only"):
             return
+        for item in items:
+            if id(item) in before:
+                item.own_markers[:] = [
+                    mark
+                    for mark in item.own_markers
+                    if mark in before[id(item)]
+                    or "--benchmark-only" not in str(mark.kwargs.get("reason", ""))
+                ]
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """Add the rows of a worker of pytest-xdist that has ended."""
+        output = getattr(node, "workeroutput", {}).get(_WORKER_ROWS)
+        if output:
+            add(self._machine, output["machine"])
+            self._rows.update(output["rows"])
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self) -> Generator[None, None, None]:
+        """Pass the rows on before pytest-benchmark saves and compares."""
+        output = getattr(self._config, "workeroutput", None)
+        if output is not None:
+            output[_WORKER_ROWS] = {"rows": self._rows, "machine": self._machine}
+        elif self._rows and self._wanted():
+            session = self._session()
+            session.benchmarks.extend(_metadata(row) for rows in self._rows.values() for row in rows)
+            self._say_other_machines(session)
+        return (yield)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_benchmark_update_machine_info(self, machine_info: dict[str, Any]) -> None:
+        """Add the instances and region; the rest of machine_info describes the machine that runs the tests."""
+        if self._machine:
+            machine_info[MACHINE] = self._described()
+
+    @pytest.hookimpl(wrapper=True, optionalhook=True)
+    def pytest_benchmark_compare_machine_info(
+        self, machine_info: dict[str, Any], compared_benchmark: dict[str, Any]
+    ) -> Generator[None, Any, Any]:
+        """Remember where saved results were measured. They are loaded before the launch, and compared at the end."""
+        saved = compared_benchmark["machine_info"].get(MACHINE)
+        if saved is None:
+            return (yield)
+        self._compared.append(saved)
+        present = machine_info.get(MACHINE)
+        machine_info[MACHINE] = saved
+        try:
+            return (yield)
+        finally:
+            if present is None:
+                machine_info.pop(MACHINE)
+            else:
+                machine_info[MACHINE] = present
+
+    # pytest-benchmark -------------------------------------------------------------------------------
+
+    def _add_row(self, item: pytest.Item, measurement: Any) -> None:
         rounds = rounds_of(measurement)
         if rounds is None:
             return
@@ -75,76 +149,6 @@ class BenchmarkTable:
                 "extra_info": {"seconds_per": rounds.operation, **_extra(measurement)},
             }
         )
-
-    # What pytest tells ------------------------------------------------------------------------------
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """What an earlier attempt of the test measured no longer counts."""
-        self._rows.pop(item.nodeid, None)
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None, None, None]:
-        """With ``--benchmark-only`` a test that measures a cloud is a benchmark too."""
-        before = {id(item): list(item.own_markers) for item in items if uses_cloudbench(item)}
-        yield
-        if not self._option("benchmark_only"):
-            return
-        for item in items:
-            if id(item) in before:
-                item.own_markers[:] = [
-                    mark
-                    for mark in item.own_markers
-                    if mark in before[id(item)]
-                    or "--benchmark-only" not in str(mark.kwargs.get("reason", ""))
-                ]
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any, error: object) -> None:
-        """A worker of pytest-xdist has ended: take over what was measured there."""
-        told = getattr(node, "workeroutput", {}).get(_WORKER_ROWS)
-        if told:
-            add(self._machine, told["machine"])
-            self._rows.update(told["rows"])
-
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_sessionfinish(self) -> Generator[None, None, None]:
-        """Hand the rows over, before pytest-benchmark saves and compares."""
-        output = getattr(self._config, "workeroutput", None)
-        if output is not None:
-            output[_WORKER_ROWS] = {"rows": self._rows, "machine": self._machine}
-        elif self._rows and self._wanted():
-            session = self._session()
-            session.benchmarks.extend(_metadata(row) for rows in self._rows.values() for row in rows)
-            self._say_other_machines(session)
-        return (yield)
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_benchmark_update_machine_info(self, machine_info: dict[str, Any]) -> None:
-        """Describe what was measured on; the rest of machine_info is about the machine that runs the tests."""
-        if self._machine:
-            machine_info[MACHINE] = self._described()
-
-    @pytest.hookimpl(wrapper=True, optionalhook=True)
-    def pytest_benchmark_compare_machine_info(
-        self, machine_info: dict[str, Any], compared_benchmark: dict[str, Any]
-    ) -> Generator[None, Any, Any]:
-        """Results are loaded before anything is launched: where they were measured is compared at the end."""
-        saved = compared_benchmark["machine_info"].get(MACHINE)
-        if saved is None:
-            return (yield)
-        self._compared.append(saved)
-        present = machine_info.get(MACHINE)
-        machine_info[MACHINE] = saved
-        try:
-            return (yield)
-        finally:
-            if present is None:
-                machine_info.pop(MACHINE)
-            else:
-                machine_info[MACHINE] = present
-
-    # pytest-benchmark -------------------------------------------------------------------------------
 
     def _described(self) -> dict[str, str]:
         cloud = "AWS" if self._cloud() == "aws" else "embedded region"
@@ -180,7 +184,7 @@ def _group(item: pytest.Item, operation: str) -> str:
 
 
 def _extra(measurement: Any) -> dict[str, Any]:
-    """Everything else that the measurement says, but for what would make every saved run megabytes large."""
+    """Return the other fields of a measurement, without those that would make a saved run megabytes large."""
     return {name: value for name, value in measurement.to_dict().items() if name not in _LONG}
 
 
