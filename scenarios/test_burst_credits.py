@@ -1,14 +1,17 @@
-"""Volumes and instances that are fast for half an hour: what they give at once, and what is left of it.
+"""Volumes and instances that are fast for half an hour: their burst, and the baseline after it.
 
-Three kinds of credits. A gp2 volume has 5.4 million I/O credits and spends what it serves above 3 IOPS per GiB: at
-3,000 IOPS a 100 GiB volume has spent them after 2,000 s and falls to 300. An st1 volume has throughput credits of
-1 TiB per TiB, which last 83 minutes. And a smaller instance holds its EBS maximum for 30 minutes once in 24 hours,
-whatever its volumes could do. A measurement of a few minutes sees none of this: it reports the burst as if it
-lasted.
+There are three kinds of credits:
 
-Half an hour is long. The embedded region lets credits drain faster when told so, with `--cloudbench-twin-time=60` as
-`tox -e scenarios` does: it then takes 30 s, and every result says so. The end of an st1 volume's credits comes after
-83 minutes, which are 83 s even so: it is shown at full pace only, at quick pace its burst alone.
+- A gp2 volume has 5.4 million I/O credits and spends the I/Os above 3 IOPS per GiB. At 3,000 IOPS a 100 GiB volume
+  spends them in 2,000 s and falls to 300 IOPS.
+- An st1 volume has throughput credits of 1 TiB per TiB, which last 83 minutes.
+- A smaller instance holds its EBS maximum for 30 minutes once in 24 hours, independent of its volumes.
+
+A measurement of a few minutes sees only the burst and reports it as if it lasted.
+
+Half an hour is long. With `--cloudbench-twin-time=60`, which `tox -e scenarios` uses, the embedded region drains
+credits 60 times faster: half an hour takes 30 s, and every result says so. An st1 volume's credits still last 83 s, so
+their end is tested at full pace only; quick pace tests the burst.
 """
 
 import pytest
@@ -31,8 +34,8 @@ def test_gp2_falls_to_three_iops_per_gib(ebs_volume, fio):
 @pytest.mark.full_pace
 @pytest.mark.ec2_instance("m5.2xlarge")
 @pytest.mark.ebs_volume(gp2(size_gib=1000))
-def test_gp2_of_a_terabyte_has_nothing_to_lose(ebs_volume, fio):
-    """From 1,000 GiB on the baseline is the burst: nothing falls."""
+def test_gp2_of_a_terabyte_does_not_fall(ebs_volume, fio):
+    """From 1,000 GiB the baseline equals the burst."""
     run = fio(ebs_volume, **RANDOM, runtime=300)
     assert run.capped_by(ebs_volume.iops)
     assert run.steady()
@@ -41,7 +44,7 @@ def test_gp2_of_a_terabyte_has_nothing_to_lose(ebs_volume, fio):
 @pytest.mark.ec2_instance("m5.large")
 @pytest.mark.ebs_volume(gp3(size_gib=100, iops=20_000, throughput_mib=1_000))
 def test_an_instance_falls_back_to_its_ebs_baseline(ec2_instance, ebs_volume, fio):
-    """The volume could go on: it is the instance that has spent its half hour."""
+    """The instance has used its half hour; the volume could continue."""
     run = fio(ebs_volume, rw="randread", bs="16k", iodepth=32, numjobs=2, runtime=2160)
     assert run.sustains(ec2_instance.ebs_iops, for_="29 min", share=0.9)
     assert run.burst_ends_at(ec2_instance.ebs_iops)
@@ -58,7 +61,7 @@ def test_st1_bursts_to_250_mib_a_second(ebs_volume, fio):
 @pytest.mark.ec2_instance("m5.4xlarge")
 @pytest.mark.ebs_volume(st1(size_gib=1024))
 def test_st1_falls_to_40_mib_a_second(ebs_volume, fio):
-    """The bucket of 1 TiB is empty after 83 minutes at 250 MiB/s."""
+    """At 250 MiB/s the bucket of 1 TiB is empty after 83 minutes."""
     run = fio(ebs_volume, **LARGE, runtime=6000)
     assert run.burst_ends_at("40 MiB/s")
 
@@ -66,8 +69,8 @@ def test_st1_falls_to_40_mib_a_second(ebs_volume, fio):
 @pytest.mark.full_pace
 @pytest.mark.ec2_instance("m5.2xlarge")
 @pytest.mark.ebs_volume(gp2(size_gib=100))
-def test_a_short_measurement_sees_the_burst_only(ebs_volume, fio):
-    """Ten minutes are within the promise of the burst, and prove nothing about the time after it."""
+def test_a_short_measurement_sees_only_the_burst(ebs_volume, fio):
+    """A few minutes lie within the burst and prove nothing about the time after it."""
     run = fio(ebs_volume, **RANDOM, runtime=300)
     assert run.reaches("3,000 IOPS")
     assert run.burst_ends_at("300 IOPS").outcome is Outcome.INCONCLUSIVE

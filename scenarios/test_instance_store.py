@@ -1,13 +1,13 @@
-"""The local NVMe disks of an i3.8xlarge against an EBS volume: finding them, filling them, and losing them.
+"""The local NVMe disks of an i3.8xlarge compared with an EBS volume: find them, fill them, lose them.
 
-The published measurement (2023): four disks of 1,900 GB, absent from `df` until somebody makes a file system. 100,000
-files of 1 MiB, made by a loop of `dd` between two marker files, took 488 s on gp3 and 292 s on the instance store. That
-is 215 MB/s on a volume of 125 MB/s: the page cache took part. So both times are reported here, until the last file
-was written and until all was on the device, and verdicts rest on the second.
+The published measurement (2023) found four disks of 1,900 GB, missing in `df` until a file system is made. 100,000
+files of 1 MiB, created by a loop of `dd` between two marker files, took 488 s on gp3 and 292 s on the instance store.
+That is 215 MB/s on a volume of 125 MB/s, because the page cache is included. So two times are reported here, until the
+last file was written and until all data was on the device. Verdicts use the second.
 
-What is on the instance store is gone after a stop and start; what is on an EBS volume is not.
+A stop and start loses the data of the instance store, but not that of an EBS volume.
 
-On the embedded region a disk of this size costs only what is written. How fast it is there is its machine's doing.
+On the embedded region a disk of this size takes only the space of the written data, and its speed is the machine's.
 """
 
 import pytest
@@ -19,8 +19,8 @@ FILES = {"count": 100_000, "size": "1m"}
 GP3 = gp3(size_gib=500)
 
 
-def kept_in(directory, text):
-    """Write a text into a file of its own on a mounted disk, all the way down to the device."""
+def write_to(directory, text):
+    """Write a text to a file on a mounted disk, sync it to the device, and return its path."""
     path = f"{directory.path}/kept"
     directory.host.run(["sh", "-c", 'printf %s "$1" > "$2" && sync -f "$2"', "sh", text, path])
     return path
@@ -32,7 +32,7 @@ def carries_file_system(disk: Disk) -> bool:
 
 
 @pytest.mark.ec2_instance("i3.8xlarge")
-def test_four_disks_are_there_and_empty(instance_store):
+def test_four_empty_disks_are_present(instance_store):
     assert [round(disk.size.bytes / 1e9) for disk in instance_store] == [1900] * 4
     assert not any(carries_file_system(disk) for disk in instance_store)
     data = instance_store[0].mounted("xfs", at="/data")
@@ -43,7 +43,7 @@ def test_four_disks_are_there_and_empty(instance_store):
 @pytest.mark.ec2_instance("i3.8xlarge")
 @pytest.mark.ebs_volume(GP3)
 def test_files_are_created_faster_than_on_gp3(instance_store, ebs_volume, create_files):
-    """And the page cache takes part: what was written and had not reached the volume is where 215 MB/s came from."""
+    """The page cache is included: data that had not yet reached the volume explains the 215 MB/s."""
     store = create_files(instance_store[0].mounted("xfs", at="/data"), **FILES)
     volume = create_files(ebs_volume.mounted("xfs", at="/mnt/gp3"), **FILES)
     assert volume.on_device_s > volume.written_s
@@ -66,9 +66,9 @@ def test_files_by_dd_as_published(instance_store, ebs_volume, create_files, sync
 
 @pytest.mark.ec2_instance("i3.8xlarge")
 @pytest.mark.ebs_volume(GP3)
-def test_a_stop_loses_the_store_and_not_the_volume(ec2_instance, instance_store, ebs_volume):
-    kept_in(instance_store[0].mounted("xfs", at="/data"), "on the store")
-    on_volume = kept_in(ebs_volume.mounted("xfs", at="/mnt/gp3"), "on the volume")
+def test_a_stop_loses_the_data_of_the_store_but_not_of_the_volume(ec2_instance, instance_store, ebs_volume):
+    write_to(instance_store[0].mounted("xfs", at="/data"), "on the store")
+    on_volume = write_to(ebs_volume.mounted("xfs", at="/mnt/gp3"), "on the volume")
     ec2_instance.stop()
     ec2_instance.start()
     assert not carries_file_system(instance_store[0])
@@ -77,8 +77,8 @@ def test_a_stop_loses_the_store_and_not_the_volume(ec2_instance, instance_store,
 
 
 @pytest.mark.ec2_instance("i3.8xlarge")
-def test_a_reboot_keeps_the_store(ec2_instance, instance_store):
-    path = kept_in(instance_store[0].mounted("xfs", at="/data"), "on the store")
+def test_a_reboot_keeps_the_data_of_the_store(ec2_instance, instance_store):
+    path = write_to(instance_store[0].mounted("xfs", at="/data"), "on the store")
     ec2_instance.reboot()
     again = instance_store[0].mounted("xfs", at="/data")
     assert again.host.run(["cat", path]).stdout == "on the store"

@@ -1,12 +1,12 @@
-"""io2 Block Express on c5.18xlarge, and the limit that its owner does not expect.
+"""io2 Block Express on c5.18xlarge, and an unexpected limit.
 
-The question of the published measurement (2023): do Nitro instance types outside the old list get Block
-Express? Two observations answer it. A ratio of 1,000 IOPS per GiB is accepted at creation, and the 80,000 IOPS
-are reached. The second test shows what a volume of 4,000 MiB/s gives on an instance of 19,000 Mbps.
+The published measurement (2023) asked whether Nitro instance types outside the old list support Block Express. Two
+observations answer it: a ratio of 1,000 IOPS per GiB is accepted at creation, and the 80,000 IOPS are reached. The
+second test measures a volume of 4,000 MiB/s on an instance of 19,000 Mbps.
 
-The trap in the published command line: it carried ``--rate_iops=80000`` beside ``--numjobs=64``. fio's
-rate_iops counts per job (and per direction), so that asked for 5.12 million and limited nothing; the plateau at
-80,000 was the volume's own. Here ``rate_iops`` means the total, and plugin and fio cannot disagree about it.
+The published command line had a trap: ``--rate_iops=80000`` with ``--numjobs=64``. fio's rate_iops is per job and
+direction, so this requested 5.12 million IOPS and limited nothing; the plateau at 80,000 was the volume's. In this
+plugin ``rate_iops`` is the total.
 """
 
 import pytest
@@ -36,7 +36,7 @@ def test_throughput_is_capped_by_the_instance(ec2_instance, ebs_volume, fio):
 @pytest.mark.ec2_instance("c5.18xlarge")
 @pytest.mark.ebs_volume(io2(size_gib=80, iops=80_000))
 def test_a_total_rate_is_a_total(ebs_volume, fio):
-    """The trap, disarmed: half of the provisioned rate asked of 64 jobs gives half of it, not all of it."""
+    """Half of the provisioned rate, requested of 64 jobs, gives half of it and not all of it."""
     data = ebs_volume.mounted("xfs", at="/mnt1")
     run = fio(data, rw="randread", bs="4k", rate_iops=40_000, **JOB)
     assert run.reaches("40,000 IOPS", within=0.05)
@@ -45,14 +45,14 @@ def test_a_total_rate_is_a_total(ebs_volume, fio):
 
 @pytest.mark.ec2_instance("m5.xlarge")
 @pytest.mark.ebs_volume(gp3(size_gib=10))
-def test_gp3_gives_its_default_iops(ebs_volume, fio):
-    """A small case that any machine serves: gp3 as it comes, 3,000 IOPS."""
+def test_gp3_reaches_its_default_iops(ebs_volume, fio):
+    """A small case for any machine: the default 3,000 IOPS of gp3."""
     run = fio(ebs_volume, rw="randread", bs="4k", iodepth=16, numjobs=4, runtime=60, ramp_time=5)
     assert run.reaches(ebs_volume.iops)
 
 
 @pytest.mark.ec2_instance("m5.xlarge")
 @pytest.mark.ebs_volume(gp3(size_gib=10))
-def test_gp3_gives_its_default_throughput(ebs_volume, fio):
+def test_gp3_reaches_its_default_throughput(ebs_volume, fio):
     run = fio(ebs_volume, rw="read", bs="256k", iodepth=8, numjobs=1, runtime=60, ramp_time=5)
     assert run.capped_by(ebs_volume.throughput)

@@ -1,18 +1,18 @@
-"""How much load before latency breaks, and where is the peak: i3.metal with 30 EBS volumes and with its NVMe disks.
+"""The load at which latency rises, and the peak: i3.metal with 30 EBS volumes, and with its NVMe disks.
 
-The published review (2018) put VDBench on 12 % of each device and swept the load from nothing to 120 % of the most
-that it found. Every 4K and database load on EBS ended at about 64,000 IOPS, and 64K ones at 1,085 MiB/s: one limit of
-the instance over 30 volumes which could have given 90,000 IOPS. i3.metal has higher limits today, so those of that time
-are stated here. The latency at a peak is no property of EBS: it is what Little's law makes of the I/Os in flight.
+The published review (2018) ran VDBench on 12 % of each device and swept the load from zero to 120 % of the maximum. All
+4K and database loads on EBS ended at about 64,000 IOPS, and 64K loads at 1,085 MiB/s: a limit of the instance, since
+the 30 volumes together have 90,000 IOPS. i3.metal has higher limits today, so the test states those of 2018. The
+latency at the peak is not a property of EBS: by Little's law it follows from the I/Os in flight.
 
-The review gives its threads for the four corners only; the others follow from Little's law. The parameters of its SQL,
-Oracle and VDI loads were never published: ours are other mixes, and bear other names. On EBS the database ones must end
-at the same limit; with the VDI ones only which limit it is can be compared. Local disks have no limit but their own
-pace, which is another one for every mix: there only the four corners are held to the review's figures.
+The review states its threads for the four corners only; the others follow from Little's law. The parameters of its SQL,
+Oracle and VDI loads were never published, so our mixes differ and have other names. On EBS the database mixes must end
+at the same limit. For the VDI mixes only the kind of limit can be compared. Local disks have a different maximum for
+every mix, so there only the four corners are compared with the review's figures.
 
-What an embedded region cannot show: latency below a limit is its machine's own there, so "under 1 ms until" is shown as
-far as the limits go, and "never under 1 ms" on AWS only; and its local disks are as fast as its machine, which every
-such measurement says.
+An embedded region cannot show everything. Its latency below a limit is that of its machine, so "under 1 ms until" is
+checked up to the limits, and "never under 1 ms" only on AWS. Its local disks are as fast as its machine, which every
+such measurement notes.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ OWN_CEILING = "this machine's own ceiling"
 
 @dataclass(frozen=True)
 class Published:
-    """One row of the review. ``under_1ms_until`` is the load in IOPS at which latency broke, None for at none."""
+    """One row of the review. ``under_1ms_until`` is the highest load in IOPS with latency under 1 ms; None if none."""
 
     mix: str
     threads: int
@@ -75,7 +75,7 @@ def at_full_pace(rows):
 @pytest.mark.ec2_instance("i3.metal", limits=IN_2018)
 @pytest.mark.ebs_volumes(gp2(size_gib=1_000), count=30)
 @pytest.mark.parametrize("row", [*FOUR_CORNERS, *at_full_pace(DATABASES)], ids=str)
-def test_ebs_ends_at_one_limit_of_the_instance(ec2_instance, ebs_volumes, sweep, row):
+def test_ebs_is_limited_by_the_instance(ec2_instance, ebs_volumes, sweep, row):
     curve = sweep(ebs_volumes, mix=row.mix, threads=row.threads)
     print(curve)
     sequential = row.mix.startswith("64k")
@@ -88,7 +88,7 @@ def test_ebs_ends_at_one_limit_of_the_instance(ec2_instance, ebs_volumes, sweep,
     elif not curve.envelope.machine:
         assert not curve.stays_below("1ms", until=curve.steps[0].asked)
     if not sequential:
-        # Flat almost up to the limit: the knee is the last step before it, or the one at it.
+        # The curve is flat almost up to the limit: the knee is the last step before the limit, or at it.
         assert curve.knee is not None
         assert curve.knee.iops.per_second == pytest.approx(curve.peak.iops, rel=0.15)
     assert not curve.stays_below("1ms", until=max(step.asked for step in curve.steps))
@@ -98,7 +98,7 @@ def test_ebs_ends_at_one_limit_of_the_instance(ec2_instance, ebs_volumes, sweep,
 @pytest.mark.ec2_instance("i3.metal", limits=IN_2018)
 @pytest.mark.ebs_volumes(gp2(size_gib=1_000), count=30)
 @pytest.mark.parametrize("row", DESKTOPS, ids=str)
-def test_desktops_on_ebs_end_at_the_throughput_of_the_instance(ec2_instance, ebs_volumes, sweep, row):
+def test_desktops_on_ebs_are_limited_by_the_instances_throughput(ec2_instance, ebs_volumes, sweep, row):
     curve = sweep(ebs_volumes, mix=row.mix, threads=row.threads)
     print(curve)
     assert curve.peak.capped_by(ec2_instance.ebs_throughput)
@@ -110,10 +110,10 @@ def test_desktops_on_ebs_end_at_the_throughput_of_the_instance(ec2_instance, ebs
 @pytest.mark.parametrize(
     "row", [*FOUR_CORNERS[:2], *at_full_pace([*FOUR_CORNERS[2:], *DATABASES, *DESKTOPS])], ids=str
 )
-def test_nvme_carries_what_was_published_or_says_what_stood_in(instance_store, sweep, row):
-    """On AWS the published peak of a corner, at its latency. Of other mixes, and elsewhere, the shape can be shown."""
+def test_nvme_reaches_the_published_figures_or_names_its_machine(instance_store, sweep, row):
+    """On AWS the four corners reach the published peak and latency. Other mixes, and regions, show only the shape."""
     if instance_store.room() is None:
-        # Flash answers for a block that was never written without being touched; this takes about an hour.
+        # Blocks that were never written are answered without reading flash. Writing all takes about an hour.
         instance_store.initialised()
     curve = sweep(instance_store, mix=row.mix, threads=row.nvme_threads or row.threads)
     print(curve)
@@ -123,7 +123,7 @@ def test_nvme_carries_what_was_published_or_says_what_stood_in(instance_store, s
     assert lightest.latency.mean_s < curve.peak.latency.mean_s
     assert curve.stays_below("1ms", until=lightest.asked)
     if any(OWN_CEILING in condition for condition in curve.conditions):
-        # The machine is another one than was published: it may be as fast, but nobody broke a promise where it is not.
+        # The machine differs from the published one: a slower one violates no promise.
         assert curve.peak.reaches(Iops(row.nvme_iops)).outcome is not Outcome.VIOLATED
     elif row in FOUR_CORNERS:
         assert curve.peak.reaches(Iops(row.nvme_iops))

@@ -1,12 +1,12 @@
 """iperf3 between two instances of the same type: T2, M4, M5, C4 and C5, every size.
 
 The published measurement (2018) ran `iperf3 -c IP -i 1 -t 1800` for half an hour and more between instances of one
-zone, without a placement group, and read off what a type gives at once and what is left of it later. Each of its
-findings is an assertion here. Two things have changed since: one flow outside a cluster placement group is held to
-5 Gbit/s today, so five streams are used throughout, and AWS states a baseline for every type.
+zone, without a placement group, and compared the rate at the start with the rate later. Each of its findings is an
+assertion here. Two things have changed since: one flow outside a cluster placement group is limited to 5 Gbit/s today,
+so most tests use five streams, and AWS states a baseline for every type.
 
-Half an hour of burst credits is long. The embedded region drains them faster when told so, with
-`--cloudbench-twin-time=60` as `tox -e scenarios` does: half an hour then takes 30 s, and every result says so.
+Half an hour of burst credits is long. With `--cloudbench-twin-time=60`, which `tox -e scenarios` uses, the embedded
+region drains them 60 times faster: half an hour takes 30 s, and every result says so.
 """
 
 import pytest
@@ -15,26 +15,26 @@ MINUTE = 60
 HALF_HOUR = 30 * MINUTE
 SIZES = ["large", "xlarge", "2xlarge", "4xlarge"]
 SEEN_FLAT = {"m4.large": "0.5 Gbit/s", "m4.4xlarge": "2 Gbit/s"}
-"""What was published of them."""
+"""The published rates."""
 
 
-def at_quick_pace_only(*quick, of):
-    """All of `of` at full pace, those of `quick` at quick pace too."""
+def at_full_pace_except(*quick, of):
+    """Return all of `of`; those not in `quick` run at full pace only."""
     return [each if each in quick else pytest.param(each, marks=pytest.mark.full_pace) for each in of]
 
 
 @pytest.mark.parametrize(
     "size",
-    at_quick_pace_only("medium", of=["nano", "micro", "small", "medium", "large", "xlarge", "2xlarge"]),
+    at_full_pace_except("medium", of=["nano", "micro", "small", "medium", "large", "xlarge", "2xlarge"]),
 )
-def test_t2_is_far_below_with_a_wide_range(ec2, iperf3, size):
-    """t2.medium was seen between 0.2 and 0.5 Gbit/s, t2.2xlarge at about 1 at most."""
+def test_t2_is_far_slower_and_varies_widely(ec2, iperf3, size):
+    """Published: t2.medium between 0.2 and 0.5 Gbit/s, t2.2xlarge at most about 1 Gbit/s."""
     pair = ec2.pair(f"t2.{size}")
     t2 = iperf3(pair, streams=5, duration=HALF_HOUR if "xlarge" in size else 20 * MINUTE)
     m5 = iperf3(ec2.pair("m5.2xlarge"), streams=5, duration=MINUTE)
     assert m5.outperforms(t2, by=4)
     assert t2.throughput_gbit < 1.1
-    if size == "2xlarge":  # its baseline lies 2 % below its peak: no range to speak of
+    if size == "2xlarge":  # its baseline is only 2 % below its peak
         assert t2.reaches("1 Gbit/s")
         return
     assert t2.capped_by(pair.client.network_peak)
@@ -46,7 +46,7 @@ def test_t2_is_far_below_with_a_wide_range(ec2, iperf3, size):
 
 @pytest.mark.parametrize(
     "type",
-    at_quick_pace_only(
+    at_full_pace_except(
         "m4.large",
         "c4.large",
         of=[f"m4.{size}" for size in (*SIZES, "10xlarge", "16xlarge")]
@@ -55,7 +55,7 @@ def test_t2_is_far_below_with_a_wide_range(ec2, iperf3, size):
 )
 def test_m4_and_c4_are_flat(ec2, iperf3, type):
     pair = ec2.pair(type)
-    # Five connections of 5 Gbit/s end where m4.16xlarge itself does: more of them tell which of the two it was.
+    # Five connections of 5 Gbit/s equal the limit of m4.16xlarge: more connections show that the instance is the limit.
     run = iperf3(pair, streams=8 if type == "m4.16xlarge" else 5, duration=5 * MINUTE)
     assert run.capped_by(pair.client.network_baseline)
     assert run.steady()
@@ -63,7 +63,7 @@ def test_m4_and_c4_are_flat(ec2, iperf3, type):
         assert run.reaches(SEEN_FLAT[type], within=0.15)
 
 
-@pytest.mark.parametrize("size", at_quick_pace_only("4xlarge", of=SIZES))
+@pytest.mark.parametrize("size", at_full_pace_except("4xlarge", of=SIZES))
 def test_c4_beats_m4_at_the_same_size(ec2, iperf3, size):
     c4 = iperf3(ec2.pair(f"c4.{size}"), streams=5, duration=MINUTE)
     m4 = iperf3(ec2.pair(f"m4.{size}"), streams=5, duration=MINUTE)
@@ -84,7 +84,7 @@ def test_c4_beats_m4_at_the_same_size(ec2, iperf3, size):
     ],
 )
 def test_a_burst_ends_at_the_baseline_of_the_size(ec2, iperf3, type, duration):
-    """They fell after 15 to 40 minutes; a rate a little below the peak makes the same credits last longer."""
+    """Published: 15 to 40 minutes. At a rate slightly below the peak the same credits last longer."""
     pair = ec2.pair(type)
     run = iperf3(pair, streams=5, duration=duration)
     assert run.reaches(pair.client.network_peak)
@@ -96,7 +96,7 @@ def test_a_burst_ends_at_the_baseline_of_the_size(ec2, iperf3, type, duration):
 @pytest.mark.full_pace
 @pytest.mark.parametrize("type", ["m5.12xlarge", "c5.9xlarge"])
 def test_large_m5_and_c5_reach_ten_gigabit_and_stay_there(ec2, iperf3, type):
-    """Half of the largest size; the largest are below, where one connection and five are compared."""
+    """These are half the largest size; the largest are tested below, with one and five connections."""
     run = iperf3(ec2.pair(type), streams=5, duration=HALF_HOUR)
     assert run.reaches("10 Gbit/s")
     assert run.steady()
@@ -116,10 +116,10 @@ def test_m5_and_c5_do_not_differ(ec2, iperf3, m5_size, c5_size):
 
 
 @pytest.mark.parametrize(
-    "type", at_quick_pace_only("c5.18xlarge", of=["m4.16xlarge", "m5.24xlarge", "c5.18xlarge"])
+    "type", at_full_pace_except("c5.18xlarge", of=["m4.16xlarge", "m5.24xlarge", "c5.18xlarge"])
 )
-def test_five_connections_carry_what_one_cannot(ec2, iperf3, type):
-    """About 20 Gbit/s with five; one has 5 today."""
+def test_five_connections_are_faster_than_one(ec2, iperf3, type):
+    """Five connections reach about 20 Gbit/s; one is limited to 5 today."""
     pair = ec2.pair(type)
     one = iperf3(pair, streams=1, duration=MINUTE)
     five = iperf3(pair, streams=5, duration=MINUTE)
@@ -129,7 +129,7 @@ def test_five_connections_carry_what_one_cannot(ec2, iperf3, type):
 
 
 def test_the_slower_end_decides(ec2, iperf3):
-    """t2.medium and m5.2xlarge, both ways: the connection does what the t2 does."""
+    """Between t2.medium and m5.2xlarge, in both directions, the connection is as fast as the t2."""
     slow = iperf3(ec2.pair("t2.medium"), streams=5, duration=MINUTE)
     mixed = ec2.pair("t2.medium", "m5.2xlarge")
     assert iperf3(mixed, streams=5, duration=MINUTE).resembles(slow)
@@ -137,6 +137,6 @@ def test_the_slower_end_decides(ec2, iperf3):
 
 
 @pytest.mark.ec2_pair("c5.18xlarge", placement="cluster")
-def test_one_flow_gets_ten_gigabit_in_a_cluster_group(ec2_pair, iperf3):
+def test_one_flow_reaches_ten_gigabit_in_a_cluster_group(ec2_pair, iperf3):
     run = iperf3(ec2_pair, streams=1, duration=MINUTE)
     assert run.capped_by("10 Gbit/s")
