@@ -17,6 +17,7 @@ from pytest_cloudbench.hosts.host import CommandResult as CommandResult
 from pytest_cloudbench.hosts.host import Host as Host
 from pytest_cloudbench.hosts.shell_host import ShellHost as ShellHost
 from pytest_cloudbench.limits.ceilings import Ceiling as Ceiling
+from pytest_cloudbench.limits.durations import parse_duration as parse_duration
 from pytest_cloudbench.limits.envelope import Envelope as Envelope
 from pytest_cloudbench.limits.instances import InstanceLimits as InstanceLimits
 from pytest_cloudbench.limits.network import NetworkEnvelope as NetworkEnvelope
@@ -60,6 +61,13 @@ from pytest_cloudbench.resources.snapshots import Snapshot as Snapshot
 from pytest_cloudbench.resources.stripes import Stripe as Stripe
 from pytest_cloudbench.resources.volumes import Volume as Volume
 from pytest_cloudbench.resources.volumes import VolumeGroup as VolumeGroup
+from pytest_cloudbench.verdicts.attribution import Reason as Reason
+from pytest_cloudbench.verdicts.attribution import why_below as why_below
+from pytest_cloudbench.verdicts.network_run import NetworkRun as NetworkRun
+from pytest_cloudbench.verdicts.run import run_of as run_of
+from pytest_cloudbench.verdicts.run_view import Run as Run
+from pytest_cloudbench.verdicts.storage_run import StorageRun as StorageRun
+from pytest_cloudbench.verdicts.timeline import Timeline as Timeline
 from pytest_cloudbench.verdicts.verdict import Inconclusive as Inconclusive
 from pytest_cloudbench.verdicts.verdict import Outcome as Outcome
 from pytest_cloudbench.verdicts.verdict import Verdict as Verdict
@@ -71,6 +79,7 @@ from pytest_cloudbench.workloads.fio.matrices import FOUR_CORNERS as FOUR_CORNER
 from pytest_cloudbench.workloads.fio.matrices import SQLIO as SQLIO
 from pytest_cloudbench.workloads.fio.matrices import JobShape as JobShape
 from pytest_cloudbench.workloads.fio.matrices import sqlio as sqlio
+from pytest_cloudbench.workloads.judged import expectation as expectation
 from pytest_cloudbench.workloads.judged import scales_linearly as scales_linearly
 from pytest_cloudbench.workloads.measurement import Direction as Direction
 from pytest_cloudbench.workloads.measurement import DirectionSeries as DirectionSeries

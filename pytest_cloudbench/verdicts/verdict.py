@@ -1,4 +1,4 @@
-"""The verdict: what a judgement says, in one of three words and one sentence."""
+"""The verdict: one of three outcomes and one sentence; and when drawing the present one began."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Outcome(Enum):
 
 
 class Inconclusive(AssertionError):
-    """A verdict that is neither yes nor no was asked for its truth. ``verdict`` carries it."""
+    """The truth of a verdict was asked for that is neither yes nor no. ``verdict`` is that verdict."""
 
     def __init__(self, verdict: Verdict) -> None:
         self.verdict = verdict
@@ -42,12 +42,11 @@ class Verdict:
     """The answer to one promise.
 
     ``sentence`` is one line that begins with the outcome's word. ``promise`` says what was judged;
-    ``asked`` and ``measured`` are the figures, ``latency`` the judged one in words where a latency was judged;
-    ``bound_by`` the ceilings that held the load back;
-    ``machine_limited`` whether the machine under an embedded region did. ``details`` holds the plain
-    values behind it for a report (text, numbers, lists).
+    ``asked`` and ``measured`` are the figures, ``latency`` is the judged latency in words if one was judged,
+    ``bound_by`` are the ceilings that held the load back, ``machine_limited`` is True if the machine under an
+    embedded region did. ``details`` holds the plain values behind it for a report (text, numbers, lists).
 
-    Its truth is the outcome: ``assert verdict`` passes when held and fails with the sentence when
+    Its truth value is the outcome: ``assert verdict`` passes when held and fails with the sentence when
     violated. An inconclusive one raises `Inconclusive`.
     """
 
@@ -61,6 +60,25 @@ class Verdict:
     details: Mapping[str, Any] = field(default_factory=dict, hash=False)
     latency: str = ""
 
+    @classmethod
+    def held(cls, text: str, **figures: Any) -> Verdict:
+        """Return a held verdict. ``figures`` are the other fields by name: ``promise``, ``asked``, ``details`` ..."""
+        return cls._with(Outcome.HELD, text, figures)
+
+    @classmethod
+    def violated(cls, text: str, **figures: Any) -> Verdict:
+        """Return a violated verdict; see `held`."""
+        return cls._with(Outcome.VIOLATED, text, figures)
+
+    @classmethod
+    def inconclusive(cls, text: str, **figures: Any) -> Verdict:
+        """Return an inconclusive verdict, for a measurement that cannot decide; see `held`."""
+        return cls._with(Outcome.INCONCLUSIVE, text, figures)
+
+    @classmethod
+    def _with(cls, outcome: Outcome, text: str, figures: dict[str, Any]) -> Verdict:
+        return cls(outcome, f"{outcome.value}: {text}", **{"promise": "", **figures})
+
     def __bool__(self) -> bool:
         if self.outcome is Outcome.INCONCLUSIVE:
             raise Inconclusive(self)
@@ -68,7 +86,7 @@ class Verdict:
 
     @property
     def figure(self) -> str:
-        """What was measured and judged, with its unit: a latency or a rate; "" where nothing was."""
+        """What was measured and judged, with its unit: a latency or a rate; "" if nothing was."""
         return self.latency or ("" if self.measured is None else str(self.measured))
 
     def __repr__(self) -> str:
@@ -78,7 +96,7 @@ class Verdict:
 
 
 def judging(judge: Callable[_P, _V]) -> Callable[_P, _V]:
-    """A function that draws a verdict and tells it: while it runs, `judging_since` says when it began."""
+    """Wrap a function that draws a verdict: while it runs, `judging_since` returns when it began."""
 
     @functools.wraps(judge)
     def judge_in_time(*args: _P.args, **how: _P.kwargs) -> _V:
@@ -93,5 +111,5 @@ def judging(judge: Callable[_P, _V]) -> Callable[_P, _V]:
 
 
 def judging_since() -> float | None:
-    """When drawing the present verdict began, in seconds since the epoch; None while none is drawn."""
+    """Return when drawing the present verdict began, in seconds since the epoch; None if none is being drawn."""
     return _SINCE.get()

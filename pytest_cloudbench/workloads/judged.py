@@ -1,9 +1,12 @@
-"""What every measurement can be asked: its verdicts, each told to whoever keeps them."""
+"""The verdicts of a measurement, and the door for expectations from outside the package."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pytest_cloudbench.verdicts.verdict import judging
 
@@ -12,21 +15,34 @@ if TYPE_CHECKING:
     from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput
     from pytest_cloudbench.verdicts.verdict import Verdict
 
+_F = TypeVar("_F", bound="Callable[..., Verdict]")
+_expectations: dict[str, Callable[..., Verdict]] = {}
+
 
 class Judged:
-    """The verdicts of a measurement. ``on_verdict``, where it is not None, is told of every one.
+    """A measurement with its verdicts.
 
-    ``on_comparison``, where it is not None, is told of every verdict that sets runs side by side:
-    ``on_comparison(runs, labels=(), title="")``, labels and title where the verdict has words for them.
+    ``on_verdict``, if not None, is called with every verdict. ``on_comparison``, if not None, is called for every
+    verdict that compares runs: ``on_comparison(runs, labels=(), title="")``, with labels and title if the verdict
+    has words for them.
     """
 
     _kind: ClassVar[str] = ""
     _of_other_kinds: ClassVar[Mapping[str, str]] = {}
-    """What people ask of this kind of run because another one has it, and what there is instead."""
+    """Names that another kind of run has, and what to use instead."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if clash := _expectations.keys() & {*vars(cls), *inspect.get_annotations(cls)}:
+            raise TypeError(
+                f"{cls.__name__} has names of registered expectations: {', '.join(sorted(clash))}"
+            )
 
     if not TYPE_CHECKING:  # for a type checker these are not there
 
         def __getattr__(self, name: str) -> Any:
+            if name in _expectations:
+                return functools.partial(self.expect, name)
             text = f"{type(self).__name__!r} object has no attribute {name!r}"
             if name in type(self)._of_other_kinds:
                 text = f"this was a run on {self._kind}, and {name} {self._of_other_kinds[name]}"
@@ -40,51 +56,53 @@ class Judged:
         within: float = 0.10,
         share: float | None = None,
     ) -> Verdict:
-        """Was `target` reached, but for the fraction `within`? With `share`, in that share of the seconds."""
+        """Was `target` reached, within the fraction `within`? With `share`, in that share of the seconds."""
         from pytest_cloudbench.verdicts.reaches import reaches
 
-        return self._told(reaches(self._observed(), target, within=within, share=share))
+        return self._reported(reaches(self._observed(), target, within=within, share=share))
 
     @judging
     def capped_by(self, ceiling: Ceiling | Iops | Throughput | str, *, within: float = 0.05) -> Verdict:
-        """Does the measurement sit at `ceiling`, neither below nor above, for no other reason?"""
+        """Was the rate at `ceiling`, neither below nor above, and for no other reason?"""
         from pytest_cloudbench.verdicts.capped_by import capped_by
 
-        return self._told(capped_by(self._observed(), ceiling, within=within))
+        return self._reported(capped_by(self._observed(), ceiling, within=within))
 
     @judging
     def steady(self, *, within: float = 0.05) -> Verdict:
-        """Did the rate stay the same over the run, but for the fraction `within`?"""
+        """Did the rate stay the same over the run, within the fraction `within`?"""
         from pytest_cloudbench.verdicts.steady import steady
 
-        return self._told(steady(self._observed(), within=within))
+        return self._reported(steady(self._observed(), within=within))
 
     @judging
     def drops_to(self, level: Ceiling | Rate | str, *, within: float = 0.05) -> Verdict:
-        """Did the rate fall to `level`, but for the fraction `within`, and stay there? The verdict says when."""
+        """Did the rate fall to `level`, within the fraction `within`, and stay there? The verdict says when."""
         from pytest_cloudbench.verdicts.drops_to import drops_to
 
-        return self._told(drops_to(self._observed(), level, within=within))
+        return self._reported(drops_to(self._observed(), level, within=within))
 
     @judging
     def burst_ends_at(self, level: Ceiling | Rate | str, *, within: float = 0.05) -> Verdict:
-        """Did a burst of storage end at `level`, but for the fraction `within`? The verdict sets beside its
-        moment what the credits' arithmetic says."""
+        """Did a burst of storage end at `level`, within the fraction `within`?
+
+        The verdict compares the moment with the arithmetic of the credits.
+        """
         from pytest_cloudbench.verdicts.burst_ends_at import burst_ends_at
 
-        return self._told(burst_ends_at(self._observed(), level, within=within))
+        return self._reported(burst_ends_at(self._observed(), level, within=within))
 
     @judging
     def sustains(
         self, rate: Ceiling | Rate | str, *, for_: str | float, share: float = 1.0, within: float = 0.10
     ) -> Verdict:
-        """Was `rate`, but for the fraction `within`, held for so long ("10 min") on end?
+        """Was `rate`, within the fraction `within`, held without a break for the time `for_` ("10 min")?
 
         In every sample, or with `share` in that share of them.
         """
         from pytest_cloudbench.verdicts.sustains import sustains
 
-        return self._told(sustains(self._observed(), rate, for_=for_, share=share, within=within))
+        return self._reported(sustains(self._observed(), rate, for_=for_, share=share, within=within))
 
     @judging
     def outperforms(self, other: Any, *, by: float = 0.0) -> Verdict:
@@ -95,13 +113,39 @@ class Judged:
 
     @judging
     def resembles(self, other: Any, *, within: float = 0.10) -> Verdict:
-        """Are this measurement and `other`, another one, the same but for the fraction `within`?"""
+        """Are this measurement and `other`, another one, the same within the fraction `within`?"""
         from pytest_cloudbench.verdicts.comparison import resembles
 
         return self._compared(resembles(self._observed(), _observed(other), within=within), (self, other))
 
+    @judging
+    def expect(self, name: str, *arguments: Any, **options: Any) -> Verdict:
+        """Return the verdict of a registered `expectation`: `run.expect("recovers_within", "10 s")`.
+
+        Raises LookupError for an unknown name, TypeError if the function returns no verdict.
+        """
+        from pytest_cloudbench.verdicts.details import unusable
+        from pytest_cloudbench.verdicts.run import run_of
+        from pytest_cloudbench.verdicts.verdict import Verdict
+
+        judge = _expectations.get(name)
+        if judge is None:
+            known = ", ".join(sorted(_expectations)) or "none"
+            raise LookupError(f"no expectation {name!r} is registered; registered: {known}")
+        run = run_of(self._observed())
+        if wrong := unusable(run, run.rate):
+            verdict = Verdict.inconclusive(wrong.text, machine_limited=wrong.machine_limited)
+        else:
+            verdict = judge(run, *arguments, **options)
+        if not isinstance(verdict, Verdict):
+            raise TypeError(f"the expectation {name!r} returned {verdict!r}: return a Verdict")
+        if not verdict.promise:
+            asked = [str(value) for value in (*arguments, *options.values())]
+            verdict = replace(verdict, promise=" ".join([name.replace("_", " "), *asked]))
+        return self._reported(verdict)
+
     def _observed(self) -> Any:
-        """The measurement to judge; one that cannot be judged as a whole says so here."""
+        """Return the measurement to judge; one that cannot be judged as a whole raises here."""
         return self
 
     def _compared(
@@ -110,21 +154,64 @@ class Judged:
         on_comparison = getattr(self, "on_comparison", None)
         if on_comparison is not None:
             on_comparison(tuple(runs), labels=tuple(labels), title=title)
-        return self._told(verdict)
+        return self._reported(verdict)
 
-    def _told(self, verdict: Verdict) -> Verdict:
+    def _reported(self, verdict: Verdict) -> Verdict:
         on_verdict = getattr(self, "on_verdict", None)
         if on_verdict is not None:
             on_verdict(verdict)
         return verdict
 
 
+def expectation(name: str) -> Callable[[_F], _F]:
+    """Register a function as an expectation of every measurement: ``@expectation("recovers_within")``.
+
+    The function takes the view of a run (`Run`) and what the test passes, and returns a `Verdict`; it does no I/O and
+    changes nothing. A test calls it as ``run.recovers_within("10 s")`` or ``run.expect("recovers_within", "10 s")``.
+    Runs without a usable rate or series are inconclusive and never reach it.
+
+    Raises ValueError if the name is no identifier, is taken, or is an attribute of a measurement.
+    """
+
+    def register(judge: _F) -> _F:
+        if not name.isidentifier() or name.startswith("_"):
+            raise ValueError(
+                f"{name!r} cannot name an expectation: use an identifier such as 'recovers_within'"
+            )
+        if owner := _owner_of(name):
+            raise ValueError(f"{name!r} is already an attribute of {owner}: choose another name")
+        taken = _expectations.get(name)
+        if taken is not None and _place_of(taken) != _place_of(judge):
+            raise ValueError(f"an expectation {name!r} is already registered by {_place_of(taken)}")
+        _expectations[name] = judge
+        return judge
+
+    return register
+
+
+def _owner_of(name: str) -> str | None:
+    """Return the class of measurements that has an attribute of this name; None if none has."""
+    from pytest_cloudbench.workloads import measurement, network_measurement  # noqa: F401  # their classes count
+
+    kinds: list[type[Any]] = [Judged]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    for kind in kinds:
+        if hasattr(kind, name) or name in getattr(kind, "__dataclass_fields__", {}):
+            return kind.__name__
+    return None
+
+
+def _place_of(judge: Callable[..., Any]) -> str:
+    return f"{judge.__module__}.{judge.__qualname__}"
+
+
 @judging
 def scales_linearly(measurements: Sequence[Any], *, with_: Sequence[int], within: float = 0.05) -> Verdict:
-    """Did the rate grow as `with_`, how many of something each of `measurements` had, but for the fraction `within`?
+    """Did the rate grow in proportion to `with_`, within the fraction `within`?
 
-    `scales_linearly([one, two, five], with_=[1, 2, 5])`. The verdict names the first that falls off, and what bound
-    it. It is kept with the last measurement.
+    `with_` counts something in each of `measurements`: `scales_linearly([one, two, five], with_=[1, 2, 5])`. The
+    verdict names the first that falls off, and the limit that held it. It is kept with the last measurement.
     """
     from pytest_cloudbench.verdicts.scales_linearly import scales_linearly as judged
 

@@ -76,7 +76,7 @@ class Latency:
             )
         run, of = judged
         limits = {"mean": mean, "p50": p50, "p95": p95, "p99": p99, "p999": p999, "max": max, **others}
-        return run._told(latency_at_most(run, self, limits, of=of))
+        return run._reported(latency_at_most(run, self, limits, of=of))
 
     def judged_in(self, run: Measurement, of: str = "") -> Latency:
         """The same latency as that of a measurement; `of` is "reads" or "writes" where only these are meant."""
