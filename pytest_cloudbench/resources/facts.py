@@ -61,18 +61,18 @@ class PlacementGroup:
 
 @dataclass(frozen=True)
 class ImageFacts:
-    """A Linux machine image: `login_user` is who SSH logs in as, `asked` how it was named.
+    """A Linux machine image. `login_user` is the user that logs in, `asked` how the image was requested.
 
-    `root_size_gib` is None where the image does not tell, or has no root volume in EBS.
+    `root_size_gib` is None if it is unknown or the image has no root volume.
     """
 
-    id: str
-    name: str
-    architecture: str
-    login_user: str
-    root_device: str
-    root_size_gib: int | None
-    asked: str
+    id: str = ""
+    name: str = ""
+    architecture: str = ""
+    login_user: str = "root"
+    root_device: str = ""
+    root_size_gib: int | None = None
+    asked: str = ""
 
 
 @dataclass(frozen=True)
@@ -87,24 +87,25 @@ class Attachment:
 
 @dataclass(frozen=True)
 class LaunchedInstance:
-    """An instance of this run as the API last described it; `Cloud.refresh` gives a newer one.
+    """An instance of a test as its provider last described it; `Provider.refresh` returns a newer description.
 
-    private_key is the OpenSSH private key that logs in as login_user; host_public_key is the line
-    ("ssh-ed25519 AAAA...") that sshd must present. Both stay in memory and out of repr.
+    address: where its host is reached. private_ip: where the load between instances goes. private_key: the OpenSSH
+    private key of login_user. host_public_key: the line ("ssh-ed25519 AAAA...") that sshd must present. launched:
+    its last start. Both keys stay in memory and out of repr.
     """
 
     id: str
     type: str
-    zone: str
-    state: str
-    private_ip: str | None
-    public_ip: str | None
-    address: str | None
     limits: InstanceLimits
     image: ImageFacts
-    key_name: str
-    private_key: str = field(repr=False)
-    host_public_key: str = field(repr=False)
+    zone: str = ""
+    state: str = "running"
+    private_ip: str | None = None
+    public_ip: str | None = None
+    address: str | None = None
+    key_name: str = ""
+    private_key: str = field(default="", repr=False)
+    host_public_key: str = field(default="", repr=False)
     vpc_id: str = ""
     subnet_id: str = ""
     placement_group: str | None = None

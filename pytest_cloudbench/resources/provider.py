@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 class Provider(Protocol):
     """A cloud, or anything else that has instances and volumes for tests.
 
-    Derive from it and write the methods that have no body here: `limits`, `launch_many`, `refresh`, `host`,
-    `create_volumes`, `attach_all`, `release` and `close`. The others have a default, which offers nothing or raises
-    NotOffered. Every method that cannot do what it is asked raises a CloudError with one sentence for the user.
+    Derive from it and define the methods that have no body here: `limits`, `launch_many`, `refresh`, `host`, `release`
+    and `close`. The others have a default, which does nothing or raises NotOffered. A method that cannot do what it is
+    asked raises a CloudError with one sentence for the user.
+
     One provider serves the whole session. Its methods may be called from several threads.
     """
 
@@ -160,7 +161,7 @@ class Provider(Protocol):
 
         `zone` is the instance's by default. `snapshot` is what the volumes contain, None if they are empty.
         """
-        ...
+        raise self._not_offered("create volumes")
 
     def attach_all(
         self, volumes: Sequence[CreatedVolume], instance: LaunchedInstance
@@ -170,7 +171,7 @@ class Provider(Protocol):
         The host must then have a disk with the serial number `CreatedVolume.serial`, or one with that id under
         /dev/disk/by-id.
         """
-        ...
+        raise self._not_offered("attach volumes")
 
     def attach(self, volume: CreatedVolume, instance: LaunchedInstance) -> CreatedVolume:
         """Attach one volume."""
