@@ -63,7 +63,7 @@ class LoadWatch(threading.Thread):
     def __init__(self, under_test: Region) -> None:
         super().__init__(daemon=True)
         self.began_at: float | None = None
-        self._counters = under_test.plane._network.open_counters()
+        self._counters = under_test.plane.network.open_counters()
         self._end = threading.Event()
 
     def run(self) -> None:
@@ -117,7 +117,7 @@ def drop(under_test: Region, number: int, burst_s: float, compression: float) ->
             measured = run_iperf3(pair, Iperf3Job(streams=STREAMS, duration=duration))
         finally:
             watch.close()
-        state = under_test.plane.instances.network_state(f"i-{number}-a")
+        state = under_test.plane.networks.governor.state(f"i-{number}-a")
     verdict = measured.drops_to(BASELINE, within=0.05)
     if state is None or state.emptied_at is None or watch.began_at is None:
         return f"the bucket was never empty: {verdict}", False

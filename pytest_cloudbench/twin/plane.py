@@ -23,7 +23,9 @@ _log = logging.getLogger(__name__)
 
 
 class Plane:
-    """Everything of one region except its API: ``instances``, ``volumes`` and the ``machine`` below them.
+    """Everything of one region except its API: ``instances``, ``volumes``, ``network`` and the ``machine`` below them.
+
+    ``networks`` shapes the network of each instance and keeps its credits.
 
     Needs root. Methods may be called from any thread; the messages of their errors are sentences for people.
     ``backing`` is a directory for the volumes' data instead of memory: larger and slower. Burst credits drain and
@@ -49,22 +51,22 @@ class Plane:
             undo.callback(self._workshop.close)
             self._store = Store(slot.directory, self._workshop, backing)
             undo.callback(self._store.close)
-            self._network = Network(slot, self._workshop)
-            undo.callback(self._network.close)
-            self._networks = InstanceNetworks(
-                self._network,
+            self.network = Network(slot, self._workshop)
+            undo.callback(self.network.close)
+            self.networks = InstanceNetworks(
+                self.network,
                 self._workshop,
                 time_compression=time_compression,
                 on_carried=lambda rate: record.raise_network(rate * PAYLOAD_SHARE),
             )
             undo.pop_all()
         parts = RegionParts(
-            slot, self._workshop, self._store, self._network, time_compression, models_latency=latency == EBS
+            slot, self._workshop, self._store, self.network, time_compression, models_latency=latency == EBS
         )
         self.machine = Machine(parts, record)
         self.volumes = PlaneVolumes(self._inventory, parts)
         self.instances = PlaneInstances(
-            self._inventory, parts, self._networks, self.volumes.release, self.machine.disks
+            self._inventory, parts, self.networks, self.volumes.release, self.machine.disks
         )
 
     @property
@@ -103,8 +105,8 @@ class Plane:
             with collecting(volume_id):
                 self.volumes.delete_disk(volume_id)
         for what, close in (
-            ("network's governor", self._networks.governor.close),
-            ("network", self._network.close),
+            ("network's governor", self.networks.governor.close),
+            ("network", self.network.close),
             ("snapshots", self.volumes.snapshots.close),
             ("store", self._store.close),
             ("workshop", self._workshop.close),

@@ -1,4 +1,4 @@
-"""The instances of a region: how they are booted, stopped, started and terminated, and their network."""
+"""The instances of a region: how they are booted, stopped, started and terminated."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pytest_cloudbench.limits.ceilings import MachineLimits
 from pytest_cloudbench.twin.hosts.hosts import BootFailed, Host, HostPlan, read_console
 from pytest_cloudbench.twin.inventory import Inventory, PlacedInstance, PlaneError
-from pytest_cloudbench.twin.network.governor import NetworkState
 from pytest_cloudbench.twin.network.instance_networks import InstanceNetworks
 from pytest_cloudbench.twin.region_parts import RegionParts
 from pytest_cloudbench.twin.volumes.disks import NoRoom
@@ -38,8 +37,6 @@ class PlaneInstances:
         self._release_volume = release_volume
         self._machine_disks = machine_disks
 
-    # --- addresses and network -----------------------------------------------------------------------
-
     def free_address(self, zone_index: int) -> str:
         """Take an unused address of the zone; it stays taken until its instance is terminated."""
         with self._inventory.lock:
@@ -49,27 +46,6 @@ class PlaneInstances:
         """Release an address whose instance will never be booted."""
         with self._inventory.lock:
             self._parts.network.release_address(address)
-
-    def network_state(self, instance_id: str) -> NetworkState | None:
-        """Return an instance's rate and credits now; None if its network is not shaped."""
-        return self._networks.governor.state(instance_id)
-
-    def cut_cable(self, instance_id: str) -> None:
-        """Take an instance's network cable down, as if it were pulled out, until `mend_cable`."""
-        with self._inventory.held(instance_id) as instance:
-            self._parts.network.cut(instance.host.plan.private_ip)
-
-    def mend_cable(self, instance_id: str) -> None:
-        """Bring an instance's network cable up again; its shaping is unchanged."""
-        with self._inventory.held(instance_id) as instance:
-            self._parts.network.mend(instance.host.plan.private_ip)
-
-    @property
-    def governor_cpu_s(self) -> float:
-        """CPU seconds that the network's governor has used."""
-        return self._networks.governor.cpu_s
-
-    # --- from boot to termination --------------------------------------------------------------------
 
     def running(self, instance_id: str) -> bool:
         """Return True if the instance's init is alive."""

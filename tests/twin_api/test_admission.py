@@ -42,7 +42,7 @@ VOLUMES = [
     ({"VolumeType": "gp3", "Size": 100, "Throughput": 751}, "InvalidParameterValue", "751"),
     ({"VolumeType": "gp2", "Size": 10, "Iops": 100}, "InvalidParameterCombination", "gp2"),
     ({"VolumeType": "sc1", "Size": 200, "Iops": 100}, "InvalidParameterCombination", "sc1"),
-    ({"VolumeType": "io2", "Size": 80, "Iops": 100, "Throughput": 500}, "InvalidParameterCombination", "gp3"),
+    ({"VolumeType": "io2", "Size": 80, "Iops": 100, "Throughput": 500}, "InvalidParameterCombination", "500 MiB/s"),
     (
         {"VolumeType": "gp3", "Size": 10, "AvailabilityZone": "us-east-1x"},
         "InvalidZone.NotFound",

@@ -30,7 +30,7 @@ from pytest_cloudbench.twin.volumes.loop_devices import LoopDevice
 from pytest_cloudbench.twin.volumes.shared_pages import Figures, VolumePage
 
 MIB = 1024**2
-LOOP = LoopDevice(number=5, major=7, minor=5, direct_io=True, descriptor=-1)
+LOOP = LoopDevice(number=5, major=7, minor=5, descriptor=-1)
 
 
 def test_the_page_has_the_layout_of_log_0xd0(tmp_path):

@@ -244,7 +244,7 @@ def test_a_burst_ends_when_the_plane_says_so_and_at_the_baseline(driver):
         # interval of 0.1 s at either end of what is judged has more or less, 2 MB too.
         run = driver.iperf3("i-burst", "i-burst-too", streams=5, seconds=14, options="-i 0.1")
         began = run["start"]["timestamp"]["timemillisecs"] / 1000 if "timemillisecs" in run["start"] else None
-        states = [driver.plane.instances.network_state(name) for name in ("i-burst", "i-burst-too")]
+        states = [driver.plane.networks.governor.state(name) for name in ("i-burst", "i-burst-too")]
         for state in states:
             assert state.rate == gbit(0.2)
             assert state.emptied_at is not None
@@ -266,15 +266,15 @@ def test_a_burst_ends_when_the_plane_says_so_and_at_the_baseline(driver):
 def test_a_reboot_keeps_the_credits_and_a_stop_and_start_fills_them(driver):
     with driver.launched("i-burst", "i-burst-too", peak=0.8, baseline=0.01, burst_s=1.0):
         driver.iperf3("i-burst", "i-burst-too", seconds=2)
-        assert driver.plane.instances.network_state("i-burst").rate == gbit(0.01)
+        assert driver.plane.networks.governor.state("i-burst").rate == gbit(0.01)
         driver.plane.instances.reboot("i-burst")
-        state = driver.plane.instances.network_state("i-burst")
+        state = driver.plane.networks.governor.state("i-burst")
         assert state.rate == gbit(0.01)
         assert state.level_bytes < 0.02 * state.capacity_bytes
         assert "rate 10Mbit" in driver.tc("i-burst", "class show dev eth0 classid 1:1")
         driver.plane.instances.stop("i-burst")
         driver.plane.instances.start("i-burst")
-        state = driver.plane.instances.network_state("i-burst")
+        state = driver.plane.networks.governor.state("i-burst")
         assert (state.rate, state.emptied_at) == (gbit(0.8), None)
         assert state.level_bytes == pytest.approx(state.capacity_bytes, rel=0.01)
         assert "rate 800Mbit" in driver.tc("i-burst", "class show dev eth0 classid 1:1")
@@ -303,14 +303,14 @@ def test_a_rest_brings_the_peak_back(driver):
     with driver.launched("i-burst", "i-burst-too", peak=0.8, baseline=0.4, burst_s=0.5):
         driver.iperf3("i-burst", "i-burst-too", seconds=1)
         wait_until(
-            lambda: driver.plane.instances.network_state("i-burst").rate == gbit(0.8), "the peak is back"
+            lambda: driver.plane.networks.governor.state("i-burst").rate == gbit(0.8), "the peak is back"
         )
         assert "rate 800Mbit" in driver.tc("i-burst", "class show dev eth0 classid 1:1")
 
 
 def test_a_type_without_figures_is_not_shaped_and_the_plane_says_so(driver):
     with driver.launched("i-any", "i-any-too"):
-        assert driver.plane.instances.network_state("i-any") is None
+        assert driver.plane.networks.governor.state("i-any") is None
         assert "htb" not in driver.tc("i-any", "qdisc show dev eth0")
         assert "allowance" not in driver.ssh("i-any", "ethtool -S eth0 2>&1 || true")
         assert driver.goodput("i-any", "i-any-too") > 1
@@ -326,19 +326,19 @@ def test_a_machine_that_cannot_shape_runs_instances_all_the_same(driver, monkeyp
 
     monkeypatch.setattr(network_module, "_run", refused)
     with driver.launched("i-any", peak=1.0):
-        assert driver.plane.instances.network_state("i-any") is None
+        assert driver.plane.networks.governor.state("i-any") is None
         assert "allowance" not in driver.ssh("i-any", "ethtool -S eth0 2>&1 || true")
     assert "i-any runs with an unlimited network" in caplog.text
     assert "Specified qdisc kind is unknown." in caplog.text
 
 
 def test_a_cable_that_was_pulled_out_is_shaped_as_before_when_it_is_back(driver):
-    driver.plane.instances.cut_cable("i-slow")
+    driver.plane.network.cut(driver.addresses["i-slow"])
     try:
         with pytest.raises(OSError, match=r"timed out|[Nn]o route"):
             socket.create_connection((driver.addresses["i-slow"], 22), timeout=0.5)
     finally:
-        driver.plane.instances.mend_cable("i-slow")
+        driver.plane.network.mend(driver.addresses["i-slow"])
     assert driver.goodput("i-slow", "i-slow-too", streams=5) == pytest.approx(0.3, rel=ACCEPTABLE)
     assert driver.goodput("i-slow-too", "i-slow") == pytest.approx(0.3, rel=ACCEPTABLE)
 
@@ -348,7 +348,7 @@ def test_what_was_made_for_an_instance_goes_with_it(driver):
         return len(os.listdir("/proc/self/fd"))
 
     def ports():
-        with driver.plane._network.open_counters() as counters:
+        with driver.plane.network.open_counters() as counters:
             return len(counters.read().splitlines())
 
     with driver.launched("i-brief", peak=1.0):

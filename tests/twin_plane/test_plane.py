@@ -203,7 +203,7 @@ def test_a_host_key_in_the_user_data_is_the_one_that_answers(driver, tmp_path):
         assert public.split()[1] in scanned.stdout
     finally:
         driver.plane.instances.terminate("i-key")
-    assert not Path(f"/proc/{driver.plane._network._holder.pid}/root/run/cloudbench/i-key").exists()
+    assert not Path(f"/proc/{driver.plane.network._holder.pid}/root/run/cloudbench/i-key").exists()
     with pytest.raises(PlaneError, match="no instance i-key"):
         driver.plane.instances.start("i-key")
 

@@ -10,7 +10,7 @@ from . import placement_admission as admission
 from .action_base import RegionActions
 from .instance_actions import InstanceActions
 from .placement_groups import RESOURCE_TYPE, PlacementGroup, refuse_unknown_filters
-from .refusal import Refusal, well_formed_id
+from .refusal import Refusal, invalid_value, unsupported, well_formed_id
 from .snapshot_actions import SnapshotActions
 from .volume_actions import VolumeActions
 
@@ -90,7 +90,7 @@ class PlacementGroupActions(RegionActions):
         params, groups = self.params, self.home.backend.placement_groups
         self.refuse_reserved_tags()
         if given := [name for name in _RESERVED if params.get(name)]:
-            raise Refusal("UnsupportedOperation", f"This region does not support the parameter {given[0]}.")
+            raise unsupported(f"This region does not support the parameter {given[0]}.")
         count = params.get("PartitionCount")
         name = admission.admitted_name(params.get("GroupName"))
         strategy = admission.admitted_strategy(params.get("Strategy"), count)
@@ -113,8 +113,7 @@ class PlacementGroupActions(RegionActions):
     def _tags_of_the_group(self) -> dict[str, str]:
         for specification in self.params.get("TagSpecifications") or []:
             if (kind := specification.get("ResourceType")) != RESOURCE_TYPE:
-                raise Refusal(
-                    "InvalidParameterValue",
+                raise invalid_value(
                     f"'{kind}' is not a valid taggable resource type for this operation.",
                 )
         tags: dict[str, str] = self._parse_tag_specification().get(RESOURCE_TYPE, {})
@@ -150,5 +149,5 @@ class Ec2Actions(VolumeActions, SnapshotActions, InstanceActions, PlacementGroup
     def call_action(self) -> Any:
         action = self._get_action()
         if reason := UNSUPPORTED.get(action):
-            raise Refusal("UnsupportedOperation", f"{action} is not available: {reason}.")
+            raise unsupported(f"{action} is not available: {reason}.")
         return super().call_action()

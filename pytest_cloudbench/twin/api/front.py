@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from .authentication import AccessKey, Credential, holds, new_access_key, read_credential, signature_is_right
 from .images import known_images
 from .moto_loading import REGION, load_moto
-from .refusal import Refusal, error_answer
+from .refusal import Refusal, error_answer, unsupported
 
 if TYPE_CHECKING:
     from pytest_cloudbench.twin.plane import Plane
@@ -140,7 +140,7 @@ class Front:
             return _refused(service, environ, refusal)
         except NotImplementedError as error:
             message = f"This region does not have this operation: {error}"
-            return _refused(service, environ, Refusal("UnsupportedOperation", message))
+            return _refused(service, environ, unsupported(message))
         except Exception as error:
             log.exception("answering a call to %s", service)
             message = (
@@ -178,8 +178,7 @@ class Front:
 
     def _check_signature(self, credential: Credential, environ: Environ) -> None:
         if credential.service not in _SERVICES:
-            raise Refusal(
-                "UnsupportedOperation",
+            raise unsupported(
                 f"The embedded region has no '{credential.service}' service; it has {', '.join(_SERVICES)}.",
             )
         if not signature_is_right(self.access_key, credential, environ, _body(environ)):

@@ -17,7 +17,7 @@ from .backend import RegionVolume, instance_catalogue
 from .instance_lifecycle import InstanceLifecycle, Launch
 from .launch_placement import refuse_crowded_start
 from .launch_request import BlockDevice, LaunchRequest, admitted_launch, with_launch_template
-from .refusal import Refusal
+from .refusal import Refusal, unsupported
 
 _TYPES_A_PAGE = 100
 
@@ -109,8 +109,7 @@ class InstanceActions(RegionActions):
     def modify_instance_attribute(self) -> Any:
         instance = self.instance(self.params.get("InstanceId"))
         if self.params.get("InstanceType") or self.params.get("Attribute") == "instanceType":
-            raise Refusal(
-                "UnsupportedOperation",
+            raise unsupported(
                 f"This region does not change the type of an instance ({instance.id} is a "
                 f"{instance.instance_type}): launch one of the other type.",
             )

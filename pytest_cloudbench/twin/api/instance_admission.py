@@ -13,7 +13,7 @@ from typing import Any
 from pytest_cloudbench.limits.instances import nearest_names
 
 from .images import Image
-from .refusal import Refusal, required, well_formed_id
+from .refusal import Refusal, invalid_combination, invalid_value, required, well_formed_id
 
 MAX_USER_DATA_BYTES = 16 * 1024  # Amazon EC2 User Guide, "Run commands when you launch", 2026-11
 
@@ -31,8 +31,7 @@ def admitted_image(image_id: str | None, images: Mapping[str, Image]) -> Image:
 def admitted_type(name: str, catalogue: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     """Return the catalogue's entry of an instance type, in the form of DescribeInstanceTypes."""
     if name not in catalogue:
-        raise Refusal(
-            "InvalidParameterValue",
+        raise invalid_value(
             f"Invalid value '{name}' for InstanceType.{_did_you_mean(name, catalogue)}",
         )
     return catalogue[name]
@@ -57,8 +56,7 @@ def _did_you_mean(name: str, catalogue: Collection[str]) -> str:
 def refuse_other_architecture(image: Image, type_name: str, architectures: Collection[str]) -> None:
     """Refuse an image on a type of another architecture."""
     if image.architecture not in architectures:
-        raise Refusal(
-            "InvalidParameterValue",
+        raise invalid_value(
             f"The architecture '{image.architecture}' of the specified image {image.id} ({image.name}) does not "
             f"match the architecture '{', '.join(architectures)}' of the specified instance type {type_name}. "
             "Specify an instance type and an image that have the same architecture.",
@@ -70,11 +68,9 @@ def admitted_count(min_count: int | None, max_count: int | None) -> int:
     least = 1 if min_count is None else min_count
     most = least if max_count is None else max_count
     if least < 1 or most < 1:
-        raise Refusal("InvalidParameterValue", "MinCount and MaxCount must each be at least 1.")
+        raise invalid_value("MinCount and MaxCount must each be at least 1.")
     if least > most:
-        raise Refusal(
-            "InvalidParameterCombination", f"MinCount ({least}) must not be greater than MaxCount ({most})."
-        )
+        raise invalid_combination(f"MinCount ({least}) must not be greater than MaxCount ({most}).")
     return most
 
 
@@ -84,8 +80,7 @@ def admitted_zone(type_name: str, asked: str | None, offered: Collection[str], z
     ``offered`` are the zones that offer the type. If none of them is in this region, all its zones offer it.
     """
     if asked and asked not in zones:
-        raise Refusal(
-            "InvalidParameterValue",
+        raise invalid_value(
             f"Invalid availability zone: [{asked}]. This region has {', '.join(zones)}.",
         )
     possible = [zone for zone in zones if zone in offered] or list(zones)
@@ -109,8 +104,7 @@ def admitted_user_data(encoded: Any) -> bytes:
     except binascii.Error:
         raise Refusal("InvalidUserData.Malformed", "Invalid BASE64 encoding of user data.") from None
     if len(user_data) > MAX_USER_DATA_BYTES:
-        raise Refusal(
-            "InvalidParameterValue",
+        raise invalid_value(
             f"User data is limited to {MAX_USER_DATA_BYTES} bytes before encoding; this has {len(user_data)}.",
         )
     return user_data
@@ -125,8 +119,7 @@ def refuse_reserved_tags(keys: Iterable[str | None]) -> None:
     """Refuse tags that start with "aws:", which only the service sets."""
     for key in keys:
         if key and key.lower().startswith(RESERVED_TAG_PREFIX):
-            raise Refusal(
-                "InvalidParameterValue",
+            raise invalid_value(
                 f"Value ({key}) for parameter key is invalid. Tag keys starting with 'aws:' are reserved for "
                 "internal use.",
             )

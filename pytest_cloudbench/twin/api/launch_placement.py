@@ -9,7 +9,7 @@ from typing import Any
 from . import placement_admission as admission
 from .backend import RegionBackend
 from .placement_groups import PlacementGroup, RegionPlacement
-from .refusal import Refusal, well_formed_id
+from .refusal import invalid_combination, well_formed_id
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,7 @@ def admitted_group(placement: Mapping[str, Any], backend: RegionBackend) -> Plac
     """Return the group that a request's Placement names, by name or id; None if it names none."""
     name, group_id = placement.get("GroupName"), placement.get("GroupId")
     if name and group_id:
-        raise Refusal(
-            "InvalidParameterCombination",
+        raise invalid_combination(
             "The parameters GroupName and GroupId of a placement may not be used together.",
         )
     if group_id:
@@ -68,8 +67,7 @@ def admitted_placement(
     number = placement.get("PartitionNumber")
     if group is None:
         if number is not None:
-            raise Refusal(
-                "InvalidParameterCombination",
+            raise invalid_combination(
                 "A partition number may only be given with a partition placement group.",
             )
         return LaunchPlacement(None, (None,) * count)

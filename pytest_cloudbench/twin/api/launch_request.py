@@ -14,7 +14,7 @@ from . import instance_admission, volume_admission
 from .backend import RegionBackend, instance_catalogue
 from .images import Image, known_images
 from .launch_placement import LaunchPlacement, admitted_group, admitted_placement, zone_of
-from .refusal import Refusal, well_formed_id
+from .refusal import Refusal, invalid_combination, invalid_value, unsupported, well_formed_id
 
 DEFAULT_TYPE = "m1.small"  # the service's default
 
@@ -96,7 +96,7 @@ def _admitted_limits(entry: Mapping[str, Any], params: Mapping[str, Any]) -> Ins
     try:
         return InstanceLimits.from_describe(entry).with_recorded(RecordedLimits.of_tags(tags))
     except BadRecordedLimits as error:
-        raise Refusal("InvalidParameterValue", str(error)) from None
+        raise invalid_value(str(error)) from None
 
 
 def with_launch_template(params: dict[str, Any], backend: RegionBackend) -> dict[str, Any]:
@@ -127,12 +127,9 @@ def _admitted_interface(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the subnet and groups of the first network interface, which are those of the instance."""
     interfaces = params.get("NetworkInterfaces") or []
     if len(interfaces) > 1 or any(interface.get("NetworkInterfaceId") for interface in interfaces):
-        raise Refusal(
-            "UnsupportedOperation", "An instance of this region has one network interface, made with it."
-        )
+        raise unsupported("An instance of this region has one network interface, made with it.")
     if interfaces and (params.get("SubnetId") or params.get("SecurityGroupIds")):
-        raise Refusal(
-            "InvalidParameterCombination",
+        raise invalid_combination(
             "Network interfaces and an instance-level subnet ID or security groups may not be specified on the "
             "same request",
         )
@@ -141,9 +138,7 @@ def _admitted_interface(params: Mapping[str, Any]) -> dict[str, Any]:
         name: interface[key] for interface in interfaces for key, name in names.items() if interface.get(key)
     }
     if found.get("PrivateIpAddress") or params.get("PrivateIpAddress"):
-        raise Refusal(
-            "UnsupportedOperation", "This region chooses the private address of an instance itself."
-        )
+        raise unsupported("This region chooses the private address of an instance itself.")
     return found
 
 
@@ -165,14 +160,12 @@ def _admitted_subnet(
     if subnet is None:
         raise Refusal("InvalidSubnetID.NotFound", f"The subnet ID '{subnet_id}' does not exist")
     if not subnet.default_for_az:
-        raise Refusal(
-            "UnsupportedOperation",
+        raise unsupported(
             f"The hosts of this region are reached through its default subnets only; {subnet_id} "
             f"({subnet.cidr_block}) is described, but instances cannot be launched in it.",
         )
     if asked_zone and asked_zone != subnet.availability_zone:
-        raise Refusal(
-            "InvalidParameterValue",
+        raise invalid_value(
             f"The availability zone '{asked_zone}' does not match that of subnet '{subnet_id}', "
             f"'{subnet.availability_zone}'.",
         )
@@ -214,7 +207,7 @@ def _admitted_groups(params: Mapping[str, Any], subnet: Any, backend: RegionBack
 
 def _refuse_dedicated_hosts(placement: Mapping[str, Any]) -> None:
     if placement.get("HostId") or placement.get("Tenancy") in ("dedicated", "host"):
-        raise Refusal("UnsupportedOperation", "This region has no dedicated hosts.")
+        raise unsupported("This region has no dedicated hosts.")
 
 
 def _admitted_block_devices(
@@ -229,8 +222,7 @@ def _admitted_block_devices(
         device = volume_admission.admitted_device_name(mapping.get("DeviceName"))
         is_root = volume_admission.same_attachment_point(device, image.root_device_name)
         if ebs.get("SnapshotId") and not is_root:
-            raise Refusal(
-                "UnsupportedOperation",
+            raise unsupported(
                 "This region launches no volumes from snapshots: give the size of an empty one.",
             )
         size = ebs.get("VolumeSize") or (image.root_size_gib if is_root else None)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from .refusal import Refusal, required
+from .refusal import Refusal, invalid_combination, invalid_value, required
 
 CLUSTER, SPREAD, PARTITION = "cluster", "spread", "partition"
 STRATEGIES = (CLUSTER, PARTITION, SPREAD)
@@ -25,8 +25,7 @@ def admitted_name(name: str | None) -> str:
     """Return the name of a placement group: up to 255 ASCII characters."""
     name = required(name, "groupName")
     if len(name) > _LONGEST_NAME or not name.isascii() or not name.isprintable() or name != name.strip():
-        raise Refusal(
-            "InvalidParameterValue",
+        raise invalid_value(
             f"Value ({name}) for parameter groupName is invalid. A name has at most {_LONGEST_NAME} printable "
             f"ASCII characters and no space at its ends; this one has {len(name)}.",
         )
@@ -39,8 +38,7 @@ def admitted_strategy(strategy: str | None, partition_count: int | None) -> str:
         return PARTITION
     strategy = required(strategy, "strategy")
     if strategy not in STRATEGIES:
-        raise Refusal(
-            "InvalidParameterValue",
+        raise invalid_value(
             f"Value ({strategy}) for parameter strategy is invalid. Valid strategies: {', '.join(STRATEGIES)}.",
         )
     return strategy
@@ -50,16 +48,14 @@ def admitted_partition_count(strategy: str, count: int | None) -> int | None:
     """Return how many partitions a group has; None if its strategy has none."""
     if strategy != PARTITION:
         if count is not None:
-            raise Refusal(
-                "InvalidParameterCombination",
+            raise invalid_combination(
                 f"The parameter PartitionCount may only be used with the strategy 'partition', not '{strategy}'.",
             )
         return None
     if count is None:
         return DEFAULT_PARTITIONS
     if not 1 <= count <= MAX_PARTITIONS:
-        raise Refusal(
-            "InvalidParameterValue",
+        raise invalid_value(
             f"Value ({count}) for parameter partitionCount is invalid. A placement group has 1 to "
             f"{MAX_PARTITIONS} partitions.",
         )
@@ -70,19 +66,16 @@ def admitted_spread_level(strategy: str, level: str | None) -> str | None:
     """Return the level over which a group spreads its instances; None for other strategies than spread."""
     if strategy != SPREAD:
         if level:
-            raise Refusal(
-                "InvalidParameterCombination",
+            raise invalid_combination(
                 f"The parameter SpreadLevel may only be used with the strategy 'spread', not '{strategy}'.",
             )
         return None
     if level == "host":
-        raise Refusal(
-            "InvalidParameterCombination",
+        raise invalid_combination(
             "The spread level 'host' is for placement groups on an Outpost; this region has none.",
         )
     if level not in (None, "", "rack"):
-        raise Refusal(
-            "InvalidParameterValue",
+        raise invalid_value(
             f"Value ({level}) for parameter spreadLevel is invalid. Valid levels: host, rack.",
         )
     return "rack"
@@ -97,8 +90,7 @@ def admitted_partition_number(
     """
     if strategy != PARTITION or partition_count is None:
         if number is not None:
-            raise Refusal(
-                "InvalidParameterCombination",
+            raise invalid_combination(
                 f"A partition number may only be given with a partition placement group; '{group}' is a "
                 f"{strategy} placement group.",
             )
@@ -107,8 +99,7 @@ def admitted_partition_number(
         counts = list(taken)
         return min(range(1, partition_count + 1), key=counts.count)
     if not 1 <= number <= partition_count:
-        raise Refusal(
-            "InvalidParameterValue",
+        raise invalid_value(
             f"Value ({number}) for parameter partitionNumber is invalid. The placement group '{group}' has "
             f"{partition_count} partitions.",
         )
@@ -118,8 +109,7 @@ def admitted_partition_number(
 def refuse_unsupported_strategy(type_name: str, supported: Collection[str], strategy: str) -> None:
     """Refuse a type that does not support the group's strategy, such as t3 in a cluster."""
     if strategy not in supported:
-        raise Refusal(
-            "InvalidParameterCombination",
+        raise invalid_combination(
             f"{strategy.capitalize()} placement groups are not supported by the '{type_name}' instance type. "
             "Specify a supported instance type or change the placement group strategy, and try again.",
         )

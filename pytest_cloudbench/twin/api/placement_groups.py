@@ -16,7 +16,7 @@ from moto.ec2.models.instances import InstancePlacement
 from moto.moto_api._internal import mock_random
 
 from .moto_loading import ACCOUNT, REGION
-from .refusal import Refusal
+from .refusal import Refusal, invalid_value
 
 RESOURCE_TYPE, ID_PREFIX = "placement-group", "pg"
 
@@ -147,7 +147,7 @@ def refuse_unknown_filters(names: Iterable[str]) -> None:
     """Refuse a filter that DescribePlacementGroups does not have."""
     for name in names:
         if name not in _FILTERS and name != "tag-key" and not name.startswith("tag:"):
-            raise Refusal("InvalidParameterValue", f"The filter '{name}' is invalid")
+            raise invalid_value(f"The filter '{name}' is invalid")
 
 
 def teach_moto() -> None:

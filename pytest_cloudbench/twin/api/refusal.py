@@ -34,6 +34,26 @@ class Refusal(Exception):
         self.status = status
 
 
+def unsupported(message: str) -> Refusal:
+    """Return the refusal of something that this region does not have."""
+    return Refusal("UnsupportedOperation", message)
+
+
+def invalid_value(message: str) -> Refusal:
+    """Return the refusal of an invalid parameter."""
+    return Refusal("InvalidParameterValue", message)
+
+
+def invalid_combination(message: str) -> Refusal:
+    """Return the refusal of parameters that exclude each other."""
+    return Refusal("InvalidParameterCombination", message)
+
+
+def incorrect_state(message: str) -> Refusal:
+    """Return the refusal of a request that a resource's present state does not allow."""
+    return Refusal("IncorrectState", message)
+
+
 def required(value: T | None, parameter: str) -> T:
     """Return the value of a request's parameter. Raises Refusal if it is missing or empty."""
     if not value:

@@ -11,7 +11,7 @@ from moto.core.responses import ActionResult, EmptyResult
 
 from .action_base import RegionActions
 from .backend import RegionSnapshot
-from .refusal import Refusal, required, well_formed_id
+from .refusal import Refusal, incorrect_state, invalid_value, required, unsupported, well_formed_id
 
 if TYPE_CHECKING:
     from .region import Region
@@ -31,12 +31,11 @@ class SnapshotActions(RegionActions):
         volume = self.volume(params.get("VolumeId"))
         volume_id = volume.id
         if volume.backs_root:
-            raise Refusal(
-                "UnsupportedOperation",
+            raise unsupported(
                 f"{volume_id} is a root volume: this region has no snapshots of those.",
             )
         if volume.status not in ("available", "in-use"):
-            raise Refusal("IncorrectState", f"The volume '{volume_id}' is in the '{volume.status}' state.")
+            raise incorrect_state(f"The volume '{volume_id}' is in the '{volume.status}' state.")
         self.error_on_dryrun()
         snapshot = RegionSnapshot(
             volume, params.get("Description") or "", region.plane.volumes.snapshots.percent
@@ -88,18 +87,15 @@ def admitted_source(backend: Any, snapshot_id: str | None, size_gib: int | None)
         return None
     snapshot = found_snapshot(backend, snapshot_id)
     if not isinstance(snapshot, RegionSnapshot):
-        raise Refusal(
-            "UnsupportedOperation",
+        raise unsupported(
             f"{snapshot_id} belongs to the image {snapshot.from_ami}: this region makes no volumes from those.",
         )
     if snapshot.status != "completed":
-        raise Refusal(
-            "IncorrectState",
+        raise incorrect_state(
             f"Snapshot is in invalid state - {snapshot.status}: {snapshot_id} is not completed.",
         )
     if size_gib is not None and size_gib < snapshot.volume_size:
-        raise Refusal(
-            "InvalidParameterValue",
+        raise invalid_value(
             f"The volume size {size_gib} GiB is smaller than snapshot {snapshot_id}, which needs at least "
             f"{snapshot.volume_size} GiB.",
         )

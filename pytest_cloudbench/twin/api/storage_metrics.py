@@ -10,11 +10,11 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_cloudbench.twin.volumes.plane_volumes import VolumeActivity
+from pytest_cloudbench.twin.volumes.plane_volumes import InstanceActivity, VolumeActivity
 from pytest_cloudbench.twin.volumes.shared_pages import Figures
 
 from .moto_loading import ACCOUNT, REGION
@@ -97,48 +97,45 @@ class StorageMetrics:
             yield from _of_volume(at, volume, since)
         self._before = done
         for instance in instances:
-            dimension = ("InstanceId", instance.instance_id)
-            yield from _of_instance(at, dimension, of_instances.get(instance.instance_id, []))
-            for name, balance in (
-                ("EBSIOBalance%", instance.io_balance),
-                ("EBSByteBalance%", instance.byte_balance),
-            ):
-                if balance is not None:
-                    yield _Datum(at, EC2, dimension, name, balance, "Percent")
+            yield from _of_instance(at, instance, of_instances.get(instance.instance_id, []))
 
 
 def _of_volume(at: float, volume: VolumeActivity, since: Figures) -> Iterator[_Datum]:
-    dimension = ("VolumeId", volume.volume_id)
-    yield _Datum(at, EBS, dimension, "VolumeReadOps", since.read_ops, "Count")
-    yield _Datum(at, EBS, dimension, "VolumeWriteOps", since.write_ops, "Count")
-    yield _Datum(at, EBS, dimension, "VolumeReadBytes", since.read_bytes, "Bytes")
-    yield _Datum(at, EBS, dimension, "VolumeWriteBytes", since.write_bytes, "Bytes")
-    yield _Datum(at, EBS, dimension, "VolumeQueueLength", since.queue_length, "Count")
-    for name, exceeded_s in (
-        ("VolumeIOPSExceededCheck", since.volume_iops_exceeded_s),
-        ("VolumeThroughputExceededCheck", since.volume_throughput_exceeded_s),
-    ):
-        yield _Datum(at, EBS, dimension, name, float(exceeded_s > 0), "None")
-    if volume.burst_balance is not None:
-        yield _Datum(at, EBS, dimension, "BurstBalance", volume.burst_balance, "Percent")
+    iops_exceeded, throughput_exceeded = since.volume_iops_exceeded_s, since.volume_throughput_exceeded_s
+    yield from _data(at, EBS, ("VolumeId", volume.volume_id), (
+        ("VolumeReadOps", since.read_ops, "Count"),
+        ("VolumeWriteOps", since.write_ops, "Count"),
+        ("VolumeReadBytes", since.read_bytes, "Bytes"),
+        ("VolumeWriteBytes", since.write_bytes, "Bytes"),
+        ("VolumeQueueLength", since.queue_length, "Count"),
+        ("VolumeIOPSExceededCheck", float(iops_exceeded > 0), "None"),
+        ("VolumeThroughputExceededCheck", float(throughput_exceeded > 0), "None"),
+        ("BurstBalance", volume.burst_balance, "Percent"),
+    ))  # fmt: skip
 
 
-def _of_instance(at: float, dimension: tuple[str, str], volumes: list[Figures]) -> Iterator[_Datum]:
-    for name, unit, value in (
-        ("EBSReadOps", "Count", sum(each.read_ops for each in volumes)),
-        ("EBSWriteOps", "Count", sum(each.write_ops for each in volumes)),
-        ("EBSReadBytes", "Bytes", sum(each.read_bytes for each in volumes)),
-        ("EBSWriteBytes", "Bytes", sum(each.write_bytes for each in volumes)),
-    ):
-        yield _Datum(at, EC2, dimension, name, value, unit)
-    for name, exceeded in (
-        ("InstanceEBSIOPSExceededCheck", any(each.instance_iops_exceeded_s > 0 for each in volumes)),
-        (
-            "InstanceEBSThroughputExceededCheck",
-            any(each.instance_throughput_exceeded_s > 0 for each in volumes),
-        ),
-    ):
-        yield _Datum(at, EC2, dimension, name, float(exceeded), "None")
+def _of_instance(at: float, instance: InstanceActivity, volumes: list[Figures]) -> Iterator[_Datum]:
+    iops_exceeded = any(each.instance_iops_exceeded_s > 0 for each in volumes)
+    throughput_exceeded = any(each.instance_throughput_exceeded_s > 0 for each in volumes)
+    yield from _data(at, EC2, ("InstanceId", instance.instance_id), (
+        ("EBSReadOps", sum(each.read_ops for each in volumes), "Count"),
+        ("EBSWriteOps", sum(each.write_ops for each in volumes), "Count"),
+        ("EBSReadBytes", sum(each.read_bytes for each in volumes), "Bytes"),
+        ("EBSWriteBytes", sum(each.write_bytes for each in volumes), "Bytes"),
+        ("InstanceEBSIOPSExceededCheck", float(iops_exceeded), "None"),
+        ("InstanceEBSThroughputExceededCheck", float(throughput_exceeded), "None"),
+        ("EBSIOBalance%", instance.io_balance, "Percent"),
+        ("EBSByteBalance%", instance.byte_balance, "Percent"),
+    ))  # fmt: skip
+
+
+def _data(
+    at: float, namespace: str, dimension: tuple[str, str], metrics: Iterable[tuple[str, float | None, str]]
+) -> Iterator[_Datum]:
+    """Yield the metrics that have a value."""
+    for name, value, unit in metrics:
+        if value is not None:
+            yield _Datum(at, namespace, dimension, name, value, unit)
 
 
 def _as_request(datum: _Datum) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from pytest_cloudbench.limits.instances import InstanceLimits
 from . import volume_admission
 from .action_base import RegionActions
 from .backend import RegionVolume, instance_catalogue
-from .refusal import Refusal, required
+from .refusal import Refusal, incorrect_state, invalid_value, required, unsupported
 from .snapshot_actions import admitted_source
 from .volume_modification import RegionModification, admitted_target, refuse_modification
 
@@ -34,7 +34,7 @@ class VolumeActions(RegionActions):
         params, region = self.params, self.home
         self.refuse_reserved_tags()
         if params.get("MultiAttachEnabled"):
-            raise Refusal("UnsupportedOperation", "This region attaches a volume to one instance at a time.")
+            raise unsupported("This region attaches a volume to one instance at a time.")
         tags = self._parse_tag_specification().get("volume", {})
         snapshot = admitted_source(region.backend, params.get("SnapshotId"), params.get("Size"))
         spec = volume_admission.admitted_spec(
@@ -116,9 +116,7 @@ class VolumeActions(RegionActions):
                 "VolumeInUse", f"Volume {volume.id} is currently attached to {volume.attachment.instance.id}."
             )
         if volume.disk_state in ("creating", "deleting"):
-            raise Refusal(
-                "IncorrectState", f"The volume '{volume.id}' is in the '{volume.disk_state}' state."
-            )
+            raise incorrect_state(f"The volume '{volume.id}' is in the '{volume.disk_state}' state.")
         self.error_on_dryrun()
         volume.disk_state = "deleting"
         if not volume.backs_root:  # a root volume that outlived its instance has no disk
@@ -132,7 +130,7 @@ class VolumeActions(RegionActions):
         params, region = self.params, self.home
         volume = self.volume(params.get("VolumeId"))
         if params.get("MultiAttachEnabled"):
-            raise Refusal("UnsupportedOperation", "This region attaches a volume to one instance at a time.")
+            raise unsupported("This region attaches a volume to one instance at a time.")
         spec = admitted_target(volume, params)
         refuse_modification(volume)
         self.error_on_dryrun()
@@ -178,11 +176,9 @@ class VolumeActions(RegionActions):
             holder = volume.attachment.instance.id
             raise Refusal("VolumeInUse", f"{volume.id} is already attached to an instance ({holder}).")
         if volume.status != "available":
-            raise Refusal("IncorrectState", f"{volume.id} is not 'available': it is '{volume.status}'.")
+            raise incorrect_state(f"{volume.id} is not 'available': it is '{volume.status}'.")
         if instance.state not in ("running", "stopped"):
-            raise Refusal(
-                "IncorrectState", f"Instance '{instance.id}' is not 'running': it is '{instance.state}'."
-            )
+            raise incorrect_state(f"Instance '{instance.id}' is not 'running': it is '{instance.state}'.")
         if volume.availability_zone != instance.availability_zone:
             raise Refusal(
                 "InvalidVolume.ZoneMismatch",
@@ -191,8 +187,7 @@ class VolumeActions(RegionActions):
             )
         for taken in instance.block_device_mapping:
             if volume_admission.same_attachment_point(taken, device):
-                raise Refusal(
-                    "InvalidParameterValue",
+                raise invalid_value(
                     f"Invalid value '{device}' for unixDevice. Attachment point {device} is already in use.",
                 )
         self._refuse_one_too_many(instance)
@@ -215,7 +210,7 @@ class VolumeActions(RegionActions):
     def _admitted_detachment(self, volume: RegionVolume) -> Any:
         attachment = volume.attachment
         if attachment is None:
-            raise Refusal("IncorrectState", f"Volume '{volume.id}' is in the '{volume.status}' state.")
+            raise incorrect_state(f"Volume '{volume.id}' is in the '{volume.status}' state.")
         instance_id, device = self.params.get("InstanceId"), self.params.get("Device")
         if instance_id and instance_id != attachment.instance.id:
             raise Refusal(
@@ -235,7 +230,7 @@ class VolumeActions(RegionActions):
                 "region a root volume stays with its instance.",
             )
         if attachment.status == "attaching":
-            raise Refusal("IncorrectState", f"Volume '{volume.id}' is in the 'attaching' state.")
+            raise incorrect_state(f"Volume '{volume.id}' is in the 'attaching' state.")
         return attachment
 
 

@@ -13,7 +13,7 @@ from pytest_cloudbench.limits.volume_rules import volume_problems
 from pytest_cloudbench.limits.volume_types import VOLUME_TYPES
 from pytest_cloudbench.limits.volumes import FIRST_TOUCH_TAG, IO_UNIT_TAG, VolumeSpec
 
-from .refusal import Refusal, required
+from .refusal import Refusal, invalid_combination, invalid_value, required
 
 MODIFICATIONS_A_DAY = 4  # Amazon EBS User Guide, "Requirements for EBS volume modifications", 2026-11
 
@@ -36,9 +36,7 @@ def admitted_spec(
     """
     if volume_type not in VOLUME_TYPES:
         known = ", ".join(VOLUME_TYPES)
-        raise Refusal(
-            "InvalidParameterValue", f"Invalid value '{volume_type}' for VolumeType. Valid types: {known}."
-        )
+        raise invalid_value(f"Invalid value '{volume_type}' for VolumeType. Valid types: {known}.")
     size_gib = required(size_gib, "size or snapshotId")
     if problems := volume_problems(
         volume_type, size_gib, iops, throughput_mib, io_unit, first_touch=first_touch
@@ -55,7 +53,7 @@ def admitted_io_unit(tags: Mapping[str, str]) -> Size | None:
     try:
         return Size.parse(text)
     except ValueError as error:
-        raise Refusal("InvalidParameterValue", f"The tag {IO_UNIT_TAG} is not an I/O unit: {error}") from None
+        raise invalid_value(f"The tag {IO_UNIT_TAG} is not an I/O unit: {error}") from None
 
 
 def admitted_first_touch(tags: Mapping[str, str], *, from_snapshot: bool) -> float | None:
@@ -64,16 +62,14 @@ def admitted_first_touch(tags: Mapping[str, str], *, from_snapshot: bool) -> flo
     if text is None:
         return None
     if from_snapshot:
-        raise Refusal(
-            "InvalidParameterCombination",
+        raise invalid_combination(
             f"The tag {FIRST_TOUCH_TAG} is for empty volumes: a volume made from a snapshot is slow until its data "
             "were read.",
         )
     try:
         return float(text)
     except ValueError:
-        raise Refusal(
-            "InvalidParameterValue",
+        raise invalid_value(
             f"The tag {FIRST_TOUCH_TAG} must be a share of a rate such as 0.5, got {text!r}.",
         ) from None
 
@@ -82,8 +78,7 @@ def admitted_device_name(device_name: str | None) -> str:
     """Return a device name that the service accepts: /dev/sdf, xvdba, /dev/sdf1."""
     device_name = required(device_name, "device")
     if not _DEVICE_NAME.fullmatch(device_name):
-        raise Refusal(
-            "InvalidParameterValue",
+        raise invalid_value(
             f"Value ({device_name}) for parameter device is invalid. {device_name} is not a valid EBS device "
             "name. Names look like /dev/sdf or /dev/xvdf.",
         )
@@ -103,8 +98,7 @@ def _attachment_point(device_name: str) -> str:
 def refuse_shrinking(volume_id: str, size_gib: int, target_gib: int) -> None:
     """Refuse a smaller size: a volume can only grow."""
     if target_gib < size_gib:
-        raise Refusal(
-            "InvalidParameterValue",
+        raise invalid_value(
             f"New size cannot be smaller than existing size: volume {volume_id} has {size_gib} GiB, "
             f"{target_gib} GiB were requested.",
         )

@@ -14,7 +14,7 @@ from pytest_cloudbench.limits.volumes import VolumeSpec
 
 from . import volume_admission
 from .backend import RegionVolume
-from .refusal import Refusal
+from .refusal import Refusal, incorrect_state, invalid_value, unsupported
 
 _DAY_S = 24 * 3600
 OPTIMIZING_S = 0.5
@@ -79,14 +79,11 @@ def admitted_target(volume: RegionVolume, params: dict[str, Any]) -> VolumeSpec:
     """Return the spec that a ModifyVolume request describes."""
     requested = {key: params.get(key) for key in ("Size", "VolumeType", "Iops", "Throughput")}
     if not any(requested.values()):
-        raise Refusal(
-            "InvalidParameterValue",
+        raise invalid_value(
             "ModifyVolume must name at least one of Size, VolumeType, Iops and Throughput.",
         )
     if volume.backs_root:
-        raise Refusal(
-            "UnsupportedOperation", f"{volume.id} is a root volume: this region cannot modify those."
-        )
+        raise unsupported(f"{volume.id} is a root volume: this region cannot modify those.")
     size = requested["Size"] or volume.size
     volume_admission.refuse_shrinking(volume.id, volume.size, size)
     same_type = requested["VolumeType"] in (None, volume.volume_type)
@@ -109,7 +106,7 @@ def _requires_iops(volume_type: str) -> bool:
 def refuse_modification(volume: RegionVolume) -> None:
     """Refuse a modification while another one is in progress, or more than four in 24 hours."""
     if volume.status not in ("available", "in-use"):
-        raise Refusal("IncorrectState", f"The volume '{volume.id}' is in the '{volume.status}' state.")
+        raise incorrect_state(f"The volume '{volume.id}' is in the '{volume.status}' state.")
     now = utcnow()
     recent = [entry for entry in volume.modifications if (now - entry.start_time).total_seconds() < _DAY_S]
     if len(recent) >= volume_admission.MODIFICATIONS_A_DAY:

@@ -32,7 +32,6 @@ class LoopDevice:
     number: int
     major: int
     minor: int
-    direct_io: bool
     descriptor: int
 
     @property
@@ -115,19 +114,13 @@ def bind_loop_device(backing: int, label: str, nodes: Path) -> LoopDevice:
                     continue
                 raise
             device = os.fstat(descriptor).st_rdev
-            direct = _direct_io(number)
-            if not direct:
+            if (_SYS / f"loop{number}" / "loop" / "dio").read_text().strip() != "1":
                 with contextlib.suppress(OSError):
                     fcntl.ioctl(descriptor, _LOOP_SET_DIRECT_IO, 1)
-                    direct = _direct_io(number)
-            return LoopDevice(number, os.major(device), os.minor(device), direct, descriptor)
+            return LoopDevice(number, os.major(device), os.minor(device), descriptor)
     finally:
         os.close(control)
     raise OSError(errno.EBUSY, f"no loop device could be bound in {_TRIES} tries")
-
-
-def _direct_io(number: int) -> bool:
-    return (_SYS / f"loop{number}" / "loop" / "dio").read_text().strip() == "1"
 
 
 def _configure(descriptor: int, backing: int, label: str) -> None:
