@@ -1,4 +1,4 @@
-"""A ceiling: one limit of one owner, with its source and the date it was read."""
+"""A ceiling: one limit of one owner, with its source and date."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ MACHINE_OWNER = "the machine under the embedded region"
 
 @dataclass(frozen=True)
 class Ceiling:
-    """One limit: who sets it, of what, how high, and who says so.
+    """One limit: its owner, quantity and figure, with its source and date.
 
-    ``scope`` is "instance", "volume", "flow" (one connection between two instances), "machine" (the
-    machine under an embedded region: no promise of anybody) or "given" (a plain figure of the user).
-    ``base`` is what remains of a limit that bursts once its credits are spent. ``detail`` says more about
-    the owner, such as a volume's provisioned figures or the end of a network that an instance is.
-    ``burst_credits`` is what a full bucket holds, in I/Os or bytes as the limit counts them, where it is known.
-    ``of_reads`` is True for a limit of reads alone, False for one of writes alone, None for one of both.
+    ``scope`` is "instance", "volume", "flow" (one connection between two instances), "machine" (the machine under an
+    embedded region, which promises nothing) or "given" (a figure of the user). ``base`` is the level of a bursting
+    limit once its credits are spent. ``burst_credits`` is the capacity of a full bucket, in I/Os or bytes as the
+    limit counts, None if unknown. ``detail`` describes the owner further, such as a volume's provisioned figures or
+    the end of a network. ``of_reads`` is True for a limit of reads alone, False for one of writes alone, None for
+    both.
     """
 
     owner: str
@@ -47,7 +47,7 @@ class Ceiling:
 
     @property
     def burst_s(self) -> float | None:
-        """How long a full bucket lasts at the limit, in seconds; None where it does not burst or is not known."""
+        """How long a full bucket lasts at the limit, in seconds; None if the limit does not burst or it is unknown."""
         if self.base is None or self.burst_credits is None:
             return None
         above = self.limit - self.base  # type: ignore[operator]  # both of one quantity
@@ -55,16 +55,16 @@ class Ceiling:
 
     @property
     def promised(self) -> bool:
-        """Whether a provider promises this limit (all but the machine's own)."""
+        """True if a provider promises this limit: all but the machine's own."""
         return self.scope != MACHINE
 
     @property
     def of_iops(self) -> bool:
-        """Whether it limits I/O operations (else bytes)."""
+        """True if it limits I/Os, False if it limits bytes."""
         return isinstance(self.limit, Iops)
 
     def same_as(self, other: Ceiling) -> bool:
-        """Whether both are the same limit of the same owner, whatever their figures."""
+        """Return True if both are the same limit of the same owner; their figures may differ."""
         return (self.owner, self.quantity, self.scope) == (other.owner, other.quantity, other.scope)
 
     def __str__(self) -> str:
@@ -73,10 +73,10 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class MachineLimits:
-    """What the machine under an embedded region serves when nothing throttles its disks and its network.
+    """What the machine under an embedded region can serve, without any limit on its disks and network.
 
-    ``room`` is how much more volume data that machine can hold, ``network`` what it carries between two
-    instances, unshaped, driven by one client process; each None where it does not say.
+    ``room`` is how much more volume data it can hold. ``network`` is what it carries between two instances, unshaped
+    and driven by one client process. Each is None if unknown.
     """
 
     iops: Iops
@@ -87,7 +87,7 @@ class MachineLimits:
     network: Throughput | None = None
 
     def ceilings(self) -> tuple[Ceiling, Ceiling]:
-        """The two of its disks; nobody promised them, but nothing can be measured above them."""
+        """Return the two ceilings of its disks. They are not promised, but no measurement can exceed them."""
         return (
             Ceiling(MACHINE_OWNER, "machine IOPS", MACHINE, self.iops, self.source, self.date),
             Ceiling(MACHINE_OWNER, "machine throughput", MACHINE, self.throughput, self.source, self.date),

@@ -1,9 +1,9 @@
-"""Burst credits: the rules of volumes and instances as data, and the law by which a bucket empties and fills.
+"""Burst credits of volumes and instances, and the law by which a bucket drains and refills.
 
-Everything that bursts follows one law. A bucket of `capacity` is full at the start. It refills at `refill` a
-second and is drained by what is served; while anything is in it up to `spend` a second may be served, and
-once it is empty what refills. So what lasts is `refill`, the baseline, and above it a full bucket lasts
-capacity / (rate - refill) seconds. Credits are I/Os or bytes, rates are per second.
+Everything that bursts follows one law. A bucket of `capacity` is full at the start. It refills at `refill` per second
+and is drained by what is served. Up to `spend` per second is served while it holds credits, and `refill` once it is
+empty. So `refill` is the baseline, and above it a full bucket lasts capacity / (rate - refill) seconds. Credits are
+I/Os or bytes.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ EBS_SOURCE = (
 
 @dataclass(frozen=True)
 class CreditBucket:
-    """A bucket at one moment. Pure: `advance` gives the bucket of a later moment.
+    """A bucket at one moment; `advance` returns the bucket of a later moment.
 
-    ``capacity`` and ``level`` are I/Os or bytes; ``refill``, ``spend`` and ``least_gain`` are per second.
-    ``least_gain`` is gained at or below the baseline even where less of it is left unused.
-    ``time_compression`` lets a bucket empty and fill that many times faster than the clock.
+    ``capacity`` and ``level`` are I/Os or bytes; ``refill``, ``spend`` and ``least_gain`` are per second. At or below
+    the baseline the bucket gains at least ``least_gain``. With ``time_compression`` it drains and refills that many
+    times faster than the clock.
     """
 
     capacity: float
@@ -50,17 +50,16 @@ class CreditBucket:
     def __post_init__(self) -> None:
         figures = (self.capacity, self.refill, self.level, self.least_gain)
         if not all(0 <= figure < math.inf for figure in figures) or not self.spend >= self.refill:
-            raise ValueError(f"{self} is no bucket: figures are not below zero, and spend is at least refill")
+            raise ValueError(f"invalid bucket {self}: figures must be at least 0, and spend at least refill")
         if self.level > self.capacity:
-            raise ValueError(f"{self} holds more than its capacity")
+            raise ValueError(f"invalid bucket {self}: its level exceeds its capacity")
 
     def advance(
         self, rate: float, seconds: float, time_compression: float = 1.0, *, held_back: bool = False
     ) -> CreditBucket:
-        """The bucket after ``seconds`` of serving ``rate`` a second.
+        """Return the bucket after ``seconds`` of serving ``rate`` per second.
 
-        ``held_back``: the load wanted more than it got, so it does not stay at the baseline of its own
-        accord and earns no ``least_gain``.
+        ``held_back`` is True if the load demanded more than it got: such a load earns no ``least_gain``.
         """
         level = self.level + self._gain(rate, held_back) * seconds * time_compression
         return replace(self, level=min(max(level, 0.0), self.capacity))
@@ -71,25 +70,25 @@ class CreditBucket:
 
     @property
     def share(self) -> float:
-        """How full it is, 0 to 1. A bucket without capacity counts as full: nothing can run out."""
+        """How full it is, from 0 to 1. A bucket without capacity counts as full, since it cannot run out."""
         return self.level / self.capacity if self.capacity else 1.0
 
     @property
     def empty(self) -> bool:
-        """Whether only what refills is left."""
+        """True if it holds no credits."""
         return self.level == 0.0
 
     def allowed(self, within_s: float, time_compression: float = 1.0) -> float:
-        """The rate at which it is just empty in ``within_s``, at most ``spend``, at least what refills."""
+        """Return the rate that empties it in exactly ``within_s``, at most ``spend`` and at least ``refill``."""
         return min(self.spend, self.refill + self.level / (within_s * time_compression))
 
     def time_until_empty(self, rate: float | None = None, time_compression: float = 1.0) -> float:
-        """Seconds until it is empty at a steady rate (``spend`` unless given); infinity when it never is."""
+        """Return the seconds until it is empty at a steady rate, by default ``spend``; infinity if never."""
         above = (self.spend if rate is None else min(rate, self.spend)) - self.refill
         return self.level / (above * time_compression) if above > 0 else math.inf
 
     def time_until_full(self, rate: float = 0.0, time_compression: float = 1.0) -> float:
-        """Seconds until it is full at a steady rate; infinity above the baseline."""
+        """Return the seconds until it is full at a steady rate; infinity above the baseline."""
         missing = self.capacity - self.level
         if missing == 0:
             return 0.0
@@ -97,17 +96,17 @@ class CreditBucket:
         return missing / (gain * time_compression) if gain > 0 else math.inf
 
     def served(self, demand: float, seconds: float, time_compression: float = 1.0) -> float:
-        """How much a load that wants ``demand`` a second gets in ``seconds``, first from credits."""
+        """Return how much a load that demands ``demand`` per second gets in ``seconds``, first from credits."""
         burst_s = min(seconds, self.time_until_empty(demand, time_compression))
         return min(demand, self.spend) * burst_s + min(demand, self.refill) * (seconds - burst_s)
 
 
 @dataclass(frozen=True)
 class CreditRule:
-    """What bursts, how far and for how long, and who says so.
+    """The credits of one limit that bursts, with their source.
 
-    ``name`` is for people ("gp2 I/O credits"). ``capacity`` is I/Os or bytes, as the rates are IOPS or
-    throughput. ``peak`` is what may be had while credits last, ``baseline`` what refills and lasts.
+    ``name`` is for people ("gp2 I/O credits"). ``capacity`` is in I/Os or bytes, as the rates are IOPS or throughput.
+    ``peak`` is allowed while credits last, ``baseline`` for good.
     """
 
     name: str
@@ -119,7 +118,7 @@ class CreditRule:
     least_gain: float = 0.0
 
     def bucket(self, share: float = 1.0) -> CreditBucket:
-        """A bucket, full unless told otherwise."""
+        """Return a bucket that is full to this share, from 0 to 1."""
         return CreditBucket(
             capacity=self.capacity,
             refill=per_second(self.baseline),
@@ -129,14 +128,14 @@ class CreditRule:
         )
 
     def time_until_empty(self, rate: Rate | None = None, time_compression: float = 1.0) -> float:
-        """Seconds that a full bucket lasts at ``rate`` (the peak unless given); infinity at the baseline.
+        """Return how many seconds a full bucket lasts at ``rate``, by default the peak; infinity at the baseline.
 
-        Raises TypeError for a throughput where I/Os are counted, and the other way round.
+        Raises TypeError for a throughput if the credits are I/Os, and for IOPS if they are bytes.
         """
         return self.bucket().time_until_empty(self._like(rate), time_compression)
 
     def average(self, demand: Rate, seconds: float, time_compression: float = 1.0) -> Rate:
-        """The mean rate of a load that wants ``demand`` over its first ``seconds``, from a full bucket."""
+        """Return the mean rate of a load that demands ``demand``, over its first ``seconds`` from a full bucket."""
         served = self.bucket().served(self._like(demand) or 0.0, seconds, time_compression)
         return type(self.peak)(served / seconds)
 
@@ -144,20 +143,20 @@ class CreditRule:
         if rate is None:
             return None
         if isinstance(rate, Iops) != isinstance(self.peak, Iops):
-            raise TypeError(f"{self.name} are drained by a rate such as {self.peak}, not by {rate}")
+            raise TypeError(f"{self.name} need a rate such as {self.peak}, not {rate}")
         return per_second(rate)
 
 
 @dataclass(frozen=True)
 class EbsCredits:
-    """The two buckets of an instance, for I/Os and for bytes; None for what does not burst."""
+    """The two buckets of an instance, for I/Os and for bytes; each None if that limit does not burst."""
 
     iops: CreditRule | None = None
     throughput: CreditRule | None = None
 
 
 def per_second(rate: Rate) -> float:
-    """The bare figure of a rate: I/Os or bytes a second."""
+    """Return the figure of a rate, in I/Os or bytes per second."""
     return rate.per_second if isinstance(rate, Iops) else rate.bytes_per_second
 
 
@@ -182,7 +181,7 @@ def volume_credits(spec: VolumeSpec) -> CreditRule | None:
 
 
 def ebs_credits(baseline: EbsLimit | None, maximum: EbsLimit | None) -> EbsCredits:
-    """The buckets of an instance that holds ``maximum`` for 30 minutes, then ``baseline``."""
+    """Return the buckets of an instance that allows ``maximum`` for 30 minutes, then ``baseline``."""
     if baseline is None or maximum is None:
         return EbsCredits()
     return EbsCredits(

@@ -1,4 +1,4 @@
-"""Times as people write them, with their unit, read into seconds."""
+"""Durations with their unit, parsed into seconds."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ TIME_UNITS = "ns, us, ms, s, min or h"
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of a time with its unit: "1ms", "500 us", "0.5 s".
+    """Return the seconds of a duration such as "1ms", "500 us" or "0.5 s".
 
-    Raises ValueError for a bare number, an unknown unit and a time that is not above zero, TypeError for what
-    is no text.
+    Raises ValueError for a missing or unknown unit and for a duration that is not above zero, TypeError for a value
+    that is not a text.
     """
     if not isinstance(text, str):
-        raise TypeError(f"a time is a text with its unit such as '1ms' or '500us', not {text!r}")
+        raise TypeError(f"expected a duration with its unit such as '1ms' or '500us', got {text!r}")
     found = _TIME.match(text)
     if not found:
-        raise ValueError(f"{text!r} is no time: write a number and its unit ({TIME_UNITS})")
+        raise ValueError(f"invalid duration {text!r}: write a number and its unit ({TIME_UNITS})")
     unit = found.group(2).lower()
     if not unit:
         raise ValueError(f"{text!r} has no unit: add one of {TIME_UNITS}")
@@ -38,5 +38,5 @@ def parse_duration(text: str) -> float:
         raise ValueError(f"{text!r} has an unknown unit {found.group(2)!r}: use one of {TIME_UNITS}")
     seconds = float(found.group(1).replace(",", "").replace("_", "")) * _SECONDS[unit]
     if not (math.isfinite(seconds) and seconds > 0):
-        raise ValueError(f"{text!r} is no time to wait for: it must be above zero")
+        raise ValueError(f"invalid duration {text!r}: it must be above zero")
     return seconds

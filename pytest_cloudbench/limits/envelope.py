@@ -1,8 +1,8 @@
-"""The envelope: every ceiling that applies to one load, in the I/O of that load, and which one binds.
+"""The envelope: every ceiling that applies to one load, in the I/Os of that load, and which one binds.
 
-EBS counts an I/O up to a unit (256 KiB on SSD types, 1 MiB on HDD types). Larger I/O counts as several;
-small sequential I/O may be merged up to the unit before it is counted. So an IOPS ceiling stands for a
-different number of the load's own I/Os at each block size, and this is where that is worked out.
+EBS counts an I/O up to a unit (256 KiB on SSD types, 1 MiB on HDD types). Larger I/O counts as several; small
+sequential I/O may be merged up to the unit before it is counted. So an IOPS ceiling allows a different number of the
+load's own I/Os at each block size.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BURST_SPENT = "burst spent"
 
 @dataclass(frozen=True)
 class Level:
-    """A rate at which a ceiling can act, in the I/O of the load. ``how`` is empty for the plain limit."""
+    """A rate at which a ceiling can act, in the I/Os of the load. ``how`` is empty for the plain limit."""
 
     iops: Iops
     throughput: Throughput
@@ -36,11 +36,11 @@ class Level:
 
     @property
     def burst_spent(self) -> bool:
-        """Whether it is what remains once the ceiling's credits are spent."""
+        """True if this level remains once the ceiling's credits are spent."""
         return self.how.startswith(_BURST_SPENT)
 
     def like(self, rate: Rate) -> Rate:
-        """The level in the quantity of ``rate``."""
+        """Return the level in the quantity of ``rate``."""
         return self.iops if isinstance(rate, Iops) else self.throughput
 
 
@@ -48,8 +48,8 @@ class Level:
 class Envelope:
     """The ceilings of one load: I/O of ``block_size``, random or ``sequential``.
 
-    ``io_unit`` is up to how many bytes count as one I/O, ``merging`` whether sequential I/O may fill whole
-    units. The order of ``ceilings`` does not matter.
+    Up to ``io_unit`` bytes count as one I/O. ``merging`` is True if sequential I/O may fill whole units. The order of
+    ``ceilings`` does not matter.
     """
 
     ceilings: tuple[Ceiling, ...]
@@ -60,27 +60,27 @@ class Envelope:
 
     def __post_init__(self) -> None:
         if self.block_size.bytes <= 0:
-            raise ValueError(f"a block size of {self.block_size} has no envelope: it must be above zero")
+            raise ValueError(f"invalid block size {self.block_size}: it must be above zero")
 
     def iops_of(self, ceiling: Ceiling) -> Iops:
-        """How many I/Os of this load a second the ceiling allows."""
+        """Return how many I/Os of this load the ceiling allows per second."""
         return self._iops(ceiling, ceiling.limit, merged=True)
 
     def throughput_of(self, ceiling: Ceiling) -> Throughput:
-        """The throughput of this load that the ceiling allows."""
+        """Return the throughput of this load that the ceiling allows."""
         if isinstance(ceiling.limit, Throughput):
             return ceiling.limit
         return self.iops_of(ceiling).at(self.block_size)
 
     def unmerged_iops_of(self, ceiling: Ceiling) -> Iops:
-        """As `iops_of`, for sequential I/O that EBS does not merge: what can be counted on."""
+        """Return the same as `iops_of` for sequential I/O that EBS does not merge."""
         return self._iops(ceiling, ceiling.limit, merged=False)
 
     def levels_of(self, ceiling: Ceiling) -> tuple[Level, ...]:
-        """Every rate at which the ceiling can act, the limit itself first.
+        """Return every rate at which the ceiling can act, the limit itself first.
 
-        Besides the limit there is what is left of it when burst credits are spent, and for small
-        sequential I/O the limit without merging (merging is attempted, not promised).
+        The others are the level once burst credits are spent and, for small sequential I/O, the limit without merging,
+        which EBS attempts but does not promise.
         """
         found = [(self.iops_of(ceiling), "")]
         merges = ceiling.of_iops and self._merges(ceiling)
@@ -104,10 +104,9 @@ class Envelope:
         return replace(self, ceilings=tuple(ceiling for ceiling in self.ceilings if ceiling.promised))
 
     def of_mix(self, reads: float) -> Self:
-        """The envelope of a load of which this share, 0 to 1, are reads.
+        """Return the envelope of a load of which this share, from 0 to 1, are reads.
 
-        A limit of reads alone, or of writes alone, is left out where the load has none of them, and otherwise
-        stands for as much of the whole load as they allow.
+        A limit of reads alone, or of writes alone, is scaled to the whole load, or left out if the load has none.
         """
         kept = []
         for ceiling in self.ceilings:
@@ -124,7 +123,7 @@ class Envelope:
 
     @property
     def binding(self) -> tuple[Ceiling, ...]:
-        """The lowest ceiling, and those within 0.5 % of it: together they cannot be told apart."""
+        """The lowest ceiling, and those within 0.5 % of it, which a measurement cannot distinguish."""
         return tuple(ceiling for ceiling in self.ordered if self._above_lowest(ceiling) <= TIE)
 
     @property
@@ -134,20 +133,20 @@ class Envelope:
 
     @property
     def limit_iops(self) -> Iops | None:
-        """The most I/Os of this load a second; None when no ceiling is known."""
+        """The highest IOPS of this load; None if no ceiling is known."""
         return self.iops_of(self.ordered[0]) if self.ceilings else None
 
     @property
     def limit_throughput(self) -> Throughput | None:
-        """The most throughput of this load; None when no ceiling is known."""
+        """The highest throughput of this load; None if no ceiling is known."""
         return self.throughput_of(self.ordered[0]) if self.ceilings else None
 
     def find(self, ceiling: Ceiling) -> Ceiling | None:
-        """The envelope's own ceiling that is the same limit of the same owner."""
+        """Return the envelope's ceiling that is the same limit of the same owner; None if there is none."""
         return next((mine for mine in self.ceilings if mine.same_as(ceiling)), None)
 
     def explain(self) -> list[str]:
-        """One line per ceiling, lowest first: what it allows and how far above the lowest it lies."""
+        """Return one line per ceiling, lowest first: what it allows and how far it is above the lowest."""
         lines = []
         for ceiling in self.ordered:
             iops, throughput = self.iops_of(ceiling), self.throughput_of(ceiling)
@@ -156,7 +155,7 @@ class Envelope:
         return lines
 
     def place_of(self, ceiling: Ceiling) -> str:
-        """How far above the lowest ceiling one lies, in words: "binds", "77 % above"."""
+        """Return how far a ceiling is above the lowest one: "binds", "77 % above"."""
         above = self._above_lowest(ceiling)
         if above <= TIE:
             return "binds, tied" if len(self.binding) > 1 else "binds"
@@ -180,7 +179,7 @@ class Envelope:
         if ceiling.scope == MACHINE:
             return limit
         if self.sequential and self.merging and (merged or self.block_size > self.io_unit):
-            # Neighbouring I/Os fill whole units, whatever their own size.
+            # Neighbouring I/Os of any size fill whole units.
             return limit * (self.io_unit.bytes / self.block_size.bytes)
         return limit / -(-self.block_size.bytes // self.io_unit.bytes)
 
@@ -193,11 +192,11 @@ def storage_envelope(
     sequential: bool,
     machine: MachineLimits | None = None,
 ) -> Envelope:
-    """Every ceiling of a load of ``block_size`` over ``volumes`` attached to ``instance``.
+    """Return every ceiling of a load of ``block_size`` on ``volumes`` of ``instance``.
 
-    Each volume comes as (its id or label, its spec). Several volumes, striped or side by side, add up.
-    An instance without EBS figures (None, or a type such as t2.micro) sets no ceiling. ``machine`` are
-    the limits of the machine under an embedded region, None everywhere else.
+    Each volume is (its id or label, its spec). Several volumes, striped or side by side, add up. An instance without
+    EBS figures (None, or a type such as t2.micro) has no ceiling. ``machine`` is None unless the region is an
+    embedded one.
     """
     io_unit = min((spec.io_unit for _, spec in volumes), default=SSD_IO_UNIT)
     merging = all(spec.merging for _, spec in volumes)
@@ -211,10 +210,10 @@ def storage_envelope(
 
 
 def _counted_ceilings(shape: Envelope, volumes: Sequence[tuple[str, VolumeSpec]]) -> list[Ceiling]:
-    """The volumes' own two ceilings, or one where both say the same.
+    """Return the volumes' own two ceilings, or one if both mean the same.
 
-    All that an HDD volume has is throughput, of which an I/O takes a whole unit. So only small random I/O
-    meets its IOPS before.
+    The IOPS of an HDD volume follow from its throughput, of which each I/O takes a whole unit. So they differ for small
+    random I/O only.
     """
     whole_units = shape.sequential or shape.block_size >= shape.io_unit
     one_limit = whole_units and bool(volumes) and all(spec.io_unit == HDD_IO_UNIT for _, spec in volumes)
@@ -224,9 +223,9 @@ def _counted_ceilings(shape: Envelope, volumes: Sequence[tuple[str, VolumeSpec]]
 
 
 def _mixed_ceiling(shape: Envelope, volumes: Sequence[tuple[str, VolumeSpec]]) -> list[Ceiling]:
-    """What unlike volumes allow together, when it is less than either of their two sums.
+    """Return the ceiling of unlike volumes together, if it is lower than the sums of their IOPS and throughput.
 
-    One volume may end at its IOPS and its neighbour at its throughput; then neither sum is reached.
+    If IOPS limit one volume and throughput limits another, the load reaches neither sum.
     """
     each = [volume_ceilings([volume]) for volume in volumes]
     pairs = [pair for pair in each if pair]

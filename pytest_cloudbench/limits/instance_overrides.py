@@ -1,7 +1,6 @@
-"""Instance types that the offline catalogue lacks, in the shape of a DescribeInstanceTypes entry.
+"""Instance types that the offline catalogue lacks, as entries of DescribeInstanceTypes.
 
-Two keys more than AWS's shape say where an entry comes from. An entry here is used only where
-DescribeInstanceTypes has none.
+Two additional keys state source and date. An entry is used only if DescribeInstanceTypes has none.
 """
 
 from __future__ import annotations

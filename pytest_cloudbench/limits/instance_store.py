@@ -1,4 +1,4 @@
-"""What an instance's own NVMe disks promise: random 4 KiB I/O, reads and writes apart, as data."""
+"""The limits of instances' local NVMe disks as data: random 4 KiB I/O, reads and writes apart."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SOURCE = "Amazon EC2 User Guide, instance store volumes, random IOPS at 4,096 by
 UNCONFIRMED = "from memory of the Amazon EC2 User Guide; not confirmed against the present page"
 DATE = "2026-11"
 BLOCK = Size(4 * KIB)
-"""The block size that the figures are stated at."""
+"""The block size for which the figures are stated."""
 
 STORE_SERVICE_TIME = ServiceTime(
     100e-6,
@@ -29,7 +29,7 @@ WRITE_QUANTITY = "NVMe random write IOPS"
 
 @dataclass(frozen=True)
 class StoreRates:
-    """Random I/Os of 4 KiB a second over all disks of the instance store, only reading or only writing."""
+    """Random 4 KiB IOPS over all disks of an instance store, for reads alone and for writes alone."""
 
     read: Iops
     write: Iops
@@ -37,14 +37,11 @@ class StoreRates:
     date: str = DATE
 
     def share(self, disks: int) -> StoreRates:
-        """What one of so many equal disks does."""
+        """Return the rates of one of so many equal disks."""
         return StoreRates(self.read / disks, self.write / disks, self.source, self.date)
 
     def within(self, machine: MachineLimits | None, *, share: float = 1.0) -> bool:
-        """Whether this ``share`` of what the machine under an embedded region serves is enough.
-
-        True if nothing is known of such a machine.
-        """
+        """Return True if this ``share`` of the machine under an embedded region can serve them, or it is unknown."""
         return machine is None or max(self.read, self.write) <= machine.iops * share
 
 
@@ -75,11 +72,11 @@ STORE_RATES: dict[str, StoreRates] = {
         _4xlarge=(175_000, 75_000),
     ),
 }  # fmt: skip
-"""Instance type -> its figures. A type that is missing here has none that were read."""
+"""Rates by instance type; those of other types are unknown."""
 
 
 def store_ceilings(owner: str, rates: StoreRates) -> tuple[Ceiling, Ceiling]:
-    """The ceilings of reads and of writes; ``owner`` is the type, or one disk of it."""
+    """Return the ceilings of reads and of writes; ``owner`` is the type, or one disk of it."""
     return (
         Ceiling(owner, READ_QUANTITY, INSTANCE, rates.read, rates.source, rates.date, of_reads=True),
         Ceiling(owner, WRITE_QUANTITY, INSTANCE, rates.write, rates.source, rates.date, of_reads=False),
@@ -94,10 +91,10 @@ def store_envelope(
     sequential: bool,
     machine: MachineLimits | None = None,
 ) -> Envelope:
-    """Every ceiling of I/O on an instance store; EBS limits have no part in it.
+    """Return every ceiling of I/O on an instance store, where EBS limits do not apply.
 
-    An I/O counts as one whatever its size: throughput is not stated. ``Envelope.of_mix`` chooses between reads
-    and writes.
+    An I/O of any size counts as one, because no throughput is stated. ``Envelope.of_mix`` chooses between reads and
+    writes.
     """
     ceilings = [*(store_ceilings(owner, rates) if rates else ()), *(machine.ceilings() if machine else ())]
     return Envelope(tuple(ceilings), block_size, sequential, max(block_size, BLOCK), merging=False)

@@ -1,4 +1,4 @@
-"""The rules that EBS applies to a request for a volume before it makes one."""
+"""The rules that EBS applies to a request for a volume."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ SMALLEST_FIRST_TOUCH = 0.01
 class RuleBroken:
     """One rule that a volume request breaks.
 
-    ``code`` is the error code with which EC2 refuses it, ``message`` the sentence with value and rule,
-    ``rule`` the rule alone; ``source`` and ``date`` say where the rule stands and when it was read.
+    ``code`` is EC2's error code, ``message`` the sentence with value and rule, ``rule`` the rule alone. ``source`` and
+    ``date`` are those of the rule.
     """
 
     code: str
@@ -44,10 +44,10 @@ def volume_problems(
     *,
     first_touch: float | None = None,
 ) -> list[RuleBroken]:
-    """Every rule that a request for such a volume breaks, in the order in which EBS looks.
+    """Return every rule that a request for such a volume breaks, in the order in which EBS checks.
 
-    ``size_gib`` in GiB, ``throughput_mib`` in MiB/s; None is a figure that the request leaves out.
-    ``io_unit`` is one other than the type's own, ``first_touch`` the share of its rate that is given at first.
+    ``throughput_mib`` is in MiB/s; None is a figure that the request leaves out. ``io_unit`` is a unit other than the
+    type's own, ``first_touch`` the share of its rate that unused blocks deliver.
     """
     kind = VOLUME_TYPES.get(type)
     if kind is None:
@@ -81,7 +81,7 @@ def _iops_problems(kind: VolumeType, size_gib: int | None, iops: int | None) -> 
         if iops is None:
             return []
         rule = f"{kind.name} volumes take no IOPS figure: it follows from the size"
-        return [_broken(kind, "InvalidParameterCombination", f"{iops:,} IOPS were asked for", rule)]
+        return [_broken(kind, "InvalidParameterCombination", f"the request names {iops:,} IOPS", rule)]
     low, high = kind.iops_range
     rule = f"{kind.name} volumes take {low:,} to {high:,} IOPS"
     if iops is None:
@@ -109,8 +109,8 @@ def _throughput_problems(
         return []
     asked = f"{figure(throughput_mib)} MiB/s"
     if kind.throughput_range is None:
-        rule = "only gp3 volumes take a throughput figure"
-        return [_broken(kind, "InvalidParameterCombination", f"{asked} were asked for of {kind.name}", rule)]
+        rule = f"{kind.name} volumes take no throughput figure"
+        return [_broken(kind, "InvalidParameterCombination", f"the request names {asked}", rule)]
     low, high = kind.throughput_range
     rule = f"{kind.name} volumes take {low:,} to {high:,} MiB/s"
     if throughput_mib < low:
@@ -135,20 +135,20 @@ def _io_unit_problems(kind: VolumeType, io_unit: Size | None) -> list[RuleBroken
     if io_unit is None:
         return []
     if kind.is_hdd:
-        rule = f"{kind.name} volumes count in {kind.io_unit}, by which their throughput is defined"
+        rule = f"{kind.name} volumes count in units of {kind.io_unit}, on which their throughput depends"
     elif SMALLEST_IO_UNIT <= io_unit <= kind.io_unit and io_unit.bytes.bit_count() == 1:
         return []
     else:
         rule = f"an I/O unit is a power of two from {SMALLEST_IO_UNIT} to {kind.io_unit}"
-    message = f"an I/O unit of {io_unit} was asked for: {rule}"
+    message = f"invalid io_unit={io_unit}: {rule}"
     return [RuleBroken("InvalidParameterValue", message, rule, IO_UNIT_SOURCE, kind.date)]
 
 
 def _first_touch_problems(kind: VolumeType, first_touch: float | None) -> list[RuleBroken]:
     if first_touch is None or SMALLEST_FIRST_TOUCH <= first_touch < 1:
         return []
-    rule = f"what a volume gives at first is a share of its rate, from {SMALLEST_FIRST_TOUCH} to less than 1"
-    message = f"a first touch at {first_touch:g} was asked for: {rule}"
+    rule = f"first_touch is a share of the volume's rate, from {SMALLEST_FIRST_TOUCH} to less than 1"
+    message = f"invalid first_touch={first_touch:g}: {rule}"
     return [RuleBroken("InvalidParameterValue", message, rule, FIRST_TOUCH_SOURCE, kind.date)]
 
 

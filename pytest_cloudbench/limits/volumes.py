@@ -1,4 +1,4 @@
-"""Volume specs, and what they promise."""
+"""Volume specs: what a volume is requested to be, and what it then promises."""
 
 from __future__ import annotations
 
@@ -11,34 +11,33 @@ from pytest_cloudbench.limits.quantities import Iops, Rate, Size, Throughput, fi
 from pytest_cloudbench.limits.volume_rules import RuleBroken, volume_problems
 from pytest_cloudbench.limits.volume_types import SSD_IO_UNIT, VOLUME_TYPES
 
-# Tags of this project, which AWS ignores: EBS itself knows only the units of its volume types, and its new volumes are
-# slow nowhere any more.
+# Tags of this project, which AWS ignores: EBS has only the units of its volume types, and its new volumes are at full
+# speed at once.
 IO_UNIT_TAG = "cloudbench:io-unit"
 FIRST_TOUCH_TAG = "cloudbench:first-touch"
 
 
 class InvalidSpec(ValueError):
-    """A volume spec against the rules of its type; ``problems`` holds every rule it breaks."""
+    """A volume spec breaks rules of its type; ``problems`` has all of them."""
 
     def __init__(self, spec: VolumeSpec, problems: Sequence[RuleBroken]) -> None:
         self.spec = spec
         self.problems = tuple(problems)
-        super().__init__(f"{spec} cannot be made: " + "; ".join(problem.message for problem in problems))
+        super().__init__(f"invalid volume {spec}: " + "; ".join(problem.message for problem in problems))
 
 
 @dataclass(frozen=True)
 class VolumeSpec:
-    """What a volume is asked to be, and what it then promises.
+    """What a volume is requested to be, and what it then promises.
 
-    Make one with `gp2`, `gp3`, `io1`, `io2`, `st1` or `sc1`. ``requested_iops`` and
-    ``requested_throughput_mib`` (MiB/s) are what the request says, None where it leaves them out.
-    ``iops`` and ``throughput_mib`` are the figures that hold for good, ``burst_iops`` and
-    ``burst_throughput_mib`` those that hold while credits last (equal where the type does not burst).
-    ``counted_in`` is an I/O unit other than the type's own, which an embedded region then counts in,
-    ``first_touch`` the share of its rate that it gives there until all of it was used once.
+    Make one with `gp2`, `gp3`, `io1`, `io2`, `st1` or `sc1`, or with `of` for any other type. ``requested_iops`` and
+    ``requested_throughput_mib`` (MiB/s) are None if the request leaves them out. ``iops`` and ``throughput_mib`` hold
+    for good, ``burst_iops`` and ``burst_throughput_mib`` while credits last (the same if the type does not burst).
+    ``counted_in`` is an I/O unit other than the type's own, and ``first_touch`` the share of its rate that blocks
+    deliver until they were used once; only an embedded region applies these two.
 
-    Making a spec raises TypeError for values of the wrong kind only; `problems` tells which rules it
-    breaks and `check` raises them.
+    Making a spec raises TypeError for values of the wrong type; `problems` returns the rules that it breaks, and
+    `check` raises them.
     """
 
     type: str
@@ -50,7 +49,7 @@ class VolumeSpec:
 
     def __post_init__(self) -> None:
         if not isinstance(self.type, str):
-            raise TypeError(f"a volume type is a name such as 'gp3', not {self.type!r}")
+            raise TypeError(f"expected a volume type such as 'gp3', got {self.type!r}")
         if self.size_gib is None:
             raise TypeError(f"a {self.type} volume needs its size: {self.type}(size_gib=...)")
         name = self.type
@@ -76,18 +75,18 @@ class VolumeSpec:
         *,
         first_touch: float | None = None,
     ) -> VolumeSpec:
-        """A spec from plain values, as a marker or an API call names them."""
+        """Make a spec from plain values: ``VolumeSpec.of("gp3", size_gib=100, iops=6_000)``."""
         return cls(type, size_gib, iops, throughput_mib, io_unit, first_touch)  # type: ignore[arg-type]  # checked
 
     @property
     def iops(self) -> int | None:
-        """The IOPS it promises for good; None only for an unknown type or missing provisioned IOPS."""
+        """The IOPS it promises for good; None for an unknown type and for missing provisioned IOPS."""
         figures = self._figures(burst=False)
         return figures[0] if figures else None
 
     @property
     def throughput_mib(self) -> float | None:
-        """The throughput it promises for good, in MiB/s; None where `iops` is."""
+        """The throughput it promises for good, in MiB/s; None if `iops` is None."""
         figures = self._figures(burst=False)
         return figures[1] if figures else None
 
@@ -104,7 +103,7 @@ class VolumeSpec:
         return figures[1] if figures else None
 
     def io_rate(self, *, burst: bool) -> Iops | None:
-        """As `iops` or `burst_iops`, exactly: an HDD volume's follow from its throughput and need not be whole."""
+        """Return `iops` or `burst_iops` unrounded: those of an HDD volume follow from its throughput."""
         figures = self._figures(burst=burst)
         if figures is None:
             return None
@@ -114,7 +113,7 @@ class VolumeSpec:
 
     @property
     def credits(self) -> CreditRule | None:
-        """Its burst credits: how long a full bucket lasts, and what remains; None where it does not burst."""
+        """Its burst credits: how long a full bucket lasts, and what remains; None if it does not burst."""
         return volume_credits(self)
 
     @property
@@ -124,30 +123,30 @@ class VolumeSpec:
 
     @property
     def io_unit(self) -> Size:
-        """Up to how many bytes count as one I/O: 256 KiB on SSD types, 1 MiB on HDD types, unless asked otherwise."""
+        """The bytes that count as one I/O: 256 KiB on SSD types, 1 MiB on HDD types, unless requested otherwise."""
         kind = VOLUME_TYPES.get(self.type)
         return self.counted_in or (kind.io_unit if kind else SSD_IO_UNIT)
 
     @property
     def merging(self) -> bool:
-        """Whether small sequential I/O may be merged before it is counted: not where a unit was asked for.
+        """True if small sequential I/O may be merged before it is counted; False for a requested unit.
 
-        EBS began to merge when it began to count in 256 KiB; a smaller unit stands for the time before.
+        EBS began to merge when it began to count in 256 KiB; a smaller unit means the time before that.
         """
         return self.counted_in is None
 
     @property
     def tags(self) -> dict[str, str]:
-        """The tags by which an embedded region learns what CreateVolume has no parameter for."""
-        asked = {}
+        """The tags that tell an embedded region what CreateVolume has no parameter for."""
+        tags = {}
         if self.counted_in is not None:
-            asked[IO_UNIT_TAG] = f"{figure(self.counted_in.kib)}k"
+            tags[IO_UNIT_TAG] = f"{figure(self.counted_in.kib)}k"
         if self.first_touch is not None:
-            asked[FIRST_TOUCH_TAG] = f"{self.first_touch!r}"
-        return asked
+            tags[FIRST_TOUCH_TAG] = f"{self.first_touch!r}"
+        return tags
 
     def problems(self) -> list[RuleBroken]:
-        """Every rule of its type that this spec breaks; empty for a spec that EBS accepts."""
+        """Return every rule of its type that this spec breaks; none if EBS accepts it."""
         return volume_problems(
             self.type,
             self.size_gib,
@@ -158,7 +157,7 @@ class VolumeSpec:
         )
 
     def check(self) -> VolumeSpec:
-        """Itself, when it breaks no rule. Raises InvalidSpec with all sentences otherwise."""
+        """Return the spec itself. Raises InvalidSpec with every rule that it breaks."""
         if problems := self.problems():
             raise InvalidSpec(self, problems)
         return self
@@ -198,17 +197,17 @@ def gp3(
     io_unit: str | None = None,
     first_touch: float | None = None,
 ) -> VolumeSpec:
-    """General purpose SSD: 3,000 IOPS and 125 MiB/s unless more is asked for.
+    """Describe a General Purpose SSD volume: 3,000 IOPS and 125 MiB/s, or more if requested.
 
-    ``gp3(size_gib=100, iops=6_000, throughput_mib=250)``. ``io_unit`` and ``first_touch`` as for `io1`.
+    ``gp3(size_gib=100, iops=6_000, throughput_mib=250)``. ``io_unit`` and ``first_touch`` are those of `io1`.
     """
     return VolumeSpec.of("gp3", size_gib, iops, throughput_mib, io_unit, first_touch=first_touch)
 
 
 def gp2(*, size_gib: int, io_unit: str | None = None, first_touch: float | None = None) -> VolumeSpec:
-    """General purpose SSD of the older kind: 3 IOPS per GiB, at least 100, bursting to 3,000.
+    """Describe an older General Purpose SSD volume: 3 IOPS per GiB, at least 100, bursting to 3,000.
 
-    ``io_unit`` and ``first_touch`` as for `io1`.
+    ``io_unit`` and ``first_touch`` are those of `io1`.
     """
     return VolumeSpec.of("gp2", size_gib, io_unit=io_unit, first_touch=first_touch)
 
@@ -216,12 +215,11 @@ def gp2(*, size_gib: int, io_unit: str | None = None, first_touch: float | None 
 def io1(
     *, size_gib: int, iops: int, io_unit: str | None = None, first_touch: float | None = None
 ) -> VolumeSpec:
-    """Provisioned IOPS SSD of the older kind: up to 50 IOPS per GiB and 64,000.
+    """Describe an older Provisioned IOPS SSD volume: up to 50 IOPS per GiB, at most 64,000.
 
-    ``io_unit="16k"`` has an embedded region count an I/O of more than 16 KiB as several, and merge none, as
-    EBS did in 2012; AWS ignores it and counts up to 256 KiB as one. ``first_touch=0.5`` has it give half of its
-    IOPS and throughput where it was never read or written, as a volume did that was not initialised; AWS ignores
-    it, and its new volumes give everything at once.
+    With ``io_unit="16k"`` an embedded region counts an I/O of more than 16 KiB as several and merges none, as EBS did
+    in 2012. With ``first_touch=0.5`` it delivers half of the IOPS and throughput for blocks that were never read or
+    written, as volumes once did that were not initialised. AWS ignores both.
     """
     return VolumeSpec.of("io1", size_gib, _required(iops, "io1"), io_unit=io_unit, first_touch=first_touch)
 
@@ -229,30 +227,29 @@ def io1(
 def io2(
     *, size_gib: int, iops: int, io_unit: str | None = None, first_touch: float | None = None
 ) -> VolumeSpec:
-    """Provisioned IOPS SSD (Block Express): up to 1,000 IOPS per GiB and 256,000.
+    """Describe a Provisioned IOPS SSD volume (Block Express): up to 1,000 IOPS per GiB, at most 256,000.
 
-    ``io2(size_gib=80, iops=80_000)``. ``io_unit`` and ``first_touch`` as for `io1`.
+    ``io2(size_gib=80, iops=80_000)``. ``io_unit`` and ``first_touch`` are those of `io1`.
     """
     return VolumeSpec.of("io2", size_gib, _required(iops, "io2"), io_unit=io_unit, first_touch=first_touch)
 
 
 def st1(*, size_gib: int) -> VolumeSpec:
-    """Throughput optimised HDD: 40 MiB/s per TiB, bursting to 250 per TiB, at most 500."""
+    """Describe a Throughput Optimized HDD volume: 40 MiB/s per TiB, bursting to 250 per TiB, at most 500."""
     return VolumeSpec("st1", size_gib)
 
 
 def sc1(*, size_gib: int) -> VolumeSpec:
-    """Cold HDD: 12 MiB/s per TiB, bursting to 80 per TiB, at most 250."""
+    """Describe a Cold HDD volume: 12 MiB/s per TiB, bursting to 80 per TiB, at most 250."""
     return VolumeSpec("sc1", size_gib)
 
 
 def volume_ceilings(volumes: Sequence[tuple[str, VolumeSpec]]) -> tuple[Ceiling, ...]:
-    """The IOPS and the throughput ceiling of volumes that carry one load together.
+    """Return the IOPS and the throughput ceiling of volumes that carry one load together.
 
-    Each volume comes as (its id or label, its spec). One volume gives its own two ceilings; several
-    give the two sums, as a stripe or a load spread over them evenly sees them. A type that bursts
-    counts with its burst figure, the lasting one is the ceiling's ``base``. Volumes whose figures are
-    not known (an unknown type, missing provisioned IOPS) are left out.
+    Each volume is (its id or label, its spec). Several volumes have the sums, as for a stripe or a load spread
+    evenly. A type that bursts counts with its burst figure; the lasting one is the ceiling's ``base``. Volumes
+    without figures (an unknown type, missing provisioned IOPS) are left out.
     """
     known = [(label, spec) for label, spec in volumes if spec.iops is not None]
     if not known:
@@ -290,7 +287,7 @@ def volume_ceilings(volumes: Sequence[tuple[str, VolumeSpec]]) -> tuple[Ceiling,
 
 
 def _credits_of(specs: Sequence[VolumeSpec], like: Rate) -> float | None:
-    """What the buckets of volumes hold together, in I/Os or bytes as ``like`` is counted; None where not known."""
+    """Return the capacity of all buckets together, in I/Os or bytes as ``like``; None if unknown."""
     total = 0.0
     for spec in specs:
         rule = spec.credits
@@ -299,7 +296,7 @@ def _credits_of(specs: Sequence[VolumeSpec], like: Rate) -> float | None:
         if isinstance(rule.peak, type(like)):
             total += rule.capacity
         elif isinstance(rule.peak, Throughput):
-            total += rule.capacity / spec.io_unit.bytes  # an HDD's I/O takes whole units
+            total += rule.capacity / spec.io_unit.bytes  # each I/O of an HDD takes a whole unit
         else:
             return None
     return total
@@ -325,17 +322,17 @@ def _io_unit(value: object, name: str) -> Size:
     try:
         return Size.parse(value)  # type: ignore[arg-type]  # checked there
     except (TypeError, ValueError) as error:
-        raise TypeError(f"io_unit of a {name} volume is a size such as '16k': {error}") from None
+        raise TypeError(f"invalid io_unit of {name}: {error}") from None
 
 
 def _share(value: object, name: str) -> float:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
-    raise TypeError(f"first_touch of a {name} volume is a share of its rate such as 0.5, not {value!r}")
+    raise TypeError(f"invalid first_touch of {name}: expected a share of its rate such as 0.5, got {value!r}")
 
 
 def _whole(value: object, name: str, field: str, unit: str) -> int:
     whole = isinstance(value, int) and not isinstance(value, bool)
     if not whole and not (isinstance(value, float) and value.is_integer()):
-        raise TypeError(f"{field} of a {name} volume is a whole number of {unit}, not {value!r}")
-    return int(value)  # type: ignore[call-overload,no-any-return]  # a number, as just seen
+        raise TypeError(f"invalid {field} of {name}: expected a whole number of {unit}, got {value!r}")
+    return int(value)  # type: ignore[call-overload,no-any-return]  # a number, as just checked

@@ -112,7 +112,7 @@ def test_the_average_over_a_run_is_the_burst_and_then_the_baseline():
 
 def test_a_rate_of_another_kind_is_refused():
     with pytest.raises(
-        TypeError, match=r"gp2 I/O credits are drained by a rate such as 3,000 IOPS, not by 10 MiB/s"
+        TypeError, match=r"gp2 I/O credits need a rate such as 3,000 IOPS, not 10 MiB/s"
     ):
         volume_credits(gp2(size_gib=100)).time_until_empty(Throughput.from_mib(10))
 
@@ -131,7 +131,7 @@ def test_every_rule_says_where_it_stands():
     [(-1, 1, 2, 0), (1, -1, 2, 0), (1, 2, 1, 0), (1, 1, 2, 2), (1, 1, 2, -1), (math.inf, 1, 2, 0)],
 )
 def test_what_is_no_bucket_is_refused(figures):
-    with pytest.raises(ValueError, match=r"is no bucket|more than its capacity"):
+    with pytest.raises(ValueError, match=r"invalid bucket"):
         CreditBucket(*figures)
 
 

@@ -113,13 +113,13 @@ def test_a_unit_is_a_power_of_two_up_to_the_types_own(unit):
 
 
 def test_an_hdd_volume_keeps_its_unit():
-    with pytest.raises(InvalidSpec, match=r"st1 volumes count in 1 MiB"):
+    with pytest.raises(InvalidSpec, match=r"st1 volumes count in units of 1 MiB"):
         VolumeSpec.of("st1", 500, io_unit="16k").check()
 
 
 @pytest.mark.parametrize("unit", ["small", 16.5, True])
 def test_what_is_no_size_is_no_unit(unit):
-    with pytest.raises(TypeError, match=r"io_unit of a io1 volume is a size such as '16k'"):
+    with pytest.raises(TypeError, match="invalid io_unit of io1"):
         io1(size_gib=100, iops=1_000, io_unit=unit)
 
 
@@ -143,13 +143,13 @@ def test_a_volume_may_be_slow_at_first(spec):
 
 @pytest.mark.parametrize("share", [0, 1, 1.5, -0.5, 0.009, float("nan"), float("inf")])
 def test_what_is_given_at_first_is_a_share_of_the_rate(share):
-    with pytest.raises(InvalidSpec, match=r"is a share of its rate, from 0\.01 to less than 1"):
+    with pytest.raises(InvalidSpec, match=r"is a share of the volume.s rate, from 0\.01 to less than 1"):
         gp3(size_gib=100, first_touch=share).check()
 
 
 @pytest.mark.parametrize("share", ["0.5", "50 %", True])
 def test_what_is_no_number_is_no_share(share):
-    with pytest.raises(TypeError, match=r"first_touch of a gp3 volume is a share of its rate such as 0\.5"):
+    with pytest.raises(TypeError, match=r"invalid first_touch of gp3.*0\.5"):
         gp3(size_gib=100, first_touch=share)
 
 
@@ -178,9 +178,9 @@ def test_the_ios_of_an_hdd_volume_follow_exactly_from_its_throughput():
         (("io2", 300, 256_001), "InvalidParameterValue", "too many"),
         (("io2", 80, 80_001), "InvalidParameterValue", "at most 1,000 IOPS per GiB, here 80,000"),
         (("io1", 10, 501), "InvalidParameterValue", "at most 50 IOPS per GiB, here 500"),
-        (("io1", 80, 1_000, 500), "InvalidParameterCombination", "only gp3 volumes take a throughput"),
+        (("io1", 80, 1_000, 500), "InvalidParameterCombination", "take no throughput"),
         (("gp2", 10, 100), "InvalidParameterCombination", "gp2 volumes take no IOPS"),
-        (("gp2", 10, None, 128), "InvalidParameterCombination", "only gp3"),
+        (("gp2", 10, None, 128), "InvalidParameterCombination", "take no throughput"),
         (("gp3", 10, 2_999), "InvalidParameterValue", "too few"),
         (("gp3", 10, 5_001), "InvalidParameterValue", "at most 500 IOPS per GiB, here 5,000"),
         (("gp3", 200, 80_001), "InvalidParameterValue", "too many"),
