@@ -185,7 +185,7 @@ def test_a_sweep_without_steps_decides_nothing():
     ("asked", "error", "words"),
     [
         ({"latency": "1"}, ValueError, "has no unit"),
-        ({"latency": 0.001}, TypeError, "a text with its unit"),
+        ({"latency": 0.001}, TypeError, "a duration with its unit"),
         ({"latency": "1ms", "until": -1}, ValueError, "above zero"),
         ({"latency": "1ms", "until": "fast"}, ValueError, "invalid rate"),
         ({"latency": "1ms", "until": [1]}, TypeError, "is no rate"),
