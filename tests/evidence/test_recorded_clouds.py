@@ -102,7 +102,7 @@ def test_calls_answers_operations_and_commands_are_kept_with_their_tests(kept):
     assert (big[1]["inside"], big[1]["stdout_chars"]) == ("look_at", 200_000)
     (operation,) = first.of_kind("operation")
     assert (operation["name"], operation["arguments"]) == ("look_at", ["/dev/nvme1n1", {"size": "5 B"}])
-    assert operation["result"]["is"] == "hosts.devices:BlockDevice"
+    assert operation["result"]["is"] == "BlockDevice"
     steps = [entry["name"] for entry in first.of_kind("step")]
     assert any(name.startswith("launch m5.xlarge") for name in steps)
     assert all(entry["started"] <= entry["ended"] for entry in first.of_kind("step"))

@@ -1,4 +1,4 @@
-"""Several measurements in one picture: as bars side by side, or as lines over time."""
+"""Several measurements in one picture, as bars or as lines over time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pytest_cloudbench.reports.plots.sheet import COLOURS, LIMIT, QUIET, SERIES,
 from pytest_cloudbench.verdicts.run import is_of_network, run_of
 
 MOST_LINES = 6
-"""More lines than this cannot be told apart; then they are bars."""
+"""More lines than this cannot be distinguished; bars are drawn instead."""
 
 _BAR_IN = 0.33
 _MANY_BARS = 60
@@ -31,10 +31,10 @@ _BAR = "#b9cde0"
 def plot_comparison(
     measurements: Sequence[Any], labels: Sequence[str], title: str, *, over_time: bool | None = None
 ) -> Picture:
-    """Measurements of one kind side by side, each with its label.
+    """Draw measurements of one kind, each with its label.
 
-    over_time: lines instead of bars. Left out, it is lines for creations of files and where a rate fell during a
-    run, unless there are too many. Raises ValueError for what cannot be compared, PlotsMissing without matplotlib.
+    ``over_time`` draws lines instead of bars. By default, lines are for file creations and if a rate fell during a
+    run, unless there are too many. Raises ValueError for runs of different kinds, PlotsMissing without matplotlib.
     """
     if not measurements or len(measurements) != len(labels):
         raise ValueError(
@@ -56,7 +56,7 @@ def plot_comparison(
 
 
 def lines_over_time(measurements: Sequence[Any], labels: Sequence[str], title: str) -> Picture | None:
-    """Each measurement as a line; None where one of them has no series."""
+    """Draw each measurement as a line; None if one of them has no series."""
     files = _kind(measurements[0]) == "files"
     scale = FILES_SCALE if files else common_scale(measurements)
     lines = []
@@ -87,10 +87,10 @@ def lines_over_time(measurements: Sequence[Any], labels: Sequence[str], title: s
 
 
 def bars(measurements: Sequence[Any], labels: Sequence[str], title: str) -> Picture:
-    """Each measurement as a bar with its figure, its mean latency and a tick at the lowest promised ceiling."""
+    """Draw each measurement as a bar with its figure, its mean latency and a tick at the lowest promised ceiling."""
     files = _kind(measurements[0]) == "files"
     scale = FILES_SCALE if files else common_scale(measurements)
-    # What the page cache took says nothing of the devices: where it is known, until all was on them.
+    # The rate until all data was on the devices, if known: the rate into the page cache does not describe them.
     on_device = files and all(each.files_per_second_on_device is not None for each in measurements)
     values = [
         float(each.files_per_second_on_device) if on_device else _value(each, scale) for each in measurements
@@ -144,7 +144,7 @@ FILES_SCALE = RateScale("files/s", 1.0, MIB_PER_S.like)
 
 
 def common_scale(measurements: Sequence[Any]) -> RateScale:
-    """The unit for all of them: IOPS only where each of them is about those."""
+    """Return the unit for all measurements: IOPS only if each of them is about IOPS."""
     if is_of_network(measurements[0]):
         return bits_for(max(each.throughput.bytes_per_second for each in measurements))
     scales = [scale_of(each) for each in measurements]

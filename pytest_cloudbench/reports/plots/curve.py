@@ -1,4 +1,4 @@
-"""Latency over load as a picture: one curve or several, the ceilings as walls, the knee marked."""
+"""Latency over load in a picture: one curve or several, with ceilings as vertical lines, and the knee."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytest_cloudbench.reports.plots.sheet import COLOURS, GREY, LIMIT, QUIET, S
 from pytest_cloudbench.verdicts.wording import duration
 
 MOST_CURVES = 6
-"""More than this cannot be told apart."""
+"""More curves than this cannot be distinguished."""
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
 _HEIGHT_IN = 3.7
@@ -24,12 +24,12 @@ _LEFT_IN, _RIGHT_IN = 0.78, 2.75
 _ACROSS_IN = WIDTH_IN - _LEFT_IN - _RIGHT_IN
 _LABEL_IN = 0.17
 _CHARACTER_IN = 0.072
-"""As wide as the letters of a ceiling's name are on average, and some to spare."""
+"""Average width of the letters of a ceiling's name, with a margin."""
 _FEWEST_COLUMNS = 16
 _LEFT_FROM = 0.45
-"""A ceiling further to the right than this share of the picture has its name on its left."""
+"""A ceiling to the right of this share of the width has its name on the left."""
 _STEEP = 1.5
-"""A line that rises by so much at once would cross what is written above its beginning."""
+"""A line that rises this much at once would cross the text above its start."""
 _NAME_COLUMNS, _SAID_COLUMNS = 26, 30
 _MS = 1000.0
 
@@ -37,10 +37,10 @@ _MS = 1000.0
 def plot_curves(
     *curves: Any, to: str | Path, labels: Sequence[str] = (), title: str = ""
 ) -> tuple[Path, Path]:
-    """Draw what sweeps returned as one picture, and write it as SVG and, beside it, as PNG; both paths.
+    """Draw the curves of sweeps in one picture, and write it as SVG and PNG. Return both paths.
 
-    ``to`` is a file name; its ending does not matter. ``labels`` name the curves where their mixes alone would not
-    tell them apart. Raises PlotsMissing, naming the extra, without matplotlib; ValueError for no curve or too many.
+    ``to`` is a file name; its suffix is replaced. ``labels`` name the curves; the default is their mixes. Raises
+    PlotsMissing, which names the extra, without matplotlib; ValueError for no curve or too many.
     """
     picture = curves_picture(curves, labels=labels, title=title)
     base = Path(to)
@@ -52,7 +52,7 @@ def plot_curves(
 
 
 def curves_picture(curves: Sequence[Any], *, labels: Sequence[str] = (), title: str = "") -> Picture:
-    """As `plot_curves`, the picture itself."""
+    """Return the picture of `plot_curves`."""
     if not 1 <= len(curves) <= MOST_CURVES:
         raise ValueError(f"{len(curves)} curves are not drawn in one picture: from 1 to {MOST_CURVES} are")
     if labels and len(labels) != len(curves):
@@ -83,7 +83,7 @@ def _drawn(curves: Sequence[Any], names: Sequence[str], title: str) -> Picture:
         [run.latency.p99_s * _MS for run in _runs(curves[0]) if run.latency.p99_s] if alone else []
     )
     bottom = min(latencies) / 2.2
-    # As much room above all marks as the names of the ceilings take.
+    # Room above all marks for the names of the ceilings.
     rows = sum(len(name.lines) for name in named)
     taken = min(0.5, (rows * _LABEL_IN + 0.2) / _HEIGHT_IN)
     top = max(shown) * (max(shown) / bottom) ** (taken / (1 - taken))
@@ -102,7 +102,7 @@ def _drawn(curves: Sequence[Any], names: Sequence[str], title: str) -> Picture:
 
 
 def _scale(curves: Sequence[Any]) -> RateScale:
-    """IOPS, unless what binds all of them is throughput."""
+    """Return IOPS, unless a throughput binds all curves."""
     found = {scale_of(curve.maximum).unit for curve in curves}
     return MIB_PER_S if found == {MIB_PER_S.unit} else IOPS
 
@@ -114,7 +114,7 @@ def _rate(run: Any, scale: RateScale) -> Any:
 
 
 def _runs(curve: Any) -> list[Any]:
-    """Its runs that have a latency, the maximum last."""
+    """Return the curve's runs that have a latency, the maximum last."""
     runs = [*(step.measurement for step in curve.steps), curve.maximum]
     return [run for run in runs if run.latency is not None]
 
@@ -122,9 +122,9 @@ def _runs(curve: Any) -> list[Any]:
 def _walls(
     curves: Sequence[Any], names: Sequence[str], scale: RateScale, highest: float
 ) -> tuple[list[CeilingLine], list[CeilingLine]]:
-    """The ceilings of all curves, each once: those to be drawn, and those that lie too far to the right.
+    """Return the ceilings of all curves, each once: those to draw, and those too far to the right.
 
-    A throughput is another number of I/Os for each mix: what does not hold for all of them says for which it does.
+    A throughput means a different number of I/Os for each mix, so a ceiling of some curves names them.
     """
     near: dict[CeilingLine, list[str]] = {}
     far: dict[CeilingLine, list[str]] = {}
@@ -147,7 +147,7 @@ def _walls(
 
 @dataclass(frozen=True)
 class _WallName:
-    """A ceiling's name as it is written beside its line, broken so that it stays within the picture."""
+    """Return a ceiling's name as written beside its line, wrapped to stay within the picture."""
 
     lines: tuple[str, ...]
     to_the_left: bool
@@ -165,7 +165,7 @@ def _wall_name(wall: CeilingLine, scale: RateScale, right: float) -> _WallName:
 
 
 def _wall(panel: Panel, wall: CeilingLine, name: _WallName, *, row: int) -> None:
-    """A vertical line with its name at the top, each on rows of its own so that close ones stay readable."""
+    """Draw vertical lines with their names at the top, each on its own rows, so that close ones stay readable."""
     colour, style = (LIMIT, (6, 3)) if wall.promised else (GREY, (1, 2))
     panel.upright(wall.value, colour, style=style, width=1.1, z=1.5)
     panel.drawing.text(
@@ -205,7 +205,7 @@ def _curve(panel: Panel, curve: Any, scale: RateScale, number: int, *, alone: bo
 
 
 def _named(panel: Panel, curves: Sequence[Any], names: Sequence[str], scale: RateScale) -> None:
-    """Beside the picture, each curve's line and mark, its name, its peak and its knee."""
+    """Draw the legend beside the picture: line and mark, name, peak and knee of each curve."""
     line = _LABEL_IN / _HEIGHT_IN
     top = 1.0
     for number, (curve, name) in enumerate(zip(curves, names, strict=True)):
@@ -229,7 +229,7 @@ def _named(panel: Panel, curves: Sequence[Any], names: Sequence[str], scale: Rat
 
 
 def _broken(said: str) -> list[str]:
-    """As one line where that fits beside the picture, else with the time below."""
+    """Return one line if it fits beside the picture, else put the time below."""
     if len(said) <= _SAID_COLUMNS:
         return [said]
     rate, _, at = said.rpartition(", ")

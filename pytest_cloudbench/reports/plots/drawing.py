@@ -1,8 +1,8 @@
-"""What a picture consists of: lines, areas, marks and texts on a white sheet, rendered as SVG and as PNG.
+"""Draw lines, areas, marks and texts on a white sheet, and render it as SVG and PNG.
 
-matplotlib's renderers draw it, without its figures and axes. Those lay out every text anew for each format, 60 ms a
-picture where this takes 6: with hundreds of measurements the report would take longer than judging them all. Texts of
-the SVG stay texts, which can be searched and selected; those of the PNG are set by Pillow, which matplotlib brings.
+matplotlib's renderers draw, without its figures and axes: those lay out every text again for each format and take 60 ms
+a picture instead of 6, which adds up over hundreds of measurements. Texts of the SVG stay texts, which can be searched
+and selected. Those of the PNG are drawn by Pillow, a dependency of matplotlib.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from pytest_cloudbench.reports.plots.picture import Picture, check_can_draw
 
 WIDTH_IN = 9.375
-"""900 pixels of a browser, which counts 96 to the inch."""
+"""900 pixels in a browser, at 96 per inch."""
 PIXELS_PER_INCH = 144
 FONT_PT = 9.5
 INK = "#111111"
@@ -25,13 +25,13 @@ INK = "#111111"
 _POINTS_PER_INCH = 72
 _FONTS = "'DejaVu Sans', Verdana, Arial, sans-serif"
 _LINE = 1.15
-"""Height of a line of text, in font sizes."""
+"""Line height of text, in font sizes."""
 _CAPITAL, _ASCENT, _DESCENT = 0.73, 0.78, 0.22
 """Heights of DejaVu Sans, in font sizes."""
 _COLOURS = 128
-"""A PNG of so many is a sixth of one with all, and cannot be told from it: few colours and their edges are drawn."""
+"""Colours of a PNG. It is a sixth of the size with all colours and looks the same: few colours are drawn."""
 _NEARLY = 254
-"""What that makes of white's 255."""
+"""White (255) with so few colours."""
 _FULL_TURN = "o"
 
 Point = tuple[float, float]
@@ -80,7 +80,7 @@ class _Text:
 
 
 class Drawing:
-    """A sheet of the usual width. Places are in inches from its lower left corner, later things lie on earlier ones."""
+    """A sheet of the usual width. Positions are in inches from its lower left corner. Later items lie on top."""
 
     def __init__(self, height_in: float) -> None:
         check_can_draw()
@@ -99,7 +99,7 @@ class Drawing:
         clip: tuple[float, float, float, float] | None = None,
         snap: bool = False,
     ) -> None:
-        """A line through points. ``clip``: left, bottom, width and height of what of it is seen; ``snap``: sharp."""
+        """Draw a line through points. ``clip``: left, bottom, width, height of the visible part; ``snap``: sharp."""
         self._items.append((z, _Line(points, colour, width_pt, dashes, clip, snap)))
 
     def area(
@@ -112,7 +112,7 @@ class Drawing:
         width_pt: float = 0.9,
         z: float = 2.0,
     ) -> None:
-        """A rectangle, by its lower left corner."""
+        """Draw a rectangle by its lower left corner."""
         self._items.append((z, _Area(corner, size, fill, edge, width_pt)))
 
     def mark(
@@ -127,7 +127,7 @@ class Drawing:
         width_pt: float = 1.0,
         z: float = 3.5,
     ) -> None:
-        """A mark of matplotlib's shapes ("o", "s", "^" ...), filled with its own colour unless told otherwise."""
+        """Draw a mark of matplotlib's shapes ("o", "s", "^" ...), filled with its own colour by default."""
         self._items.append(
             (z, _Mark(at, shape, size_pt, colour, None if hollow else fill or colour, width_pt))
         )
@@ -145,8 +145,10 @@ class Drawing:
         shift_pt: Point = (0.0, 0.0),
         backed: bool = False,
     ) -> None:
-        """Lines of text. ``align``: left, middle, right; ``vertical``: baseline (of the first line), top, center,
-        bottom; ``backed``: on white, so that lines below do not cross it."""
+        """Draw lines of text.
+
+        ``align``: left, middle, right; ``vertical``: baseline (of the first line), top, center, bottom; ``backed``: on
+        white, so that lines below do not cross it."""
         lines = text.split("\n")
         between = _LINE * size_pt
         below = {
@@ -162,7 +164,7 @@ class Drawing:
                 self._texts.append(_Text((x, y), line, size_pt, colour, bold, align, backed))
 
     def rendered(self, name: str) -> Picture:
-        """The picture; the same drawing gives the same bytes."""
+        """Return the picture; equal drawings give equal bytes."""
         import matplotlib
 
         style: Any = {"svg.hashsalt": "cloudbench", "path.simplify": True, "path.snap": True}
@@ -212,7 +214,7 @@ class Drawing:
         out = io.BytesIO()
         few = image.quantize(_COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
         few.putpalette([255 if value == _NEARLY else value for value in few.getpalette() or ()])
-        few.save(out, "png", compress_level=3)  # half the time of the usual 6, for a quarter more bytes
+        few.save(out, "png", compress_level=3)  # half the time of the default 6, for a quarter more bytes
         return out.getvalue()
 
     def _draw(self, renderer: Any, per_inch: int) -> None:
@@ -240,7 +242,7 @@ class Drawing:
 def _context(renderer: Any, colour: str, width_pt: float) -> Any:
     context = renderer.new_gc()
     context.set_foreground(colour)
-    context.set_linewidth(width_pt)  # as dashes in points: the renderers make pixels of them
+    context.set_linewidth(width_pt)  # in points, like dashes: the renderers convert them to pixels
     return context
 
 
@@ -302,7 +304,7 @@ def _font(size_pt: float, bold: bool) -> Any:
 
 @functools.cache
 def _font_file(bold: bool) -> str:
-    """DejaVu Sans, which matplotlib brings; some distributions keep it elsewhere."""
+    """Return the file of DejaVu Sans, which matplotlib includes; some distributions move it."""
     import matplotlib
 
     shipped = Path(matplotlib.get_data_path(), "fonts", "ttf", f"DejaVuSans{'-Bold' if bold else ''}.ttf")
@@ -314,7 +316,7 @@ def _font_file(bold: bool) -> str:
 
 
 def broken(text: str, width_in: float, *, size_pt: float = FONT_PT, bold: bool = False) -> list[str]:
-    """The text in lines no wider than that, broken between words; a single word that is wider stays whole."""
+    """Wrap a text between words; a single word that is wider stays whole."""
     lines: list[str] = []
     for word in text.split():
         longer = f"{lines[-1]} {word}" if lines else word

@@ -1,4 +1,4 @@
-"""How latencies are distributed: which share of the I/Os took no longer than what, the rare slow ones drawn wide."""
+"""Latency in pictures: over time, and as distribution, with a wide scale for the rare slow I/Os."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from pytest_cloudbench.reports.plots.sheet import COLOURS, STYLES, Panel, Sheet
 
 PANEL_IN = 2.3
 FEW = 30
-"""Up to so many samples each has a mark."""
+"""Up to this number of samples, each has a mark."""
 LOG_FROM = 15
-"""From this ratio of the largest to the smallest on, the axis is logarithmic."""
+"""From this ratio of largest to smallest on, the axis is logarithmic."""
 
 _NAMES = {"mean": "mean", "p50": "median", "p95": "p95", "p99": "p99", "p999": "p99.9"}
 
 
 def latency_over_time(measurement: Any) -> Picture | None:
-    """The picture; None where no second has a latency."""
+    """Draw latency over time; None if no second has a latency."""
     series = measurement.series
     lines = {"mean": series.latency_s, **dict(getattr(series, "percentiles_s", {}))}
     drawn = {
@@ -73,20 +73,20 @@ def _last(values: Sequence[float]) -> float:
 
 
 _FILES = ("measured.json", "result.json")
-"""Where histograms are: those of what was measured alone, where a workload keeps them apart, else those of all."""
+"""Files with histograms. The first exists if a workload separates the measured part from the ramp."""
 _NS = 1e-9
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """How many I/Os (``counts``) took up to how long (``seconds``, rising), of one direction."""
+    """Histogram of one direction: ``counts`` of I/Os that took up to ``seconds``, which rise."""
 
     seconds: tuple[float, ...]
     counts: tuple[int, ...]
 
     @property
     def total(self) -> int:
-        """How many I/Os there were."""
+        """Number of I/Os."""
         return sum(self.counts)
 
     @property
@@ -96,7 +96,7 @@ class Distribution:
         return [reached / total for reached in accumulate(self.counts)]
 
     def percentile_s(self, percent: float) -> float:
-        """The latency that so many per cent did not exceed, as fio itself takes it."""
+        """Return the latency that this percentage of I/Os did not exceed, by fio's definition."""
         wanted = self.total * percent / 100
         for at, reached in zip(self.seconds, accumulate(self.counts), strict=True):
             if reached >= wanted:
@@ -105,7 +105,7 @@ class Distribution:
 
 
 def distributions(raw: Mapping[str, bytes]) -> dict[str, Distribution]:
-    """Those of reads and of writes ("read", "write"), where fio kept histograms; empty for any other tool's files."""
+    """Return the distributions of "read" and "write" from fio's files; empty without histograms."""
     result = next((raw[name] for name in _FILES if name in raw), b"")
     text = result.decode("utf-8", "replace")
     begin = 0 if text.startswith("{") else text.find("\n{") + 1
@@ -137,11 +137,11 @@ PANEL_IN = 2.6
 _TICKS = (0.0, 50.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999, 99.9999)
 _MARKED = (50.0, 95.0, 99.0, 99.9)
 _FEWEST = 100
-"""I/Os below which percentiles say nothing."""
+"""With fewer I/Os percentiles mean nothing."""
 
 
 def latency_distribution(measurement: Any) -> Picture | None:
-    """The picture; None where the tool left no histogram."""
+    """Draw the distribution of latencies; None if the tool wrote no histogram."""
     found = {way: each for way, each in distributions(measurement.raw).items() if each.total >= _FEWEST}
     if not found:
         return None
@@ -194,7 +194,7 @@ def _mark(
         value_s = found.percentile_s(percent)
         place = panel.point(at, value_s * factor)
         panel.drawing.mark(place, colour)
-        # To the right of the last ones stands the label of the line.
+        # The label of the line is to the right of the last ones.
         leftwards = percent > 50 if above else at > right * 0.85
         panel.drawing.text(
             place,
@@ -209,5 +209,5 @@ def _mark(
 
 
 def _nines(share: float) -> float:
-    """How many nines a share has: 0.99 is 2. It spreads the tail, where a plain axis would hide it."""
+    """Return the number of nines of a share: 2 for 0.99. This scale spreads the tail, which a linear axis hides."""
     return -math.log10(max(1e-12, 1 - share))

@@ -1,4 +1,4 @@
-"""The pictures of one measurement, whatever kind it is of."""
+"""The pictures of one measurement of any kind."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pytest_cloudbench.verdicts.timeline import Timeline
 
 
 def plot_measurement(measurement: Any) -> list[Picture]:
-    """Its rate over time, and what else is known of it; none where its series is too short to be drawn.
+    """Draw a measurement's rate over time and its latency; nothing if its series is too short.
 
-    Raises PlotsMissing where matplotlib is not installed.
+    Raises PlotsMissing if matplotlib is not installed.
     """
     check_can_draw()
     return [picture for draw in _drawings(measurement) if (picture := draw(measurement)) is not None]
@@ -51,7 +51,7 @@ FILES_IN, DEVICE_IN = 1.5, 2.1
 
 
 def files_over_time(creation: Any) -> Picture | None:
-    """The picture; None where the files were created within a second or two."""
+    """Draw files per second over time; None if all files were created within a second or two."""
     series = creation.series
     if len(series) < 2:
         return None

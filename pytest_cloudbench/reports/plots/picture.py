@@ -1,4 +1,4 @@
-"""A finished picture, and that the library which draws it is there."""
+"""A finished picture, and the check that matplotlib is installed."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 
 class PlotsMissing(ImportError):
-    """A picture was wanted and the library that draws it is not installed."""
+    """A picture cannot be drawn, because matplotlib is not installed."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture twice: ``svg`` for screens and paper, ``png`` for whatever cannot show that."""
+    """A picture in two formats: ``svg`` for screens and paper, ``png`` for viewers without SVG."""
 
     name: str
     svg: bytes
@@ -19,7 +19,7 @@ class Picture:
 
 
 def check_can_draw() -> None:
-    """Raise PlotsMissing, naming the extra, where matplotlib is not installed."""
+    """Raise PlotsMissing, which names the extra, if matplotlib is not installed."""
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:

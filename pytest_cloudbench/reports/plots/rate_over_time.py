@@ -18,10 +18,10 @@ from pytest_cloudbench.verdicts.timeline import Timeline
 from pytest_cloudbench.verdicts.wording import moment
 
 ROOM_ABOVE = 1.6
-"""A ceiling up to so many times the highest of what must be seen is drawn; the others are told below."""
+"""A ceiling up to this multiple of the highest visible value is drawn; a note below lists the others."""
 
 _NOTE_COLUMNS = 135
-"""Letters that fit on a note's line."""
+"""Number of letters that fit on a note's line."""
 _NOT_MERGED = "not merged"
 
 
@@ -38,7 +38,7 @@ class CeilingLine:
 def ceiling_lines(
     envelope: Envelope | None, scale: RateScale, highest: float
 ) -> tuple[list[CeilingLine], list[CeilingLine]]:
-    """Lines to draw and lines that lie too high for it, lowest first. ``highest`` is the series' own maximum."""
+    """Return the lines to draw and those that are too high, lowest first. ``highest`` is the maximum of the series."""
     if envelope is None:
         return [], []
     found = []
@@ -55,7 +55,7 @@ def ceiling_lines(
 
 
 def _joined(lines: Sequence[CeilingLine]) -> list[CeilingLine]:
-    """Lines that cannot be told apart as one with all their names."""
+    """Join lines at nearly the same value into one with all their names."""
     joined: list[CeilingLine] = []
     for line in lines:
         last = joined[-1] if joined else None
@@ -69,7 +69,7 @@ def _joined(lines: Sequence[CeilingLine]) -> list[CeilingLine]:
 
 
 def told_below(lines: Sequence[CeilingLine], scale: RateScale) -> str:
-    """Ceilings that are not drawn, in a sentence; "" where there are none."""
+    """Return a sentence about the ceilings that are not drawn; "" if there are none."""
     if not lines:
         return ""
     for told in range(min(3, len(lines)), 0, -1):
@@ -86,7 +86,7 @@ _STEPS_UP_TO = 120
 
 
 def rate_over_time(measurement: Any) -> Picture | None:
-    """The picture; None for a run too short to have a series."""
+    """Draw the rate over time; None if the run is too short to have a series."""
     scale = scale_of(measurement)
     line = run_of(measurement).timeline(scale.like)
     if len(line.seconds) < 2:
@@ -119,9 +119,9 @@ def draw_rates(
     falls: bool = True,
     whole_s: tuple[float, float] | None = None,
 ) -> list[CeilingLine]:
-    """Draw a series with its ceilings and falls on a panel; return the ceilings that lie too high for it.
+    """Draw a series with its ceilings and falls on a panel. Return the ceilings that are too high to draw.
 
-    whole_s: from when to when the time axis goes, in place of the series' own time.
+    ``whole_s`` is the range of the time axis, if it is not that of the series.
     """
     values = [value * scale.factor for value in line.values]
     shown, beyond = ceiling_lines(envelope, scale, max(values))
@@ -151,7 +151,7 @@ def draw_series(
     style: Dashes = (),
     width: float = 1.6,
 ) -> None:
-    """Draw samples, each a mean over the interval that ends at its second: as steps while those can be seen."""
+    """Draw samples, each the mean of the interval before it, as steps unless they are too many."""
     begin = seconds[0] - interval_s
     times = [begin * per_s, *(each * per_s for each in seconds)]
     few = len(values) <= _STEPS_UP_TO
@@ -181,7 +181,7 @@ def _draw_falls(panel: Panel, line: Timeline, scale: RateScale, per_s: float) ->
 
 
 def _draw_directions(panel: Panel, measurement: Any, scale: RateScale, line: Timeline, per_s: float) -> None:
-    """Reads and writes apart, where there are both."""
+    """Draw reads and writes separately, if the run has both."""
     series = measurement.series
     both: list[tuple[str, Any]] = [
         (name, getattr(series, key, None)) for name, key in (("reads", "read"), ("writes", "write"))

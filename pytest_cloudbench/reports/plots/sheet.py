@@ -1,4 +1,4 @@
-"""A sheet with one or more panels over each other: titles, units, lines with their names beside them."""
+"""A sheet with one or more panels above each other: titles, axes with units, lines with names."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from pytest_cloudbench.reports.plots.picture import Picture
 def spread(
     wanted: Sequence[float], heights: Sequence[float], *, low: float = 0.0, high: float = 1.0
 ) -> list[float]:
-    """The centres of labels of these heights: as near as can be to those wanted, in their order, none overlapping.
+    """Return the centres of labels of these heights, as near as possible to ``wanted``, without overlaps.
 
-    They stay between ``low`` and ``high`` where all of them fit there; else they start at ``low``.
+    They stay between ``low`` and ``high`` if all of them fit; else they start at ``low``.
     """
     order = sorted(range(len(wanted)), key=lambda index: wanted[index])
     bottoms: dict[int, float] = {}
@@ -38,21 +38,21 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True)
 class AxisScale:
-    """A range of values. A logarithmic one has to lie above zero."""
+    """A range of values. A logarithmic one must be above zero."""
 
     low: float
     high: float
     logarithmic: bool = False
 
     def share(self, value: float) -> float:
-        """Where a value lies on the axis, 0 at its beginning and 1 at its end."""
+        """Return the position of a value on the axis, from 0 to 1."""
         if not self.logarithmic:
             return (value - self.low) / (self.high - self.low)
         lowest = math.log(self.low)
         return (math.log(max(value, self.low * _SLACK)) - lowest) / (math.log(self.high) - lowest)
 
     def ticks(self, most: int = 9) -> list[float]:
-        """Round values within the range, at most so many; a logarithmic axis has those at 1, 2 and 5 of each ten."""
+        """Return at most ``most`` round values in the range; on a logarithmic axis 1, 2 and 5 of each decade."""
         return self._powers() if self.logarithmic else self._rounds(most)
 
     def _rounds(self, most: int) -> list[float]:
@@ -71,7 +71,7 @@ class AxisScale:
 
 
 def tick_text(value: float) -> str:
-    """A value beside an axis: "80,000", "0.25"."""
+    """Return a value as written beside an axis: "80,000", "0.25"."""
     return f"{value:,.10g}"
 
 
@@ -81,7 +81,7 @@ GREY = "#666666"
 QUIET = "#555555"
 
 STYLES: tuple[Dashes, ...] = ((), (6, 2), (1, 1.3), (7, 2, 1.5, 2), (3, 1.5), (9, 2, 1, 2, 1, 2))
-"""Line styles that are told apart without colour."""
+"""Line styles that differ without colour."""
 COLOURS = ("#14406b", "#a63a00", "#2d6a2e", "#6a3d8a", "#222222", "#8a6d00")
 
 _GRID, _FRAME, _TICKS = "#dddddd", "#555555", "#333333"
@@ -95,7 +95,7 @@ _TICK_IN = 3.5 / 72
 _LABEL_PT = 9.0
 _LABELS_FROM = 1.025
 NOTE_COLUMNS = 125
-"""As many letters as fit at the foot."""
+"""Number of letters that fit at the foot."""
 
 
 @dataclass
@@ -109,10 +109,10 @@ class Label:
 
 
 class Panel:
-    """One pair of axes and the labels that will stand at its right edge. Its ranges are set before it is drawn on.
+    """A pair of axes with labels at its right edge. Set its ranges before drawing.
 
-    ``box``: left, bottom, width and height on the sheet, in inches. ``ticks``: values and words of the horizontal
-    axis in place of round values; an empty list for none. ``rows``: the same of the vertical axis.
+    ``box``: left, bottom, width and height on the sheet, in inches. ``ticks``: values and words of the horizontal axis in
+    place of round values; an empty list for none. ``rows``: the same for the vertical axis.
     """
 
     def __init__(self, drawing: Drawing, box: tuple[float, float, float, float]) -> None:
@@ -139,11 +139,11 @@ class Panel:
         self.y = AxisScale(low, high, logarithmic)
 
     def point(self, x: float, y: float) -> Point:
-        """Where a pair of values lies on the sheet."""
+        """Return the position of a pair of values on the sheet."""
         return self.spot(self.x.share(x), self.y.share(y))
 
     def spot(self, across: float, up: float) -> Point:
-        """Where shares of the panel's width and height lie on the sheet."""
+        """Return the position on the sheet of shares of the panel's width and height."""
         left, bottom, width, height = self.box
         return left + across * width, bottom + up * height
 
@@ -158,7 +158,7 @@ class Panel:
         steps: bool = False,
         z: float = 3.0,
     ) -> None:
-        """A line through values, with gaps where one is not a number; as ``steps`` level up to each value's x."""
+        """Draw a line through values, with gaps for NaN; ``steps``: level up to each value's x."""
         for run in _unbroken(xs, ys):
             points = [self.point(x, y) for x, y in run]
             if steps:
@@ -169,7 +169,7 @@ class Panel:
     def level(
         self, value: float, colour: str, *, style: Dashes = (), width: float = 1.1, z: float = 4
     ) -> None:
-        """A level line over the whole width."""
+        """Draw a level line over the whole width."""
         up = self.y.share(value)
         self.drawing.line(
             [self.spot(0, up), self.spot(1, up)], colour, width_pt=width, dashes=style, z=z, snap=True
@@ -178,24 +178,24 @@ class Panel:
     def upright(
         self, at: float, colour: str, *, style: Dashes = (), width: float = 1.0, z: float = 1.6
     ) -> None:
-        """An upright line over the whole height."""
+        """Draw an upright line over the whole height."""
         across = self.x.share(at)
         ends = [self.spot(across, 0), self.spot(across, 1)]
         self.drawing.line(ends, colour, width_pt=width, dashes=style, z=z, snap=True)
 
     def label(self, value: float, *lines: str, colour: str = INK, bold: bool = False) -> None:
-        """Name what ends at the right edge at this value; long lines are broken between words."""
+        """Label this value at the right edge; long lines are wrapped between words."""
         room_in = WIDTH_IN - self.spot(_LABELS_FROM, 0)[0] - 0.04
         parts = [part for line in lines for part in broken(line, room_in, size_pt=_LABEL_PT, bold=bold)]
         self.labels.append(Label(value, "\n".join(parts), colour, bold))
 
     def limit(self, value: float, *lines: str, style: Dashes = (6, 3), colour: str = LIMIT) -> None:
-        """A level line over the whole width, named at its end."""
+        """Draw a level line over the whole width, labelled at its end."""
         self.level(value, colour, style=style)
         self.label(value, *lines, colour=colour)
 
     def moment(self, at: float, text: str, *, height: float = 0.97) -> None:
-        """A moment on the time axis, named beside its line; ``height`` as a share of the panel."""
+        """Mark a moment on the time axis, with a label beside its line; ``height`` is a share of the panel."""
         across = self.x.share(at)
         beyond = across > 0.6
         self.upright(at, INK, style=(2, 2))
@@ -210,11 +210,11 @@ class Panel:
         )
 
     def unit(self, text: str) -> None:
-        """What the vertical axis counts, above it."""
+        """Write the unit of the vertical axis above it."""
         self.drawing.text(self.spot(0, 1), text, colour=QUIET, shift_pt=(0, 5))
 
     def below(self, text: str) -> None:
-        """What the horizontal axis counts, below its end."""
+        """Write the unit of the horizontal axis below its end."""
         self.drawing.text(
             self.spot(1, 0), text, colour=QUIET, align="right", vertical="top", shift_pt=(0, -23)
         )
@@ -250,7 +250,7 @@ class Panel:
         line(corners, _FRAME, width_pt=0.8, z=4.5, snap=True)
 
     def _place_labels(self) -> None:
-        """Write the labels, moved apart where they would cover each other."""
+        """Write the labels, moved so that none covers another."""
         wanted = [self.y.share(label.value) for label in self.labels]
         heights = [(label.text.count("\n") + 1) * _LINE_IN / self.height_in + 0.012 for label in self.labels]
         places = spread(wanted, heights, low=-0.08, high=1.06)
@@ -268,7 +268,7 @@ class Panel:
 
 
 class Sheet:
-    """Panels over each other with one time axis, a title, what is to be said below it, and a note at the foot."""
+    """Panels above each other with one time axis, a title with a subtitle, and a note at the foot."""
 
     def __init__(
         self, heights_in: Sequence[float], *, right_in: float = _RIGHT_IN, left_in: float = _LEFT_IN
@@ -283,12 +283,12 @@ class Sheet:
             top -= height + _BETWEEN_IN
 
     def title(self, text: str, below: str) -> None:
-        """What the picture shows, and in quieter letters what came out."""
+        """Write the title, and the result below it in smaller letters."""
         self._text(0.29, textwrap.shorten(text, 98, placeholder=" …"), size_pt=11.5, bold=True)
         self._text(0.52, textwrap.shorten(below, 125, placeholder=" …"), colour=QUIET)
 
     def note(self, text: str) -> None:
-        """Small letters at the foot, on one line."""
+        """Write small letters at the foot, on one line."""
         short = textwrap.shorten(text, NOTE_COLUMNS, placeholder=" …") if text else ""
         self._text(self._height - 0.11, short, size_pt=8.5, colour=QUIET)
 
@@ -300,7 +300,7 @@ class Sheet:
             panel.ticks = [(value, "") for value, _ in _named(panel.x, most_ticks(panel.box[2], 3))]
 
     def picture(self, name: str) -> Picture:
-        """The finished picture."""
+        """Return the finished picture."""
         for panel in self.panels:
             panel.finish()
         return self.drawing.rendered(name)
@@ -310,7 +310,7 @@ class Sheet:
 
 
 def most_ticks(length_in: float, font_sizes: float) -> int:
-    """How many values an axis of this length may name, each taking so many font sizes; nine at most."""
+    """Return how many values fit on an axis of this length, at this number of font sizes each; nine at most."""
     return max(1, min(9, int(length_in * 72 / (FONT_PT * font_sizes))))
 
 
