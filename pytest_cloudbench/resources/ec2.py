@@ -18,7 +18,7 @@ from pytest_cloudbench.resources.instance import Instance
 from pytest_cloudbench.resources.instance_store import check_has_store
 from pytest_cloudbench.resources.markers import RequestedHardware, RequestedPair
 from pytest_cloudbench.resources.pair import Pair
-from pytest_cloudbench.resources.preparation import Preparation, Unwatched
+from pytest_cloudbench.resources.preparation import Preparation
 from pytest_cloudbench.resources.snapshots import Snapshot
 from pytest_cloudbench.resources.volumes import Volume, VolumeGroup
 
@@ -48,7 +48,7 @@ class Ec2:
         self._zone = zone
         self._image = image
         self._user = user
-        self._preparation = preparation or Unwatched()
+        self._preparation = preparation or Preparation()
         self._type_limits = type_limits or {}
         self._instances: list[Instance] = []
         self._created: list[CreatedVolume] = []

