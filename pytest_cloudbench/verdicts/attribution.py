@@ -69,11 +69,11 @@ def other_limit(run: Run, measured: Rate) -> OtherLimit | None:
     """Return what besides a promise may have set this rate; None if nothing did."""
     own = run.own_limit(measured)
     if own is not None and ratio(measured, own) >= _SELF_LIMITED:
-        return OtherLimit(f"its job limited its own load to {own}")
+        return OtherLimit(f"the job limited its own load to {own}")
     if busy := run.saturated():
-        return OtherLimit(f"its load generator was the limit: {busy}", run.on_region)
+        return OtherLimit(f"the load generator was the limit: {busy}", run.on_region)
     if (machine := machines_part(run)) and not at_a_promise(run, measured):
-        return OtherLimit(f"{machine} was its limit", True)
+        return OtherLimit(f"{machine} was the limit", True)
     return None
 
 
@@ -166,6 +166,4 @@ def _self_limited(run: Run, measured: Rate, asked: Rate) -> str | None:
     limit = run.own_limit(asked)
     if limit is None or (ratio(limit, asked) >= 1 and ratio(measured, limit) < 1 - NEAR):
         return None
-    return (
-        f"the job limited its own load to {run.job_limit} ({percent(ratio(limit, asked))} of what was asked)"
-    )
+    return f"the job limited its own load to {run.job_limit} ({percent(ratio(limit, asked))} of the required rate)"

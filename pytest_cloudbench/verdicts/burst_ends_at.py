@@ -133,7 +133,7 @@ def _ramp_s(run: StorageRun, line: Timeline) -> float:
 def _beside(ended_s: float, bucket: _Bucket) -> str:
     off = ended_s / bucket.lasts_s - 1
     if abs(off) < _EXACT:
-        return ", as it did"
+        return ", as measured"
     way = "later" if off > 0 else "earlier"
     remark = ""
     if off < -_SAME:

@@ -218,7 +218,7 @@ def _rivals(run: StorageRun, claim: _Claim) -> Doubt | None:
         return None
     names = [Named(ceiling, claim.level) for ceiling in claim.ceilings]
     names += [Named(rival.ceiling, rival.level) for rival in rivals]
-    text = f"{named(names, run.block_size)} lie too close to tell apart"
+    text = f"{named(names, run.block_size)} are too close to tell apart"
     if claim.acted and all(rival.acted for rival in rivals):
         text += ", and the throttle counters saw each of them act"
     elif run.counters is None:

@@ -145,7 +145,7 @@ def _remark(first: Run, second: Run) -> str:
 
 def limits_text(*sides: tuple[str, Side]) -> str:
     """Which run was limited by what else, in words."""
-    return listed(f"of the {which} run, {side.limit.text}" for which, side in sides if side.limit)
+    return listed(f"in the {which} run, {side.limit.text}" for which, side in sides if side.limit)
 
 
 def outperforms(obs: AnyObservation, other: AnyObservation, *, by: float = 0.0) -> Verdict:
@@ -179,7 +179,7 @@ def outperforms(obs: AnyObservation, other: AnyObservation, *, by: float = 0.0) 
     equal = abs(found.share - 1) <= _ROUNDING and required <= _ROUNDING
     if abs(beyond) < noise or equal:
         whose = found.machines_noise(noise)
-        text += f", too little beside the noise to tell{whose}"
+        text += f", too small a difference for that noise{whose}"
         return verdict(Outcome.INCONCLUSIVE, text, machine=bool(whose))
     outcome = Outcome.HELD if beyond >= -_ROUNDING else Outcome.VIOLATED
     name, loser = ("second", found.second) if outcome is Outcome.HELD else ("first", found.first)
@@ -239,7 +239,7 @@ def resembles(obs: AnyObservation, other: AnyObservation, *, within: float = 0.1
         doubtful, outcome = sides, Outcome.HELD
     else:
         whose = found.machines_noise(noise)
-        return verdict(Outcome.INCONCLUSIVE, f"{text}, too much of it to tell{whose}", machine=bool(whose))
+        return verdict(Outcome.INCONCLUSIVE, f"{text}, too much to decide{whose}", machine=bool(whose))
     if limits := limits_text(*doubtful):
         machine = any(side.limit is not None and side.limit.machine for _, side in doubtful)
         return verdict(Outcome.INCONCLUSIVE, f"{text}; but {limits}", machine=machine)

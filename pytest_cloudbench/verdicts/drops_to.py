@@ -134,7 +134,7 @@ def _not_fallen(run: Run, claim: DropLevel, line: Timeline, within: float) -> _F
     if share < 1:
         reason = why_below(run, level, line.values, claim.rate)
         figures = around(level, claim.rate, within)
-        return _with_reason(f"no lasting fall: {figures} all along, below {claim.name}", reason, level)
+        return _with_reason(f"no lasting fall: {figures} throughout, below {claim.name}", reason, level)
     text = f"no lasting fall in {moment(line.length_s)}: {start} at the start, {end} at the end"
     return _above_all_along(run, claim, line, level, text)
 
@@ -169,7 +169,7 @@ def _dips(line: Timeline) -> str | None:
 
 
 def _at_the_level_all_along(run: Run, claim: DropLevel, level: Rate, within: float) -> _Finding:
-    figures = f"no drop: {around(level, claim.rate, within)} all along"
+    figures = f"no drop: {around(level, claim.rate, within)} throughout"
     if claim.bursts is False:
         text = f"{figures}, and {claim.name} is not the end of any burst: it holds from the start"
         return _Finding(Outcome.VIOLATED, text, level)

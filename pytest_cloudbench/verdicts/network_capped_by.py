@@ -181,7 +181,7 @@ def _rivals(run: NetworkRun, claim: _Claim) -> Doubt | None:
         return None
     streams = run.envelope.streams
     names = listed(level.named(streams) for level in (*claim.target.levels, *rivals))
-    text = f"{names} lie too close to tell apart"
+    text = f"{names} are too close to tell apart"
     if counted := run.counted:
         text += f"; the instances counted {counted}"
     elif run.counters is None:

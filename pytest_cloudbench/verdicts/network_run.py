@@ -378,8 +378,8 @@ class NetworkRun(Run):
         if self.counted:
             return f"no known limit explains it, but the instances counted {self.counted}{dropped}"
         if self.counters is None:
-            return f"no known limit explains it, and there were no allowance counters to ask{dropped}"
-        return f"no known limit explains it, and the allowance counters name none{dropped}"
+            return f"no known limit explains it, and there are no allowance counters{dropped}"
+        return f"no known limit explains it, and no allowance counter saw one act{dropped}"
 
     def headers_text(self, measured: Rate, limit: Rate, within: float) -> str:
         """Return a remark if only the share of headers lies between a rate and its tolerance."""

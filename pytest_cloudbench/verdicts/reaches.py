@@ -78,5 +78,5 @@ def reaches(
         if found.high >= required:
             return verdict(Outcome.HELD, f"{figures}, consistent with {tolerance(required)}")
         reason = why_below(part, type(asked)(fmean(found.short)), found.short, asked)
-        text = f"{figures}, not consistent with {tolerance(required)}; those below: {reason.text}"
+        text = f"{figures}, not consistent with {tolerance(required)}; the samples below: {reason.text}"
     return verdict(reason.outcome, text, reason.bound_by, reason.machine_limited)

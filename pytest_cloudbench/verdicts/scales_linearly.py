@@ -100,7 +100,7 @@ def scales_linearly(
     each = listed(f"{point.rate} with {point.count:,}" for point in points)
     worst = max(abs(point.share - 1) for point in points[1:])
     of_what = f" {noun}" if noun else ""
-    figures = f"{percent(worst, tolerated)} off a line at most, {tolerance(tolerated)} allowed"
+    figures = f"at most {percent(worst, tolerated)} off a line, {tolerance(tolerated)} allowed"
     text = f"{each}{of_what} ({figures})"
     return verdict(Outcome.HELD, text, points[-1])
 

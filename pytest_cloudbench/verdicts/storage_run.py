@@ -263,8 +263,8 @@ class StorageRun(Run):
         if not self.envelope.promised.ceilings:
             return "its ceilings are not known, so none explains it"
         if self.counters is None:
-            return "no known ceiling explains it, and there were no throttle counters to ask"
-        return "no known ceiling explains it, and the throttle counters name none"
+            return "no known ceiling explains it, and there are no throttle counters"
+        return "no known ceiling explains it, and no throttle counter saw one act"
 
     # The load itself
 

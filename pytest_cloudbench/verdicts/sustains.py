@@ -66,7 +66,7 @@ def sustains(
     )
     if good >= required_share * (1 - _ROUNDING):
         longest = (
-            f"for {moment(stretch.longest_s)} on end"
+            f"for {moment(stretch.longest_s)} without a break"
             if required_share == 1
             else (f"in {percent(good, required_share, 1.0)} of {moment(length_s)}")
         )
@@ -76,11 +76,13 @@ def sustains(
     low = line.rate(level_of(below))
     reason = _why_below(run, low, below, asked)
     seen = (
-        f"for {moment(stretch.longest_s)} on end at most, {required[4:]} required"
+        f"for at most {moment(stretch.longest_s)} without a break, {required[4:]} required"
         if required_share == 1
         else f"in {percent(good, required_share)} of the best {moment(length_s)}, {tolerance(required_share)} required"
     )
-    text = f"{reason.outcome.value}: {floor_text} {seen}; {run.shown(low)} in those below: {reason.text}"
+    text = (
+        f"{reason.outcome.value}: {floor_text} {seen}; {run.shown(low)} in the samples below: {reason.text}"
+    )
     return replace(
         draft,
         outcome=reason.outcome,

@@ -29,7 +29,7 @@ def test_the_end_is_set_beside_what_a_full_bucket_lasts():
     verdict = burst_ends_at(run, gp2_iops(run))
     assert str(verdict) == (
         "held: dropped after 2,000 s (33.3 min) from 3,000 IOPS to 300 of 300 IOPS (100.0 %, 95 to 105 % required), "
-        "gp2 vol-0gp2 IOPS; a full bucket of 5,400,000 I/Os lasts 2,000 s (33.3 min) at 3,000 IOPS, as it did"
+        "gp2 vol-0gp2 IOPS; a full bucket of 5,400,000 I/Os lasts 2,000 s (33.3 min) at 3,000 IOPS, as measured"
     )
     assert verdict.details["burst_ended_s"] == pytest.approx(verdict.details["burst_lasts_s"], rel=0.001)
 

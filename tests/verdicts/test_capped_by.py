@@ -108,7 +108,7 @@ def test_tied_ceilings_cannot_be_told_apart():
         assert verdict.outcome is Outcome.INCONCLUSIVE
         assert "io2 vol-0abc IOPS (80,000 IOPS)" in verdict.sentence
         assert "c5.18xlarge EBS IOPS (80,000 IOPS)" in verdict.sentence
-        assert verdict.sentence.endswith("lie too close to tell apart without throttle counters")
+        assert verdict.sentence.endswith("are too close to tell apart without throttle counters")
         assert len(verdict.bound_by) == 2
 
 
@@ -130,7 +130,7 @@ def test_throttle_counters_tell_tied_ceilings_apart():
     both = capped_by(by_both, volume)
     assert both.outcome is Outcome.INCONCLUSIVE
     assert both.sentence.endswith(
-        "lie too close to tell apart, and the throttle counters saw each of them act"
+        "are too close to tell apart, and the throttle counters saw each of them act"
     )
 
 
@@ -149,7 +149,7 @@ def test_a_plain_figure_that_no_ceiling_has():
     assert bare.sentence == "held: 3,001 of 3,000 IOPS (100.0 %), capped by the given limit"
     near = capped_by(gp3_run(), "3,050 IOPS")
     assert near.outcome is Outcome.INCONCLUSIVE
-    assert "the given limit (3,050 IOPS) and gp3 vol-0def IOPS (3,000 IOPS) lie too close" in near.sentence
+    assert "the given limit (3,050 IOPS) and gp3 vol-0def IOPS (3,000 IOPS) are too close" in near.sentence
 
 
 def test_a_ceiling_needs_no_envelope():

@@ -137,7 +137,7 @@ def test_a_run_at_the_level_all_along_is_no_drop():
     verdict = drops_to(network_run(2.4825, samples=1_800, streams=5), BASELINE)
     assert verdict.outcome is Outcome.INCONCLUSIVE
     assert verdict.sentence == (
-        "inconclusive: no drop: 2.48 of 2.5 Gbit/s (99.3 %, 95 to 105 % required) all along, so there was nothing "
+        "inconclusive: no drop: 2.48 of 2.5 Gbit/s (99.3 %, 95 to 105 % required) throughout, so there was nothing "
         "to fall from: the credits were spent before the run; let them fill again, or stop and start the instance"
     )
 
@@ -153,7 +153,7 @@ def test_a_job_that_asked_for_the_level_shows_no_drop():
     run = network_run(2.48, samples=600, streams=5, rate_asked=Bandwidth.from_gbit(2.5))
     verdict = drops_to(run, BASELINE)
     assert verdict.outcome is Outcome.INCONCLUSIVE
-    assert verdict.sentence.endswith("all along; its job limited its own load to 2.5 Gbit/s")
+    assert verdict.sentence.endswith("throughout; the job limited its own load to 2.5 Gbit/s")
 
 
 def test_a_rate_always_below_the_level_says_why():
@@ -171,7 +171,7 @@ def test_something_else_at_its_limit_is_inconclusive():
     busy = network_run(6.0, samples=600, streams=5, generator=GeneratorLoad(99.0))
     verdict = drops_to(busy, BASELINE)
     assert verdict.outcome is Outcome.INCONCLUSIVE
-    assert "its load generator was the limit: its busiest process used 99 % of a CPU" in verdict.sentence
+    assert "the load generator was the limit: its busiest process used 99 % of a CPU" in verdict.sentence
     weak = network_run(6.0, samples=600, streams=5, on=machine(6.2))
     assert drops_to(weak, BASELINE).machine_limited
     level = network_run(4.96, samples=3_600, client=C5_18XL, streams=1, on=machine(13))
@@ -197,7 +197,7 @@ def test_a_plain_rate_all_along_says_nothing_of_credits():
     verdict = drops_to(run, "5 Gbit/s")
     assert verdict.outcome is Outcome.INCONCLUSIVE
     assert verdict.sentence.endswith(
-        "all along, so there was nothing to fall from: nothing bursts above it, or the burst was over before"
+        "throughout, so there was nothing to fall from: nothing bursts above it, or the burst was over before"
     )
 
 

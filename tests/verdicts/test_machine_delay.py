@@ -177,7 +177,7 @@ def test_a_rate_far_below_every_ceiling_is_the_loads_own_and_can_be_compared():
     late = dataclasses.replace(half, machine_delay=delay_of(0.6, 0.6))
     verdict = outperforms(one, late, by=0.5)
     assert (verdict.outcome, verdict.machine_limited) == (Outcome.INCONCLUSIVE, True)
-    assert "of the second run, the machine under the embedded region" in verdict.sentence
+    assert "in the second run, the machine under the embedded region" in verdict.sentence
 
 
 def test_a_load_that_fell_behind_its_own_rate_kept_all_in_flight():

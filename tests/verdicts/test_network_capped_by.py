@@ -148,7 +148,7 @@ def test_limits_of_one_figure_cannot_be_told_apart():
         verdict = capped_by(run, target)
         assert verdict.outcome is Outcome.INCONCLUSIVE
         assert "2 x 5 Gbit/s = 10 Gbit/s outside a cluster placement group" in verdict.sentence
-        assert verdict.sentence.endswith("lie too close to tell apart without allowance counters")
+        assert verdict.sentence.endswith("are too close to tell apart without allowance counters")
         assert len(verdict.bound_by) == 2
     assert capped_by(run, "10 Gbit/s").outcome is Outcome.HELD
 

@@ -80,7 +80,7 @@ def test_too_few_outstanding_ios_are_the_loads_own_limit():
 def test_a_load_that_limited_itself_proves_nothing():
     verdict = reaches(run_of(5_000, rate_asked=Iops(5_000)), "80,000 IOPS")
     assert verdict.outcome is Outcome.INCONCLUSIVE
-    assert "the job limited its own load to 5,000 IOPS (6 % of what was asked)" in verdict.sentence
+    assert "the job limited its own load to 5,000 IOPS (6 % of the required rate)" in verdict.sentence
     by_bytes = reaches(run_of(5_000, rate_asked=Iops(5_000).at(run_of(1).block_size)), "80,000 IOPS")
     assert "limited its own load to 19.53 MiB/s" in by_bytes.sentence
 
@@ -118,10 +118,10 @@ def test_an_unsteady_run_is_inconclusive():
 @pytest.mark.parametrize(
     ("run", "says"),
     [
-        (run_of(60_000), "no known ceiling explains it, and there were no throttle counters to ask"),
+        (run_of(60_000), "no known ceiling explains it, and there are no throttle counters"),
         (
             run_of(60_000, counters=ThrottleDelta(60)),
-            "no known ceiling explains it, and the throttle counters name none",
+            "no known ceiling explains it, and no throttle counter saw one act",
         ),
         (run_of(60_000, envelope=False), "its ceilings are not known, so none explains it"),
     ],
@@ -201,7 +201,7 @@ def test_a_share_of_the_time_is_judged_on_the_series():
     bad = reaches(run_of(79_000, values=[80_000] * 297 + [40_000] * 3), "80,000 IOPS", share=0.999)
     assert bad.outcome is Outcome.VIOLATED
     assert "99.0 % of 300 one-second samples" in bad.sentence
-    assert "not consistent with 99.9 %; those below: no known ceiling" in bad.sentence
+    assert "not consistent with 99.9 %; the samples below: no known ceiling" in bad.sentence
 
 
 def test_seconds_lost_to_a_weak_machine_are_no_broken_promise():

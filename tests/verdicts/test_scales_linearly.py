@@ -22,7 +22,7 @@ def on(count, iops, block="16k", **how):
 def test_volumes_that_add_up_are_linear():
     verdict = scales_linearly([on(1, 1_000), on(2, 2_000), on(5, 4_960)], with_=[1, 2, 5])
     assert str(verdict) == (
-        "held: 1,000 IOPS with 1, 2,000 IOPS with 2 and 4,960 IOPS with 5 volumes (1 % off a line at most, 5 % allowed)"
+        "held: 1,000 IOPS with 1, 2,000 IOPS with 2 and 4,960 IOPS with 5 volumes (at most 1 % off a line, 5 % allowed)"
     )
 
 

@@ -134,7 +134,7 @@ def test_a_late_start_does_not_explain_a_share_of_the_time() -> None:
     assert "the device nothing to do" in str(run.reaches("105 MiB/s", within=0.04))
     verdict = run.reaches("105 MiB/s", within=0.04, share=0.9)
     assert verdict.outcome is not Outcome.HELD
-    assert "those below" in str(verdict)
+    assert "the samples below" in str(verdict)
     assert "the device nothing to do" not in str(verdict)
 
 
