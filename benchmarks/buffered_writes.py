@@ -1,10 +1,10 @@
-"""Buffered writes against direct ones: both must be held to the volume's limit, and counted as held back.
+"""Compare buffered with direct writes: both must be limited to the volume's limit and counted as throttled.
 
     python benchmarks/buffered_writes.py [--seconds 8] [--only NAME]
 
-Needs root. Every line writes as much as the volume takes in so many seconds: directly, or into the page cache, of
-which the sync that follows is timed. "Above the limit" is what log page 0xD0 says of that time.
-The aim: rates within 2 % of the limit; counters at least 90 % of the time.
+Needs root. Every line writes as much as the volume takes in `--seconds`: directly, or into the page cache, where the
+following sync is timed. "Above the limit" is the time that log page 0xD0 counts.
+Required: rates within 2 % of the limit, and at least 90 % of the time counted.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ VOLUMES = {
 
 
 def run(name: str, kind: str, seconds: float) -> str:
-    """Write in one way on one volume, on XFS; the line about it."""
+    """Write directly or buffered to one volume with XFS; return the line to print."""
     spec, limit, size = VOLUMES[name]
     with region() as under_test:
         under_test.launch("i-1", iops=80_000, mbit=19_000)
         device = under_test.volume("i-1", spec)
         mounted = f"mkfs.xfs -q -K {device} && mkdir -p /data && mount {device} /data && chown ec2-user /data"
         under_test.ssh("i-1", f"sudo sh -c '{mounted}'")
-        # For I/Os with gaps between, so that write-back cannot put them together: a file of five times as much.
+        # The file is five times as large, so that gaps between the I/Os keep write-back from merging them.
         amount = int(limit * seconds) * (MIB if size else 16 * 1024)
         file_size = amount if size else 5 * amount
         how = "--rw=write --bs=1m" if size else "--rw=write:64k --bs=16k"
         how += " --direct=1 --ioengine=libaio --iodepth=32" if kind == "direct" else " --direct=0"
-        # Laid out with data before, so that nothing but the data is written while it is measured.
+        # Written once before, so that the measurement writes only data and no metadata.
         under_test.ssh(
             "i-1", f"dd if=/dev/zero of=/data/f bs=1M count={file_size // MIB} oflag=direct && sync -f /data"
         )
@@ -62,13 +62,13 @@ def run(name: str, kind: str, seconds: float) -> str:
 
 
 def exceeded(under_test: Region) -> tuple[float, float]:
-    """Seconds above the volume's IOPS and above its throughput, so far."""
+    """Return the seconds above the volume's IOPS and above its throughput so far."""
     done = under_test.plane.volumes.storage_activity()[0][0].done
     return done.volume_iops_exceeded_s, done.volume_throughput_exceeded_s
 
 
 def main() -> None:
-    """Run them one after another."""
+    """Run the selected cases one after another."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=8)
     parser.add_argument("--only", default="")

@@ -1,14 +1,14 @@
-"""Files created through the plugin against the same files created by what a person types into the same host.
+"""Compare files created through the plugin with the same files created by a command line on the same host.
 
-Both run in turn on one volume, each time on a new file system, so that neither works beside what the kernel still
-does about files that were removed; who is first changes from round to round. Compared are files per second between
-the marker files made before the first and after the last, and the time until a sync of the file system is through.
-Two ways of typing it: a few lines of Python, and dd in a loop, which starts a process for every file.
+Both run in turn on one volume, each time on a new file system, because the kernel may still be busy with removed files.
+The order changes from round to round. The benchmark compares the files per second between two marker files, the time
+until a sync of the file system ends, and the CPU time. There are two command lines: a few lines of Python, and dd in a
+loop, which starts one process per file.
 
-The ratio is taken round by round, since what else the machine does changes from one to the next; the median of the
-ratios comes with the interval that holds it with 95 %. Where the wanted figure lies inside, the machine was too busy
-to tell. Processor time depends less on that; the plugin's is that of the processes that create the files, without its
-looks at them, by hand it is that of the whole line.
+The ratio is computed per round, because the machine's other load changes between rounds. The median of the ratios is
+shown with its 95 % interval. If the required ratio lies inside the interval, the machine was too busy to decide. CPU
+time depends less on other load. The plugin's is that of the processes that create the files, without polling; by hand
+it is that of the whole command line.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import time
 import pytest
 from pytest_cloudbench import io2
 
-WANTED = 0.95
+REQUIRED = 0.95
 PYTHON = """python3 -c '
 import os
 block = os.urandom(4096)
@@ -45,7 +45,7 @@ TYPED = (
 
 
 def by_hand(instance, key_file, folder, loop):
-    """What a person types: files per second until written, and until on the device."""
+    """Run the command line; return the seconds until written, until on the device, and of CPU time."""
     launched = instance.launched
     options = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"]
     command = f"cd {{shlex.quote(folder)}} && " + TYPED.replace("{{loop}}", loop)
@@ -64,7 +64,7 @@ def by_plugin(create_files, data, count, method):
 
 
 def interval(ratios):
-    """Where the median lies with at least 95 %, by the order of the values alone; all of them where they are few."""
+    """Return the 95 % interval of the median by order statistics; the whole range for few values."""
     ordered, count = sorted(ratios), len(ratios)
     beyond, outside = 0, 2 * 0.5**count
     while outside <= 0.05:
@@ -95,7 +95,7 @@ def test_it(ec2_instance, ebs_volume, create_files, tmp_path, method, count, rou
     for number in range(rounds + 1):
         for way in (plugin, hand) if number % 2 else (hand, plugin):
             taken[way].append(way())
-        if number == 0:  # the first touches memory of this machine that nobody has touched before
+        if number == 0:  # the first round uses memory of this machine for the first time
             continue
         plugin_s, hand_s = taken[plugin][-1], taken[hand][-1]
         print(
@@ -107,20 +107,22 @@ def test_it(ec2_instance, ebs_volume, create_files, tmp_path, method, count, rou
         pairs = list(zip(taken[plugin], taken[hand], strict=True))[1:]
         ratios = [theirs[number] / mine[number] for mine, theirs in pairs]
         low, high = interval(ratios)
-        said = "held" if low >= WANTED else "missed" if high < WANTED else "undecided on this machine as busy as it is"
+        outcome = "held" if low >= REQUIRED else "missed" if high < REQUIRED else "undecided: this machine is too busy"
         print(
             f"by {{method}}, {{what}}: ratio {{statistics.median(ratios):.3f}} ({{low:.3f}} to {{high:.3f}} over "
-            f"{{len(ratios)}} rounds); wanted: at least {{WANTED}}: {{said}}"
+            f"{{len(ratios)}} rounds); required: at least {{REQUIRED}}: {{outcome}}"
         )
 '''
 
 
 def main() -> None:
-    """Run both in turn on one volume, in each of the ways."""
+    """Run both in turn on one volume, for each method."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--files", type=int, default=100_000)
-    parser.add_argument("--dd-files", type=int, default=2_000, help="by dd, a process each; 0 leaves it out")
+    parser.add_argument(
+        "--dd-files", type=int, default=2_000, help="files created by dd, one process each; 0: none"
+    )
     parser.add_argument("--filesystem", choices=("xfs", "ext4"), default="xfs")
     options = parser.parse_args()
     ways = [("python", options.files, options.rounds), ("dd", options.dd_files, options.rounds)]

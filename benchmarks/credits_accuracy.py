@@ -1,12 +1,12 @@
-"""How exactly burst credits go: when a bucket is empty and what is left in between, against the rule's arithmetic.
+"""Measure how exactly burst credits drain: the time at which a bucket is empty, and its levels, against the formula.
 
     python benchmarks/credits_accuracy.py [--only NAME] [--time 60]
 
-Needs root. Every case puts a load on that wants all it can get and watches the balance twenty times a second. The
-moment of exhaustion is when the balance reaches nothing; the arithmetic says capacity / (peak - baseline), divided
-by the time compression. Levels are compared at a quarter, a half and three quarters of that. The rate afterwards
-is the kernel's own counters'. It is measured for at least 200 I/Os of 1 MiB, since a volume may serve six of them a
-second. The aim is 2 % for the moment, 1 % of a full bucket for the levels, 1 % for the rate.
+Needs root. Every case runs an unlimited load and samples the balance twenty times a second. The bucket is exhausted
+when the balance reaches zero. By the formula this takes capacity / (peak - baseline), divided by the time compression.
+Levels are compared at a quarter, a half and three quarters of that time. The rate after it comes from the kernel's
+counters. It is measured over at least 200 I/Os of 1 MiB, since a volume may serve only six per second. The aim is 2 %
+for the time, 1 % of a full bucket for the levels, and 1 % for the rate.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SMALL_INSTANCE = EbsLimit(Iops(1_000), Throughput.from_mb(60)), EbsLimit(Iops(4_
 
 @dataclass(frozen=True)
 class Case:
-    """A load, and the bucket that it empties. ``of_rate`` is what of the kernel's counters drains it."""
+    """A load, and the bucket that it empties. ``of_rate`` selects the kernel's counter that drains the bucket."""
 
     rule: CreditRule
     prepare: Callable[[Region], str]
@@ -97,7 +97,7 @@ CASES = {
 
 @dataclass(frozen=True)
 class Seen:
-    """What a run showed."""
+    """The result of a run."""
 
     emptied_s: float
     levels: list[tuple[float, float]]
@@ -105,7 +105,7 @@ class Seen:
 
 
 def watch(under_test: Region, case: Case, device: str, expected_s: float) -> Seen:
-    """Run the load until the bucket was empty for a while; times count from its first I/O."""
+    """Run the load until some time after the bucket is empty. Times count from its first I/O."""
     after_s = AFTER_S
     if isinstance(case.rule.baseline, Throughput):
         after_s = max(AFTER_S, AFTER_MIB * MIB / case.rule.baseline.bytes_per_second)
@@ -137,7 +137,7 @@ def watch(under_test: Region, case: Case, device: str, expected_s: float) -> See
 
 
 def main() -> None:
-    """Run the cases and print them against the arithmetic."""
+    """Run the cases and compare them with the formula."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="")
     parser.add_argument("--time", type=float, help="time compression (each case about 30 s unless given)")

@@ -1,4 +1,4 @@
-"""A pytest session that uses no cloudbench fixture: with the plugin against without it."""
+"""Compare a pytest session that uses no cloudbench fixture with and without the plugin."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import tempfile
 import time
 from pathlib import Path
 
-# Only this plugin is compared: what others cost when they are installed is their own affair.
+# Autoload is off so that other installed plugins do not count.
 WITHOUT = ["--disable-plugin-autoload"]
 WITH = ["--disable-plugin-autoload", "-p", "pytest_cloudbench.plugin"]
 
 
 def session_s(folder: Path, options: list[str]) -> float:
-    """Wall time of one session in ``folder``, in seconds."""
+    """Return the wall time of one session in ``folder``, in seconds."""
     began = time.perf_counter()
     subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *options], cwd=folder, check=True, stdout=subprocess.DEVNULL
@@ -25,7 +25,7 @@ def session_s(folder: Path, options: list[str]) -> float:
 
 
 def main() -> None:
-    """Run both kinds of session in turn and print their medians and how far they are apart."""
+    """Run both kinds of session in turn and print their medians and the difference."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=30)
     rounds = parser.parse_args().rounds

@@ -1,4 +1,4 @@
-"""What disks served while a load ran, sampled twenty times a second: by the kernel's counters, or by the region's."""
+"""Sample the I/O of disks twenty times a second during a load, by the kernel's counters or the region's."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _EVERY_S = 0.05
 _WRITTEN_S = 0.001
 
 Sample = tuple[float, int, int]
-"""Seconds of the monotonic clock, I/Os and bytes of all disks together."""
+"""Monotonic time in seconds; I/Os and bytes of all disks together."""
 
 
 class Watch:
-    """Samples of some disks, taken while `watching`."""
+    """Samples of some disks, taken inside `watching`."""
 
     def __init__(self) -> None:
         self.samples: list[Sample] = []
 
     def sample(self) -> Sample | None:
-        """Return what was served so far; None if nothing new is known."""
+        """Return the totals so far; None if they are unchanged."""
         raise NotImplementedError
 
     @contextlib.contextmanager
@@ -53,12 +53,12 @@ class Watch:
             thread.join()
 
     def moving(self) -> list[Sample]:
-        """The samples that saw more than the one before."""
+        """Return the samples with more I/Os than the previous one."""
         pairs = zip(self.samples, self.samples[1:], strict=False)
         return [now for before, now in pairs if now[1] > before[1]]
 
     def rates(self, seconds: float, *, size: bool, settling_s: float = SETTLING_S) -> list[float]:
-        """The rate (I/Os a second, or MiB/s) of every window of that length at steady load."""
+        """Return the rate (IOPS, or MiB/s if ``size``) of every window of this length at steady load."""
         which = 2 if size else 1
         moving = self.moving()
         start, end = moving[0][0] + settling_s, moving[-1][0] - 0.2
@@ -80,7 +80,7 @@ class DiskWatch(Watch):
         self._files = [Path(f"/sys/dev/block/{device}/stat") for device in devices]
 
     def sample(self) -> Sample:
-        """Read them."""
+        """Read the counters."""
         ios = size = 0
         for file in self._files:
             fields = file.read_text().split()
@@ -90,7 +90,7 @@ class DiskWatch(Watch):
 
 
 class RegionWatch(Watch):
-    """The counters that an instance's pacing process publishes, each with the moment that it is of."""
+    """The counters that an instance's pacing process publishes, with their time."""
 
     def __init__(self, plane: Plane, instance_id: str) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ class RegionWatch(Watch):
         self._seen: list[tuple[float, float, float]] = []
 
     def sample(self) -> Sample | None:
-        """Read what was published last. The process writes its volumes' pages first and the moment behind them."""
+        """Read the latest published counters. The process writes its volumes' pages first and the time last."""
         at, done = self._moment(), self._done()
         time.sleep(_WRITTEN_S)
         if at != self._moment() or (self.samples and at <= self.samples[-1][0]):

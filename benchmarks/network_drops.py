@@ -1,11 +1,11 @@
-"""Whether the end of a network burst is found: when the bucket really was empty, and the level after it.
+"""Check whether `drops_to` finds the end of a network burst: its time, and the level after it.
 
     python benchmarks/network_drops.py [--drops 20] [--time 60] [--seed 1]
 
 Needs root and iperf3. Every drop is a new pair of instances with a bucket of random size, one run of the iperf3
-workload and the verdict `drops_to` on it. The region knows when the bucket was empty; the load began when the first
-bytes passed the switch. With `--time 60` credits go 60 times faster than the clock and samples are 0.1 s apart, as in
-the scenarios; with `--time 1` they are 1 s apart. Wanted: no miss, the moment within 1 s, the level within 2 %.
+workload, and the verdict `drops_to` on it. The region knows when the bucket was empty; the load began when the first
+bytes passed the switch. With `--time 60` credits run 60 times faster than the clock and samples are 0.1 s apart, as in
+the scenarios; with `--time 1` they are 1 s apart. Required: no miss, the time within 1 s, the level within 2 %.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ PEAK, BASELINE = Bandwidth.from_gbit(10), Bandwidth.from_gbit(2.5)
 STREAMS = 5
 MOMENT_S, LEVEL = 1.0, 0.02
 _EBS = {"iops": 3_000, "mbit": 1_000}
-_LOOK_S = 0.005
-_LOADED = 1_000_000  # bytes between two looks at the switch
+_POLL_S = 0.005
+_LOADED = 1_000_000  # bytes between two polls of the switch
 
 
 @dataclass
 class Path:
-    """What the workload is given: two hosts, and nothing that is promised of the network between them."""
+    """The path of the workload: two hosts, without promises about the network between them."""
 
     client_host: SshHost
     server_host: SshHost
@@ -51,14 +51,14 @@ class Path:
     server_cpus: int | None = None
 
     def envelope(self, *, streams: int, reverse: bool) -> None:
-        """None is known."""
+        """Return None: no ceiling is known."""
 
     def counters(self) -> None:
-        """None are read."""
+        """Return None: no counters are read."""
 
 
 class LoadWatch(threading.Thread):
-    """Takes the time at which a load begins to pass the switch, in seconds since the epoch."""
+    """Records the time at which a load begins to pass the switch, in seconds since the epoch."""
 
     def __init__(self, under_test: Region) -> None:
         super().__init__(daemon=True)
@@ -67,9 +67,9 @@ class LoadWatch(threading.Thread):
         self._end = threading.Event()
 
     def run(self) -> None:
-        """Look until it began."""
+        """Poll until the load begins."""
         before = None
-        while not self._end.wait(_LOOK_S):
+        while not self._end.wait(_POLL_S):
             self._counters.seek(0)
             lines = self._counters.read().splitlines()[2:]
             moved = sum(int(line.partition(b":")[2].split()[0]) for line in lines)
@@ -79,7 +79,7 @@ class LoadWatch(threading.Thread):
             before = moved
 
     def close(self) -> None:
-        """End it."""
+        """Stop the thread."""
         self._end.set()
         self.join()
         self._counters.close()
@@ -87,7 +87,7 @@ class LoadWatch(threading.Thread):
 
 @contextlib.contextmanager
 def path(under_test: Region, number: int, burst_s: float, compression: float) -> Iterator[Path]:
-    """A new pair whose full bucket lasts so long by the clock at the full peak."""
+    """Launch a pair whose full bucket lasts ``burst_s`` real seconds at the full peak."""
     names = f"i-{number}-a", f"i-{number}-b"
     rates = ShapedRates(PEAK, BASELINE)
     credits = NetworkCredits(
@@ -107,7 +107,7 @@ def path(under_test: Region, number: int, burst_s: float, compression: float) ->
 
 
 def drop(under_test: Region, number: int, burst_s: float, compression: float) -> tuple[str, bool]:
-    """Load a pair until well after its bucket is empty; how it was found, and whether that is as wanted."""
+    """Load a pair until well after its bucket is empty; return the finding, and True if it meets the requirement."""
     after_s = 5.0 if compression > 1 else 22.0
     with path(under_test, number, burst_s, compression) as pair:
         watch = LoadWatch(under_test)
@@ -127,12 +127,12 @@ def drop(under_test: Region, number: int, burst_s: float, compression: float) ->
         return f"bucket empty after {emptied_s:.2f} s: MISSED: {verdict}", False
     off_s = falls[0]["at_s"] / compression - emptied_s
     level = falls[0]["after"] / BASELINE.bytes_per_second - 1
-    text = f"bucket empty after {emptied_s:6.3f} s, found {off_s:+.3f} s from it, level {level:+.2%}"
+    text = f"bucket empty after {emptied_s:6.3f} s, found {off_s:+.3f} s later, level {level:+.2%}"
     return text, abs(off_s) <= MOMENT_S and abs(level) <= LEVEL
 
 
 def main() -> int:
-    """Run them and print each; 1 when one is not as wanted."""
+    """Run the drops and print each; return 1 if one misses the requirement."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--drops", type=int, default=20)
     parser.add_argument("--time", type=float, default=60.0)
@@ -143,10 +143,10 @@ def main() -> int:
     good = 0
     with region(arguments.time) as under_test:
         for number in range(arguments.drops):
-            text, as_wanted = drop(under_test, number, numbers.uniform(shortest, longest), arguments.time)
-            good += as_wanted
-            print(f"{number + 1:2}: {text}{'' if as_wanted else '  <-- not as wanted'}", flush=True)
-    print(f"{good} of {arguments.drops} as wanted: moment within {MOMENT_S:g} s, level within {LEVEL:.0%}")
+            text, met = drop(under_test, number, numbers.uniform(shortest, longest), arguments.time)
+            good += met
+            print(f"{number + 1:2}: {text}{'' if met else '  <-- missed'}", flush=True)
+    print(f"{good} of {arguments.drops} as required: time within {MOMENT_S:g} s, level within {LEVEL:.0%}")
     return 0 if good == arguments.drops else 1
 
 

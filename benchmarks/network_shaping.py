@@ -1,11 +1,11 @@
-"""How exactly the region's network is shaped: what iperf3 gets between two instances, over what was asked.
+"""Measure how exactly the region's network is shaped: iperf3's rate between two instances over the configured rate.
 
     python benchmarks/network_shaping.py [--seconds 5] [--rounds 3] [--only rates|flows|unshaped|governor]
 
-Needs root and iperf3. Rates are what passes on the wire, as EC2 counts, and iperf3 tells the payload: with frames of
-9,001 bytes 0.73 % less, so 0.9927 is exact. The 25 Gbit/s type is compared with an unshaped pair, one after the
-other in every round, because what a machine carries depends on what else it does and on which processors its
-scheduler takes; the ratio is that of the medians.
+Needs root and iperf3. Configured rates count the bytes on the wire, as EC2 does, but iperf3 reports the payload. With
+frames of 9,001 bytes that is 0.73 % less, so a ratio of 0.9927 is exact. The 25 Gbit/s type is compared with an
+unshaped pair in every round, because a machine's bandwidth depends on its other load and on the scheduler. The ratio
+is that of the medians.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ports = iter(range(5300, 6000))
 
 
 def launch(region: Region, name: str, gbit: float | None, group: str | None = None) -> None:
-    """Boot an instance with this network rate, or with none."""
+    """Boot an instance with this network rate, or without a limit."""
     rate = None if gbit is None else Bandwidth.from_gbit(gbit)
     rates = None if rate is None else ShapedRates(rate, rate)
     region.launch(name, **_EBS, network=rates, placement_group=group)
@@ -38,7 +38,7 @@ def launch(region: Region, name: str, gbit: float | None, group: str | None = No
 def iperf3(
     region: Region, client: str, server: str, *, streams: int, seconds: int, processes: int = 1
 ) -> float:
-    """Gbit/s received over all streams, which are spread over the client and server processes."""
+    """Run iperf3 with its streams spread over the processes; return the received rate in Gbit/s."""
     ports = [next(_ports) for _ in range(processes)]
     serve = " & ".join(f"iperf3 -s -1 -p {port} >/dev/null" for port in ports)
     listening = " && ".join(f"ss -ltn | grep -q ':{port} '" for port in ports)
@@ -60,13 +60,13 @@ def iperf3(
         )
         for port, share in zip(ports, shares, strict=True)
     ]
-    said = [json.loads(process.communicate()[0]) for process in clients]
+    results = [json.loads(process.communicate()[0]) for process in clients]
     serving.wait()
-    return sum(one["end"]["sum_received"]["bits_per_second"] for one in said) / 1e9
+    return sum(one["end"]["sum_received"]["bits_per_second"] for one in results) / 1e9
 
 
 def show_rates(seconds: int, rounds: int) -> None:
-    """One flow may have 5 Gbit/s: the pair is in a cluster placement group, where it may have 10."""
+    """Print the ratios of several rates, in a cluster placement group, where one flow may have 10 Gbit/s."""
     with region() as under_test:
         for gbit in RATES_GBIT:
             names = f"i-{gbit}-a", f"i-{gbit}-b"
@@ -85,7 +85,7 @@ def show_rates(seconds: int, rounds: int) -> None:
 
 
 def show_flows(seconds: int, rounds: int) -> None:
-    """One flow of a type faster than a flow may be."""
+    """Print the rate of one flow between instances that are faster than the limit of a flow."""
     with region() as under_test:
         for name, group in (("i-a", "group"), ("i-b", "group"), ("i-c", None)):
             launch(under_test, name, 25, group)
@@ -99,7 +99,7 @@ def show_flows(seconds: int, rounds: int) -> None:
 
 
 def show_unshaped(seconds: int, rounds: int) -> None:
-    """Five flows of a 25 Gbit/s type against what an unshaped pair carries."""
+    """Compare five flows of a 25 Gbit/s type with an unshaped pair."""
     with region() as under_test:
         for name, gbit in (("i-25-a", 25), ("i-25-b", 25), ("i-any-a", None), ("i-any-b", None)):
             launch(under_test, name, gbit)
@@ -112,14 +112,14 @@ def show_unshaped(seconds: int, rounds: int) -> None:
             median, free = statistics.median(shaped), statistics.median(unshaped)
             print(
                 f"25 Gbit/s type, 5 flows, {processes} processes: {median:.2f} Gbit/s; unshaped {free:.2f}, of which "
-                f"25 could be had: ratio {median / min(free, 25):.3f} "
+                f"at most 25 count: ratio {median / min(free, 25):.3f} "
                 f"(shaped {[round(one, 1) for one in shaped]}, unshaped {[round(one, 1) for one in unshaped]})",
                 flush=True,
             )
 
 
 def show_governor(seconds: int, rounds: int) -> None:
-    """CPU of the network's governor."""
+    """Print the CPU load of the network's governor."""
     rates = ShapedRates(Bandwidth.from_gbit(5), Bandwidth.from_gbit(1))
     credits = NetworkCredits(1e15, "benchmark", "2026-11")
     with region() as under_test:
@@ -143,7 +143,7 @@ SHOWN = {"rates": show_rates, "flows": show_flows, "unshaped": show_unshaped, "g
 
 
 def main() -> None:
-    """Run what is asked for and print it."""
+    """Run the selected parts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=3)

@@ -1,4 +1,4 @@
-"""How exactly limits are held: what volumes served over any 10 s, over what was provisioned.
+"""Measure how exactly limits are held: the rate of volumes over any 10 s relative to the provisioned rate.
 
     python benchmarks/pacing_accuracy.py [--seconds 10] [--only NAME] [--busy]
 
@@ -6,11 +6,11 @@ Needs root. Every line is one run of fio, by default 64 jobs of depth 16, with 4
 
 - region: by the counters of the process that paces the volumes, the lowest and highest of any window of that length;
 - kernel: the same by the kernel's counters of the disks;
-- fio: fio's own final figure, as a person reads it. It loses about one mean latency of the run time;
+- fio: fio's own final figure, as a user reads it. Its run time is too long by about one mean latency;
 - sweep: from fio's first to its last status report, as a sweep measures it.
 
-The aim is 0.3 % on a quiet machine. With --busy two endless loops run beside it, and the aim is 1 %. "Machine" is the
-share of the I/Os' time that this machine added; if it is large, so may be the error.
+The aim is 0.3 % on a quiet machine. With --busy two endless loops run at the same time, and the aim is 1 %. "Machine"
+is the share of the I/Os' time that this machine added; if it is large, the error may be large too.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ BUSY_LOOPS = 2
 
 
 def mix(reads: int) -> str:
-    """The default load with so many per cent of reads."""
+    """Return the default load with this per cent of reads."""
     return f"--rw=randrw --rwmixread={reads} --bs=4k --size=256m {LOAD}"
 
 
 @dataclass(frozen=True)
 class Case:
-    """A load on all volumes of an instance, and the rate that it may have: IOPS, or MiB/s if ``size``.
+    """A load on all volumes of an instance, and its limit in IOPS, or in MiB/s if ``size``.
 
     ``modest`` is a second load, on the last volume alone.
     """
@@ -52,7 +52,7 @@ class Case:
     modest: str = ""
 
     def run(self, under_test: Region, timing: str) -> float:
-        """Run it; fio's own final figure."""
+        """Run the load; return fio's final figure."""
         under_test.launch("i-1", iops=self.instance_iops, mbit=19_000)
         devices = [under_test.volume("i-1", spec) for spec in self.volumes]
         load, other = f"{self.load} {timing}", None
@@ -63,7 +63,7 @@ class Case:
 
 
 def one(iops: int) -> tuple[VolumeSpec, ...]:
-    """One volume with this limit."""
+    """Return one volume with this limit."""
     return (io2(size_gib=80, iops=iops),)
 
 
@@ -95,7 +95,7 @@ CASES = {
 
 @contextlib.contextmanager
 def busy_loops(count: int) -> Iterator[None]:
-    """So many processes that compute without end, until the block ends."""
+    """Run this number of endless processes until the block ends."""
     loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     try:
         yield
@@ -110,7 +110,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=10)
     parser.add_argument("--only", default="")
-    parser.add_argument("--busy", action="store_true", help="beside two endless loops")
+    parser.add_argument("--busy", action="store_true", help="run two endless loops at the same time")
     arguments = parser.parse_args()
     timing = f"--ramp_time=4 --runtime={arguments.seconds} --status-interval=1"
     aim = 0.01 if arguments.busy else 0.003

@@ -1,10 +1,10 @@
-"""What pacing costs: CPU time, memory and time to attach, by the Python implementation and by the compiled core.
+"""Measure the cost of pacing: CPU time, memory and time to attach, for the Python implementation and the compiled core.
 
     python benchmarks/pacing_cost.py [--seconds 10]
 
-Needs root. CPU time is that of the process that paces an instance's volumes, which is all but the kernel's own work.
-The thirty volumes are gp2, so that credits are accounted for too. The last lines are the ratios of the two
-implementations, if there is a compiled core.
+Needs root. The CPU time is that of the process that paces an instance's volumes; only the kernel's work is missing in
+it. The thirty volumes are gp2, so that they have credits. The last lines show the ratio of the two implementations, if
+there is a compiled core.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ CORE = "CLOUDBENCH_TWIN_CORE"
 
 
 def memory_mib(under_test: Region) -> float:
-    """Resident memory of the process."""
+    """Return the resident memory of the pacing process in MiB."""
     text = Path(f"/proc/{under_test.process('i-1').pid}/status").read_text()
     return int(text.partition("VmRSS:")[2].split()[0]) / 1024
 
 
 def compiled(under_test: Region) -> bool:
-    """Whether the process uses the compiled core."""
+    """Return True if the process uses the compiled core."""
     return "/volumes/core." in Path(f"/proc/{under_test.process('i-1').pid}/maps").read_text()
 
 
 def cpu_per_io(under_test: Region, name: str, devices: list[str], load: str, seconds: int) -> float:
-    """Run a load; CPU seconds per 1,000 I/Os."""
+    """Run a load; return the CPU seconds per 1,000 I/Os."""
     before, began = under_test.process("i-1").cpu_s, time.monotonic()
     served = ios(under_test)
     under_test.fio("i-1", devices, f"{LOAD} {load} --runtime={seconds}")
@@ -52,13 +52,13 @@ def cpu_per_io(under_test: Region, name: str, devices: list[str], load: str, sec
 
 
 def ios(under_test: Region) -> int:
-    """I/Os of all volumes so far."""
+    """Return the I/Os of all volumes so far."""
     volumes, _ = under_test.plane.volumes.storage_activity()
     return sum(volume.done.read_ops + volume.done.write_ops for volume in volumes)
 
 
 def cost(seconds: int) -> dict[str, float] | None:
-    """Measure and print; CPU seconds per 1,000 I/Os by load. None without the compiled core that was asked for."""
+    """Print the figures; return the CPU seconds per 1,000 I/Os by load. None if the compiled core is missing."""
     with region() as under_test:
         under_test.launch("i-1", iops=400_000, mbit=60_000)
         attaching, devices = [], []
@@ -89,7 +89,7 @@ def cost(seconds: int) -> dict[str, float] | None:
 
 
 def main() -> None:
-    """Measure both."""
+    """Measure both implementations."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=10)
     seconds = parser.parse_args().seconds

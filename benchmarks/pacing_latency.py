@@ -1,11 +1,11 @@
-"""How long I/Os take on a paced volume, as fio sees it, against the model.
+"""Compare the latency of a paced volume, measured by fio, with the model.
 
     python benchmarks/pacing_latency.py [--seconds 10] [--only NAME]
 
-Needs root. Below its limits a volume answers after its type's service time (`ServiceTime.quantile`). At a limit every
-I/O takes what Little's law says: as many as are outstanding, over the limit. Every line is one run of fio. Shown are
-the 50th and the 99th percentile of its completion latency over the model's, and the share of the I/Os' time that this
-machine added. The aim is 10 % for the 50th and 25 % for the 99th.
+Needs root. Below its limits a volume answers after its type's service time (`ServiceTime.quantile`). At a limit, by
+Little's law, every I/O takes the number of I/Os in flight divided by the limit. Every line is one run of fio. It shows
+the 50th and 99th percentile of the completion latency relative to the model, and the share of the I/Os' time that this
+machine added. The aim is 10 % for the 50th percentile and 25 % for the 99th.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ AIM_P50, AIM_P99 = 0.10, 0.25
 
 @dataclass(frozen=True)
 class Case:
-    """So many I/Os outstanding on a volume; ``limit`` in I/Os per second if they reach it, else 0."""
+    """A volume with ``depth`` I/Os in flight; ``limit`` is the IOPS limit if they reach it, else 0."""
 
     spec: VolumeSpec
     depth: int
@@ -41,7 +41,7 @@ class Case:
 
     @property
     def way(self) -> str:
-        """What of fio's result counts."""
+        """The direction of fio's result that counts."""
         return "write" if "write" in self.rw else "read"
 
 

@@ -1,4 +1,4 @@
-"""A pytest session of its own with one test file, at full pace: how a benchmark uses the plugin as people do."""
+"""Run a separate pytest session with one test file at full pace, so benchmarks use the plugin as users do."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 
 
 def run_session(text: str, *, captured: bool = False) -> subprocess.CompletedProcess[str]:
-    """Run ``text`` as a test file; its output goes where this one's does unless it is to be ``captured``.
+    """Run ``text`` as a test file, which can import the modules of this folder.
 
-    The files beside this one can be imported in it.
+    Its output goes to this process's output, or into the result if ``captured``.
     """
     with tempfile.TemporaryDirectory() as name:
         Path(name, "test_it.py").write_text(text)

@@ -1,4 +1,4 @@
-"""What recording costs a test, and what replaying a thousand recorded measurements takes."""
+"""Measure the cost of recording for a test, and the time to replay a thousand recorded measurements."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-WANTED_MS = 100.0
-WANTED_SHARE = 0.01
-WANTED_REPLAY_S = 60.0
-WANTED_MIB = 500.0
+LIMIT_MS = 100.0
+LIMIT_SHARE = 0.01
+LIMIT_REPLAY_S = 60.0
+LIMIT_MIB = 500.0
 
 CONFTEST = """
 import dataclasses
@@ -87,7 +87,7 @@ def run_fio(target, job, *, pace, on_progress):
         envelope=storage_envelope(None, [("vol-0123456789abcdef0", gp3(size_gib=10))], BS, sequential=False),
         counters=ThrottleDelta(float(SECONDS), volume_iops_exceeded_s=SECONDS * 0.9),
         asked={{"iodepth": 16}},
-        # Other bytes every time, as real logs are.
+        # Different bytes every time, as in real logs.
         raw={{name: b"%d, 1, 0, 4096, 0\\n" % next(numbers) + LOG for name in ("iops.log", "bw.log", "lat.log")}}
         | {{"result.json": RESULT + b" " * (next(numbers) % 9_999)}},
     )
@@ -119,7 +119,7 @@ from conftest import COMMANDS
 @pytest.mark.parametrize("number", range({count}))
 def test_a_volume(volume, host, fio, number):
     for each in range(COMMANDS):
-        host.run(["sh", "-c", "what is asked of a device", "sh", f"/dev/nvme{{each}}n1"], sudo=True)
+        host.run(["sh", "-c", "a query of a device", "sh", f"/dev/nvme{{each}}n1"], sudo=True)
     run = fio(volume, rw="randread", bs="4k", iodepth=16, runtime=300)
     assert run.reaches("3,000 IOPS")
 """
@@ -127,7 +127,7 @@ def test_a_volume(volume, host, fio, number):
 
 @dataclass(frozen=True)
 class Session:
-    """What one session of pytest took: wall time, processor time, and the most memory it held."""
+    """The cost of one pytest session: wall time, CPU time, and the highest memory use."""
 
     wall_s: float
     cpu_s: float
@@ -135,20 +135,20 @@ class Session:
 
 
 def session(folder: Path, *options: str) -> Session:
-    """Run pytest in ``folder``."""
+    """Run pytest in ``folder`` and return its cost. Exits with the output if it fails."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:benchmark", *options]
     began = time.perf_counter()
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    said = process.stdout.read() if process.stdout else b""
+    output = process.stdout.read() if process.stdout else b""
     _, status, usage = os.wait4(process.pid, 0)
     if status:
-        sys.exit(said.decode(errors="replace")[-2000:])
+        sys.exit(output.decode(errors="replace")[-2000:])
     wall_s = time.perf_counter() - began
     return Session(wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
 def prepare(folder: Path, *, count: int, seconds: int, jobs: int) -> None:
-    """Write tests of which each measures once, and records 60 commands, a series and raw logs of that length."""
+    """Write tests that each measure once and record 60 commands, a series and raw logs of this length."""
     folder.mkdir()
     (folder / "pytest.ini").write_text("[pytest]\n")
     (folder / "conftest.py").write_text(CONFTEST.format(seconds=seconds, jobs=jobs))
@@ -156,7 +156,7 @@ def prepare(folder: Path, *, count: int, seconds: int, jobs: int) -> None:
 
 
 def cost_ms(folder: Path, count: int, rounds: int) -> tuple[float, float]:
-    """What recording adds to one test, in milliseconds: of wall time, of processor time. Medians."""
+    """Return the median wall time and CPU time in milliseconds that recording adds to one test."""
     session(folder, "--cloudbench-evidence=off")
     pairs = [
         (
@@ -171,16 +171,16 @@ def cost_ms(folder: Path, count: int, rounds: int) -> tuple[float, float]:
 
 
 def size_kib(folder: Path) -> float:
-    """What all files below a folder hold."""
+    """Return the size of all files below a folder in KiB."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1024
 
 
 def main() -> None:
-    """Measure both and print them beside what is wanted."""
+    """Measure both and print them with their limits."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tests", type=int, default=100, help="tests of one session whose cost is compared")
-    parser.add_argument("--measurements", type=int, default=1000, help="how many are replayed")
+    parser.add_argument("--measurements", type=int, default=1000, help="measurements to replay")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         for what, seconds, jobs in (("6 s, 2 jobs", 6, 2), ("300 s, 64 jobs", 300, 64)):
@@ -189,11 +189,11 @@ def main() -> None:
             ms, cpu_ms = cost_ms(folder, options.tests, options.rounds)
             share = ms / 1000 / seconds
             kib = size_kib(folder / "kept-0") / options.tests
-            ratio = max(ms / WANTED_MS, share / WANTED_SHARE)
+            ratio = max(ms / LIMIT_MS, share / LIMIT_SHARE)
             print(
                 f"recording a test of {what}: {ms:.1f} ms ({cpu_ms:.1f} ms of processor time), {share:.3%} of its "
                 f"run time, {kib:,.0f} KiB "
-                f"(wanted: under {WANTED_MS:g} ms and {WANTED_SHARE:.0%}; ratio {ratio:.2f})"
+                f"(required: under {LIMIT_MS:g} ms and {LIMIT_SHARE:.0%}; ratio {ratio:.2f})"
             )
         folder = Path(name) / "thousand"
         prepare(folder, count=options.measurements, seconds=300, jobs=2)
@@ -214,10 +214,10 @@ def main() -> None:
             kinds["with JUnit XML and Allure's results"] = ["--junitxml=junit.xml", "--alluredir=allure"]
         for kind, reports in kinds.items():
             replayed = session(folder, "--cloudbench-replay=kept", *reports)
-            ratio = max(replayed.wall_s / WANTED_REPLAY_S, replayed.mib / WANTED_MIB)
+            ratio = max(replayed.wall_s / LIMIT_REPLAY_S, replayed.mib / LIMIT_MIB)
             print(
-                f"replayed {kind} in {replayed.wall_s:.1f} s, {replayed.mib:,.0f} MiB (wanted: under "
-                f"{WANTED_REPLAY_S:g} s and {WANTED_MIB:g} MiB; ratio {ratio:.2f})"
+                f"replayed {kind} in {replayed.wall_s:.1f} s, {replayed.mib:,.0f} MiB (required: under "
+                f"{LIMIT_REPLAY_S:g} s and {LIMIT_MIB:g} MiB; ratio {ratio:.2f})"
             )
         if (folder / "allure").is_dir() and shutil.which("allure"):
             began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""A small region for benchmarks: instances, volumes, fio inside an instance."""
+"""A small region for benchmarks: instances, volumes, and fio inside an instance."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pytest_cloudbench.workloads.sweep.status import StatusReader, Totals
 
 
 class Region:
-    """A plane with the few calls that a benchmark needs."""
+    """A region's data plane with the calls that benchmarks need."""
 
     def __init__(self, plane: Plane, key: Path) -> None:
         self.plane = plane
@@ -43,9 +43,9 @@ class Region:
         maximum: EbsLimit | None = None,
         **plan: Any,
     ) -> None:
-        """Boot an instance with these EBS limits, for good or with a baseline and a maximum.
+        """Boot an instance with constant EBS limits, or with a baseline and a maximum.
 
-        ``plan`` are further fields of its `HostPlan`.
+        ``plan`` holds further fields of its `HostPlan`.
         """
         address = self.plane.instances.free_address(0)
         self._addresses[instance_id] = address
@@ -66,31 +66,31 @@ class Region:
         )
 
     def volume(self, instance_id: str, spec: VolumeSpec) -> str:
-        """Make and attach a volume; its device in the instance."""
+        """Create and attach a volume; return its device in the instance."""
         self._volumes += 1
         volume_id = f"vol-{self._volumes:017x}"
         self.plane.volumes.create_disk(volume_id, spec)
         return "/dev/" + self.plane.volumes.attach(volume_id, instance_id, "/dev/sdf")
 
     def process(self, instance_id: str) -> VolumeProcess:
-        """The process that paces an instance's volumes."""
+        """Return the process that paces an instance's volumes."""
         process = self.plane._inventory.instances[instance_id].paced.process
         assert process is not None
         return process
 
     def address(self, instance_id: str) -> str:
-        """The instance's own address."""
+        """Return the instance's address."""
         return self._addresses[instance_id]
 
     def command(self, instance_id: str, command: str) -> list[str]:
-        """What runs a command there by OpenSSH's own client."""
+        """Return the ssh command line that runs a command in the instance."""
         return [
             "ssh", "-i", str(self._key), "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
             "-o", "LogLevel=ERROR", f"ec2-user@{self._addresses[instance_id]}", command,
         ]  # fmt: skip
 
     def ssh(self, instance_id: str, command: str, timeout_s: float = 120) -> str:
-        """Run a command there by OpenSSH's own client."""
+        """Run a command in the instance by OpenSSH's client; return its output."""
         done = subprocess.run(
             self.command(instance_id, command), capture_output=True, text=True, timeout=timeout_s, check=False
         )
@@ -101,10 +101,10 @@ class Region:
     def fio(
         self, instance_id: str, devices: list[str], options: str, other: tuple[list[str], str] | None = None
     ) -> dict[str, float]:
-        """Run fio there, ``other`` being a second job; IOPS and bytes/s over all, reads and writes apart.
+        """Run fio in the instance, with an optional second job ``other``; return IOPS (also by direction) and bytes/s.
 
-        Percentiles of the completion latency are in seconds: "read_p99". ``watch`` and ``region_watch`` keep what the
-        kernel and the region counted meanwhile, ``totals`` the statuses that fio printed before its end.
+        Percentiles of the completion latency are in seconds: "read_p99". ``watch`` and ``region_watch`` hold the
+        counters of the kernel and the region during the run, ``totals`` the statuses that fio printed before its end.
         """
         every = (
             "--ioengine=libaio --direct=1 --group_reporting --time_based --randrepeat=0 --norandommap "
@@ -137,18 +137,18 @@ class Region:
         return total
 
     def served_by_kernel(self, seconds: float, *, size: bool) -> tuple[float, float]:
-        """The lowest and highest rate (IOPS, or MiB/s) of any window of that length at steady load."""
+        """Return the lowest and highest rate (IOPS, or MiB/s if ``size``) of all windows of this length."""
         return _ends(self.watch.rates(seconds, size=size))
 
     def served_by_region(self, seconds: float, *, size: bool) -> tuple[float, float]:
-        """The same by the counters of the process that paces the instance's volumes."""
+        """Return the same by the counters of the process that paces the instance's volumes."""
         return _ends(self.region_watch.rates(seconds, size=size))
 
     def between_statuses(self, *, size: bool) -> float:
-        """The rate from the first to the last status of fio's, as a sweep measures it; NaN without statuses."""
+        """Return the rate from fio's first to its last status, as a sweep measures it; NaN without statuses."""
         kept = self.totals
         for number in range(len(kept) - 1, 0, -1):
-            if kept[number].seconds < kept[number - 1].seconds:  # fio began anew after its ramp
+            if kept[number].seconds < kept[number - 1].seconds:  # fio starts again after its ramp
                 kept = kept[number:]
                 break
         if len(kept) < 2:
@@ -163,7 +163,7 @@ def _ends(rates: list[float]) -> tuple[float, float]:
 
 @contextlib.contextmanager
 def region(time_compression: float = 1.0) -> Iterator[Region]:
-    """A region that is gone when the block ends; its burst credits go so many times faster than the clock."""
+    """Open a region until the block ends; its burst credits run ``time_compression`` times faster than the clock."""
     with tempfile.TemporaryDirectory() as directory:
         key = Path(directory) / "key"
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)

@@ -1,7 +1,7 @@
-"""The figure the plugin reports against the same fio command typed by hand into the same host.
+"""Compare the plugin's figure with that of the same fio command run by hand on the same host.
 
-Both run in turn, 4 s of ramp and then 10 s: what is compared is the plugin with a person, not one start of a load
-with another.
+Both run in turn, with 4 s of ramp and 10 s of measurement each, so that differences at the start of a load do not
+count.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROUNDS = {rounds}
 
 
 def by_hand(instance, key_file, device):
-    """What a person types: ssh, and fio's own words."""
+    """Run fio by ssh, as a user would."""
     command = (
         f"sudo fio --name=hand --filename={{device}} --rw={{RW}} --bs={{BS}} --iodepth=16 --numjobs=16 "
         "--ioengine=libaio --direct=1 --time_based --runtime=10 --ramp_time=4 --group_reporting --output-format=json"
@@ -51,7 +51,7 @@ def test_it(ec2_instance, ebs_volume, fio, tmp_path):
         typed = by_hand(ec2_instance, key_file, ebs_volume.path)
         ratios.append(reported / typed)
         print(f"reported {{reported:,.0f}} IOPS, by hand {{typed:,.0f}} IOPS, ratio {{ratios[-1]:.4f}}")
-    print(f"median ratio {{statistics.median(ratios):.4f}}; wanted: within 0.5 % of 1")
+    print(f"median ratio {{statistics.median(ratios):.4f}}; required: within 0.5 % of 1")
 '''
 
 

@@ -1,7 +1,7 @@
-"""The published measurements repeated at quick pace: how long each takes, against what is wanted.
+"""Run the published measurements at quick pace, and compare their times with the limits.
 
-Exit code 0 when all that were run kept their time and none failed, else 1. What one machine cannot serve is skipped and
-counted; its time counts all the same.
+The exit code is 0 if all runs kept their limits and no test failed, else 1. Tests that this machine cannot serve are
+skipped and counted; their time counts too.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ AS_TOX = ["--cloudbench-twin-time=60", "--cloudbench-pace=quick"]
 
 @dataclass(frozen=True)
 class Case:
-    """Scenario files that are run in one session, what of them (pytest's -k), and the seconds they may take."""
+    """Scenario files for one session, the time limit in seconds, and the selection of tests (pytest's -k)."""
 
     files: tuple[str, ...]
-    wanted_s: float
+    limit_s: float
     only: str = ""
 
 
@@ -38,25 +38,25 @@ CASES = {
 
 @dataclass(frozen=True)
 class Result:
-    """What one session did: wall time from pytest's start to its end, its exit code, its tests by outcome."""
+    """The result of one session: its wall time, its exit code, and its tests by outcome."""
 
     seconds: float
     exit_code: int
     outcomes: dict[str, int]
 
-    def kept(self, wanted_s: float) -> bool:
-        """Whether it took at most that long, ran at least one test to a verdict, and none failed."""
-        return self.exit_code == 0 and self.outcomes["passed"] > 0 and self.seconds <= wanted_s
+    def kept(self, limit_s: float) -> bool:
+        """Return True if it kept the time limit, at least one test passed, and none failed."""
+        return self.exit_code == 0 and self.outcomes["passed"] > 0 and self.seconds <= limit_s
 
 
 def run(case: Case) -> Result:
-    """Run one case; the last lines of a session that failed are printed."""
+    """Run one case. Prints the last lines of a failed session."""
     with tempfile.TemporaryDirectory() as name:
         report = Path(name, "report.xml")
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junit-xml={report}"]
         command += [*AS_TOX, f"--cloudbench-evidence={name}/evidence", "-k", case.only]
         began = time.perf_counter()
-        # pytest's own configuration is the project's, as tox has it.
+        # pytest uses the project's configuration, as under tox.
         done = subprocess.run(
             [*command, *(str(SCENARIOS / file) for file in case.files)],
             cwd=SCENARIOS.parent,
@@ -71,10 +71,10 @@ def run(case: Case) -> Result:
 
 
 def outcomes_of(report: Path) -> dict[str, int]:
-    """The tests of a JUnit report by outcome; none where there is no report."""
+    """Count the tests of a JUnit report by outcome; all 0 if there is no report."""
     found = dict.fromkeys(("passed", "skipped", "failed"), 0)
     if report.exists():
-        for test in ET.parse(report).iter("testcase"):  # our own, written a moment ago
+        for test in ET.parse(report).iter("testcase"):  # written by our own session
             kinds = {child.tag for child in test}
             failed = kinds & {"failure", "error"}
             found["failed" if failed else "skipped" if "skipped" in kinds else "passed"] += 1
@@ -82,22 +82,22 @@ def outcomes_of(report: Path) -> dict[str, int]:
 
 
 def main() -> int:
-    """Run the cases that are named, one after the other, and print a line for each."""
+    """Run the named cases one after the other and print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("case", nargs="*", help=f"of {', '.join(CASES)}; all when left out")
+    parser.add_argument("case", nargs="*", help=f"one of {', '.join(CASES)}; default: all")
     names = parser.parse_args().case or list(CASES)
     if unknown := [name for name in names if name not in CASES]:
-        parser.error(f"no case {unknown[0]!r}: there are {', '.join(CASES)}")
+        parser.error(f"unknown case {unknown[0]!r}: use {', '.join(CASES)}")
     kept = True
     for name in names:
         case = CASES[name]
         result = run(case)
-        good = result.kept(case.wanted_s)
+        good = result.kept(case.limit_s)
         kept = kept and good
         tests = ", ".join(f"{count} {outcome}" for outcome, count in result.outcomes.items() if count)
-        ratio = result.seconds / case.wanted_s
+        ratio = result.seconds / case.limit_s
         print(
-            f"{'ok ' if good else 'NOT'} {name}: {result.seconds:.0f} s of {case.wanted_s:.0f} s wanted (ratio "
+            f"{'ok ' if good else 'NOT'} {name}: {result.seconds:.0f} s of {case.limit_s:.0f} s allowed (ratio "
             f"{ratio:.2f}); {tests or 'no test ran'}",
             flush=True,
         )

@@ -1,10 +1,10 @@
-"""What a sweep itself costs: starting and stopping a step on 30 volumes, and reading and merging many jobs' output.
+"""Measure a sweep's overhead: start and stop a step on 30 volumes; parse and merge the output of many jobs.
 
     python benchmarks/sweep_cost.py
 
-The first part needs what the embedded region needs. A step's cost is the wall time from before its throttle counters
-are read to its measurement, less the time its load runs. The second part reads what fio itself printed for 30 jobs
-that are not one group, histograms and all, as often as a sweep has runs, and merges them to percentiles.
+The first part needs an embedded region. A step's overhead is the wall time from before its throttle counters are read
+to its measurement, less the time of its load. The second part parses fio's output of 30 jobs in separate groups, with
+histograms, once per run of a sweep, and merges them into percentiles.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pytest_session import run_session
 from pytest_cloudbench.workloads.sweep.status import StatusReader
 
 JOBS, RUNS = 30, 13
-STEP_WANTED_S, MERGE_WANTED_S = 1.0, 2.0
+STEP_LIMIT_S, MERGE_LIMIT_S = 1.0, 2.0
 
 TEST = """
 import statistics
@@ -50,15 +50,15 @@ def test_it(ebs_volumes, sweep, monkeypatch):
 
 
 def steps_on_thirty_volumes() -> int:
-    """Run the sweep in a pytest of its own and show its line."""
+    """Run the sweep in a separate pytest session and print its line."""
     done = run_session(TEST, captured=True)
     print(next((line for line in done.stdout.splitlines() if "start and stop" in line), done.stdout))
-    print(f"wanted: under {STEP_WANTED_S:g} s")
+    print(f"required: under {STEP_LIMIT_S:g} s")
     return done.returncode
 
 
 def output_of_many_jobs() -> str:
-    """What fio prints for 30 jobs apart, each with both directions and full histograms."""
+    """Return fio's output for 30 separate jobs, each with both directions and full histograms."""
     command = [
         "fio", "--output-format=json+", "--eta=never", "--lat_percentiles=1", "--ioengine=null", "--iodepth=16",
         "--rw=randrw", "--bs=4k", "--size=1g", "--norandommap", "--runtime=2", "--time_based",
@@ -69,7 +69,7 @@ def output_of_many_jobs() -> str:
 
 
 def merge() -> None:
-    """Read and merge that output as often as a sweep has runs."""
+    """Parse and merge that output once per run of a sweep."""
     text = output_of_many_jobs()
     seconds = []
     for _ in range(5):
@@ -81,10 +81,10 @@ def merge() -> None:
         seconds.append(time.monotonic() - began)
     bins = len(totals.both.bins)
     print(
-        f"reading and merging {JOBS} jobs x {RUNS} runs ({len(text) * RUNS / 1e6:.1f} MB, {bins} bins merged): "
+        f"parsing and merging {JOBS} jobs x {RUNS} runs ({len(text) * RUNS / 1e6:.1f} MB, {bins} bins merged): "
         f"median {statistics.median(seconds):.2f} s of {len(seconds)}"
     )
-    print(f"wanted: under {MERGE_WANTED_S:g} s")
+    print(f"required: under {MERGE_LIMIT_S:g} s")
 
 
 def main() -> None:

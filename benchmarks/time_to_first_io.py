@@ -1,4 +1,4 @@
-"""From the start of pytest to fio's first I/O on the embedded region."""
+"""Measure the time from the start of pytest to fio's first I/O on the embedded region."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def test_it(ebs_volume, fio):
 
 
 def first_io_s(folder: Path) -> tuple[float, float]:
-    """Seconds from starting pytest to fio's first I/O, and to the end of pytest."""
+    """Return the seconds from the start of pytest to fio's first I/O, and to pytest's end."""
     began = time.time()
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
     ended = time.time()
     text = (folder / "result.json").read_text()
     result = json.loads(text[text.index("{") :])
-    # fio's clock when it printed, less what its jobs ran: both of this machine.
+    # fio's time when it printed, less the run time of its jobs; both use this machine's clock.
     runtime_s = max(job["read"]["runtime"] for job in result["jobs"]) / 1000
     return result["timestamp_ms"] / 1000 - runtime_s - began, ended - began
 
@@ -52,7 +52,7 @@ def main() -> None:
     for first, whole in times:
         print(f"first I/O after {first:.2f} s, all over after {whole:.2f} s")
     median = statistics.median(first for first, _ in times)
-    print(f"median {median:.2f} s to the first I/O; wanted: at most 4 s; ratio {median / 4:.2f}")
+    print(f"median {median:.2f} s to the first I/O; required: at most 4 s; ratio {median / 4:.2f}")
 
 
 if __name__ == "__main__":
