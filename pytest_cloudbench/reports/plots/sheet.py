@@ -111,8 +111,8 @@ class Label:
 class Panel:
     """A pair of axes with labels at its right edge. Set its ranges before drawing.
 
-    ``box``: left, bottom, width and height on the sheet, in inches. ``ticks``: values and words of the horizontal axis in
-    place of round values; an empty list for none. ``rows``: the same for the vertical axis.
+    ``box``: left, bottom, width and height on the sheet, in inches. ``ticks``: values and words of the horizontal axis,
+    in place of round values; an empty list for none. ``rows``: the same for the vertical axis.
     """
 
     def __init__(self, drawing: Drawing, box: tuple[float, float, float, float]) -> None:
