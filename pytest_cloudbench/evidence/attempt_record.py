@@ -70,7 +70,7 @@ class AttemptRecord:
         try:
             yield
         finally:
-            self._inside.pop()
+            self._inside.remove(name)  # operations on several threads end in any order
 
     @property
     def is_inside(self) -> bool:

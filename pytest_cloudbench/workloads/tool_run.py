@@ -1,12 +1,18 @@
-"""One run of a tool on a host, as a detached job of which nothing is left behind."""
+"""How workloads use a host: a tool runs as a detached job that leaves nothing behind, and steps run side by side."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any, TypeVar, overload
 
 from pytest_cloudbench.hosts.host import Host
+
+T1 = TypeVar("T1")
+T2 = TypeVar("T2")
+T3 = TypeVar("T3")
 
 
 @dataclass(frozen=True)
@@ -48,3 +54,21 @@ def run_tool(
     with contextlib.suppress(Exception):
         running.cleanup()
     return ToolRun(state.exit_code if state.exit_code is not None else 0, files)
+
+
+@overload
+def side_by_side(first: Callable[[], T1], second: Callable[[], T2], /) -> tuple[T1, T2]: ...
+@overload
+def side_by_side(
+    first: Callable[[], T1], second: Callable[[], T2], third: Callable[[], T3], /
+) -> tuple[T1, T2, T3]: ...
+def side_by_side(*steps: Callable[[], Any]) -> tuple[Any, ...]:
+    """Call the steps at the same time, and return their results once all have ended.
+
+    Raises the error of the first step in their order that failed. Each step costs a round trip to the host or the
+    provider: together they cost one.
+    """
+    with ThreadPoolExecutor(len(steps) - 1) as pool:
+        others = [pool.submit(step) for step in steps[1:]]
+        first = steps[0]()
+        return (first, *(each.result() for each in others))

@@ -14,7 +14,7 @@ MIB = 1 << 20
 def test_nothing_changes_where_there_is_room_or_no_limit_is_known(directory, room):
     directory.has_room_for = room
     job = FioJob.of("read", "4k", size="100m", numjobs=4, runtime=1)
-    assert make_room(directory, job, Size(400 * MIB)) == ()
+    assert make_room(directory, job, Size(400 * MIB), directory.room()) == ()
     assert list(directory.host.run(["ls", directory.path]).stdout) == []
 
 
@@ -22,7 +22,7 @@ def test_files_that_would_be_written_in_full_are_refused(directory):
     directory.has_room_for = Size(100 * MIB)
     job = FioJob.of("write", "4k", size="100m", numjobs=4, runtime=1)
     with pytest.raises(TargetError, match=r"up to 400 MiB of data.*has room for 100 MiB.*twin-backing"):
-        make_room(directory, job, Size(400 * MIB))
+        make_room(directory, job, Size(400 * MIB), directory.room())
 
 
 def test_sharing_blocks_needs_a_file_system_that_can(directory):
@@ -31,7 +31,7 @@ def test_sharing_blocks_needs_a_file_system_that_can(directory):
     directory.has_room_for = Size(2 * MIB)
     job = FioJob.of("read", "4k", size="1m", numjobs=4, runtime=1)
     with pytest.raises(TargetError, match=r"share their blocks cannot be made there.*mount it as xfs"):
-        make_room(directory, job, Size(4 * MIB))
+        make_room(directory, job, Size(4 * MIB), directory.room())
 
 
 def test_a_device_takes_what_the_time_allows_to_write(directory):
@@ -39,8 +39,8 @@ def test_a_device_takes_what_the_time_allows_to_write(directory):
     directory.kind = "block"
     directory.has_room_for = Size(500 * MIB)
     reads = FioJob.of("randread", "4k", runtime=1)
-    assert make_room(directory, reads, Size(0)) == ()
+    assert make_room(directory, reads, Size(0), directory.room()) == ()
     with pytest.raises(TargetError, match="up to 1 GiB of data"):
-        make_room(directory, FioJob.of("randwrite", "4k", runtime=1), Size(0))
+        make_room(directory, FioJob.of("randwrite", "4k", runtime=1), Size(0), directory.room())
     small = FioJob.of("randwrite", "4k", runtime=1, size="50m", numjobs=4)
-    assert make_room(directory, small, Size(0)) == ()
+    assert make_room(directory, small, Size(0), directory.room()) == ()

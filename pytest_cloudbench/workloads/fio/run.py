@@ -8,6 +8,7 @@ import math
 import shlex
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from typing import Any
 
@@ -24,9 +25,10 @@ from pytest_cloudbench.workloads.fio.series_logs import LOGS, series_from_logs, 
 from pytest_cloudbench.workloads.fio.space import (
     as_on_device,
     check_is_target,
-    check_target,
+    check_paths,
     envelope_of,
     make_room,
+    prove_target,
 )
 from pytest_cloudbench.workloads.measurement import Measurement
 from pytest_cloudbench.workloads.pace import (
@@ -39,6 +41,7 @@ from pytest_cloudbench.workloads.pace import (
 )
 from pytest_cloudbench.workloads.space import explained_shortage
 from pytest_cloudbench.workloads.target import CountersSnapshot, Gained, Target, counters_gained
+from pytest_cloudbench.workloads.tool_run import side_by_side
 from pytest_cloudbench.workloads.workload import Workload
 
 COMPRESSED_SAMPLE_S = 0.2
@@ -75,44 +78,50 @@ def run_fio(
     lays_out_files = target.kind == "directory"
     job, changed = paced(job, pace, lays_out_files=lays_out_files, factor=target.time_compression)
     conditions = (*target.conditions, *sized, *changed)
-    to_lay_out = check_target(target, job)
-    fio = fio_of(target.host)
+    prove_target(target, job)
+    to_lay_out, room, (fio, counters) = side_by_side(
+        lambda: check_paths(target, job),
+        target.room,
+        # One after the other: each may install a tool.
+        lambda: (fio_of(target.host), target.counters()),
+    )
     argv = job.to_argv(target.kind, target.paths, fio=fio.path)
     # Raw devices belong to root, a mounted directory to the login user.
     as_root = target.kind == "block"
     fio.check(job, argv, sudo=as_root)
-    conditions += make_room(target, job, to_lay_out)
-    run = _Run(target, job, on_progress)
+    conditions += make_room(target, job, to_lay_out, room)
+    run = _Run(target, job, counters, on_progress)
     started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
     running = target.host.start_job(argv, sudo=as_root, name="fio")
     try:
         exit_code = run.watch(running)
         if exit_code != 0:
             running.kill()  # the workers of a killed fio continue without it
-        counters = run.counters_gained()
-        files = running.fetch([RESULT_FILE, "stderr", *LOGS, HISTOGRAM_LOG])
+        files, gained = side_by_side(
+            lambda: running.fetch([RESULT_FILE, "stderr", *LOGS, HISTOGRAM_LOG]), run.counters_gained
+        )
     except BaseException as error:
         _end(running, error)
         raise
-    with contextlib.suppress(Exception):
-        running.cleanup()
-    with explained_shortage(target):
-        result = parse_output(
-            files.get(RESULT_FILE),
-            exit_code=exit_code,
-            stderr=files.get("stderr", b"").decode("utf-8", "replace"),
+    with ThreadPoolExecutor(1) as cleaner:
+        cleaner.submit(running.cleanup)  # meanwhile the result is read
+        with explained_shortage(target):
+            result = parse_output(
+                files.get(RESULT_FILE),
+                exit_code=exit_code,
+                stderr=files.get("stderr", b"").decode("utf-8", "replace"),
+            )
+        return _measurement(
+            target,
+            job,
+            fio,
+            result,
+            files=files,
+            counters=gained,
+            conditions=(*conditions, *_short(job, result)),
+            argv=argv,
+            started_at=started_at,
         )
-    return _measurement(
-        target,
-        job,
-        fio,
-        result,
-        files=files,
-        counters=counters,
-        conditions=(*conditions, *_short(job, result)),
-        argv=argv,
-        started_at=started_at,
-    )
 
 
 def paced(
@@ -160,14 +169,20 @@ def paced(
 class _Run:
     """A running fio: its progress, its expected end, its counters."""
 
-    def __init__(self, target: Target, job: FioJob, on_progress: Callable[[Progress], None] | None) -> None:
+    def __init__(
+        self,
+        target: Target,
+        job: FioJob,
+        counters: CountersSnapshot | None,
+        on_progress: Callable[[Progress], None] | None,
+    ) -> None:
         self._target = target
         self._length_s = job.runtime + job.ramp_time
         laid_out = job.size.bytes * job.numjobs if job.size and target.kind == "directory" else 0
         self._limit_s = self._length_s * 1.2 + laid_out / _SLOWEST_LAYOUT + _SPARE_S
         self._on_progress = on_progress
         self._reader = ProgressReader()
-        self._before: CountersSnapshot | None = target.counters()
+        self._before = counters
         self._began = time.monotonic()
         # On a device the load begins at once, on a file system after the files are laid out.
         self._lays_out = laid_out > 0
@@ -180,7 +195,7 @@ class _Run:
             state = running.wait(self._limit_s, remaining_s=self._remaining_s, on_output=self._take)
         except TimeoutError as error:
             raise FioTimedOut(
-                f"fio on {running.describe} was still running after {self._limit_s:.0f} s, "
+                f"fio on {running.host_label} was still running after {self._limit_s:.0f} s, "
                 f"with a run time of {self._length_s:g} s, and was ended"
             ) from error
         return state.exit_code if state.exit_code is not None else 0

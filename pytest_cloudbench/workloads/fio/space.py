@@ -84,10 +84,16 @@ def as_on_device(target: Target, job: FioJob) -> tuple[FioJob, tuple[str, ...]]:
 def check_target(target: Target, job: FioJob) -> Size:
     """Check that the target is what it should be and can take the job; return how much data its files still lack.
 
-    Raises BadFioJob if the job does not fit the kind of target, and TargetError if a path is missing, of another kind
-    (as root, fio would create a plain file in place of a mistyped device), or has too little space. Raises the target's
-    own errors if a device is not proven to be ours to write, or to read: a device that is mounted, part of something
-    else, or the host's own is refused for both.
+    Raises what `prove_target` and `check_paths` raise.
+    """
+    prove_target(target, job)
+    return check_paths(target, job)
+
+
+def prove_target(target: Target, job: FioJob) -> None:
+    """Raise BadFioJob if the job does not fit the kind of target, and the target's own errors if it is not proven ours.
+
+    A device that is mounted, part of something else, or the host's own may neither be written nor read.
     """
     if target.kind == "directory" and job.size is None:
         raise BadFioJob(
@@ -95,13 +101,22 @@ def check_target(target: Target, job: FioJob) -> Size:
         )
     if target.kind == "file" and job.size is not None and job.size > target.size:
         raise BadFioJob(f"size={job.size} is more than {target.label} has: leave size= out, or lay out more")
-    host = target.host  # raises if the instance is stopped, before anything else is checked
-    # The proof comes first, because it explains what else may be wrong with a path. A job that only reads still lays
-    # out its files in a directory, and reads a device that nothing else uses: other I/O would be measured with it.
+    _ = target.host  # raises if the instance is stopped, before anything else is checked
+    # A job that only reads still lays out its files in a directory. It reads a device only if nothing else uses it:
+    # other I/O would be measured with it.
     if target.kind != "block" or job.writes:
         target.prove_writable()
     else:
         target.prove_readable()
+
+
+def check_paths(target: Target, job: FioJob) -> Size:
+    """Check the target's paths, after the proof, which explains their errors better; return how much data files lack.
+
+    Raises TargetError if a path is missing, of another kind (as root, fio would create a plain file in place of a
+    mistyped device), or has too little space.
+    """
+    host = target.host
     expected = _KINDS[target.kind]
     listed = host.run(["sh", "-c", _LOOK, "sh", *target.paths], idempotent=True).stdout.splitlines()
     for path, found in zip(target.paths, listed, strict=True):
@@ -127,14 +142,13 @@ def _check_file_system(host: Host, directory: str, job: FioJob, size: Size) -> S
     return Size(missing)
 
 
-def make_room(target: Target, job: FioJob, to_lay_out: Size) -> tuple[str, ...]:
+def make_room(target: Target, job: FioJob, to_lay_out: Size, room: Size | None) -> tuple[str, ...]:
     """Check that the machine behind the target has space for the job's data; return conditions as sentences.
 
-    ``to_lay_out`` is how much data the files still lack. Files of a job that only reads are cloned from one if there is
-    no space for all of them. Raises TargetError for a job that writes too much. Only an embedded region has such a
-    limit.
+    ``to_lay_out`` is how much data the files still lack, ``room`` the result of ``target.room()``. Files of a job that
+    only reads are cloned from one if there is no space for all of them. Raises TargetError for a job that writes too
+    much. Only an embedded region has such a limit.
     """
-    room = target.room()
     if room is None:
         return ()
     more = _most_written(target, job, to_lay_out)
