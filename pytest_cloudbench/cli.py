@@ -1,4 +1,4 @@
-"""The ``cloudbench`` command: the embedded region by itself, what this machine can do, and evidence checked."""
+"""The ``cloudbench`` command: the embedded region, and what evidence folders and Allure results need."""
 
 from __future__ import annotations
 
@@ -40,39 +40,38 @@ def _parser() -> argparse.ArgumentParser:
     rooms = parser.add_subparsers(dest="room", required=True, metavar="COMMAND")
     verify = rooms.add_parser(
         "verify",
-        help="say whether an evidence folder is what its run wrote, or name every difference",
-        epilog="exit codes: 0 intact, 1 altered, 2 as it was written but of a run that did not come to its end, "
-        "3 no evidence there",
+        help="check that an evidence folder is what its run wrote, or name every difference",
+        epilog="exit codes: 0 intact, 1 altered, 2 intact but of a run that did not end, 3 no evidence found",
     )
     verify.add_argument("folder", metavar="DIR", type=Path, help="the evidence folder of one run")
     verify.add_argument(
         "--signer",
         metavar="FILE",
         type=Path,
-        help="who must have signed it: a public key, or a file of allowed signers as ssh-keygen has them",
+        help="check that this key signed it: a public key, or a file of allowed signers as for ssh-keygen",
     )
     verify.add_argument(
-        "--manifest", metavar="SHA256", help="the sum of the manifest, as the run said it at its end"
+        "--manifest", metavar="SHA256", help="check the manifest's sum, which the run printed at its end"
     )
     report = rooms.add_parser(
         "report",
-        help="make the HTML of Allure results, with Allure 3 or 2, whichever is installed",
-        epilog="exit codes: 0 made, 3 no results, no Allure, or it failed",
+        help="make an HTML report of Allure results, with the installed Allure 3 or 2",
+        epilog="exit codes: 0 made, 3 no results, no Allure, or Allure failed",
     )
-    report.add_argument("folder", metavar="DIR", type=Path, help="what --alluredir named")
+    report.add_argument("folder", metavar="DIR", type=Path, help="the folder that --alluredir named")
     report.add_argument(
-        "--output", metavar="DIR", type=Path, help="where it goes (default: allure-report beside DIR)"
+        "--output", metavar="DIR", type=Path, help="folder for the report (default: allure-report beside DIR)"
     )
     report.add_argument(
         "--served",
         action="store_true",
-        help="a folder for a web server, as large reports need, instead of one file that opens from the disk",
+        help="make a folder for a web server, for large reports, instead of one file that opens from the disk",
     )
-    twin = rooms.add_parser("twin", help="the EC2 region embedded on this machine")
+    twin = rooms.add_parser("twin", help="control the EC2 region embedded on this machine")
     actions = twin.add_subparsers(dest="action", required=True, metavar="ACTION")
-    up = actions.add_parser("up", help="start the region, keep it, and print the environment to export")
+    up = actions.add_parser("up", help="start a region, keep it, and print the environment to export")
     up.add_argument(
-        "--backing", metavar="DIR", help="folder for the volumes' data instead of memory (slower)"
+        "--backing", metavar="DIR", help="keep the volumes' data in this folder instead of in memory (slower)"
     )
     up.add_argument(
         "--time",
@@ -92,12 +91,12 @@ def _parser() -> argparse.ArgumentParser:
         type=_limits_file,
         help="offer the volume types of this cloudbench-limits.toml too",
     )
-    down = actions.add_parser("down", help="end the regions that are kept, and sweep what a crash left")
+    down = actions.add_parser("down", help="end the kept regions, and remove what a crash left")
     down.add_argument(
-        "slots", metavar="SLOT", nargs="*", type=int, help="only these, by the number status shows"
+        "slots", metavar="SLOT", nargs="*", type=int, help="end only these, by the number that status shows"
     )
     actions.add_parser("status", help="list the regions on this machine")
-    doctor = actions.add_parser("doctor", help="list what this machine can and cannot do, with the remedy")
+    doctor = actions.add_parser("doctor", help="list what this machine can and cannot do, with remedies")
     doctor.add_argument("--json", action="store_true", help="as JSON")
     return parser
 
@@ -167,11 +166,11 @@ def _up(options: argparse.Namespace) -> int:
         record = launcher.start_kept_region(arguments)
         print(f"# the region is up (process {record.pid}); end it with: cloudbench twin down")
     else:
-        print(f"# the region was up already (process {record.pid}); end it with: cloudbench twin down")
+        print(f"# the region was already up (process {record.pid}); end it with: cloudbench twin down")
     if record.time_compression != 1:
         factor = factor_words(record.time_compression)
         print(
-            f"# its credits go {factor} times faster than the clock: pytest --cloudbench-twin-time={factor}"
+            f"# its credits drain {factor} times faster than the clock: pytest --cloudbench-twin-time={factor}"
         )
     if record.latency != EBS:
         print(
@@ -183,7 +182,7 @@ def _up(options: argparse.Namespace) -> int:
 
 
 def _ask_twin(action: str, arguments: list[str]) -> int:
-    # The others only look, and must answer the user who lacks root too: it is what the doctor has to tell him.
+    # The other actions only look. They must work without root too: the doctor reports that it is missing.
     command = launcher.twin_command(action, *arguments, needs_root=action == "down")
     return subprocess.run(command, check=False, cwd="/").returncode
 

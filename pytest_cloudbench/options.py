@@ -22,9 +22,9 @@ PROVIDER: pytest.StashKey[Callable[[], Provider]] = pytest.StashKey()
 
 
 class Option(NamedTuple):
-    """One option; an empty default means that what happens without it depends on other things.
+    """One option. If its default is empty, the behaviour without it depends on other options.
 
-    ``check`` raises ValueError, with a sentence, for a value that cannot be used.
+    ``check`` raises ValueError for an invalid value.
     """
 
     name: str
@@ -56,54 +56,54 @@ OPTIONS = (
         "pace",
         "",
         ("quick", "full"),
-        "quick caps run times, ramps and file sizes to seconds and says so in every result; full runs what the "
-        "test says (default: quick on the embedded region, full on AWS)",
+        "quick caps run times, ramps and file sizes to seconds, which every result states; full runs what the test "
+        "says (default: quick on the embedded region, full elsewhere)",
     ),
     Option(
         "inconclusive",
         "",
         ("fail", "skip"),
-        "what an inconclusive verdict does to its test (default: fail; on the embedded region skip when this "
+        "whether an inconclusive verdict fails or skips its test (default: fail; on the embedded region skip if this "
         "machine was the limit)",
     ),
     Option(
         "progress",
         "auto",
         ("auto", "on", "off"),
-        "the live line of a running workload; without a terminal, and with pytest-xdist, a plain line every 30 s "
-        "(auto: not with -q; on: plain lines begin at once)",
+        "show the progress of a running workload; without a terminal, and with pytest-xdist, as a plain line every "
+        "30 s (auto: not with -q; on: plain lines from the start)",
     ),
     Option(
         "evidence",
         "cloudbench-evidence/{run}",
         None,
-        "folder for the evidence of this run, or off; {run} stands for the run's id; never written over",
+        "folder for the evidence of this run, or off; {run} is the run's id; an existing folder is never overwritten",
     ),
     Option(
         "sign",
         "",
         None,
-        "SSH key file that signs the evidence at the end of the run, as ssh-keygen -Y sign does",
+        "SSH key file to sign the evidence with at the end of the run, by ssh-keygen -Y sign",
     ),
     Option(
         "replay",
         "",
         None,
-        "evidence folder to replay: the same tests without any cloud, on what was measured then, judged anew",
+        "evidence folder to replay: the same tests, without any cloud, judge the recorded measurements again",
     ),
     Option(
         "summary",
         "",
         None,
-        "file for the verdicts of this run as Markdown, such as for the comment of a pull request",
+        "Markdown file for the verdicts of this run, for example for a comment on a pull request",
     ),
     Option(
         "prices",
         "",
         None,
-        "JSON file with what instances cost an hour and volumes a month, for the cost of each test on AWS",
+        "JSON file with hourly prices of instances and monthly prices of volumes, for the cost of each test on AWS",
     ),
-    Option("region", "", None, "AWS region (default: the one of your AWS configuration)"),
+    Option("region", "", None, "AWS region (default: that of your AWS configuration)"),
     Option(
         "zone",
         "",
@@ -114,26 +114,26 @@ OPTIONS = (
     Option(
         "image", "", None, "AMI id or SSM parameter of the image (default: Amazon Linux 2023); Linux only"
     ),
-    Option("user", "", None, "login user of the image (default: the image's own where it is known)"),
+    Option("user", "", None, "login user of the image (default: the image's own, if known)"),
     Option(
         "ssh-from",
         "",
         None,
-        "network, as CIDR, that may reach the instances by SSH (default: this machine's address)",
+        "network that may reach the instances by SSH, as CIDR (default: this machine's address)",
     ),
     Option(
         "address",
         "auto",
         ("auto", "public", "private"),
-        "address by which instances are reached (auto: public if any)",
+        "address by which to reach instances (auto: public if there is one)",
     ),
     Option("twin-backing", "", None, "folder for the data of embedded volumes instead of memory (slower)"),
     Option(
         "twin-time",
         "1",
         None,
-        "how many times faster than the clock the embedded region drains and refills burst credits, 1 to 3600: with "
-        "60, half an hour of a test runs in 30 s, and every result says so (default: 1)",
+        "drain and refill burst credits this many times faster than the clock on the embedded region, 1 to 3600: with "
+        "60, half an hour of a test runs in 30 s, which every result states (default: 1)",
         check=parse_time_factor,
     ),
     Option(
@@ -141,7 +141,7 @@ OPTIONS = (
         EBS,
         LATENCY_MODES,
         "ebs: the embedded region answers each I/O after a service time by volume type; none: as soon as the limits "
-        "allow; every result of storage says which (default: ebs)",
+        "allow; every result of storage states which (default: ebs)",
     ),
 )
 _BY_NAME = {option.name: option for option in OPTIONS}
@@ -152,9 +152,9 @@ PROJECT_LIMITS: pytest.StashKey[tuple[Path, ProjectLimits]] = pytest.StashKey()
 
 
 def setting(config: pytest.Config, name: str) -> str:
-    """Return an option's value: of the command line, else of the ini file, else its default.
+    """Return an option's value from the command line, else the ini file, else its default.
 
-    Raises pytest.UsageError for a value that is none of the choices or that the option's check refuses.
+    Raises pytest.UsageError if it is not one of the choices or the option's check refuses it.
     """
     option = _BY_NAME[name]
     given = config.getoption(option.flag)
@@ -173,7 +173,7 @@ def setting(config: pytest.Config, name: str) -> str:
 
 
 def find_provider(config: pytest.Config) -> None:
-    """Put what opens the provider of another plugin into the stash. Raises pytest.UsageError for an unknown cloud."""
+    """Find the provider that another plugin offers and stash it. Raises pytest.UsageError for an unknown cloud."""
     name = setting(config, "cloud")
     if name in CLOUDS or setting(config, "replay"):
         return
@@ -217,43 +217,43 @@ def pace(config: pytest.Config) -> str:
 
 
 def options_in_force(config: pytest.Config) -> dict[str, str]:
-    """Return every option's value by its name; the pace as it came out, also where nobody gave one."""
+    """Return every option's value by its name, with the effective pace."""
     return {option.name: setting(config, option.name) for option in OPTIONS} | {"pace": pace(config)}
 
 
 def option_given(config: pytest.Config, *names: str) -> bool:
-    """Return whether any of these options has another value than its default."""
+    """Return True if any of these options differs from its default."""
     return any(setting(config, name) != _BY_NAME[name].default for name in names)
 
 
 def option_source(config: pytest.Config, name: str) -> str:
-    """Say where an option's value comes from: "command line", or "ini file" where its default does too."""
+    """Return the source of an option's value: "command line" or, also for a default, "ini file"."""
     return "ini file" if config.getoption(_BY_NAME[name].flag) is None else "command line"
 
 
 def time_compression(config: pytest.Config) -> float:
-    """Return by how much time is to be compressed; 1.0 is as the clock goes.
+    """Return the time factor; 1.0 is as the clock.
 
-    Raises pytest.UsageError for a value that is no such factor, and for one above 1 except on the embedded region.
+    Raises pytest.UsageError for an invalid factor, and for one above 1 except on the embedded region.
     """
     factor = parse_time_factor(setting(config, "twin-time"))
     if factor != 1 and (cloud := setting(config, "cloud")) != "embedded":
         raise pytest.UsageError(
-            f"time cannot be compressed {factor_words(factor)} times on {_NAMES.get(cloud, cloud)}, where credits go "
-            "by the clock: leave out --cloudbench-twin-time (cloudbench_twin_time in the ini file), or give it as 1"
+            f"time cannot be compressed {factor_words(factor)} times on {_NAMES.get(cloud, cloud)}, where credits "
+            "follow the clock: leave out --cloudbench-twin-time (cloudbench_twin_time in the ini file), or set it to 1"
         )
     return factor
 
 
 def modelled_latency(config: pytest.Config) -> str:
-    """Return how the embedded region is to model the latency of storage, one of LATENCY_MODES.
+    """Return the embedded region's latency mode for storage, one of LATENCY_MODES.
 
     Raises pytest.UsageError for any other value, and for "none" except on the embedded region.
     """
     mode = setting(config, "twin-latency")
     if mode != EBS and (cloud := setting(config, "cloud")) != "embedded":
         raise pytest.UsageError(
-            f"the latency of storage cannot be {mode!r} on {_NAMES.get(cloud, cloud)}, where it is the volume's own: "
+            f"the latency mode cannot be {mode!r} on {_NAMES.get(cloud, cloud)}, whose volumes have their own latency: "
             "leave out --cloudbench-twin-latency (cloudbench_twin_latency in the ini file)"
         )
     return mode

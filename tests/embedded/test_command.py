@@ -31,7 +31,7 @@ def kept():
     up = cloudbench("twin", "up")
     assert up.returncode == 0, up.stderr
     environment = dict(re.findall(r"^export (\w+)=(\S+)$", up.stdout, re.MULTILINE))
-    already = "was up already" in up.stdout
+    already = "was already up" in up.stdout
     yield environment
     if not already:
         down = cloudbench("twin", "down", *_kept_slots())
@@ -63,7 +63,7 @@ def test_any_client_talks_to_a_kept_region_and_pytest_uses_it(kept, pytester):
     result.stdout.fnmatch_lines([f"*endpoint {kept['AWS_ENDPOINT_URL']}"])
     assert client.describe_volumes(VolumeIds=[volume])["Volumes"], "the run must leave what is not its own"
     client.delete_volume(VolumeId=volume)
-    assert cloudbench("twin", "up").stdout.startswith("# the region was up already")
+    assert cloudbench("twin", "up").stdout.startswith("# the region was already up")
     assert "kept" in cloudbench("twin", "status").stdout
 
 
@@ -75,7 +75,7 @@ def test_a_region_kept_with_compressed_time_is_used_by_whoever_asks_for_the_same
     try:
         assert "pytest --cloudbench-twin-time=60" in up.stdout
         assert "time compressed 60 times" in cloudbench("twin", "status").stdout
-        assert cloudbench("twin", "up").stdout.startswith("# the region was up already")
+        assert cloudbench("twin", "up").stdout.startswith("# the region was already up")
         refused = cloudbench("twin", "up", "--time", "2")
         assert refused.returncode == 3
         assert "runs with a factor of time of 60, not 2" in refused.stderr

@@ -39,7 +39,7 @@ def test_up_hands_the_factor_of_time_on_and_says_it(started, capsys):
     assert command.main(["twin", "up", "--time", "60"]) == 0
     assert started == [["--time", "60"]]
     said = capsys.readouterr().out.splitlines()
-    assert said[1] == "# its credits go 60 times faster than the clock: pytest --cloudbench-twin-time=60"
+    assert said[1] == "# its credits drain 60 times faster than the clock: pytest --cloudbench-twin-time=60"
     assert all(line.startswith(("#", "export ")) for line in said), "it is read by a shell"
 
 
