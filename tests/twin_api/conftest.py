@@ -1,4 +1,4 @@
-"""A front over real HTTP with a plane that only writes down what it is asked: the kernel's part is not under test."""
+"""A front over real HTTP with a plane that only records its calls; nothing in the kernel is tested."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytest_cloudbench.twin.api.moto_loading import ACCOUNT, REGION, load_moto
 
 @pytest.fixture
 def moto_left_alone() -> Iterator[None]:
-    """Give moto back as it was: the front makes it one region's, other tests of this process may use it too."""
+    """Restore moto afterwards: the front restricts it to one region, and other tests may use it too."""
     variables = {name: os.environ.get(name) for name in ("MOTO_EC2_LOAD_DEFAULT_AMIS", "MOTO_ACCOUNT_ID")}
     session = {
         name: getattr(boto3.Session, name) for name in ("get_available_regions", "get_available_partitions")

@@ -149,7 +149,7 @@ class RecordingPlane:
 
 
 class Calls:
-    """Clients of one region and what tests wait for."""
+    """Clients of one region, and the conditions that tests wait for."""
 
     def __init__(self, front: Front) -> None:
         self.front = front
@@ -199,7 +199,7 @@ class Calls:
 
 
 def until(condition: Callable[[], Any], what: str, limit_s: float = 10.0) -> None:
-    """Wait until a condition holds; fail with its name when it never does."""
+    """Wait until a condition holds. Fails with its name after the limit."""
     deadline = time.monotonic() + limit_s
     while not condition():
         assert time.monotonic() < deadline, f"not within {limit_s:g} s: {what}"

@@ -1,4 +1,4 @@
-"""What the service refuses and moto does not: the code, a sentence with the value, and nothing done."""
+"""Refusals of the service that moto lacks: the code, a message with the value, and no change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_cloudbench.twin.api.refusal import Refusal
 
 
 def refused(call: Callable[[], Any]) -> tuple[str, str]:
-    """Error code and message of a call that must be refused."""
+    """Return the error code and message of a call that must be refused."""
     with pytest.raises(ClientError) as caught:
         call()
     error = caught.value.response["Error"]
@@ -42,7 +42,11 @@ VOLUMES = [
     ({"VolumeType": "gp3", "Size": 100, "Throughput": 751}, "InvalidParameterValue", "751"),
     ({"VolumeType": "gp2", "Size": 10, "Iops": 100}, "InvalidParameterCombination", "gp2"),
     ({"VolumeType": "sc1", "Size": 200, "Iops": 100}, "InvalidParameterCombination", "sc1"),
-    ({"VolumeType": "io2", "Size": 80, "Iops": 100, "Throughput": 500}, "InvalidParameterCombination", "500 MiB/s"),
+    (
+        {"VolumeType": "io2", "Size": 80, "Iops": 100, "Throughput": 500},
+        "InvalidParameterCombination",
+        "500 MiB/s",
+    ),
     (
         {"VolumeType": "gp3", "Size": 10, "AvailabilityZone": "us-east-1x"},
         "InvalidZone.NotFound",
@@ -102,7 +106,7 @@ def test_attachments(calls: Calls, plane: RecordingPlane) -> None:
     assert len(plane.named("attach")) == 1
 
 
-def test_attachment_to_an_instance_in_no_state_for_it(calls: Calls, plane: RecordingPlane) -> None:
+def test_attachment_to_an_instance_in_the_wrong_state(calls: Calls, plane: RecordingPlane) -> None:
     plane.gates["boot"] = threading.Event()
     instance, volume = calls.launch(wait=False), calls.volume()
     code, message = refused(
@@ -286,7 +290,7 @@ def test_launch_against_the_rules(
     assert calls.ec2.describe_volumes()["Volumes"] == []
 
 
-def test_user_data_of_exactly_the_limit_is_fine(calls: Calls, plane: RecordingPlane) -> None:
+def test_user_data_of_exactly_the_limit_is_accepted(calls: Calls, plane: RecordingPlane) -> None:
     instance = calls.launch(UserData="x" * 16_384)
     assert len(plane.plans[instance].user_data) == 16_384
 
@@ -339,7 +343,7 @@ def test_instances_in_the_wrong_state(calls: Calls, plane: RecordingPlane) -> No
     assert plane.named("start") == plane.named("stop") == plane.named("reboot") == []
 
 
-def test_one_bad_id_stops_the_whole_request(calls: Calls, plane: RecordingPlane) -> None:
+def test_one_bad_id_refuses_the_whole_request(calls: Calls, plane: RecordingPlane) -> None:
     instance = calls.launch()
     ids = [instance, "i-00000000000000000"]
     assert refused(lambda: calls.ec2.terminate_instances(InstanceIds=ids))[0] == "InvalidInstanceID.NotFound"
@@ -406,20 +410,20 @@ def test_unknown_types_are_named_with_their_neighbours(calls: Calls) -> None:
         ("create_image", {"InstanceId": "i-00000000000000000", "Name": "xyz"}),
     ],
 )
-def test_what_the_region_does_not_have(calls: Calls, call: str, asked: dict[str, Any]) -> None:
+def test_unsupported_actions_are_refused(calls: Calls, call: str, asked: dict[str, Any]) -> None:
     code, message = refused(lambda: getattr(calls.ec2, call)(**asked))
     assert code == "UnsupportedOperation"
     assert "this region" in message
 
 
-def test_user_data_that_is_no_base64() -> None:
+def test_user_data_that_is_not_base64() -> None:
     with pytest.raises(Refusal, match="BASE64") as caught:
         admitted_user_data("not base64!")
     assert caught.value.code == "InvalidUserData.Malformed"
     assert admitted_user_data(base64.b64encode(b"\x00\xff")) == b"\x00\xff"
 
 
-def test_security_group_named_by_another_ones_rule(calls: Calls) -> None:
+def test_security_group_used_in_a_rule_of_another(calls: Calls) -> None:
     vpc = calls.ec2.describe_vpcs()["Vpcs"][0]["VpcId"]
     named, naming = (
         calls.ec2.create_security_group(GroupName=name, Description="d", VpcId=vpc)["GroupId"]

@@ -1,4 +1,4 @@
-"""The endpoint itself: who may call, what is served, tokens, images and what other tools ask."""
+"""The endpoint: authentication, services, client tokens, images, and the calls of other tools."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_presigned_call_is_served(calls: Calls) -> None:
         connection.close()
 
 
-def test_other_services_and_regions_are_told_plainly(calls: Calls) -> None:
+def test_other_services_and_regions_are_refused_by_name(calls: Calls) -> None:
     with pytest.raises(ClientError, match="has no 's3' service; it has ec2, monitoring, ssm, sts"):
         calls.client("s3", s3={"addressing_style": "path"}).list_buckets()
     with pytest.raises(ClientError, match="serves us-east-1, the request is for eu-west-1"):
@@ -191,7 +191,7 @@ def test_public_parameter_leads_to_an_image_that_boots(
     assert plane.plans[instance].login_user == login
 
 
-def test_images_are_found_as_tools_look_for_them(calls: Calls) -> None:
+def test_images_are_found_by_the_filters_that_tools_use(calls: Calls) -> None:
     found = calls.ec2.describe_images(
         Owners=["amazon"],
         Filters=[
@@ -211,7 +211,7 @@ def test_images_are_found_as_tools_look_for_them(calls: Calls) -> None:
     assert {parameter["Value"] for parameter in tree} <= ids
 
 
-def test_network_lies_in_the_regions_range(calls: Calls) -> None:
+def test_network_is_in_the_regions_range(calls: Calls) -> None:
     [vpc] = calls.ec2.describe_vpcs()["Vpcs"]
     assert (vpc["CidrBlock"], vpc["IsDefault"]) == (str(Slot(0).network), True)
     subnets = {one["AvailabilityZone"]: one for one in calls.ec2.describe_subnets()["Subnets"]}
@@ -267,7 +267,7 @@ def test_calls_that_terraform_makes(calls: Calls) -> None:
     assert "Tags" not in calls.described_volume(volume)
 
 
-def test_operation_that_nobody_wrote_is_an_error_not_a_crash(calls: Calls) -> None:
+def test_unimplemented_operation_is_an_error(calls: Calls) -> None:
     assert (
         error_of(
             lambda: calls.ec2.describe_volume_attribute(
@@ -279,9 +279,7 @@ def test_operation_that_nobody_wrote_is_an_error_not_a_crash(calls: Calls) -> No
     assert error_of(calls.ec2.describe_capacity_reservations)[0] == "UnsupportedOperation"
 
 
-def test_calls_made_before_the_region_is_there_wait_for_it(
-    plane: RecordingPlane, moto_left_alone: None
-) -> None:
+def test_calls_before_the_region_is_loaded_wait(plane: RecordingPlane, moto_left_alone: None) -> None:
     from pytest_cloudbench.twin.api.front import Front
 
     front = Front()
@@ -319,7 +317,7 @@ def test_aws_command_line(calls: Calls) -> None:
     assert [(one["VolumeId"], one["Size"]) for one in json.loads(done.stdout)["Volumes"]] == [(volume, 7)]
 
 
-def test_a_key_id_without_its_secret_opens_nothing(calls: Calls, plane: RecordingPlane) -> None:
+def test_a_key_id_without_its_secret_is_refused(calls: Calls, plane: RecordingPlane) -> None:
     guessed = "0" * 40
     assert error_of(lambda: calls.client("ec2", secret=guessed).describe_volumes()) == ("AuthFailure", 403)
     assert error_of(lambda: calls.client("ssm", secret=guessed).get_parameter(Name="x")) == (
@@ -347,8 +345,8 @@ def test_a_signed_request_cannot_be_altered(calls: Calls, plane: RecordingPlane)
     body=st.binary(max_size=60),
     text=st.text(alphabet="ab :;= ", max_size=12),
 )
-def test_what_botocore_signs_is_found_right(query, body, text):  # type: ignore[no-untyped-def]
-    """Against an implementation that is not ours: whatever is asked, in whatever shape."""
+def test_requests_signed_by_botocore_are_accepted(query, body, text):  # type: ignore[no-untyped-def]
+    """Compare with botocore's own signatures of arbitrary requests."""
     from pytest_cloudbench.twin.api.authentication import new_access_key, read_credential, signature_is_right
 
     key = new_access_key()

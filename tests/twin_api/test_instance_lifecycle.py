@@ -60,14 +60,14 @@ def test_launched_instance_boots_the_host_it_describes(calls: Calls, plane: Reco
     assert statuses[0]["InstanceStatus"]["Status"] == statuses[0]["SystemStatus"]["Status"] == "ok"
 
 
-def test_imported_key_is_the_one_that_may_log_in(calls: Calls, plane: RecordingPlane) -> None:
+def test_imported_key_can_log_in(calls: Calls, plane: RecordingPlane) -> None:
     public = b"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB1Up1c0cLmSlKYVeyzPw5RLIj7cg8OBZ0PyzQPHRyUN me@here\n"
     calls.ec2.import_key_pair(KeyName="mine", PublicKeyMaterial=public)
     instance = calls.launch(KeyName="mine")
     assert plane.plans[instance].authorized_keys == (public.decode().strip(),)
 
 
-def test_root_volume_looks_like_one_and_has_no_disk(calls: Calls, plane: RecordingPlane) -> None:
+def test_root_volume_is_described_and_has_no_disk(calls: Calls, plane: RecordingPlane) -> None:
     instance = calls.launch()
     [volume] = calls.ec2.describe_volumes()["Volumes"]
     assert (volume["State"], volume["VolumeType"], volume["Size"]) == ("in-use", "gp3", 8)
@@ -98,7 +98,7 @@ def test_instances_of_one_call_boot_side_by_side(calls: Calls, plane: RecordingP
     assert len({calls.instance(instance_id)["PrivateIpAddress"] for instance_id in ids}) == 4
 
 
-def test_boot_failure_ends_in_terminated_with_the_sentence(calls: Calls, plane: RecordingPlane) -> None:
+def test_boot_failure_terminates_with_its_reason(calls: Calls, plane: RecordingPlane) -> None:
     plane.failures["boot"] = RuntimeError("sshd did not answer within 30 s")
     instance = calls.launch(wait=False)
     calls.wait_state(instance, "terminated")
@@ -128,7 +128,7 @@ def test_launch_without_a_disk_leaves_neither_volumes_nor_address(
     assert plane.taken == set()
 
 
-def test_launch_refused_halfway_gives_its_addresses_back(calls: Calls, plane: RecordingPlane) -> None:
+def test_launch_refused_halfway_releases_its_addresses(calls: Calls, plane: RecordingPlane) -> None:
     first = calls.launch()
     plane.addresses = 3
     with pytest.raises(ClientError, match="InsufficientFreeAddressesInSubnet"):
@@ -184,7 +184,7 @@ def test_reboot_reaches_the_host(calls: Calls, plane: RecordingPlane) -> None:
     assert calls.instance(instance)["State"]["Name"] == "running"
 
 
-def test_termination_gives_volumes_back(calls: Calls, plane: RecordingPlane) -> None:
+def test_termination_releases_volumes(calls: Calls, plane: RecordingPlane) -> None:
     instance = calls.launch(
         BlockDeviceMappings=[
             {"DeviceName": "/dev/sdg", "Ebs": {"VolumeSize": 20, "VolumeType": "io2", "Iops": 5000}},
@@ -258,7 +258,7 @@ def test_machine_limits_are_tags_that_only_the_region_sets(calls: Calls, plane: 
         calls.ec2.delete_tags(Resources=[instance], Tags=[{"Key": "aws:cloudbench:machine-iops"}])
 
 
-def test_the_time_is_told_only_where_it_is_compressed(calls: Calls, plane: RecordingPlane) -> None:
+def test_a_tag_states_compressed_time(calls: Calls, plane: RecordingPlane) -> None:
     tag = "aws:cloudbench:time-compression"
     instance = calls.launch()
     assert tag not in {one["Key"] for one in calls.instance(instance).get("Tags", [])}
@@ -270,15 +270,13 @@ def test_the_time_is_told_only_where_it_is_compressed(calls: Calls, plane: Recor
 
 
 @pytest.mark.parametrize("mode", ["ebs", "none"])
-def test_an_instance_says_how_the_latency_of_its_storage_is_modelled(
-    calls: Calls, plane: RecordingPlane, mode: str
-) -> None:
+def test_a_tag_states_the_latency_mode(calls: Calls, plane: RecordingPlane, mode: str) -> None:
     plane.latency = mode
     instance = calls.launch()
     assert {"Key": "aws:cloudbench:latency", "Value": mode} in calls.instance(instance)["Tags"]
 
 
-def test_data_in_a_folder_are_told_only_where_it_is_so(calls: Calls, plane: RecordingPlane) -> None:
+def test_a_tag_states_data_in_a_folder(calls: Calls, plane: RecordingPlane) -> None:
     tag = "aws:cloudbench:backing"
     instance = calls.launch()
     assert tag not in {one["Key"] for one in calls.instance(instance).get("Tags", [])}
@@ -286,7 +284,7 @@ def test_data_in_a_folder_are_told_only_where_it_is_so(calls: Calls, plane: Reco
     assert {"Key": tag, "Value": "folder"} in calls.instance(instance)["Tags"]
 
 
-def test_the_machines_network_is_told_once_there_are_two_ends_to_it(
+def test_the_machines_network_is_published_with_the_second_instance(
     calls: Calls, plane: RecordingPlane
 ) -> None:
     instance = calls.launch()
@@ -304,7 +302,7 @@ def test_the_machines_network_is_told_once_there_are_two_ends_to_it(
     until(lambda: told() == "2000000000", "the figure that was raised is told")
 
 
-def test_the_second_instance_runs_once_the_network_is_measured_and_no_call_waits(
+def test_the_second_instance_waits_for_the_network_probe_and_no_call_does(
     calls: Calls, plane: RecordingPlane
 ) -> None:
     calls.launch()
@@ -318,7 +316,7 @@ def test_the_second_instance_runs_once_the_network_is_measured_and_no_call_waits
 
 
 @pytest.mark.parametrize("name", ["m5.2xlarge", "c5.18xlarge", "t2.micro"])
-def test_a_host_is_shaped_to_what_its_type_says(calls: Calls, plane: RecordingPlane, name: str) -> None:
+def test_a_host_is_shaped_to_the_rates_of_its_type(calls: Calls, plane: RecordingPlane, name: str) -> None:
     [entry] = calls.ec2.describe_instance_types(InstanceTypes=[name])["InstanceTypes"]
     limits = InstanceLimits.from_describe(entry)
     plan = plane.plans[calls.launch(name)]
@@ -345,7 +343,7 @@ def test_launch_template_fills_in_what_the_request_leaves_out(calls: Calls, plan
     assert plane.plans[instance].user_data == b"#!/bin/sh\n"
 
 
-def test_bare_metal_type_that_the_catalogue_lacked(calls: Calls, plane: RecordingPlane) -> None:
+def test_bare_metal_type_missing_in_motos_catalogue(calls: Calls, plane: RecordingPlane) -> None:
     [entry] = calls.ec2.describe_instance_types(InstanceTypes=["i3.metal"])["InstanceTypes"]
     assert entry["BareMetal"] is True
     assert entry["EbsInfo"]["EbsOptimizedInfo"]["MaximumIops"] == 80_000
@@ -359,7 +357,7 @@ def test_xen_type_shows_its_volumes_the_xen_way(calls: Calls, plane: RecordingPl
     assert plane.plans[instance].ebs_limit.throughput.bytes_per_second == 125_000_000
 
 
-def test_volume_that_is_told_to_go_with_its_instance(calls: Calls, plane: RecordingPlane) -> None:
+def test_volume_marked_to_be_deleted_with_its_instance(calls: Calls, plane: RecordingPlane) -> None:
     instance, volume = calls.launch(), calls.volume()
     calls.ec2.attach_volume(VolumeId=volume, InstanceId=instance, Device="/dev/sdf")
     calls.ec2.modify_instance_attribute(

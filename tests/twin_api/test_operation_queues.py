@@ -38,7 +38,7 @@ def test_error_belongs_to_its_step_only() -> None:
     assert after.result(10) == "after"
 
 
-def test_closing_cancels_what_waits_and_lets_run_what_runs() -> None:
+def test_closing_cancels_waiting_steps_and_not_running_ones() -> None:
     queues, gate, begun = OperationQueues(), threading.Event(), threading.Event()
 
     def step() -> str:

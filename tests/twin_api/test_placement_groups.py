@@ -18,7 +18,7 @@ from pytest_cloudbench.twin.api.refusal import Refusal
 
 
 def refused(call: Callable[[], Any]) -> tuple[str, str]:
-    """Error code and message of a call that must be refused."""
+    """Return the error code and message of a call that must be refused."""
     with pytest.raises(ClientError) as caught:
         call()
     error = caught.value.response["Error"]
@@ -29,7 +29,7 @@ def names(calls: Calls, **asked: Any) -> list[str]:
     return [group["GroupName"] for group in calls.ec2.describe_placement_groups(**asked)["PlacementGroups"]]
 
 
-def test_a_group_shows_what_it_was_made_with(calls: Calls) -> None:
+def test_a_group_shows_its_parameters(calls: Calls) -> None:
     specification = [{"ResourceType": "placement-group", "Tags": [{"Key": "Name", "Value": "x"}]}]
     made = calls.ec2.create_placement_group(
         GroupName="c", Strategy="cluster", TagSpecifications=specification
@@ -71,7 +71,7 @@ def test_a_group_shows_what_it_was_made_with(calls: Calls) -> None:
         ({"PartitionCount": 5}, {"Strategy": "partition", "PartitionCount": 5}),
     ],
 )
-def test_what_a_request_leaves_out(calls: Calls, asked: dict[str, Any], shown: dict[str, Any]) -> None:
+def test_defaults_of_a_request(calls: Calls, asked: dict[str, Any], shown: dict[str, Any]) -> None:
     calls.ec2.create_placement_group(GroupName="g", **asked)
     [group] = calls.ec2.describe_placement_groups()["PlacementGroups"]
     fields = ("Strategy", "SpreadLevel", "PartitionCount")
@@ -195,7 +195,7 @@ def test_groups_are_found_by_name_id_and_every_filter(calls: Calls) -> None:
     assert told[0] == "InvalidPlacementGroup.Unknown"
 
 
-def test_a_group_is_held_until_its_last_instance_is_terminated(calls: Calls, plane: RecordingPlane) -> None:
+def test_a_group_is_in_use_until_its_last_instance_is_terminated(calls: Calls, plane: RecordingPlane) -> None:
     calls.ec2.create_placement_group(GroupName="g", Strategy="cluster")
     instance = calls.launch(Placement={"GroupName": "g"})
 
@@ -218,7 +218,7 @@ def test_a_group_is_held_until_its_last_instance_is_terminated(calls: Calls, pla
     assert calls.instance(instance)["Placement"]["GroupName"] == "g"
 
 
-def test_an_instance_shows_its_group_and_its_host_is_told_of_a_cluster(
+def test_an_instance_shows_its_group_and_its_host_knows_its_cluster(
     calls: Calls, plane: RecordingPlane
 ) -> None:
     group_id = calls.ec2.create_placement_group(GroupName="near", Strategy="cluster")["PlacementGroup"][
@@ -249,7 +249,7 @@ def test_an_instance_shows_its_group_and_its_host_is_told_of_a_cluster(
     assert in_group("none") == set()
 
 
-def test_launches_that_a_group_does_not_take(calls: Calls, plane: RecordingPlane) -> None:
+def test_launches_that_a_group_refuses(calls: Calls, plane: RecordingPlane) -> None:
     calls.ec2.create_placement_group(GroupName="g", Strategy="cluster")
     calls.ec2.create_placement_group(GroupName="s", Strategy="spread")
 
@@ -277,7 +277,7 @@ def test_launches_that_a_group_does_not_take(calls: Calls, plane: RecordingPlane
     calls.launch("t2.micro", Placement={"GroupName": "s"})
 
 
-def test_a_cluster_lives_in_one_zone(calls: Calls) -> None:
+def test_a_cluster_is_in_one_zone(calls: Calls) -> None:
     calls.ec2.create_placement_group(GroupName="g", Strategy="cluster")
     first = calls.launch("c5.large", Placement={"GroupName": "g", "AvailabilityZone": "us-east-1b"})
 
@@ -329,7 +329,7 @@ def test_a_spread_group_runs_seven_instances_in_a_zone(calls: Calls) -> None:
     calls.wait_state(first, "running")
 
 
-def test_partitions_fill_evenly_or_as_asked(calls: Calls) -> None:
+def test_partitions_fill_evenly_or_as_requested(calls: Calls) -> None:
     calls.ec2.create_placement_group(GroupName="g", Strategy="partition", PartitionCount=3)
 
     def partition(**placement: Any) -> int:
@@ -368,7 +368,7 @@ def test_a_launch_template_may_name_the_group(calls: Calls, plane: RecordingPlan
 
 
 @given(st.text(max_size=300) | st.text(st.characters(max_codepoint=127), min_size=240, max_size=260))
-def test_a_name_is_admitted_as_it_is_or_refused(name: str) -> None:
+def test_a_name_is_accepted_unchanged_or_refused(name: str) -> None:
     if 0 < len(name) <= 255 and name.isascii() and name.isprintable() and name == name.strip():
         assert admission.admitted_name(name) == name
     else:

@@ -1,4 +1,4 @@
-"""EBS limits that an instance's tags state: what the plane holds it to, and tags that are no limits."""
+"""EBS limits in an instance's tags: the limits of its plan, and tags that are refused."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def tagged(tags: dict[str, str], kind: str = "instance") -> dict[str, Any]:
     return {"TagSpecifications": [{"ResourceType": kind, "Tags": pairs}]}
 
 
-def test_an_instance_is_held_to_what_its_tags_state(calls: Calls, plane: RecordingPlane) -> None:
+def test_an_instance_has_the_limits_in_its_tags(calls: Calls, plane: RecordingPlane) -> None:
     calls.launch("i3.metal", **tagged(REVIEW.tags))
     (plan,) = plane.plans.values()
     for limit in (plan.ebs_limit, plan.ebs_baseline):
@@ -25,7 +25,7 @@ def test_an_instance_is_held_to_what_its_tags_state(calls: Calls, plane: Recordi
         assert limit.throughput == Throughput.from_mib(1_085)
 
 
-def test_tags_of_its_volumes_alone_state_nothing(calls: Calls, plane: RecordingPlane) -> None:
+def test_tags_of_volumes_do_not_limit_the_instance(calls: Calls, plane: RecordingPlane) -> None:
     calls.launch("i3.metal", **tagged(REVIEW.tags, "volume"))
     (plan,) = plane.plans.values()
     assert plan.ebs_limit.iops.per_second == 80_000
@@ -38,7 +38,7 @@ def test_tags_of_its_volumes_alone_state_nothing(calls: Calls, plane: RecordingP
         ("t2.micro", {"cloudbench:ebs-iops": "1000"}, "has no EBS figures of its own"),
     ],
 )
-def test_a_tag_that_is_no_limit_is_refused(
+def test_a_tag_with_an_invalid_limit_is_refused(
     calls: Calls, type_name: str, tags: dict[str, str], says: str
 ) -> None:
     with pytest.raises(ClientError, match=says) as refused:

@@ -1,4 +1,4 @@
-"""What `cloudbench twin status` says of a region's time, read from its record."""
+"""The time and latency of a region in `cloudbench twin status`, read from its record."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_compressed_time_is_shown(tmp_path: Path, region_pid: int, factor: float
     assert status.to_json()["time_compression"] == factor
 
 
-def test_time_that_goes_by_the_clock_is_not_worth_a_word(tmp_path: Path, region_pid: int) -> None:
+def test_uncompressed_time_is_not_shown(tmp_path: Path, region_pid: int) -> None:
     recorded(tmp_path, region_pid)
     [status] = region_statuses(tmp_path)
     assert "compressed" not in str(status)
@@ -70,7 +70,7 @@ def test_the_default_latency_is_not_shown(tmp_path: Path, region_pid: int) -> No
     assert status.to_json()["latency"] == "ebs"
 
 
-def test_the_key_of_a_kept_region_carries_factor_and_latency(tmp_path: Path, region_pid: int) -> None:
+def test_the_access_file_of_a_kept_region_has_factor_and_latency(tmp_path: Path, region_pid: int) -> None:
     directory = recorded(tmp_path, region_pid, time_compression=60.0)
     access = Access(
         "http://127.0.0.1:1", "us-east-1", "A", "S", "198.18.0.1/32", region_pid, 5, "0.1.0", 60.0, "none"

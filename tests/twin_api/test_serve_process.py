@@ -1,4 +1,4 @@
-"""The region's process: its ready line, its lease, its signals, kept regions, and that nothing stays behind."""
+"""The region's process: ready line, lease, signals, kept regions, and that it leaves nothing."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Serve = Callable[..., tuple["subprocess.Popen[str]", dict[str, Any]]]
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
-    """Start a region and read its ready line; whatever the test does, the region is gone afterwards."""
+    """Start a region and read its ready line. The region is ended after the test in any case."""
     started: list[subprocess.Popen[str]] = []
 
     def start(*arguments: str) -> tuple[subprocess.Popen[str], dict[str, Any]]:
@@ -76,7 +76,7 @@ def serve() -> Iterator[Serve]:
 
 
 def nothing_remains(slot: int) -> bool:
-    """No directory, interface or loop device of that slot, unless another region has taken it since."""
+    """Check that the slot has no directory, interface or loop device, unless another region owns it now."""
     lock = try_lock(slot)
     if lock is None:
         return True
@@ -212,13 +212,13 @@ def test_without_moto_there_is_one_sentence_and_a_remedy(
     assert "pytest-cloudbench[twin]" in answer["remedy"]
 
 
-def test_plane_that_does_not_come_up_is_reported_and_undone(
+def test_plane_that_fails_to_start_is_reported_and_undone(
     moto_left_alone: None,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
-    """What the plane says when it does not come up is what the caller reads; the slot is given back."""
+    """The caller gets the plane's message, and the slot is released."""
     closed: list[str] = []
     slot = Slot(7, tmp_path)
     slot.directory.mkdir()
@@ -253,7 +253,7 @@ def test_records_are_kept_for_the_sweep_when_the_plane_could_not_remove_everythi
     assert sweep(tmp_path) == [slot.number]
 
 
-def test_down_takes_no_strangers_process_for_a_region(tmp_path: Path) -> None:
+def test_down_does_not_end_processes_of_other_programs(tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "60"]) as stranger:
         try:
             directory = tmp_path / "5"
@@ -275,8 +275,8 @@ def test_doctor_answers(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("doctor").stdout.strip()
 
 
-def test_the_doctor_finds_what_the_path_of_a_login_user_leaves_out() -> None:
-    """As after `su`, or for a plain user of Debian: no /sbin, where modinfo and mkfs are."""
+def test_the_doctor_finds_programs_outside_the_path_of_a_login_user() -> None:
+    """After `su`, or for a user of Debian, the path lacks /sbin, which has modinfo and mkfs."""
     path = os.pathsep.join(["/usr/bin", "/bin"])
     if shutil.which("mkfs.ext4", path=path) is not None:
         pytest.skip("this machine keeps programs of root where everybody looks")

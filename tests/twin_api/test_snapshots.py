@@ -52,7 +52,7 @@ def test_a_snapshot_is_pending_then_completed(calls: Calls, plane: RecordingPlan
     assert plane.named("take_snapshot") == [("take_snapshot", answer["SnapshotId"], volume)]
 
 
-def test_a_copy_that_fails_is_an_error_and_no_source(calls: Calls, plane: RecordingPlane) -> None:
+def test_a_failed_copy_is_an_error_and_cannot_be_restored(calls: Calls, plane: RecordingPlane) -> None:
     plane.failures["take_snapshot"] = RuntimeError("300 MiB are left")
     snapshot = calls.ec2.create_snapshot(VolumeId=calls.volume())["SnapshotId"]
     until(lambda: described(calls, snapshot)["State"] == "error", "error")
@@ -88,7 +88,7 @@ def test_a_deleted_snapshot_is_gone(calls: Calls, plane: RecordingPlane) -> None
         assert refused(call, SnapshotId=snapshot)[0] == "InvalidSnapshot.NotFound"
 
 
-def test_what_cannot_be_a_snapshot(calls: Calls, plane: RecordingPlane) -> None:
+def test_snapshots_that_are_refused(calls: Calls, plane: RecordingPlane) -> None:
     instance = calls.instance(calls.launch())
     [root] = [one["Ebs"]["VolumeId"] for one in instance["BlockDeviceMappings"]]
     assert refused(calls.ec2.create_snapshot, VolumeId=root)[0] == "UnsupportedOperation"
@@ -101,7 +101,7 @@ def test_what_cannot_be_a_snapshot(calls: Calls, plane: RecordingPlane) -> None:
     assert plane.named("take_snapshot") == plane.named("delete_snapshot") == []
 
 
-def test_local_disks_are_part_of_the_plan_and_told_about(calls: Calls, plane: RecordingPlane) -> None:
+def test_local_disks_are_in_the_plan_and_in_a_tag(calls: Calls, plane: RecordingPlane) -> None:
     metal, plain, hdd = (calls.launch(name) for name in ("i3.metal", "m5.large", "d2.xlarge"))
     assert [(one.count, one.size_gb) for one in plane.plans[metal].local_disks] == [(8, 1900)]
     assert plane.plans[plain].local_disks == plane.plans[hdd].local_disks == ()

@@ -18,7 +18,7 @@ from pytest_cloudbench.twin.volumes.shared_pages import Figures
 
 @pytest.fixture
 def plane() -> RecordingPlane:
-    """One whose minutes last a second."""
+    """A plane whose minutes last a second."""
     plane = RecordingPlane()
     plane.time_compression = 60.0
     return plane
@@ -39,7 +39,7 @@ def figures(calls: Calls, namespace: str, name: str, statistic: str, **dimension
     return [point[statistic] for point in points]
 
 
-def test_what_a_volume_did_adds_up_minute_by_minute(calls: Calls, plane: RecordingPlane) -> None:
+def test_the_io_of_a_volume_adds_up_minute_by_minute(calls: Calls, plane: RecordingPlane) -> None:
     done = Figures(read_ops=100, write_ops=50, read_bytes=4096 * 100, write_bytes=4096 * 50, queue_length=7)
     plane.activity = [VolumeActivity("vol-m1", "i-m1", done, 80.0)], [InstanceActivity("i-m1", 90.0, None)]
 
@@ -70,7 +70,7 @@ def test_what_a_volume_did_adds_up_minute_by_minute(calls: Calls, plane: Recordi
     assert figures(calls, "AWS/EC2", "EBSByteBalance%", "Average", InstanceId="i-m1") == []
 
 
-def test_a_volume_that_left_shows_its_last_ios_and_then_nothing(calls: Calls, plane: RecordingPlane) -> None:
+def test_a_detached_volume_shows_its_last_ios_and_then_nothing(calls: Calls, plane: RecordingPlane) -> None:
     plane.activity = [VolumeActivity("vol-m2", None, Figures(write_ops=9), None)], []
 
     def writes() -> list[Any]:
@@ -103,7 +103,7 @@ def test_the_oldest_figures_go_first(
     assert [metric.value for metric in kept if metric.name == "VolumeReadOps"] == [1.0, 1.0]
 
 
-def test_a_minute_is_a_minute_where_time_is_not_compressed(plane: RecordingPlane) -> None:
+def test_a_minute_is_a_minute_without_compressed_time(plane: RecordingPlane) -> None:
     plane.time_compression = 1.0
     assert StorageMetrics(plane)._step_s == 60  # type: ignore[arg-type]
     plane.time_compression = 3_600.0

@@ -53,7 +53,7 @@ def test_described_figures_are_those_of_the_type(
     assert (volume.get("Iops"), volume.get("Throughput")) == (iops, throughput)
 
 
-def test_a_tag_says_the_unit_in_which_ios_are_counted(calls: Calls, plane: RecordingPlane) -> None:
+def test_a_tag_sets_the_io_unit(calls: Calls, plane: RecordingPlane) -> None:
     def tagged(unit: str) -> list[dict]:
         tags = [{"Key": "cloudbench:io-unit", "Value": unit}]
         return [{"ResourceType": "volume", "Tags": tags}]
@@ -70,7 +70,7 @@ def test_a_tag_says_the_unit_in_which_ios_are_counted(calls: Calls, plane: Recor
         assert refused.value.response["Error"]["Code"] == "InvalidParameterValue"
 
 
-def test_a_tag_says_that_a_volume_is_slow_at_first(calls: Calls, plane: RecordingPlane) -> None:
+def test_a_tag_sets_the_share_at_first_touch(calls: Calls, plane: RecordingPlane) -> None:
     def tagged(share: str) -> list[dict]:
         return [{"ResourceType": "volume", "Tags": [{"Key": "cloudbench:first-touch", "Value": share}]}]
 
@@ -90,12 +90,12 @@ def test_a_tag_says_that_a_volume_is_slow_at_first(calls: Calls, plane: Recordin
         assert refused.value.response["Error"]["Code"] == "InvalidParameterValue"
 
 
-def test_type_left_out_is_gp2(calls: Calls) -> None:
+def test_the_default_type_is_gp2(calls: Calls) -> None:
     answer = calls.ec2.create_volume(AvailabilityZone="us-east-1a", Size=10)
     assert calls.described_volume(answer["VolumeId"])["VolumeType"] == "gp2"
 
 
-def test_volume_without_room_is_refused_with_the_planes_sentence(calls: Calls, plane: RecordingPlane) -> None:
+def test_volume_without_room_is_refused_with_the_planes_message(calls: Calls, plane: RecordingPlane) -> None:
     plane.failures["create_disk"] = RuntimeError("80 GiB of data do not fit into 2 GiB of memory")
     with pytest.raises(ClientError, match="80 GiB of data do not fit") as refused:
         calls.volume()
@@ -125,7 +125,7 @@ def test_attach_and_detach(calls: Calls, plane: RecordingPlane) -> None:
     assert [one["DeviceName"] for one in calls.instance(instance)["BlockDeviceMappings"]] == ["/dev/xvda"]
 
 
-def test_busy_volume_is_detached_once_the_host_lets_go(calls: Calls, plane: RecordingPlane) -> None:
+def test_busy_volume_is_detached_when_the_host_no_longer_uses_it(calls: Calls, plane: RecordingPlane) -> None:
     instance, volume = calls.launch(), calls.volume()
     calls.ec2.attach_volume(VolumeId=volume, InstanceId=instance, Device="/dev/sdf")
     plane.busy.add(volume)
@@ -139,7 +139,7 @@ def test_busy_volume_is_detached_once_the_host_lets_go(calls: Calls, plane: Reco
     until(lambda: calls.described_volume(volume)["State"] == "available", "detached at last")
 
 
-def test_a_busy_volume_that_is_forced_leaves_at_once(calls: Calls, plane: RecordingPlane) -> None:
+def test_a_busy_volume_is_detached_at_once_by_force(calls: Calls, plane: RecordingPlane) -> None:
     instance, volume = calls.launch(), calls.volume()
     calls.ec2.attach_volume(VolumeId=volume, InstanceId=instance, Device="/dev/sdf")
     plane.busy.add(volume)
@@ -158,7 +158,7 @@ def test_failed_attachment_leaves_the_volume_available(calls: Calls, plane: Reco
     assert calls.described_volume(volume)["State"] == "available"
 
 
-def test_attaching_is_seen_while_it_lasts(calls: Calls, plane: RecordingPlane) -> None:
+def test_attaching_is_described_while_it_lasts(calls: Calls, plane: RecordingPlane) -> None:
     instance, volume = calls.launch(), calls.volume()
     plane.gates["attach"] = threading.Event()
     with ThreadPoolExecutor(1) as pool:
@@ -209,7 +209,7 @@ def modifications(calls: Calls, volume: str) -> list:
     return calls.ec2.describe_volumes_modifications(VolumeIds=[volume])["VolumesModifications"]
 
 
-def test_figures_that_a_modification_does_not_name_are_kept(calls: Calls, plane: RecordingPlane) -> None:
+def test_a_modification_keeps_the_other_figures(calls: Calls, plane: RecordingPlane) -> None:
     volume = calls.volume(Size=100, Iops=6000, Throughput=500)
     calls.ec2.modify_volume(VolumeId=volume, Size=200)
     described = calls.described_volume(volume)

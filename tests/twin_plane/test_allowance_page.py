@@ -13,7 +13,7 @@ from pytest_cloudbench.twin.network.governor import AllowancePage, Allowances
 
 @pytest.fixture
 def ethtool(tmp_path):
-    """Runs the command, with its pages in ``tmp_path`` and an ethtool of the machine that tells its arguments."""
+    """Run the command with its pages in ``tmp_path`` and a machine's ethtool that prints its arguments."""
     machine = tmp_path / "machine-ethtool"
     machine.write_text('#!/bin/sh\necho "machine:" "$@"\n')
     machine.chmod(0o755)
@@ -34,7 +34,7 @@ def ethtool(tmp_path):
     return run
 
 
-def test_statistics_look_as_the_driver_prints_them(ethtool, tmp_path):
+def test_statistics_look_like_the_drivers(ethtool, tmp_path):
     page = AllowancePage(tmp_path / "eth0")
     page.show(Allowances(bw_in=3, bw_out=2**63))
     assert (tmp_path / "eth0").stat().st_mode & 0o777 == 0o644
@@ -64,7 +64,7 @@ def test_every_other_request_goes_to_the_machines_own(ethtool, tmp_path, argumen
     assert ethtool(*arguments)[:2] == (0, f"machine: {' '.join(arguments)}\n")
 
 
-def test_a_machine_without_ethtool_is_told_so(ethtool):
+def test_a_machine_without_ethtool_is_an_error(ethtool):
     ethtool.machine.unlink()
     code, out, error = ethtool("-i", "eth0")
     assert (code, out) == (1, "")

@@ -1,4 +1,4 @@
-"""The log page's layout, the names of nodes, what the doctor says."""
+"""The layout of the log page, the names of nodes, the doctor's report."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_xen_nodes_are_named_by_the_attachment():
     ]
 
 
-def test_limits_come_from_the_promises():
+def test_figures_follow_from_the_limits():
     def limits(spec):
         found = volume_figures(spec, factor=1.0, service=None).limits
         return found.iops.per_second, found.bytes.per_second
@@ -117,7 +117,7 @@ def test_parts_of_the_system_on_mounts_of_their_own_are_found():
     assert sorted(separate_system_mounts(mountinfo)) == ["/usr", "/var"]
 
 
-def test_the_report_ends_with_what_can_be_done():
+def test_the_report_ends_with_a_conclusion():
     fine = Check("root", "ok", "running as root")
     less = Check("tc", "limited", "not found", "apt-get install -y iproute2")
     none = Check("fio", "missing", "not found", "apt-get install -y fio")

@@ -1,4 +1,4 @@
-"""Whatever the doctor finds wrong, it says what to do about it."""
+"""Every problem that the doctor finds has a remedy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from pytest_cloudbench.twin import doctor
 
 ALWAYS_THERE = {"python", "overlay"}
-"""What cannot be taken away from the machine that runs this test."""
+"""Checks that cannot fail on the machine that runs this test."""
 
 
 def refuses(command, **_):
@@ -29,7 +29,7 @@ def does_not_end(command, timeout, **_):
 
 @pytest.fixture
 def worst_machine(monkeypatch):
-    """Nothing is there, and whatever is tried fails."""
+    """A machine without any tool on which every attempt fails."""
     monkeypatch.setattr(doctor, "kernel_version", lambda: (5, 10))
     monkeypatch.setattr(doctor, "_FUSE", "/nowhere/fuse")
     monkeypatch.setattr(doctor, "memory_available", lambda: 0)
@@ -41,7 +41,7 @@ def worst_machine(monkeypatch):
 @pytest.mark.parametrize("user", [0, 1000], ids=["root", "a plain user"])
 @pytest.mark.parametrize("tools", [None, "/usr/bin/tool"], ids=["no tools", "tools that fail"])
 @pytest.mark.parametrize("program", [refuses, is_not_there, does_not_end])
-def test_what_the_worst_machine_lacks_has_a_remedy(worst_machine, user, tools, program):
+def test_every_finding_on_the_worst_machine_has_a_remedy(worst_machine, user, tools, program):
     worst_machine.setattr(doctor.subprocess, "run", program)
     worst_machine.setattr(doctor.os, "geteuid", lambda: user)
     worst_machine.setattr(doctor.shutil, "which", lambda _: tools)
@@ -50,8 +50,8 @@ def test_what_the_worst_machine_lacks_has_a_remedy(worst_machine, user, tools, p
     assert not [check.name for check in wrong if not check.finding.strip()]
 
 
-def test_that_machine_lacks_all_that_can_be_lacking(worst_machine):
-    """Otherwise the test above would look at little."""
+def test_the_worst_machine_fails_every_check(worst_machine):
+    """Otherwise the test above would check little."""
     found = set()
     for user in (0, 1000):
         for tools in (None, "/usr/bin/tool"):
@@ -71,8 +71,8 @@ def test_a_container_without_fuse_says_how_to_start_it(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(("user", "state"), [(0, "missing"), (1000, "ok")])
-def test_only_root_can_tell_whether_fuse_may_be_opened(monkeypatch, user, state):
-    """A container may forbid its root the device; any other user cannot know."""
+def test_only_root_can_check_whether_fuse_can_be_opened(monkeypatch, user, state):
+    """A container may forbid the device to root. Other users cannot check that."""
 
     def refuse(*_):
         raise PermissionError(1, "Operation not permitted")
@@ -84,13 +84,13 @@ def test_only_root_can_tell_whether_fuse_may_be_opened(monkeypatch, user, state)
     assert check.state == state
 
 
-def test_fuse_that_can_be_opened_is_fine(monkeypatch, tmp_path):
+def test_fuse_that_can_be_opened_is_ok(monkeypatch, tmp_path):
     (tmp_path / "fuse").touch()
     monkeypatch.setattr(doctor, "_FUSE", str(tmp_path / "fuse"))
     assert doctor._fuse().state == "ok"
 
 
-def test_no_check_is_written_without_one():
+def test_every_check_in_the_source_has_a_remedy():
     calls = [
         node
         for node in ast.walk(ast.parse(inspect.getsource(doctor)))
@@ -106,7 +106,7 @@ def test_no_check_is_written_without_one():
 
 
 @pytest.mark.parametrize(("held", "state"), [("000001ffffffffff", "ok"), ("000001fffeffffff", "limited")])
-def test_a_machine_that_may_stop_volumes_when_memory_is_short_is_told_so(monkeypatch, held, state):
+def test_a_machine_that_may_stop_volumes_when_memory_is_short_is_reported(monkeypatch, held, state):
     monkeypatch.setattr(doctor.os, "geteuid", lambda: 0)
     monkeypatch.setattr(doctor.Path, "read_text", lambda _: f"Name:\tx\nCapEff:\t{held}\n")
     check = doctor._waits_for_no_io()

@@ -1,4 +1,4 @@
-"""What becomes of an instance's network when its cable cannot be shaped, and that it is shaped in time."""
+"""An instance's network if its cable cannot be shaped, and that it is shaped before use."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class End:
 
 
 class Network:
-    """Shapes, or does not, as it is told."""
+    """A network that shapes or refuses, as set."""
 
     def __init__(self):
         self.refuses = self.mute = False
@@ -82,7 +82,7 @@ def fail_by(network, way):
 
 
 @pytest.mark.parametrize("way", ["refuses", "mute"])
-def test_a_cable_that_cannot_be_shaped_is_said_to_be_unlimited(networks, network, tmp_path, caplog, way):
+def test_a_cable_that_cannot_be_shaped_is_reported_as_unlimited(networks, network, tmp_path, caplog, way):
     fail_by(network, way)
     networks.plugged(PLAN, 1)
     assert networks.governor.state("i-1") is None
@@ -94,7 +94,7 @@ def test_a_cable_that_cannot_be_shaped_is_said_to_be_unlimited(networks, network
 
 
 @pytest.mark.parametrize("way", ["refuses", "mute"])
-def test_shaping_that_failed_is_tried_again_with_the_next_cable(networks, network, tmp_path, way):
+def test_failed_shaping_is_tried_again_with_the_next_cable(networks, network, tmp_path, way):
     fail_by(network, way)
     networks.plugged(PLAN, 1)
     networks.governor.disconnect("i-1")
@@ -106,15 +106,15 @@ def test_shaping_that_failed_is_tried_again_with_the_next_cable(networks, networ
     assert [page.name for page in (tmp_path / "pages").iterdir()] == ["eth0"]
 
 
-def test_what_was_removed_is_not_shaped_again(networks, network):
+def test_a_removed_instance_is_not_shaped_again(networks, network):
     networks.remove("i-1")
     networks.plugged(PLAN, 1)
     assert network.shaped == {}
     assert networks.governor.state("i-1") is None
 
 
-def test_an_instance_hears_of_its_cable_once_that_is_shaped(monkeypatch, tmp_path):
-    """Its user data may send at once."""
+def test_a_cable_is_shaped_before_its_instance_can_use_it(monkeypatch, tmp_path):
+    """Its user data may send packets at once."""
     order = []
 
     class Switch:

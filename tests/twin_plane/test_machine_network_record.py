@@ -1,4 +1,4 @@
-"""The machine's network figure: only rises, is kept for the next region, and knows whether it was measured."""
+"""The machine's network figure: it only rises, is kept for the next region, and is published only after a probe."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_it_only_rises_and_is_kept_for_the_next_region(tmp_path):
     assert MachineRecord(tmp_path).network() == Throughput(5e9)
 
 
-def test_what_was_seen_before_a_lower_probe_is_kept_and_written(tmp_path):
+def test_a_rate_seen_before_a_lower_probe_is_kept(tmp_path):
     record = MachineRecord(tmp_path)
     record.raise_network(4e9)
     record.raise_network(3e9, probed=True)
@@ -27,7 +27,7 @@ def test_what_was_seen_before_a_lower_probe_is_kept_and_written(tmp_path):
     assert MachineRecord(tmp_path).network() == Throughput(4e9)
 
 
-def test_disks_and_network_are_known_apart(tmp_path):
+def test_disks_and_network_are_recorded_separately(tmp_path):
     MachineRecord(tmp_path).raise_network(4e9, probed=True)
     record = MachineRecord(tmp_path)
     assert record.disks() is None

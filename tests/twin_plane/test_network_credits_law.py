@@ -1,4 +1,4 @@
-"""The law of network credits, on its own."""
+"""The law of network credits."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_full_burst_lasts_as_long_as_the_capacity_says(rates, minutes, compres
     loads=st.lists(st.tuples(st.floats(0, 3), st.floats(0.001, 600)), max_size=60),
     compression=st.floats(1, 3600),
 )
-def test_the_level_stays_within_the_bucket_whatever_is_moved(rates, loads, compression):
+def test_the_level_stays_within_the_bucket_at_any_rate(rates, loads, compression):
     subject = bucket(*rates, compression=compression)
     for over_baseline, seconds in loads:
         before, was_bursting = subject.level, subject.bursting
@@ -97,8 +97,8 @@ def test_the_unused_baseline_fills_it_and_brings_the_peak_back_once(rates, use, 
     moments=st.lists(st.tuples(st.floats(0.75, 1.0), st.floats(0.0, 0.4)), min_size=20, max_size=60),
     compression=st.floats(1, 3600),
 )
-def test_a_load_that_the_machine_starves_now_and_then_earns_nothing(rates, moments, compression):
-    """It has to wait for its rate whenever it is served; pauses of up to 0.4 s between are the machine's."""
+def test_a_load_slowed_by_the_machine_earns_nothing(rates, moments, compression):
+    """The load waits for its rate. The machine causes pauses of up to 0.4 s."""
     subject = bucket(*rates, compression=compression)
     subject.account(2 * subject.peak, 2.0, waited=True)
     subject.empty()
@@ -110,7 +110,7 @@ def test_a_load_that_the_machine_starves_now_and_then_earns_nothing(rates, momen
 
 
 @given(rates=RATES, compression=st.floats(1, 3600))
-def test_when_its_load_ends_it_fills_within_a_second(rates, compression):
+def test_it_begins_to_fill_within_a_second_after_the_load(rates, compression):
     subject = bucket(*rates, compression=compression)
     subject.account(subject.baseline, 1.0, waited=True)
     subject.empty()
@@ -120,7 +120,7 @@ def test_when_its_load_ends_it_fills_within_a_second(rates, compression):
     assert subject.level >= full_tick * 0.99
 
 
-def test_a_load_far_below_the_baseline_fills_it_though_its_transfers_have_to_wait():
+def test_a_load_far_below_the_baseline_fills_it_even_if_its_packets_wait():
     subject = bucket()
     subject.account(0.0, 5.0)
     subject.empty()
@@ -130,7 +130,7 @@ def test_a_load_far_below_the_baseline_fills_it_though_its_transfers_have_to_wai
     assert subject.level == pytest.approx(600 * 0.9 * subject.baseline, rel=0.01)
 
 
-def test_it_is_drained_twice_as_fast_when_time_is():
+def test_it_drains_twice_as_fast_with_time_compressed_twice():
     slow, fast = bucket(compression=1), bucket(compression=2)
     slow.account(10 * GBIT * 60, 60)
     fast.account(10 * GBIT * 30, 30)
@@ -145,7 +145,7 @@ def test_a_stop_fills_it():
 
 
 @pytest.mark.parametrize("wrong", [{"peak": GBIT, "baseline": GBIT}, {"minutes": 0}, {"compression": 0}])
-def test_what_is_no_bucket_is_refused(wrong):
+def test_an_invalid_bucket_is_refused(wrong):
     with pytest.raises(ValueError, match="invalid bucket of"):
         bucket(**wrong)
 

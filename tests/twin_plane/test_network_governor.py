@@ -1,4 +1,4 @@
-"""The network's governor against ends that move bytes as the clock goes."""
+"""The network's governor with simulated ends that move bytes in real time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RATES = ShapedRates(PEAK, BASELINE)
 
 
 class End:
-    """Sends as much as its rate lets it while ``busy``; a packet waits for every 64 KiB sent at the rate."""
+    """An end that sends at its rate while ``busy``. One packet waits for every 64 KiB sent at the rate."""
 
     def __init__(self, rate, demand=float("inf"), waits_at=0):
         self.rate = rate.bytes_per_second
@@ -69,7 +69,7 @@ class End:
 
 
 class Ports(io.RawIOBase):
-    """/proc/net/dev of a switch: a line changes whenever its end has moved something."""
+    """/proc/net/dev of a switch: a line changes when its end has moved bytes."""
 
     def __init__(self):
         self.ends = {}
@@ -151,7 +151,7 @@ def test_the_rate_falls_when_the_bucket_is_empty_not_at_the_next_tick(setting, w
     assert state.rate == BASELINE
 
 
-def test_under_load_it_stays_down_and_after_a_rest_it_comes_back(setting):
+def test_the_rate_stays_at_the_baseline_under_load_and_rises_after_a_rest(setting):
     egress, _ = setting.add("i-1", burst_s=0.2)
     egress.set_busy(True)
     wait_until(lambda: egress.changes, "the bucket is empty")
@@ -172,7 +172,7 @@ def test_a_rate_that_could_not_be_set_is_set_at_the_next_tick(setting, way):
     assert [end.rate for end in ends] == [BASELINE.bytes_per_second] * 2
 
 
-def test_a_load_that_the_machine_starves_does_not_see_the_peak_again(setting):
+def test_a_load_slowed_by_the_machine_does_not_get_the_peak_again(setting):
     egress, _ = setting.add("i-1", burst_s=0.05)  # of which 2 % come back in 3 ms of rest
     egress.set_busy(True)
     wait_until(lambda: egress.changes, "the bucket is empty")
@@ -195,7 +195,7 @@ def test_a_load_below_the_baseline_costs_no_credits(setting):
     assert not egress.changes
 
 
-def test_idle_instances_are_not_even_asked(setting):
+def test_the_ends_of_idle_instances_are_not_read(setting):
     ends = [setting.add(f"i-{number}", burst_s=10) for number in range(30)]
     busy, _ = setting.add("i-busy")
     busy.set_busy(True)
@@ -234,7 +234,7 @@ def test_waiting_packets_are_counted_per_direction_also_when_the_kernels_count_w
     wait_until(lambda: setting.allowances("i-1")[0] > 4, "waits of ingress")
 
 
-def test_an_end_that_fails_stops_nobody_else(setting):
+def test_an_end_that_fails_does_not_stop_the_others(setting):
     broken, _ = setting.add("i-broken", burst_s=1)
     egress, _ = setting.add("i-1", burst_s=0.3)
     broken.fails = True
@@ -244,14 +244,14 @@ def test_an_end_that_fails_stops_nobody_else(setting):
     assert broken.asked > 1
 
 
-def test_what_is_carried_over_a_second_is_told(setting):
+def test_the_rate_carried_over_a_second_is_reported(setting):
     egress, _ = setting.add("i-1")
     egress.set_busy(True)
     wait_until(lambda: setting.carried, "a second has passed")
     assert setting.carried[0] == pytest.approx(PEAK.bytes_per_second, rel=0.05)
 
 
-def test_what_was_carried_before_a_rest_does_not_count_in_the_next_second(setting):
+def test_traffic_before_a_rest_does_not_count_in_the_next_second(setting):
     egress, _ = setting.add("i-1")
     egress.set_busy(True)
     wait_until(lambda: egress.asked > 6, "more than half a second under load")
@@ -265,7 +265,7 @@ def test_what_was_carried_before_a_rest_does_not_count_in_the_next_second(settin
 
 
 @pytest.mark.parametrize("way", [0, 1])
-def test_ends_that_cannot_be_asked_when_connected_are_closed(setting, way):
+def test_ends_that_cannot_be_read_when_connected_are_closed(setting, way):
     setting.add("i-1")
     setting.governor.disconnect("i-1")
     ends = End(PEAK), End(PEAK)
@@ -278,14 +278,14 @@ def test_ends_that_cannot_be_asked_when_connected_are_closed(setting, way):
     wait_until(lambda: again.asked > 3, "it is governed again")
 
 
-def test_ends_of_an_instance_that_is_not_known_are_closed(setting):
+def test_ends_of_an_unknown_instance_are_closed(setting):
     ends = End(PEAK), End(PEAK)
     with pytest.raises(KeyError):
         setting.governor.connect("i-9", ShapedEnds(b"pi-9", *ends))
     assert [end.closed for end in ends] == [True, True]
 
 
-def test_unknown_instances_are_nobody(setting):
+def test_unknown_instances_are_ignored(setting):
     assert setting.governor.state("i-9") is None
     assert setting.governor.rate("i-9") is None
     assert setting.governor.remove("i-9") is None

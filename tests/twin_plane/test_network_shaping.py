@@ -1,4 +1,4 @@
-"""Shaping, credits and counters on this machine: real instances, real iperf3, at rates any machine holds."""
+"""Shaping, credits and counters on this machine: real instances and iperf3, at rates any machine can carry."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Driver:
         self._port = 5300
 
     def boot(self, instance_id, peak=None, baseline=None, *, burst_s=0.0, group=None):
-        """``burst_s`` is how long a full bucket lasts by the clock, with time compressed."""
+        """Boot an instance whose full bucket lasts ``burst_s`` seconds by the clock."""
         address = self.addresses[instance_id] = self.plane.instances.free_address(0)
         rates = credits = None
         if peak is not None:
@@ -85,7 +85,7 @@ class Driver:
 
     @contextlib.contextmanager
     def serving(self, server):
-        """The port of an iperf3 that serves one run there."""
+        """Start an iperf3 server for one run; return its port."""
         self._port += 1
         listening = f"for n in $(seq 500); do ss -ltn | grep -q ':{self._port} ' && break; sleep 0.02; done"
         process = subprocess.Popen(
@@ -102,7 +102,7 @@ class Driver:
             process.stdout.close()
 
     def iperf3(self, client, server, *, streams=1, seconds=2, options=""):
-        """What iperf3 said of a run; with -R the server sends."""
+        """Return the result of an iperf3 run; with -R the server sends."""
         with self.serving(server) as port:
             return json.loads(
                 self.ssh(
@@ -112,7 +112,7 @@ class Driver:
             )
 
     def goodput(self, client, server, **how):
-        """Gbit/s received over all streams, once they have started."""
+        """Return the Gbit/s received over all streams, without their start."""
         end = self.iperf3(client, server, **{**how, "options": f"-O 1 {how.get('options', '')}"})["end"]
         return end["sum_received"]["bits_per_second"] / 1e9
 
@@ -151,19 +151,19 @@ def wait_until(condition, what, seconds=10):
 
 
 @pytest.mark.parametrize(("streams", "options"), [(1, ""), (5, ""), (1, "-R"), (5, "-R")])
-def test_the_rate_holds_on_one_and_five_streams_in_both_directions(driver, streams, options):
+def test_the_rate_is_exact_on_one_and_five_streams_in_both_directions(driver, streams, options):
     got = driver.goodput("i-slow", "i-slow-too", streams=streams, options=options)
     assert got == pytest.approx(0.3, rel=ACCEPTABLE)
 
 
-def test_udp_is_held_too_and_waits_at_the_sender(driver):
+def test_udp_is_limited_too_and_waits_at_the_sender(driver):
     end = driver.iperf3("i-slow", "i-slow-too", options="-u -b 1G")["end"]
     received = end["sum"]["bits_per_second"] * (1 - end["sum"]["lost_percent"] / 100) / 1e9
     assert received == pytest.approx(0.3, rel=0.03)
     assert end["sum"]["lost_percent"] < 10  # of 70 if it were lost on the way
 
 
-def test_the_slower_end_decides_both_ways(driver):
+def test_the_slower_end_limits_both_directions(driver):
     with driver.launched("i-fast", peak=4):
         assert driver.goodput("i-fast", "i-slow") == pytest.approx(0.3, rel=0.03)
         assert driver.goodput("i-slow", "i-fast") == pytest.approx(0.3, rel=ACCEPTABLE)
@@ -230,7 +230,7 @@ def test_a_flow_has_its_own_limit_and_more_within_a_cluster_group(driver, monkey
         assert str(gone) not in program
 
 
-def test_the_flow_limit_alone_is_no_allowance_of_the_instance(driver, monkeypatch):
+def test_the_flow_limit_does_not_count_as_an_allowance(driver, monkeypatch):
     monkeypatch.setattr(shaping, "FLOW_LIMIT", gbit(0.2))
     with driver.launched("i-one", "i-other", peak=1.0):
         driver.goodput("i-one", "i-other")
@@ -238,7 +238,7 @@ def test_the_flow_limit_alone_is_no_allowance_of_the_instance(driver, monkeypatc
         assert driver.allowances("i-other")["bw_in_exceeded"] == 0
 
 
-def test_a_burst_ends_when_the_plane_says_so_and_at_the_baseline(driver):
+def test_a_burst_ends_at_the_reported_moment_and_at_the_baseline(driver):
     with driver.launched("i-burst", "i-burst-too", peak=0.8, baseline=0.2, burst_s=4.0):
         # Long enough that what the sockets of the sender hold, 2 MB or so, is little of it, and so is what an
         # interval of 0.1 s at either end of what is judged has more or less, 2 MB too.
@@ -281,8 +281,8 @@ def test_a_reboot_keeps_the_credits_and_a_stop_and_start_fills_them(driver):
         assert driver.allowances("i-burst")["bw_out_exceeded"] == 0
 
 
-def test_a_load_that_the_machine_starves_does_not_burst_again(driver):
-    """Its sender gets no processor for 0.3 s now and then. 20 ms of rest would bring the peak back."""
+def test_a_load_slowed_by_the_machine_does_not_burst_again(driver):
+    """Its sender sometimes gets no processor for 0.3 s. A rest of 20 ms would restore the peak."""
     pauses = "for n in 1 2 3 4 5; do pkill -STOP -x iperf3; sleep 0.3; pkill -CONT -x iperf3; sleep 0.4; done"
     with driver.launched("i-burst", "i-burst-too", peak=0.8, baseline=0.4, burst_s=1.0):
         later = f"(sleep 2; {pauses}) >/dev/null 2>&1 & true"
@@ -308,7 +308,7 @@ def test_a_rest_brings_the_peak_back(driver):
         assert "rate 800Mbit" in driver.tc("i-burst", "class show dev eth0 classid 1:1")
 
 
-def test_a_type_without_figures_is_not_shaped_and_the_plane_says_so(driver):
+def test_a_type_without_figures_is_not_shaped(driver):
     with driver.launched("i-any", "i-any-too"):
         assert driver.plane.networks.governor.state("i-any") is None
         assert "htb" not in driver.tc("i-any", "qdisc show dev eth0")
@@ -316,7 +316,7 @@ def test_a_type_without_figures_is_not_shaped_and_the_plane_says_so(driver):
         assert driver.goodput("i-any", "i-any-too") > 1
 
 
-def test_a_machine_that_cannot_shape_runs_instances_all_the_same(driver, monkeypatch, caplog):
+def test_a_machine_that_cannot_shape_runs_instances(driver, monkeypatch, caplog):
     run = network_module._run
 
     def refused(program, commands, namespace_of=None):
@@ -332,7 +332,7 @@ def test_a_machine_that_cannot_shape_runs_instances_all_the_same(driver, monkeyp
     assert "Specified qdisc kind is unknown." in caplog.text
 
 
-def test_a_cable_that_was_pulled_out_is_shaped_as_before_when_it_is_back(driver):
+def test_a_cable_that_was_cut_and_mended_is_shaped_as_before(driver):
     driver.plane.network.cut(driver.addresses["i-slow"])
     try:
         with pytest.raises(OSError, match=r"timed out|[Nn]o route"):
@@ -343,7 +343,7 @@ def test_a_cable_that_was_pulled_out_is_shaped_as_before_when_it_is_back(driver)
     assert driver.goodput("i-slow-too", "i-slow") == pytest.approx(0.3, rel=ACCEPTABLE)
 
 
-def test_what_was_made_for_an_instance_goes_with_it(driver):
+def test_everything_made_for_an_instance_is_removed_with_it(driver):
     def descriptors():
         return len(os.listdir("/proc/self/fd"))
 
@@ -359,7 +359,7 @@ def test_what_was_made_for_an_instance_goes_with_it(driver):
     assert (descriptors(), ports()) == before
 
 
-def test_what_the_machine_carries_is_measured_once(driver):
+def test_the_machines_network_is_measured_once(driver):
     first = driver.plane.machine.network()
     assert first > gbit(0.5)
     started = time.monotonic()
@@ -367,6 +367,6 @@ def test_what_the_machine_carries_is_measured_once(driver):
     assert time.monotonic() - started < 0.1
 
 
-def test_instances_use_what_ec2s_images_use(driver):
+def test_instances_use_the_congestion_control_of_ec2s_images(driver):
     said = driver.ssh("i-slow", "cat /proc/sys/net/ipv4/tcp_congestion_control").strip()
     assert said in ("cubic", "reno")

@@ -78,7 +78,7 @@ class Driver:
         return done.stdout
 
     def fio(self, instance_id, device, options):
-        """IOPS of one job; several start apart on a slow machine, and fio then adds up what did not overlap."""
+        """Return the IOPS of one job. On a slow machine several jobs start apart, and fio adds rates that do not overlap."""
         text = self.ssh(
             instance_id,
             f"sudo fio --name=t --filename={device} --ioengine=libaio --direct=1 --group_reporting --time_based "
@@ -125,14 +125,14 @@ def driver(tmp_path_factory):
     assert not (Path("/sys/class/net") / slot.interface).exists()
 
 
-def test_one_logs_in_as_the_images_user_with_sudo(driver):
+def test_the_images_user_logs_in_and_has_sudo(driver):
     out = driver.ssh("i-one", "id -un; pwd; sudo -n id -u; hostname; echo $PATH").split()
     assert out[:3] == ["ec2-user", "/home/ec2-user", "0"]
     assert out[3] == f"ip-{driver.addresses['i-one'].replace('.', '-')}.ec2.internal"
     assert "/usr/sbin" in out[4].split(":")
 
 
-def test_the_machines_own_files_are_out_of_sight_and_untouched(driver, tmp_path):
+def test_the_machines_own_files_are_hidden_and_unchanged(driver, tmp_path):
     secret = Path("/var/tmp/cloudbench-test-secret")
     secret.write_text("the machine's")
     try:
@@ -146,7 +146,7 @@ def test_the_machines_own_files_are_out_of_sight_and_untouched(driver, tmp_path)
         secret.unlink()
 
 
-def test_the_machine_cannot_be_touched_through_proc_sys_or_nodes(driver):
+def test_the_machine_cannot_be_changed_through_proc_sys_or_nodes(driver):
     for command in (
         "echo 1 > /proc/sys/kernel/panic",
         "echo b > /proc/sysrq-trigger",
@@ -166,7 +166,7 @@ def test_instances_reach_each_other_with_jumbo_frames(driver):
     assert "ssh-ed25519" in out
 
 
-def test_user_data_runs_once_and_says_what_it_did_not_understand(driver):
+def test_user_data_runs_once_and_reports_unsupported_parts(driver):
     def log():
         return driver.ssh("i-one", "cat /var/log/cloud-init-output.log")
 
@@ -186,7 +186,7 @@ def test_user_data_runs_once_and_says_what_it_did_not_understand(driver):
     assert console.stat().st_mode & 0o777 == 0o600  # user data may have printed a secret
 
 
-def test_a_host_key_in_the_user_data_is_the_one_that_answers(driver, tmp_path):
+def test_sshd_uses_the_host_key_in_the_user_data(driver, tmp_path):
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "host")], check=True)
     private = (tmp_path / "host").read_text().replace("\n", "\n    ")
     public = (tmp_path / "host.pub").read_text().strip()
@@ -208,7 +208,7 @@ def test_a_host_key_in_the_user_data_is_the_one_that_answers(driver, tmp_path):
         driver.plane.instances.start("i-key")
 
 
-def test_a_volume_lives_through_mount_reboot_detach_and_another_instance(driver):
+def test_a_volume_keeps_its_data_over_reboot_detach_and_another_instance(driver):
     plane = driver.plane
     plane.volumes.create_disk("vol-0a", gp3(size_gib=10))
     try:
@@ -236,7 +236,7 @@ def test_a_volume_lives_through_mount_reboot_detach_and_another_instance(driver)
         plane.volumes.delete_disk("vol-0a")
 
 
-def test_xen_types_see_the_attachments_device_name(driver):
+def test_xen_types_have_the_attachments_device_name(driver):
     driver.boot("i-xen", nitro=False)
     driver.plane.volumes.create_disk("vol-0e", gp3(size_gib=1))
     try:
@@ -250,7 +250,7 @@ def test_xen_types_see_the_attachments_device_name(driver):
         driver.plane.volumes.delete_disk("vol-0e")
 
 
-def test_local_disks_go_with_a_stop_and_not_with_a_reboot(driver):
+def test_local_disks_are_lost_with_a_stop_and_kept_over_a_reboot(driver):
     plane = driver.plane
     address = driver.addresses["i-local"] = plane.instances.free_address(0)
     plane.instances.boot(
@@ -292,7 +292,7 @@ def test_local_disks_go_with_a_stop_and_not_with_a_reboot(driver):
         plane.volumes.delete_disk("vol-0f")
 
 
-def test_limits_hold_and_the_counters_say_who_held(driver):
+def test_limits_are_exact_and_counters_name_the_limit(driver):
     plane = driver.plane
     plane.volumes.create_disk("vol-0b", io2(size_gib=10, iops=2_000))
     plane.volumes.attach("vol-0b", "i-one", "/dev/sdf")
@@ -318,7 +318,7 @@ def test_limits_hold_and_the_counters_say_who_held(driver):
         plane.volumes.delete_disk("vol-0b")
 
 
-def test_an_instance_holds_its_volumes_together(driver):
+def test_an_instances_limit_holds_for_all_its_volumes_together(driver):
     plane = driver.plane
     driver.boot("i-small", iops=3_000)
     names = ["vol-0c", "vol-0d"]
@@ -338,8 +338,8 @@ def test_an_instance_holds_its_volumes_together(driver):
             plane.volumes.delete_disk(name)
 
 
-def test_a_single_io_takes_as_long_as_on_its_volume_type(driver):
-    """One in flight: the service time, and so the rate, of the model and not of this machine."""
+def test_a_single_io_takes_the_service_time_of_its_volume_type(driver):
+    """With one I/O in flight the service time, and so the rate, is the model's and not this machine's."""
     plane, mean_s = driver.plane, VOLUME_TYPES["gp3"].service_time.mean()
     plane.volumes.create_disk("vol-1a", gp3(size_gib=10, iops=6_000))
     plane.volumes.attach("vol-1a", "i-one", "/dev/sdf")
@@ -354,7 +354,7 @@ def test_a_single_io_takes_as_long_as_on_its_volume_type(driver):
         plane.volumes.delete_disk("vol-1a")
 
 
-def test_a_volume_that_is_forced_off_answers_with_errors_and_can_be_attached_again(driver):
+def test_a_volume_detached_by_force_fails_and_can_be_attached_again(driver):
     plane = driver.plane
     plane.volumes.create_disk("vol-1b", gp3(size_gib=1))
     plane.volumes.attach("vol-1b", "i-one", "/dev/sdf")
@@ -373,7 +373,7 @@ def test_a_volume_that_is_forced_off_answers_with_errors_and_can_be_attached_aga
         plane.volumes.delete_disk("vol-1b")
 
 
-def test_a_boot_that_cannot_work_says_why_and_leaves_nothing(driver, monkeypatch, tmp_path):
+def test_a_failed_boot_has_a_reason_and_leaves_nothing(driver, monkeypatch, tmp_path):
     before = {path.name for path in Path("/sys/class/net").iterdir()}
 
     def plan(address):
@@ -389,7 +389,7 @@ def test_a_boot_that_cannot_work_says_why_and_leaves_nothing(driver, monkeypatch
     assert driver.ssh("i-one", "echo alive") == "alive\n"
 
 
-def test_what_waited_for_an_instance_that_ended_is_told_so(driver):
+def test_an_operation_that_waited_for_a_terminated_instance_is_refused(driver):
     driver.boot("i-short")
     driver.plane.volumes.create_disk("vol-late", gp3(size_gib=1))
     with ThreadPoolExecutor(1) as other, driver.plane._inventory.held("i-short"):
@@ -401,7 +401,7 @@ def test_what_waited_for_an_instance_that_ended_is_told_so(driver):
     driver.plane.volumes.delete_disk("vol-late")
 
 
-def test_no_room_is_said_before_anything_is_made(driver, monkeypatch):
+def test_no_room_is_reported_before_anything_is_made(driver, monkeypatch):
     assert driver.plane.room() > 2**30
     with monkeypatch.context() as short:
         short.setattr(disks, "memory_available", lambda: 2**20)
@@ -415,7 +415,7 @@ def test_no_room_is_said_before_anything_is_made(driver, monkeypatch):
 
 
 def test_the_bound_on_volumes_follows_the_memory_that_is_left(driver, monkeypatch):
-    """Others take memory too: a volume then meets a full disk, not the machine its end."""
+    """Other programs take memory too: then a volume is full, and the machine stays alive."""
     descriptor = driver.plane._store.new_file(2**30)
     try:
         with monkeypatch.context() as short:
@@ -429,7 +429,7 @@ def test_the_bound_on_volumes_follows_the_memory_that_is_left(driver, monkeypatc
         os.close(descriptor)
 
 
-def test_what_the_machine_serves_is_measured_once(driver):
+def test_the_machines_disks_are_measured_once(driver):
     first = driver.plane.machine.disks()
     assert first.iops.per_second > 5_000
     assert first.throughput.bytes_per_second > 50e6
@@ -439,7 +439,7 @@ def test_what_the_machine_serves_is_measured_once(driver):
 
 
 @needs_root
-def test_volumes_can_lie_in_a_directory(tmp_path):
+def test_volumes_can_be_in_a_directory(tmp_path):
     slot = take_slot(sweep_slot)
     try:
         plane = Plane(slot, backing=tmp_path)

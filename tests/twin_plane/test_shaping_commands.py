@@ -1,4 +1,4 @@
-"""The commands that shape a network, the filter's program run by an interpreter, the kernel's own messages."""
+"""The commands that shape a network, the filter's program run by an interpreter, and rtnetlink messages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PORTS = st.integers(1, 65_535)
 def frame(
     destination, source_port=0, destination_port=0, *, protocol=TCP, options=0, fragment=0, kind=0x0800
 ):
-    """The beginning of an Ethernet frame with an IPv4 packet."""
+    """Return the beginning of an Ethernet frame with an IPv4 packet."""
     header = struct.pack(
         ">BBHHHBBH4s4s", 0x45 + options, 0, 1500, 1, fragment, 64, protocol, 0,
         ipaddress.IPv4Address("198.18.0.1").packed, ipaddress.IPv4Address(destination).packed,
@@ -42,7 +42,7 @@ def frame(
 
 
 def run(program, packet):
-    """What the kernel's packet filter would answer; IndexError where the program leaves itself."""
+    """Return the answer of the kernel's packet filter. Raises IndexError if the program jumps out of its code."""
     length, _, text = program.partition(",")
     code = [tuple(int(number) for number in line.split()) for line in text.split(",")]
     assert len(code) == int(length)
@@ -107,9 +107,7 @@ PLAIN = flow_filter(FlowClasses(SHARED, FLOW_LEAVES))
     protocol=st.sampled_from([TCP, UDP]),
     options=st.integers(0, 10),
 )
-def test_connections_made_one_after_the_other_never_share_a_leaf(
-    destination, port, first, step, protocol, options
-):
+def test_consecutive_connections_never_share_a_leaf(destination, port, first, step, protocol, options):
     ports = range(first, first + 64 * step, step)
     out = [
         run(PLAIN, frame(destination, client, port, protocol=protocol, options=options)) for client in ports
@@ -121,7 +119,7 @@ def test_connections_made_one_after_the_other_never_share_a_leaf(
     assert len(set(out)) == len(set(back)) == 64
 
 
-def test_flows_that_have_nothing_in_common_spread_evenly():
+def test_unrelated_flows_spread_evenly():
     counts = [0] * LEAVES
     state = 1
     for _ in range(200 * LEAVES):
@@ -147,12 +145,12 @@ def test_fragments_and_other_protocols_are_flows_of_addresses_and_protocol(desti
     assert len(pings) == 1
 
 
-def test_the_bit_that_forbids_fragments_makes_none():
+def test_packets_that_forbid_fragments_are_not_fragments():
     whole, forbidden = (run(PLAIN, frame("198.18.0.9", 40_000, 5_201, fragment=bits)) for bits in (0, 0x4000))
     assert whole == forbidden
 
 
-def test_what_is_not_ipv4_is_no_flow():
+def test_other_packets_than_ipv4_are_not_flows():
     for kind in (0x0806, 0x86DD):
         assert minor(run(PLAIN, frame("198.18.0.9", 1, 2, kind=kind))) == SHARED
 
@@ -173,7 +171,7 @@ def test_flows_to_peers_and_only_those_have_the_classes_of_the_cluster(peers, ot
         assert outside(run(program, frame(other, *ports)))
 
 
-def test_more_peers_than_can_be_told_apart_are_refused():
+def test_more_peers_than_supported_are_refused():
     many = frozenset(str(ipaddress.IPv4Address("198.18.0.0") + number) for number in range(MOST_PEERS + 1))
     with pytest.raises(ValueError, match="252 peers in one cluster placement group"):
         flow_filter(FlowClasses(SHARED, FLOW_LEAVES, CLUSTER_LEAVES, many))
@@ -206,7 +204,7 @@ def classes_of(commands):
     in_cluster=st.booleans(),
     peers=st.frozensets(ADDRESSES, max_size=5),
 )
-def test_every_class_holds_what_it_should_and_can_make_up_for_the_same_time(rate, over, in_cluster, peers):
+def test_every_class_has_its_rate_and_the_same_time_to_catch_up(rate, over, in_cluster, peers):
     shape = Shape(gbit(rate), gbit(rate * over), in_cluster)
     commands = egress_commands("eth0", shape, peers)
     assert commands[0] == "qdisc add dev eth0 root handle 1: htb default 2"
@@ -227,11 +225,11 @@ def test_every_class_holds_what_it_should_and_can_make_up_for_the_same_time(rate
             assert ceiling == 5_000_000_000
 
 
-def test_an_instance_no_faster_than_a_flow_may_be_needs_three_commands():
+def test_an_instance_not_faster_than_a_flow_needs_three_commands():
     assert len(egress_commands("eth0", Shape(gbit(0.5), gbit(5)))) == 3
 
 
-def test_peers_come_and_go_by_one_command_that_replaces_the_filter():
+def test_one_command_replaces_the_peers_in_the_filter():
     shape = Shape(gbit(25), gbit(25), in_cluster=True)
     peers = frozenset({"198.18.0.7"})
     (command,) = peers_commands("eth0", shape, peers)

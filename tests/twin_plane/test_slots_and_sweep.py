@@ -1,4 +1,4 @@
-"""Slots: one owner each, for as long as he lives."""
+"""Slots: each has one owner as long as that lives."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_cloudbench.twin.slots import NoFreeSlot, Slot, numbers_with_records,
 from pytest_cloudbench.twin.volumes import volume_process
 
 
-def test_each_owner_gets_a_slot_of_his_own_and_its_addresses(tmp_path):
+def test_each_owner_gets_its_own_slot_and_addresses(tmp_path):
     first, second = take_slot(base=tmp_path), take_slot(base=tmp_path)
     try:
         assert (first.number, second.number) == (0, 1)
@@ -31,13 +31,13 @@ def test_each_owner_gets_a_slot_of_his_own_and_its_addresses(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_last_slot_lies_within_the_benchmark_range():
+def test_the_last_slot_is_within_the_benchmark_range():
     assert str(Slot(31).network) == "198.18.124.0/22"
     with pytest.raises(ValueError, match="zone index 4"):
         Slot(0).zone_network(4)
 
 
-def test_when_all_are_taken_it_says_so(tmp_path, monkeypatch):
+def test_no_free_slot_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(slots, "SLOTS", 1)
     slot = take_slot(base=tmp_path)
     with pytest.raises(NoFreeSlot, match="twin down"):
@@ -67,15 +67,15 @@ def test_a_killed_owner_leaves_a_free_slot_that_is_swept_first(tmp_path):
     assert sweep(tmp_path) == []
 
 
-def test_the_sweep_is_told_the_slot_it_gets(tmp_path):
+def test_the_sweep_gets_the_number_of_the_slot(tmp_path):
     swept = []
     slot = take_slot(swept.append, base=tmp_path)
     assert swept == [slot.number]
     slot.release()
 
 
-def test_a_sweep_ends_the_processes_that_a_slot_names_and_no_other(tmp_path):
-    """One that was stopped has not seen its region end; a number may be another process's by now."""
+def test_a_sweep_ends_only_the_processes_recorded_in_a_slot(tmp_path):
+    """A stopped process does not notice the end of its region. A process id may have been reused."""
     base = tmp_path / "base"
     slot = take_slot(base=base)
     ours, others = (subprocess.Popen(["sleep", "600"]) for _ in range(2))
@@ -98,7 +98,7 @@ def test_a_sweep_ends_the_processes_that_a_slot_names_and_no_other(tmp_path):
             process.wait()
 
 
-def test_the_directory_of_all_slots_is_open_to_every_user(tmp_path):
+def test_the_directory_of_all_slots_is_readable_by_every_user(tmp_path):
     before = os.umask(0o077)
     try:
         take_slot(base=tmp_path / "base").release()
@@ -108,7 +108,7 @@ def test_the_directory_of_all_slots_is_open_to_every_user(tmp_path):
 
 
 def test_a_sweep_of_other_slots_leaves_the_machines_interfaces_alone(tmp_path, monkeypatch):
-    """Whoever holds a lock elsewhere holds none on the region that uses the interface of that number."""
+    """A lock below another base does not protect the interface of that number."""
     monkeypatch.setattr(Slot, "interface", "lo")
     monkeypatch.setattr(regions.subprocess, "run", lambda command, **_: pytest.fail(f"ran {command}"))
     (tmp_path / "0").mkdir()

@@ -1,4 +1,4 @@
-"""Copies of sparse files: every byte, and the holes too."""
+"""Copies of sparse files: every byte, and the holes."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_snapshot_outlives_its_volume_and_what_is_written_later(store, volume)
     kept.close()
 
 
-def test_what_does_not_fit_is_said_before_it_is_copied(store, volume, monkeypatch):
+def test_a_copy_that_does_not_fit_is_refused_before_it_begins(store, volume, monkeypatch):
     monkeypatch.setattr(snapshots, "_shared", lambda source, target: False)
     store.room = lambda: MIB
     kept = Snapshots(store)
@@ -90,7 +90,7 @@ def test_what_does_not_fit_is_said_before_it_is_copied(store, volume, monkeypatc
     assert kept.percent("snap-1") == 0
 
 
-def test_a_snapshot_deleted_while_it_is_made_stops(store, volume, monkeypatch):
+def test_deleting_a_snapshot_stops_its_copy(store, volume, monkeypatch):
     monkeypatch.setattr(snapshots, "_shared", lambda source, target: False)
     begun, go_on = threading.Event(), threading.Event()
     plain = snapshots.copied_pieces

@@ -1,4 +1,4 @@
-"""Burst credits and I/O accounting on this machine: real volumes, real fio, at rates any machine holds."""
+"""Burst credits and I/O accounting on this machine: real volumes and fio, at rates any machine can serve."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ALL = EbsLimit(Iops(80_000), Throughput.from_mbit(19_000))
 
 
 class Driver:
-    """A plane whose credits go 200 times faster, and OpenSSH's own client to its instances."""
+    """A plane whose credits drain and refill 200 times faster, and OpenSSH's client to its instances."""
 
     def __init__(self, plane, key):
         self.plane = plane
@@ -181,7 +181,7 @@ def test_a_gp2_volume_bursts_until_its_bucket_is_empty_and_keeps_what_is_left(dr
 
 
 def test_an_instance_falls_to_its_baseline_in_ios_and_in_bytes(driver):
-    """30 minutes of the maximum, here 9 s, each bucket for itself."""
+    """30 minutes of the maximum take 9 s here, separately for each bucket."""
     baseline = EbsLimit(Iops(500), Throughput.from_mib(20))
     maximum = EbsLimit(Iops(2_000), Throughput.from_mib(60))
     with (
@@ -244,8 +244,8 @@ def test_the_unit_of_2012_counts_64_kib_as_four_and_merges_nothing(driver, host)
             assert got == pytest.approx(ios, rel=0.05), (pattern, block_size)
 
 
-def test_a_volume_from_a_snapshot_is_slow_where_it_was_never_read(driver, host):
-    """Data comes at 50 MiB/s the first time, 800 pieces of 64 KiB a second; what was never written is not slow."""
+def test_the_first_read_of_a_volume_from_a_snapshot_is_slow(driver, host):
+    """First reads get 50 MiB/s, 800 pieces of 64 KiB a second; parts without data are not slow."""
     with driver.volume(host, gp3(size_gib=1)) as (origin, device):
         driver.fio(host, device, "--rw=write --bs=256k --iodepth=8 --size=100m --runtime=2")
         driver.plane.volumes.take_snapshot("snap-1", origin)
@@ -271,8 +271,8 @@ def test_a_volume_from_a_snapshot_is_slow_where_it_was_never_read(driver, host):
 
 
 @pytest.mark.parametrize("pattern", ["read", "write"])
-def test_a_volume_that_is_slow_at_first_is_so_until_all_of_it_was_used(driver, host, pattern):
-    """1 GiB at a quarter of 1,000 MiB/s, then at all of it."""
+def test_a_volume_with_first_touch_is_slow_until_all_of_it_was_used(driver, host, pattern):
+    """1 GiB at a quarter of 1,000 MiB/s, then at the full rate."""
     with driver.volume(host, gp3(size_gib=1, iops=4_000, throughput_mib=1_000, first_touch=0.25)) as (
         volume,
         device,

@@ -1,4 +1,4 @@
-"""`serve --time FACTOR --latency MODE`: the region says both, or why a value is refused."""
+"""`serve --time FACTOR --latency MODE`: the region reports both, or why a value is refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SERVE = [sys.executable, "-m", "pytest_cloudbench.twin", "serve"]
     ("arguments", "factor", "latency"),
     [([], 1.0, "ebs"), (["--time", "60", "--latency", "none"], 60.0, "none")],
 )
-def test_the_ready_line_says_factor_and_latency(arguments, factor, latency):
+def test_the_ready_line_has_factor_and_latency(arguments, factor, latency):
     process = subprocess.Popen([*SERVE, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         ready = json.loads(process.stdout.readline())
@@ -35,7 +35,7 @@ def test_the_ready_line_says_factor_and_latency(arguments, factor, latency):
 
 
 @pytest.mark.parametrize("factor", ["0", "0.5", "3601", "fast", "nan"])
-def test_what_is_no_factor_is_refused_before_anything_is_made(factor, capsys):
+def test_an_invalid_factor_is_refused_before_anything_is_made(factor, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["serve", "--time", factor])
     assert ended.value.code == 2

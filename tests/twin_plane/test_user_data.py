@@ -1,4 +1,4 @@
-"""User data: what is understood, and that nothing is ignored silently."""
+"""User data: the supported parts, and that nothing is ignored silently."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ users:
 """
 
 
-def test_cloud_config_is_read_whole():
+def test_all_supported_parts_of_a_cloud_config_are_read():
     first_boot = parse_user_data(CLOUD_CONFIG)
     assert first_boot.notes == []
     assert first_boot.hostname == "db-1"
@@ -76,14 +76,14 @@ def test_a_script_is_kept_byte_for_byte():
         (b"\x1f\x8bno", "gzip"),
     ],
 )
-def test_what_is_not_understood_is_said(data, word):
+def test_unsupported_user_data_is_reported(data, word):
     notes = parse_user_data(data).notes
     assert len(notes) == 1
     assert word in notes[0]
 
 
 @pytest.mark.parametrize("data", [b"", b"  \n", b"#cloud-config\n", b"#cloud-config\n# nothing\n"])
-def test_nothing_asked_is_nothing_done(data):
+def test_empty_user_data_does_nothing(data):
     assert parse_user_data(data).notes == []
 
 

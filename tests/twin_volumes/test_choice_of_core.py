@@ -1,4 +1,4 @@
-"""The server uses the compiled core if it was built from this source, and says what it uses."""
+"""The server uses the compiled core if it was built from this source, and reports which it uses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pytest_cloudbench.twin.volumes import server
 
 
 def report(**environment):
-    """Ask a server what it runs on."""
+    """Return whether a server uses the compiled core."""
     device, kernel = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     control, region = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with device, kernel, control, region:
@@ -36,7 +36,7 @@ def test_the_core_is_used_unless_python_is_required(core):
     assert report(CLOUDBENCH_TWIN_CORE="python") == {"compiled": False}
 
 
-def test_a_core_of_another_source_is_not_used(core, monkeypatch):
+def test_a_core_built_from_another_source_is_not_used(core, monkeypatch):
     from pytest_cloudbench.twin.volumes import compiled
 
     monkeypatch.setattr(compiled.core, "SOURCE", 1)

@@ -71,7 +71,7 @@ steps = st.one_of(
 
 
 class Both:
-    """The two laws, which are always asked the same."""
+    """Both laws, which get the same calls."""
 
     def __init__(self, python, core, path_s):
         self.now = 12_345.678
@@ -123,7 +123,7 @@ class Both:
 
 @given(steps=st.lists(steps, max_size=40), path_s=st.sampled_from([0.0, 60e-6]))
 @settings(max_examples=300)
-def test_any_sequence_of_requests_is_answered_alike(python, core, steps, path_s):
+def test_any_sequence_of_requests_has_equal_answers(python, core, steps, path_s):
     both = Both(python, core, path_s)
     for kind, *step in steps:
         if kind == "row":
@@ -158,7 +158,7 @@ def test_any_sequence_of_requests_is_answered_alike(python, core, steps, path_s)
     both.check()
 
 
-def test_long_loads_with_many_streams_are_answered_alike(python, core):
+def test_long_loads_with_many_streams_have_equal_answers(python, core):
     """Many more I/Os than the streams remember."""
     both = Both(python, core, 0.0)
     both.each(

@@ -48,7 +48,7 @@ class TestRates:
 
     @pytest.mark.parametrize("depth", [1, 4, 64, 1024])
     def test_littles_law_holds_at_every_percentile(self, bench, depth):
-        """At a limit, N in flight take N divided by the rate, each of them."""
+        """At a limit, each of N requests in flight takes N divided by the rate."""
         iops = 10_000
         load = Load(bench.volume(held(iops)), depth, scattered())
         (answers,) = bench.run(2.0, load)
@@ -176,7 +176,7 @@ class TestCredits:
         assert bench.pacer.levels(node, bench.now)[0] == pytest.approx(0, abs=1)
 
     @pytest.mark.parametrize("factor", [1.0, 60.0])
-    def test_the_level_does_not_count_what_waits(self, bench, factor):
+    def test_waiting_requests_have_not_used_credits_yet(self, bench, factor):
         """16 MiB are queued at 12 MiB/s: the level falls with what has left the queue."""
         burst = Burst(80.0 * MIB * factor, 4 * MIB, 12 * MIB, factor=factor)
         node = bench.volume(hdd(12 * MIB, burst))
@@ -188,14 +188,14 @@ class TestCredits:
             load.depth = 0
 
     @pytest.mark.parametrize("factor", [1.0, 60.0])
-    def test_the_level_of_an_instance_does_not_count_what_waits(self, bench, factor):
+    def test_requests_waiting_for_the_instance_have_not_used_credits_yet(self, bench, factor):
         burst = Burst(80.0 * MIB * factor, 4 * MIB, 12 * MIB, factor=factor)
         bench.pacer.limit_instance(StageFigures(bytes=Limit(12 * MIB, burst)), FULL, START)
         bench.run(4.0, Load(bench.volume(), 16, in_a_row(MIB)))
         level = bench.pacer.levels(None, bench.now)[1]
         assert level == pytest.approx((80 - 8 * 4) * MIB * factor, abs=1.1 * MIB * factor)
 
-    def test_a_changed_bucket_is_charged_with_what_waits(self, bench):
+    def test_a_changed_bucket_is_charged_for_waiting_requests(self, bench):
         burst = Burst(1000, 10, 100)
         node = bench.volume(VolumeFigures(UNIT, limits=StageFigures(Limit(100, burst))))
         for number in range(101):
@@ -215,7 +215,7 @@ class TestCredits:
         bench.pacer.drop(node)
         assert bench.pacer.levels(node, START)[0] == 1000 - 101
 
-    def test_what_does_not_burst_has_no_level(self, bench):
+    def test_limits_without_burst_have_no_level(self, bench):
         node = bench.volume(held(1000))
         assert all(map(math.isnan, bench.pacer.levels(node, START)))
         assert all(map(math.isnan, bench.pacer.levels(None, START)))
@@ -306,10 +306,10 @@ class TestUnits:
         ]
         assert count(places) == 16
 
-    def test_reads_do_not_go_on_where_writes_end(self, count):
+    def test_reads_do_not_continue_writes(self, count):
         assert count((number * 4 * KIB, 4 * KIB, number % 2 == 0) for number in range(8)) == 8
 
-    def test_two_sequels_alone_are_not_believed(self, count):
+    def test_two_continuations_alone_do_not_merge(self, count):
         assert (
             count((at * MIB + number * 4 * KIB, 4 * KIB, False) for at in (1, 9, 30) for number in range(3))
             == 9
@@ -326,7 +326,7 @@ class TestUnits:
         assert len(answers) == pytest.approx(16_000, rel=0.02)
         assert bench.pacer.figures(node, bench.now).volume_throughput_exceeded_s < 0.2
 
-    def test_a_sequel_after_a_second_begins_a_unit(self, bench):
+    def test_a_continuation_after_a_second_begins_a_unit(self, bench):
         node = bench.volume(held(10))
         for number in range(40):
             bench.pacer.arrive(node, START + number, number * 4 * KIB, 4 * KIB, False)
@@ -335,7 +335,7 @@ class TestUnits:
     @pytest.mark.parametrize(
         ("region", "size"), [(4 * MIB, 64 * KIB), (16 * MIB, 64 * KIB), (16 * MIB, 4 * KIB)]
     )
-    def test_random_io_on_a_small_region_is_not_taken_for_a_sequence(self, count, region, size):
+    def test_random_io_on_a_small_area_is_not_counted_as_sequential(self, count, region, size):
         places = random.Random(7)
         found = count((places.randrange(region // size) * size, size, False) for _ in range(8_000))
         assert 0.98 * 8_000 <= found <= 8_000
@@ -365,7 +365,7 @@ class TestUnits:
     )
     @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
     def test_any_mixture_of_runs_is_counted_by_the_rule(self, count, runs):
-        """Apart from each other, a run of up to three counts I/O by I/O, a longer one by the units it fills."""
+        """A separate run of up to three counts I/O by I/O, a longer one by the units that it fills."""
         places, expected = [], 0
         for place, kib, times, write in runs:
             places += [(place * 2 * MIB + number * kib * KIB, kib * KIB, write) for number in range(times)]
@@ -400,14 +400,14 @@ class TestHardDisks:
 class TestFirstTouch:
     PIECE = 64 * KIB
 
-    def test_pieces_come_at_their_rate(self, bench):
+    def test_pieces_are_fetched_at_their_rate(self, bench):
         node = bench.volume(held(touch_per_s=800), pieces=4096, untouched=4096)
         places = ((number * self.PIECE, 4096, False) for number in range(4096))
         (answers,) = bench.run(2.0, Load(node, 32, places))
         assert len(answers) == pytest.approx(1600, abs=2)
         assert bench.states[node].untouched == pytest.approx(4096 - 1632, abs=2)
 
-    def test_a_piece_comes_once(self, bench):
+    def test_a_piece_is_fetched_once(self, bench):
         node = bench.volume(held(touch_per_s=800), pieces=16, untouched=16)
         first, again = (bench.run(1.0, Load(node, 1, [(0, self.PIECE, False)]))[0] for _ in range(2))
         assert first[0].due - first[0].arrival == pytest.approx(1 / 800)
@@ -427,7 +427,7 @@ class TestFirstTouch:
         assert times(answers)[249] == pytest.approx(0.5, abs=0.004)
         assert times(answers)[-1] == pytest.approx(0.75, abs=0.004)
 
-    def test_pieces_behind_the_end_are_used(self, bench):
+    def test_pieces_behind_the_end_count_as_used(self, bench):
         node = bench.volume(held(touch_per_s=800), pieces=8, untouched=8)
         bench.run(1.0, Load(node, 1, [(7 * self.PIECE, MIB, False), (2**40, MIB, False)]))
         assert bench.states[node].untouched == 7
@@ -465,7 +465,7 @@ class TestFigures:
         bench.run(1.0, Load(node, 1, [(0, 4096, True), (8192, 8192, True), (0, 4096, False)]))
         assert bench.pacer.figures(node, bench.now)[:4] == (1, 2, 4096, 12_288)
 
-    def test_a_late_answer_is_this_machines(self, bench):
+    def test_a_late_answer_counts_as_this_machines_delay(self, bench):
         node = bench.volume(held(100))
         for number in range(2):
             bench.pacer.arrive(node, START, number * MIB, 4096, False)
@@ -476,8 +476,8 @@ class TestFigures:
         assert figures.late_s == pytest.approx(1 + 0.991)
         assert figures.read_time_s == pytest.approx(2)
 
-    def test_a_request_that_comes_late_does_not_hold_earlier_ones(self, bench):
-        """The instance's limit counts in the order of the model, however late this machine is."""
+    def test_a_late_request_does_not_delay_earlier_ones(self, bench):
+        """The instance's limit counts in the order of the model, also if this machine is late."""
         bench.pacer.limit_instance(StageFigures(Limit(1000)), FULL, START)
         node, other = bench.volume(held(100)), bench.volume(node=3)
         for number in range(2):
@@ -512,7 +512,7 @@ class TestUnpaced:
         (answers,) = bench.run(1.0, Load(node, 4, scattered()))
         assert len(answers) == pytest.approx(100, abs=2)
 
-    def test_what_waits_is_due_at_once(self, bench):
+    def test_waiting_requests_become_due_at_once(self, bench):
         node = bench.volume(held(1))
         for number in range(10):
             bench.pacer.arrive(node, START, number * MIB, 4096, False, number)
@@ -531,7 +531,7 @@ class TestVolumes:
         with pytest.raises(KeyError):
             bench.pacer.fail(6)
 
-    def test_dropping_takes_out_one_volume_in_order(self, bench):
+    def test_dropping_removes_the_requests_of_one_volume_in_order(self, bench):
         one, two = bench.volume(held(100), node=2), bench.volume(held(100), node=3)
         order = random.Random(3).choices([one, two], k=200)
         for number, node in enumerate(order):
@@ -547,7 +547,7 @@ class TestVolumes:
             left.append(bench.pacer.take_due(at)[6])
         assert left == [number for number, node in enumerate(order) if node == two]
 
-    def test_a_removed_volume_takes_what_waits_with_it(self, bench):
+    def test_removing_a_volume_removes_its_waiting_requests(self, bench):
         node = bench.volume(held(100))
         for number in range(10):
             bench.pacer.arrive(node, START, number * MIB, 4096, False)

@@ -1,4 +1,4 @@
-"""The loop that takes requests and answers them: a socket stands in for the kernel's device."""
+"""The loop that reads and answers requests, with a socket in place of the kernel's device."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FOREVER = math.inf
 
 
 class Kernel:
-    """What the kernel does with a file system, and the loop that serves it.
+    """The kernel's side of a file system, and the loop that serves it.
 
     Such a socket holds ten messages at the most.
     """
@@ -79,7 +79,7 @@ def kernel(engine):
         yield Kernel(engine, undo)
 
 
-def test_what_was_written_is_read(kernel):
+def test_reads_return_written_data(kernel):
     kernel.write(11, 4096, b"written" * 100)
     kernel.read(12, 4096 + 7, 14)
     assert kernel.loop.serve(monotonic()) == (TIME, b"")
@@ -91,7 +91,7 @@ def test_what_was_written_is_read(kernel):
     assert figures.queue_length == 0
 
 
-def test_behind_the_end_of_the_data_are_zeros(kernel):
+def test_reads_behind_the_end_of_the_data_return_zeros(kernel):
     os.pwrite(kernel.data, b"end", SIZE - 3)
     kernel.read(1, SIZE - 3, 10)
     kernel.read(2, 2 * SIZE, 4096)
@@ -130,7 +130,7 @@ def test_a_time_ends_the_wait(kernel):
     assert monotonic() >= begin + 0.0498
 
 
-def test_other_requests_are_the_callers(kernel):
+def test_other_requests_are_returned_to_the_caller(kernel):
     kernel.read(1, 0, 512)
     kernel.kernel.send(struct.pack("<IIQQ16x", 47, fuse.LOOKUP, 2, 1) + b"volume\0")
     kernel.kernel.send(struct.pack("<IIQQ16x", 200, 4, 3, 1) + bytes(160))
@@ -144,14 +144,14 @@ def test_other_requests_are_the_callers(kernel):
     assert kernel.answer()[0] == 1
 
 
-def test_the_region_is_heard(kernel):
+def test_a_message_of_the_region_is_noticed(kernel):
     threading.Timer(0.05, kernel.region.send, [b"message"]).start()
     assert kernel.loop.serve(FOREVER) == (MESSAGE, b"")
     kernel.region.close()
     assert kernel.loop.serve(FOREVER) == (MESSAGE, b"")
 
 
-def test_the_region_is_heard_under_a_steady_load(kernel):
+def test_a_message_is_noticed_under_a_steady_load(kernel):
     for number in range(8):
         kernel.read(number, 0, 512)
     kernel.region.send(b"message")
@@ -164,7 +164,7 @@ def test_the_end_of_the_file_system_is_an_end(kernel):
 
 
 @pytest.mark.parametrize("node", [NODE, 9])
-def test_a_volume_that_failed_or_is_gone_refuses(kernel, node):
+def test_requests_to_a_failed_or_removed_volume_are_refused(kernel, node):
     kernel.pacer.fail(NODE)
     kernel.read(5, 0, 512, node=node)
     kernel.loop.serve(monotonic())
@@ -184,7 +184,7 @@ def test_dropped_requests_are_refused(kernel):
     assert kernel.pacer.figures(NODE, monotonic()).queue_length == 0
 
 
-def test_an_error_of_the_data_is_the_answer(kernel, engine):
+def test_an_error_of_the_data_is_returned(kernel, engine):
     read_only = os.open("/dev/null", os.O_RDONLY)
     directory = os.open("/", os.O_RDONLY)
     try:
@@ -236,7 +236,7 @@ def test_a_signal_ends_the_wait(kernel):
 
 
 class TestCompiled:
-    """What only memory that is not managed must refuse."""
+    """Refusals that only code without managed memory needs."""
 
     @pytest.fixture
     def engine(self, core):

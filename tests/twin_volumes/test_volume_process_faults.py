@@ -1,4 +1,4 @@
-"""What happens to instances, volumes and this machine when the process that paces volumes ends, stops or is refused."""
+"""Instances, volumes and this machine when the process that paces volumes is killed, stopped or cannot be ended."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Instance:
         )
 
     def volume(self, spec):
-        """Make and attach a volume; its id and its device."""
+        """Make and attach a volume; return its id and its device."""
         volume_id = f"vol-{self.id[2:]}-{len(self.volumes)}"
         self.plane.volumes.create_disk(volume_id, spec)
         self.volumes.append(volume_id)
@@ -78,7 +78,7 @@ class Instance:
         )
 
     def run(self, command, *, seconds=30):
-        """Run a shell command in the instance; what it printed. It must succeed in time."""
+        """Run a shell command in the instance and return its output. It must succeed in time."""
         return finished(self.start(command), seconds=seconds)
 
     def fio(self, device, options):
@@ -93,7 +93,7 @@ class Instance:
         return self.plane._inventory.instances[self.id].paced.process
 
     def figures(self, volume_id):
-        """What a volume did since it was made."""
+        """Return the counters of a volume since it was made."""
         volumes, _ = self.plane.volumes.storage_activity()
         return next(volume for volume in volumes if volume.volume_id == volume_id)
 
@@ -101,11 +101,11 @@ class Instance:
         return self.plane._inventory.volumes[volume_id].disk.loop
 
     def allocated(self, volume_id):
-        """Bytes that a volume's data take."""
+        """Return the bytes that a volume's data use."""
         return os.fstat(self.plane._inventory.volumes[volume_id].disk.descriptor).st_blocks * 512
 
     def stuck(self):
-        """The instance's processes in uninterruptible sleep, which are the ones that wait for a disk."""
+        """Return the instance's processes in uninterruptible sleep, which wait for a disk."""
         namespace = os.readlink(
             f"/proc/{self.plane._inventory.instances[self.id].host.init_pid}/ns/pid_for_children"
         )
@@ -126,7 +126,7 @@ class Instance:
 
 
 def finished(process, *, seconds=30, fails=False):
-    """Wait for a process; what it printed. It must succeed, or fail, in time."""
+    """Wait for a process and return its output. It must succeed, or fail, in time."""
     try:
         text, _ = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -145,7 +145,7 @@ def wait_until(condition, what, seconds=10):
 
 
 def ended(pid):
-    """Whether a process is gone, or all but its exit code."""
+    """Return True if a process has ended, also as a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] == "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -153,7 +153,7 @@ def ended(pid):
 
 
 def has_file(number):
-    """Whether a file is bound to a loop device."""
+    """Return True if a file is bound to a loop device."""
     return Path(f"/sys/block/loop{number}/loop").exists()
 
 
@@ -227,7 +227,7 @@ def test_a_killed_process_fails_all_io_and_the_next_attachment_starts_another(in
     wait_until(lambda: instance.figures(raw_id).done.read_ops >= after.done.read_ops + 100, "new counts")
 
 
-def test_volumes_of_a_killed_process_can_be_forced_off_and_the_instance_be_terminated(plane):
+def test_volumes_of_a_killed_process_can_be_detached_by_force(plane):
     instance = Instance(plane, "i-gone")
     volume_id, device = instance.volume(FAST)
     instance.volume(FAST)
@@ -258,8 +258,8 @@ def test_a_process_that_does_not_answer_is_ended(plane, monkeypatch):
     assert time.monotonic() - began < 15
 
 
-def test_io_of_a_process_that_cannot_be_ended_is_ended_without_it(instance, monkeypatch):
-    """It may wait for I/O that only it could serve. A stopped process that nothing kills stands for that here."""
+def test_io_of_a_process_that_cannot_be_ended_is_aborted(instance, monkeypatch):
+    """It may wait for I/O that only it could serve. The test uses a stopped process that is never killed."""
     volume_id, device = instance.volume(FAST)
     load = instance.fio(device, f"--rw=randread --size=64m --iodepth=8 {WITHOUT_END}")
     wait_until(lambda: instance.figures(volume_id).done.read_ops > 100, "a load")
@@ -335,7 +335,7 @@ time.sleep(600)
 # --- data and room -----------------------------------------------------------------------------------------
 
 
-def test_a_write_without_room_fails_and_works_again_once_there_is_some(instance, monkeypatch):
+def test_a_write_without_room_fails_and_succeeds_when_there_is_room(instance, monkeypatch):
     _, device = instance.volume(FAST)
     written = f"dd if=/dev/urandom of={device} bs=1M count=64 oflag=direct"
     instance.run(f"dd if=/dev/urandom of={device} bs=1M count=16 oflag=direct")
@@ -353,7 +353,7 @@ def test_a_write_without_room_fails_and_works_again_once_there_is_some(instance,
 
 
 def test_buffered_writers_short_of_memory_do_not_block_each_other(instance):
-    """Dirty pages beyond a cgroup's memory: each must be written before its writer goes on."""
+    """Dirty pages beyond a cgroup's memory must be written before their writer continues."""
     if not (MEMORY_CGROUP / "memory.limit_in_bytes").exists():
         pytest.skip("needs the memory controller of cgroup v1")
     volume_id, device = instance.volume(FAST)
@@ -379,7 +379,7 @@ def test_buffered_writers_short_of_memory_do_not_block_each_other(instance):
 
 
 def test_memory_of_volumes_does_not_count_in_a_cgroup_whose_dirty_pages_they_take(plane):
-    """Full, it would let the process wait for pages that only this process can write."""
+    """In a full cgroup the process would wait for pages that only it can write."""
     if not (MEMORY_CGROUP / "memory.limit_in_bytes").exists():
         pytest.skip("needs the memory controller of cgroup v1")
     own = memory_cgroup("self")
@@ -405,7 +405,7 @@ def memory_cgroup(process):
     )
 
 
-def test_discarded_data_give_their_room_back(instance):
+def test_discarded_data_release_their_room(instance):
     volume_id, device = instance.volume(FAST)
     instance.run(f"dd if=/dev/urandom of={device} bs=1M count=64 oflag=direct")
     assert instance.allocated(volume_id) == 64 * MIB
@@ -417,7 +417,7 @@ def test_discarded_data_give_their_room_back(instance):
     assert instance.allocated(volume_id) == 16 * MIB
 
 
-def test_what_was_written_is_read_back(instance):
+def test_written_data_are_read_back(instance):
     _, device = instance.volume(FAST)
     instance.volume(FAST)
     for pattern in ("randwrite --bsrange=4k-512k", "write --bs=1m", "randrw --bs=4k"):
@@ -429,14 +429,14 @@ def test_what_was_written_is_read_back(instance):
 
 @pytest.mark.parametrize(("make", "program"), [("mkfs.xfs -q", "mkfs.xfs"), ("mkfs.ext4 -q", "mkfs.ext4"),
                                                ("mkfs.btrfs -q", "mkfs.btrfs")])  # fmt: skip
-def test_file_systems_live_on_paced_volumes(instance, make, program):
+def test_file_systems_work_on_paced_volumes(instance, make, program):
     needs(program)
     _, device = instance.volume(gp3(size_gib=8, iops=4_000, throughput_mib=1_000))
     write_and_read_back(instance, f"{make} {device}", device)
 
 
 @pytest.mark.parametrize("kind", ["md", "btrfs"])
-def test_a_stripe_of_two_lives_on_paced_volumes(instance, kind):
+def test_a_stripe_of_two_works_on_paced_volumes(instance, kind):
     needs("mkfs.btrfs" if kind == "btrfs" else "mdadm")
     if kind == "md" and not Path("/proc/mdstat").exists():
         pytest.skip("needs a kernel with md")
@@ -454,7 +454,7 @@ def test_a_stripe_of_two_lives_on_paced_volumes(instance, kind):
 
 
 def write_and_read_back(instance, make, device):
-    """Make a file system, write 64 MiB, and read them back after it was unmounted and mounted."""
+    """Make a file system, write 64 MiB, unmount, mount, and read them back."""
     instance.run(f"{make} && mount {device} /mnt && head -c 64M /dev/urandom > /mnt/x && sync")
     before = instance.run("sha256sum /mnt/x && umount /mnt")
     assert instance.run(f"mount {device} /mnt && sha256sum /mnt/x && umount /mnt") == before
@@ -486,7 +486,7 @@ def test_a_modification_takes_effect_while_io_runs(instance):
     assert job["error"] == 0
 
 
-def test_a_volume_that_is_forced_off_fails_what_waits_at_once(instance):
+def test_detaching_by_force_fails_waiting_requests_at_once(instance):
     volume_id, device = instance.volume(io2(size_gib=4, iops=100))
     other_id, other = instance.volume(FAST)
     instance.run(f"mkfs.xfs -q -K {other} && mount {other} /mnt")

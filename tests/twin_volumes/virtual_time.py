@@ -67,7 +67,7 @@ class Bench:
             self.pacer.arrive(load.node, at, offset, size, write, number)
 
     def settle(self):
-        """Answer all that waits."""
+        """Answer all waiting requests."""
         while (at := self.pacer.next_event()) < float("inf"):
             self.now = max(self.now, at)
             while (found := self.pacer.take_due(self.now)) is not None:
@@ -75,7 +75,7 @@ class Bench:
 
 
 def scattered(size=4096, write=False):
-    """Places of which none follows another."""
+    """Yield places that do not follow each other."""
     return ((number * 7 * 2**20, size, write) for number in count(1))
 
 
