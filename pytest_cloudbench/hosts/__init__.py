@@ -1,1 +1,1 @@
-"""What happens on a host, over SSH: connection, detached jobs, devices, file systems, tools, counters."""
+"""Hosts: commands, detached jobs, devices, file systems, stripes, tools and counters."""

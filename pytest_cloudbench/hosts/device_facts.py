@@ -1,4 +1,4 @@
-"""Block devices as a host shows them at one moment: looked at by kernel number, so that no name can deceive."""
+"""Block devices as a host shows them at one moment, identified by their kernel number: names can mislead."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ done
 set -- $found
 """
 
-# Plain sysfs and /proc, because a device node may be seen by lsblk under another name than the host gives it.
+# Plain sysfs and /proc: lsblk may show a device node under another name.
 _INSPECT = r"""
-# Not echo: some shells read backslashes in it.
+# Not echo: in some shells it interprets backslashes.
 say() { printf '%s\n' "$1"; }
 number_of() { echo $((0x$(stat -L -c %t -- "$1"))):$((0x$(stat -L -c %T -- "$1"))); }
 newline='
 '
-# Where each link leads, line by line, in one command: an instance with many volumes has a hundred of them.
+# The target of every link, line by line, in one command: an instance with many volumes has a hundred links.
 leads=$(readlink -m -- /dev/disk/by-id/*)$newline
 for asked; do
     path=$(readlink -f -- "$asked")
@@ -74,7 +74,7 @@ for asked; do
 done
 say "device="
 sed "s/^/mount=/" /proc/self/mountinfo
-# btrfs is mounted under a number of its own, and names one of its devices, by whatever name it was told.
+# btrfs is mounted under a number of its own, and shows one of its devices by the name used to mount it.
 sed -n 's/.* - btrfs \([^ ]*\) .*/\1/p' /proc/self/mountinfo | sort -u | while read -r each; do
     if [ -b "$each" ]; then say "source=$(number_of "$each") $each"
     elif [ -r "/sys/class/block/${each##*/}/dev" ]; then
@@ -90,9 +90,9 @@ exit 0
 class DeviceFacts:
     """A block device as the host shows it at one moment.
 
-    `number` is the kernel's major:minor. `mounts` lists where it or a partition of it is mounted,
-    `used_by` what else holds one of them (device mapper, RAID, swap). `links` are its names in /dev/disk/by-id.
-    `members` are the numbers of the devices that it is made of, where it is an array.
+    `number` is the kernel's major:minor. `mounts` lists where the device or a partition of it is mounted,
+    `used_by` what else uses one of them (device mapper, RAID, swap). `links` are its names in /dev/disk/by-id.
+    `members` are the numbers of an array's devices.
     """
 
     path: str
@@ -109,20 +109,20 @@ class DeviceFacts:
     read_only: bool = False
 
     def is_volume(self, volume_id: str) -> bool:
-        """Does the device itself say that it is this EBS volume?"""
+        """Return whether the serial or a by-id link of the device names this EBS volume."""
         serial = volume_serial(volume_id)
         return self.serial == serial or any(_link_names(link, EBS_LINK + serial) for link in self.links)
 
     @property
     def is_instance_store(self) -> bool:
-        """Does the device itself say that it is a local disk of the instance?"""
+        """Whether the model or a by-id link of the device says that it is a local disk of the instance."""
         return self.model == INSTANCE_STORE_MODEL or any(
             link.startswith(INSTANCE_STORE_LINK) for link in self.links
         )
 
     @property
     def instance_store_serial(self) -> str | None:
-        """The serial of a local disk, from itself or from its links; None where it has none."""
+        """The serial of a local disk, from the device or its links; None if it has none or is not a local disk."""
         if not self.is_instance_store:
             return None
         if self.serial:
@@ -131,28 +131,28 @@ class DeviceFacts:
         return min(named, key=len, default=None)
 
     @property
-    def says_what_it_is(self) -> bool:
-        """Has it a serial or a by-id link of EC2 at all?"""
+    def has_identity(self) -> bool:
+        """Whether the device has a serial or a by-id link of EC2 at all."""
         return bool(self.serial) or any(
             link.startswith((EBS_LINK, INSTANCE_STORE_LINK)) for link in self.links
         )
 
 
 def volume_serial(volume_id: str) -> str:
-    """The serial of a volume's device: its id without the dash. ValueError for what is no volume id."""
+    """Return the serial of a volume's device: its id without the dash. Raises ValueError for an invalid id."""
     if not _VOLUME_ID.match(volume_id):
-        raise ValueError(f"{volume_id!r} is no volume id: vol- and hexadecimal digits")
+        raise ValueError(f"invalid volume id {volume_id!r}: expected vol- and hexadecimal digits")
     return volume_id.replace("-", "")
 
 
 @operation("inspect_device", repeatable=True)
 def inspect_device(host: Host, path: str) -> DeviceFacts:
-    """What `path` is on the host now. DeviceNotFound when it is missing or no block device."""
+    """Return what `path` is on the host now. Raises DeviceNotFound if it is missing or not a block device."""
     return inspect_devices(host, [path])[0]
 
 
 def inspect_devices(host: Host, paths: Sequence[str]) -> list[DeviceFacts]:
-    """What each of `paths` is on the host now, all in one command. DeviceNotFound as for one."""
+    """Return what each of `paths` is on the host now, by one command. Raises DeviceNotFound."""
     found = _facts(host.run(["sh", "-c", _INSPECT, "sh", *paths], idempotent=True).stdout)
     for path, (facts, _) in zip(paths, found, strict=True):
         kind = _first(facts, "kind")
@@ -160,7 +160,7 @@ def inspect_devices(host: Host, paths: Sequence[str]) -> list[DeviceFacts]:
             raise DeviceNotFound(f"{path} does not exist on {host.label}")
         if kind != "block":
             raise DeviceNotFound(
-                f"{path} on {host.label} is a {kind or 'thing of unknown kind'}, not a block device"
+                f"{path} on {host.label} is a {kind or 'file of unknown kind'}, not a block device"
             )
     return [_device_facts(*each) for each in found]
 
@@ -223,8 +223,8 @@ def _device_facts(facts: dict[str, list[str]], surroundings: dict[str, list[str]
     )
 
 
-def _link_names(link: str, wanted: str) -> bool:
-    return link in (wanted, f"{wanted}_1", f"{wanted}-ns-1")
+def _link_names(link: str, name: str) -> bool:
+    return link in (name, f"{name}_1", f"{name}-ns-1")
 
 
 def _first(facts: dict[str, list[str]], key: str) -> str | None:
@@ -233,5 +233,5 @@ def _first(facts: dict[str, list[str]], key: str) -> str | None:
 
 
 def _unescaped(text: str) -> str:
-    """mountinfo writes blanks and the like as \\040."""
+    """Return a path of mountinfo, where spaces are written as \\040."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)

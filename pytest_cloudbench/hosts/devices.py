@@ -1,8 +1,8 @@
-"""Block devices of a host: found by what they are, never by order; proven ours before any write.
+"""Block devices of a host: found by their identity, never by their order; proven ours before any write.
 
-An EBS volume carries its id as its serial, which udev also shows as a link in /dev/disk/by-id. Kernel
-names (nvme1n1) change between boots. Xen types show neither serial nor link: there the name under which
-the volume was attached is the only trace, so its size must fit as well.
+The serial of an EBS volume is its id, which udev also shows as a link in /dev/disk/by-id. Kernel names (nvme1n1) change
+between boots. Xen types show neither serial nor link: there only the device name of the attachment and the size
+identify a volume.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ exit 0
 
 @dataclass(frozen=True)
 class BlockDevice:
-    """A block device that was found to be ours, and what it was meant to be.
+    """A block device that is ours: where it was found, and what it must be.
 
-    `volume_id` is None for an instance store, which has a `serial` ("AWS...") in its place. `attached_as` is the
-    device name of the attachment.
+    `volume_id` is None for an instance store, which has a `serial` ("AWS...") instead. `attached_as` is the device
+    name of the attachment.
     """
 
     path: str
@@ -59,7 +59,7 @@ class BlockDevice:
 
     @property
     def meant(self) -> str:
-        """For messages: "volume vol-0abc"."""
+        """The name of the hardware in messages: "volume vol-0abc"."""
         if self.volume_id:
             return f"volume {self.volume_id}"
         return f"instance store {self.serial}" if self.serial else "an instance store"
@@ -72,7 +72,7 @@ class BlockDevice:
     def prove(
         self, host: Host, *, mounted_at: str | None = None, only_read: bool = False
     ) -> tuple[DeviceFacts, ...]:
-        """What it is now, when it is proven ours and free to overwrite; see `prove_ours`."""
+        """Return what the device is now, once it is proven ours and free to overwrite; see `prove_ours`."""
         return (prove_ours(host, self, mounted_at=mounted_at, only_read=only_read),)
 
 
@@ -85,22 +85,22 @@ def find_device(
     attached_as: str | None = None,
     timeout_s: float = _APPEARS_S,
 ) -> BlockDevice:
-    """The device of an attached volume, waited for until it appears.
+    """Wait until the device of an attached volume appears, and return it.
 
-    attached_as: the device name of the attachment ("/dev/sdf"), used only where no device says that it
-    is the volume (Xen); the size must fit then. Raises DeviceNotFound.
+    attached_as: the device name of the attachment ("/dev/sdf"), for Xen types, whose devices have no identity;
+    the size must fit then. Raises DeviceNotFound after `timeout_s`.
     """
     serial = volume_serial(volume_id)
     links = [f"/dev/disk/by-id/{EBS_LINK}{serial}{ending}" for ending in ("", "_1", "-ns-1")]
     deadline = time.monotonic() + timeout_s
     while True:
         for facts in find_devices(host, serial, [*links, *_attachment_names(attached_as)]):
-            fits = not facts.says_what_it_is and facts.size_bytes == size.bytes
+            fits = not facts.has_identity and facts.size_bytes == size.bytes
             if facts.is_volume(volume_id) or fits:
                 return BlockDevice(facts.path, size, volume_id, attached_as)
         if time.monotonic() >= deadline:
             raise DeviceNotFound(
-                f"volume {volume_id} does not show up as a block device on {host.label} within {timeout_s:g} s: "
+                f"volume {volume_id} did not appear as a block device on {host.label} within {timeout_s:g} s: "
                 f"no link {EBS_LINK}{serial} in /dev/disk/by-id, no device with serial {serial}"
             )
         time.sleep(_LOOK_AGAIN_S)
@@ -108,7 +108,7 @@ def find_device(
 
 @operation("wait_for_size")
 def wait_for_size(host: Host, device: BlockDevice, *, timeout_s: float = _APPEARS_S) -> None:
-    """Wait until the host shows the device with its size, after the volume has grown. Raises DeviceNotFound."""
+    """Wait until the host shows the new size of a device whose volume has grown. Raises DeviceNotFound."""
     deadline = time.monotonic() + timeout_s
     while (shown := inspect_device(host, device.path).size_bytes) != device.size.bytes:
         if time.monotonic() >= deadline:
@@ -121,17 +121,17 @@ def wait_for_size(host: Host, device: BlockDevice, *, timeout_s: float = _APPEAR
 
 @operation("instance_store_devices", repeatable=True)
 def instance_store_devices(host: Host) -> list[BlockDevice]:
-    """The instance's own NVMe disks, by path; empty where it has none."""
+    """Return the instance's own NVMe disks, sorted by path; an empty list if it has none."""
     script = _LIST.format(prefix=INSTANCE_STORE_LINK, model=INSTANCE_STORE_MODEL)
-    said = host.run(["sh", "-c", script], idempotent=True).stdout
-    found = [inspect_device(host, path) for path in sorted(set(said.split()))]
+    output = host.run(["sh", "-c", script], idempotent=True).stdout
+    found = [inspect_device(host, path) for path in sorted(set(output.split()))]
     return [
         BlockDevice(facts.path, Size(facts.size_bytes), serial=facts.instance_store_serial) for facts in found
     ]
 
 
 def find_instance_store(host: Host, count: int, *, timeout_s: float = _APPEARS_S) -> list[BlockDevice]:
-    """All `count` disks of the instance's own store, waited for until they appear. Raises DeviceNotFound."""
+    """Wait until all `count` disks of the instance store appear, and return them. Raises DeviceNotFound."""
     deadline = time.monotonic() + timeout_s
     while True:
         found = instance_store_devices(host)
@@ -140,8 +140,8 @@ def find_instance_store(host: Host, count: int, *, timeout_s: float = _APPEARS_S
         if len(found) > count or time.monotonic() >= deadline:
             paths = f" ({', '.join(device.path for device in found)})" if found else ""
             raise DeviceNotFound(
-                f"{host.label} shows {len(found)} disks of an instance store{paths}, DescribeInstanceTypes says "
-                f"{count}: they are told by the model {INSTANCE_STORE_MODEL} and the links {INSTANCE_STORE_LINK}..."
+                f"{host.label} has {len(found)} disks of an instance store{paths}, DescribeInstanceTypes says {count}: "
+                f"such a disk has the model {INSTANCE_STORE_MODEL} or a link {INSTANCE_STORE_LINK}..."
             )
         time.sleep(_LOOK_AGAIN_S)
 
@@ -149,13 +149,13 @@ def find_instance_store(host: Host, count: int, *, timeout_s: float = _APPEARS_S
 def prove_ours(
     host: Host, device: BlockDevice, *, mounted_at: str | None = None, only_read: bool = False
 ) -> DeviceFacts:
-    """What the device is now, looked at afresh, when it is proven to be ours and free to overwrite.
+    """Return what the device is at this moment, once it is proven to be ours and free to overwrite.
 
-    That is: a whole, writable block device of the right size, that says it is the volume (on Xen: says
-    nothing and has the attachment's name) or an instance store, not mounted, no swap, held by nobody,
-    not under the root file system. mounted_at: the one directory where it may be mounted (by us).
-    only_read: it may have partitions, and need not be writable, as long as nobody uses it.
-    Raises NotOurs with what does not fit, DeviceNotFound.
+    It must be a whole, writable block device of the right size, with the identity of the volume or the instance store
+    (on Xen: without identity, under the name of the attachment). Nothing may use it: no mount, swap or array.
+    mounted_at: the one directory where we may have mounted it.
+    only_read: partitions and read-only devices are accepted too.
+    Raises NotOurs with everything that does not fit, or DeviceNotFound.
     """
     return prove_all_ours(host, [device], mounted_at=mounted_at, only_read=only_read)[0]
 
@@ -169,9 +169,9 @@ def prove_all_ours(
     held_by: str | None = None,
     only_read: bool = False,
 ) -> list[DeviceFacts]:
-    """As `prove_ours` for several devices in one look; what fits none of them is told of all at once.
+    """Prove several devices as `prove_ours` does, by one command; the error lists the problems of all of them.
 
-    held_by: the kernel name of the one array ("md127") that may hold them.
+    held_by: the kernel name of the one array ("md127") that may consist of them.
     """
     sentences = []
     looked_at = inspect_devices(host, [device.path for device in devices])
@@ -183,7 +183,7 @@ def prove_all_ours(
             problems.append(f"leads to {facts.path}")
         if facts.size_bytes != device.size.bytes:
             problems.append(f"has {facts.size_bytes:,} bytes, not {device.size.bytes:,}")
-        problems += _mistaken(facts, device)
+        problems += _identity_problems(facts, device)
         if problems:
             sentences.append(
                 f"{device.path} on {host.label} is not proven to be {device.meant}, "
@@ -194,23 +194,25 @@ def prove_all_ours(
     return looked_at
 
 
-def _mistaken(facts: DeviceFacts, device: BlockDevice) -> list[str]:
+def _identity_problems(facts: DeviceFacts, device: BlockDevice) -> list[str]:
     if device.volume_id is None:
-        return _mistaken_store(facts, device)
+        return _store_identity_problems(facts, device)
     if facts.is_volume(device.volume_id):
         return []
-    if facts.says_what_it_is:
+    if facts.has_identity:
         return [f"says it is {facts.serial or ', '.join(facts.links)}"]
     if facts.path not in _attachment_names(device.attached_as):
         return ["has no serial and no by-id link that names the volume"]
     return []
 
 
-def _mistaken_store(facts: DeviceFacts, device: BlockDevice) -> list[str]:
+def _store_identity_problems(facts: DeviceFacts, device: BlockDevice) -> list[str]:
     if not facts.is_instance_store:
-        return [f"says it is {facts.model or 'of no model'}, not {INSTANCE_STORE_MODEL}"]
+        return [
+            f"has {f'the model {facts.model}' if facts.model else 'no model'}, not {INSTANCE_STORE_MODEL}"
+        ]
     if device.serial not in (None, facts.instance_store_serial):
-        return [f"says it is {facts.instance_store_serial}: the instance has other local disks by now"]
+        return [f"says it is {facts.instance_store_serial}: the instance has other local disks now"]
     return []
 
 
@@ -240,7 +242,7 @@ def _not_to_overwrite(device: DeviceFacts) -> list[str]:
 
 
 def _attachment_names(attached_as: str | None) -> list[str]:
-    """Names under which Xen shows an attachment: /dev/sdf is /dev/xvdf there."""
+    """Return the names under which Xen shows an attachment: /dev/sdf is /dev/xvdf there."""
     if not attached_as:
         return []
     names = [attached_as]

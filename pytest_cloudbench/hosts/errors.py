@@ -1,4 +1,4 @@
-"""What can go wrong on a host. Each message says which host, what was tried, and what it answered."""
+"""Errors on hosts. Each message names the host, what was tried, and the answer."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _TAIL_CHARS = 2000
 
 
 class HostError(InfrastructureError):
-    """Something on a host, or on the way to it, did not work."""
+    """A failure on a host, or on the way to it."""
 
 
 class HostUnreachable(HostError):
-    """The host did not answer within its time."""
+    """The host did not answer in time."""
 
 
 class HostKeyMismatch(HostError):
-    """Somebody answered with another host key than the instance was given: not the host we launched."""
+    """A machine answered with another host key: it is not the host that was launched."""
 
 
 class LoginRefused(HostError):
@@ -27,15 +27,15 @@ class LoginRefused(HostError):
 
 
 class ConnectionDropped(HostError):
-    """The connection broke while a command ran; whether it took effect is not known. It is not repeated."""
+    """The connection broke while a command ran, so it is unknown whether the command took effect."""
 
 
 class CommandTimedOut(HostError):
-    """A command did not end within its time."""
+    """A command did not end in time; it may still run on the host."""
 
 
 class CommandFailed(HostError, RequestError):
-    """A command ended with another exit code than 0."""
+    """A command ended with an exit code other than 0."""
 
     def __init__(self, host: str, argv: Sequence[str], exit_code: int, stdout: str, stderr: str) -> None:
         self.host = host
@@ -43,33 +43,33 @@ class CommandFailed(HostError, RequestError):
         self.exit_code = exit_code
         self.stdout = stdout
         self.stderr = stderr
-        words = (stderr.strip() or stdout.strip())[-_TAIL_CHARS:]
-        said = f": {words}" if words else ", saying nothing"
-        super().__init__(f"on {host}, `{shlex.join(argv)}` ended with exit code {exit_code}{said}")
+        output = (stderr.strip() or stdout.strip())[-_TAIL_CHARS:]
+        shown = f": {output}" if output else " and wrote nothing"
+        super().__init__(f"on {host}, `{shlex.join(argv)}` ended with exit code {exit_code}{shown}")
 
 
 class HostLost(HostError):
-    """A host that ran a job does not answer any more; what became of the job is not known."""
+    """A host that ran a job no longer answers; the state of the job is unknown."""
 
 
 class JobVanished(HostError):
-    """A job is gone without an exit code: it was killed, or its host was restarted."""
+    """A job ended without an exit code: it was killed, or its host was restarted."""
 
 
 class JobTimedOut(HostError, TimeoutError):
-    """A job was still running when its time was over. It has not been ended."""
+    """A job still ran when its time was over. It was not ended."""
 
 
 class DeviceNotFound(HostError):
-    """The host shows no such block device."""
+    """The host has no such block device."""
 
 
 class NotOurs(HostError, RequestError):
-    """A device is not proven to be the one that was meant: nothing is written to it."""
+    """A device or directory is not proven to be ours: nothing was written to it."""
 
 
 class FilesystemError(HostError):
-    """A file system could not be made or mounted."""
+    """A file system could not be made, mounted or unmounted."""
 
 
 class ToolMissing(HostError):
@@ -77,4 +77,4 @@ class ToolMissing(HostError):
 
 
 class StripeError(HostError):
-    """Several devices could not be made one; none of them was written to unless the message says so."""
+    """Several devices could not be striped; unless the message says otherwise, nothing was written to them."""

@@ -1,4 +1,4 @@
-"""File systems on devices that are ours: made, mounted, handed to a user, unmounted."""
+"""File systems on devices that are ours: signatures of what a device carries, making, mounting and unmounting."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pytest_cloudbench.hosts.host import Host
 
 _MAKE = {
-    # No discard: on a new volume it gains nothing and takes as long as trimming all of it.
+    # No discard: on a new volume it has no use, and trimming all of it takes long.
     "xfs": ["mkfs.xfs", "-q", "-f", "-K"],
     "ext4": ["mkfs.ext4", "-q", "-F", "-E", "nodiscard"],
     "btrfs": ["mkfs.btrfs", "-q", "-f", "-K"],
@@ -24,15 +24,15 @@ _MAKE = {
 _OVER_SEVERAL = ["-d", "raid0", "-m", "raid0"]
 _MOUNT_OPTIONS = {
     "xfs": "noatime",
-    # Without it the kernel goes on writing inode tables in the background of the measurement.
+    # Otherwise the kernel writes inode tables in the background of the measurement.
     "ext4": "noatime,noinit_itable",
-    # Data that is copied on write is checksummed, and checksummed data is read and written through the page
-    # cache even where direct I/O was asked for. Discards would go on in the background.
+    # Copy-on-write data has checksums, and data with checksums goes through the page cache even with direct I/O.
+    # Discards would run in the background.
     "btrfs": "noatime,nodatacow,nodiscard",
 }
 KINDS = tuple(_MAKE)
 
-# What mkfs writes is mostly the journal. XFS: 1/2048 of the file system, at most 2 GiB (mkfs.xfs(8), "logsize");
+# mkfs writes mostly the journal. XFS: 1/2048 of the file system, at most 2 GiB (mkfs.xfs(8), "logsize");
 # ext4: at most 1 GiB, of a small one about 1/64 (mke2fs, ext2fs_default_journal_size); btrfs has none.
 _LARGEST_JOURNAL = {"xfs": Size(2 << 30), "ext4": Size(1 << 30), "btrfs": Size(64 << 20)}
 _PER_JOURNAL = {"xfs": 2048, "ext4": 64, "btrfs": 2048}
@@ -48,11 +48,11 @@ made=
 [ -e "$at" ] || made=1
 mkdir -p -- "$at" || exit 1
 if mountpoint -q -- "$at"; then
-    echo "$at is the mount point of $(findmnt -n -o SOURCE --mountpoint "$at") already: give another directory" >&2
+    echo "$at is already the mount point of $(findmnt -n -o SOURCE --mountpoint "$at"): give another directory" >&2
     exit 1
 fi
 if [ -n "$(ls -A -- "$at")" ]; then
-    echo "$at is not an empty directory: what is in it would be out of sight" >&2
+    echo "$at is not an empty directory: a mount would hide its content" >&2
     exit 1
 fi
 if ! mount -t "$kind" -o "$options" -- "$device" "$at"; then
@@ -72,7 +72,7 @@ _WORDS = {
 }
 
 _made_by_us: set[str] = set()
-"""UUIDs of the file systems made by this process, on whatever host: a volume may have moved since."""
+"""UUIDs of the file systems made by this process, on any host: a volume may have moved since."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Signature:
 
     @property
     def made_here(self) -> bool:
-        """Whether it is a file system that this run made."""
+        """Whether this run made the file system."""
         return self.uuid is not None and self.uuid in _made_by_us
 
     def __str__(self) -> str:
@@ -95,18 +95,18 @@ class Signature:
 
 
 def read_signature(host: Host, path: str) -> Signature | None:
-    """What the device carries, read from the device itself and not from udev's memory; None for nothing.
+    """Return what the device carries, read from the device itself and not from udev's cache; None if nothing.
 
-    Raises FilesystemError when that cannot be told.
+    Raises FilesystemError if that cannot be read.
     """
-    said = host.run(["blkid", "-p", "-o", "export", "--", path], sudo=True, check=False, idempotent=True)
-    if said.exit_code == _NOTHING_FOUND:
+    result = host.run(["blkid", "-p", "-o", "export", "--", path], sudo=True, check=False, idempotent=True)
+    if result.exit_code == _NOTHING_FOUND:
         return None
-    if said.exit_code == _CONTRADICTING:
+    if result.exit_code == _CONTRADICTING:
         return Signature("signatures of several kinds")
-    if said.exit_code != 0:
-        raise FilesystemError(f"what {path} on {host.label} carries cannot be told: {said.stderr.strip()}")
-    pairs = {key: value for key, _, value in (line.partition("=") for line in said.stdout.splitlines())}
+    if result.exit_code != 0:
+        raise FilesystemError(f"cannot read what {path} on {host.label} carries: {result.stderr.strip()}")
+    pairs = {key: value for key, _, value in (line.partition("=") for line in result.stdout.splitlines())}
     if "TYPE" in pairs:
         return Signature(pairs["TYPE"], pairs.get("UUID"))
     return Signature(pairs.get("PTTYPE", "unknown"), pairs.get("PTUUID"), is_partition_table=True)
@@ -114,34 +114,34 @@ def read_signature(host: Host, path: str) -> Signature | None:
 
 @operation("refuse_overwriting", repeatable=True)
 def refuse_overwriting(host: Host, paths: Sequence[str], what_for: str) -> None:
-    """Raise FilesystemError, naming every device of `paths` that carries something."""
+    """Raise FilesystemError with every device of `paths` that carries something."""
     found = [(path, signature) for path in paths if (signature := read_signature(host, path)) is not None]
     if found:
         carries = ", ".join(f"{path} carries {signature}" for path, signature in found)
         raise FilesystemError(
-            f"on {host.label}, {carries}: {what_for} would destroy it and is not done without overwrite=True"
+            f"on {host.label}, {carries}: {what_for} would destroy it, which needs overwrite=True"
         )
 
 
 def wipe(host: Host, paths: Sequence[str]) -> None:
-    """Take every signature off devices that the caller has proven ours. Raises FilesystemError."""
+    """Remove every signature from devices that the caller has proven ours. Raises FilesystemError."""
     try:
         host.run(["wipefs", "--all", "--quiet", "--", *paths], sudo=True)
     except CommandFailed as error:
-        raise FilesystemError(f"what {', '.join(paths)} carried could not be wiped off: {error}") from error
+        raise FilesystemError(f"{', '.join(paths)} could not be wiped: {error}") from error
 
 
 def remember_made(host: Host, path: str, kind: str) -> Signature:
-    """Take note of the file system that was just made there. Raises FilesystemError when there is none."""
+    """Remember the file system that was just made there. Raises FilesystemError if there is none."""
     signature = read_signature(host, path)
     if signature is None or signature.kind != kind or signature.uuid is None:
-        raise FilesystemError(f"{kind} was made on {path} of {host.label}, but is not there")
+        raise FilesystemError(f"{kind} was made on {path} of {host.label}, but was not found there")
     _made_by_us.add(signature.uuid)
     return signature
 
 
 class Carrier(Protocol):
-    """What a file system can lie on: a block device that is ours, or several that it spans itself (btrfs)."""
+    """What can carry a file system: a block device that is ours, or several that the file system spans (btrfs)."""
 
     @property
     def path(self) -> str: ...
@@ -151,15 +151,15 @@ class Carrier(Protocol):
     def meant(self) -> str: ...
 
     def prove(self, host: Host, *, mounted_at: str | None = None) -> tuple[DeviceFacts, ...]:
-        """The facts of each of `paths`, when it is proven ours and free to overwrite. NotOurs, DeviceNotFound."""
+        """Return the facts of each of `paths`, once it is proven ours and free. Raises NotOurs or DeviceNotFound."""
         ...
 
 
 @dataclass(frozen=True)
 class MountedFilesystem:
-    """A file system that we mounted: `filesystem` is its kind, `path` where it is, `owner` whose it is.
+    """A file system that we mounted: `filesystem` is its kind, `path` its directory, `owner` the owner of that.
 
-    `reused`: it was there already, made earlier in this run, and kept its data.
+    `reused`: it was made earlier in this run and kept its data.
     """
 
     device: Carrier
@@ -180,11 +180,11 @@ def mount_new(
     overwrite: bool = False,
     room: Size | None = None,
 ) -> MountedFilesystem:
-    """Make a file system on the device, mount it on `at` and give it to `owner` (default: the login user).
+    """Make a file system on the device, mount it on `at` and make `owner` its owner (default: the login user).
 
-    One of the same kind that this run made there before, on whatever host, is mounted as it is, data and all.
-    Anything else that the device carries is refused, or with `overwrite` destroyed; `room` is what is left for the
-    file system's own data, as for `make_filesystem`. FilesystemError, NotOurs.
+    A file system of this kind that this run made on the device before, on any host, is mounted with its data.
+    Anything else on the device is refused, or with `overwrite` destroyed. `room`: see `make_filesystem`.
+    Raises FilesystemError or NotOurs.
     """
     reused = not overwrite and _made_here(host, device, filesystem)
     if not reused:
@@ -202,16 +202,16 @@ def make_filesystem(
 ) -> None:
     """Make a file system (xfs, ext4 or btrfs) on the whole device, which must be proven ours.
 
-    A device that carries anything already is refused, or with `overwrite` wiped; so is one whose journal would not
-    fit into `room`, what the machine behind the device can still hold (None: no such limit is known).
-    FilesystemError, NotOurs.
+    A device that carries anything is refused, or with `overwrite` wiped. `room` is how much data the machine behind
+    the device can still hold (None if no such limit is known): a larger journal is refused.
+    Raises FilesystemError or NotOurs.
     """
     if filesystem not in _MAKE:
         raise FilesystemError(
-            f"a file system of kind {filesystem!r} is not made here: {', '.join(KINDS[:-1])} or {KINDS[-1]}"
+            f"unknown kind of file system {filesystem!r}: use {', '.join(KINDS[:-1])} or {KINDS[-1]}"
         )
     if len(device.paths) > 1 and filesystem != "btrfs":
-        raise FilesystemError(f"{filesystem} cannot span {device.meant}: only btrfs takes several devices")
+        raise FilesystemError(f"{filesystem} cannot span {device.meant}: only btrfs spans several devices")
     tool = host.ensure_tool(_MAKE[filesystem][0])
     size = Size(sum(facts.size_bytes for facts in device.prove(host)))
     _check_room(filesystem, size, room)
@@ -232,8 +232,8 @@ def _check_room(filesystem: str, size: Size, room: Size | None) -> None:
     journal = min(_LARGEST_JOURNAL[filesystem], max(_SMALLEST_JOURNAL, size / _PER_JOURNAL[filesystem]))
     if room is not None and room < journal:
         raise FilesystemError(
-            f"making {filesystem} on {size} writes up to {journal}, most of it the journal, and the machine behind the "
-            f"device has room for {room}: take a smaller disk, or give the embedded region a folder with "
+            f"making {filesystem} on {size} writes up to {journal}, most of it the journal, but the machine behind the "
+            f"device has room for {room}: use a smaller disk, or give the embedded region a folder with "
             "--cloudbench-twin-backing=DIR"
         )
 
@@ -241,12 +241,12 @@ def _check_room(filesystem: str, size: Size, room: Size | None) -> None:
 def mount(
     host: Host, device: Carrier, *, at: str, owner: str | None = None, reused: bool = False
 ) -> MountedFilesystem:
-    """Mount the device's file system on the directory `at`, made when missing, and give it to `owner`.
+    """Mount the device's file system on the directory `at`, which is created if missing, and make `owner` its owner.
 
-    A directory with something in it, or already mounted on, is refused. Raises FilesystemError, NotOurs.
+    A directory that is not empty, or already a mount point, is refused. Raises FilesystemError or NotOurs.
     """
     if not at.startswith("/") or not at.strip("/"):
-        raise FilesystemError(f"{at!r} is no directory to mount on: an absolute path is needed")
+        raise FilesystemError(f"cannot mount on {at!r}: give the absolute path of a directory")
     device.prove(host)
     owner = owner or host.user
     carried = read_signature(host, device.path)
@@ -266,32 +266,31 @@ def mount(
 
 @operation("prove_mounted", repeatable=True)
 def prove_mounted(host: Host, mounted: MountedFilesystem) -> None:
-    """Raise NotOurs unless the directory is where our own device, and nothing else, is mounted."""
+    """Raise NotOurs unless our own device, and nothing else, is mounted on the directory."""
     for facts in mounted.device.prove(host, mounted_at=mounted.path):
         if mounted.path not in facts.mounts:
             raise NotOurs(
-                f"{mounted.path} on {host.label} is not where {mounted.device.meant} is mounted: "
-                "nothing is written there"
+                f"{mounted.device.meant} is not mounted on {mounted.path} of {host.label}: nothing is written there"
             )
 
 
 @operation("unmount")
 def unmount(host: Host, mounted: MountedFilesystem) -> None:
-    """Unmount it and remove the empty directory; waits some seconds while it is busy. FilesystemError."""
+    """Unmount the file system and remove its directory. A busy one is retried for 5 s. Raises FilesystemError."""
     script = 'mountpoint -q -- "$1" || exit 0; umount -- "$1"'
     for _ in range(_BUSY_TRIES):
-        said = host.run(["sh", "-c", script, "sh", mounted.path], sudo=True, check=False)
-        if said.exit_code == 0:
+        result = host.run(["sh", "-c", script, "sh", mounted.path], sudo=True, check=False)
+        if result.exit_code == 0:
             host.run(["rmdir", "--", mounted.path], sudo=True, check=False)
             return
-        if "busy" not in said.stderr:
+        if "busy" not in result.stderr:
             break
         time.sleep(_BUSY_PAUSE_S)
-    raise FilesystemError(f"{mounted.path} on {host.label} cannot be unmounted: {said.stderr.strip()}")
+    raise FilesystemError(f"{mounted.path} on {host.label} cannot be unmounted: {result.stderr.strip()}")
 
 
 def _made_here(host: Host, device: Carrier, filesystem: str) -> bool:
-    """Whether it carries, on each of its devices, one file system of that kind that this run made."""
+    """Return whether this run made the file system on it, one of this kind over all its devices."""
     device.prove(host)
     carried = {read_signature(host, path) for path in device.paths}
     return len(carried) == 1 and all(

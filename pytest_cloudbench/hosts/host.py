@@ -107,7 +107,7 @@ class Job(Protocol):
         ...
 
     @property
-    def describe(self) -> str:
+    def host_label(self) -> str:
         """The host's label, for messages."""
         ...
 

@@ -1,8 +1,8 @@
 """The shell scripts behind detached jobs. They need sh, coreutils and util-linux, nothing else.
 
-A job is a directory. It appears complete or not at all: everything is written into a directory of
-another name, which is then renamed; renaming onto a directory that is not empty fails, so of two starts
-of one job exactly one wins, and only the winner launches.
+A job is a directory. It appears complete or not at all: everything is written into a directory of another name, which
+is then renamed. Renaming fails if the target is a directory that is not empty, so of two starts of one job exactly one
+succeeds, and only that one launches the command.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ BASE_DIRECTORY = "/var/tmp/cloudbench-{user}"  # noqa: S108 - made with mode 700
 
 RUNNER = """\
 #!/bin/sh
-# Runs one command in this directory and leaves its exit code behind, whatever happens to the connection.
+# Runs one command in this directory and keeps its exit code, whatever happens to the connection.
 cd "$(dirname "$0")" || exit 1
-# The folder is the login user's alone; inside, what a root job writes must be readable to that user.
+# Only the login user may enter the folder; files that a root job writes there must be readable for that user.
 umask 022
 trap '' HUP
 trap : INT TERM
@@ -32,8 +32,8 @@ sh ./command > stdout 2> stderr < /dev/null
 code=$?
 echo "$code" > exit_code.new && mv exit_code.new exit_code
 """
-"""$20 after the command's name is field 22 of /proc/PID/stat: the start time, which tells a process from a
-later one of the same number."""
+"""$20 after the command's name is field 22 of /proc/PID/stat, the start time: a later process with the same number has
+another one."""
 
 TICK_S = 0.02
 """How often the host itself looks whether a job has ended, while somebody waits for that."""
@@ -83,7 +83,7 @@ start() {{
     fi
     job="$base"/{job_id}
     if [ -d "$job" ]; then echo attached; return 0; fi
-    # The end of another job may just have removed the empty base.
+    # The end of another job may have removed the empty base at this moment.
     new=$(mktemp -d "$base/.new-XXXXXX" 2>/dev/null || {{ mkdir -p "$base"; mktemp -d "$base/.new-XXXXXX"; }}) ||
         return 1
     {files}
@@ -136,16 +136,16 @@ done
 
 
 def base_directory(user: str) -> str:
-    """Where a user's jobs live. /var/tmp survives a restart of the host, so that one can still be looked at."""
+    """Return the directory of a user's jobs. /var/tmp survives a restart of the host, so jobs can be examined later."""
     return BASE_DIRECTORY.format(user=user)
 
 
 def start_script(
     user: str, job_id: str, argv: Sequence[str], files: Mapping[str, bytes], *, sudo: bool
 ) -> bytes:
-    """A script for `sh -s` that makes the job's directory and launches it, or says that it is there already.
+    """Return a script for `sh -s` that makes the job's directory and launches it, or reports that it exists.
 
-    It is one function called in its last line: cut off on the way, it does nothing.
+    The script is one function, called in the last line: if the connection cuts it off, it does nothing.
     """
     contents = {
         **files,
@@ -159,7 +159,7 @@ def start_script(
         writes.append(f"base64 -d > \"$new\"/{shlex.quote(name)} <<'END' || return 1\n{text}END")
     prefix = "sudo -n " if sudo else ""
     away = "> /dev/null 2>&1 < /dev/null"
-    # An sh without --fork at hand would start the job with interrupts ignored; kill then goes on to TERM.
+    # Without --fork, sh starts the job with interrupts ignored; killing it then takes TERM.
     launch = (
         "if setsid --help 2>&1 | grep -q -e --fork; "
         f'then {prefix}setsid --fork sh "$job/runner" {away}; '
@@ -175,17 +175,16 @@ def start_script(
 
 
 def fetch_script(directory: str, patterns: Sequence[str]) -> str:
-    """A script that writes "SIZE NAME", then SIZE bytes, for each file of the job that matches."""
+    """Return a script that writes "SIZE NAME", then SIZE bytes, for each file of the job that matches."""
     safe = " ".join(_pattern(each) for each in patterns)
     return _FETCH.format(directory=shlex.quote(directory), patterns=safe)
 
 
 def kill_script(directory: str, *, patience_s: float) -> str:
-    """A script that ends everything the job started: INT to its process group as Ctrl-C does, after
-    `patience_s` TERM, then KILL.
+    """Return a script that ends everything the job started.
 
-    The processes are known by a variable in their environment: fio puts its workers into sessions of
-    their own, which would outlive the group.
+    It sends INT to the process group, as Ctrl-C does, after `patience_s` TERM, then KILL. A variable in the environment
+    marks the job's processes: fio puts its workers into sessions of their own, which outlive the group.
     """
     marker = f"CLOUDBENCH_JOB={directory.rpartition('/')[2]}".replace(".", r"\.")
     return _KILL.format(
@@ -194,7 +193,7 @@ def kill_script(directory: str, *, patience_s: float) -> str:
 
 
 def _pattern(text: str) -> str:
-    """A shell pattern of plain names, `*` and `?`: everything else in it is quoted."""
+    """Return a shell pattern in which everything but `*` and `?` is quoted."""
     if "/" in text or not text:
-        raise ValueError(f"{text!r} is no name of a file in a job's directory")
+        raise ValueError(f"invalid name {text!r}: give the name of a file in the job's directory")
     return "".join(each if each in "*?" else shlex.quote(each) for each in text)

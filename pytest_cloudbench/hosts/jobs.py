@@ -1,4 +1,4 @@
-"""Detached jobs: started once, watched from any connection, fetched when done."""
+"""Detached jobs: started once, watched over any connection; their files are fetched at the end."""
 
 from __future__ import annotations
 
@@ -54,34 +54,32 @@ def start_job(
     name: str = "job",
     job_id: str | None = None,
 ) -> DetachedJob:
-    """Start `argv` in a directory of its own on the host, with `files` in it; it goes on by itself.
+    """Start `argv` as a detached job; see `Host.start_job`.
 
-    sudo: as root. name: how its directory begins. job_id: of a job that may have been started before:
-    it is attached to, never started a second time. A connection that drops meanwhile is taken up again
-    the same way. Raises HostError when the job could not be started.
+    If the connection drops meanwhile, the script runs again: it attaches to a job that has started. Raises ValueError
+    for an invalid id or file name, HostError if the job could not be started.
     """
     words = checked_argv(argv)
     job_id = job_id or f"{name}-{uuid.uuid4().hex[:12]}"
     if not _JOB_ID.match(job_id):
-        raise ValueError(f"{job_id!r} is no job id: letters, digits, '-', '_' and '.', not over 100")
+        raise ValueError(f"invalid job id {job_id!r}: use up to 100 letters, digits, '-', '_' and '.'")
     for file_name in files or {}:
         if "/" in file_name or file_name in _RESERVED or file_name.startswith("."):
-            raise ValueError(f"{file_name!r} cannot be the name of a job's file")
+            raise ValueError(f"a job's file cannot be called {file_name!r}: give another name")
     sudo = sudo and host.user != "root"
     script = start_script(host.user, job_id, words, files or {}, sudo=sudo)
-    # The script attaches where the job is there already: running it again repeats nothing.
     job = DetachedJob(host, job_id, words, sudo=sudo)
     try:
-        said = host.run(["sh", "-s"], stdin=script, check=False, idempotent=True)
+        result = host.run(["sh", "-s"], stdin=script, check=False, idempotent=True)
     except KeyboardInterrupt:
-        # The script may be through by now: nobody would be left to know of the job.
+        # The script may have started the job, which nobody would end later.
         time.sleep(_START_TAKES_S)
         with contextlib.suppress(HostError):
             job.kill()
             job.cleanup()
         raise
-    if said.stdout.strip() not in ("started", "attached"):
-        reason = said.stderr.strip() or "its directory could not be made"
+    if result.stdout.strip() not in ("started", "attached"):
+        reason = result.stderr.strip() or "its directory could not be created"
         raise HostError(f"on {host.label}, job {job_id} could not be started: {reason}")
     if host.listener is not None:
         host.listener.job_started(host.label, job_id, words, sudo=sudo)
@@ -89,7 +87,7 @@ def start_job(
 
 
 class DetachedJob:
-    """A job on a host. The object holds no connection and may be used from any thread, one at a time."""
+    """A job on a host. The object holds no connection; one thread at a time may use it."""
 
     def __init__(self, host: ShellHost, job_id: str, argv: Sequence[str], *, sudo: bool) -> None:
         self._host = host
@@ -98,13 +96,13 @@ class DetachedJob:
         self._undecoded = b""
         self._began = time.monotonic()
         self._lost = False
-        self._told = False
+        self._end_reported = False
         self.job_id = job_id
         self.argv = tuple(argv)
         self.directory = f"{base_directory(host.user)}/{job_id}"
 
     @property
-    def describe(self) -> str:
+    def host_label(self) -> str:
         """The host's label."""
         return self._host.label
 
@@ -134,7 +132,7 @@ class DetachedJob:
                 f"what it wrote is in {self.directory} there"
             )
         if state == "ended":
-            self._tell_ended(int(code))
+            self._report_end(int(code))
         return JobState(
             running=state != "ended",
             exit_code=int(code) if state == "ended" else None,
@@ -178,34 +176,35 @@ class DetachedJob:
             pause_s = min(_LONGEST_LOOK_S, pause_s * 1.5)
 
     def fetch(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Contents of the job's files that match (patterns with * and ?), all in one command."""
-        said = self._host.run(
+        """Return the content of the job's files that match (patterns with * and ?), by one command."""
+        result = self._host.run(
             ["sh", "-c", fetch_script(self.directory, names)],
             timeout_s=_FETCH_S,
             sudo=self._sudo,
             idempotent=True,
         )
-        return _unpacked(said.stdout_bytes)
+        return _unpacked(result.stdout_bytes)
 
     def kill(self) -> None:
-        """End the job and everything it started: interrupted first, killed when that does not help.
+        """End the job and everything it started: interrupt it, and kill what still runs after 5 s.
 
-        Returns when nothing of it runs; raises HostError when it cannot be ended, at once when its host
-        was lost.
+        Returns once all of it has ended. Raises HostError if it cannot be ended, HostLost if its host was lost.
         """
         if self._lost:
             raise HostLost(f"{self._name()} cannot be ended: its host was lost")
-        said = self._host.run(
+        result = self._host.run(
             ["sh", "-c", kill_script(self.directory, patience_s=_INTERRUPT_PATIENCE_S)],
             sudo=self._sudo,
             check=False,
             idempotent=True,
         )
-        if said.exit_code != 0:
-            raise HostError(f"{self._name()} cannot be ended: {said.stderr.strip() or 'it outlives SIGKILL'}")
+        if result.exit_code != 0:
+            raise HostError(
+                f"{self._name()} cannot be ended: {result.stderr.strip() or 'it survives SIGKILL'}"
+            )
 
     def cleanup(self) -> None:
-        """Remove the job's directory from the host, and the one above it when no other job is there."""
+        """Remove the job's directory from the host, and the parent directory if no other job is in it."""
         script = 'rm -rf -- "$1"; rmdir -- "${1%/*}" 2> /dev/null; [ ! -e "$1" ]'
         self._host.run(["sh", "-c", script, "sh", self.directory], sudo=self._sudo, idempotent=True)
 
@@ -220,13 +219,13 @@ class DetachedJob:
         except (HostUnreachable, ConnectionDropped, CommandTimedOut) as error:
             self._lost = True
             raise HostLost(
-                f"{self._name()}, running for {self._age_s():.0f} s, is out of reach: {error}. The job was "
-                f"not started again; if the host lives, its results are in {self.directory}"
+                f"{self._name()}, running for {self._age_s():.0f} s, can no longer be watched: {error}. The job was "
+                f"not started again; if the host still runs, its results are in {self.directory}"
             ) from error
 
-    def _tell_ended(self, exit_code: int) -> None:
-        if self._host.listener is not None and not self._told:
-            self._told = True
+    def _report_end(self, exit_code: int) -> None:
+        if self._host.listener is not None and not self._end_reported:
+            self._end_reported = True
             self._host.listener.job_ended(
                 self._host.label, self.job_id, exit_code=exit_code, seconds=self._age_s()
             )
@@ -238,7 +237,7 @@ class DetachedJob:
         return time.monotonic() - self._began
 
     def _decoded(self, output: bytes, *, last: bool) -> str:
-        """Text of the output; a character cut in two waits for its other half."""
+        """Return the output as text; the first half of a character that was cut in two waits for the other half."""
         data = self._undecoded + output
         self._undecoded = b""
         if not last:

@@ -1,4 +1,4 @@
-"""Allowance counters of an instance's network interface, as EC2's driver (ENA) shows them in `ethtool -S`.
+"""Allowance counters of an instance's network interface, which EC2's driver (ENA) shows in `ethtool -S`.
 
 Each counts packets that were queued or dropped because one of the instance's allowances was exceeded: its
 bandwidth in and out, packets per second, tracked connections, and traffic to link-local services.
@@ -27,10 +27,10 @@ COUNTERS = {
     "conntrack_exceeded": "conntrack_allowance_exceeded",
     "linklocal_exceeded": "linklocal_allowance_exceeded",
 }
-"""What we call each counter, and what the driver calls it."""
+"""Our name of each counter, and the driver's."""
 
 _ALWAYS_THERE = ("bw_in_exceeded", "bw_out_exceeded")
-"""Later drivers added the others; one that has not even these is no driver of EC2's."""
+"""Later versions of the driver added the others; a driver without these two is not EC2's."""
 
 _READ_LIMIT_S = 20.0
 _READ = (
@@ -40,7 +40,7 @@ _READ = (
 
 
 class NoAllowanceCounters(ValueError):
-    """The interface's statistics hold no allowance counters."""
+    """The statistics of the interface have no allowance counters."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class AllowanceSnapshot:
     packets: Mapping[str, int]
 
     def since(self, earlier: AllowanceSnapshot) -> AllowanceDelta:
-        """What was gained since `earlier`. A counter that went back (the host was restarted) counts from zero."""
+        """Return the increase since `earlier`. A counter that is lower now (the host restarted) counts from zero."""
 
         def gained(name: str) -> int:
             now, then = self.packets.get(name, 0), earlier.packets.get(name, 0)
@@ -68,9 +68,9 @@ class AllowanceSnapshot:
 
 
 def parse_statistics(text: str) -> dict[str, int]:
-    """The allowance counters in the output of `ethtool -S`, by our names.
+    """Return the allowance counters in the output of `ethtool -S`, by our names.
 
-    Raises NoAllowanceCounters where the driver has none.
+    Raises NoAllowanceCounters if the driver has none.
     """
     shown: dict[str, int] = {}
     for line in text.splitlines():
@@ -88,25 +88,25 @@ _without: WeakKeyDictionary[Host, str] = WeakKeyDictionary()
 
 @operation("read_allowances", repeatable=True)
 def read_allowances(host: Host, address: str) -> AllowanceSnapshot | None:
-    """The counters now of the interface that carries `address`, the host's own private address.
+    """Return the counters of the interface with `address`, the host's private address, at this moment.
 
-    None where they cannot be had; they are evidence, and a measurement does not fail for want of it. Where
-    that is for good (another driver, no ethtool and no way to install it) it is not tried again on that host,
-    and `why_no_allowances` says the reason.
+    None if they cannot be read: they are evidence, and a measurement does not fail without them. If the reason is
+    permanent (another driver, no ethtool and no way to install it), this host is not asked again, and
+    `why_no_allowances` returns the reason.
     """
     if host in _without:
         return None
     try:
         tool = host.ensure_tool("ethtool")
-        said = host.run(["sh", "-c", _READ, "sh", tool, address], timeout_s=_READ_LIMIT_S, idempotent=True)
-        return AllowanceSnapshot(time.monotonic(), parse_statistics(said.stdout))
+        result = host.run(["sh", "-c", _READ, "sh", tool, address], timeout_s=_READ_LIMIT_S, idempotent=True)
+        return AllowanceSnapshot(time.monotonic(), parse_statistics(result.stdout))
     except (ToolMissing, CommandFailed, NoAllowanceCounters) as error:
         _without[host] = str(error)
     except HostError:
-        pass  # an answer that did not come this time may come the next
+        pass  # the next attempt may succeed
     return None
 
 
 def why_no_allowances(host: Host) -> str | None:
-    """Why `read_allowances` gives None on this host; None where it does not."""
+    """Return why `read_allowances` always returns None on this host; None if it does not."""
     return _without.get(host)

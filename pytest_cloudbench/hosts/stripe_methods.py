@@ -1,8 +1,8 @@
-"""By what a host can stripe: md, else LVM, else btrfs, found by looking at what its root and its kernel may do.
+"""The methods by which a host can stripe devices: md, else LVM, else btrfs; and how md and LVM do it.
 
-A host whose root may make no device nodes (a container, an instance of an embedded region) shares its
-kernel with others: an array made there would be the whole machine's. Such a host stripes by btrfs alone,
-which needs no device of its own.
+A host whose root may not make device nodes (a container, an instance of an embedded region) shares its kernel with
+others, and an array made there would belong to the whole machine. Such a host stripes by btrfs, which needs no device
+of its own.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _TOOLS: dict[Method, tuple[str, ...]] = {
     "btrfs": ("mkfs.btrfs", "btrfs"),
 }
 
-# Bit 27 of the capabilities is CAP_MKNOD. Modules are loaded only where nodes may be made: there the kernel
-# is the host's own.
+# Bit 27 of the capabilities is CAP_MKNOD. Modules are loaded only if nodes may be made: then the kernel is the
+# host's own.
 _LOOK = r"""
 caps=0x$(sed -n 's/^CapEff:[[:space:]]*//p' /proc/self/status)
 [ $((caps >> 27 & 1)) = 1 ] && echo nodes
@@ -39,7 +39,7 @@ if [ $((caps >> 27 & 1)) = 1 ]; then
     grep -qsw device-mapper /proc/misc || modprobe -q dm_mod 2> /dev/null
     grep -qsw device-mapper /proc/misc && echo LVM
 fi
-# Where it may not be loaded by hand, mounting loads it.
+# If it may not be loaded here, mounting loads it.
 grep -qsw btrfs /proc/filesystems || modprobe -q -n btrfs 2> /dev/null && echo btrfs
 exit 0
 """
@@ -47,16 +47,16 @@ exit 0
 
 @dataclass(frozen=True)
 class ChosenMethod:
-    """The method to stripe by; `why` says why those preferred to it cannot be had, "" for the first."""
+    """The method to stripe by. `why` is the reason against the methods before it, "" for the first one."""
 
     method: Method
     why: str = ""
 
 
 def able_methods(host: Host) -> tuple[Method, ...]:
-    """What the host's kernel can stripe by, and its root may; whether the tools are there is not looked at."""
-    said = _look(host)
-    return tuple(method for method in METHODS if method in said)
+    """Return the methods that the host's kernel has and its root may use; the tools may still be missing."""
+    able = _look(host)
+    return tuple(method for method in METHODS if method in able)
 
 
 def _look(host: Host) -> list[str]:
@@ -64,30 +64,30 @@ def _look(host: Host) -> list[str]:
 
 
 def choose_method(host: Host) -> ChosenMethod:
-    """The first of md, LVM and btrfs that the host has; a tool that is missing is installed.
+    """Return the first of md, LVM and btrfs that works on the host; missing tools are installed.
 
-    Raises StripeError, with the reason for each, where the host has none.
+    Raises StripeError with the reason for each method if none works.
     """
     able = _look(host)
-    not_by: dict[Method, str] = {}
+    rejected: dict[Method, str] = {}
     for method in METHODS:
         if method not in able:
-            not_by[method] = _why_not(method, able)
+            rejected[method] = _why_not(method, able)
             continue
         try:
             for tool in _TOOLS[method]:
                 host.ensure_tool(tool)
         except ToolMissing as error:
-            not_by[method] = str(error)
+            rejected[method] = str(error)
             continue
-        return ChosenMethod(method, _in_words(not_by))
-    raise StripeError(f"{host.label} cannot stripe: {_in_words(not_by)}")
+        return ChosenMethod(method, _reasons(rejected))
+    raise StripeError(f"{host.label} cannot stripe: {_reasons(rejected)}")
 
 
-def _in_words(not_by: Mapping[Method, str]) -> str:
-    """ "no md and no LVM: its root may make no device nodes"."""
+def _reasons(rejected: Mapping[Method, str]) -> str:
+    """ "no md and no LVM: its root may not make device nodes"."""
     reasons: dict[str, list[Method]] = {}
-    for method, reason in not_by.items():
+    for method, reason in rejected.items():
         reasons.setdefault(reason, []).append(method)
     return "; ".join(
         f"{' and '.join(f'no {method}' for method in methods)}: {reason}"
@@ -97,19 +97,19 @@ def _in_words(not_by: Mapping[Method, str]) -> str:
 
 def _why_not(method: Method, able: Sequence[str]) -> str:
     if method != "btrfs" and "nodes" not in able:
-        return "its root may make no device nodes"
+        return "its root may not make device nodes"
     module = {"md": "raid0", "LVM": "dm_mod", "btrfs": "btrfs"}[method]
     return f"its kernel has no {module}"
 
 
-# md: RAID 0 over the devices ------------------------------------------------------------
+# RAID 0 by md -----------------------------------------------------------------------------------
 
 _END_TRIES = 8
 
 _SETTLE = "[ -S /run/udev/control ] && udevadm settle --timeout=10"
 
-# Between stopping an array and wiping its superblocks udev may assemble it again from them: the two follow
-# each other at once, and whoever calls looks whether the members are free.
+# Between stopping an array and wiping its superblocks, udev may assemble it again. So one follows the other at once,
+# and the caller checks whether the members are free.
 _END = f"""\
 array=$1; shift
 {_SETTLE}
@@ -121,9 +121,9 @@ exit 0
 
 
 def make_array(host: Host, name: str, paths: Sequence[str], chunk: Size) -> str:
-    """Make an md array of level 0 over devices that the caller has proven; its path, such as "/dev/md127".
+    """Make an md array of level 0 over devices that the caller has proven; return its path, such as "/dev/md127".
 
-    Raises StripeError with mdadm's words; the superblocks it may have written are wiped again.
+    Raises StripeError with mdadm's message, after wiping the superblocks that it may have written.
     """
     command = [
         "mdadm", "--create", f"/dev/md/{name}", "--quiet", "--run", "--level=0", "--metadata=1.2",
@@ -140,7 +140,7 @@ def make_array(host: Host, name: str, paths: Sequence[str], chunk: Size) -> str:
 
 
 def find_array(host: Host, name: str, paths: Sequence[str]) -> str:
-    """The path of the array that the devices already are, assembled where udev has not done so. StripeError."""
+    """Return the path of the existing array of these devices; assemble it unless udev has. Raises StripeError."""
     host.run(["sh", "-c", f"{_SETTLE}; exit 0"], sudo=True)
     if not any(facts.used_by for facts in inspect_devices(host, paths)):
         try:
@@ -154,8 +154,8 @@ def _array_of(host: Host, paths: Sequence[str]) -> str:
     holders = {holder for facts in inspect_devices(host, paths) for holder in facts.used_by}
     if len(holders) != 1:
         raise StripeError(
-            f"{', '.join(paths)} on {host.label} are held by {', '.join(sorted(holders)) or 'nobody'}, "
-            "not by one array"
+            f"{', '.join(paths)} on {host.label} are used by {', '.join(sorted(holders)) or 'nothing'}, "
+            "expected one array"
         )
     return f"/dev/{holders.pop()}"
 
@@ -163,7 +163,7 @@ def _array_of(host: Host, paths: Sequence[str]) -> str:
 def end_array(host: Host, path: str, members: Sequence[str]) -> None:
     """Stop the array and wipe the superblocks of its members, so that nothing assembles it again.
 
-    Raises StripeError when the members are still held after several tries.
+    Raises StripeError if the members are still in use after several attempts.
     """
     holders: set[str] = set()
     for _ in range(_END_TRIES):
@@ -171,24 +171,24 @@ def end_array(host: Host, path: str, members: Sequence[str]) -> None:
         holders = {holder for facts in inspect_devices(host, members) for holder in facts.used_by}
         if not holders:
             return
-        # Assembled again, it may have another number.
+        # udev has assembled it again, perhaps under another number.
         path = f"/dev/{sorted(holders)[0]}"
     raise StripeError(
-        f"{', '.join(members)} on {host.label} are still held by {', '.join(sorted(holders))}: "
-        "unmount what lies on it, or close what has it open"
+        f"{', '.join(members)} on {host.label} are still used by {', '.join(sorted(holders))}: "
+        "unmount the file system on it, or close the programs that have it open"
     )
 
 
-# LVM: a striped volume in a volume group of its own ----------------------------------------
+# A striped logical volume by LVM, in a volume group of its own ----------------------------------
 
 _MAKE_S = 120.0
 _LV = "data"
 
 
 def make_logical_volume(host: Host, name: str, paths: Sequence[str], chunk: Size) -> str:
-    """Make a volume group `name` of the devices and one volume striped over all of them; its path in /dev.
+    """Make a volume group `name` of the devices and one volume striped over all of them; return its path in /dev.
 
-    The caller has proven the devices. Raises StripeError with LVM's words; what was made until then is undone.
+    The caller has proven the devices. Raises StripeError with LVM's message, after undoing what was made.
     """
     commands = [
         ["pvcreate", "-q", "-y", *paths],
@@ -207,12 +207,12 @@ def make_logical_volume(host: Host, name: str, paths: Sequence[str], chunk: Size
 
 
 def find_logical_volume(host: Host, name: str) -> str:
-    """The path of the volume that the devices already are, activated where that was not done. StripeError."""
+    """Activate the existing volume group, and return the path of its volume. Raises StripeError."""
     try:
         host.run(["vgchange", "-q", "-a", "y", name], sudo=True)
         return inspect_device(host, f"/dev/{name}/{_LV}").path
     except (CommandFailed, DeviceNotFound) as error:
-        raise StripeError(f"the volume group {name} on {host.label} is not there again: {error}") from error
+        raise StripeError(f"the volume group {name} on {host.label} was not found again: {error}") from error
 
 
 def end_logical_volume(host: Host, name: str, members: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Several devices of ours as one, RAID 0: checked as a whole before anything is touched, made, proven, undone."""
+"""Stripes (RAID 0) over devices that are ours. All devices are checked before anything is written to one of them."""
 
 from __future__ import annotations
 
@@ -23,16 +23,15 @@ BTRFS_CHUNK = Size(64 * 1024)
 """The stripe length of btrfs, a constant of the kernel (BTRFS_STRIPE_LEN)."""
 SMALLEST_CHUNK = Size(4 * 1024)
 LARGEST_CHUNK = Size(4 * 1024**2)
-"""LVM's largest stripe size: one physical extent, of 4 MiB unless told otherwise (lvcreate(8))."""
+"""LVM's largest stripe size: one physical extent, by default 4 MiB (lvcreate(8))."""
 
 
 @dataclass(frozen=True)
 class StripedDevices:
     """Devices striped together. By md and LVM they are one block device at `path`, of `size`.
 
-    btrfs stripes by itself while it is mounted over them: `path` is then the first of the devices, and
-    `size` that of all together. `chunk` is how many bytes lie on one device before the next one's turn.
-    `why` says why the methods preferred to this one were not used.
+    btrfs stripes while it is mounted over them: `path` is then the first device, and `size` the sum of all. `chunk` is
+    how many consecutive bytes lie on one device. `why` is the reason against the methods before this one.
     """
 
     method: Method
@@ -45,23 +44,23 @@ class StripedDevices:
 
     @property
     def is_device(self) -> bool:
-        """Is it a block device of its own?"""
+        """Whether the stripe is a block device of its own."""
         return self.method != "btrfs"
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """What a file system is made on: the one device, or for btrfs all of them."""
+        """The devices to make a file system on: the one device, or for btrfs all of them."""
         return (self.path,) if self.is_device else tuple(member.path for member in self.members)
 
     @property
     def meant(self) -> str:
-        """For messages: "the stripe of volume vol-0abc and volume vol-0def"."""
+        """The name of the hardware in messages: "the stripe of volume vol-0abc and volume vol-0def"."""
         return f"the stripe of {' and '.join(member.meant for member in self.members)}"
 
     def prove(self, host: Host, *, mounted_at: str | None = None) -> tuple[DeviceFacts, ...]:
-        """Prove every member ours, held by this stripe alone, and the stripe free or mounted where told.
+        """Prove that every member is ours and used by this stripe alone, and the stripe free or mounted there.
 
-        Raises NotOurs, DeviceNotFound.
+        Raises NotOurs or DeviceNotFound.
         """
         if not self.is_device:
             return tuple(prove_all_ours(host, self.members, mounted_at=mounted_at))
@@ -81,26 +80,25 @@ class StripedDevices:
 
 
 def check_chunk(chunk: Size) -> None:
-    """Raise StripeError unless every method but btrfs could stripe by such a chunk."""
+    """Raise StripeError unless md and LVM can stripe by such a chunk."""
     in_bounds = SMALLEST_CHUNK <= chunk <= LARGEST_CHUNK
     if not in_bounds or chunk.bytes & (chunk.bytes - 1):
         raise StripeError(
-            f"a chunk of {chunk} cannot be had: it is a power of two from {SMALLEST_CHUNK} to {LARGEST_CHUNK}, "
-            "such as chunk='64k'"
+            f"invalid chunk {chunk}: use a power of two from {SMALLEST_CHUNK} to {LARGEST_CHUNK}, such as chunk='64k'"
         )
 
 
 def check_members(members: Sequence[BlockDevice]) -> None:
-    """Raise StripeError for devices that make no stripe: fewer than two, one given twice, unequal sizes."""
+    """Raise StripeError for fewer than two devices, for one that is given twice, or for unequal sizes."""
     if len(members) < 2:
-        raise StripeError(f"{len(members)} device makes no stripe: give two or more")
+        raise StripeError(f"{len(members)} device cannot be striped: give two or more")
     if len({member.path for member in members}) != len(members):
-        raise StripeError(f"a device is given twice: {', '.join(member.path for member in members)}")
+        raise StripeError(f"a device was given twice: {', '.join(member.path for member in members)}")
     if len({member.size for member in members}) != 1:
         sizes = ", ".join(f"{member.meant} {member.size}" for member in members)
         raise StripeError(
-            f"devices of unequal size are not striped: beyond the smallest, fewer of them would share the load "
-            f"({sizes})"
+            "devices of unequal size are not striped, because the largest would carry a part of the load alone: "
+            f"{sizes}"
         )
 
 
@@ -108,13 +106,11 @@ def check_members(members: Sequence[BlockDevice]) -> None:
 def stripe(
     host: Host, members: Sequence[BlockDevice], *, chunk: Size, overwrite: bool = False
 ) -> StripedDevices:
-    """Stripe devices by md where the host has it, otherwise by LVM, otherwise by btrfs.
+    """Stripe devices by md if the host has it, otherwise by LVM, otherwise by btrfs.
 
-    For btrfs nothing is written yet: it comes to be with its file system. A chunk other than btrfs' own is
-    not refused there; `StripedDevices.chunk` says which one it is.
-
-    Nothing is touched before every device is proven ours and free and, without `overwrite`, found to carry
-    nothing. Raises StripeError, NotOurs, DeviceNotFound, FilesystemError.
+    Nothing is written before every device is proven ours, free and, without `overwrite`, empty. A stripe by btrfs is
+    written with its file system only, and always has btrfs' own chunk; see `StripedDevices.chunk`.
+    Raises StripeError, NotOurs, DeviceNotFound or FilesystemError.
     """
     check_chunk(chunk)
     check_members(members)
@@ -139,9 +135,9 @@ def stripe(
 
 @operation("find_again", repeatable=True)
 def find_again(host: Host, striped: StripedDevices, members: Sequence[BlockDevice]) -> StripedDevices:
-    """The same stripe after a restart of its host, or on another one: devices may have other names there.
+    """Return the stripe after a restart of its host, or on another host, where its devices may have other names.
 
-    It is assembled where the host has not done so. Raises StripeError, NotOurs when it is not proven.
+    It is assembled unless the host has done so. Raises StripeError, or NotOurs if it is not proven ours.
     """
     paths = [member.path for member in members]
     path = paths[0]
@@ -156,9 +152,9 @@ def find_again(host: Host, striped: StripedDevices, members: Sequence[BlockDevic
 
 @operation("unstripe")
 def unstripe(host: Host, striped: StripedDevices) -> None:
-    """Make single devices of it again, which carry nothing. It must not be mounted.
+    """Turn the stripe into single, empty devices again. It must not be mounted.
 
-    Raises NotOurs when it is, or when the devices are no longer proven ours; StripeError.
+    Raises NotOurs if it is mounted or its devices are no longer proven ours, or StripeError.
     """
     striped.prove(host)
     members = [member.path for member in striped.members]
@@ -167,6 +163,6 @@ def unstripe(host: Host, striped: StripedDevices) -> None:
     elif striped.method == "LVM":
         stripe_methods.end_logical_volume(host, striped.name, members)
     else:
-        # The kernel remembers devices of btrfs by number, also when they are another volume's by then.
+        # The kernel remembers the devices of btrfs by number, even if another volume has that number later.
         host.run(["btrfs", "device", "scan", "--forget", *members], sudo=True, check=False)
     wipe(host, members)

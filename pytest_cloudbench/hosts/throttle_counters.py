@@ -1,15 +1,13 @@
-"""The throttle counters that EBS devices keep themselves, and what an embedded region counts beside them.
-
-The first are NVMe log page 0xD0, read as raw bytes.
+"""The throttle counters of EBS devices (NVMe log page 0xD0), and what an embedded region counts besides.
 
 Layout (little-endian): u32 magic at 0, from byte 8 u64s: read and write operations, read and write bytes,
 read and write time in us, then the us spent above the volume's IOPS, the volume's throughput, the
 instance's EBS IOPS and the instance's EBS throughput, then the queue length.
 Source: the EBS user guide, "EBS detailed performance statistics". Reading it needs root and nvme-cli.
 
-An instance of an embedded region has a file for each volume, named like its device. Behind that page it has four u64s:
-a magic number, the I/Os answered, and for all of them together the us that they take by the region's model and the us
-by which they were answered later. AWS has no such file.
+An instance of an embedded region has a file for each volume, named like its device. After a copy of that page the file
+has four u64s: a magic number, the I/Os answered, the total us that they take by the region's model, and the total us by
+which this machine answered them later. AWS has no such file.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ _READ_PAGES = (
     'for each; do "$tool" get-log "$each" '
     f"--log-id={LOG_PAGE:#x} --log-len={LOG_BYTES} --namespace-id=1 --raw-binary || exit 1; done; "
 )
-# Zeros stand for a file that is not there.
+# Zeros stand for a missing file.
 _READ_REGION = (
     'for each; do { dd if="$files/${each##*/}" '
     f"bs={_REGION.size} skip={LOG_BYTES // _REGION.size} count=1 2>/dev/null; head -c {_REGION.size} /dev/zero; }} "
@@ -71,18 +69,20 @@ class DeviceCounters:
 
     @classmethod
     def parse(cls, page: bytes) -> DeviceCounters:
-        """Read one log page. ValueError when it is too short or not EC2's."""
+        """Return the counters of a log page. Raises ValueError if it is too short or not EC2's."""
         if len(page) < _FIELDS.size:
-            raise ValueError(f"a log page of {len(page)} bytes is too short: {_FIELDS.size} are needed")
+            raise ValueError(
+                f"a log page of {len(page)} bytes is too short: expected at least {_FIELDS.size}"
+            )
         (magic,) = struct.unpack_from("<I", page)
         if magic not in (EBS_MAGIC, INSTANCE_STORE_MAGIC):
-            raise ValueError(f"the log page begins with {magic:#x}, not with EC2's {EBS_MAGIC:#x}")
+            raise ValueError(f"the log page begins with {magic:#x}, expected EC2's {EBS_MAGIC:#x}")
         return cls(*_FIELDS.unpack_from(page))
 
 
 @dataclass(frozen=True)
 class RegionCounters:
-    """What an embedded region counted of one device since it was attached; times in microseconds."""
+    """An embedded region's counters of one device since it was attached; times in microseconds."""
 
     answered: int
     modelled_us: int
@@ -93,7 +93,7 @@ class RegionCounters:
 class CountersSnapshot:
     """The counters of some devices at one moment of this machine's monotonic clock.
 
-    ``devices`` is empty if they have no log page, ``region`` if they are none of an embedded region.
+    ``devices`` is empty if the devices have no log page, ``region`` if they do not belong to an embedded region.
     """
 
     taken_s: float
@@ -101,9 +101,9 @@ class CountersSnapshot:
     region: Mapping[str, RegionCounters] = field(default_factory=dict)
 
     def machine_delay(self, earlier: CountersSnapshot) -> MachineDelay | None:
-        """Return what the region counted between the two, all devices together; None without any I/O or on AWS.
+        """Return the delay that the region counted since ``earlier``, over all devices; None without I/O, or on AWS.
 
-        A counter that went back (a device detached and attached again) counts from zero.
+        A counter that is lower than then (the device was detached and attached again) counts from zero.
         """
         gained = []
         for path, now in self.region.items():
@@ -119,10 +119,10 @@ class CountersSnapshot:
         return MachineDelay(answered, modelled_us / 1e6 / answered, late_us / 1e6 / answered, len(gained))
 
     def since(self, earlier: CountersSnapshot) -> ThrottleDelta | None:
-        """Return the seconds above each limit between the two; None without log pages.
+        """Return the seconds above each limit since ``earlier``; None without log pages.
 
-        Of several devices it is the one that was longest above. A counter that went back (a device detached and
-        attached again) counts from zero.
+        Of several devices, the one that was above the limit longest counts. A counter that is lower than then (the
+        device was detached and attached again) counts from zero.
         """
         if not self.devices:
             return None
@@ -150,10 +150,10 @@ _without_region: WeakSet[Host] = WeakSet()
 
 @operation("read_counters", repeatable=True)
 def read_counters(host: Host, devices: Sequence[BlockDevice]) -> CountersSnapshot | None:
-    """Return the counters of those devices now, all read in one command.
+    """Return the counters of the devices at this moment, all read by one command.
 
-    None if they cannot be had: Xen devices on AWS, no nvme-cli and no way to install it, no such log page.
-    On that host it is not tried again; `why_no_counters` says the reason.
+    None if they cannot be read: Xen devices on AWS, no nvme-cli and no way to install it, no such log page.
+    This host is then not asked again, and `why_no_counters` returns the reason.
     """
     paths = [device.path for device in devices]
     paged = all(path.startswith("/dev/nvme") for path in paths)
@@ -164,7 +164,7 @@ def read_counters(host: Host, devices: Sequence[BlockDevice]) -> CountersSnapsho
         taken_s = time.monotonic()
         pages = LOG_BYTES * len(paths) if paged else 0
         if len(found) != pages + _REGION.size * len(paths):
-            raise ValueError(f"{len(found)} bytes came for the counters of {len(paths)} devices")
+            raise ValueError(f"the counters of {len(paths)} devices came as {len(found)} bytes")
         counters = {
             path: DeviceCounters.parse(found[number * LOG_BYTES : (number + 1) * LOG_BYTES])
             for number, path in enumerate(paths)
@@ -204,5 +204,5 @@ def _read(host: Host, paths: Sequence[str], *, paged: bool) -> bytes:
 
 
 def why_no_counters(host: Host) -> str | None:
-    """Why `read_counters` gave None on this host; None where it did not, or for devices that are not NVMe."""
+    """Return why `read_counters` returned None for NVMe devices on this host; None if it did not."""
     return _without.get(host)

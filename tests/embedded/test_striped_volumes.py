@@ -122,7 +122,7 @@ def test_a_host_can_make_no_array_of_this_machine(ec2_instance, ebs_volumes):
 @pytest.mark.ebs_volumes(gp3(size_gib=1), count=2)
 def test_what_cannot_be_striped_is_refused(ec2_instance, ebs_volumes, ec2):
     first, second = ebs_volumes
-    with pytest.raises(StripeError, match="1 device makes no stripe"):
+    with pytest.raises(StripeError, match="1 device"):
         first.beside().striped()
     larger = ec2.create_volume(gp3(size_gib=2), ec2_instance)
     with pytest.raises(StripeError, match="unequal size"):

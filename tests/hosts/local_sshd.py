@@ -40,7 +40,7 @@ Subsystem sftp internal-sftp
 
 
 def find_sshd() -> str:
-    """Path of sshd; skips the test where there is none."""
+    """Return the path of sshd; skip the test if there is none."""
     path = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin")
     if path is None:
         pytest.skip("OpenSSH's sshd is not installed on this machine")
@@ -49,7 +49,7 @@ def find_sshd() -> str:
 
 @dataclass
 class LocalSshd:
-    """One sshd; `connect()` gives connections that reach it."""
+    """One sshd; `connect()` returns a host behind it."""
 
     directory: Path
     port: int
@@ -57,7 +57,7 @@ class LocalSshd:
 
     @classmethod
     def prepare(cls, directory: Path) -> LocalSshd:
-        """Keys and configuration in `directory`; not started yet."""
+        """Write keys and configuration into `directory`; `start` starts the server."""
         for name in ("host_key", "other_host_key", "login_key", "stranger_key"):
             subprocess.run(
                 ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(directory / name)],
@@ -73,7 +73,7 @@ class LocalSshd:
     @classmethod
     @contextlib.contextmanager
     def running(cls, directory: Path) -> Iterator[LocalSshd]:
-        """One that runs for a while; the test is skipped where there is no sshd."""
+        """Run a server while the block lasts; skip the test if there is no sshd."""
         find_sshd()
         server = cls.prepare(directory)
         server.start()
@@ -83,7 +83,7 @@ class LocalSshd:
             server.stop()
 
     def start(self) -> None:
-        """Start it; it may take a moment until it answers, which is the connection's business."""
+        """Start the server; the connection waits until it answers."""
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
         self.process = subprocess.Popen(
@@ -105,7 +105,7 @@ class LocalSshd:
         self.process = None
 
     def sessions(self) -> list[int]:
-        """Process ids of the sshd processes that serve connections.
+        """Return the ids of the sshd processes that serve connections.
 
         Two a connection for a plain user, one that watches and one that serves; commands are not among them.
         """
@@ -119,7 +119,7 @@ class LocalSshd:
         return found
 
     def drop_connections(self) -> int:
-        """Kill the children that serve the connections, so that these break; how many there were."""
+        """Break all connections by killing the processes that serve them, and return their number."""
         found = self.sessions()
         for pid in found:
             _kill(pid)
@@ -129,11 +129,11 @@ class LocalSshd:
         return len(found)
 
     def key(self, name: str) -> str:
-        """Text of one of the prepared keys."""
+        """Return the text of one of the prepared keys."""
         return (self.directory / name).read_text()
 
     def connect(self, **changes: object) -> SshHost:
-        """A connection to it as the current user; keywords replace fields of its `HostLogin`."""
+        """Return a host with the login of the current user; keywords replace fields of `HostLogin`."""
         login: dict[str, Any] = {
             "address": "127.0.0.1",
             "user": getpass.getuser(),

@@ -1,4 +1,4 @@
-"""A host that is not there: devices, md, LVM, file systems and udev's habits, as far as striping meets them."""
+"""A model of a host: the parts of devices, md, LVM, file systems and udev that striping uses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pytest_cloudbench.hosts.shell_host import ShellHost
 
 @dataclass
 class ModelledDevice:
-    """A block device of the model; `members` are those that it is made of."""
+    """A block device of the model; an array consists of its `members`."""
 
     path: str
     number: str
@@ -25,10 +25,10 @@ class ModelledDevice:
 
 @dataclass(eq=False)
 class ModelledHost(ShellHost):
-    """Answers the commands of the stripes as a host would, and keeps those that change something.
+    """Answers the commands of stripes like a host, and keeps in ``done`` those that change something.
 
-    able: what the look for methods says. assembled_again: how often udev brings a stopped array back.
-    failing: first words of commands that fail, with what they say.
+    able: the methods of its kernel. assembled_again: how often udev assembles a stopped array again.
+    failing: the first words of commands that fail, and their messages.
     """
 
     able: tuple[str, ...] = ("nodes", "md", "LVM", "btrfs")
@@ -133,7 +133,7 @@ class ModelledHost(ShellHost):
             self.made[path] = self.serial
 
     def _beside(self, path: str) -> list[str]:
-        """All devices of the file system that lies on this one."""
+        """Return all devices of the file system on this one."""
         mine = self.made.get(path)
         return [other for other, serial in self.made.items() if serial == mine]
 
@@ -150,7 +150,7 @@ class ModelledHost(ShellHost):
                 self.devices[member].holders.remove("btrfs")
 
     def restart(self, *, assembled_as: str | None) -> None:
-        """The array is gone; udev may have assembled it again, by another name. What is on it stays."""
+        """Restart the host: udev may assemble the array again, under another name. The data stay."""
         array = self.devices.pop("/dev/md127")
         self._after_restart = array
         for member in array.members:

@@ -24,7 +24,7 @@ _SIZE = Size(400 << 20)
 
 @pytest.fixture
 def loop(tmp_path: Path) -> Iterator[str]:
-    """A loop device over a sparse file; removed afterwards, with whatever is mounted from it."""
+    """A loop device over a sparse file; removed afterwards, with its mounts."""
     if os.geteuid() != 0:
         pytest.skip("making a loop device needs root")
     backing = tmp_path / "backing"
@@ -45,11 +45,11 @@ def loop(tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def volume(loop: str) -> BlockDevice:
-    """The loop device as a Xen volume: no serial, known by the attachment's name."""
+    """The loop device as a Xen volume: without serial, identified by the name of the attachment."""
     return BlockDevice(loop, _SIZE, _VOLUME, attached_as=loop)
 
 
-def test_a_device_is_seen_as_it_is(host: SshHost, loop: str) -> None:
+def test_the_facts_of_a_device_are_read(host: SshHost, loop: str) -> None:
     facts = inspect_device(host, loop)
     assert facts.path == loop
     assert facts.size_bytes == _SIZE.bytes
@@ -80,7 +80,7 @@ def test_a_file_system_is_made_mounted_proven_and_unmounted(
     unmount(host, mounted)
 
 
-def test_a_file_system_of_somebody_else_is_not_formatted(host: SshHost, volume: BlockDevice) -> None:
+def test_the_file_system_of_another_is_not_overwritten(host: SshHost, volume: BlockDevice) -> None:
     subprocess.run(["mkfs.ext4", "-q", volume.path], check=True)
     for kind in ("xfs", "ext4"):
         with pytest.raises(FilesystemError, match=r"carries ext4: making .* without overwrite=True"):
@@ -192,7 +192,7 @@ def test_a_device_not_ours_is_not_formatted(host: SshHost, loop: str) -> None:
     assert probe.returncode == 2
 
 
-def test_an_unknown_kind_and_a_full_directory_are_refused(
+def test_an_unknown_kind_and_a_directory_with_files_are_refused(
     host: SshHost, volume: BlockDevice, tmp_path: Path
 ) -> None:
     with pytest.raises(FilesystemError, match="'ntfs' is not made here: xfs, ext4 or btrfs"):
@@ -209,7 +209,7 @@ def test_an_unknown_kind_and_a_full_directory_are_refused(
         mount(host, volume, at="mnt")
 
 
-def test_a_busy_file_system_is_waited_for_and_then_named(
+def test_unmounting_a_busy_file_system_waits_and_then_reports_it(
     host: SshHost, volume: BlockDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pytest_cloudbench.hosts.filesystems._BUSY_TRIES", 2)

@@ -23,7 +23,7 @@ def _facts(**changes: object) -> DeviceFacts:
 
 @pytest.fixture
 def prove(host: SshHost, monkeypatch: pytest.MonkeyPatch):
-    """Proves a device whose facts the test makes up."""
+    """A function that proves a device with the facts that the test gives."""
 
     def prove_facts(facts: DeviceFacts, device: BlockDevice, **options: Any) -> DeviceFacts:
         monkeypatch.setattr(devices, "inspect_devices", lambda *_: [facts])
@@ -44,7 +44,7 @@ _OURS = BlockDevice("/dev/nvme1n1", _SIZE, _VOLUME, "/dev/sdf")
         {"serial": None, "links": (f"nvme-Amazon_Elastic_Block_Store_{_SERIAL}-ns-1",)},
     ],
 )
-def test_a_device_that_says_it_is_the_volume_is_ours(prove, changes) -> None:
+def test_a_device_with_the_identity_of_the_volume_is_ours(prove, changes) -> None:
     assert prove(_facts(**changes), _OURS).size_bytes == _SIZE.bytes
 
 
@@ -68,7 +68,7 @@ def test_a_device_that_says_it_is_the_volume_is_ours(prove, changes) -> None:
         ({"path": "/dev/nvme0n1"}, "leads to /dev/nvme0n1"),
     ],
 )
-def test_what_does_not_fit_is_named(prove, changes, reason) -> None:
+def test_the_error_names_what_does_not_fit(prove, changes, reason) -> None:
     with pytest.raises(NotOurs) as caught:
         prove(_facts(**changes), _OURS)
     assert reason in str(caught.value)
@@ -76,7 +76,7 @@ def test_what_does_not_fit_is_named(prove, changes, reason) -> None:
 
 
 @pytest.mark.parametrize("changes", [{"has_partitions": True}, {"read_only": True}])
-def test_what_is_only_read_need_not_be_fit_to_be_overwritten(prove, changes) -> None:
+def test_reading_accepts_partitions_and_read_only_devices(prove, changes) -> None:
     assert prove(_facts(**changes), _OURS, only_read=True)
 
 
@@ -90,38 +90,38 @@ def test_what_is_only_read_need_not_be_fit_to_be_overwritten(prove, changes) -> 
         ({"is_partition": True}, "is a partition"),
     ],
 )
-def test_a_device_in_use_is_not_read_either(prove, changes, reason) -> None:
+def test_reading_refuses_a_device_in_use(prove, changes, reason) -> None:
     with pytest.raises(NotOurs) as caught:
         prove(_facts(**changes), _OURS, only_read=True)
     assert f"not proven to be volume {_VOLUME}, it is not read: it {reason}" in str(caught.value)
 
 
-def test_all_that_does_not_fit_is_named_at_once(prove) -> None:
+def test_the_error_names_all_that_does_not_fit(prove) -> None:
     with pytest.raises(NotOurs, match=r"mounted on /data, and it is read-only"):
         prove(_facts(mounts=("/data",), read_only=True), _OURS)
 
 
-def test_our_own_mount_is_allowed_and_no_other(prove) -> None:
+def test_only_our_own_mount_is_allowed(prove) -> None:
     assert prove(_facts(mounts=("/mnt/a",)), _OURS, mounted_at="/mnt/a")
     with pytest.raises(NotOurs, match=r"is mounted on /mnt/b"):
         prove(_facts(mounts=("/mnt/a", "/mnt/b")), _OURS, mounted_at="/mnt/a")
 
 
-def test_a_xen_device_is_known_by_the_attachments_name_alone(prove) -> None:
+def test_a_xen_device_is_identified_by_the_name_of_the_attachment(prove) -> None:
     device = BlockDevice("/dev/xvdf", _SIZE, _VOLUME, "/dev/sdf")
     assert prove(_facts(path="/dev/xvdf", serial=None), device)
     with pytest.raises(NotOurs, match="no serial"):
         prove(_facts(path="/dev/xvdg", serial=None), BlockDevice("/dev/xvdg", _SIZE, _VOLUME, "/dev/sdf"))
 
 
-def test_an_instance_store_is_known_by_its_model(prove) -> None:
+def test_an_instance_store_is_identified_by_its_model(prove) -> None:
     local = BlockDevice("/dev/nvme1n1", _SIZE)
     assert prove(_facts(serial="AWS123", model="Amazon EC2 NVMe Instance Storage"), local)
     with pytest.raises(NotOurs, match="an instance store"):
         prove(_facts(model="Amazon Elastic Block Store"), local)
 
 
-def test_a_mistyped_path_is_no_device(host: SshHost, tmp_path) -> None:
+def test_a_mistyped_path_is_refused(host: SshHost, tmp_path) -> None:
     with pytest.raises(DeviceNotFound, match="/dev/nvme77n1 does not exist on instance i-0test"):
         inspect_device(host, "/dev/nvme77n1")
     plain = tmp_path / "nvme1n1"
@@ -131,13 +131,13 @@ def test_a_mistyped_path_is_no_device(host: SshHost, tmp_path) -> None:
 
 
 def test_a_volume_that_is_not_attached_is_not_found(host: SshHost) -> None:
-    with pytest.raises(DeviceNotFound, match=rf"{_VOLUME} does not show up .* within 0.1 s"):
+    with pytest.raises(DeviceNotFound, match=rf"{_VOLUME} .* within 0\.1 s"):
         find_device(host, _VOLUME, size=_SIZE, timeout_s=0.1)
 
 
 @pytest.mark.parametrize("odd", ["vol-", "vol-xyz", "i-0123456789abcdef0", "vol-0123; reboot", ""])
-def test_odd_volume_ids_are_refused(host: SshHost, odd: str) -> None:
-    with pytest.raises(ValueError, match="no volume id"):
+def test_invalid_volume_ids_are_refused(host: SshHost, odd: str) -> None:
+    with pytest.raises(ValueError, match="volume id"):
         find_device(host, odd, size=_SIZE)
 
 
@@ -151,7 +151,7 @@ _STORE_LINK = "nvme-Amazon_EC2_NVMe_Instance_Storage_AWS0123456789ABCDEF0"
         {"serial": None, "links": (f"{_STORE_LINK}-ns-1", f"{_STORE_LINK}_1", _STORE_LINK)},
     ],
 )
-def test_a_local_disk_is_told_by_its_serial(prove, says) -> None:
+def test_a_local_disk_is_identified_by_its_serial(prove, says) -> None:
     facts = _facts(**says)
     assert facts.instance_store_serial == "AWS0123456789ABCDEF0"
     prove(facts, BlockDevice("/dev/nvme1n1", _SIZE, serial="AWS0123456789ABCDEF0"))
@@ -160,22 +160,20 @@ def test_a_local_disk_is_told_by_its_serial(prove, says) -> None:
         prove(facts, BlockDevice("/dev/nvme1n1", _SIZE, serial="AWSOTHER"))
 
 
-def test_local_disks_are_waited_for_and_counted(host: SshHost, monkeypatch) -> None:
+def test_finding_local_disks_waits_for_all_of_them(host: SshHost, monkeypatch) -> None:
     one = BlockDevice("/dev/nvme1n1", _SIZE, serial="AWS1")
     shown = iter([[], [one]])
     monkeypatch.setattr(devices, "instance_store_devices", lambda _: next(shown))
     assert devices.find_instance_store(host, 1) == [one]
     monkeypatch.setattr(devices, "instance_store_devices", lambda _: [one, one])
-    with pytest.raises(DeviceNotFound, match=r"shows 2 disks of an instance store .* says 1"):
+    with pytest.raises(DeviceNotFound, match=r"2 disks of an instance store .* 1"):
         devices.find_instance_store(host, 1)
     monkeypatch.setattr(devices, "instance_store_devices", lambda _: [])
-    with pytest.raises(
-        DeviceNotFound, match="shows 0 disks of an instance store, DescribeInstanceTypes says 1"
-    ):
+    with pytest.raises(DeviceNotFound, match=r"0 disks of an instance store, DescribeInstanceTypes .* 1"):
         devices.find_instance_store(host, 1, timeout_s=0.0)
 
 
-def test_a_device_that_grows_is_waited_for(host: SshHost, monkeypatch) -> None:
+def test_waiting_for_a_size_ends_when_the_device_has_it(host: SshHost, monkeypatch) -> None:
     sizes = iter([1 << 30, 1 << 31])
     monkeypatch.setattr(devices, "inspect_device", lambda *_: _facts(size_bytes=next(sizes)))
     grown = BlockDevice("/dev/nvme1n1", Size(1 << 31), _VOLUME)

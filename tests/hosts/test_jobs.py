@@ -19,7 +19,7 @@ StartJob = Callable[..., DetachedJob]
 
 @pytest.fixture
 def start(host: SshHost) -> Iterator[StartJob]:
-    """Starts jobs that are ended and removed after the test, whatever became of it."""
+    """A function that starts jobs; after the test they are ended and removed."""
     jobs: list[DetachedJob] = []
 
     def start_one(argv: list[str], **options: object) -> DetachedJob:
@@ -105,7 +105,7 @@ def test_a_job_survives_a_dropped_connection_and_is_not_started_again(
     assert count.read_text() == "run\n"
 
 
-def test_a_lost_host_is_said_with_what_is_known(tmp_path: Path) -> None:
+def test_the_error_of_a_lost_host_says_where_the_results_are(tmp_path: Path) -> None:
     server = LocalSshd.prepare(tmp_path)
     server.start()
     with server.connect(reconnect_timeout_s=0.5) as host:
@@ -129,10 +129,10 @@ def test_a_lost_host_is_said_with_what_is_known(tmp_path: Path) -> None:
     assert job.directory in str(caught.value)
 
 
-def test_near_its_end_a_job_is_watched_by_its_host(
+def test_the_host_itself_waits_for_a_job_near_its_end(
     host: SshHost, start: StartJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One command waits there for the end, in place of many that look for it."""
+    """One command waits there for the end; without that, many would look for it."""
     looks: list[str] = []
     run = host.run_unrecorded
 
@@ -155,7 +155,7 @@ def test_a_job_that_was_killed_has_vanished(host: SshHost, start: StartJob) -> N
         job.wait(10)
 
 
-def test_a_number_taken_over_by_another_process_is_not_the_job(host: SshHost, start: StartJob) -> None:
+def test_a_process_that_reuses_the_number_is_not_the_job(host: SshHost, start: StartJob) -> None:
     job = start(["sleep", "30"])
     _poll_until(job, lambda _: (Path(job.directory) / "pid").exists())
     pid = Path(job.directory) / "pid"
@@ -165,7 +165,7 @@ def test_a_number_taken_over_by_another_process_is_not_the_job(host: SshHost, st
         job.poll()
 
 
-def test_a_job_over_its_time_goes_on(start: StartJob) -> None:
+def test_a_job_continues_after_the_time_of_its_waiter(start: StartJob) -> None:
     job = start(["sleep", "30"])
     with pytest.raises(JobTimedOut, match=r"still ran after 0.3 s"):
         job.wait(0.3)
@@ -181,7 +181,7 @@ def test_kill_interrupts_first_so_that_results_are_written(start: StartJob) -> N
     assert job.fetch(["result"]) == {"result": b"saved\n"}
 
 
-def test_kill_ends_what_does_not_listen_and_what_it_started(
+def test_kill_ends_processes_that_ignore_signals_and_their_children(
     start: StartJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pytest_cloudbench.hosts.jobs._INTERRUPT_PATIENCE_S", 0.2)
@@ -214,7 +214,7 @@ def test_an_interrupt_while_starting_leaves_nothing_running(
     assert running.stdout == ""
 
 
-def test_a_job_is_not_started_where_it_has_no_directory(
+def test_a_job_without_a_directory_is_not_started(
     host: SshHost, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -224,13 +224,13 @@ def test_a_job_is_not_started_where_it_has_no_directory(
 
 
 @pytest.mark.parametrize("bad", ["../x", "a b", ".hidden", "x" * 200])
-def test_odd_job_ids_are_refused(host: SshHost, bad: str) -> None:
-    with pytest.raises(ValueError, match="no job id"):
+def test_invalid_job_ids_are_refused(host: SshHost, bad: str) -> None:
+    with pytest.raises(ValueError, match="job id"):
         host.start_job(["true"], job_id=bad)
 
 
-def test_files_cannot_take_the_names_of_the_machinery(host: SshHost) -> None:
-    with pytest.raises(ValueError, match="cannot be the name"):
+def test_files_with_reserved_names_are_refused(host: SshHost) -> None:
+    with pytest.raises(ValueError, match="exit_code"):
         host.start_job(["true"], files={"exit_code": b"0"})
 
 

@@ -37,7 +37,7 @@ counts = st.integers(min_value=0, max_value=2**64 - 1)
 snapshots = st.fixed_dictionaries(dict.fromkeys(COUNTERS, counts))
 
 
-def test_the_five_counters_are_read_and_the_rest_is_not() -> None:
+def test_only_the_five_counters_are_read() -> None:
     assert parse_statistics(ENA) == {
         "bw_in_exceeded": 17,
         "bw_out_exceeded": 4242,
@@ -64,13 +64,13 @@ def test_an_early_driver_without_connection_counters_is_read_too() -> None:
         "NIC statistics:\n     bw_in_allowance_exceeded: many\n     bw_out_allowance_exceeded: -1\n",
     ],
 )
-def test_another_driver_has_none(text: str) -> None:
+def test_another_driver_has_no_counters(text: str) -> None:
     with pytest.raises(NoAllowanceCounters):
         parse_statistics(text)
 
 
 @given(st.text())
-def test_whatever_is_printed_is_read_or_refused(text: str) -> None:
+def test_any_text_is_read_or_refused(text: str) -> None:
     try:
         packets = parse_statistics(text)
     except NoAllowanceCounters:
@@ -79,7 +79,7 @@ def test_whatever_is_printed_is_read_or_refused(text: str) -> None:
 
 
 @given(snapshots)
-def test_what_the_driver_prints_comes_back(packets: dict[str, int]) -> None:
+def test_the_printed_counters_are_read_back(packets: dict[str, int]) -> None:
     printed = "NIC statistics:\n" + "".join(f"     {COUNTERS[name]}: {n}\n" for name, n in packets.items())
     assert parse_statistics(printed) == packets
 
@@ -107,7 +107,7 @@ def _install_ethtool(host: SshHost, directory: Path, script: str) -> Path:
     return directory / "calls"
 
 
-def test_the_interface_that_carries_the_address_is_asked(host: SshHost, tmp_path: Path) -> None:
+def test_the_counters_are_those_of_the_interface_with_the_address(host: SshHost, tmp_path: Path) -> None:
     (tmp_path / "statistics").write_text(ENA)
     calls = _install_ethtool(host, tmp_path, 'cat "${0%/*}/statistics"')
     before = read_allowances(host, "127.0.0.1")
@@ -128,7 +128,9 @@ def test_the_interface_that_carries_the_address_is_asked(host: SshHost, tmp_path
         ("echo 'no stats available' >&2; exit 94", "no stats available"),
     ],
 )
-def test_a_driver_without_them_is_asked_once(host: SshHost, tmp_path: Path, script: str, why: str) -> None:
+def test_a_driver_without_counters_is_asked_once(
+    host: SshHost, tmp_path: Path, script: str, why: str
+) -> None:
     calls = _install_ethtool(host, tmp_path, script)
     assert read_allowances(host, "127.0.0.1") is None
     assert read_allowances(host, "127.0.0.1") is None
@@ -136,14 +138,14 @@ def test_a_driver_without_them_is_asked_once(host: SshHost, tmp_path: Path, scri
     assert why in (why_no_allowances(host) or "")
 
 
-def test_an_address_of_nobody_has_none(host: SshHost, tmp_path: Path) -> None:
+def test_an_unknown_address_has_no_counters(host: SshHost, tmp_path: Path) -> None:
     calls = _install_ethtool(host, tmp_path, "exit 0")
     assert read_allowances(host, "192.0.2.199") is None
     assert "no interface carries 192.0.2.199" in (why_no_allowances(host) or "")
     assert not calls.exists()
 
 
-def test_without_the_tool_there_are_none(host: SshHost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ethtool_there_are_no_counters(host: SshHost, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(_: str) -> str:
         raise ToolMissing("ethtool is not on instance i-0test")
 
@@ -152,7 +154,7 @@ def test_without_the_tool_there_are_none(host: SshHost, monkeypatch: pytest.Monk
     assert "ethtool is not on" in (why_no_allowances(host) or "")
 
 
-def test_an_answer_that_did_not_come_is_no_error_and_is_asked_for_again(
+def test_a_missing_answer_is_not_an_error_and_is_retried(
     host: SshHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _install_ethtool(host, tmp_path, "true")

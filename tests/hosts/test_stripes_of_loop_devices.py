@@ -1,4 +1,4 @@
-"""Real loop devices of this machine striped by all that it has, mounted, proven and undone."""
+"""Loop devices of this machine striped by every method that it has, mounted, proven and turned back."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CHUNK = Size(64 << 10)
 
 @pytest.fixture
 def disks(tmp_path: Path) -> Iterator[list[BlockDevice]]:
-    """Three loop devices over sparse files, as Xen volumes; removed afterwards with what is mounted from them."""
+    """Three loop devices over sparse files as Xen volumes; removed afterwards, with their mounts."""
     if os.geteuid() != 0:
         pytest.skip("making a loop device needs root")
     made: list[str] = []
@@ -54,7 +54,7 @@ def disks(tmp_path: Path) -> Iterator[list[BlockDevice]]:
 
 @pytest.fixture
 def by_btrfs(host: SshHost) -> None:
-    """Only where nothing is preferred to it."""
+    """Make btrfs the chosen method."""
     try:
         chosen = choose_method(host)
     except StripeError as error:
@@ -70,13 +70,13 @@ def as_device(
     disks: list[BlockDevice],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[StripedDevices]:
-    """A stripe that is a block device, ended whatever the test left of it. Nothing is installed for it."""
+    """A stripe that is a block device; removed after the test. No tool is installed for it."""
     method: Method = request.param
     tool, module = {"md": ("mdadm", "raid0"), "LVM": ("lvcreate", "dm_mod")}[method]
     if shutil.which(tool, path="/usr/sbin:/sbin:/usr/bin") is None:
         pytest.skip(f"{tool} is not installed on this machine")
     if method not in able_methods(host):
-        pytest.skip(f"this machine's kernel has no {module}, or root may make no device nodes here")
+        pytest.skip(f"this machine's kernel has no {module}, or root may not make device nodes here")
     monkeypatch.setattr("pytest_cloudbench.hosts.stripes.choose_method", lambda _: ChosenMethod(method))
     made = stripe(host, disks, chunk=_CHUNK)
     yield made
@@ -130,10 +130,10 @@ def test_a_stripe_by_btrfs_spans_all_its_devices(
     assert stripe(host, disks[:2], chunk=_CHUNK).size.bytes == 2 * _SIZE.bytes
 
 
-def test_a_stripe_that_is_a_device_spans_its_members_and_outlives_its_end(
+def test_a_stripe_that_is_a_device_is_found_again_after_it_was_stopped(
     host: SshHost, as_device: StripedDevices, disks: list[BlockDevice], tmp_path: Path
 ) -> None:
-    """By md and by LVM: made, proven, written to, stopped, found again with its data, and undone."""
+    """By md and by LVM: made, proven, written to, stopped, found again with its data, and turned back."""
     assert (as_device.is_device, as_device.chunk) == (True, _CHUNK)
     assert 0 < 3 * _SIZE.bytes - as_device.size.bytes < 3 * (16 << 20), "superblocks take a little"
     as_device.prove(host)
@@ -190,7 +190,7 @@ def test_other_file_systems_do_not_span_devices(host: SshHost, striped: StripedD
         mount_new(host, striped, "xfs", at="/mnt/never")
 
 
-def test_devices_in_use_or_carrying_something_are_refused_all_at_once(
+def test_the_error_names_all_devices_in_use_or_with_data(
     host: SshHost, disks: list[BlockDevice], by_btrfs: None, tmp_path: Path
 ) -> None:
     subprocess.run(["mkfs.ext4", "-q", disks[0].path], check=True)

@@ -41,7 +41,7 @@ def test_a_log_page_is_read_field_by_field() -> None:
 
 
 @pytest.mark.parametrize("page", [b"", b"\0" * 4096, _page(*range(11), magic=1), _page(*range(11))[:90]])
-def test_what_is_no_page_of_ec2_is_refused(page: bytes) -> None:
+def test_a_page_that_is_not_ec2s_is_refused(page: bytes) -> None:
     with pytest.raises(ValueError, match="log page"):
         DeviceCounters.parse(page)
 
@@ -70,7 +70,7 @@ def test_the_difference_names_the_longest_throttled_volume() -> None:
     assert delta.instance_throughput_exceeded_s == 8.5
 
 
-def test_counters_that_began_anew_count_from_zero() -> None:
+def test_counters_that_started_again_count_from_zero() -> None:
     before = CountersSnapshot(0.0, {"a": DeviceCounters.parse(_page(*[9_000_000] * 11))})
     after = CountersSnapshot(5.0, {"a": DeviceCounters.parse(_page(*[2_000_000] * 11))})
     delta = after.since(before)
@@ -102,7 +102,7 @@ def test_several_devices_are_read_in_one_command(host: SshHost, tmp_path: Path) 
     assert why_no_counters(host) is None
 
 
-def test_without_the_log_page_there_are_none_and_it_is_not_tried_again(host: SshHost, tmp_path: Path) -> None:
+def test_a_host_without_the_log_page_is_asked_once(host: SshHost, tmp_path: Path) -> None:
     _install_nvme(
         host, tmp_path, 'echo x >> "${0%/*}/calls"; echo "NVMe status: INVALID_LOG_PAGE" >&2; exit 1'
     )
@@ -112,9 +112,7 @@ def test_without_the_log_page_there_are_none_and_it_is_not_tried_again(host: Ssh
     assert "INVALID_LOG_PAGE" in (why_no_counters(host) or "")
 
 
-def test_xen_devices_have_none_on_aws_and_are_not_asked_again(
-    host: SshHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_host_with_xen_devices_on_aws_is_asked_once(host: SshHost, monkeypatch: pytest.MonkeyPatch) -> None:
     assert read_counters(host, _XEN) is None
     assert why_no_counters(host) is None
     monkeypatch.setattr(host, "run", None)
@@ -131,7 +129,7 @@ def region_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _show(path: Path, answered: int, modelled_s: float, late_s: float) -> None:
-    """Publish figures as the region does."""
+    """Write counters to a file as the region does."""
     descriptor = VolumePage.create(str(path))
     page = VolumePage(descriptor)
     os.close(descriptor)
@@ -139,7 +137,7 @@ def _show(path: Path, answered: int, modelled_s: float, late_s: float) -> None:
     page.close()
 
 
-def test_what_a_region_counts_comes_with_the_pages_in_the_same_command(
+def test_the_counters_of_a_region_are_read_by_the_same_command(
     host: SshHost, tmp_path: Path, region_files: Path
 ) -> None:
     for number in (1, 2):
@@ -160,7 +158,7 @@ def test_the_magic_number_is_the_regions(region_files: Path) -> None:
     assert magic == REGION_MAGIC
 
 
-def test_xen_devices_of_a_region_have_its_figures_alone(host: SshHost, region_files: Path) -> None:
+def test_xen_devices_of_a_region_have_only_its_counters(host: SshHost, region_files: Path) -> None:
     _show(region_files / "xvdf", 10, 0.006, 0.001)
     before = read_counters(host, _XEN)
     _show(region_files / "xvdf", 30, 0.018, 0.005)
@@ -176,7 +174,7 @@ def _region(**counted: tuple[int, int, int]) -> CountersSnapshot:
     return CountersSnapshot(1.0, {}, {path: RegionCounters(*figures) for path, figures in counted.items()})
 
 
-def test_several_volumes_are_summed_and_idle_ones_left_out() -> None:
+def test_several_volumes_are_summed_without_idle_ones() -> None:
     before = _region(a=(100, 60_000, 1_000), b=(0, 0, 0), c=(7, 7, 7))
     after = _region(a=(200, 160_000, 3_000), b=(300, 500_000, 2_000), c=(7, 7, 7))
     delay = after.machine_delay(before)
@@ -190,7 +188,7 @@ def test_a_volume_that_was_attached_again_counts_from_zero() -> None:
     assert delay == MachineDelay(10, pytest.approx(0.0006), pytest.approx(0.000004))
 
 
-def test_a_snapshot_of_earlier_evidence_has_no_figures_of_a_region() -> None:
+def test_a_snapshot_in_older_evidence_has_no_counters_of_a_region() -> None:
     kept = plain(CountersSnapshot(1.0, {"a": DeviceCounters.parse(_page(*range(11)))}, {}))
     del kept["region"]
     assert restored(kept).region == {}

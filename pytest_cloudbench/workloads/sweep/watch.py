@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from pytest_cloudbench.hosts.host import Job
-from pytest_cloudbench.verdicts.steadiness import steadiness
+from pytest_cloudbench.verdicts.sample_statistics import steadiness
 from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused, FioTimedOut
 from pytest_cloudbench.workloads.fio.options import fio_words
 from pytest_cloudbench.workloads.sweep.plan import TICK_S, StepTimes
@@ -101,7 +101,7 @@ class Watch:
             return 0, f"steady after {seconds:.0f} s"
         except TimeoutError as error:
             raise FioTimedOut(
-                f"fio on {running.describe} was still running long after its {self._times.length_s} s and was ended"
+                f"fio on {running.host_label} was still running long after its {self._times.length_s} s and was ended"
             ) from error
         return state.exit_code if state.exit_code is not None else 0, TIME_UP
 

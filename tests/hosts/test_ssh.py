@@ -29,7 +29,7 @@ def test_a_command_gives_output_and_exit_code(host: SshHost) -> None:
 
 
 @pytest.mark.parametrize("word", ["a b", "$HOME", "it's", '"', "*", "; reboot", "-n", "ü", "a\nb", "\\"])
-def test_words_arrive_as_they_were_given(host: SshHost, word: str) -> None:
+def test_words_arrive_unchanged(host: SshHost, word: str) -> None:
     assert host.run(["printf", "%s", word]).stdout == word
 
 
@@ -38,13 +38,13 @@ def test_a_string_is_refused_as_a_command(host: SshHost) -> None:
         host.run("uname -a")
 
 
-def test_commands_speak_english_and_find_sbin(host: SshHost) -> None:
+def test_commands_run_in_english_with_sbin_in_the_path(host: SshHost) -> None:
     said = host.run(["sh", "-c", "echo $LC_ALL; echo $PATH"]).stdout.splitlines()
     assert said[0] == "C"
     assert {"/usr/sbin", "/sbin", "/usr/local/sbin"} <= set(said[1].split(":"))
 
 
-def test_a_failed_command_says_what_failed_where(host: SshHost) -> None:
+def test_the_error_of_a_failed_command_names_it_and_its_host(host: SshHost) -> None:
     with pytest.raises(CommandFailed) as caught:
         host.run(["ls", "/does/not/exist"])
     assert "on instance i-0test, `ls /does/not/exist` ended with exit code 2" in str(caught.value)
@@ -62,14 +62,14 @@ def test_a_command_killed_by_a_signal_is_a_failure_not_a_dropped_connection(host
         host.run(["sh", "-c", "kill -9 $$"])
 
 
-def test_a_command_over_its_time_is_given_up(host: SshHost) -> None:
+def test_a_command_that_takes_too_long_raises_an_error(host: SshHost) -> None:
     began = time.monotonic()
     with pytest.raises(CommandTimedOut, match=r"did not end within 0.3 s"):
         host.run(["sleep", "3"], timeout_s=0.3)
     assert time.monotonic() - began < 2
 
 
-def test_a_host_that_never_answers_is_given_up_in_time() -> None:
+def test_a_host_that_never_answers_is_an_error_in_time() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
@@ -94,7 +94,7 @@ def test_a_host_that_never_answers_is_given_up_in_time() -> None:
     assert "refused" in str(caught.value)
 
 
-def test_a_host_that_accepts_but_says_nothing_is_given_up_in_time() -> None:
+def test_a_host_that_accepts_but_never_answers_is_an_error_in_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         host = SshHost(
             HostLogin(
@@ -121,7 +121,7 @@ def booting(tmp_path: Path) -> Iterator[LocalSshd]:
         server.stop()
 
 
-def test_a_host_that_is_still_booting_is_waited_for(booting: LocalSshd) -> None:
+def test_connecting_waits_for_a_host_that_boots(booting: LocalSshd) -> None:
     later = threading.Timer(0.4, booting.start)
     later.start()
     with booting.connect() as host:
@@ -129,7 +129,7 @@ def test_a_host_that_is_still_booting_is_waited_for(booting: LocalSshd) -> None:
     later.join()
 
 
-def test_a_key_that_is_installed_late_is_waited_for(booting: LocalSshd) -> None:
+def test_connecting_waits_for_a_key_that_is_installed_late(booting: LocalSshd) -> None:
     authorised = booting.directory / "authorized_keys"
     kept = authorised.read_text()
     authorised.write_text("")
@@ -180,7 +180,7 @@ def test_an_idempotent_command_is_repeated_once(host: SshHost, sshd: LocalSshd, 
     dropper.join()
 
 
-def test_a_connection_that_died_unused_is_made_anew(host: SshHost, sshd: LocalSshd) -> None:
+def test_a_connection_that_died_unused_is_replaced(host: SshHost, sshd: LocalSshd) -> None:
     host.run(["true"])
     assert sshd.drop_connections() >= 1
     assert host.run(["echo", "back"]).stdout == "back\n"
@@ -200,7 +200,7 @@ def test_every_thread_has_a_connection_of_its_own(host: SshHost) -> None:
     assert len(set(parents)) == 3
 
 
-def test_a_closed_connection_says_so(sshd: LocalSshd) -> None:
+def test_a_closed_host_refuses_commands(sshd: LocalSshd) -> None:
     host = sshd.connect()
     host.run(["true"])
     host.close()
@@ -221,7 +221,7 @@ _PRIVATE_KEY = ""
 
 @pytest.fixture(scope="module", autouse=True)
 def _throwaway_key() -> None:
-    """A private key that opens nothing, made for hosts that never come to ask for it."""
+    """A private key for hosts that are never reached."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -236,10 +236,10 @@ def _throwaway_key() -> None:
 
 
 class Ended(Exception):
-    """What a region that is gone raises."""
+    """The error of a region that has ended."""
 
 
-def test_a_host_whose_region_is_gone_is_not_tried_for_its_whole_time(host: SshHost) -> None:
+def test_connecting_stops_when_the_region_has_ended(host: SshHost) -> None:
     looks: list[float] = []
 
     def check() -> None:
@@ -258,11 +258,11 @@ def test_a_host_whose_region_is_gone_is_not_tried_for_its_whole_time(host: SshHo
     assert len(looks) == 3
 
 
-def test_a_command_cut_off_by_the_end_of_its_region_says_that(host: SshHost) -> None:
+def test_a_command_cut_off_by_the_end_of_its_region_reports_that(host: SshHost) -> None:
     looks: list[float] = []
 
     def check() -> None:
-        """A region's end is seen a little after its hosts are gone."""
+        """Raise at the third call: the end of a region is seen a little later than that of its hosts."""
         looks.append(time.monotonic())
         if len(looks) == 3:
             raise Ended

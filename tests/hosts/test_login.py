@@ -47,7 +47,7 @@ def test_a_damaged_host_key_is_refused(line: str) -> None:
         read_host_key(line)
 
 
-def test_the_fingerprint_is_ssh_keygens() -> None:
+def test_the_fingerprint_is_that_of_ssh_keygen() -> None:
     line = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGKRH2Gg7Ml9U5ROtSPsKlb0fbjpiX8dqP0KxYyCQq0J test"
     text = fingerprint(read_host_key(line))
     assert text.startswith("SHA256:")
