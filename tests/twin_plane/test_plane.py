@@ -78,7 +78,7 @@ class Driver:
         return done.stdout
 
     def fio(self, instance_id, device, options):
-        """Return the IOPS of one job. On a slow machine several jobs start apart, and fio adds rates that do not overlap."""
+        """Return the IOPS of one job. On a slow machine jobs start apart, and fio adds rates that do not overlap."""
         text = self.ssh(
             instance_id,
             f"sudo fio --name=t --filename={device} --ioengine=libaio --direct=1 --group_reporting --time_based "
