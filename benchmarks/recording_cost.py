@@ -25,12 +25,12 @@ import itertools
 
 import pytest
 from pytest_cloudbench import gp3
-from pytest_cloudbench.hosts.login import HostLogin
 from pytest_cloudbench.hosts.shell_host import ShellHost
 from pytest_cloudbench.limits.envelope import storage_envelope
 from pytest_cloudbench.limits.quantities import Iops, Size
 from pytest_cloudbench.verdicts.counters import ThrottleDelta
-from pytest_cloudbench.fixtures.running_test import Preparing
+from pytest_cloudbench.session.keeper import keeper_of
+from pytest_cloudbench.workloads.fio import run as fio_run
 from pytest_cloudbench.workloads.measurement import Direction, DirectionSeries, Latency, Measurement, Series
 
 SECONDS, JOBS, COMMANDS = {seconds}, {jobs}, 60
@@ -52,10 +52,29 @@ class Target:
     label: str = LABEL
 
 
-class Host(ShellHost):
-    def __init__(self, login, listener=None):
-        super().__init__(login.label, user=login.user, listener=listener)
+@dataclasses.dataclass(frozen=True)
+class Instance:
+    address: str = "198.18.0.4"
+    login_user: str = "ec2-user"
 
+    def __str__(self):
+        return "m5.xlarge i-0123456789abcdef0"
+
+
+class Cloud:
+    label, region, endpoint, run_id = "embedded region", "us-east-1", "http://127.0.0.1:5000", "20261120-run"
+
+    def host(self, instance, *, connect_timeout_s):
+        return Host(str(instance), user=instance.login_user)
+
+    def listen(self, listener):
+        pass
+
+    def secrets(self):
+        return ()
+
+
+class Host(ShellHost):
     def execute(self, command):
         return command.result(0, b"device=/dev/nvme1n1\\nkind=block\\nsectors=20971520\\n" * 8, b"")
 
@@ -100,15 +119,12 @@ def volume():
 
 @pytest.fixture
 def host(pytestconfig, request):
-    return Preparing(pytestconfig, request.node).host(
-        HostLogin("198.18.0.4", "ec2-user", "", "", label="m5.xlarge i-0123456789abcdef0")
-    )
+    return keeper_of(pytestconfig).cloud(request.node, Cloud).host(Instance(), connect_timeout_s=1)
 
 
 @pytest.fixture(autouse=True)
 def _stands_in(monkeypatch):
-    monkeypatch.setattr("pytest_cloudbench.workloads.fio.run.run_fio", run_fio)
-    monkeypatch.setattr("pytest_cloudbench.hosts.ssh.SshHost", Host)
+    monkeypatch.setattr(fio_run, "FIO", dataclasses.replace(fio_run.FIO, run=run_fio))
 """
 
 TESTS = """
