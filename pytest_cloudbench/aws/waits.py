@@ -16,9 +16,9 @@ T = TypeVar("T")
 MAX_WORKERS = 16
 _SLICE_S = 0.5
 
-FIRST_PAUSE_S = 0.05
+FIRST_PAUSE_S = 0.03
 LONGEST_PAUSE_S = 3.0
-_GROWTH = 1.4
+_GROWTH = 1.25
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,17 +15,6 @@ from pytest_cloudbench.aws import Bounds, Cloud, CloudAccess, Journal, new_run_i
 FAST = Bounds(
     running_s=10, stopped_s=10, terminated_s=10, bare_metal_s=10, volume_s=10, group_s=5, settle_s=0.5
 )
-
-
-@pytest.fixture(scope="session", autouse=True)
-def service_models_read_once() -> Iterator[None]:
-    """Each botocore session reads its service models from disk again: 0.1 s a client, for every test here."""
-    from botocore.loaders import JSONFileLoader
-
-    with pytest.MonkeyPatch.context() as patch:
-        once = functools.lru_cache(maxsize=None)(JSONFileLoader().load_file)
-        patch.setattr(JSONFileLoader, "load_file", lambda self, path: once(path))
-        yield
 
 
 @pytest.fixture(scope="session")
