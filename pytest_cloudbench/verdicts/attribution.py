@@ -10,7 +10,7 @@ from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.quantities import Rate
 from pytest_cloudbench.verdicts.machine_delay import machine_disturbed, machine_text, machine_to_blame
 from pytest_cloudbench.verdicts.run_view import NEAR, Bound, Rates, Run
-from pytest_cloudbench.verdicts.steadiness import steadiness
+from pytest_cloudbench.verdicts.sample_statistics import steadiness
 from pytest_cloudbench.verdicts.targets import ratio
 from pytest_cloudbench.verdicts.verdict import Outcome
 from pytest_cloudbench.verdicts.wording import duration, percent

@@ -21,7 +21,7 @@ from pytest_cloudbench.verdicts.network_capped_by import Doubt, network_capped_b
 from pytest_cloudbench.verdicts.network_run import NetworkRun
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.run_view import Bound
-from pytest_cloudbench.verdicts.steadiness import FEWEST_SAMPLES
+from pytest_cloudbench.verdicts.sample_statistics import FEWEST_FOR_HALVES
 from pytest_cloudbench.verdicts.storage_run import StorageRun
 from pytest_cloudbench.verdicts.targets import as_ceilings, checked_within, plain, ratio
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
@@ -174,10 +174,10 @@ def _demand_not_above(run: StorageRun, claim: _Claim) -> Doubt | None:
 
 def _not_a_plateau(run: StorageRun, claim: _Claim) -> Doubt | None:
     samples = run.samples(claim.asked)
-    if len(samples) < FEWEST_SAMPLES:
-        few = f"{len(samples)} one-second samples are too few to see a plateau, at least {FEWEST_SAMPLES} are needed"
+    if len(samples) < FEWEST_FOR_HALVES:
+        few = f"{len(samples)} one-second samples are too few to see a plateau, at least {FEWEST_FOR_HALVES} are needed"
         lasted_s = run.runtime_s / run.time_compression
-        if run.on_region and lasted_s >= FEWEST_SAMPLES + 1:
+        if run.on_region and lasted_s >= FEWEST_FOR_HALVES + 1:
             return Doubt(
                 f"{few}: {MACHINE_OWNER} was too busy to take more in {lasted_s:.0f} s", machine_limited=True
             )

@@ -10,9 +10,9 @@ from pytest_cloudbench.limits.quantities import Rate, Throughput, figure
 from pytest_cloudbench.verdicts.attribution import OtherLimit, machines_part, other_limit
 from pytest_cloudbench.verdicts.details import details_of, unusable
 from pytest_cloudbench.verdicts.little import Unusable
-from pytest_cloudbench.verdicts.noise import FEWEST_SAMPLES, METHOD, Noise, noise_of
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.run_view import NEAR, Run
+from pytest_cloudbench.verdicts.sample_statistics import FEWEST_FOR_NOISE, NOISE_METHOD, Noise, noise_of
 from pytest_cloudbench.verdicts.targets import checked_within, plain, ratio
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import listed, percent, tolerance
@@ -59,7 +59,7 @@ class Comparison:
             if side.noise is None:
                 return Unusable(
                     f"{side.samples} samples of the {which} run are too few to know its noise, at least "
-                    f"{FEWEST_SAMPLES} are needed: lengthen the run"
+                    f"{FEWEST_FOR_NOISE} are needed: lengthen the run"
                 )
         return None
 
@@ -87,7 +87,7 @@ class Comparison:
     def details(self) -> dict[str, Any]:
         """Plain values for a report."""
         found = {"first": self.first.details, "second": self.second.details}
-        return {**found, "confidence": CONFIDENCE, "noise_method": METHOD}
+        return {**found, "confidence": CONFIDENCE, "noise_method": NOISE_METHOD}
 
 
 def compared(call: str, first: AnyObservation, second: object, within: float) -> Comparison:
@@ -116,7 +116,7 @@ def _side(run: Run, like: Rate, within: float) -> Side:
     mean = run.rate_like(like)
     line = run.timeline(mean)
     pieces = [plateau.values for plateau in line.plateaus]
-    enough = len(line.values) >= FEWEST_SAMPLES
+    enough = len(line.values) >= FEWEST_FOR_NOISE
     failed = unusable(run, mean)
     # A mean over a fall lies at no limit; the first plateau shows what set the rate.
     first = line.rate(line.plateaus[0].mean) if len(pieces) > 1 else mean

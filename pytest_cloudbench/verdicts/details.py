@@ -10,7 +10,7 @@ from pytest_cloudbench.verdicts.change_point import falls_details
 from pytest_cloudbench.verdicts.little import Unusable, in_flight, inconsistent
 from pytest_cloudbench.verdicts.machine_delay import machine_share
 from pytest_cloudbench.verdicts.run_view import Run
-from pytest_cloudbench.verdicts.steadiness import steadiness
+from pytest_cloudbench.verdicts.sample_statistics import steadiness
 from pytest_cloudbench.verdicts.targets import plain
 from pytest_cloudbench.verdicts.timeline import Timeline
 

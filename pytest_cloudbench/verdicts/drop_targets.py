@@ -9,7 +9,8 @@ from pytest_cloudbench.limits.ceilings import INSTANCE, Ceiling
 from pytest_cloudbench.limits.envelope import TIE, Envelope
 from pytest_cloudbench.limits.network import BASELINE, PEAK
 from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput, figure
-from pytest_cloudbench.verdicts.network_run import NetworkLevel, NetworkRun
+from pytest_cloudbench.verdicts.network_levels import NetworkLevel
+from pytest_cloudbench.verdicts.network_run import NetworkRun
 from pytest_cloudbench.verdicts.run_view import NEAR
 from pytest_cloudbench.verdicts.storage_run import StorageRun
 from pytest_cloudbench.verdicts.targets import ratio

@@ -19,7 +19,7 @@ from pytest_cloudbench.verdicts.drop_targets import DropLevel, drop_level
 from pytest_cloudbench.verdicts.levels import level_of
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.run_view import Run
-from pytest_cloudbench.verdicts.steadiness import steadiness
+from pytest_cloudbench.verdicts.sample_statistics import steadiness
 from pytest_cloudbench.verdicts.targets import checked_within, plain, ratio
 from pytest_cloudbench.verdicts.timeline import Timeline
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict

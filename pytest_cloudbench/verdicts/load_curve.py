@@ -6,12 +6,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import fmean
 from typing import Any, Protocol
 
 from pytest_cloudbench.limits.quantities import Iops
 from pytest_cloudbench.verdicts.observation import Observation
 from pytest_cloudbench.verdicts.wording import duration, percent
 
+KNEE_METHOD = "Kneedle"
+FEWEST_POINTS = 4
+_SENSITIVITY = 1.0
 PERCENTILES = {50.0: "p50_s", 95.0: "p95_s", 99.0: "p99_s", 99.9: "p999_s"}
 
 
@@ -186,3 +190,39 @@ def _between(points: Sequence[tuple[float, float]], load: float) -> float | None
         if before <= load <= after:
             return low + (high - low) * (load - before) / (after - before)
     return points[0][1] if len(points) == 1 and points[0][0] == load else None
+
+
+def knee_index(load: Sequence[float], latency: Sequence[float]) -> int | None:
+    """Return the index of the knee; None for fewer than four points and for a curve that does not turn upwards.
+
+    The Kneedle method: V. Satopää, J. Albrecht, D. Irwin, B. Raghavan, "Finding a 'Kneedle' in a Haystack: Detecting
+    Knee Points in System Behavior", ICDCS Workshops 2011. Both axes are scaled to 0..1. On a convex curve the load runs
+    ahead of the latency until the knee, so the knee is the point of the largest lead, if the curve then turns: the lead
+    must fall by more than one mean step of the load (a sensitivity of 1) before another lead is as large.
+
+    The points keep the order in which load was asked for: past saturation the load served no longer grows, and the curve
+    goes straight up. They are too few for the smoothing with which the method begins on long noisy series.
+
+    ``load`` and ``latency`` have one length, in any units.
+    """
+    if len(load) != len(latency):
+        raise ValueError(f"{len(load)} loads and {len(latency)} latencies do not belong together")
+    if len(load) < FEWEST_POINTS:
+        return None
+    across, up = _scaled(load), _scaled(latency)
+    if across is None or up is None:
+        return None
+    lead = [x - y for x, y in zip(across, up, strict=True)]
+    threshold = _SENSITIVITY * fmean(abs(after - before) for before, after in pairwise(across))
+    candidate: int | None = None
+    for index in range(1, len(lead)):
+        if candidate is None or lead[index] > lead[candidate]:
+            candidate = index
+        elif lead[index] < lead[candidate] - threshold and lead[candidate] > 0:
+            return candidate
+    return None
+
+
+def _scaled(values: Sequence[float]) -> list[float] | None:
+    low, high = min(values), max(values)
+    return [(value - low) / (high - low) for value in values] if high > low else None

@@ -17,8 +17,9 @@ from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Throughput
 from pytest_cloudbench.verdicts.attribution import drift, why_short
 from pytest_cloudbench.verdicts.burst_part import part_for
 from pytest_cloudbench.verdicts.details import details_of, unusable
-from pytest_cloudbench.verdicts.network_run import NetworkLevel, NetworkRun, NetworkTarget
-from pytest_cloudbench.verdicts.steadiness import FEWEST_SAMPLES
+from pytest_cloudbench.verdicts.network_levels import NetworkLevel, NetworkTarget
+from pytest_cloudbench.verdicts.network_run import NetworkRun
+from pytest_cloudbench.verdicts.sample_statistics import FEWEST_FOR_HALVES
 from pytest_cloudbench.verdicts.targets import checked_within
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import around, listed, of, percent, tolerance
@@ -151,9 +152,9 @@ def _demand_not_above(run: NetworkRun, claim: _Claim) -> Doubt | None:
 
 def _not_a_plateau(run: NetworkRun, claim: _Claim) -> Doubt | None:
     samples = len(run.samples(claim.asked))
-    if samples < FEWEST_SAMPLES:
+    if samples < FEWEST_FOR_HALVES:
         return Doubt(
-            f"{samples} one-second samples are too few to see a plateau, at least {FEWEST_SAMPLES} are "
+            f"{samples} one-second samples are too few to see a plateau, at least {FEWEST_FOR_HALVES} are "
             "needed: lengthen the duration"
         )
     text = drift(run, claim.asked, claim.within)

@@ -11,8 +11,8 @@ from pytest_cloudbench.verdicts.attribution import why_below
 from pytest_cloudbench.verdicts.burst_part import part_for, why_run_short
 from pytest_cloudbench.verdicts.details import details_of, unusable
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
+from pytest_cloudbench.verdicts.sample_statistics import time_share, too_few
 from pytest_cloudbench.verdicts.targets import checked_share, checked_within, plain, ratio
-from pytest_cloudbench.verdicts.time_share import time_share, too_few
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import at_least, tolerance
 

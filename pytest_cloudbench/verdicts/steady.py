@@ -15,9 +15,8 @@ from pytest_cloudbench.verdicts.attribution import at_a_promise, region_machine
 from pytest_cloudbench.verdicts.details import details_of, unusable
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.run_view import Run
-from pytest_cloudbench.verdicts.steadiness import steadiness
+from pytest_cloudbench.verdicts.sample_statistics import FEWEST_FOR_A_SHARE, steadiness, wilson_interval
 from pytest_cloudbench.verdicts.targets import checked_within
-from pytest_cloudbench.verdicts.time_share import FEWEST_SAMPLES, wilson_interval
 from pytest_cloudbench.verdicts.timeline import Timeline
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import moment, percent, tolerance
@@ -52,9 +51,9 @@ def steady(obs: AnyObservation, *, within: float = 0.05) -> Verdict:
 
     if wrong := unusable(run, rate):
         found = _Finding(Outcome.INCONCLUSIVE, wrong.text, machine_limited=wrong.machine_limited)
-    elif len(values) < FEWEST_SAMPLES:
+    elif len(values) < FEWEST_FOR_A_SHARE:
         text = f"{len(values)} one-second samples are too few to see whether the rate was steady"
-        text += f", at least {FEWEST_SAMPLES} are needed: lengthen the run"
+        text += f", at least {FEWEST_FOR_A_SHARE} are needed: lengthen the run"
         found = _Finding(Outcome.INCONCLUSIVE, text)
     elif fallen := _fall(run, line):
         found = fallen

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cloudbench.verdicts.knee import FEWEST_POINTS, knee_index
+from pytest_cloudbench.verdicts.load_curve import FEWEST_POINTS, knee_index
 
 LOADS = [10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 100, 100]
 LATENCIES = [0.2, 0.2, 0.21, 0.22, 0.23, 0.25, 0.3, 0.4, 0.7, 30, 58, 60]

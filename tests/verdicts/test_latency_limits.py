@@ -38,8 +38,8 @@ def far_below(**how):
 def test_kept_limits_say_what_little_s_law_says():
     verdict = latency_at_most(far_below(), latency(5, 9), {"mean": "20 ms", "p99": "20 ms"})
     assert str(verdict) == (
-        "held: latency: mean 5 ms, at most 20 ms required; p99 9 ms, at most 20 ms required; 1 I/Os in flight by Little's "
-        "law (200 IOPS x 5 ms) of 1 asked (100.0 %)"
+        "held: latency: mean 5 ms, at most 20 ms required; p99 9 ms, at most 20 ms required; 1 I/Os in flight by "
+        "Little's law (200 IOPS x 5 ms) of 1 asked (100.0 %)"
     )
     assert verdict.figure == "mean 5 ms, p99 9 ms"
 

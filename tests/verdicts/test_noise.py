@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_networks import noise
 
-from pytest_cloudbench.verdicts.noise import Noise, noise_of, student_t
+from pytest_cloudbench.verdicts.sample_statistics import Noise, noise_of, student_t
 
 
 @pytest.mark.parametrize(

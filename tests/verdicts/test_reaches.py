@@ -21,7 +21,7 @@ from pytest_cloudbench import Iops, Outcome, Throughput, gp2, gp3
 from pytest_cloudbench.verdicts.counters import ThrottleDelta
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.verdicts.reaches import reaches
-from pytest_cloudbench.verdicts.time_share import wilson_interval
+from pytest_cloudbench.verdicts.sample_statistics import wilson_interval
 
 
 def test_reached():

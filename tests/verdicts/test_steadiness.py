@@ -10,7 +10,7 @@ from synthetic_runs import series_of
 from pytest_cloudbench.limits.ceilings import MACHINE, VOLUME, Ceiling
 from pytest_cloudbench.limits.quantities import Iops, Size, Throughput
 from pytest_cloudbench.verdicts.counters import ThrottleDelta, acted
-from pytest_cloudbench.verdicts.steadiness import steadiness
+from pytest_cloudbench.verdicts.sample_statistics import steadiness
 from pytest_cloudbench.verdicts.timeline import full_samples
 
 BLOCK = Size.parse("4k")

@@ -17,7 +17,8 @@ def test_a_steady_run_sustains_its_rate():
     run = run_of(79_900, samples=600)
     verdict = sustains(run, ceiling("io2 vol-0abc IOPS", run), for_="10 min")
     assert str(verdict) == (
-        "held: at or above 72,000 IOPS (90 % of 80,000 IOPS) for 600 s (10 min) without a break, at least 600 s (10 min) required"
+        "held: at or above 72,000 IOPS (90 % of 80,000 IOPS) for 600 s (10 min) without a break, "
+        "at least 600 s (10 min) required"
     )
 
 

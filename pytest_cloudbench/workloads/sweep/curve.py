@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pytest_cloudbench.limits.quantities import Iops, Throughput, figure
-from pytest_cloudbench.verdicts.knee import METHOD, knee_index
+from pytest_cloudbench.verdicts.load_curve import KNEE_METHOD, knee_index
 from pytest_cloudbench.verdicts.machine_delay import as_modelled
 from pytest_cloudbench.verdicts.run import run_of
 from pytest_cloudbench.verdicts.verdict import Verdict, judging
@@ -72,7 +72,7 @@ class Knee:
 
     iops: Iops
     latency_s: float
-    method: str = METHOD
+    method: str = KNEE_METHOD
     modelled: bool = False
 
     def __str__(self) -> str:
