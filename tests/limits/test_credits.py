@@ -89,13 +89,13 @@ def test_an_idle_t3_nano_refills_in_the_23_7_hours_that_its_baseline_takes():
     assert empty.time_until_full() / 3600 == pytest.approx(23.74, abs=0.01)
 
 
-def test_a_load_that_is_held_back_does_not_stay_at_the_baseline_of_its_own_accord():
+def test_a_load_that_an_empty_bucket_limits_earns_no_credits():
     empty = ebs_credits(*M5_2XLARGE).iops.bucket(share=0)
     assert empty.advance(12_000, 3_600, held_back=True).empty
     assert not empty.advance(12_000, 3_600).empty
 
 
-def test_what_does_not_burst_or_has_no_figures_has_no_bucket():
+def test_an_instance_that_does_not_burst_or_has_no_figures_has_no_bucket():
     baseline, _ = M5_2XLARGE
     assert ebs_credits(baseline, baseline).iops is None
     assert ebs_credits(None, None).throughput is None
@@ -110,14 +110,12 @@ def test_the_average_over_a_run_is_the_burst_and_then_the_baseline():
     assert rule.average(Iops(5_000), 40, time_compression=100) == Iops((3_000 * 20 + 300 * 20) / 40)
 
 
-def test_a_rate_of_another_kind_is_refused():
-    with pytest.raises(
-        TypeError, match=r"gp2 I/O credits need a rate such as 3,000 IOPS, not 10 MiB/s"
-    ):
+def test_a_rate_of_another_quantity_is_refused():
+    with pytest.raises(TypeError, match=r"gp2 I/O credits need a rate such as 3,000 IOPS, not 10 MiB/s"):
         volume_credits(gp2(size_gib=100)).time_until_empty(Throughput.from_mib(10))
 
 
-def test_every_rule_says_where_it_stands():
+def test_every_rule_has_a_source_and_a_date():
     rules = [
         volume_credits(gp2(size_gib=10)),
         volume_credits(st1(size_gib=500)),
@@ -130,7 +128,7 @@ def test_every_rule_says_where_it_stands():
     "figures",
     [(-1, 1, 2, 0), (1, -1, 2, 0), (1, 2, 1, 0), (1, 1, 2, 2), (1, 1, 2, -1), (math.inf, 1, 2, 0)],
 )
-def test_what_is_no_bucket_is_refused(figures):
+def test_an_invalid_bucket_is_refused(figures):
     with pytest.raises(ValueError, match=r"invalid bucket"):
         CreditBucket(*figures)
 
@@ -156,28 +154,28 @@ SECONDS = st.floats(0, 1e6)
 
 
 @given(buckets(), RATES, SECONDS, st.floats(1, 3_600))
-def test_a_level_stays_between_nothing_and_full(bucket, rate, seconds, compression):
+def test_a_level_stays_between_empty_and_full(bucket, rate, seconds, compression):
     later = bucket.advance(rate, seconds, compression)
     assert 0 <= later.level <= bucket.capacity
     assert 0 <= later.share <= 1
 
 
 @given(buckets(), RATES, st.floats(0, 1e4), st.floats(0, 1e4))
-def test_two_stretches_are_as_good_as_one(bucket, rate, first, second):
+def test_two_steps_equal_one_of_their_length(bucket, rate, first, second):
     whole = bucket.advance(rate, first + second)
     parts = bucket.advance(rate, first).advance(rate, second)
     assert parts.level == pytest.approx(whole.level, rel=1e-6, abs=1e-6 * bucket.capacity)
 
 
 @given(buckets(), RATES, st.floats(0, 1e4), st.floats(1, 3_600))
-def test_compressed_time_is_that_much_more_time(bucket, rate, seconds, compression):
+def test_time_compression_multiplies_the_seconds(bucket, rate, seconds, compression):
     compressed = bucket.advance(rate, seconds, compression)
     plain = bucket.advance(rate, seconds * compression)
     assert compressed.level == pytest.approx(plain.level, rel=1e-6, abs=1e-6 * bucket.capacity)
 
 
 @given(buckets(), st.floats(1.01, 100), st.floats(1, 3_600))
-def test_it_is_empty_when_the_arithmetic_says_and_not_before(bucket, times, compression):
+def test_a_bucket_is_empty_at_the_computed_moment_and_not_before(bucket, times, compression):
     assume(bucket.level > 1e-3 * bucket.capacity)
     rate = min(times * bucket.refill, bucket.spend)
     assume(rate > 1.001 * bucket.refill)
@@ -187,7 +185,7 @@ def test_it_is_empty_when_the_arithmetic_says_and_not_before(bucket, times, comp
 
 
 @given(buckets(), st.floats(0, 0.99))
-def test_it_is_full_when_the_arithmetic_says(bucket, use):
+def test_a_bucket_is_full_at_the_computed_moment(bucket, use):
     full_s = bucket.time_until_full(use * bucket.refill)
     assert bucket.advance(use * bucket.refill, 1.001 * full_s).level == pytest.approx(bucket.capacity)
     if bucket.level < 0.99 * bucket.capacity:
@@ -195,7 +193,7 @@ def test_it_is_full_when_the_arithmetic_says(bucket, use):
 
 
 @given(buckets(), st.floats(0.05, 10), st.floats(1, 3_600))
-def test_what_is_allowed_leaves_nothing_below_nothing(bucket, within_s, compression):
+def test_the_allowed_rate_never_overdraws_the_bucket(bucket, within_s, compression):
     rate = bucket.allowed(within_s, compression)
     assert bucket.refill <= rate <= bucket.spend
     later = bucket.advance(rate, within_s, compression)
@@ -204,7 +202,7 @@ def test_what_is_allowed_leaves_nothing_below_nothing(bucket, within_s, compress
 
 
 @given(buckets(), RATES, st.floats(1, 1e5), st.floats(1, 3_600))
-def test_nobody_gets_more_than_the_bucket_and_what_refills(bucket, demand, seconds, compression):
+def test_no_load_gets_more_than_the_bucket_and_its_refill(bucket, demand, seconds, compression):
     served = bucket.served(demand, seconds, compression)
     most = bucket.level / compression + bucket.refill * seconds
     assert served <= min(demand, bucket.spend) * seconds * (1 + 1e-9)

@@ -1,4 +1,4 @@
-"""Times with their unit."""
+"""Durations with their unit."""
 
 import pytest
 from hypothesis import given
@@ -23,22 +23,22 @@ from pytest_cloudbench.limits.durations import parse_duration
         ("1 MS", 1e-3),
     ],
 )
-def test_a_time(text, seconds):
+def test_durations_are_parsed_into_seconds(text, seconds):
     assert parse_duration(text) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("text", ["1", "ms", "", "1 fortnight", "-1ms", "0s", "1 ms 2", "one ms"])
-def test_what_is_none(text):
+def test_an_invalid_duration_is_refused(text):
     with pytest.raises(ValueError, match=r"duration|unit"):
         parse_duration(text)
 
 
 @pytest.mark.parametrize("value", [1, 0.001, None, True])
-def test_a_time_is_a_text(value):
+def test_a_duration_must_be_a_text(value):
     with pytest.raises(TypeError, match="with its unit"):
         parse_duration(value)
 
 
 @given(st.integers(1, 10**9), st.sampled_from(["ns", "us", "ms", "s", "min", "h"]))
-def test_units_are_in_proportion(number, unit):
+def test_units_convert_into_each_other(number, unit):
     assert parse_duration(f"{number}{unit}") == pytest.approx(number * parse_duration(f"1{unit}"))

@@ -37,7 +37,7 @@ def test_io2_on_c5_at_small_blocks_ties_with_the_instance(block, throughput):
 
 
 @pytest.mark.parametrize("sequential", [True, False])
-def test_io2_on_c5_at_256k_is_bound_by_the_instance(sequential):
+def test_the_instance_limits_io2_on_c5_at_256k(sequential):
     found = envelope(C5, IO2, "256k", sequential)
     assert [ceiling.label for ceiling in found.binding] == ["c5.18xlarge EBS throughput"]
     assert str(found.limit_throughput) == "2,264.98 MiB/s"
@@ -55,7 +55,7 @@ def test_the_instances_iops_bind_below_29_kib():
     assert envelope(C5, [], "30k").binding[0].label == "c5.18xlarge EBS throughput"
 
 
-def test_five_volumes_on_m2_are_bound_by_its_gigabit():
+def test_the_instance_s_gigabit_limits_five_volumes_on_m2():
     volumes = [(f"vol-{n}", io1(size_gib=200, iops=1_000)) for n in range(5)]
     found = envelope(M2, volumes, "64k")
     assert found.binding[0].label == "m2.4xlarge EBS throughput"
@@ -74,7 +74,7 @@ def test_large_random_io_counts_as_several():
     assert envelope(None, [("v", gp3(size_gib=100))], "257k").iops_of(iops) == Iops(1_500)
 
 
-def test_small_sequential_io_merges_but_may_not():
+def test_small_sequential_io_has_a_level_with_and_without_merging():
     found = envelope(None, [("v", gp3(size_gib=100))], "32k", sequential=True)
     iops, throughput = found.ceilings
     assert found.iops_of(iops) == Iops(24_000)
@@ -90,7 +90,7 @@ def test_small_sequential_io_merges_but_may_not():
     ("block", "ios"),
     [("4k", 1_000), ("8k", 1_000), ("16k", 1_000), ("24k", 500), ("64k", 250), ("256k", 62.5)],
 )
-def test_a_volume_counted_in_16_kib_splits_what_is_larger_and_merges_nothing(block, ios, sequential):
+def test_a_volume_counted_in_16_kib_splits_larger_io_and_merges_none(block, ios, sequential):
     volumes = [("vol-0abc", io1(size_gib=100, iops=1_000, io_unit="16k"))]
     found = envelope(C5, volumes, block, sequential)
     assert found.limit_iops == Iops(ios)
@@ -113,7 +113,7 @@ def test_small_random_io_on_an_hdd_volume_takes_a_whole_unit_each():
     assert found.limit_iops.per_second == pytest.approx(250 * 500 / 1024)
 
 
-def test_hdd_io_counts_by_the_mebibyte():
+def test_hdd_io_counts_in_mebibytes():
     found = envelope(None, [("v", st1(size_gib=16_384))], "4k")
     assert found.io_unit == Size.parse("1m")
     assert found.limit_iops == Iops(500)
@@ -122,7 +122,7 @@ def test_hdd_io_counts_by_the_mebibyte():
     )
 
 
-def test_burst_levels_are_known():
+def test_a_bursting_ceiling_has_a_level_with_credits_spent():
     found = envelope(None, [("v", gp2(size_gib=100))], "16k")
     iops, _ = found.ceilings
     assert [(level.iops, level.how) for level in found.levels_of(iops)] == [
@@ -132,7 +132,7 @@ def test_burst_levels_are_known():
     assert "while burst credits last, then 300 IOPS" in " ".join(found.explain())
 
 
-def test_the_machine_is_a_ceiling_that_nobody_promised():
+def test_the_machine_is_a_ceiling_but_no_promise():
     machine = MachineLimits(Iops(52_000), Throughput.from_mib(9_000), "probe")
     found = envelope(C5, IO2, "4k", machine=machine)
     assert found.limit_iops == Iops(52_000)
@@ -145,7 +145,7 @@ def test_the_machine_is_a_ceiling_that_nobody_promised():
     assert envelope(C5, IO2, "1m", machine=machine).iops_of(found.machine[0]) == Iops(52_000)
 
 
-def test_no_ceiling_at_all():
+def test_an_envelope_without_ceilings_has_no_limit():
     found = envelope(None, [], "4k")
     assert found.binding == ()
     assert found.limit_iops is found.limit_throughput is found.runner_up is None
@@ -163,7 +163,7 @@ def test_thirty_volumes_on_i3_metal_share_one_cap():
     assert found.binding[0].label == "i3.metal EBS IOPS"
 
 
-def test_unlike_volumes_end_at_unlike_limits():
+def test_different_limits_can_bind_different_volumes():
     low_iops = ("vol-1", io1(size_gib=10, iops=100))
     low_throughput = ("vol-2", gp3(size_gib=100, iops=16_000, throughput_mib=125))
     found = envelope(None, [low_iops, low_throughput], "64k")
@@ -172,7 +172,7 @@ def test_unlike_volumes_end_at_unlike_limits():
     assert found.binding[0].label == "2 gp3/io1 volumes IOPS and throughput together"
 
 
-def test_find_goes_by_owner_and_quantity():
+def test_a_ceiling_is_found_by_owner_and_quantity():
     found = envelope(C5, IO2, "4k")
     same = Ceiling("c5.18xlarge", "EBS IOPS", "instance", Iops(1))
     assert found.find(same).limit == Iops(80_000)
@@ -200,7 +200,7 @@ instances = st.none() | st.builds(
 
 
 @given(instances, fleets, blocks, st.booleans())
-def test_what_binds_is_the_lowest(inst, fleet, block, sequential):
+def test_the_lowest_ceiling_binds(inst, fleet, block, sequential):
     found = storage_envelope(inst, fleet, block, sequential=sequential)
     lowest = min(found.iops_of(ceiling) for ceiling in found.ceilings)
     assert found.limit_iops == lowest

@@ -38,7 +38,7 @@ def test_types_that_burst_on_ebs(limits):
     assert "30 minutes once in 24 hours, then 274.18 MiB/s" in m5.ebs_throughput.note
 
 
-def test_c5_18xlarge(limits):
+def test_limits_of_c5_18xlarge(limits):
     c5 = limits["c5.18xlarge"]
     assert c5.nitro
     assert not c5.bare_metal
@@ -85,12 +85,12 @@ def test_i3_metal_comes_from_the_overrides():
     assert metal.date == "2026-11"
 
 
-def test_the_source_goes_into_the_ceilings(catalogue):
+def test_ceilings_name_the_source(catalogue):
     one = InstanceLimits.from_describe(catalogue["c5.large"], source="EC2 eu-west-1", date="2026-11-20")
     assert (one.ebs_iops.source, one.ebs_iops.date) == ("EC2 eu-west-1", "2026-11-20")
 
 
-def test_throughput_missing_is_taken_from_the_bandwidth():
+def test_a_missing_throughput_follows_from_the_bandwidth():
     info = {f"{which}Iops": 100 for which in ("Baseline", "Maximum")}
     info |= {f"{which}BandwidthInMbps": 1_000 for which in ("Baseline", "Maximum")}
     one = InstanceLimits.from_describe({"InstanceType": "x1.y", "EbsInfo": {"EbsOptimizedInfo": info}})
@@ -117,6 +117,6 @@ def test_the_nearest_name_comes_first(catalogue, wrong, expected):
     assert len(names) == 3
 
 
-def test_nothing_like_it_gives_no_names(catalogue):
+def test_a_name_unlike_any_other_has_no_nearest_names(catalogue):
     assert nearest_names("potato", catalogue) == []
     assert nearest_names("", catalogue) == []

@@ -1,4 +1,4 @@
-"""What the network between two instances promises: ends, flows, and which of them binds."""
+"""The ceilings of the network between two instances: ends, flows, and which one binds."""
 
 import pytest
 from hypothesis import given
@@ -95,7 +95,7 @@ def test_every_known_type_has_figures(limits):
     assert "from memory" in metal.network_peak.source
 
 
-def test_a_network_described_by_a_word_is_what_was_measured_of_it(limits):
+def test_a_network_that_aws_describes_by_a_word_has_its_measured_rate(limits):
     m4, t2 = limits["m4.large"].network_peak, limits["t2.medium"].network_peak
     assert (m4.limit, m4.base) == (Bandwidth.from_gbit(0.45), None)
     assert (t2.limit, t2.base) == (Bandwidth.from_gbit(0.512), Bandwidth.from_gbit(0.256))
@@ -104,7 +104,7 @@ def test_a_network_described_by_a_word_is_what_was_measured_of_it(limits):
     assert limits["m5.2xlarge"].network_peak.source == limits["m5.2xlarge"].source
 
 
-def test_one_flow():
+def test_one_flow_is_limited_to_5_gbit_or_10_in_a_cluster():
     outside, inside = flow_limit(False), flow_limit(True)
     assert str(outside) == "a single flow's limit, 5 Gbit/s"
     assert inside.limit == Bandwidth.from_gbit(10)
@@ -113,7 +113,7 @@ def test_one_flow():
     assert outside.same_as(inside)
 
 
-def test_an_equal_pair_of_five_streams_is_bound_by_either_end():
+def test_either_end_limits_five_streams_of_an_equal_pair():
     found = network_envelope(M5, M5, streams=5, cluster=False)
     (end,) = found.binding
     assert (end.label, end.detail) == ("m5.2xlarge network bandwidth", BOTH_ENDS)
@@ -139,14 +139,14 @@ def test_the_slower_end_decides(client, server, end):
 
 
 @pytest.mark.parametrize(("cluster", "gbit"), [(False, 5), (True, 10)])
-def test_one_stream_of_a_large_instance_is_bound_by_its_flow(cluster, gbit):
+def test_the_flow_limits_one_stream_of_a_large_instance(cluster, gbit):
     found = network_envelope(C5, C5, streams=1, cluster=cluster)
     assert found.binding[0].scope == FLOW
     assert found.limit_throughput == Bandwidth.from_gbit(gbit)
     assert isinstance(found.throughput_of(found.runner_up), Bandwidth)
 
 
-def test_the_machine_is_a_ceiling_that_nobody_promised():
+def test_the_machine_is_a_ceiling_but_no_promise():
     found = network_envelope(C5, C5, streams=5, cluster=False, machine=MACHINE_13)
     (machine,) = found.machine
     assert (machine.scope, machine.label) == (MACHINE, "the machine under the embedded region network")
@@ -158,7 +158,7 @@ def test_the_machine_is_a_ceiling_that_nobody_promised():
     assert network_envelope(C5, C5, streams=5, cluster=False, machine=silent).machine == ()
 
 
-def test_ends_that_are_not_known_set_no_ceiling():
+def test_unknown_ends_have_no_ceiling():
     found = network_envelope(None, type_of("old.large"), streams=2, cluster=True)
     assert [ceiling.scope for ceiling in found.ceilings] == [FLOW]
     one = network_envelope(M5, None, streams=2, cluster=True)
@@ -166,7 +166,7 @@ def test_ends_that_are_not_known_set_no_ceiling():
 
 
 @pytest.mark.parametrize("streams", [0, -1])
-def test_no_streams_are_no_load(streams):
+def test_a_load_needs_a_stream(streams):
     with pytest.raises(ValueError, match="at least one stream"):
         network_envelope(M5, M5, streams=streams, cluster=False)
 
@@ -175,7 +175,7 @@ gbits = st.floats(0.01, 200)
 
 
 @given(gbits, gbits, st.floats(0.01, 1), st.integers(1, 128), st.booleans(), st.none() | gbits)
-def test_the_lowest_of_all_binds(client, server, share, streams, cluster, carried):
+def test_the_lowest_ceiling_binds(client, server, share, streams, cluster, carried):
     one, other = simple("a.large", client, client * share), simple("b.large", server, server)
     on = MachineLimits(Iops(1), Throughput(1), network=Bandwidth.from_gbit(carried)) if carried else None
     found = network_envelope(one, other, streams=streams, cluster=cluster, machine=on)

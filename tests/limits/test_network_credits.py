@@ -1,4 +1,4 @@
-"""What instances' networks are shaped to, and how long their bursts last."""
+"""The rates to which instances' networks are shaped, and how long their bursts last."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_full_bucket_of_m5_lasts_as_was_measured(vcpus, minutes):
     assert credits.date
 
 
-def test_what_does_not_burst_has_no_bucket_and_what_has_no_figures_no_rates():
+def test_no_burst_means_no_bucket_and_no_figures_mean_no_rates():
     assert limits("c5.18xlarge", "25 Gigabit", 25.0, 25.0, 72).network_credits is None
     assert limits("m4.large", "Moderate", 0.45, 1.2, 2).network_credits is None
     nothing = limits("odd.large", "Up to 10 Gigabit", None, None, 2)

@@ -30,7 +30,7 @@ def test_rates_are_read_with_their_unit(text, expected):
 
 
 @pytest.mark.parametrize("text", ["3000", "  80,000 ", "125."])
-def test_a_bare_number_is_refused_with_the_units_there_are(text):
+def test_a_bare_number_is_refused_and_the_error_lists_the_units(text):
     with pytest.raises(ValueError, match=r"IOPS, MiB/s, MB/s"):
         parse_rate(text)
 
@@ -38,12 +38,12 @@ def test_a_bare_number_is_refused_with_the_units_there_are(text):
 @pytest.mark.parametrize(
     "text", ["", "fast", "3,000 I", "-5 IOPS", "1e999 IOPS", "5 GB", "nan IOPS", "5 6 IOPS"]
 )
-def test_what_is_no_rate_is_refused(text):
+def test_an_invalid_rate_is_refused(text):
     with pytest.raises(ValueError, match=r"IOPS|finite"):
         parse_rate(text)
 
 
-def test_a_rate_that_is_no_text_is_a_type_error():
+def test_a_rate_must_be_a_text():
     with pytest.raises(TypeError, match="3,000 IOPS"):
         parse_rate(3000)
 
@@ -72,7 +72,7 @@ def test_a_rate_that_is_no_text_is_a_type_error():
         (Size.parse("1536k"), "1,536 KiB"),
     ],
 )
-def test_quantities_read_as_people_write_them(quantity, text):
+def test_quantities_are_shown_as_people_write_them(quantity, text):
     assert str(quantity) == text
 
 
@@ -96,7 +96,7 @@ def test_sizes_are_read_as_fio_reads_them(text, size):
 
 
 @pytest.mark.parametrize("text", ["", "4x", "four", "-4k", "0.5", "1.5 B"])
-def test_what_is_no_size_is_refused(text):
+def test_an_invalid_size_is_refused(text):
     with pytest.raises(ValueError, match="size"):
         Size.parse(text)
 
@@ -114,7 +114,7 @@ def test_a_size_is_whole(wrong):
         Size.parse(wrong)
 
 
-def test_unlike_quantities_do_not_meet():
+def test_different_quantities_do_not_mix():
     with pytest.raises(TypeError):
         Iops(1) + Throughput(1)
     with pytest.raises(TypeError):
@@ -190,7 +190,7 @@ def test_iops_and_throughput_convert_through_a_block_size(value, block):
 
 
 @given(st.floats(min_value=1e-9, max_value=1e15))
-def test_no_figure_that_is_not_zero_reads_as_zero(value):
+def test_only_zero_is_shown_as_zero(value):
     assert float(figure(value).replace(",", "")) > 0
 
 
@@ -221,7 +221,7 @@ def test_a_bandwidth_stays_one_in_arithmetic():
         Bandwidth("5")
 
 
-def test_figures_are_shown_beside_each_other_in_one_unit():
+def test_two_figures_are_shown_in_one_unit():
     fast, slow = Bandwidth.from_gbit(10), Bandwidth.from_mbit(450)
     assert f"{slow.beside(fast)} of {fast}" == "0.45 of 10 Gbit/s"
     assert f"{fast.beside(slow)} of {slow}" == "10,000 of 450 Mbit/s"

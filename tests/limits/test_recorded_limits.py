@@ -1,4 +1,4 @@
-"""EBS limits stated in place of a type's own: what they may be, as tags, and in the envelope."""
+"""Recorded limits: valid figures, tags, and their part in the envelope."""
 
 import pytest
 from hypothesis import given
@@ -18,7 +18,7 @@ I3_METAL = InstanceLimits.from_describe(OVERRIDES["i3.metal"])
 REVIEW = recorded_limits(ebs_iops=64_000, ebs_throughput="1,085 MiB/s", source="a review", date="2018")
 
 
-def test_they_take_the_place_of_the_type_s_own_with_their_source():
+def test_recorded_limits_replace_the_type_s_own_and_name_their_source():
     limits = I3_METAL.with_recorded(REVIEW)
     assert limits.ebs_iops.limit == Iops(64_000)
     assert limits.ebs_throughput.limit == Throughput.from_mib(1_085)
@@ -30,14 +30,14 @@ def test_they_take_the_place_of_the_type_s_own_with_their_source():
     assert limits.source == I3_METAL.source
 
 
-def test_what_was_not_recorded_stays_the_type_s_own():
+def test_a_limit_that_was_not_recorded_stays_the_type_s_own():
     limits = I3_METAL.with_recorded(recorded_limits(ebs_iops=64_000, source="a review"))
     assert limits.ebs_throughput.limit == I3_METAL.ebs_throughput.limit
     assert limits.ebs_throughput.source == I3_METAL.source
     assert I3_METAL.with_recorded(None) is I3_METAL
 
 
-def test_a_recorded_limit_may_burst_and_a_network_limit_takes_the_place_of_the_first_card_s():
+def test_a_recorded_limit_may_burst_and_a_network_limit_replaces_that_of_the_first_card():
     recorded = recorded_limits(
         ebs_iops=20_000,
         ebs_baseline_iops=6_000,
@@ -58,7 +58,7 @@ def test_a_recorded_limit_may_burst_and_a_network_limit_takes_the_place_of_the_f
     assert I3_METAL.with_recorded(recorded).network_peak.source == "our own measurement"
 
 
-def test_the_envelope_goes_by_them():
+def test_the_envelope_uses_recorded_limits():
     volumes = [(f"vol-{number}", gp2(size_gib=1_000)) for number in range(30)]
     envelope = storage_envelope(I3_METAL.with_recorded(REVIEW), volumes, Size.parse("4k"), sequential=False)
     assert [ceiling.label for ceiling in envelope.binding] == ["i3.metal EBS IOPS"]
@@ -66,7 +66,7 @@ def test_the_envelope_goes_by_them():
     assert "recorded" in envelope.explain()[0]
 
 
-def test_a_type_without_figures_needs_both():
+def test_a_type_without_ebs_figures_needs_both_recorded():
     t2 = InstanceLimits.from_describe({"InstanceType": "t2.micro"})
     assert t2.with_recorded(REVIEW).ebs_iops.limit == Iops(64_000)
     with pytest.raises(BadRecordedLimits, match=r"t2\.micro has no EBS figures of its own"):
@@ -74,7 +74,7 @@ def test_a_type_without_figures_needs_both():
 
 
 @given(iops=st.one_of(st.none(), st.integers(1, 10**7)), moved=st.one_of(st.none(), st.integers(1, 10**12)))
-def test_they_travel_as_tags(iops, moved):
+def test_recorded_limits_travel_as_tags(iops, moved):
     if iops is None and moved is None:
         with pytest.raises(BadRecordedLimits):
             RecordedLimits()
@@ -87,13 +87,13 @@ def test_they_travel_as_tags(iops, moved):
     assert not any(key.startswith("aws:") for key in sent.tags)
 
 
-def test_other_tags_are_none():
+def test_other_tags_are_ignored():
     assert RecordedLimits.of_tags({"Name": "x"}) is None
 
 
 @pytest.mark.parametrize("tag", [EBS_IOPS_TAG, EBS_THROUGHPUT_TAG])
 @pytest.mark.parametrize("value", ["", "0", "-5", "1.5", "many", "1e9"])
-def test_a_tag_that_is_no_limit_is_refused(tag, value):
+def test_an_invalid_tag_is_refused(tag, value):
     with pytest.raises(BadRecordedLimits, match="a whole number from 1 up"):
         RecordedLimits.of_tags({tag: value})
 
@@ -116,6 +116,6 @@ def test_a_tag_that_is_no_limit_is_refused(tag, value):
         ({"ebs_iops": 1, "source": " "}, ValueError, "need their source"),
     ],
 )
-def test_what_cannot_be_recorded(how, error, words):
+def test_invalid_recorded_limits_are_refused(how, error, words):
     with pytest.raises(error, match=words):
         recorded_limits(**{"source": "a review", **how})

@@ -74,7 +74,7 @@ def test_quantiles_rise_with_the_size_above_16_kib_only(service, share, one, oth
 
 
 @given(service_times, st.booleans(), st.booleans())
-def test_a_mean_that_is_not_stated_is_that_of_random_reads(service, write, sequential):
+def test_the_mean_defaults_to_that_of_random_reads(service, write, sequential):
     if sequential and service.sequential_s is not None:
         expected = service.sequential_s
     elif write and service.write_s is not None:

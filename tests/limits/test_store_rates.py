@@ -34,7 +34,7 @@ def test_every_figure_is_plausible():
         assert rates.date, name
 
 
-def test_figures_above_what_the_machine_serves_are_not_within():
+def test_rates_above_those_of_the_machine_are_not_within_it():
     def machine(iops):
         return MachineLimits(Iops(iops), Throughput.from_mib(5_000))
 
@@ -44,7 +44,7 @@ def test_figures_above_what_the_machine_serves_are_not_within():
     assert not rates.within(machine(100_124))
 
 
-def test_a_load_meets_the_limits_of_what_it_does():
+def test_the_limits_of_a_load_follow_its_reads_and_writes():
     envelope = store_envelope("i3.8xlarge", STORE_RATES["i3.8xlarge"], K4, sequential=False)
     assert [one.label for one in envelope.of_mix(1).ceilings] == ["i3.8xlarge NVMe random read IOPS"]
     assert envelope.of_mix(0).limit_iops == Iops(720_000)
@@ -54,7 +54,7 @@ def test_a_load_meets_the_limits_of_what_it_does():
 
 
 @given(reads=st.floats(0, 1), block=st.sampled_from([512, 4096, 65_536, 1 << 20]))
-def test_no_mix_may_do_more_of_either_than_is_published(reads, block):
+def test_no_mix_exceeds_the_published_reads_or_writes(reads, block):
     rates = STORE_RATES["i3.large"]
     envelope = store_envelope("i3.large", rates, Size(block), sequential=False).of_mix(reads)
     limit = envelope.limit_iops.per_second

@@ -1,4 +1,4 @@
-"""The factor of time: read from text, and said again without losing any of it."""
+"""The time factor: parsing and formatting."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pytest_cloudbench.limits.region_settings import LARGEST_FACTOR, factor_word
 
 
 @given(st.floats(min_value=1, max_value=LARGEST_FACTOR))
-def test_what_is_said_is_read_again(factor: float) -> None:
+def test_a_formatted_factor_parses_to_itself(factor: float) -> None:
     assert parse_time_factor(factor_words(factor)) == factor
 
 
 @given(st.floats().filter(lambda value: not 1 <= value <= LARGEST_FACTOR))
-def test_figures_out_of_bounds_are_refused_with_the_bounds(factor: float) -> None:
+def test_a_factor_out_of_bounds_is_refused_and_the_error_names_the_bounds(factor: float) -> None:
     with pytest.raises(ValueError, match=r"invalid time factor .*: use a number from 1 .* to 3,600"):
         parse_time_factor(str(factor))
 
 
 @given(st.text())
-def test_any_text_is_a_factor_or_refused(text: str) -> None:
+def test_any_text_is_parsed_or_refused(text: str) -> None:
     factor = 1.0
     with contextlib.suppress(ValueError):
         factor = parse_time_factor(text)
@@ -33,6 +33,6 @@ def test_any_text_is_a_factor_or_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "factor", "words"), [("60", 60, "60"), ("1.5", 1.5, "1.5"), ("6e1", 60, "60")]
 )
-def test_a_person_s_ways_to_write_it(text: str, factor: float, words: str) -> None:
+def test_factors_are_parsed_as_people_write_them(text: str, factor: float, words: str) -> None:
     assert parse_time_factor(text) == factor
     assert factor_words(parse_time_factor(text)) == words

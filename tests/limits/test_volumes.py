@@ -1,4 +1,4 @@
-"""Volume specs: their effective figures, and the rules they are held to."""
+"""Volume specs: their figures, and the rules of their types."""
 
 import pickle
 
@@ -71,18 +71,18 @@ def test_burst_figures(spec, iops, throughput):
         (VolumeSpec.of("gp9", 1), "gp9 1 GiB"),
     ],
 )
-def test_a_spec_reads_well(spec, text):
+def test_a_spec_is_shown_with_its_figures(spec, text):
     assert str(spec) == text
 
 
-def test_what_goes_into_the_request_is_only_what_was_asked_for():
+def test_a_request_names_only_requested_figures():
     assert (gp3(size_gib=10).requested_iops, gp3(size_gib=10).requested_throughput_mib) == (None, None)
     assert gp2(size_gib=10).requested_iops is None
     assert io2(size_gib=80, iops=80_000).requested_iops == 80_000
     assert gp3(size_gib=10, throughput_mib=125).requested_throughput_mib == 125
 
 
-def test_units_of_io():
+def test_the_io_unit_depends_on_the_type():
     assert io2(size_gib=4, iops=100).io_unit == Size.parse("256k")
     assert st1(size_gib=125).io_unit == Size.parse("1m")
     assert io2(size_gib=4, iops=100).merging
@@ -98,7 +98,7 @@ def test_units_of_io():
         gp3(size_gib=100, io_unit="16k"),
     ],
 )
-def test_a_volume_may_be_counted_in_another_unit(spec):
+def test_a_volume_can_be_counted_in_another_unit(spec):
     assert spec.check().io_unit == Size.parse("16k")
     assert not spec.merging
     assert spec.tags == {"cloudbench:io-unit": "16k"}
@@ -118,7 +118,7 @@ def test_an_hdd_volume_keeps_its_unit():
 
 
 @pytest.mark.parametrize("unit", ["small", 16.5, True])
-def test_what_is_no_size_is_no_unit(unit):
+def test_an_io_unit_must_be_a_size(unit):
     with pytest.raises(TypeError, match="invalid io_unit of io1"):
         io1(size_gib=100, iops=1_000, io_unit=unit)
 
@@ -132,7 +132,7 @@ def test_what_is_no_size_is_no_unit(unit):
         gp3(size_gib=100, first_touch=0.5),
     ],
 )
-def test_a_volume_may_be_slow_at_first(spec):
+def test_a_volume_can_be_slow_at_first(spec):
     assert spec.check().tags == {"cloudbench:first-touch": "0.5"}
     assert str(spec).endswith("/first touch at 50 %")
     assert io1(size_gib=100, iops=1_000, io_unit="16k", first_touch=0.95).tags == {
@@ -142,19 +142,19 @@ def test_a_volume_may_be_slow_at_first(spec):
 
 
 @pytest.mark.parametrize("share", [0, 1, 1.5, -0.5, 0.009, float("nan"), float("inf")])
-def test_what_is_given_at_first_is_a_share_of_the_rate(share):
+def test_first_touch_is_a_share_of_the_rate(share):
     with pytest.raises(InvalidSpec, match=r"is a share of the volume.s rate, from 0\.01 to less than 1"):
         gp3(size_gib=100, first_touch=share).check()
 
 
 @pytest.mark.parametrize("share", ["0.5", "50 %", True])
-def test_what_is_no_number_is_no_share(share):
+def test_first_touch_must_be_a_number(share):
     with pytest.raises(TypeError, match=r"invalid first_touch of gp3.*0\.5"):
         gp3(size_gib=100, first_touch=share)
 
 
 @given(st.sampled_from(["4k", "8k", "16k", "32k", "64k", "128k", "256k"]))
-def test_the_tag_says_the_unit_again(unit):
+def test_the_tag_has_the_unit(unit):
     spec = io1(size_gib=100, iops=1_000, io_unit=unit)
     assert Size.parse(spec.tags["cloudbench:io-unit"]) == spec.io_unit
 
@@ -216,11 +216,11 @@ def test_each_rule_refuses_with_its_code_and_a_sentence(asked, code, says):
         ("standard", 1),
     ],
 )
-def test_the_edges_are_allowed(asked):
+def test_the_ends_of_ranges_are_allowed(asked):
     assert volume_problems(*asked) == []
 
 
-def test_every_broken_rule_is_told_at_once():
+def test_the_error_names_every_broken_rule():
     spec = gp3(size_gib=0, iops=1, throughput_mib=5_000)
     with pytest.raises(InvalidSpec) as refused:
         spec.check()
@@ -245,12 +245,12 @@ def test_every_broken_rule_is_told_at_once():
         lambda: gp2(size_gib=10, iops=100),
     ],
 )
-def test_values_of_the_wrong_kind_are_type_errors(make):
+def test_values_of_the_wrong_type_are_type_errors(make):
     with pytest.raises(TypeError):
         make()
 
 
-def test_specs_are_values():
+def test_equal_specs_compare_and_hash_equal():
     assert io2(size_gib=80, iops=80_000) == VolumeSpec.of("io2", 80, 80_000)
     assert len({gp3(size_gib=10), gp3(size_gib=10), gp3(size_gib=11)}) == 2
     assert pickle.loads(pickle.dumps(gp3(size_gib=10))) == gp3(size_gib=10)
@@ -266,7 +266,7 @@ def test_ceilings_of_a_volume_name_it_and_its_figures():
     assert iops.date
 
 
-def test_ceilings_of_a_bursting_volume_keep_what_is_left_of_them():
+def test_ceilings_of_a_bursting_volume_have_their_baseline():
     iops, throughput = volume_ceilings([("vol-1", gp2(size_gib=100))])
     assert (iops.limit, iops.base) == (Iops(3_000), Iops(300))
     assert "then 300 IOPS" in iops.note
@@ -303,7 +303,7 @@ def test_a_request_within_the_rules_has_no_problem_and_has_figures(request_):
 @given(
     valid_requests(), st.sampled_from(["size below", "size above", "iops below", "iops above", "throughput"])
 )
-def test_one_step_over_any_edge_is_refused(request_, edge):
+def test_one_step_outside_a_range_is_refused(request_, edge):
     name, size, iops, throughput = request_
     kind = VOLUME_TYPES[name]
     if edge == "size below":
@@ -326,7 +326,7 @@ def test_one_step_over_any_edge_is_refused(request_, edge):
     st.none() | st.integers(-10, 10**6),
     st.none() | st.integers(-10, 10**6),
 )
-def test_any_request_is_answered_in_sentences(kind, size, iops, throughput):
+def test_every_problem_has_a_code_and_one_sentence(kind, size, iops, throughput):
     for name in (kind, "gp3", "io2", "gp2"):
         for problem in volume_problems(name, size, iops, throughput):
             assert problem.code

@@ -1,4 +1,4 @@
-"""What `cloudbench twin up` makes of its arguments; the region itself is not started here."""
+"""The command: arguments of `cloudbench twin up`, without starting a region."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def test_the_version_is_shown(capsys):
     assert capsys.readouterr().out == f"pytest-cloudbench {__version__}\n"
 
 
-def test_up_hands_the_factor_of_time_on_and_says_it(started, capsys):
+def test_up_passes_the_time_factor_on_and_prints_it(started, capsys):
     assert command.main(["twin", "up", "--time", "60"]) == 0
     assert started == [["--time", "60"]]
     said = capsys.readouterr().out.splitlines()
@@ -43,13 +43,13 @@ def test_up_hands_the_factor_of_time_on_and_says_it(started, capsys):
     assert all(line.startswith(("#", "export ")) for line in said), "it is read by a shell"
 
 
-def test_up_without_a_factor_goes_by_the_clock(started, capsys):
+def test_up_without_a_factor_starts_no_compression(started, capsys):
     assert command.main(["twin", "up"]) == 0
     assert started == [[]]
     assert "faster" not in capsys.readouterr().out
 
 
-def test_up_hands_the_latency_on_and_says_it_if_it_is_not_the_default(started, capsys):
+def test_up_passes_the_latency_on_and_prints_it_unless_it_is_the_default(started, capsys):
     assert command.main(["twin", "up", "--latency", "none"]) == 0
     said = capsys.readouterr().out.splitlines()
     assert said[1] == "# its storage has latency none: pytest --cloudbench-twin-latency=none"
@@ -76,7 +76,7 @@ def test_a_factor_out_of_bounds_is_refused(started, capsys, factor):
     assert not started
 
 
-def test_a_region_that_is_up_is_taken_as_it_is_unless_another_factor_is_asked_for(monkeypatch, capsys):
+def test_a_kept_region_is_used_unless_another_factor_is_requested(monkeypatch, capsys):
     monkeypatch.setattr(launcher, "kept_region", lambda: record(60.0))
     assert command.main(["twin", "up"]) == 0
     assert "60 times faster" in capsys.readouterr().out
@@ -87,7 +87,7 @@ def test_a_region_that_is_up_is_taken_as_it_is_unless_another_factor_is_asked_fo
     )
 
 
-def test_a_region_that_is_up_is_taken_as_it_is_unless_another_latency_is_asked_for(monkeypatch, capsys):
+def test_a_kept_region_is_used_unless_another_latency_is_requested(monkeypatch, capsys):
     monkeypatch.setattr(launcher, "kept_region", lambda: record(60.0, "none"))
     assert command.main(["twin", "up"]) == 0
     assert command.main(["twin", "up", "--latency", "none"]) == 0

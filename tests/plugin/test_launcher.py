@@ -1,4 +1,4 @@
-"""Starting the embedded region: what is said when it cannot be."""
+"""Start and end of the embedded region, and the errors when that fails."""
 
 import contextlib
 import json
@@ -49,7 +49,7 @@ def stand_in(monkeypatch):
     return use
 
 
-def test_without_root_and_sudo_the_ways_out_are_named(plain_user):
+def test_without_root_and_sudo_the_error_names_the_remedies(plain_user):
     with pytest.raises(
         RegionUnavailable, match=r"not root and sudo is not installed.*--cloudbench-cloud=aws"
     ):
@@ -68,7 +68,7 @@ def test_a_plain_user_goes_through_sudo_without_a_prompt(plain_user):
 
 
 @pytest.mark.parametrize("sudo", [None, 'echo "sudo: a password is required" >&2; exit 1'])
-def test_what_only_looks_needs_no_way_to_root(plain_user, sudo):
+def test_commands_that_only_look_need_no_root(plain_user, sudo):
     if sudo is not None:
         plain_user("sudo", sudo)
     assert launcher.twin_command("doctor", needs_root=False)[0] == "env"
@@ -76,7 +76,7 @@ def test_what_only_looks_needs_no_way_to_root(plain_user, sudo):
     assert launcher.twin_command("doctor", needs_root=False)[1] == "-n"
 
 
-def test_a_record_whose_process_is_another_s_by_now_is_no_kept_region(monkeypatch, tmp_path):
+def test_a_record_whose_process_id_was_reused_is_no_kept_region(monkeypatch, tmp_path):
     monkeypatch.setattr(launcher, "STATE_DIR", tmp_path)
     (tmp_path / "3").mkdir()
     with subprocess.Popen(["sleep", "60"]) as stranger:
@@ -106,7 +106,7 @@ def test_reason_and_remedy_are_two_sentences(stand_in):
         launcher.start_leased_region()
 
 
-def test_a_backing_folder_is_the_caller_s_not_the_region_s(monkeypatch, tmp_path):
+def test_a_backing_folder_is_relative_to_the_caller(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", "/home/someone")
     assert launcher.backed_by("data") == ["--backing", str(tmp_path / "data")]
@@ -114,19 +114,19 @@ def test_a_backing_folder_is_the_caller_s_not_the_region_s(monkeypatch, tmp_path
     assert launcher.backed_by("") == launcher.backed_by(None) == []
 
 
-def test_a_factor_of_time_reaches_the_region_as_it_was_written():
+def test_a_time_factor_reaches_the_region_unrounded():
     assert launcher.time_compressed(1) == launcher.time_compressed(1.0) == []
     assert launcher.time_compressed(60.0) == ["--time", "60"]
     assert launcher.time_compressed(1.5) == ["--time", "1.5"]
 
 
-def test_a_record_says_its_factor_of_time_and_an_older_one_has_none():
+def test_a_record_has_its_time_factor_and_an_older_one_defaults_to_1():
     assert RegionRecord.from_json(READY).time_compression == 1.0
     assert RegionRecord.from_json({**READY, "time_compression": 60.0}).time_compression == 60.0
 
 
 @pytest.mark.parametrize(("kept", "asked"), [(1.0, 60.0), (60.0, 1.0), (60.0, 61.0)])
-def test_a_kept_region_with_another_factor_of_time_is_refused(monkeypatch, kept, asked):
+def test_a_kept_region_with_another_time_factor_is_refused(monkeypatch, kept, asked):
     record = RegionRecord.from_json({**READY, "slot": 3, "time_compression": kept})
     monkeypatch.setattr(launcher, "kept_region", lambda: record)
     assert launcher.kept_region_with(kept) is record
@@ -144,7 +144,7 @@ def test_the_latency_reaches_the_region_unless_it_is_the_default():
     assert launcher.with_latency("none") == ["--latency", "none"]
 
 
-def test_a_record_says_its_latency_and_one_without_it_has_the_default():
+def test_a_record_has_its_latency_and_an_older_one_the_default():
     assert RegionRecord.from_json(READY).latency == "ebs"
     assert RegionRecord.from_json({**READY, "latency": "none"}).latency == "none"
 
@@ -174,19 +174,19 @@ def test_a_kept_region_that_differs_in_both_is_refused_with_both(monkeypatch):
     )
 
 
-def test_without_a_kept_region_no_factor_is_wrong(monkeypatch):
+def test_without_a_kept_region_any_factor_is_accepted(monkeypatch):
     monkeypatch.setattr(launcher, "kept_region", lambda: None)
     assert launcher.kept_region_with(60.0) is None
 
 
-def test_the_region_gets_nothing_of_the_user_s_aws_account(stand_in, monkeypatch):
+def test_the_region_gets_no_aws_variables_of_the_user(stand_in, monkeypatch):
     monkeypatch.setenv("AWS_PROFILE", "bench")
     stand_in("import os, sys; sys.exit(os.environ.get('AWS_PROFILE', 'no profile'))")
     with pytest.raises(RegionUnavailable, match="it said: no profile"):
         launcher.start_leased_region()
 
 
-def test_a_region_of_root_s_that_may_not_be_ended_does_not_hide_the_error(stand_in, monkeypatch):
+def test_failing_to_end_a_region_of_root_does_not_hide_the_error(stand_in, monkeypatch):
     """A plain user may not signal what sudo started: Ctrl-C must still be Ctrl-C."""
 
     def refused(_):
@@ -203,13 +203,13 @@ def test_a_region_of_root_s_that_may_not_be_ended_does_not_hide_the_error(stand_
         launcher.start_leased_region()
 
 
-def test_a_region_that_dies_before_it_is_ready_says_its_last_words(stand_in):
+def test_a_region_that_dies_before_it_is_ready_has_its_output_in_the_error(stand_in):
     stand_in("import sys; sys.exit('no room on /run')")
     with pytest.raises(RegionUnavailable, match=r"ended with exit code 1; it said: no room on /run"):
         launcher.start_leased_region()
 
 
-def test_a_region_that_never_gets_ready_is_given_up(stand_in, monkeypatch):
+def test_a_region_that_never_becomes_ready_is_ended(stand_in, monkeypatch):
     monkeypatch.setattr(launcher, "START_LIMIT_S", 0.3)
     stand_in("import sys; sys.stdin.read()")
     with pytest.raises(RegionUnavailable, match=r"was not ready within 0\.3 s"):
@@ -236,7 +236,7 @@ def test_closing_the_lease_ends_the_region_and_its_exit_code_counts(stand_in):
         ("sys.exit(3)", r"with exit code 3: what ran on it is lost"),
     ],
 )
-def test_a_region_that_ends_while_it_is_needed_says_how_and_what_to_do(stand_in, ending, words):
+def test_a_region_that_ends_early_raises_how_it_ended_and_the_remedy(stand_in, ending, words):
     stand_in(f"import os, sys; print({json.dumps(READY)!r}, flush=True); sys.stdin.readline(); {ending}")
     region = launcher.start_leased_region()
     region.check()
@@ -250,7 +250,7 @@ def test_a_region_that_ends_while_it_is_needed_says_how_and_what_to_do(stand_in,
 
 
 @pytest.mark.parametrize("told", [True, False])
-def test_how_a_region_ended_is_said_at_its_close_unless_a_test_has_said_it(stand_in, told):
+def test_close_reports_how_a_region_ended_unless_a_test_has(stand_in, told):
     stand_in(f"import sys; print({json.dumps(READY)!r}, flush=True); sys.exit(3)")
     region = launcher.start_leased_region()
     region._process.wait(20)
@@ -261,7 +261,7 @@ def test_how_a_region_ended_is_said_at_its_close_unless_a_test_has_said_it(stand
         region.close()
 
 
-def test_a_kept_region_that_is_gone_says_so():
+def test_a_kept_region_that_is_gone_raises():
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     record = RegionRecord.from_json({**READY, "pid": ended.pid, "slot": 3})
@@ -275,7 +275,7 @@ def test_a_kept_region_that_is_gone_says_so():
         launcher.check_kept(RegionRecord.from_json({**READY, "pid": process.pid}))
 
 
-def test_lines_before_the_ready_line_do_no_harm(stand_in):
+def test_output_before_the_ready_line_is_ignored(stand_in):
     stand_in(f"import sys; print('hello'); print({json.dumps(READY)!r}, flush=True); sys.stdin.read()")
     region = launcher.start_leased_region()
     assert region.record == RegionRecord.from_json(READY)

@@ -1,4 +1,4 @@
-"""What is wrong with a test's markers or options is said in one sentence, before any cloud is opened."""
+"""Bad markers and options: one sentence, before any cloud is opened."""
 
 import pytest
 
@@ -184,7 +184,7 @@ def test_bad_markers_are_refused_before_anything_is_opened(no_region, markers, f
     result.stdout.no_fnmatch_line("*a region was opened*")
 
 
-def test_a_good_marker_does_open_a_region(no_region):
+def test_a_valid_marker_opens_a_region(no_region):
     """Else the tests above could pass for the wrong reason."""
     no_region.makepyfile(
         f"{HEAD}\n@pytest.mark.ec2_instance('m5.large')\ndef test_it(ec2_instance):\n    pass\n"
@@ -194,14 +194,14 @@ def test_a_good_marker_does_open_a_region(no_region):
     result.stdout.fnmatch_lines(["*a region was opened*"])
 
 
-def test_a_skipped_test_is_skipped_whatever_its_markers_say(no_region):
+def test_a_skipped_test_is_skipped_even_with_bad_markers(no_region):
     no_region.makepyfile(
         f"{HEAD}\n@pytest.mark.skip\n@pytest.mark.ec2_instance(5)\ndef test_it(ec2_instance):\n    pass\n"
     )
     no_region.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(skipped=1)
 
 
-def test_a_fixture_asked_for_by_request_finds_the_markers_too(pytester):
+def test_a_fixture_requested_at_runtime_reads_the_markers(pytester):
     pytester.makepyfile(
         f"""{HEAD}
 @pytest.mark.ec2_instance('m5.large')
@@ -212,7 +212,7 @@ def test_it(request):
     pytester.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
 
 
-def test_a_pair_s_arguments_are_read_and_a_lone_type_is_for_both(pytester):
+def test_one_type_of_a_pair_is_for_both_ends(pytester):
     pytester.makepyfile(
         f"""{HEAD}
 @pytest.mark.ec2_pair('m5.large', zones=['us-east-1a', 'us-east-1a'], placement='cluster', commands='true')
@@ -231,7 +231,7 @@ def test_unlike(request):
     pytester.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=2)
 
 
-def test_the_fixture_of_a_pair_launches_what_the_marker_says_and_needs_one(pytester):
+def test_the_pair_fixture_launches_what_its_marker_describes_and_needs_one(pytester):
     pytester.makepyfile(
         f"""{HEAD}
 class Factory:
@@ -256,14 +256,14 @@ def test_unmarked(ec2_pair):
 
 
 @pytest.mark.parametrize("value", ["0", "0.5", "-60", "3601", "sixty", "nan", "inf", "60x", ""])
-def test_a_factor_of_time_out_of_bounds_is_a_usage_error(pytester, value):
+def test_a_time_factor_out_of_bounds_is_a_usage_error(pytester, value):
     pytester.makepyfile("def test_it():\n    pass\n")
     result = pytester.runpytest_inprocess(f"--cloudbench-twin-time={value}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"*--cloudbench-twin-time: invalid time factor '{value}': *1 *to 3,600*"])
 
 
-def test_a_factor_of_time_in_the_ini_file_is_checked_too(pytester):
+def test_a_time_factor_in_the_ini_file_is_checked_too(pytester):
     pytester.makeini("[pytest]\ncloudbench_twin_time = 0\n")
     result = pytester.runpytest_inprocess()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -286,7 +286,7 @@ def test_time_is_not_compressed_on_aws(pytester):
     ("options", "arguments"),
     [([], []), (["--cloudbench-twin-time=1.0"], []), (["--cloudbench-twin-time=60"], ["--time", "60"])],
 )
-def test_the_region_is_started_with_the_factor_that_is_asked_for(pytester, monkeypatch, options, arguments):
+def test_the_region_is_started_with_the_requested_factor(pytester, monkeypatch, options, arguments):
     monkeypatch.setattr(launcher, "kept_region", lambda: None)
 
     def start(given):
@@ -320,7 +320,7 @@ def test_a_kept_region_with_another_factor_is_refused(pytester, monkeypatch):
     ("options", "arguments"),
     [(["--cloudbench-twin-latency=ebs"], []), (["--cloudbench-twin-latency=none"], ["--latency", "none"])],
 )
-def test_the_region_is_started_with_the_latency_that_is_asked_for(pytester, monkeypatch, options, arguments):
+def test_the_region_is_started_with_the_requested_latency(pytester, monkeypatch, options, arguments):
     monkeypatch.setattr(launcher, "kept_region", lambda: None)
 
     def start(given):
@@ -344,7 +344,7 @@ def test_an_unknown_latency_is_a_usage_error_before_anything_is_collected(pytest
     result.stderr.fnmatch_lines(["*cloudbench_twin_latency='aws' in the ini file: use one of ebs, none*"])
 
 
-def test_the_latency_of_storage_on_aws_is_its_own(pytester):
+def test_a_latency_mode_is_refused_on_aws(pytester):
     pytester.makepyfile("def test_it():\n    pass\n")
     result = pytester.runpytest_inprocess("--cloudbench-cloud=aws", "--cloudbench-twin-latency=none")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -358,7 +358,7 @@ def test_an_option_outside_its_choices_is_a_usage_error(pytester):
     result.stderr.fnmatch_lines(["*--cloudbench-cloud*azure*embedded*aws*"])
 
 
-def test_an_ini_value_outside_its_choices_is_named(pytester):
+def test_an_ini_value_outside_its_choices_is_a_usage_error(pytester):
     pytester.makeini("[pytest]\ncloudbench_cloud = azure\n")
     pytester.makepyfile(
         f"{HEAD}\n@pytest.mark.ec2_instance('m5.large')\ndef test_it(ec2_instance):\n    pass\n"
@@ -381,7 +381,7 @@ def test_the_command_line_wins_over_the_ini_file(pytester):
     pytester.runpytest_inprocess("--cloudbench-pace=quick").assert_outcomes(passed=1)
 
 
-def test_no_credentials_on_aws_is_one_clear_sentence(pytester, monkeypatch):
+def test_missing_credentials_on_aws_are_one_clear_sentence(pytester, monkeypatch):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_ENDPOINT_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -404,7 +404,7 @@ def test_no_credentials_on_aws_is_one_clear_sentence(pytester, monkeypatch):
         (("--cloudbench-cloud=aws",), {"passed": 4}),
     ],
 )
-def test_what_is_marked_for_full_pace_is_left_out_at_quick_pace(pytester, options, outcomes):
+def test_quick_pace_deselects_tests_marked_full_pace(pytester, options, outcomes):
     pytester.makepyfile(
         """
         import pytest
