@@ -1,4 +1,4 @@
-"""Sessions of pytest that record: what they run stands in for fio, what they leave is real."""
+"""Sessions of pytest that record: fio is a stand-in, the evidence is real."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import recorded_runs
 
-# Loaded here so that the sessions inside these tests do not load them anew: classes would exist twice.
+# Loaded here so that the sessions inside these tests do not load them again: classes would exist twice.
 import pytest_cloudbench.session.recording
 import pytest_cloudbench.session.replaying
 import pytest_cloudbench.workloads.fio.run  # noqa: F401

@@ -1,4 +1,4 @@
-"""Measurements, and a cloud with hosts, that stand in for real ones where recording and replaying are tested."""
+"""Stand-ins for measurements, a cloud and hosts, to test recording and replaying."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LIMITS = InstanceLimits.from_describe(
 
 
 def measured(iops: float = 3_000.0, *, seconds: int = 10, **changes: Any) -> Measurement:
-    """What fio would have given on a gp3 volume at this rate, flat."""
+    """Return what fio would measure on a gp3 volume at this constant rate."""
     size = Size.parse("4k")
     rates = tuple(Iops(iops + 0.25 * number) for number in range(seconds))
     throughput = tuple(rate.at(size) for rate in rates)
@@ -83,7 +83,7 @@ def measured(iops: float = 3_000.0, *, seconds: int = 10, **changes: Any) -> Mea
 
 
 def both_ways() -> NetworkMeasurement:
-    """What iperf3 would have given in both directions at once."""
+    """Return what iperf3 would measure in both directions at once."""
 
     def one(gbit: float, *, reverse: bool) -> NetworkMeasurement:
         rate = Bandwidth.from_gbit(gbit)
@@ -114,7 +114,7 @@ def both_ways() -> NetworkMeasurement:
 
 
 def files_created() -> FileCreation:
-    """What create_files would have given."""
+    """Return what create_files would measure."""
     return FileCreation(
         files=1_000,
         size=Size.parse("64k"),
@@ -152,7 +152,7 @@ from pytest_cloudbench.limits.quantities import Size
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """A target that is not there."""
+    """A target that does not exist."""
 
     label: str = "gp3 10 GiB vol-0123456789abcdef0"
 
@@ -175,7 +175,7 @@ def volume():
 def _stands_in(monkeypatch):
     stand_in(monkeypatch, "fio", run_fio)
 '''
-"""A conftest in which the fio fixture measures at once, whatever it is aimed at."""
+"""A conftest in which the fio fixture returns at once, for any target."""
 
 
 CLOUD_STANDS_IN = '''
@@ -306,4 +306,4 @@ from pytest_cloudbench.hosts.host import operation
 """
     + CLOUD_STANDS_IN
 )
-"""More for that conftest: a control plane and hosts that are not there either."""
+"""An addition to that conftest: stand-ins for a provider and hosts."""

@@ -1,4 +1,4 @@
-"""A network run that broke off: what it measured until then is in the record, and comes back in a replay."""
+"""An interrupted network run: its measurement so far is recorded and replayed."""
 
 from pytest_cloudbench.evidence.reader import Evidence
 from pytest_cloudbench.evidence.restorable import measurement_from

@@ -1,4 +1,4 @@
-"""A journal's chain: whatever is done to its lines is told, and a kill costs at most the last one."""
+"""A journal's chain: each change of its lines is detected, and a kill loses at most the last line."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def rewrite(journal, change):
     return read_journal(journal.path)
 
 
-def test_entries_come_back_in_order_with_their_numbers_and_times(journal):
+def test_entries_are_read_in_order_with_numbers_and_times(journal):
     found = read_journal(journal.path)
     assert not found.problems
     assert not found.torn
@@ -43,7 +43,7 @@ def test_an_altered_entry_is_named(journal):
     assert found.problems == ["entry 3 was altered: entry 4 was written after another one"]
 
 
-def test_the_last_entry_altered_shows_in_the_head(journal):
+def test_an_altered_last_entry_changes_the_head(journal):
     head = journal.head
     found = rewrite(journal, lambda lines: [*lines[:-1], lines[-1].replace(b"step 5", b"step X")])
     assert not found.problems
@@ -62,13 +62,13 @@ def test_the_last_entry_altered_shows_in_the_head(journal):
         (lambda lines: [*lines[:3], b'{"entry": "x", "kind": 1, "previous": 2}', *lines[3:]], "line 4 is no"),
     ],
 )
-def test_what_was_done_to_the_lines_is_named(journal, change, said):
+def test_each_change_of_the_lines_is_named(journal, change, said):
     found = rewrite(journal, change)
     assert said in "; ".join(found.problems)
 
 
 @given(st.randoms(use_true_random=False))
-def test_no_change_of_the_bytes_goes_unnoticed(tmp_path_factory, dice):
+def test_every_change_of_a_byte_is_detected(tmp_path_factory, dice):
     path = tmp_path_factory.mktemp("journals") / "journal.jsonl"
     journal = Journal(path)
     for number in range(4):
@@ -83,7 +83,7 @@ def test_no_change_of_the_bytes_goes_unnoticed(tmp_path_factory, dice):
 
 
 @pytest.mark.parametrize("cut", [1, 7, 60])
-def test_a_line_that_was_cut_off_costs_only_itself(journal, cut):
+def test_a_truncated_line_loses_only_itself(journal, cut):
     journal.path.write_bytes(journal.path.read_bytes()[:-cut])
     found = read_journal(journal.path)
     assert found.torn
@@ -91,7 +91,7 @@ def test_a_line_that_was_cut_off_costs_only_itself(journal, cut):
     assert len(found.entries) == 5
 
 
-def test_a_journal_is_never_written_over(journal):
+def test_a_journal_is_never_overwritten(journal):
     with pytest.raises(FileExistsError):
         Journal(journal.path)
     journal.close()
@@ -99,7 +99,7 @@ def test_a_journal_is_never_written_over(journal):
         journal.add("step", {})
 
 
-def test_a_line_that_cannot_be_written_whole_is_not_written_at_all(journal, monkeypatch):
+def test_a_line_is_written_whole_or_not_at_all(journal, monkeypatch):
     write = os.write
     written = []
 

@@ -1,4 +1,4 @@
-"""Evidence of earlier versions, kept for ever: it verifies and replays, whatever has moved since."""
+"""Evidence of earlier versions verifies and replays for ever, wherever code has moved since."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A run that is killed while it ends: whatever it was about to write, what it left is readable and verifiable."""
+"""A run that is killed while it ends leaves readable and verifiable evidence, at any moment."""
 
 import shutil
 import signal
@@ -53,7 +53,7 @@ def pytest_sessionfinish():
     setattr(owner, name, kills)
 """
 SIGNED = ["put before 1", "put after 1", "put after 2", "end before 1", "end after 1", "name after 1"]
-"""Where a run that signs is killed; the signature is put before the manifest, and named before it."""
+"""Moments of the kill in a run that signs; the signature is written and renamed before the manifest."""
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_while_it_is_signed(killed, key, capsys, place):
 
 
 @pytest.mark.parametrize("place", ["name after 1", "end after 1"])
-def test_what_was_left_cannot_be_altered_unseen(killed, key, capsys, place):
+def test_changes_of_a_killed_run_are_detected(killed, key, capsys, place):
     folder = killed(place, f"--cloudbench-sign={key}")
     signature = folder / (SIGNATURE if place == "name after 1" else f"{SIGNATURE}.partial")
     kept = signature.read_bytes()
@@ -146,7 +146,7 @@ def test_what_was_left_cannot_be_altered_unseen(killed, key, capsys, place):
     assert "tests/more.json.partial: added: the run wrote no such file" in capsys.readouterr().out
 
 
-def test_a_finished_run_s_manifest_is_not_exchanged_for_one_that_was_being_put(recorded, capsys):
+def test_a_finished_run_ignores_a_partial_manifest(recorded, capsys):
     manifest = recorded / MANIFEST
     (recorded / f"{MANIFEST}.partial").write_text("")
     assert main(["verify", str(recorded)]) == 1, "beside the manifest it is a stranger"
@@ -156,7 +156,7 @@ def test_a_finished_run_s_manifest_is_not_exchanged_for_one_that_was_being_put(r
     assert f"{MANIFEST}.partial, line 1, is no sum and path" in capsys.readouterr().out
 
 
-def test_a_prepared_line_is_the_next_one_or_none(tmp_path):
+def test_a_prepared_line_is_refused_after_another_entry(tmp_path):
     journal = Journal(tmp_path / "main.jsonl")
     line = journal.prepared("end", {"tests": 1})
     journal.add("close", {})

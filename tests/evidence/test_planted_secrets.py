@@ -1,4 +1,4 @@
-"""Secrets planted in every place that evidence is made from: none of them is found in it, and it still replays."""
+"""Secrets in every source of evidence: none of them is in the evidence, which still replays."""
 
 import base64
 import gzip
@@ -157,7 +157,7 @@ def contents_of(folder):
             yield (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8", "replace")
 
 
-def test_none_of_the_planted_secrets_is_in_the_evidence(planted, pytester):
+def test_the_evidence_has_none_of_the_planted_secrets(planted, pytester):
     result = planted(
         "--cloudbench-evidence=kept",
         f"--cloudbench-user=admin --password {PASSWORD}",
@@ -176,7 +176,7 @@ def test_none_of_the_planted_secrets_is_in_the_evidence(planted, pytester):
     assert verify(pytester.path / "kept").exit_code == 0
 
 
-def test_every_place_was_really_planted(planted, pytester, monkeypatch):
+def test_every_place_really_had_a_secret(planted, pytester, monkeypatch):
     """Without removal each secret is there, so the other test looks where there is something to find."""
     from pytest_cloudbench.evidence.cleaner import Cleaner
 

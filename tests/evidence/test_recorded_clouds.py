@@ -1,4 +1,4 @@
-"""What tests ask of the cloud and do on hosts is recorded, and answered from the record when they are replayed."""
+"""Calls of the cloud and of hosts are recorded, and answered from the record in a replay."""
 
 import pytest
 import recorded_runs
@@ -62,7 +62,7 @@ def kept(sessions, pytester):
     return pytester.path / "kept"
 
 
-def test_a_replay_asks_no_cloud_and_no_host(sessions, pytester, kept):
+def test_a_replay_calls_no_cloud_and_no_host(sessions, pytester, kept):
     assert verify(kept).exit_code == 0
     nothing = """
 @pytest.fixture(scope="session")
@@ -84,7 +84,7 @@ Host.__init__ = __init__
     sessions(BODY, "--cloudbench-replay=kept").assert_outcomes(passed=2)
 
 
-def test_calls_answers_operations_and_commands_are_kept_with_their_tests(kept):
+def test_calls_answers_operations_and_commands_are_recorded_with_their_tests(kept):
     first, second = Evidence(kept).tests
     names = [(entry["name"], entry["arguments"]) for entry in first.of_kind("call")]
     assert names[:2] == [("limits", ["m5.xlarge"]), ("check_attachments", ["m5.xlarge", 1])]
@@ -117,14 +117,14 @@ def test_calls_answers_operations_and_commands_are_kept_with_their_tests(kept):
     assert failed[0]["error"]["state"] == {"code": "", "nearest": ["m5.large"]} | failed[0]["error"]["state"]
 
 
-def test_who_measured_where_is_kept_once(kept):
+def test_identity_and_region_are_recorded_once(kept):
     (cloud,) = Evidence(kept).clouds
     assert cloud["identity"] == {"account": "123456789012", "arn": "arn:aws:sts::123456789012:user/me"}
     assert (cloud["label"], cloud["region"]) == ("embedded region", "us-east-1")
     assert cloud["machine"]["iops"] == 90_000
 
 
-def test_no_key_is_in_it(kept):
+def test_the_evidence_has_no_key(kept):
     for path in kept.rglob("*"):
         assert not path.is_file() or b"PRIVATE KEY-----" not in path.read_bytes()
     launch = next(entry for entry in Evidence(kept).tests[0].of_kind("call") if entry["name"] == "launch")
@@ -162,14 +162,14 @@ def test_no_key_is_in_it(kept):
         ),
     ],
 )
-def test_what_was_asked_otherwise_is_named(sessions, kept, then, now, said):
+def test_a_call_with_other_arguments_names_the_difference(sessions, kept, then, now, said):
     assert then in BODY
     result = sessions(BODY.replace(then, now), "--cloudbench-replay=kept", "-k", "a_volume")
     assert result.parseoutcomes().get("passed") is None
     result.stdout.fnmatch_lines([f"*NotRecorded: test_it.py::test_a_volume {said}*"])
 
 
-def test_a_question_may_be_asked_again(sessions, kept):
+def test_a_call_that_only_reads_may_be_repeated(sessions, kept):
     more = BODY.replace(
         '    assert ec2_instance.launched.state == "running again"\n',
         "    assert ec2_instance.machine_limits().iops.per_second == 90_000\n"
@@ -181,7 +181,7 @@ def test_a_question_may_be_asked_again(sessions, kept):
     result.stdout.fnmatch_lines(["*NotRecorded: *asks for look_at(*a second time*"])
 
 
-def test_a_job_of_the_test_s_own_is_not_replayed_and_says_so(sessions, kept):
+def test_a_detached_job_of_the_test_itself_is_not_replayed(sessions, kept):
     more = BODY.replace(
         '    assert ec2_instance.run(["uname"])',
         '    ec2_instance.host.start_job(["sleep"])\n    assert ec2_instance.run(["uname"])',

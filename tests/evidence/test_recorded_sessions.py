@@ -1,4 +1,4 @@
-"""What a session of pytest leaves: where, when, and that nothing of it is lost or written over."""
+"""The evidence of a session: its place, its time, and that nothing is lost or overwritten."""
 
 import json
 import re
@@ -48,12 +48,12 @@ def test_a_session_that_measures_nothing_leaves_nothing(session, pytester):
 
 
 @pytest.mark.parametrize("off", ["off", ""])
-def test_evidence_can_be_switched_off(session, pytester, off):
+def test_evidence_can_be_disabled(session, pytester, off):
     session(PASSES, f"--cloudbench-evidence={off}").assert_outcomes(passed=1)
     assert not (pytester.path / "cloudbench-evidence").exists()
 
 
-def test_evidence_is_never_written_over(session, pytester):
+def test_evidence_is_never_overwritten(session, pytester):
     session(PASSES, "--cloudbench-evidence=kept").assert_outcomes(passed=1)
     before = sorted(
         (path, path.read_bytes()) for path in (pytester.path / "kept").rglob("*") if path.is_file()
@@ -72,7 +72,7 @@ def test_evidence_is_never_written_over(session, pytester):
     assert len(list((pytester.path / "runs").iterdir())) == 2
 
 
-def test_the_ini_file_says_where_too(session, pytester):
+def test_the_ini_file_sets_the_folder_too(session, pytester):
     pytester.makeini("[pytest]\ncloudbench_evidence = elsewhere/{run}\n")
     session(PASSES).assert_outcomes(passed=1)
     assert evidence_of(pytester, "elsewhere/*").finished
@@ -87,7 +87,7 @@ def test_a_folder_that_cannot_be_written_fails_the_test_before_anything_is_measu
     result.stdout.fnmatch_lines(["E *EvidenceError: the evidence of this run cannot be written to *=off*"])
 
 
-def test_what_a_test_leaves_is_complete_and_in_order(recorded):
+def test_a_test_s_record_is_complete_and_in_order(recorded):
     evidence = Evidence(recorded)
     first, second = evidence.tests
     assert (first.nodeid, first.outcome) == ("test_it.py::test_it_reaches", "passed")
@@ -121,7 +121,7 @@ def test_what_a_test_leaves_is_complete_and_in_order(recorded):
     assert "def test_it_reaches" in source.read_text()
 
 
-def test_what_a_run_leaves_says_who_ran_what(recorded):
+def test_a_run_s_record_says_who_ran_what(recorded):
     run = Evidence(recorded).run
     assert run["versions"]["pytest"] == pytest.__version__
     assert "pytest-cloudbench" in run["versions"]
@@ -136,7 +136,7 @@ def test_what_a_run_leaves_says_who_ran_what(recorded):
 @pytest.mark.parametrize(
     ("options", "pace"), [((), "full"), (("--cloudbench-pace=quick",), "quick"), (("-n1",), "full")]
 )
-def test_the_pace_on_aws_is_kept_as_it_came_out(session, pytester, options, pace):
+def test_the_effective_pace_on_aws_is_recorded(session, pytester, options, pace):
     body = "def test_it(volume, fio):\n    fio(volume, rw='randread')\n"
     aws = ("--cloudbench-cloud=aws", "--cloudbench-evidence=kept")
     session(body, *aws, *options).assert_outcomes(passed=1)
@@ -145,7 +145,7 @@ def test_the_pace_on_aws_is_kept_as_it_came_out(session, pytester, options, pace
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-def test_the_git_revision_of_the_tests_is_kept(session, pytester):
+def test_the_git_revision_of_the_tests_is_recorded(session, pytester):
     def git(*words):
         subprocess.run(
             ["git", "-c", "user.name=x", "-c", "user.email=x@y", *words], cwd=pytester.path, check=True
@@ -165,7 +165,7 @@ def test_the_git_revision_of_the_tests_is_kept(session, pytester):
     assert facts["remote"] == "https://(removed: login)@git.example.org/tests.git"
 
 
-def test_failures_errors_and_skips_are_kept_with_their_words(session, pytester):
+def test_failures_errors_and_skips_are_recorded_with_their_messages(session, pytester):
     session(
         """
 import pytest
@@ -196,7 +196,7 @@ def test_broken(broken):
     assert verify(pytester.path / "kept").exit_code == 0
 
 
-def test_a_workload_that_fails_is_kept_with_its_error(session, pytester):
+def test_a_failed_workload_is_recorded_with_its_error(session, pytester):
     session(
         """
 import pytest
@@ -218,7 +218,7 @@ def test_it(volume, fio, monkeypatch):
     assert (type(error), str(error)) == (TimeoutError, "the host went away")
 
 
-def test_each_attempt_of_a_test_has_a_record_of_its_own(session, pytester):
+def test_each_attempt_of_a_test_has_its_own_record(session, pytester):
     pytest.importorskip("pytest_rerunfailures")
     session(
         """
@@ -235,7 +235,7 @@ def test_it(volume, fio):
     assert [attempt.measurements()[0]["figures"]["iops"] for attempt in attempts] == [1_000.0, 3_000.0]
 
 
-def test_strange_names_of_tests_make_safe_names_of_folders(session, pytester):
+def test_unusual_test_names_give_safe_folder_names(session, pytester):
     session(
         """
 import pytest
@@ -274,7 +274,7 @@ def test_it(volume, fio, number):
     assert any("gw1.jsonl: missing" in line for line in found.differences)
 
 
-def test_a_worker_that_crashes_leaves_what_it_had_and_the_run_says_so(session, pytester):
+def test_a_crashed_worker_leaves_its_entries_and_the_run_reports_it(session, pytester):
     body = """
 import os
 
@@ -296,7 +296,7 @@ def test_other(volume, fio):
     assert crashed.measurements()[0]["figures"]["iops"] == 3_000.0
 
 
-def test_what_cannot_be_recorded_fails_no_test_but_is_told(session, pytester):
+def test_an_error_in_recording_fails_no_test_but_is_reported(session, pytester):
     body = """
 from pytest_cloudbench.evidence.folder import EvidenceFolder
 
@@ -330,7 +330,7 @@ def test_many(volume, fio):
 
 
 @pytest.mark.parametrize("pause_s", [0.02, 0.1, 0.25, 0.5, 0.9])
-def test_a_run_that_is_killed_leaves_what_it_measured_readable_and_verifiable(session, pytester, pause_s):
+def test_a_killed_run_leaves_readable_and_verifiable_measurements(session, pytester, pause_s):
     pytester.makepyfile(test_it=GOES_ON)
     command = [
         sys.executable,
@@ -362,7 +362,7 @@ def test_a_run_that_is_killed_leaves_what_it_measured_readable_and_verifiable(se
 
 
 @pytest.mark.parametrize("seen", ["journals/main.jsonl", "tests/*/1/journal.jsonl"])
-def test_a_run_that_is_killed_before_it_measured_anything_is_no_intact_evidence(session, pytester, seen):
+def test_a_run_killed_before_its_first_measurement_is_not_intact(session, pytester, seen):
     pytester.makepyfile(test_it=GOES_ON)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--cloudbench-evidence=kept"]
     process = subprocess.Popen([*command, "test_it.py"], cwd=pytester.path, stdout=subprocess.DEVNULL)

@@ -1,4 +1,4 @@
-"""A sweep is recorded run by run, so that a kill costs no step that was done, and replayed as the curve it gave."""
+"""A sweep is recorded run by run, so that a kill loses no completed step, and replayed as its curve."""
 
 import pytest
 import recorded_runs
@@ -82,7 +82,7 @@ def test_it(volume, sweep):
 """
 
 
-def test_verdicts_on_steps_are_recorded_and_drawn_again(session, pytester):
+def test_verdicts_on_steps_are_recorded_and_computed_again(session, pytester):
     pytester.makeconftest(recorded_runs.STANDS_IN + SWEEPS)
     session(STEPS_JUDGED, "--cloudbench-evidence=kept").assert_outcomes(failed=1)
     (test,) = Evidence(pytester.path / "kept").tests

@@ -1,4 +1,4 @@
-"""pytest-benchmark's gate on recordings: replayed without any cloud, a slower one fails and a faster one never does."""
+"""pytest-benchmark's gate on recordings: in a replay a slower one fails and a faster one never does."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""A replay: the same tests without anything to measure, on what was measured then, judged by what they say now."""
+"""A replay: the same tests on recorded measurements, judged by the present thresholds."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def replay(session, recorded):
     return run
 
 
-def test_tests_get_what_was_measured_in_the_order_of_their_calls(replay, pytester):
+def test_a_replay_returns_the_measurements_in_the_order_of_the_calls(replay, pytester):
     result = replay(
         """
 def test_it_reaches(volume, fio):
@@ -48,7 +48,7 @@ def test_two_of_them(volume, fio):
     assert not (pytester.path / "cloudbench-evidence").exists(), "nothing was measured"
 
 
-def test_verdicts_are_drawn_anew_with_the_thresholds_of_today(replay):
+def test_verdicts_are_computed_again_with_present_thresholds(replay):
     result = replay(
         """
 def test_it_reaches(volume, fio):
@@ -104,7 +104,7 @@ def test_it_reaches(volume, fio):
         ),
     ],
 )
-def test_what_was_not_recorded_is_an_error_in_words(replay, body, said):
+def test_a_call_that_was_not_recorded_is_a_clear_error(replay, body, said):
     result = replay(body)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([f"E *NotRecorded: {said}"])
@@ -135,7 +135,7 @@ def test_interrupted(volume, fio, monkeypatch):
     result.stdout.fnmatch_lines(["*NotRecorded: fio(*) was interrupted by builtins:KeyboardInterrupt"])
 
 
-def test_a_replay_goes_by_the_options_of_then_unless_they_are_given_anew(session, pytester):
+def test_a_replay_uses_the_recorded_options_unless_overridden(session, pytester):
     body = """
 import pytest
 
@@ -154,7 +154,7 @@ def test_it(volume, fio, pytestconfig):
     result.stdout.fnmatch_lines(["*zone us-east-1a"])
 
 
-def test_a_replay_has_the_pace_of_then_wherever_it_runs(session, pytester):
+def test_a_replay_has_the_recorded_pace_everywhere(session, pytester):
     body = """
 def test_it(volume, fio, pytestconfig):
     from pytest_cloudbench.options import pace
@@ -185,7 +185,7 @@ def test_two_of_them(volume, fio):
     replay(body.replace("9,000", "3,000"), "-n2").assert_outcomes(passed=2)
 
 
-def test_the_last_attempt_is_what_is_replayed(session, pytester):
+def test_the_last_attempt_is_replayed(session, pytester):
     pytest.importorskip("pytest_rerunfailures")
     body = """
 def test_it(volume, fio):
@@ -212,7 +212,7 @@ def test_another_root_folder_does_not_matter(session, pytester):
     )
 
 
-def test_evidence_that_was_altered_is_not_replayed(replay, recorded):
+def test_altered_evidence_is_not_replayed(replay, recorded):
     (file,) = recorded.glob("tests/*reaches*/1/measurement-1.json")
     file.write_bytes(file.read_bytes().replace(b"3000.0", b"9000.0"))
     body = 'def test_it_reaches(volume, fio):\n    fio(volume, rw="randread", iodepth=16, runtime=300)\n'
@@ -249,7 +249,7 @@ def test_evidence_of_another_format_names_the_version_that_reads_it(recorded, se
     )
 
 
-def test_a_run_that_was_killed_can_be_replayed(recorded, session):
+def test_a_killed_run_can_be_replayed(recorded, session):
     (recorded / "MANIFEST.sha256").unlink()
     journal = recorded / "journals" / "main.jsonl"
     journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-3]))

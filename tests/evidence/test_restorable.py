@@ -1,4 +1,4 @@
-"""Values kept as plain JSON and restored: the same object again, and nothing but our own dataclasses."""
+"""Values written as plain JSON and restored are equal, and only classes with an id are restored."""
 
 import dataclasses
 import importlib
@@ -55,7 +55,7 @@ def through_json(value):
     [recorded_runs.measured(), recorded_runs.both_ways(), recorded_runs.files_created()],
     ids=lambda measurement: type(measurement).__name__,
 )
-def test_measurements_come_back_equal_and_can_be_judged(measurement):
+def test_restored_measurements_are_equal_and_can_be_judged(measurement):
     again = through_json(measurement)
     assert again == measurement
     assert type(again) is type(measurement)
@@ -100,7 +100,7 @@ def test_any_value_of_ours_survives(value):
     assert type(again) is type(value)
 
 
-def test_what_json_has_no_word_for_survives():
+def test_values_without_a_json_form_survive():
     values = (
         math.inf,
         datetime(2026, 11, 20, 12, tzinfo=timezone.utc),
@@ -114,7 +114,7 @@ def test_what_json_has_no_word_for_survives():
     assert through_json(lambda: None) is None, "a listener is not kept"
 
 
-def test_columns_of_quantities_are_kept_as_plain_figures():
+def test_columns_of_quantities_are_written_as_plain_numbers():
     kept = plain(recorded_runs.measured(seconds=3).series)
     assert kept["iops"] == {
         "is": "each",
@@ -123,7 +123,7 @@ def test_columns_of_quantities_are_kept_as_plain_figures():
     }
 
 
-def test_errors_come_back_with_what_they_carry():
+def test_errors_are_restored_with_their_attributes():
     error = Iperf3Interrupted("the server ended after 12 s", recorded_runs.both_ways())
     again = through_json(error)
     assert type(again) is Iperf3Interrupted
@@ -132,7 +132,7 @@ def test_errors_come_back_with_what_they_carry():
     assert str(through_json(TimeoutError("late"))) == "late"
 
 
-def test_what_is_not_ours_is_refused_in_words():
+def test_foreign_classes_are_refused_with_a_clear_error():
     class Other:
         pass
 
@@ -228,7 +228,7 @@ def test_fields_may_come_and_go_with_versions():
 
 
 @pytest.mark.parametrize("mode", ["ebs", "none", None])
-def test_how_latency_was_modelled_comes_back(mode):
+def test_the_latency_mode_is_restored(mode):
     again = through_json(recorded_runs.measured(modelled_latency=mode))
     assert again.modelled_latency == again.to_dict()["modelled_latency"] == mode
 

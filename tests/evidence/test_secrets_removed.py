@@ -1,4 +1,4 @@
-"""Secrets go out of whatever is kept: by their names, by what they look like, and where they are known."""
+"""Secrets are removed from everything that is written: by name, by form, and by known value."""
 
 import base64
 import dataclasses
@@ -91,7 +91,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("what", TEXTS)
-def test_what_looks_like_a_secret_goes(what):
+def test_values_with_the_form_of_a_secret_are_removed(what):
     text, secrets = TEXTS[what]
     cleaner = Cleaner({})
     cleaned = cleaner.text(text)
@@ -125,7 +125,7 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize("text", HARMLESS)
-def test_what_an_auditor_needs_stays(text):
+def test_values_that_an_auditor_needs_are_kept(text):
     assert Cleaner({}).text(text) == text
 
 
@@ -137,7 +137,7 @@ def test_removing_is_idempotent(text):
 
 
 @pytest.mark.parametrize("between", ["\n", "\n\n", " ", " ; ", " \n ", "\\n", "\\r\\n", "\\t", '"\n"'])
-def test_secrets_side_by_side_all_go(between):
+def test_adjacent_secrets_are_all_removed(between):
     cleaner = Cleaner({})
     for first, second in itertools.product(TEXTS, TEXTS):
         cleaned = cleaner.text(f"{TEXTS[first][0]}{between}{TEXTS[second][0]}")
@@ -146,14 +146,14 @@ def test_secrets_side_by_side_all_go(between):
 
 
 @given(st.text("0123456789,. \n-", max_size=500))
-def test_logs_of_figures_are_not_touched(text):
+def test_logs_of_numbers_are_unchanged(text):
     assert Cleaner({}).data(text.encode()) == text.encode()
 
 
 @pytest.mark.parametrize(
     "piece", ["x", "a-", "a.b_", "Zm9v", "1,", "\\\\n", " -", "http", "a:", "'", "=a", "token"]
 )
-def test_long_texts_take_no_longer_than_they_are_long(piece):
+def test_time_is_linear_in_the_length_of_a_text(piece):
     """Every hint is there once, so every pattern is tried on 200 KB of what it might stumble over."""
     hints = " ".join(hint for pattern in PATTERNS for hint in pattern.hints)
     cleaner = Cleaner({})
@@ -163,7 +163,7 @@ def test_long_texts_take_no_longer_than_they_are_long(piece):
     assert cleaner.text(cleaned) == cleaned
 
 
-def test_a_known_secret_goes_in_every_form():
+def test_a_known_secret_is_removed_in_every_form():
     secret = "corréct horse/battery+staple\nsecond line"
     cleaner = Cleaner({})
     cleaner.learn(secret, None, "", "short")
@@ -177,7 +177,7 @@ def test_a_known_secret_goes_in_every_form():
     assert cleaner.text("short words stay") == "short words stay"
 
 
-def test_what_the_environment_calls_a_secret_is_known():
+def test_environment_variables_named_like_secrets_are_known():
     cleaner = Cleaner(
         {
             "APP_TOKEN": "plainwords",
@@ -197,7 +197,7 @@ def test_what_the_environment_calls_a_secret_is_known():
     )
 
 
-def test_names_remove_whatever_they_hold_and_it_is_known_from_then_on():
+def test_values_named_like_secrets_are_removed_and_remembered():
     cleaner = Cleaner({})
     cleaned = cleaner.value(
         {
@@ -219,7 +219,7 @@ def test_names_remove_whatever_they_hold_and_it_is_known_from_then_on():
     }
 
 
-def test_command_lines_lose_what_follows_an_option_that_is_called_like_a_secret():
+def test_values_of_options_named_like_secrets_are_removed():
     cleaner = Cleaner({})
     words = [
         "login",
@@ -240,7 +240,7 @@ def test_command_lines_lose_what_follows_an_option_that_is_called_like_a_secret(
     assert cleaned[8].startswith("(removed")
 
 
-def test_binary_data_is_kept_whole_or_not_at_all():
+def test_binary_data_is_kept_or_removed_as_a_whole():
     cleaner = Cleaner({"MY_SECRET": "known-secret-value"})
     picture = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(256))
     assert cleaner.data(picture) == picture
@@ -250,7 +250,7 @@ def test_binary_data_is_kept_whole_or_not_at_all():
     assert cleaner.data(latin).startswith("Größe".encode("latin-1"))
 
 
-def test_every_pattern_is_looked_for_where_it_matches():
+def test_the_hints_of_every_pattern_occur_in_its_matches():
     """A hint that its own matches do not contain would switch a pattern off."""
     reached = set()
     for text, _ in TEXTS.values():
@@ -261,7 +261,7 @@ def test_every_pattern_is_looked_for_where_it_matches():
     assert reached == set(range(len(PATTERNS))), "every pattern has a text that it is tested with"
 
 
-def test_no_figure_of_ours_is_called_like_a_secret():
+def test_no_figure_is_named_like_a_secret():
     """What a measurement or a fact about the cloud holds must not be lost for its name."""
     found = set()
     for module in pkgutil.walk_packages(pytest_cloudbench.__path__, "pytest_cloudbench."):

@@ -1,4 +1,4 @@
-"""Evidence signed with the user's SSH key: who signed it, that nothing was changed since, and keys that cannot."""
+"""Evidence signed with the user's SSH key: the signer, later changes, and keys that cannot sign."""
 
 import shutil
 import subprocess
@@ -44,7 +44,7 @@ def signed(session, pytester, key):
     return pytester.path / "kept"
 
 
-def test_a_signature_tells_whose_it_is(signed, key, tmp_path, capsys):
+def test_a_signature_names_its_signer(signed, key, tmp_path, capsys):
     assert main(["verify", str(signed)]) == 0
     said = capsys.readouterr().out
     assert f"signed by {fingerprint_of(key)} (whose key that is was not checked)" in said
@@ -55,20 +55,20 @@ def test_a_signature_tells_whose_it_is(signed, key, tmp_path, capsys):
     assert check_signature(signed, allowed).identity == "bench@example.org"
 
 
-def test_somebody_else_s_key_is_not_the_signer(signed, tmp_path, capsys):
+def test_another_key_is_not_the_signer(signed, tmp_path, capsys):
     other = make_key(tmp_path / "other")
     assert main(["verify", str(signed), "--signer", f"{other}.pub"]) == 1
     assert f"does not fit: it was not made by a key of {other}.pub" in capsys.readouterr().out
 
 
-def test_all_of_it_made_anew_does_not_fit_the_signature(signed, capsys):
+def test_replaced_evidence_does_not_match_the_signature(signed, capsys):
     manifest = signed / "MANIFEST.sha256"
     manifest.write_bytes(manifest.read_bytes() + b"0" * 64 + b"  tests/more\n")
     assert main(["verify", str(signed)]) == 1
     assert "MANIFEST.sha256.sig: does not fit" in capsys.readouterr().out
 
 
-def test_a_signature_taken_away_or_made_by_another_key_is_named(signed, tmp_path, capsys):
+def test_a_missing_or_foreign_signature_is_named(signed, tmp_path, capsys):
     signature = signed / "MANIFEST.sha256.sig"
     kept = signature.read_bytes()
     signature.unlink()
@@ -95,7 +95,7 @@ def test_a_signature_taken_away_or_made_by_another_key_is_named(signed, tmp_path
     assert main(["verify", str(signed)]) == 0
 
 
-def test_a_signature_for_something_else_does_not_fit(signed, key, capsys):
+def test_a_signature_for_another_purpose_is_refused(signed, key, capsys):
     (signed / "MANIFEST.sha256.sig").unlink()
     subprocess.run(
         ["ssh-keygen", "-q", "-Y", "sign", "-f", key, "-n", "git", signed / "MANIFEST.sha256"], check=True

@@ -188,7 +188,7 @@ for way in TAMPERING:
     way.__test__ = False
 
 
-def test_what_was_written_is_intact(recorded, capsys):
+def test_unaltered_evidence_is_intact(recorded, capsys):
     assert main(["verify", str(recorded)]) == 0
     said = capsys.readouterr().out
     assert f"{recorded}: intact (2 tests, " in said
@@ -239,7 +239,7 @@ def test_a_run_without_its_end_is_unfinished_and_never_intact(recorded, capsys):
     assert main(["verify", str(recorded)]) == 1
 
 
-def test_where_there_is_no_evidence_that_is_said(tmp_path, recorded, capsys):
+def test_a_folder_without_evidence_is_named(tmp_path, recorded, capsys):
     assert main(["verify", str(tmp_path)]) == 3
     assert "holds no evidence" in capsys.readouterr().err
     with pytest.raises(EvidenceError):

@@ -1,4 +1,4 @@
-"""Measurements made up for the pictures: rates second by second under real envelopes, histograms as fio writes them."""
+"""Synthetic measurements for pictures: one-second rates under real envelopes, and histograms in fio's format."""
 
 from __future__ import annotations
 

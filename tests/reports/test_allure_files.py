@@ -1,4 +1,4 @@
-"""The files beside Allure's results, who ran it, links into the console, and which errors are whose."""
+"""The files beside Allure's results, the executor, links to the console, and the outcomes of errors."""
 
 import importlib
 import json
@@ -19,7 +19,7 @@ from pytest_cloudbench.reports.allure.outcome import TestOutcome, outcome_of
 from pytest_cloudbench.workloads.errors import WorkloadFailed, WorkloadRefused
 
 
-def test_what_others_wrote_stays(tmp_path):
+def test_lines_of_other_tools_are_kept(tmp_path):
     (tmp_path / "environment.properties").write_text("team=storage\ncloud=old\n")
     (tmp_path / "categories.json").write_text(
         '[{"name": "Mine", "messageRegex": ".*"}, {"name": "Inconclusive"}]'
@@ -36,7 +36,7 @@ def test_what_others_wrote_stays(tmp_path):
     assert not list(tmp_path.glob("*.tmp"))
 
 
-def test_an_executor_of_an_earlier_run_goes(tmp_path):
+def test_an_executor_of_an_earlier_run_is_removed(tmp_path):
     write_executor(tmp_path, {"GITLAB_CI": "true", "CI_PIPELINE_IID": "7"})
     assert json.loads((tmp_path / "executor.json").read_text())["buildOrder"] == 7
     write_executor(tmp_path, {})
@@ -123,7 +123,7 @@ def test_the_executor_is_read_off_the_ci(environment, name, order, url):
     "present",
     ["GITHUB_ACTIONS", "GITLAB_CI", "BUILDKITE", "CIRCLECI", "TF_BUILD", "TEAMCITY_VERSION", "JENKINS_URL"],
 )
-def test_a_ci_that_says_little_is_named_all_the_same(present):
+def test_a_ci_with_few_variables_is_still_named(present):
     said = executor({present: "true"})
     assert said["name"]
     assert "buildOrder" not in said
@@ -209,5 +209,5 @@ def test_the_errors_of_a_workload_from_outside_are_filed_by_their_base():
         (len, "len"),
     ],
 )
-def test_parameters_are_said_as_people_say_them(value, said):
+def test_parameters_are_readable(value, said):
     assert readable(value) == said

@@ -1,4 +1,4 @@
-"""What allure-pytest's results say of tests that measure a cloud."""
+"""The results of allure-pytest for tests that measure a cloud."""
 
 import importlib.util
 import json
@@ -8,7 +8,8 @@ import pytest
 from measured_runs import CONFTEST, NO_EVIDENCE
 
 pytest.importorskip("allure_pytest")
-# Looked for and not loaded: what is loaded within these tests is taken out with them, and cannot be loaded again.
+# Searched for and not imported: modules imported within these tests are removed with them, and matplotlib cannot be
+# imported twice.
 drawn = pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="pictures need matplotlib")
 
 VERDICTS = """
@@ -59,7 +60,7 @@ def outcomes(results):
     }
 
 
-def test_a_teardown_has_steps_of_what_the_test_left_only(run, pytester):
+def test_a_teardown_has_only_steps_of_the_test_s_own_finalizers(run, pytester):
     run(
         """
 @pytest.fixture
@@ -82,7 +83,7 @@ def test_held(fio, left):
     assert {status for ended in steps.values() for _, status in ended} == {"passed"}
 
 
-def test_every_outcome_is_told_apart_by_what_became_of_the_test(run, results, pytester):
+def test_every_outcome_has_its_category(run, results, pytester):
     run(
         """
 def test_held(fio):
@@ -143,7 +144,7 @@ def test_known(fio):
     assert names == ["Promise violated", "Inconclusive", "Infrastructure trouble", "Test broken"]
 
 
-def test_no_words_of_a_test_bring_it_into_a_category(run, results):
+def test_words_of_a_test_do_not_change_its_category(run, results):
     run(
         """
 def test_ours(fio):
@@ -207,7 +208,7 @@ def test_it(fio):
     assert "http" not in page
 
 
-def test_steps_have_times_and_what_happened_within_lies_within(run, results):
+def test_steps_have_times_and_contain_the_steps_within_them(run, results):
     run(
         """
 from pytest_cloudbench.reports.hooks import step
@@ -236,7 +237,7 @@ def test_it(fio, request):
     assert result["steps"][2]["status"] == "broken"
 
 
-def test_judging_is_a_step_as_long_as_it_took(run, results):
+def test_judging_is_a_step_with_its_duration(run, results):
     run(
         """
 import time
@@ -304,7 +305,7 @@ def test_other():
     assert not {"epic", "feature", "story", "severity"} & set(other)
 
 
-def test_a_wrong_report_marker_is_said(run):
+def test_a_bad_report_marker_is_refused(run):
     result = run("@pytest.mark.cloudbench_report(severity='awful')\ndef test_it(fio):\n    pass\n")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*severity is 'awful'; use one of blocker, critical*"])
@@ -392,7 +393,7 @@ def test_it(fio, request):
     assert {each["name"]: each["value"] for each in result["parameters"]}["volumes"] == "gp3 vol-1, io2 vol-2"
 
 
-def test_an_attempt_that_is_run_again_has_a_result_of_its_own(run, results):
+def test_each_attempt_of_a_test_has_its_own_result(run, results):
     pytest.importorskip("pytest_rerunfailures")
     run(
         """
@@ -416,7 +417,7 @@ def test_it(fio):
     ]
 
 
-def test_under_xdist_every_result_is_whole_and_the_files_beside_them_are_there(run, results, pytester):
+def test_xdist_gives_complete_results_and_files_beside_them(run, results, pytester):
     run(
         """
 @pytest.mark.parametrize("number", range(4))
@@ -442,7 +443,7 @@ def test_without_a_test_of_ours_nothing_is_added(pytester):
     ]
 
 
-def test_without_allure_nothing_is_missed(pytester):
+def test_it_works_without_allure(pytester):
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(VERDICTS + "def test_it(fio):\n    assert judged(fio, 'held')\n")
     pytester.runpytest_subprocess(*NO_EVIDENCE, "-p", "no:allure_pytest").assert_outcomes(passed=1)
@@ -457,7 +458,7 @@ def test_two_runs(fio):
 
 
 @drawn
-def test_what_a_test_compares_is_attached_as_one_picture_after_its_verdicts(run, results):
+def test_compared_runs_are_attached_as_one_picture_after_the_verdicts(run, results):
     run(COMPARING)
     (result,) = results()
     names = [each["name"] for each in result["attachments"]]
@@ -495,7 +496,7 @@ def test_a_sweep_is_attached_as_its_curve_with_every_step(run, results, pytester
 
 
 @pytest.mark.parametrize("workers", [(), ("-n2", "-p", "xdist")])
-def test_that_pictures_are_missing_is_said_once(run, results, pytester, workers):
+def test_missing_pictures_are_reported_once(run, results, pytester, workers):
     if workers:
         pytest.importorskip("xdist")
     pytester.mkpydir("matplotlib").joinpath("__init__.py").write_text("raise ImportError('not here')")
@@ -507,7 +508,7 @@ def test_that_pictures_are_missing_is_said_once(run, results, pytester, workers)
     assert not any(each["type"].startswith("image/") for each in results()[0]["attachments"])
 
 
-def test_a_step_that_ended_in_the_millisecond_in_which_another_began_is_not_part_of_it():
+def test_a_step_that_ended_in_the_millisecond_another_began_is_outside_it():
     from types import SimpleNamespace
 
     from allure_commons.model2 import TestStepResult

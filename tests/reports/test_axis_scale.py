@@ -1,4 +1,4 @@
-"""Axes: which values they name, and where values lie on them."""
+"""Axes: the values that they name, and the positions of values."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Rounds: the mean is the run's own, whatever the rate did, and no stall makes it infinite."""
+"""Rounds: the mean is that of the run for any course of the rate, and a stall does not make it infinite."""
 
 import math
 from types import SimpleNamespace
@@ -32,7 +32,7 @@ def test_the_mean_over_the_rounds_is_the_time_of_one_io_over_the_whole_run(rates
 
 
 @given(RATES, st.floats(0.95, 1.05))
-def test_the_tools_own_mean_counts_where_the_series_differs_a_little(rates, factor):
+def test_a_series_that_differs_a_little_is_scaled_to_the_tool_s_mean(rates, factor):
     assume(sum(rates) > 1)
     iops = sum(rates) / len(rates) * factor
     rounds = rounds_of(fio_run(rates, iops))
@@ -53,14 +53,14 @@ def test_a_steady_run_has_no_spread():
 
 
 @pytest.mark.parametrize("rates", [[3000.0], [3000.0, 9000.0]])
-def test_without_a_series_that_fits_the_run_is_one_round(rates):
+def test_without_a_matching_series_the_run_is_one_round(rates):
     rounds = rounds_of(fio_run(rates, iops=3000.0))
     assert rounds.seconds == (1 / 3000,)
     assert rounds.operations == 3000 * len(rates)
 
 
 @pytest.mark.parametrize("iops", [0.0, math.nan, math.inf])
-def test_what_has_no_rate_has_no_rounds(iops):
+def test_a_run_without_a_rate_has_no_rounds(iops):
     assert rounds_of(fio_run([0.0, 0.0], iops)) is None
 
 

@@ -71,7 +71,7 @@ def test_autosave_and_histogram_work(run, pytester):
     "options",
     [["--benchmark-disable"], ["--benchmark-skip"], ["-p", "no:benchmark"], ["-n2", "--benchmark-disable"]],
 )
-def test_switched_off_nothing_appears_and_nothing_breaks(run, options):
+def test_disabled_it_adds_nothing_and_breaks_nothing(run, options):
     result = run(*options)
     result.assert_outcomes(passed=1)
     assert "seconds per I/O" not in str(result.stdout)
@@ -136,9 +136,7 @@ def test_it(fio):
     }
 
 
-def test_machine_info_says_on_what_it_was_measured_and_a_comparison_says_where_that_differs(
-    run, pytester, monkeypatch
-):
+def test_machine_info_names_the_hardware_and_a_comparison_reports_differences(run, pytester, monkeypatch):
     test = (
         TEST
         + """

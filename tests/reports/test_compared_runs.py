@@ -1,4 +1,4 @@
-"""Which runs a test set side by side, and by what words they are told apart."""
+"""The runs that a test compares, and the names that distinguish them."""
 
 import dataclasses
 import sys
@@ -20,7 +20,7 @@ def between(one, other, **changes):
     return network(noisy(4.9, 10), path=f"{one} i-0a1 -> {other} i-0b2", **changes)
 
 
-def test_families_are_told_apart_by_their_instance_types():
+def test_families_are_named_by_their_instance_types():
     assert names_of([between("c4.4xlarge", "c4.4xlarge"), between("m4.4xlarge", "m4.4xlarge")]) == [
         "c4.4xlarge",
         "m4.4xlarge",
@@ -37,19 +37,19 @@ def test_a_mismatched_pair_names_both_ends_and_the_way():
     ]
 
 
-def test_streams_are_told_apart_where_the_ends_are_the_same():
+def test_runs_between_the_same_ends_are_named_by_their_streams():
     one = between("c5.18xlarge", "c5.18xlarge", workload="iperf3 TCP 1 stream")
     five = between("c5.18xlarge", "c5.18xlarge", workload="iperf3 TCP 5 streams")
     assert names_of([five, one]) == ["iperf3 TCP 5 streams", "iperf3 TCP 1 stream"]
 
 
-def test_storage_is_told_apart_by_its_target_without_ids():
+def test_storage_runs_are_named_by_their_target_without_ids():
     store = files(10, 300, to_device_s=10, mib=300, target="xfs on instance store disk 1 of 4")
     volume = files(10, 200, to_device_s=20, mib=125, target="xfs on gp3 500 GiB vol-0123456789abcdef0")
     assert names_of([store, volume]) == ["xfs on instance store disk 1 of 4", "xfs on gp3 500 GiB"]
 
 
-def test_runs_that_differ_in_nothing_are_numbered():
+def test_runs_without_differences_are_numbered():
     run = storage(noisy(1_000, 10))
     assert names_of([run, dataclasses.replace(run)]) == ["run (1)", "run (2)"]
 
@@ -65,13 +65,13 @@ def test_comparisons_that_share_a_run_are_one_picture():
     assert found[0].heading.count(" against ") == 2
 
 
-def test_one_with_words_of_its_own_stands_alone_and_comes_once():
+def test_a_comparison_with_a_title_is_separate_and_appears_once():
     runs = (storage([1.0, 2.0]), storage([2.0, 4.0]))
     scaled = ComparedRuns(runs, ("with 1", "with 2"), "scales linearly with 1 and 2")
     assert joined([scaled, scaled, ComparedRuns(runs)]) == [scaled, ComparedRuns(runs)]
 
 
-def test_every_verdict_on_several_runs_tells_of_them():
+def test_every_verdict_on_several_runs_reports_a_comparison():
     told = []
 
     def kept(run):
@@ -95,7 +95,7 @@ def test_every_verdict_on_several_runs_tells_of_them():
 
 
 @pytest.mark.parametrize("kind", ["curves", "bars"])
-def test_what_is_compared_is_drawn_together(kind):
+def test_compared_runs_are_drawn_together(kind):
     pytest.importorskip("matplotlib")
     runs = (
         (curve_of(), curve_of(32_000, mix="vdi-boot"))

@@ -1,4 +1,4 @@
-"""The picture of curves: what it names, as text in the SVG, and that the PNG beside it is one."""
+"""The picture of curves: its texts in the SVG, and a valid PNG beside it."""
 
 import builtins
 import io
@@ -66,14 +66,14 @@ def test_one_curve_with_its_ceilings_its_knee_and_its_tail():
     assert any(text.startswith("Higher than shown: i3.metal EBS throughput") for text in said)
 
 
-def test_what_throughput_limits_is_drawn_in_it():
+def test_a_curve_limited_by_throughput_is_drawn_in_throughput():
     said = texts(curves_picture([curve_of(17_360, mix="64k-sequential-read", outstanding=480, **ON_30)]).svg)
     assert "MiB/s" in said
     assert "i3.metal EBS throughput, 1,085 MiB/s" in said
     assert "maximum 1,085 MiB/s, 28 ms" in said
 
 
-def test_several_curves_say_which_ceiling_is_whose():
+def test_ceilings_of_several_curves_name_their_curves():
     reads = curve_of(**ON_30)
     boot = curve_of(41_000, mix="vdi-boot", outstanding=480, **ON_30)
     said = texts(curves_picture([reads, boot]).svg)
@@ -85,7 +85,7 @@ def test_several_curves_say_which_ceiling_is_whose():
     assert "p99" not in said, "the tails of several would not be told apart"
 
 
-def test_labels_tell_curves_of_one_mix_apart():
+def test_labels_distinguish_curves_of_one_mix():
     said = texts(curves_picture([curve_of(), curve_of(32_000, outstanding=960)], labels=["gp3", "gp2"]).svg)
     assert {"gp3", "gp2"} <= set(said)
 
@@ -102,7 +102,7 @@ def test_curves_without_knee_ceiling_or_tail_are_drawn_too():
 
 
 @pytest.mark.parametrize("name", ["curve", "curve.svg", "curve.png", "by.mix"])
-def test_both_files_lie_beside_each_other(tmp_path, name):
+def test_both_files_are_in_the_same_folder(tmp_path, name):
     svg, png = plot_curves(curve_of(), to=tmp_path / name)
     assert svg.suffix == ".svg"
     assert png == svg.with_suffix(".png")
@@ -111,7 +111,7 @@ def test_both_files_lie_beside_each_other(tmp_path, name):
     assert name.removesuffix(".svg").removesuffix(".png") == svg.stem
 
 
-def test_what_cannot_be_drawn():
+def test_invalid_curves_are_refused():
     with pytest.raises(ValueError, match="0 curves are not drawn in one picture"):
         curves_picture([])
     with pytest.raises(ValueError, match="7 curves"):

@@ -1,4 +1,4 @@
-"""The HTML of a run: by which Allure, what it is told, and that its pages stay on this machine."""
+"""The HTML report of a run: the Allure that generates it, its configuration, and pages without requests."""
 
 import json
 import shutil
@@ -88,7 +88,7 @@ def test_without_any_allure_it_says_how_to_install_one(install, results, capsys)
 
 
 @pytest.mark.parametrize("version", ["3.18.0", "2.46.1"])
-def test_the_report_is_made_beside_the_results_by_whichever_is_there(install, results, capsys, version):
+def test_the_installed_allure_generates_the_report_beside_the_results(install, results, capsys, version):
     install(version)
     assert main(["report", str(results)]) == 0
     page = results.with_name("allure-report") / "index.html"
@@ -101,7 +101,7 @@ def test_the_report_is_made_beside_the_results_by_whichever_is_there(install, re
     assert sorted(path.name for path in results.iterdir()) == ["1-result.json", "categories.json"]
 
 
-def test_allure_3_is_told_the_categories_and_where_history_goes_on(install, results):
+def test_allure_3_is_configured_with_categories_and_history(install, results):
     told = install("3.18.0")
     make_report(results, results.with_name("shown"))
     config = json.loads((told / "config.json").read_text())
@@ -124,7 +124,7 @@ def test_history_gains_one_entry_for_each_run_not_for_each_report(install, resul
     assert len(history.read_text().splitlines()) == 2
 
 
-def test_history_of_allure_2_goes_on_too(install, results):
+def test_the_history_of_allure_2_continues_too(install, results):
     install("2.46.1")
     output, kept = results.with_name("shown"), results.with_name("shown-history") / "history"
     for number in (1, 2, 3):
@@ -134,13 +134,13 @@ def test_history_of_allure_2_goes_on_too(install, results):
         assert len(list(kept.iterdir())) == number
 
 
-def test_the_newest_allure_is_taken_a_projects_own_too(install, tmp_path):
+def test_the_newest_allure_is_used_also_from_the_project(install, tmp_path):
     install("2.46.1")
     own = install("3.18.0", folder=tmp_path / "node_modules/.bin")
     assert installed_allure(near=(tmp_path / "below",)).command == str(own / "allure")
 
 
-def test_what_is_no_report_is_not_replaced(install, results, tmp_path):
+def test_a_folder_that_is_not_a_report_is_not_replaced(install, results, tmp_path):
     install("3.18.0")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/thesis.txt").write_text("years of work")
@@ -149,7 +149,7 @@ def test_what_is_no_report_is_not_replaced(install, results, tmp_path):
     assert (tmp_path / "mine/thesis.txt").exists()
 
 
-def test_a_failing_allure_leaves_the_report_before_it_alone(install, results):
+def test_a_failing_allure_keeps_the_earlier_report(install, results):
     install("3.18.0")
     page, _ = make_report(results, results.with_name("shown"))
     install("3.18.0", exit_code=7)
@@ -162,12 +162,12 @@ def test_a_failing_allure_leaves_the_report_before_it_alone(install, results):
 @pytest.mark.parametrize(
     ("folder", "said"), [("nowhere", "there is no folder"), (".", "no Allure results in")]
 )
-def test_a_folder_without_results_is_said(install, tmp_path, capsys, folder, said):
+def test_a_folder_without_results_is_refused(install, tmp_path, capsys, folder, said):
     assert main(["report", str(tmp_path / folder)]) == 3
     assert said in capsys.readouterr().err
 
 
-def test_a_page_is_kept_here_once(tmp_path):
+def test_a_page_is_confined_to_this_machine_once(tmp_path):
     page = tmp_path / "index.html"
     page.write_text(COUNTS_VISITS)
     assert keep_on_this_machine(page)
@@ -180,7 +180,7 @@ def test_a_page_is_kept_here_once(tmp_path):
 
 @pytest.mark.skipif(shutil.which("allure") is None, reason="no Allure is installed")
 @pytest.mark.parametrize("single_file", [True, False])
-def test_the_installed_allure_makes_a_report_that_asks_for_nothing(pytester, tmp_path, single_file):
+def test_the_installed_allure_generates_a_report_without_requests(pytester, tmp_path, single_file):
     pytester.makepyfile("def test_it(fio):\n    assert 0\n")
     pytester.runpytest_subprocess(
         "--alluredir=out", "--cloudbench-evidence=off", "-p", "no:cacheprovider"

@@ -1,4 +1,4 @@
-"""The pictures: what they show and name, as text in the SVG, and that the PNG beside it is one."""
+"""The pictures: their texts in the SVG, and a valid PNG beside it."""
 
 import builtins
 import dataclasses
@@ -72,13 +72,13 @@ def test_the_end_of_a_burst_is_marked_with_both_levels():
     assert "time of the test (time compressed 60 times), s" in said
 
 
-def test_reads_and_writes_are_named_apart():
+def test_reads_and_writes_have_separate_labels():
     pictures = drawn(mixed(noisy(16_000, 20)))
     assert {"reads", "writes", "measured"} <= set(pictures["IOPS over time"])
     assert {"reads", "writes"} <= set(pictures["latency distribution"])
 
 
-def test_percentiles_over_time_where_they_are_known():
+def test_known_percentiles_are_drawn_over_time():
     run = storage(noisy(80_000, 10))
     series = dataclasses.replace(
         run.series, percentiles_s={"p50": (0.01,) * 10, "p999": (0.2,) * 9 + (None,)}
@@ -96,7 +96,7 @@ def test_the_distribution_names_its_percentiles():
     assert "5,000 I/Os; longest " + latency_text(found.seconds[-1]) in said
 
 
-def test_what_was_measured_alone_is_drawn_where_it_is_kept_beside_the_whole_run():
+def test_the_measured_part_is_drawn_if_the_tool_separates_it():
     run = storage(noisy(80_000, 10))
     bins = {"2000000": 900, "9000000": 100}
     measured = {
@@ -130,7 +130,7 @@ def test_histograms_of_several_jobs_are_one():
 @pytest.mark.parametrize(
     "raw", [{}, {"result.json": b""}, {"result.json": b"{]"}, {"result.json": b'{"jobs": 3}'}]
 )
-def test_no_histogram_no_distribution(raw):
+def test_without_a_histogram_there_is_no_distribution(raw):
     assert distributions(raw) == {}
     assert "latency distribution" not in drawn(storage(noisy(80_000, 10), raw=raw))
 
@@ -181,7 +181,7 @@ def test_a_run_without_ceilings_or_latencies():
     assert list(drawn(run)) == ["IOPS over time"]
 
 
-def test_a_target_s_name_is_text_whatever_stands_in_it():
+def test_a_target_s_name_is_always_drawn_as_text():
     run = storage(noisy(500, 10), target="$x_1^2$ & <b> on \\frac vol")
     for picture in plot_measurement(run):
         assert any("$x_1^2$ & <b>" in line for line in texts(picture))
@@ -242,7 +242,7 @@ def test_families_whose_burst_ends_are_lines_and_flat_ones_bars():
         ([storage([1.0, 1.0]), network([1.0, 1.0])], ["a", "b"], "a network and storage cannot be compared"),
     ],
 )
-def test_what_cannot_be_compared(runs, labels, message):
+def test_incomparable_runs_are_refused(runs, labels, message):
     with pytest.raises(ValueError, match=message):
         plot_comparison(runs, labels, "title")
 
@@ -282,7 +282,7 @@ def test_labels_never_overlap_and_stay_inside_where_they_fit(labels):
 
 
 @given(st.lists(st.floats(0.2, 0.8), min_size=1, max_size=1))
-def test_a_lone_label_stays_where_it_is_wanted(wanted):
+def test_a_single_label_stays_in_place(wanted):
     assert spread(wanted, [0.1]) == pytest.approx(wanted)
 
 
@@ -290,11 +290,11 @@ def test_a_lone_label_stays_where_it_is_wanted(wanted):
     ("seconds", "text"),
     [(59e-6, "59 µs"), (348e-6, "348 µs"), (0.0128, "12.8 ms"), (0.25644, "256 ms"), (2.4, "2.4 s")],
 )
-def test_latencies_as_people_say_them(seconds, text):
+def test_latencies_are_readable(seconds, text):
     assert latency_text(seconds) == text
 
 
-def test_labels_are_broken_between_words_where_they_would_not_fit():
+def test_long_labels_are_wrapped_between_words():
     assert broken("one two three", 10.0) == ["one two three"]
     assert broken("one two three", 0.01) == ["one", "two", "three"]
     assert broken("", 1.0) == []
@@ -325,7 +325,7 @@ def test_a_line_is_as_wide_in_the_png_as_in_the_svg():
     assert image.getpixel((image.width - 5, 5)) == (255, 255, 255), "the sheet is white"
 
 
-def test_files_without_a_series_are_compared_by_when_they_were_on_the_device():
+def test_files_without_a_series_are_compared_by_the_time_until_on_the_device():
     """Into the page cache a slow volume may be the faster one."""
     runs = [
         files(20, 400, to_device_s=80, mib=125, target="gp3"),

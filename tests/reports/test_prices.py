@@ -1,4 +1,4 @@
-"""What a test costs: the arithmetic, what a file of prices may say, and where the cost is shown."""
+"""The cost of a test: its computation, the format of a file of prices, and the places that show it."""
 
 import json
 
@@ -35,14 +35,14 @@ def test_an_instance_and_its_volume_by_the_second(prices):
     assert both == pytest.approx(1.53 + month / 1460)
 
 
-def test_what_is_included_costs_nothing_and_what_exceeds_it_does(prices):
+def test_only_amounts_above_the_included_ones_cost(prices):
     free = prices.cost([], [(gp3(size_gib=100), 730 * 3600.0)])
     assert free == pytest.approx(8.0)
     more = prices.cost([], [(gp3(size_gib=100, iops=4_000, throughput_mib=225), 730 * 3600.0)])
     assert more == pytest.approx(8.0 + 5.0 + 4.0)
 
 
-def test_a_minute_is_the_least(prices):
+def test_the_minimum_is_a_minute(prices):
     assert prices.cost([("c5.18xlarge", 1.0)], []) == prices.cost([("c5.18xlarge", 60.0)], [])
 
 
@@ -106,7 +106,7 @@ def test_it(launched, request):
 
 
 @pytest.mark.parametrize(("cloud", "shown"), [("aws", True), ("embedded", False)])
-def test_the_table_and_the_markdown_have_a_column_where_something_was_paid(pytester, cloud, shown):
+def test_tables_have_a_cost_column_if_a_test_has_a_cost(pytester, cloud, shown):
     (pytester.path / "prices.json").write_text(json.dumps(PRICES))
     pytester.makepyfile(COSTS)
     result = pytester.runpytest_subprocess(

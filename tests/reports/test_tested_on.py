@@ -1,4 +1,4 @@
-"""What a report says a session was tested on."""
+"""The facts of a session in its reports."""
 
 from types import SimpleNamespace
 
@@ -13,13 +13,13 @@ def instance(**changes):
     return SimpleNamespace(launched=launched, zone="us-east-1a", type="m5.large")
 
 
-def test_on_aws_time_and_latency_are_not_worth_a_word():
+def test_aws_has_no_facts_about_time_and_latency():
     facts = of_instance(instance(), SimpleNamespace(region="us-east-1"))
     assert not {"time", "storage.latency"} & set(facts)
 
 
 @pytest.mark.parametrize(("mode", "said"), [("ebs", "modelled"), ("none", "not modelled")])
-def test_a_region_says_whether_latency_is_modelled(mode, said):
+def test_a_region_reports_whether_latency_is_modelled(mode, said):
     facts = of_instance(instance(modelled_latency=mode, time_compression=60.0), SimpleNamespace(region=None))
     assert facts["storage.latency"] == [said]
     assert facts["time"] == ["compressed 60 times"]
