@@ -7,7 +7,7 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from pytest_cloudbench.twin.api.operation_queues import OperationQueues
+from pytest_cloudbench.twin.api.region import OperationQueues
 
 
 def test_steps_of_one_key_keep_their_order() -> None:
