@@ -83,7 +83,7 @@ def test_volumes_side_by_side_and_striped_give_the_same(ec2_instance, ebs_volume
     with pytest.raises(StorageInUse, match=r"holds .*/mine already"):
         stripe.initialised()
     ec2_instance.run(["umount", path], sudo=True)
-    with pytest.raises(NotOurs, match=r"is not where the stripe of .* is mounted"):
+    with pytest.raises(NotOurs, match=r"stripe of .* is not mounted on"):
         fio(stripe, rw="randread", bs="4k", runtime=1)
     stripe.look_again()
     assert ec2_instance.run(["ls", stripe.path]).stdout == "mine\n", "its data is there again"

@@ -49,7 +49,7 @@ def test_a_file_system_is_not_overwritten_without_a_word(ec2_instance, ebs_volum
     data = ebs_volume.mounted("xfs", at="/data", overwrite=True)
     ec2_instance.run(["sh", "-c", "echo kept > /data/file"])
     other = ec2.create_volume(gp3(size_gib=1), ec2_instance)
-    with pytest.raises(FilesystemError, match=rf"/data is the mount point of {ebs_volume.path} already"):
+    with pytest.raises(FilesystemError, match=rf"/data is already the mount point of {ebs_volume.path}"):
         other.mounted("xfs", at="/data")
     data.unmount()
     again = ebs_volume.mounted("xfs", at="/elsewhere", owner="nobody")

@@ -181,7 +181,7 @@ def _sectors_written(disk: BlockDevice) -> int:
 def test_a_lost_mount_is_not_written_to(host: SshHost, striped: StripedDevices, tmp_path: Path) -> None:
     mounted = mount_new(host, striped, "btrfs", at=str(tmp_path / "data"))
     subprocess.run(["umount", mounted.path], check=True)
-    with pytest.raises(NotOurs, match=r"is not where the stripe of volume .* is mounted"):
+    with pytest.raises(NotOurs, match=r"stripe of volume .* is not mounted on"):
         prove_mounted(host, mounted)
 
 
@@ -198,7 +198,7 @@ def test_the_error_names_all_devices_in_use_or_with_data(
     with pytest.raises(FilesystemError) as caught:
         stripe(host, disks, chunk=_CHUNK)
     assert str(caught.value).count("carries ext4") == 2
-    assert "striping would destroy it and is not done without overwrite=True" in str(caught.value)
+    assert "striping would destroy it, which needs overwrite=True" in str(caught.value)
     at = tmp_path / "mnt"
     at.mkdir()
     subprocess.run(["mount", disks[1].path, str(at)], check=True)

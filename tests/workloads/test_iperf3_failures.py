@@ -197,7 +197,7 @@ def test_a_client_host_that_is_lost(path: LocalPath, sshd: LocalSshd, far_sshd: 
 
     stopper = _after_some_seconds(lose, sshd, far_sshd)
     try:
-        with pytest.raises(Iperf3Interrupted, match=r"is out of reach: .* s of 20 s were measured") as caught:
+        with pytest.raises(Iperf3Interrupted, match=r"can no longer be watched: .* s of 20 s were measured") as caught:
             run_iperf3(path, _JOB)
     finally:
         stopper.join()
