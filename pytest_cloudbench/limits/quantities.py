@@ -316,11 +316,6 @@ class Size:
             )
 
     @classmethod
-    def from_kib(cls, kib: float) -> Size:
-        """Make a size from KiB, rounded to whole bytes."""
-        return cls(round(kib * KIB))
-
-    @classmethod
     def from_mib(cls, mib: float) -> Size:
         """Make a size from MiB, rounded to whole bytes."""
         return cls(round(mib * MIB))
@@ -329,11 +324,6 @@ class Size:
     def from_gib(cls, gib: float) -> Size:
         """Make a size from GiB, rounded to whole bytes."""
         return cls(round(gib * GIB))
-
-    @classmethod
-    def from_gb(cls, gb: float) -> Size:
-        """Make a size from GB (1,000,000,000 bytes), the unit of instance stores."""
-        return cls(round(gb * 1e9))
 
     @classmethod
     def parse(cls, text: str | int | Size) -> Size:

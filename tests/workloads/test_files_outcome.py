@@ -65,7 +65,7 @@ def test_the_figures_of_a_run_that_reached_its_volumes_limit() -> None:
     assert run.markers_s == pytest.approx(0.248)
     assert run.start_marker is not None
     assert run.start_marker.mtime == "2026-11-20T19:13:54.865324+00:00"
-    assert run.block_size == Size.from_kib(256)
+    assert run.block_size == Size.parse("256k")
     assert run.generator is not None
     assert run.generator.cpu_percent_busiest == pytest.approx(5)
     assert repr(run) == (
