@@ -59,6 +59,12 @@ class RegionRecord:
     time_compression: float = 1.0
     latency: str = EBS
 
+    @classmethod
+    def of(cls, access: Access, *, kept: bool) -> RegionRecord:
+        """Return the record of a region that starts now."""
+        shared = access.time_compression, access.latency
+        return cls(access.slot, access.pid, access.endpoint_url, kept, time.time(), *shared)
+
     @property
     def alive(self) -> bool:
         """True if that process still runs and serves a region."""

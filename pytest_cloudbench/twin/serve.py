@@ -60,17 +60,14 @@ def serve(
     try:
         _refuse_without_root()
         _refuse_without_moto()
-        return _serve(
-            keep=keep, backing=backing, owner=owner, time_compression=time_compression, latency=latency
-        )
+        options = {"backing": backing, "time_compression": time_compression, "latency": latency}
+        return _serve(keep, owner, lambda slot: _make_plane(slot, options))
     except CannotServe as error:
         _print_json({"error": str(error), "remedy": error.remedy})
         return CANNOT_SERVE
 
 
-def _serve(
-    *, keep: bool, backing: Path | None, owner: int | None, time_compression: float, latency: str
-) -> int:
+def _serve(keep: bool, owner: int | None, make_plane: Callable[[Slot], Plane]) -> int:
     from pytest_cloudbench.twin.api.front import Front
 
     started = time.monotonic()
@@ -87,7 +84,7 @@ def _serve(
         slot = _take_slot()
         closers.append(("the slot", slot.release))
         _log_to(slot.directory / "log")
-        plane = _make_plane(slot, backing, time_compression, latency)
+        plane = make_plane(slot)
         closers.append(("the plane", lambda: _close_plane(plane, slot)))
         front.open(plane)
         access = Access(
@@ -99,12 +96,10 @@ def _serve(
             pid=os.getpid(),
             slot=slot.number,
             version=_version(),
-            time_compression=time_compression,
-            latency=latency,
+            time_compression=plane.time_compression,
+            latency=plane.latency,
         )
-        record = RegionRecord(
-            slot.number, access.pid, access.endpoint_url, keep, time.time(), time_compression, latency
-        )
+        record = RegionRecord.of(access, kept=keep)
         write_record(slot.directory, record)
         if keep:
             write_access(slot.directory, access, _owner(owner))
@@ -155,11 +150,11 @@ def _take_slot() -> Slot:
         ) from error
 
 
-def _make_plane(slot: Slot, backing: Path | None, time_compression: float, latency: str) -> Plane:
+def _make_plane(slot: Slot, options: dict[str, Any]) -> Plane:
     from pytest_cloudbench.twin.plane import Plane
 
     try:
-        return Plane(slot, backing=backing, time_compression=time_compression, latency=latency)
+        return Plane(slot, **options)
     except (RuntimeError, OSError) as error:
         log.exception("the plane")
         raise CannotServe(

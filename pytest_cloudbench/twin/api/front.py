@@ -5,6 +5,7 @@ The server listens at once and loads its services in a thread. Calls wait until 
 
 from __future__ import annotations
 
+import importlib
 import io
 import logging
 import threading
@@ -23,7 +24,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_SERVICES = ("ec2", "monitoring", "ssm", "sts")
+_RESPONSES = {
+    "monitoring": ("moto.cloudwatch.responses", "CloudWatchResponse"),
+    "ssm": ("moto.ssm.responses", "SimpleSystemManagerResponse"),
+    "sts": ("moto.sts.responses", "TokenResponse"),
+}
+_SERVICES = ("ec2", *_RESPONSES)
 _LOADING_LIMIT_S = 170.0  # an emulated machine needs most of a minute
 _POLL_S = 0.1  # within which the server notices that it must end
 _MAX_BODY_BYTES = 4 * 1024 * 1024
@@ -222,18 +228,10 @@ def _actions(region: Region, service: str) -> Any:
         from .ec2_actions import Ec2Actions
 
         return Ec2Actions(region)
-    if service == "ssm":
-        from moto.ssm.responses import SimpleSystemManagerResponse
-
-        return SimpleSystemManagerResponse()
-    if service == "sts":
-        from moto.sts.responses import TokenResponse
-
-        return TokenResponse()
-    from moto.cloudwatch.responses import CloudWatchResponse
-
-    region.metrics.publish()
-    return CloudWatchResponse()
+    if service == "monitoring":
+        region.metrics.publish()
+    module, name = _RESPONSES[service]
+    return getattr(importlib.import_module(module), name)()
 
 
 def _warm_up(region: Region) -> None:

@@ -159,13 +159,12 @@ class VolumeState:
 
     def set_untouched(self, first: int, end: int) -> None:
         """Mark the pieces from ``first`` up to ``end`` as never used."""
-        memory, found = self.memory, 0
+        memory, count = self.memory, self.untouched
         for piece in range(first, end):
             at, bit = BITS_AT + (piece >> 3), 1 << (piece & 7)
-            if not memory[at] & bit:
-                memory[at] |= bit
-                found += 1
-        _UNTOUCHED.pack_into(memory, UNTOUCHED_AT, self.untouched + found)
+            count += not memory[at] & bit
+            memory[at] |= bit
+        _UNTOUCHED.pack_into(memory, UNTOUCHED_AT, count)
 
     def set_all_untouched(self, pieces: int) -> None:
         """Mark the first ``pieces`` as never used."""
