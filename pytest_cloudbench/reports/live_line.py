@@ -19,7 +19,7 @@ PLAIN_EVERY_S = 30.0
 """Seconds between the plain lines of a workload without a terminal, or in a worker of pytest-xdist."""
 
 
-def wanted(config: pytest.Config, choice: str) -> bool:
+def is_shown(config: pytest.Config, choice: str) -> bool:
     """Return whether to show progress by the option's value: ``on``, ``off``, or ``auto`` (not with -q)."""
     if not hasattr(config, "workerinput") and not config.pluginmanager.hasplugin("terminalreporter"):
         return False  # with -p no:terminal

@@ -20,7 +20,7 @@ Session = Callable[..., pytest.RunResult]
 
 @pytest.fixture
 def session(pytester: pytest.Pytester) -> Session:
-    """Run a test file in a session whose fio stands in: ``session(body, *options)``."""
+    """Run a test file in a session with a stand-in for fio: ``session(body, *options)``."""
     pytester.makeconftest(recorded_runs.STANDS_IN)
 
     def run(body: str, *options: str) -> pytest.RunResult:
@@ -32,7 +32,7 @@ def session(pytester: pytest.Pytester) -> Session:
 
 @pytest.fixture
 def recorded(session: Session, pytester: pytest.Pytester) -> Path:
-    """The evidence of two tests with three measurements and two verdicts."""
+    """Record two tests with three measurements and two verdicts. Return the evidence folder."""
     result = session(
         """
 def test_it_reaches(volume, fio):

@@ -38,7 +38,7 @@ def test_what_was_measured_is_recorded_and_replayed(session, pytester):
     (workload,) = test.of_kind("workload")
     assert workload["outcome"] == "failed"
     record = test.measurement(workload["file"])
-    assert record["figures"]["workload"].startswith("iperf3"), "people find the figures beside the error"
+    assert record["figures"]["workload"].startswith("iperf3"), "the figures are beside the error"
     error = measurement_from(record, test.read)
     assert error.measurement.raw["server.json"].startswith(b"{")
     (verdict,) = test.of_kind("verdict")

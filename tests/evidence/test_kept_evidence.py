@@ -12,7 +12,7 @@ KEPT = sorted((Path(__file__).parent / "kept").glob("*.tar.xz"))
 
 @pytest.fixture(params=KEPT, ids=lambda path: path.name.removesuffix(".tar.xz"))
 def kept(request, pytester):
-    """The folder of evidence that a version recorded, and its test files where they were."""
+    """Unpack the evidence that a version recorded, and restore its test files. Return the folder."""
     shutil.unpack_archive(request.param, pytester.path)
     (folder,) = pytester.path.glob("evidence")
     for source in (folder / "sources" / "main").glob("*.source"):

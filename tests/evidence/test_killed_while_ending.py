@@ -58,7 +58,7 @@ SIGNED = ["put before 1", "put after 1", "put after 2", "end before 1", "end aft
 
 @pytest.fixture
 def killed(pytester, monkeypatch):
-    """Run a session that is killed at a place; its evidence."""
+    """Run a session that is killed at a place. Return its evidence."""
 
     def killed(place, *options):
         pytester.makeconftest(recorded_runs.STANDS_IN + KILLS)
@@ -83,7 +83,7 @@ def key(tmp_path):
 
 
 def check(folder, capsys):
-    """It is unfinished, and all that was measured is there."""
+    """Check that it is unfinished and has all measurements."""
     code = main(["verify", str(folder)])
     said = capsys.readouterr().out
     assert code == 2, said
@@ -149,7 +149,7 @@ def test_changes_of_a_killed_run_are_detected(killed, key, capsys, place):
 def test_a_finished_run_ignores_a_partial_manifest(recorded, capsys):
     manifest = recorded / MANIFEST
     (recorded / f"{MANIFEST}.partial").write_text("")
-    assert main(["verify", str(recorded)]) == 1, "beside the manifest it is a stranger"
+    assert main(["verify", str(recorded)]) == 1, "beside a manifest it is an added file"
     assert f"{MANIFEST}.partial: added" in capsys.readouterr().out
     manifest.unlink()
     assert main(["verify", str(recorded)]) == 1

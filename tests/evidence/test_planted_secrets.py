@@ -8,7 +8,7 @@ import subprocess
 import pytest
 import recorded_runs
 
-# Loaded here so that the sessions inside these tests do not load them anew.
+# Loaded here so that the sessions inside these tests do not load them again.
 import pytest_cloudbench.aws.cloud
 import pytest_cloudbench.resources.ec2  # noqa: F401
 from pytest_cloudbench.evidence.verify import verify
@@ -149,7 +149,7 @@ def planted(session, pytester, monkeypatch):
 
 
 def contents_of(folder):
-    """Every file's name and content as text, unpacked, and once more with the base64 in it decoded."""
+    """Return every file's name and content as text, unpacked, and again with base64 decoded."""
     for path in folder.rglob("*"):
         yield path.name
         if path.is_file():
@@ -177,7 +177,7 @@ def test_the_evidence_has_none_of_the_planted_secrets(planted, pytester):
 
 
 def test_every_place_really_had_a_secret(planted, pytester, monkeypatch):
-    """Without removal each secret is there, so the other test looks where there is something to find."""
+    """Without removal each secret is found, so the other test searches the right places."""
     from pytest_cloudbench.evidence.cleaner import Cleaner
 
     monkeypatch.setattr(Cleaner, "text", lambda self, text: text)

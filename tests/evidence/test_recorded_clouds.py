@@ -3,7 +3,7 @@
 import pytest
 import recorded_runs
 
-# Loaded here so that the sessions inside these tests do not load them anew.
+# Loaded here so that the sessions inside these tests do not load them again.
 import pytest_cloudbench.aws.cloud
 import pytest_cloudbench.resources.ec2  # noqa: F401
 from pytest_cloudbench.evidence.reader import Evidence

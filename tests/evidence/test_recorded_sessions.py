@@ -128,7 +128,7 @@ def test_a_run_s_record_says_who_ran_what(recorded):
     assert run["by"]["user"]
     assert "--cloudbench-evidence=evidence" in run["command"]
     assert run["options"]["cloud"] == "embedded"
-    assert run["options"]["pace"] == "quick", "the one in force, though nobody gave one"
+    assert run["options"]["pace"] == "quick", "the default that was in force"
     assert run["machine"]["processors"]
     assert set(run["git"]) & {"revision", "none"}
 
@@ -315,7 +315,7 @@ def test_it(volume, fio, monkeypatch):
         ["cloudbench evidence is incomplete: what fio measured in * could not be recorded*No space*"]
     )
     found = verify(pytester.path / "kept")
-    assert found.exit_code == 0, "what is there is as it was written"
+    assert found.exit_code == 0, "the rest is unaltered"
     assert any("the run noted: what fio measured" in note for note in found.notes)
 
 

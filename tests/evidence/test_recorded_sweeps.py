@@ -3,7 +3,7 @@
 import pytest
 import recorded_runs
 
-# Loaded here so that the sessions inside these tests do not load it anew: classes would exist twice.
+# Loaded here so that the sessions inside these tests do not load it again: classes would exist twice.
 import pytest_cloudbench.workloads.sweep.sweep  # noqa: F401
 from pytest_cloudbench.evidence.reader import Evidence
 from pytest_cloudbench.evidence.restorable import measurement_from

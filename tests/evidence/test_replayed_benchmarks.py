@@ -29,7 +29,7 @@ def recordings(pytester):
             pytester.makeconftest(recorded_runs.STANDS_IN + f"\nrates[:] = [{float(rate)}]\n")
             recorded = run(f"--cloudbench-evidence=kept-{rate}", "-p", "no:benchmark")
             recorded.assert_outcomes(passed=1)
-        # From here on nothing measures.
+        # From here on everything is replayed.
         pytester.makeconftest(recorded_runs.STANDS_IN + "\nrates.clear()\n")
 
         def replay(rate, *more):

@@ -37,7 +37,7 @@ from pytest_cloudbench.workloads.iperf3.errors import Iperf3Interrupted
 
 
 def through_json(value):
-    """Kept, written, read and restored; big bytes go into files beside it."""
+    """Write a value, read it and restore it; large bytes go into files beside it."""
     files = {}
 
     def store(name, data):
@@ -111,7 +111,7 @@ def test_values_without_a_json_form_survive():
     )
     assert through_json(values) == values
     assert math.isnan(through_json(math.nan))
-    assert through_json(lambda: None) is None, "a listener is not kept"
+    assert through_json(lambda: None) is None, "a listener is not written"
 
 
 def test_columns_of_quantities_are_written_as_plain_numbers():
@@ -167,7 +167,7 @@ ROOMS = ("limits", "verdicts", "workloads", "hosts", "aws", "resources")
 
 
 def public_classes():
-    """Every public dataclass, enum and exception of the rooms whose values are recorded."""
+    """Return every public dataclass, enum and exception of the rooms whose values are recorded."""
     for found in pkgutil.walk_packages(pytest_cloudbench.__path__, "pytest_cloudbench."):
         if found.name.split(".")[1] in ROOMS:
             for name, kind in vars(importlib.import_module(found.name)).items():

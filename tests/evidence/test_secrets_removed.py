@@ -97,12 +97,12 @@ def test_values_with_the_form_of_a_secret_are_removed(what):
     cleaned = cleaner.text(text)
     assert "(removed: " in cleaned
     for secret in secrets:
-        assert secret in text, "the text holds what is looked for"
+        assert secret in text, "the text contains the secret"
         assert secret not in cleaned
-    assert cleaner.text(cleaned) == cleaned, "removing twice is removing once"
+    assert cleaner.text(cleaned) == cleaned, "removing twice gives the same text"
     assert cleaner.data(text.encode()) == cleaned.encode()
     with_neighbours = json.loads(cleaner.text(json.dumps({"before": 1, "text": text, "after": [2, "x"]})))
-    assert (with_neighbours["before"], with_neighbours["after"]) == (1, [2, "x"]), "JSON stays JSON"
+    assert (with_neighbours["before"], with_neighbours["after"]) == (1, [2, "x"]), "JSON stays valid"
 
 
 HARMLESS = [
@@ -154,12 +154,12 @@ def test_logs_of_numbers_are_unchanged(text):
     "piece", ["x", "a-", "a.b_", "Zm9v", "1,", "\\\\n", " -", "http", "a:", "'", "=a", "token"]
 )
 def test_time_is_linear_in_the_length_of_a_text(piece):
-    """Every hint is there once, so every pattern is tried on 200 KB of what it might stumble over."""
+    """Every hint occurs once, so every pattern is tried on 200 KB of difficult text."""
     hints = " ".join(hint for pattern in PATTERNS for hint in pattern.hints)
     cleaner = Cleaner({})
     began = time.perf_counter()
     cleaned = cleaner.text(f"{piece * (200_000 // len(piece))} :// {hints} @")
-    assert time.perf_counter() - began < 20, "what grows with the square of the length takes hours"
+    assert time.perf_counter() - began < 20, "quadratic time takes hours"
     assert cleaner.text(cleaned) == cleaned
 
 
@@ -188,9 +188,7 @@ def test_environment_variables_named_like_secrets_are_known():
             "LONG_SECRET": "x" * 5_000,
         }
     )
-    assert cleaner.text(f"in {__file__}") == f"in {__file__}", (
-        "a path is where a secret lies, and none itself"
-    )
+    assert cleaner.text(f"in {__file__}") == f"in {__file__}", "a path to a secret is not a secret"
     assert (
         cleaner.text("said plainwords in /run/token of /home/me")
         == "said (removed: secret) in /run/token of /home/me"
@@ -251,18 +249,18 @@ def test_binary_data_is_kept_or_removed_as_a_whole():
 
 
 def test_the_hints_of_every_pattern_occur_in_its_matches():
-    """A hint that its own matches do not contain would switch a pattern off."""
+    """A hint that does not occur in a pattern's matches would disable the pattern."""
     reached = set()
     for text, _ in TEXTS.values():
         for number, pattern in enumerate(PATTERNS):
             if pattern.expression.search(text):
                 assert not pattern.hints or any(hint in text.lower() for hint in pattern.hints)
                 reached.add(number)
-    assert reached == set(range(len(PATTERNS))), "every pattern has a text that it is tested with"
+    assert reached == set(range(len(PATTERNS))), "every pattern is tested with a text"
 
 
 def test_no_figure_is_named_like_a_secret():
-    """What a measurement or a fact about the cloud holds must not be lost for its name."""
+    """No field of a measurement or of the cloud's facts may be removed because of its name."""
     found = set()
     for module in pkgutil.walk_packages(pytest_cloudbench.__path__, "pytest_cloudbench."):
         if ".twin" in module.name or module.name.endswith("__main__"):

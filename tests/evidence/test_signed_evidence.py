@@ -125,7 +125,7 @@ def test_a_signature_that_fails_at_the_end_fails_the_run_and_leaves_the_evidence
     result = session(body, "--cloudbench-evidence=kept", f"--cloudbench-sign={key}")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["cloudbench evidence in *kept is incomplete: *is no SSH key: *"])
-    assert main(["verify", str(pytester.path / "kept")]) == 0, "all of it is there but for the signature"
+    assert main(["verify", str(pytester.path / "kept")]) == 0, "only the signature is missing"
 
 
 def test_a_private_key_as_signer_is_refused(signed, key, capsys):

@@ -31,7 +31,7 @@ def change_lines(path, change):
 
 
 def rewrite_sum(folder, path):
-    """Make the manifest say what the file holds now."""
+    """Update the file's sum in the manifest."""
     name = path.relative_to(folder).as_posix()
     manifest = folder / "MANIFEST.sha256"
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -129,7 +129,7 @@ def run_facts_altered(folder):
 
 
 def test_disowned(folder):
-    """Take a failed test out of the run's journal as if it had never run."""
+    """Remove a failed test from the run's journal."""
     change_lines(
         folder / "journals" / "main.jsonl",
         lambda lines: [line for line in lines if b"test_it_reaches" not in line],

@@ -2,7 +2,7 @@
 
 import pytest
 
-# Loaded here so that the runs inside these tests do not load them anew: classes would exist twice.
+# Loaded here so that the runs inside these tests do not load them again: classes would exist twice.
 import pytest_cloudbench.workloads.fio.run  # noqa: F401
 from pytest_cloudbench import launcher
 
@@ -38,7 +38,7 @@ def test_the_traceback_ends_in_the_test(pytester, run):
     result.stdout.no_fnmatch_line("*pytest_cloudbench/*.py*")
 
 
-def test_an_error_of_others_that_names_a_region_is_left_alone(pytester, run):
+def test_a_foreign_error_with_a_region_attribute_is_unchanged(pytester, run):
     pytester.makepyfile(
         """
         class NoSuchBucket(Exception):
@@ -54,12 +54,12 @@ def test_an_error_of_others_that_names_a_region_is_left_alone(pytester, run):
     result.stdout.no_fnmatch_line("*INTERNALERROR*")
 
 
-def test_the_whole_way_is_shown_with_full_trace(pytester, run):
+def test_full_trace_shows_all_frames(pytester, run):
     pytester.makepyfile(MEETS_IT)
     run("--full-trace").stdout.fnmatch_lines(["*pytest_cloudbench/workloads/fio/*.py*"])
 
 
-def test_what_was_behind_an_error_is_not_shown_beside_its_sentence(pytester, run):
+def test_the_cause_of_an_error_is_not_shown_beside_its_sentence(pytester, run):
     pytester.makepyfile(
         """
         from pytest_cloudbench.aws import CloudError
@@ -78,7 +78,7 @@ def test_what_was_behind_an_error_is_not_shown_beside_its_sentence(pytester, run
 
 def test_an_error_of_a_fixture_is_only_its_sentence(pytester, run, monkeypatch):
     for name in ("kept_region", "twin_command"):
-        monkeypatch.setattr(launcher, name, getattr(launcher, name))  # put back what the inner conftest sets
+        monkeypatch.setattr(launcher, name, getattr(launcher, name))  # restore what the inner conftest sets
     pytester.makeconftest(
         """
         import json

@@ -140,10 +140,10 @@ def test_properties_keep_their_verdict():
         BOUND_BY: "c5.18xlarge EBS throughput, 2,264.98 MiB/s",
     }
     assert ASKED not in second.parts
-    assert all(type(value) is str for _, value in verdict_properties(CAPPED)), "they travel between processes"
+    assert all(type(value) is str for _, value in verdict_properties(CAPPED)), "they are sent between processes"
 
 
-def test_a_verdict_that_is_only_a_sentence_is_kept_as_one():
+def test_a_verdict_without_parts_is_a_sentence():
     assert judged_promises(verdict_properties("held: fell at 902 s")) == [
         JudgedPromise("held: fell at 902 s")
     ]
@@ -189,7 +189,7 @@ def test_the_table_fits_and_says_everything(width):
     assert ("limited by" in lines[0]) is (width >= 100)
 
 
-def test_each_verdict_s_word_is_coloured_and_nothing_else():
+def test_only_the_outcomes_are_coloured():
     lines = table_lines(rows(), 80, lambda text, outcome: f"<{outcome}|{text}>")
     assert [line.count("<") for line in lines].count(1) == 4
     plain = [line.replace("<held|held>", "held") for line in lines]
@@ -199,7 +199,7 @@ def test_each_verdict_s_word_is_coloured_and_nothing_else():
     )
 
 
-def test_names_are_as_short_as_they_can_be():
+def test_names_are_as_short_as_possible():
     assert short_names(["a/test_x.py::test_1", "a/test_x.py::test_2"]) == ["test_1", "test_2"]
     assert short_names(["a/test_x.py::test_1", "b/test_y.py::K::test_1"]) == [
         "test_x.py::test_1",
@@ -213,13 +213,13 @@ def test_totals_count_outcomes():
 
 
 @given(st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), max_size=80), st.integers(1, 40))
-def test_breaking_loses_nothing(text, width):
+def test_wrapping_loses_nothing(text, width):
     lines = broken(text, width)
     assert all(len(line) <= width for line in lines)
     assert "".join("".join(lines).split()) == "".join(text.split())
 
 
-def test_a_promise_of_latency_was_measured_in_latency():
+def test_a_promise_of_latency_shows_the_measured_latency():
     slow = Verdict(
         Outcome.VIOLATED,
         "violated: latency: mean 64 ms, at most 5 ms required",
@@ -276,7 +276,7 @@ def test_a_run_without_measurements_has_a_summary_too(pytester):
     assert "nothing was measured" in (pytester.path / "summary.md").read_text()
 
 
-def test_a_folder_that_is_not_there_is_refused_before_anything_runs(judged_run, pytester):
+def test_a_missing_folder_is_refused_before_anything_runs(judged_run, pytester):
     result = judged_run("--cloudbench-summary=gone/summary.md")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
@@ -287,7 +287,7 @@ def test_a_folder_that_is_not_there_is_refused_before_anything_runs(judged_run, 
     result.stderr.fnmatch_lines(["*that is a folder; give the name of a file in it"])
 
 
-def test_of_very_many_verdicts_only_sentences_are_left_out():
+def test_only_sentences_are_left_out_of_a_very_long_summary():
     tests = [SummarisedTest(f"test_a.py::test_{number}", tuple(judged(VIOLATED))) for number in range(400)]
     text = markdown(tests, about="here")
     assert len(text) < 65_536
@@ -295,7 +295,7 @@ def test_of_very_many_verdicts_only_sentences_are_left_out():
     assert "more lines: see the evidence of the run" in text
 
 
-def test_cells_keep_markdown_s_signs():
+def test_cells_escape_markdown():
     odd = Verdict(Outcome.HELD, "held: <a|b> *c* `d` _e_", "reaches x", Iops(1), Iops(1))
     text = markdown([SummarisedTest("t.py::test_`x`", tuple(judged(odd)))], about="<here>")
     assert "held: &lt;a\\|b> \\*c\\* \\`d\\` \\_e\\_" in text
@@ -325,7 +325,7 @@ def test_junit_carries_promise_measurement_and_verdict(judged_run, pytester, opt
     assert cases["test_of_something_else"] == []
 
 
-def test_a_test_that_is_run_again_does_not_keep_the_verdicts_of_before(pytester):
+def test_a_rerun_test_forgets_its_earlier_verdicts(pytester):
     pytester.makeconftest(
         JUDGES
         + """
@@ -351,5 +351,5 @@ def test_workers_write_plain_lines_that_name_worker_and_test(judged_run):
     assert "] test_held: fio randread 4 KiB: 50 % 9,061 IOPS 35.4 MiB/s, 3 s left" in said
     quiet = judged_run("-n2", "-k", "held")
     assert "35.4 MiB/s, 3 s" not in str(quiet.stdout) + str(quiet.stderr), (
-        "short workloads say nothing by themselves"
+        "short workloads print no progress"
     )

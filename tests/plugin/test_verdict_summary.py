@@ -15,7 +15,7 @@ PROPERTIES = [
 
 
 class Terminal:
-    """What `write_verdicts` uses of pytest's reporter."""
+    """The part of pytest's reporter that `write_verdicts` uses."""
 
     verbosity = 0
 
@@ -36,7 +36,7 @@ class Terminal:
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
-def test_on_a_terminal_sentences_break_between_words(width):
+def test_on_a_terminal_sentences_are_wrapped_between_words(width):
     terminal = Terminal(isatty=True, width=width)
     write_verdicts(terminal)
     said = terminal.lines[2:]
@@ -45,12 +45,12 @@ def test_on_a_terminal_sentences_break_between_words(width):
         f"{HELD} (time compressed 60 times: 1,800 s ran in 30 s; 2 iperf3 processes)"
     )
     first = [line for line in said if not line.startswith("    ")]
-    assert [line[:7] for line in first] == ["  held:", "  (time"], "what goes on is indented further"
+    assert [line[:7] for line in first] == ["  held:", "  (time"], "continuation lines are indented further"
     green = [line for line, colour in zip(said, terminal.colours[1:], strict=True) if colour == ["green"]]
     assert " ".join(line.strip() for line in green) == HELD
 
 
-def test_elsewhere_a_sentence_stays_on_one_line():
+def test_in_a_file_a_sentence_is_one_line():
     terminal = Terminal(isatty=False, width=40)
     write_verdicts(terminal)
     assert terminal.lines == [

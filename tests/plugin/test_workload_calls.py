@@ -2,7 +2,7 @@
 
 import pytest
 
-# Loaded here so that the runs inside these tests do not load them anew: classes would exist twice.
+# Loaded here so that the runs inside these tests do not load them again: classes would exist twice.
 import pytest_cloudbench.workloads.fio.run
 import pytest_cloudbench.workloads.iperf3.run  # noqa: F401
 

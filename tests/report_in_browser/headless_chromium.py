@@ -19,22 +19,22 @@ from urllib.parse import urlsplit
 
 PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 STAYS_HERE = frozenset({"file", "data", "blob", "about", "chrome-error"})
-"""Schemes of what is asked of no network."""
+"""Schemes of addresses that need no network."""
 _LONGEST = 200
-"""Characters of an address that are kept: a page within one file has its data in them."""
+"""Characters that are recorded of an address, which may contain the data of a page."""
 
 
 def installed_chromium() -> str | None:
-    """The program, None where there is none."""
+    """Return the path of the browser; None if it is not installed."""
     return next((found for name in PROGRAMS if (found := shutil.which(name))), None)
 
 
 class BrowserTrouble(RuntimeError):
-    """The browser did not do what it was told; the message has its words."""
+    """The browser failed; the message has its output."""
 
 
 class Browser:
-    """A running browser with one page. Every address that the page, its frames or workers ask for is kept."""
+    """A running browser with one page. It records every address that the page, its frames or workers request."""
 
     def __init__(self, process: subprocess.Popen[bytes], to: int, come_from: int) -> None:
         self._process = process
@@ -58,13 +58,13 @@ class Browser:
         self._call("Target.setAutoAttach", session, **follow)
 
     def open(self, address: str) -> None:
-        """Go there and wait until it is loaded."""
+        """Open an address and wait until it is loaded."""
         self.run("window.leaving = true")
         self._call("Page.navigate", self._session, url=address)
         self.until("!window.leaving && document.readyState === 'complete'")
 
     def run(self, script: str) -> Any:
-        """The value of an expression in the page."""
+        """Return the value of an expression in the page."""
         said = self._call(
             "Runtime.evaluate", self._session, expression=script, returnByValue=True, awaitPromise=True
         )
@@ -82,19 +82,19 @@ class Browser:
             time.sleep(0.05)
 
     def size(self, width: int, height: int) -> None:
-        """Set how much of the page is seen, in pixels."""
+        """Set the size of the view in pixels."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self._call("Emulation.setDeviceMetricsOverride", self._session, **metrics)
 
     def screenshot(self, path: Path) -> None:
-        """Keep what is seen as PNG."""
+        """Save the view as PNG."""
         data = self._call("Page.captureScreenshot", self._session, format="png")["data"]
         path.write_bytes(base64.b64decode(data))
 
     @property
     def asked_elsewhere(self) -> list[str]:
-        """What was asked of anything but this machine's disk and the page itself."""
-        self.run("0")  # what was told before this answer has arrived by now
+        """Return the requests to anything but this machine's disk and the page itself."""
+        self.run("0")  # events before this answer have arrived by now
         return [address for address in self.asked if urlsplit(address).scheme not in STAYS_HERE]
 
     def _call(self, method: str, session: str | None = None, **params: Any) -> dict[str, Any]:
@@ -136,7 +136,7 @@ class Browser:
 
 @contextlib.contextmanager
 def browser(profile: Path) -> Iterator[Browser]:
-    """A browser that keeps its files in ``profile`` and finds no name on any network."""
+    """Start a browser with its files in ``profile``, which resolves no names."""
     program = installed_chromium()
     if program is None:
         raise BrowserTrouble(f"none of {', '.join(PROGRAMS)} is installed")

@@ -35,13 +35,13 @@ CASES = (
     "test_instance_store",
     "test_latency_curves",
 )
-"""The modules of scenarios/ that repeat the five published cases."""
+"""The modules of scenarios/ with the five published cases."""
 COMPARED = {
     "test_ebs_striping": "scales linearly with 1, 2 and 5",
     "test_network_bandwidth": "c4.4xlarge against m4.4xlarge",
     "test_instance_store": "instance store disk 1 of 4 against",
 }
-"""In which of them runs are set side by side, and what the picture of that is called."""
+"""The modules that compare runs, and the titles of their pictures."""
 BAD_ENDS = """
 import pytest
 from conftest import measured
@@ -83,7 +83,7 @@ COUNT = "document.querySelectorAll('[data-testid=tree-leaf]').length"
 
 @dataclass
 class Page:
-    """The report in the browser, with the results that it was made of."""
+    """The report in the browser, and its results."""
 
     page: object
     address: str
@@ -91,11 +91,11 @@ class Page:
     folder: Path
 
     def leaves(self):
-        """The names of all tests, as the page lists them once its groups are unfolded."""
+        """Return the names of all tests that the page lists, after its groups are expanded."""
         self.page.open("about:blank")
         self.page.open(self.address)
         self.page.until("document.querySelector('[data-testid=tree-section]')")
-        if self.page.run(COUNT) < len(self.results):  # groups in which all is well are folded at first
+        if self.page.run(COUNT) < len(self.results):  # groups without failures are collapsed at first
             self.page.run("document.querySelector('[data-testid=tree-subtree-toggle]').click()")
         self.page.until(f"{COUNT} >= {len(self.results)}")
         return self.page.run(
@@ -103,7 +103,7 @@ class Page:
         )
 
     def open_test(self, number):
-        """Go to the test of that number in the list, everything attached to it in sight."""
+        """Open the test with this number in the list, with all its attachments visible."""
         self.leaves()
         self.page.run(f"document.querySelectorAll('[data-testid=tree-leaf]')[{number}].click()")
         self.page.until("document.querySelector('[data-testid=test-result-info-title]')")
@@ -125,7 +125,7 @@ def evidence():
 
 @pytest.fixture(scope="module")
 def results(evidence, tmp_path_factory):
-    """What Allure is told of a replay of the recorded tests, and of the tests that end badly."""
+    """Return the Allure results of a replay of the recorded tests, and of the failing tests."""
     folder = tmp_path_factory.mktemp("report") / "allure-results"
     for each in evidence:
         tests = sorted({test.nodeid for test in each.tests})
@@ -140,37 +140,37 @@ def results(evidence, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def told(results):
+def replayed(results):
     return [json.loads(path.read_text()) for path in results.glob("*-result.json")]
 
 
 @pytest.fixture(scope="module")
-def report(results, told, tmp_path_factory):
-    """The report in a browser that saw nothing before."""
+def report(results, replayed, tmp_path_factory):
+    """The report in a fresh browser."""
     made = results.parent / "report"
     assert main(["report", str(results), "--output", str(made)]) == 0
     with browser(tmp_path_factory.mktemp("profile")) as page:
         page.size(1400, 1200)
-        yield Page(page, (made / "index.html").as_uri(), told, results)
+        yield Page(page, (made / "index.html").as_uri(), replayed, results)
 
 
 @pytest.fixture(scope="module")
 def modules(evidence):
-    """The scenarios' modules whose pictures have to be there: all five cases where the whole folder was recorded."""
+    """Return the modules whose pictures are required: all five cases if the whole folder was recorded."""
     recorded = {Path(test.nodeid.partition("::")[0]).stem for each in evidence for test in each.tests}
     if any(whole(each.run["command"]) for each in evidence):
-        assert recorded >= set(CASES), "the whole folder was recorded, and so was every case"
+        assert recorded >= set(CASES), "the whole folder was recorded, so every case must be there"
     return recorded & set(CASES)
 
 
 def whole(command):
-    """Whether a session was asked for all of scenarios/, and nothing was left out of it."""
+    """Return whether a session ran all of scenarios/ without deselection."""
     chosen = any(word.startswith(("-k", "-m", "--deselect", "--ignore", "--lf", "--sw")) for word in command)
     return not chosen and any(Path(word).name == "scenarios" for word in command)
 
 
 def pictures(result):
-    """The names of the pictures attached to a result; each is there as SVG and as PNG."""
+    """Return the names of a result's pictures, each of which must be there as SVG and PNG."""
     return [each["name"] for each in result.get("attachments", ()) if each["type"].startswith("image/")]
 
 
@@ -189,11 +189,11 @@ def test_the_evidence_is_intact(evidence, capsys):
         assert main(["verify", str(each.root)]) == 0, capsys.readouterr().out
 
 
-def test_a_replay_ends_as_the_run_did(evidence, told):
+def test_a_replay_ends_as_the_run_did(evidence, replayed):
     last = {test.nodeid: test.outcome for each in evidence for test in each.tests}
     words = {"error": "failed", "broken": "failed"}
     recorded = Counter((nodeid.partition("::")[2], words.get(word, word)) for nodeid, word in last.items())
-    replayed = Counter((result["name"], words.get(result["status"], result["status"])) for result in told)
+    replayed = Counter((result["name"], words.get(result["status"], result["status"])) for result in replayed)
     assert not recorded - replayed
 
 
@@ -207,9 +207,9 @@ def test_every_test_is_listed(report):
         assert feature in shown
 
 
-def test_categories_hold_what_became_of_the_tests(report):
+def test_categories_have_the_tests_with_their_outcome(report):
     wanted = Counter(CATEGORY[labels(result)[LABEL]] for result in report.results if LABEL in labels(result))
-    assert set(wanted) == set(CATEGORY.values()), "each way to end badly is there"
+    assert set(wanted) == set(CATEGORY.values()), "each kind of failure is there"
     report.leaves()
     report.page.run("document.querySelector('[data-testid=nav-tab-categories]').click()")
     report.page.until("document.body.innerText.includes('Promise violated')")
@@ -221,8 +221,8 @@ def test_categories_hold_what_became_of_the_tests(report):
     assert found == wanted
 
 
-def test_every_picture_is_seen(report):
-    """Each test's page in turn: the pictures are unfolded, loaded, as wide as the page, and show something."""
+def test_every_picture_is_visible(report):
+    """On each test's page the pictures are expanded, loaded, as wide as the page, and not empty."""
     attached = {result["name"]: len(pictures(result)) for result in report.results}
     assert sum(attached.values()) > 0
     names = report.leaves()
@@ -237,7 +237,7 @@ def test_every_picture_is_seen(report):
         for picture in report.page.run(LOOK):
             assert picture["width"] > 600, (name, picture)
             assert picture["height"] > 100, (name, picture)
-            assert picture["colours"] > 5, f"{name} shows a picture with nothing on it: {picture}"
+            assert picture["colours"] > 5, f"{name} has an empty picture: {picture}"
         if os.environ.get("CLOUDBENCH_SCREENSHOTS"):
             report.page.size(1400, min(12_000, report.page.run(HEIGHT) + 100))
             keep_picture(report.page, f"{number + 1} {name}")
@@ -262,24 +262,26 @@ LOOK = """
 """
 
 
-def test_what_was_measured_has_its_pictures(told, modules):
+def test_measurements_have_their_pictures(replayed, modules):
     assert modules, "none of the five cases was recorded"
     for module in modules:
-        drawn = [name for result in told if f".{module}#" in result["fullName"] for name in pictures(result)]
+        drawn = [
+            name for result in replayed if f".{module}#" in result["fullName"] for name in pictures(result)
+        ]
         assert drawn, f"{module} has no picture"
         again = Counter(name.removesuffix(" as PNG") for name in drawn)
-        assert all(count % 2 == 0 for count in again.values()), f"each as SVG and as PNG: {again}"
+        assert all(count % 2 == 0 for count in again.values()), f"each as SVG and PNG: {again}"
 
 
-def test_compared_runs_are_one_picture(told, modules):
-    """Stripes of more and more volumes, families side by side, EBS against the instance store."""
-    compared = [name for result in told for name in pictures(result) if name.startswith("comparison: ")]
+def test_compared_runs_are_one_picture(replayed, modules):
+    """Stripes of increasing width, families of instances, EBS against the instance store."""
+    compared = [name for result in replayed for name in pictures(result) if name.startswith("comparison: ")]
     for module in modules & set(COMPARED):
         assert any(COMPARED[module] in name for name in compared), (module, compared)
 
 
-def test_every_sweep_has_its_curve(told, modules):
-    sweeps = [result for result in told if ".test_latency_curves#" in result["fullName"]]
+def test_every_sweep_has_its_curve(replayed, modules):
+    sweeps = [result for result in replayed if ".test_latency_curves#" in result["fullName"]]
     assert bool(sweeps) == ("test_latency_curves" in modules)
     for result in sweeps:
         assert any(name.endswith(": latency over load") for name in pictures(result)), result["name"]
@@ -298,8 +300,8 @@ def test_whether_the_whole_folder_was_recorded(command, all_of_it):
     assert whole(command.split()) == all_of_it
 
 
-def test_nothing_was_wrong_and_no_request_left_the_machine(report):
-    """Of all that the tests above opened; run alone, of the first page."""
+def test_there_were_no_errors_and_no_requests_to_the_network(report):
+    """All requests of the tests above; if run alone, of the first page."""
     report.leaves()
     assert report.page.errors == []
     assert any(address.startswith("file:") for address in report.page.asked)
@@ -314,8 +316,8 @@ def test_nothing_was_wrong_and_no_request_left_the_machine(report):
         '<script async src="https://counter.example/visits.js"></script>',
     ],
 )
-def test_a_request_that_would_leave_is_noticed(tmp_path, asks):
-    """That the check above sees such a request, where a page makes one."""
+def test_a_request_to_the_network_is_detected(tmp_path, asks):
+    """The check above must see such a request if a page makes one."""
     page = tmp_path / "page.html"
     page.write_text(f"<!doctype html><html><head><title>asks</title></head><body>here{asks}</body></html>")
     with browser(tmp_path / "profile") as seen:

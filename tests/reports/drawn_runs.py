@@ -22,7 +22,7 @@ VOLUME = "vol-0123456789abcdef0"
 
 
 def instance(name: str, **figures: float) -> InstanceLimits:
-    """An instance type with these EBS and network figures."""
+    """Return an instance type with these EBS and network figures."""
     return InstanceLimits.from_describe(
         {
             "InstanceType": name,
@@ -54,13 +54,13 @@ M5 = instance("m5.2xlarge")
 
 
 def noisy(level: float, seconds: int, share: float = 0.004, seed: int = 1) -> list[float]:
-    """A level with a little noise, the same in every run."""
+    """Return a level with a little noise, the same in every run."""
     dice = random.Random(seed)
     return [level * dice.gauss(1, share) for _ in range(seconds)]
 
 
 def histogram(median_s: float, ios: int = 5_000) -> dict[str, Any]:
-    """One direction of fio's json+ with that many I/Os around that latency."""
+    """Return one direction of fio's json+ with this number of I/Os around this latency."""
     dice = random.Random(2)
     bins: dict[int, int] = {}
     for _ in range(ios):
@@ -79,7 +79,7 @@ def storage(
     envelope: Envelope | None = None,
     **changes: Any,
 ) -> Measurement:
-    """What fio would have given at these rates, second by second."""
+    """Return what fio would measure at these rates, one for each second."""
     size = Size.parse(block)
     iops = tuple(Iops(rate) for rate in rates)
     mean = sum(rates) / len(rates)
@@ -113,7 +113,7 @@ def storage(
 
 
 def mixed(rates: Sequence[float]) -> Measurement:
-    """Reads and writes, seven to three."""
+    """Return a run of 70 % reads and 30 % writes."""
     whole = storage(rates, workload="fio randrw 4k")
     parts = {
         name: DirectionSeries(
@@ -131,7 +131,7 @@ def mixed(rates: Sequence[float]) -> Measurement:
 
 
 def network(gbit: Sequence[float], **changes: Any) -> NetworkMeasurement:
-    """What iperf3 would have given at these rates, second by second, between two m5.2xlarge."""
+    """Return what iperf3 would measure at these rates, one for each second, between two m5.2xlarge."""
     rates = tuple(Bandwidth.from_gbit(each) for each in gbit)
     mean = Bandwidth.from_gbit(sum(gbit) / len(gbit))
     whole = NetworkMeasurement(
@@ -156,7 +156,7 @@ def network(gbit: Sequence[float], **changes: Any) -> NetworkMeasurement:
 
 
 def files(seconds: int, per_second: float, *, to_device_s: int, mib: float, target: str) -> FileCreation:
-    """What create_files would have given: files of 1 MiB into the page cache, slower onto the device."""
+    """Return what create_files would measure: files of 1 MiB into the page cache, slower onto the device."""
     rates = tuple(noisy(per_second, seconds, 0.05))
     device = DeviceSeries(
         tuple(float(number + 1) for number in range(to_device_s)),

@@ -163,7 +163,7 @@ def test_other():
 
 
 def matching(trace, categories):
-    """The categories of a trace, as Allure 2 and as Allure 3 match them: both must agree."""
+    """Return the categories of a trace, by the rules of Allure 2 and Allure 3, which must agree."""
     import re
 
     whole = [c["name"] for c in categories if re.fullmatch(c["traceRegex"], trace, re.DOTALL)]
@@ -262,7 +262,7 @@ def test_it(fio, monkeypatch):
     steady, told = (step for step in result["steps"] if step["name"].startswith("judge: "))
     assert steady["name"] == "judge: steady within 5 %"
     assert steady["stop"] - steady["start"] >= 50
-    assert told["stop"] == told["start"], "told without having been drawn here: for how long is not known"
+    assert told["stop"] == told["start"], "it was not computed here, so its duration is unknown"
 
 
 def test_labels_have_defaults_and_the_tests_own_are_left_alone(run, results):

@@ -32,14 +32,14 @@ def test_a_logarithmic_axis_spreads_evenly_by_factor():
     assert [axis.share(value) for value in (1, 10, 100, 1_000, 10_000)] == pytest.approx(
         [0, 0.25, 0.5, 0.75, 1]
     )
-    assert axis.share(0) < -1, "what cannot be on it lies far below, and is no error"
+    assert axis.share(0) < -1, "an impossible value is far below, not an error"
 
 
 @given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9), st.integers(1, 9))
 def test_ticks_lie_on_the_axis_and_are_no_more_than_wanted(low, length, most):
     axis = AxisScale(low, low + length)
     if axis.high - axis.low < 1e-9 * abs(low):
-        return  # floating-point numbers do not go finer
+        return  # below the resolution of floating-point numbers
     ticks = axis.ticks(most)
     assert len(ticks) <= most + 1
     assert all(-1e-6 <= axis.share(tick) <= 1 + 1e-6 for tick in ticks)

@@ -38,7 +38,7 @@ def texts(svg):
 
 
 def placed(svg):
-    """Each text with where it begins and ends, in points from the left."""
+    """Return each text with its left and right end, in points from the left."""
     for each in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text"):
         text = "".join(each.itertext()).strip()
         size = float(re.search(r"font-size: ([0-9.]+)px", each.get("style")).group(1))
@@ -78,11 +78,9 @@ def test_ceilings_of_several_curves_name_their_curves():
     boot = curve_of(41_000, mix="vdi-boot", outstanding=480, **ON_30)
     said = texts(curves_picture([reads, boot]).svg)
     assert {"4k-random-read", "vdi-boot"} <= set(said)
-    assert "i3.metal EBS throughput, 41,457 IOPS (vdi-boot)" in " ".join(said), (
-        "broken where it would not fit"
-    )
+    assert "i3.metal EBS throughput, 41,457 IOPS (vdi-boot)" in " ".join(said), "wrapped if it does not fit"
     assert "i3.metal EBS IOPS, 64,000 IOPS" in said, "the same for both"
-    assert "p99" not in said, "the tails of several would not be told apart"
+    assert "p99" not in said, "the tails of several curves cannot be distinguished"
 
 
 def test_labels_distinguish_curves_of_one_mix():
@@ -163,7 +161,7 @@ def test_a_long_figure_and_its_latency_stand_below_each_other():
 
 
 def test_lines_of_the_png_are_as_thick_as_those_of_the_svg():
-    """A ceiling is 1.1 points wide: two or three pixels, not twice as many."""
+    """A ceiling is 1.1 points wide, which is two or three pixels."""
     from PIL import Image
 
     image = Image.open(io.BytesIO(curves_picture([curve_of(**ON_30)]).png)).convert("L")

@@ -29,7 +29,7 @@ from pytest_cloudbench.reports.plots.sheet import Sheet
 
 
 def texts(picture):
-    """Every text of the SVG, which must be one; the PNG is checked as well."""
+    """Return every text of the SVG, after a check of SVG and PNG."""
     root = ElementTree.fromstring(picture.svg)
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     assert picture.png.startswith(b"\x89PNG")
@@ -326,7 +326,7 @@ def test_a_line_is_as_wide_in_the_png_as_in_the_svg():
 
 
 def test_files_without_a_series_are_compared_by_the_time_until_on_the_device():
-    """Into the page cache a slow volume may be the faster one."""
+    """A slower volume may be faster into the page cache."""
     runs = [
         files(20, 400, to_device_s=80, mib=125, target="gp3"),
         files(25, 320, to_device_s=26, mib=340, target="nvme"),

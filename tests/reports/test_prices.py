@@ -121,7 +121,7 @@ def test_tables_have_a_cost_column_if_a_test_has_a_cost(pytester, cloud, shown):
     text = (pytester.path / "summary.md").read_text()
     # 3.06 / 60 of the instance and 5,210 / 730 / 60 of the volume.
     assert ("| cost |" in text) is shown
-    assert text.count("0.17 USD") == shown, "once a test, whose verdicts share it"
+    assert text.count("0.17 USD") == shown, "once per test: its verdicts share the cost"
     assert any("0.17 USD" in line for line in result.outlines) is shown
 
 
