@@ -65,8 +65,8 @@ def side_by_side(
 def side_by_side(*steps: Callable[[], Any]) -> tuple[Any, ...]:
     """Call the steps at the same time, and return their results once all have ended.
 
-    Raises the error of the first step in their order that failed. Each step costs a round trip to the host or the
-    provider: together they cost one.
+    Raises the error of the first step in their order that failed. Do not call one host in two steps: commands that
+    share an SSH connection delay each other by more than a round trip.
     """
     with ThreadPoolExecutor(len(steps) - 1) as pool:
         others = [pool.submit(step) for step in steps[1:]]

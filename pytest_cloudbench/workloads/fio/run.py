@@ -8,7 +8,6 @@ import math
 import shlex
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from typing import Any
 
@@ -79,49 +78,45 @@ def run_fio(
     job, changed = paced(job, pace, lays_out_files=lays_out_files, factor=target.time_compression)
     conditions = (*target.conditions, *sized, *changed)
     prove_target(target, job)
-    to_lay_out, room, (fio, counters) = side_by_side(
-        lambda: check_paths(target, job),
-        target.room,
-        # One after the other: each may install a tool.
-        lambda: (fio_of(target.host), target.counters()),
-    )
+    # The first asks the host, the second the provider.
+    to_lay_out, room = side_by_side(lambda: check_paths(target, job), target.room)
+    fio = fio_of(target.host)
     argv = job.to_argv(target.kind, target.paths, fio=fio.path)
     # Raw devices belong to root, a mounted directory to the login user.
     as_root = target.kind == "block"
     fio.check(job, argv, sudo=as_root)
     conditions += make_room(target, job, to_lay_out, room)
-    run = _Run(target, job, counters, on_progress)
+    run = _Run(target, job, on_progress)
     started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
     running = target.host.start_job(argv, sudo=as_root, name="fio")
     try:
         exit_code = run.watch(running)
         if exit_code != 0:
             running.kill()  # the workers of a killed fio continue without it
-        files, gained = side_by_side(
-            lambda: running.fetch([RESULT_FILE, "stderr", *LOGS, HISTOGRAM_LOG]), run.counters_gained
-        )
+        counters = run.counters_gained()
+        files = running.fetch([RESULT_FILE, "stderr", *LOGS, HISTOGRAM_LOG])
     except BaseException as error:
         _end(running, error)
         raise
-    with ThreadPoolExecutor(1) as cleaner:
-        cleaner.submit(running.cleanup)  # meanwhile the result is read
-        with explained_shortage(target):
-            result = parse_output(
-                files.get(RESULT_FILE),
-                exit_code=exit_code,
-                stderr=files.get("stderr", b"").decode("utf-8", "replace"),
-            )
-        return _measurement(
-            target,
-            job,
-            fio,
-            result,
-            files=files,
-            counters=gained,
-            conditions=(*conditions, *_short(job, result)),
-            argv=argv,
-            started_at=started_at,
+    with contextlib.suppress(Exception):
+        running.cleanup()
+    with explained_shortage(target):
+        result = parse_output(
+            files.get(RESULT_FILE),
+            exit_code=exit_code,
+            stderr=files.get("stderr", b"").decode("utf-8", "replace"),
         )
+    return _measurement(
+        target,
+        job,
+        fio,
+        result,
+        files=files,
+        counters=counters,
+        conditions=(*conditions, *_short(job, result)),
+        argv=argv,
+        started_at=started_at,
+    )
 
 
 def paced(
@@ -169,20 +164,14 @@ def paced(
 class _Run:
     """A running fio: its progress, its expected end, its counters."""
 
-    def __init__(
-        self,
-        target: Target,
-        job: FioJob,
-        counters: CountersSnapshot | None,
-        on_progress: Callable[[Progress], None] | None,
-    ) -> None:
+    def __init__(self, target: Target, job: FioJob, on_progress: Callable[[Progress], None] | None) -> None:
         self._target = target
         self._length_s = job.runtime + job.ramp_time
         laid_out = job.size.bytes * job.numjobs if job.size and target.kind == "directory" else 0
         self._limit_s = self._length_s * 1.2 + laid_out / _SLOWEST_LAYOUT + _SPARE_S
         self._on_progress = on_progress
         self._reader = ProgressReader()
-        self._before = counters
+        self._before: CountersSnapshot | None = target.counters()
         self._began = time.monotonic()
         # On a device the load begins at once, on a file system after the files are laid out.
         self._lays_out = laid_out > 0
