@@ -1,8 +1,8 @@
-"""The report of the recorded scenarios, opened in headless Chromium: its pictures, its categories, what it asks for.
+"""The report of the recorded scenarios, opened in headless Chromium: its pictures, categories and requests.
 
 CLOUDBENCH_RECORDED_SCENARIOS names the evidence of a run of scenarios/ (or folders of several, joined by ":"), as
-.ci/run records it. It is replayed, without any cloud; the Allure report of that, and of one test for each way in which
-a test can end badly, is what is looked at. With CLOUDBENCH_SCREENSHOTS=DIR pictures of every page are kept there.
+.ci/run records it. These tests replay it without a cloud, add one test for each kind of failure, and open the Allure
+report of all. With CLOUDBENCH_SCREENSHOTS=DIR every page is saved there as a picture.
 """
 
 import json
