@@ -101,10 +101,12 @@ start
 _FETCH = """\
 cd {directory} || exit 1
 for name in {patterns}; do
-    [ -f "$name" ] || continue
-    size=$(stat -c %s "$name")
+    [ -f "$name" ] && set -- "$@" "$name"
+done
+[ $# -gt 0 ] || exit 0
+stat -c '%s %n' -- "$@" | while read -r size name; do
     echo "$size $name"
-    head -c "$size" "$name"
+    head -c "$size" -- "$name"
 done
 """
 
