@@ -68,7 +68,7 @@ class MachineRecord:
             self._iops, self._bytes_per_s = iops, bytes_per_s
             self._write()
 
-    def raise_network(self, bytes_per_s: float, *, probed: bool = False) -> None:
+    def update_network(self, bytes_per_s: float, *, probed: bool = False) -> None:
         """Keep a rate that the network carried for about a second, if it is the highest so far.
 
         `network` returns none of them before the first that is ``probed``.
@@ -138,7 +138,7 @@ class Machine:
             if self._record.network() is None and not self._closed:
                 measured = _probe_network(self._parts.network)
                 if measured is not None:
-                    self._record.raise_network(measured, probed=True)
+                    self._record.update_network(measured, probed=True)
         return self._record.network()
 
     def close(self) -> None:

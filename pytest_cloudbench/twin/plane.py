@@ -57,7 +57,7 @@ class Plane:
                 self.network,
                 self._workshop,
                 time_compression=time_compression,
-                on_carried=lambda rate: record.raise_network(rate * PAYLOAD_SHARE),
+                on_carried=lambda rate: record.update_network(rate * PAYLOAD_SHARE),
             )
             undo.pop_all()
         parts = RegionParts(

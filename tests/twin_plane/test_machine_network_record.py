@@ -9,26 +9,26 @@ from pytest_cloudbench.twin.machine import MachineRecord
 def test_it_only_rises_and_is_kept_for_the_next_region(tmp_path):
     record = MachineRecord(tmp_path)
     assert record.network() is None
-    record.raise_network(3e9)  # the governor may see something before the probe
+    record.update_network(3e9)  # the governor may see something before the probe
     assert record.network() is None
     assert not (tmp_path / "machine.json").exists()
-    record.raise_network(4e9, probed=True)
-    record.raise_network(2e9)
+    record.update_network(4e9, probed=True)
+    record.update_network(2e9)
     assert MachineRecord(tmp_path).network() == Throughput(4e9)
-    record.raise_network(5e9)
+    record.update_network(5e9)
     assert MachineRecord(tmp_path).network() == Throughput(5e9)
 
 
 def test_a_rate_seen_before_a_lower_probe_is_kept(tmp_path):
     record = MachineRecord(tmp_path)
-    record.raise_network(4e9)
-    record.raise_network(3e9, probed=True)
+    record.update_network(4e9)
+    record.update_network(3e9, probed=True)
     assert record.network() == Throughput(4e9)
     assert MachineRecord(tmp_path).network() == Throughput(4e9)
 
 
 def test_disks_and_network_are_recorded_separately(tmp_path):
-    MachineRecord(tmp_path).raise_network(4e9, probed=True)
+    MachineRecord(tmp_path).update_network(4e9, probed=True)
     record = MachineRecord(tmp_path)
     assert record.disks() is None
     record.set_disks(50_000, 1e9)

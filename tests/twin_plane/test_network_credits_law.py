@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cloudbench.twin.network.credits_law import FULL_USE, RESUME_SHARE, WANTING_S, Bucket
+from pytest_cloudbench.twin.network.credits_law import DEMAND_S, FULL_USE, RESUME_SHARE, Bucket
 
 GBIT = 1e9 / 8
 RATES = st.tuples(st.floats(0.03, 25), st.floats(1.05, 100)).map(
@@ -115,8 +115,8 @@ def test_it_begins_to_fill_within_a_second_after_the_load(rates, compression):
     subject.account(subject.baseline, 1.0, waited=True)
     subject.empty()
     for _ in range(11):
-        assert subject.account(0.0, WANTING_S / 10) is None
-    full_tick = min(subject.baseline * WANTING_S / 10 * compression, subject.capacity)
+        assert subject.account(0.0, DEMAND_S / 10) is None
+    full_tick = min(subject.baseline * DEMAND_S / 10 * compression, subject.capacity)
     assert subject.level >= full_tick * 0.99
 
 

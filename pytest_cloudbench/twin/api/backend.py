@@ -31,7 +31,7 @@ from pytest_cloudbench.twin.slots import ZONES, Slot
 
 from .images import Image
 from .moto_loading import ACCOUNT, REGION
-from .placement_groups import PlacementGroups, teach_moto
+from .placement_groups import PlacementGroups, register_placement_groups
 
 EBS_KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/0c10dbe0-0000-4000-8000-00000000eb50"
 
@@ -222,7 +222,7 @@ class RegionBackend(EC2Backend):  # type: ignore[misc]  # moto is not typed here
         self.volumes[volume.id] = volume
         return volume
 
-    def fasten(
+    def record_attachment(
         self, volume: RegionVolume, instance: Any, device: str, status: str, *, delete_too: bool
     ) -> Any:
         """Record an attachment on both sides. ``delete_too``: the volume is deleted with its instance."""
@@ -239,7 +239,7 @@ class RegionBackend(EC2Backend):  # type: ignore[misc]  # moto is not typed here
         if mapping is not None:
             mapping.status = status
 
-    def unfasten(self, volume: RegionVolume) -> None:
+    def remove_attachment(self, volume: RegionVolume) -> None:
         """Remove the attachment on both sides; the volume is available again."""
         attachment = volume.attachment
         if attachment is None:
@@ -297,7 +297,7 @@ def build_backend(
 ) -> RegionBackend:
     """Return the region's EC2 state, registered with moto, with the public SSM parameters of its images."""
     _complete_the_catalogue()
-    teach_moto()
+    register_placement_groups()
     backend = RegionBackend(slot, free_address, images)
     ec2_backends[ACCOUNT][REGION] = backend
     _publish_images(images)

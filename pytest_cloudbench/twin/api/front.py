@@ -65,9 +65,7 @@ class Front:
         from werkzeug.serving import WSGIRequestHandler, make_server
 
         class Handler(WSGIRequestHandler):  # type: ignore[misc]
-            disable_nagle_algorithm = (
-                True  # otherwise every answer waits for the client's delayed acknowledgement
-            )
+            disable_nagle_algorithm = True  # otherwise answers wait for the client's delayed acknowledgement
             protocol_version = "HTTP/1.1"
 
             def log_request(self, code: int | str = "-", size: int | str = "-") -> None:

@@ -216,7 +216,9 @@ class InstanceActions(RegionActions):
             zone_name=instance.availability_zone, encrypted=device.encrypted, spec=device.spec
         )
         volume.add_tags(self._parse_tag_specification().get("volume", {}))
-        backend.fasten(volume, instance, device.device, "attaching", delete_too=device.delete_on_termination)
+        backend.record_attachment(
+            volume, instance, device.device, "attaching", delete_too=device.delete_on_termination
+        )
         return volume
 
     @property

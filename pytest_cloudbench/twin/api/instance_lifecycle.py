@@ -113,7 +113,7 @@ class InstanceLifecycle:
         """Remove volumes without a disk, also those that should outlive the instance."""
         with self._region.lock:
             for volume in volumes:
-                self._region.backend.unfasten(volume)
+                self._region.backend.remove_attachment(volume)
                 self._region.backend.forget(volume)
 
     def _start(self, instance: Any) -> None:
@@ -181,7 +181,7 @@ class InstanceLifecycle:
         except Exception:
             log.exception("releasing %s", volume.id)
         with region.lock:
-            region.backend.unfasten(volume)
+            region.backend.remove_attachment(volume)
             if goes_too:
                 region.backend.forget(volume)
 

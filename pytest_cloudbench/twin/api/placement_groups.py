@@ -150,7 +150,7 @@ def refuse_unknown_filters(names: Iterable[str]) -> None:
             raise invalid_value(f"The filter '{name}' is invalid")
 
 
-def teach_moto() -> None:
+def register_placement_groups() -> None:
     """Register placement groups with moto as resources with tags, and as filters of instances."""
     moto_utils.EC2_RESOURCE_TO_PREFIX[RESOURCE_TYPE] = ID_PREFIX
     moto_utils.EC2_PREFIX_TO_RESOURCE[ID_PREFIX] = RESOURCE_TYPE

@@ -76,11 +76,11 @@ class VolumeActions(RegionActions):
         device = volume_admission.admitted_device_name(params.get("Device"))
         self._refuse_attachment(volume, instance, device)
         self.error_on_dryrun()
-        attachment = region.backend.fasten(volume, instance, device, "attaching", delete_too=False)
+        attachment = region.backend.record_attachment(volume, instance, device, "attaching", delete_too=False)
 
         def undo() -> None:
             if volume.attachment is attachment:
-                region.backend.unfasten(volume)
+                region.backend.remove_attachment(volume)
 
         with self.on_plane(f"Volume {volume.id} could not be attached", undo):
             region.queues.run(
@@ -103,7 +103,7 @@ class VolumeActions(RegionActions):
                 done = _try_to_detach(region, volume, attachment.instance.id, force=force)
             if done:
                 if volume.attachment is attachment:
-                    region.backend.unfasten(volume)
+                    region.backend.remove_attachment(volume)
             else:
                 _keep_detaching(region, volume, attachment)
         return ActionResult(_described(attachment, "detaching"))
@@ -275,7 +275,7 @@ def _keep_detaching(region: Region, volume: RegionVolume, attachment: Any) -> No
             if _try_to_detach(region, volume, attachment.instance.id):
                 with region.lock:
                     if volume.attachment is attachment:
-                        region.backend.unfasten(volume)
+                        region.backend.remove_attachment(volume)
                 return
 
     region.backend.set_attachment_status(volume, "busy")

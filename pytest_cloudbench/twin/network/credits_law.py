@@ -22,11 +22,11 @@ RESUME_SHARE = 0.02
 FULL_USE = 0.97
 """Share of the baseline from which a load counts as using all of it, so that rounding does not fill a bucket."""
 
-WANTING_S = 1.0
+DEMAND_S = 1.0
 """Seconds of the clock after a packet had to wait, during which a load counts as demanding its whole baseline."""
 
 RESTING = 0.25
-"""Share of the baseline. A load below it over about `WANTING_S` counts as resting, as between transfers."""
+"""Share of the baseline. A load below it over about `DEMAND_S` counts as resting, as between transfers."""
 
 
 @dataclass
@@ -42,8 +42,8 @@ class Bucket:
     compression: float = 1.0
     bursting: bool = field(default=True, init=False)
     _credits: CreditBucket = field(init=False, repr=False)
-    _used_per_s: float = field(default=0.0, init=False)  # over about WANTING_S
-    _unhindered_s: float = field(default=math.inf, init=False)  # since a packet had to wait
+    _used_per_s: float = field(default=0.0, init=False)  # over about DEMAND_S
+    _since_wait_s: float = field(default=math.inf, init=False)  # since a packet had to wait
 
     def __post_init__(self) -> None:
         if not (self.peak > self.baseline > 0 and self.capacity > 0 and self.compression > 0):
@@ -78,10 +78,10 @@ class Bucket:
         if elapsed_s <= 0:
             return None
         moved_per_s = moved / elapsed_s
-        self._used_per_s += (moved_per_s - self._used_per_s) * -math.expm1(-elapsed_s / WANTING_S)
-        self._unhindered_s = 0.0 if waited else self._unhindered_s + elapsed_s
+        self._used_per_s += (moved_per_s - self._used_per_s) * -math.expm1(-elapsed_s / DEMAND_S)
+        self._since_wait_s = 0.0 if waited else self._since_wait_s + elapsed_s
         used_per_s = self._whole(moved_per_s)
-        if self._wants_more:
+        if self._demands_more:
             used_per_s = max(used_per_s, self.baseline)
         before = self._credits
         self._credits = before.advance(used_per_s, elapsed_s, self.compression)
@@ -107,11 +107,11 @@ class Bucket:
         """Fill the bucket, as a stop and start does."""
         self._credits = replace(self._credits, level=self.capacity)
         self.bursting = True
-        self._unhindered_s = math.inf
+        self._since_wait_s = math.inf
 
     @property
-    def _wants_more(self) -> bool:
-        return self._unhindered_s <= WANTING_S and self._used_per_s >= RESTING * self.baseline
+    def _demands_more(self) -> bool:
+        return self._since_wait_s <= DEMAND_S and self._used_per_s >= RESTING * self.baseline
 
     def _whole(self, moved_per_s: float) -> float:
         """Return the rate, rounded up to the baseline if it is nearly that."""

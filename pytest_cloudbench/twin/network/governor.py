@@ -28,9 +28,7 @@ from pytest_cloudbench.twin.network.traffic_control import ClassFigures, ShapedE
 
 TICK_S = 0.1
 _LEAST_RATE_S = 0.02  # a rate over less time does not predict the next moment
-_EMPTY_WITHIN_S = (
-    0.001  # a bucket that will be empty so soon counts as empty: the thread cannot wake more exactly
-)
+_EMPTY_WITHIN_S = 0.001  # a bucket that is empty so soon counts as empty: the thread wakes not more exactly
 _WINDOW_S = 1.0  # over which the rate is measured that the machine carries
 _WRAP = 2**32
 PAGE_BYTES = 4096
