@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pytest_cloudbench.evidence.restorable_types import type_id_of
 from pytest_cloudbench.limits.instances import InstanceLimits
 
 _LONG = ("series", "streams", "directions")
+
+
+@dataclass(frozen=True)
+class WorkloadRequest:
+    """A test's request to run a workload on a target; ``arguments`` are the test's own."""
+
+    name: str
+    target: object
+    arguments: Mapping[str, Any]
+
+    def plain(self) -> dict[str, Any]:
+        """Return the request as plain JSON, by which a replay finds the recorded one."""
+        return {"name": self.name, "target": worded(self.target), "arguments": worded(given(self.arguments))}
 
 
 def worded(value: Any) -> Any:

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_cloudbench.evidence.attempt_record import AttemptRecord
 from pytest_cloudbench.evidence.journal import utc_text
-from pytest_cloudbench.evidence.plain_values import figures_of, given, in_lines, worded
+from pytest_cloudbench.evidence.plain_values import WorkloadRequest, figures_of, in_lines
 from pytest_cloudbench.evidence.restorable import NotRestorable, plain
 from pytest_cloudbench.evidence.run_facts import FORMAT
 from pytest_cloudbench.evidence.run_recorder import RunRecorder
@@ -41,20 +41,13 @@ class Recorder(RunRecorder):
         super().__init__(config, root, run_id=run_id, part=part, options=options)
         config.stash[_RECORDER] = self
 
-    def workload(
-        self,
-        item: pytest.Item,
-        name: str,
-        target: object,
-        arguments: Mapping[str, Any],
-        run: Callable[[], T],
-    ) -> T:
+    def workload(self, item: pytest.Item, request: WorkloadRequest, run: Callable[[], T]) -> T:
         """Run a workload and record its arguments and its result, or its error."""
         record = self.attempt(item)
-        asked = {"name": name, "target": worded(target), "arguments": worded(given(arguments))}
+        asked = request.plain()
         began = time.time()
         try:
-            with record.inside(name):
+            with record.inside(request.name):
                 result = run()
         except BaseException as error:
             self._keep_result(record, asked, error, began)

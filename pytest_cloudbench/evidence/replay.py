@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from pytest_cloudbench.evidence.cleaner import Cleaner
-from pytest_cloudbench.evidence.plain_values import given, worded
+from pytest_cloudbench.evidence.plain_values import WorkloadRequest, worded
 from pytest_cloudbench.evidence.reader import Evidence, RecordedTest
 from pytest_cloudbench.evidence.restorable import NotRestored, class_name, measurement_from, restored
 
@@ -72,9 +72,9 @@ class ReplayedTest:
             if (asked := _asked(entry)) is not None:
                 self._queues.setdefault(_key(entry["kind"], asked), deque()).append(entry)
 
-    def workload(self, name: str, target: object, arguments: Mapping[str, Any]) -> Any:
+    def workload(self, request: WorkloadRequest) -> Any:
         """Return the recorded measurement of a workload, or raise its recorded error."""
-        asked = {"name": name, "target": worded(target), "arguments": worded(given(arguments))}
+        asked = request.plain()
         entry = self._take("workload", asked)
         if "file" not in entry:
             raise NotRecorded(f"{_shown(asked)} gave what could not be kept: {entry.get('not_kept', '')}")

@@ -213,6 +213,12 @@ class Provider(Protocol):
         return NotOffered(f"{self.label} cannot {what}: leave that out, or run the test on another cloud")
 
 
+READ_ONLY_CALLS = frozenset(
+    ("check_attachments", "check_launches", "check_zone", "identity", "limits", "refresh", "unreachable_hint")
+)
+"""Calls that change nothing: a replay may answer one more often than it was recorded."""
+
+
 class InterceptedProvider:
     """A provider whose calls all go through `_intercept`: the base of the recorded and the replayed one."""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
 if TYPE_CHECKING:
+    from pytest_cloudbench.evidence.plain_values import WorkloadRequest
     from pytest_cloudbench.resources.provider import Provider
 
 T = TypeVar("T")
@@ -26,15 +27,8 @@ class Keeper:
         """Prepare storage by ``run`` (initialise it, lay out files) and return what that returns."""
         return run()
 
-    def workload(
-        self,
-        item: pytest.Item,
-        name: str,
-        target: object,
-        arguments: Mapping[str, Any],
-        run: Callable[[], T],
-    ) -> T:
-        """Run a workload on a target; ``arguments`` are the test's own. Return what it measured."""
+    def workload(self, item: pytest.Item, request: WorkloadRequest, run: Callable[[], T]) -> T:
+        """Run a workload by ``run`` and return what it measured."""
         return run()
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
 from pytest_cloudbench.aws.access import is_loopback_url
-from pytest_cloudbench.evidence.plain_values import call_arguments
+from pytest_cloudbench.evidence.plain_values import WorkloadRequest, call_arguments
 from pytest_cloudbench.evidence.recorded_calls import CallRecorder
 from pytest_cloudbench.evidence.recorder import Recorder
 from pytest_cloudbench.options import options_in_force
@@ -63,16 +63,9 @@ class Recording(Keeper):
         self.recorder.attempt(item)
         return self._calls.operation(target.host.label, name, [target], run)
 
-    def workload(
-        self,
-        item: pytest.Item,
-        name: str,
-        target: object,
-        arguments: Mapping[str, Any],
-        run: Callable[[], T],
-    ) -> T:
+    def workload(self, item: pytest.Item, request: WorkloadRequest, run: Callable[[], T]) -> T:
         """Run a workload; record its arguments, its measurement, and its commands."""
-        return self.recorder.workload(item, name, target, arguments, run)
+        return self.recorder.workload(item, request, run)
 
     # Hooks -----------------------------------------------------------------------------------------
 

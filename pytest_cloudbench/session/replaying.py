@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import pytest
 
-from pytest_cloudbench.evidence.plain_values import call_arguments
+from pytest_cloudbench.evidence.plain_values import WorkloadRequest, call_arguments
 from pytest_cloudbench.evidence.replay import NotRecorded, Replay, ReplayedTest
 from pytest_cloudbench.hosts.host import REPEATABLE_OPERATIONS, Command, CommandResult, Host
 from pytest_cloudbench.hosts.shell_host import ShellHost
 from pytest_cloudbench.reports.properties import add_changed_verdict
-from pytest_cloudbench.resources.provider import InterceptedProvider, Provider
+from pytest_cloudbench.resources.provider import READ_ONLY_CALLS, InterceptedProvider, Provider
 from pytest_cloudbench.session.keeper import Keeper
 
 if TYPE_CHECKING:
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from pytest_cloudbench.verdicts.verdict import Verdict
 
 T = TypeVar("T")
-
-_QUESTIONS = ("check", "limits", "place", "image", "identity", "refresh", "console", "remaining")
-"""Calls that only read, by the start of their names: a replay may answer one more often than it was recorded."""
 
 
 class Replaying(Keeper):
@@ -48,16 +45,9 @@ class Replaying(Keeper):
         result: T = test.operation(target.host.label, name, [target], repeatable=False)
         return result
 
-    def workload(
-        self,
-        item: pytest.Item,
-        name: str,
-        target: object,
-        arguments: Mapping[str, Any],
-        run: Callable[[], T],
-    ) -> T:
+    def workload(self, item: pytest.Item, request: WorkloadRequest, run: Callable[[], T]) -> T:
         """Return the recorded measurement, or raise the recorded error."""
-        result: T = self._replay.test(item.nodeid).workload(name, target, arguments)
+        result: T = self._replay.test(item.nodeid).workload(request)
         return result
 
     @pytest.hookimpl(tryfirst=True)
@@ -87,7 +77,7 @@ class ReplayedCloud(InterceptedProvider):
 
     def _intercept(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         arguments = call_arguments(args, kwargs)
-        return self._test.call(name, arguments, repeatable=name.startswith(_QUESTIONS))
+        return self._test.call(name, arguments, repeatable=name in READ_ONLY_CALLS)
 
 
 class ReplayedHost(ShellHost):
