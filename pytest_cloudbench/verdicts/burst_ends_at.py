@@ -1,4 +1,4 @@
-"""`burst_ends_at`: did a burst of storage end at its baseline, and when, beside the arithmetic of its credits?"""
+"""`burst_ends_at`: did a burst of storage end at its baseline, and when, by the arithmetic of its credits?"""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EXACT = 0.0005
 
 @dataclass(frozen=True)
 class _Bucket:
-    """The credits behind a ceiling, and how long a full bucket lasts at the rate that was seen."""
+    """The credits behind a ceiling, and how long a full bucket lasts at the measured rate."""
 
     ceiling: Ceiling
     rate: Rate
@@ -38,14 +38,15 @@ class _Bucket:
 def burst_ends_at(
     obs: AnyObservation, level: Ceiling | Iops | Throughput | str, *, within: float = 0.05
 ) -> Verdict:
-    """Judge whether a run's burst ended at ``level``; the sentence sets the moment beside its credits' arithmetic.
+    """Judge whether a run's burst ended at ``level``; the sentence compares the moment with the arithmetic of the
+    credits.
 
-    Judged as `drops_to`. ``level`` is a ceiling that bursts (which stands for what remains of it) or a rate with
-    its unit. What a full bucket would have lasted at the rate seen is said where the credits are known; a run that
-    ended before could not have shown the end and is inconclusive. The moment does not decide: whether the bucket
-    was full when the run began is not known.
+    Judged as `drops_to`. ``level`` is a ceiling that bursts (which stands for what remains of it) or a rate with its
+    unit. If the credits are known, the sentence says how long a full bucket lasts at the measured rate; a run that
+    ended before that could not show the end and is inconclusive. The moment does not decide: it is unknown whether
+    the bucket was full when the run began.
 
-    Raises TypeError for a run over a network, for which there is `drops_to`, and what `drops_to` raises.
+    Raises TypeError for a run over a network (use `drops_to`), and what `drops_to` raises.
     """
     run = run_of(obs)
     if not isinstance(run, StorageRun):
@@ -96,7 +97,7 @@ def _too_short(verdict: Verdict, line: Timeline, bucket: _Bucket) -> Verdict:
 
 
 def _bucket(run: StorageRun, claim: DropLevel, before: Rate) -> _Bucket | None:
-    """The credits whose end the level is; None where they are not known or were not being spent."""
+    """Return the credits that end at the level; None if they are unknown or were not being spent."""
     for ceiling in _bursting(run, claim):
         assert ceiling.base is not None
         assert ceiling.burst_credits is not None
@@ -112,7 +113,7 @@ def _bucket(run: StorageRun, claim: DropLevel, before: Rate) -> _Bucket | None:
 
 
 def _bursting(run: StorageRun, claim: DropLevel) -> list[Ceiling]:
-    """The ceilings with known credits that the level is the end of."""
+    """Return the ceilings with known credits that end at the level."""
     named = [one for one in run.envelope.ordered if any(one.same_as(each) for each in claim.ceilings)]
     found = []
     for ceiling in named or run.envelope.promised.ordered:
@@ -125,7 +126,7 @@ def _bursting(run: StorageRun, claim: DropLevel) -> list[Ceiling]:
 
 
 def _ramp_s(run: StorageRun, line: Timeline) -> float:
-    """How long the load had run before the series begins, in seconds of the test."""
+    """Return how long the load had run before the series begins, in seconds of the test."""
     ramp_s = float(run.asked.get("ramp_time_s", 0.0))
     return ramp_s * line.time_compression if math.isfinite(ramp_s) else 0.0
 

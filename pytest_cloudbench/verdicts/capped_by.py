@@ -1,8 +1,8 @@
 """`capped_by`: was it this ceiling, and no other, that held the load back?
 
-Two-sided. The rate sits at the ceiling; above it is a finding too (a cache, a burst, the wrong device).
-The demand was above the ceiling, the rate was steady, no other ceiling is near enough to be the cause,
-and the throttle counters agree where there are any. What cannot be shown makes it inconclusive.
+Two-sided: the rate lies at the ceiling; above it is a finding too (a cache, a burst, the wrong device). The demand
+was above the ceiling, the rate was steady, no other ceiling is near enough to be the cause, and the throttle counters
+agree if there are any. A claim that cannot be shown is inconclusive.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class _Claim:
-    """The ceiling (or tied ceilings of one figure) and the level at which it may have acted."""
+    """The claimed ceiling (or tied ceilings of one figure) and the level at which it may have acted."""
 
     ceilings: tuple[Ceiling, ...]
     level: Level
@@ -161,7 +161,7 @@ def _demand_not_above(run: StorageRun, claim: _Claim) -> Doubt | None:
     own = run.own_limit(claim.asked)
     if own is not None:
         demand = ratio(own, claim.asked)
-        # Only the counters can show that a demand hardly above the ceiling met it.
+        # Only counters can show that a demand just above the ceiling reached it.
         if demand <= 1 or (demand <= 1 + claim.within and not claim.acted):
             return Doubt(
                 f"the job limited its own load to {run.job_limit}, not above {claim.label}: "
@@ -227,7 +227,7 @@ def _rivals(run: StorageRun, claim: _Claim) -> Doubt | None:
 
 
 def _near_level(run: StorageRun, claim: _Claim, rival: Ceiling) -> Level | None:
-    """The level of another ceiling that lies within the tolerance of the rate or of the claim's level."""
+    """Return the level of another ceiling that lies within the tolerance of the rate or of the claim's level."""
     level, distance = run.nearest_level(rival, run.rates)
     if distance <= claim.within:
         return level
@@ -248,7 +248,7 @@ def _machine_or_generator(run: StorageRun, claim: _Claim) -> Doubt | None:
 
 
 def _other_side(run: StorageRun, claim: _Claim) -> str:
-    """What the other party (the volume for an instance's ceiling, and the reverse) would have allowed."""
+    """Return what the other side (the volume for an instance's ceiling, and the reverse) would have allowed."""
     scopes = {ceiling.scope for ceiling in claim.ceilings}
     others = [ceiling for ceiling in run.envelope.promised.ordered if not claim.holds(ceiling)]
     across = [ceiling for ceiling in others if ceiling.scope not in scopes] or others

@@ -1,10 +1,9 @@
 """Lasting falls in a series of rates: when each happened, and the levels before and after.
 
-Burst credits end at one moment: the rate falls from one level to another and stays there. Much else looks
-like it: seconds that stand out, dips that recover, noise in which each second resembles the last, drifts,
-oscillations. So exact least-squares fits of two levels only give candidates. One is a lasting fall when
-it is large, sharp, fitted better by two levels than by a line, far above what the noise with its
-autocorrelation explains, and not taken back.
+Burst credits end at one moment: the rate falls from one level to another and stays there. Much else looks like it:
+outliers, dips that recover, noise in which each second resembles the last, drifts, oscillations. So exact
+least-squares fits of two levels only give candidates. A candidate is a lasting fall if it is large, sharp, fitted
+better by two levels than by a line, far above what the autocorrelated noise explains, and not followed by a recovery.
 """
 
 from __future__ import annotations
@@ -28,17 +27,17 @@ from pytest_cloudbench.verdicts.levels import (
 
 METHOD = "segmentation by exact least-squares fits of two levels to a median-filtered series"
 
-# Chosen by trying: 4 false falls in 40,000 series without one, of 20 to 300 samples, with white,
+# Chosen by trial: 4 false falls in 40,000 series without one, of 20 to 300 samples, with white,
 # autocorrelated (up to 0.97) or heavy-tailed noise of up to 12 %, drifting, oscillating, dipping, recovering.
 WIDE_FILTER = 11
 """Samples of the median filter for finding candidates: it removes dips of up to five samples."""
 NARROW_FILTER = 5
-"""Samples of the median filter for judging them: it removes what stands out for one or two samples."""
+"""Samples of the median filter for judging them: it removes outliers of one or two samples."""
 SMALLEST_FALL = 0.10
 """A fall is at least this share of the level before it."""
 FEWEST_BEFORE = 5
 FEWEST_AFTER = 15
-"""Samples for which a lower level must have been seen: one seen for less may yet recover."""
+"""Samples for which a lower level must have been seen: a shorter one may yet recover."""
 DIPS_OUTLASTED = 3
 """How many times longer than any earlier dip the lower level must have lasted."""
 MOST_ABOVE_AFTER = 0.05
@@ -77,15 +76,15 @@ _MOST_CANDIDATES = 48
 _ON_THE_WAY = 2  # samples on each side of a fall that belong to neither level
 _LOCAL = 5
 _LINE_REACH = 100  # samples on one side
-_LONGEST_WINDOW = 2_000  # samples on one side; more of them would tell nothing new
+_LONGEST_WINDOW = 2_000  # samples on one side; more of them add nothing
 
 
 @dataclass(frozen=True)
 class Fall:
     """One fall: ``at_s`` in seconds from the start of the series, and the levels on both sides.
 
-    ``index`` is the first sample on the lower level's side, ``standard_errors`` how far the levels lie
-    apart in terms of the noise.
+    ``index`` is the first sample on the lower level's side, ``standard_errors`` the distance of the levels in terms
+    of the noise.
     """
 
     at_s: float
@@ -97,9 +96,9 @@ class Fall:
 
 @dataclass(frozen=True)
 class Falls:
-    """What a series shows: its lasting falls in the order of time.
+    """The lasting falls of a series in the order of time.
 
-    ``unproven`` is a fall so near the end (or so much like earlier dips) that it may yet recover.
+    ``unproven`` is a fall so near the end (or so similar to earlier dips) that it may yet recover.
     """
 
     lasting: tuple[Fall, ...]
@@ -107,7 +106,7 @@ class Falls:
 
 
 class _Flaw(Enum):
-    """Why a candidate is no lasting fall."""
+    """Why a candidate is not a lasting fall."""
 
     NO_STEP = auto()
     TAKEN_BACK = auto()
@@ -135,7 +134,7 @@ class _Candidate:
 
 
 def find_falls(seconds: Sequence[float], values: Sequence[float]) -> Falls:
-    """Every lasting fall of a series; ``seconds`` holds the end of each sample, both of one length."""
+    """Return every lasting fall of a series; ``seconds`` holds the end of each sample, both of one length."""
     if len(values) < FEWEST_SAMPLES:
         return Falls(())
     narrow = median_filtered(values, NARROW_FILTER)
@@ -151,7 +150,7 @@ def find_falls(seconds: Sequence[float], values: Sequence[float]) -> Falls:
         if not flawed:
             lasting = [known[piece][0] for piece in pieces]
             break
-        # The smallest goes first: its neighbours may look different without it.
+        # The smallest is removed first: its neighbours may look different without it.
         least, flaw = min(flawed, key=lambda found: found[0].height)
         cuts.remove(least.at)
         if flaw is _Flaw.MAY_RECOVER:
@@ -203,7 +202,7 @@ def _flaw(narrow: Sequence[float], one: _Candidate) -> _Flaw | None:
 
 def _stands_out(one: _Candidate) -> bool:
     errors = STANDARD_ERRORS + STANDARD_ERRORS_SHORT / (one.high - one.low)
-    # A level of nothing at all is no level to fall from.
+    # There is no fall from a level of zero.
     return one.before > 0 and one.height >= SMALLEST_FALL * one.before and one.standard_errors >= errors
 
 
@@ -220,7 +219,10 @@ def _sharp(narrow: Sequence[float], one: _Candidate) -> bool:
 
 
 def _better_than_a_line(narrow: Sequence[float], one: _Candidate) -> bool:
-    """Compare both fits over as many samples before as after: a line cannot follow a lopsided piece."""
+    """Return True if two levels fit better than a line, over as many samples before as after the fall.
+
+    A line cannot follow a lopsided piece.
+    """
     reach = min(one.at - one.low, one.high - one.at, _LINE_REACH)
     before, after = narrow[one.at - reach : one.at], narrow[one.at : one.at + reach]
     high, low = median(before), median(after)
@@ -235,7 +237,7 @@ def _better_than_a_line(narrow: Sequence[float], one: _Candidate) -> bool:
 
 
 def _standard_errors(before: Sequence[float], after: Sequence[float]) -> float:
-    """How far two pieces lie apart, in standard errors of noise that follows itself (AR(1))."""
+    """Return the distance of two pieces in standard errors of noise that follows itself (AR(1))."""
     rests = []
     for piece in (before, after):
         tame = without_outliers(piece)
@@ -247,7 +249,7 @@ def _standard_errors(before: Sequence[float], after: Sequence[float]) -> float:
         return math.inf
     products = sum(one * other for rest in rests for one, other in pairwise(rest))
     found = products / squares
-    # The estimate is too low in short series; by about this much.
+    # In short series the estimate is too low by about this much.
     memory = min(0.98, max(0.0, found + (1 + 4 * found) / count))
     variance = squares / (count - 2) * (1 + memory) / (1 - memory)
     error = math.sqrt(variance * (1 / len(before) + 1 / len(after)))
@@ -255,7 +257,9 @@ def _standard_errors(before: Sequence[float], after: Sequence[float]) -> float:
 
 
 def _fall(seconds: Sequence[float], values: Sequence[float], one: _Candidate) -> Fall:
-    """The fall with its moment, which usually lies within a sample: its share of both levels tells where."""
+    """Return the fall with its moment, which usually lies within a sample: that sample's share of both levels shows
+    where.
+    """
     interval = median(after - before for before, after in pairwise(seconds))
     first = one.at - 1
     at_s = seconds[first] - interval
@@ -266,7 +270,7 @@ def _fall(seconds: Sequence[float], values: Sequence[float], one: _Candidate) ->
 
 
 def falls_details(found: Falls) -> dict[str, Any]:
-    """The falls of a series, and how they were looked for."""
+    """Return the falls of a series, and the method that found them, as plain values."""
     unproven: Sequence[Fall] = [found.unproven] if found.unproven is not None else []
     return {
         "method": METHOD,

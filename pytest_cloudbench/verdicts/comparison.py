@@ -1,4 +1,4 @@
-"""Two runs side by side: their means in one quantity, the noise of both, and what else set their rates."""
+"""Two runs side by side: are their means alike, or is one faster, beyond what the noise of both explains?"""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Side:
 
 
 def margin(one: Side, other: Side, times: float) -> float:
-    """Half the 95 % interval of (``one`` - ``times`` x ``other``), as a share of ``other``."""
+    """Return half the 95 % interval of (``one`` - ``times`` x ``other``), as a share of ``other``."""
     assert one.noise is not None
     assert other.noise is not None
     together = one.noise.combined(other.noise.scaled(times))
@@ -52,7 +52,7 @@ class Comparison:
 
     @property
     def unfit(self) -> Unusable | None:
-        """What is wrong when one of the runs gave nothing to compare."""
+        """The reason if one of the runs cannot be compared; else None."""
         for which, side in (("first", self.first), ("second", self.second)):
             if side.failed:
                 return replace(side.failed, text=f"of the {which} run: {side.failed.text}")
@@ -65,18 +65,18 @@ class Comparison:
 
     @property
     def share(self) -> float:
-        """How many times the second mean the first is."""
+        """The first mean as a multiple of the second."""
         return ratio(self.first.mean, self.second.mean)
 
     @property
     def text(self) -> str:
-        """Both figures: "9.93 Gbit/s against 4.97 Gbit/s (100 % more"; the bracket is to be closed."""
+        """Both figures, without the closing bracket: "9.93 Gbit/s against 4.97 Gbit/s (100 % more"."""
         more = self.share - 1
         how = f"{percent(abs(more))} {'more' if more > 0 else 'less'}" if more else "the same"
         return f"{self.first.mean} against {self.second.mean} ({how}"
 
     def machines_noise(self, noise: float) -> str:
-        """Return whose so much noise is, if it is that of the machine under an embedded region; else ""."""
+        """Return a remark if the machine under an embedded region may have made so much noise; else ""."""
         machine = self.first.machine or self.second.machine
         return (
             f"; limits of the embedded region are steady: {machine} may be why"
@@ -85,15 +85,15 @@ class Comparison:
         )
 
     def details(self) -> dict[str, Any]:
-        """Plain values for a report."""
+        """Return plain values for a report."""
         found = {"first": self.first.details, "second": self.second.details}
         return {**found, "confidence": CONFIDENCE, "noise_method": NOISE_METHOD}
 
 
 def compared(call: str, first: AnyObservation, second: object, within: float) -> Comparison:
-    """Two runs in the quantity that both have: Gbit/s of networks, IOPS of one block size, else throughput.
+    """Return two runs in their common quantity: Gbit/s of networks, IOPS of one block size, else throughput.
 
-    Raises TypeError for what is no measurement, and for a network against storage.
+    Raises TypeError if one is not a measurement, or for a network and storage.
     """
     if isinstance(second, (str, int, float)) or not hasattr(second, "series"):
         raise TypeError(
@@ -131,7 +131,7 @@ def _side(run: Run, like: Rate, within: float) -> Side:
 
 
 def _remark(first: Run, second: Run) -> str:
-    """What the two runs were made under, where that differs: it does not make the comparison wrong."""
+    """Return the conditions in which two runs differ: they do not make the comparison wrong."""
     words = []
     if first.time_compression != second.time_compression:
         factors = [f"{each.time_compression:g}" for each in (first, second)]
@@ -144,21 +144,20 @@ def _remark(first: Run, second: Run) -> str:
 
 
 def limits_text(*sides: tuple[str, Side]) -> str:
-    """Which run was limited by what else, in words."""
+    """Return which run was limited by something else, in words."""
     return listed(f"in the {which} run, {side.limit.text}" for which, side in sides if side.limit)
 
 
 def outperforms(obs: AnyObservation, other: AnyObservation, *, by: float = 0.0) -> Verdict:
     """Judge whether the mean of ``obs`` lies above that of ``other`` by the share ``by`` of it, or more.
 
-    Held and violated when the difference from the required one exceeds its 95 % interval, which counts how
-    the seconds of each run follow each other; inconclusive within it, for runs of fewer than five samples,
-    and when what the run at a disadvantage could really do is not known: its job, its generator or the
-    machine under an embedded region was its limit. It compares these two runs: how runs differ from day to
-    day is not in the noise of one.
+    Held or violated if the difference from the required one exceeds its 95 % interval, which accounts for the
+    correlation of a run's seconds. Inconclusive within that interval, for runs of fewer than five samples, and if the
+    slower run's true capacity is unknown: its job, its generator or the machine under an embedded region was the
+    limit. Only these two runs are compared: the noise of one run does not contain how runs differ from day to day.
 
-    Raises TypeError for what is no measurement, for a network against storage, and for a ``by`` that is no
-    number; ValueError for one below zero.
+    Raises TypeError if ``other`` is not a measurement or of another kind, and for a ``by`` that is not a number;
+    ValueError for one below zero.
     """
     required = _checked_by(by)
     found = compared("outperforms", obs, other, within=required)
@@ -202,15 +201,15 @@ def _checked_by(by: object) -> float:
 
 
 def resembles(obs: AnyObservation, other: AnyObservation, *, within: float = 0.10) -> Verdict:
-    """Judge whether the means of two runs are the same but for the share ``within``.
+    """Judge whether the means of two runs are the same within the share ``within``.
 
-    The larger may exceed the smaller by that share, so it does not matter which run is asked. Held when the
-    whole 95 % interval of their difference lies within it, violated when the whole lies outside, and
-    inconclusive when the noise is too large to say, for runs of fewer than five samples, and when the job,
-    the generator or the machine under an embedded region was a run's limit.
+    The larger may exceed the smaller by that share, so the order of the runs does not matter. Held if the whole 95 %
+    interval of their difference lies within it, violated if the whole lies outside. Inconclusive if the noise is too
+    large to decide, for runs of fewer than five samples, and if the job, the generator or the machine under an
+    embedded region was a run's limit.
 
-    Raises TypeError for what is no measurement, for a network against storage and for a tolerance that is
-    no number; ValueError for one outside 0 to 1.
+    Raises TypeError if ``other`` is not a measurement or of another kind, and for a tolerance that is not a number;
+    ValueError for one outside 0 to 1.
     """
     tolerated = checked_within(within)
     found = compared("resembles", obs, other, within=tolerated)
@@ -233,7 +232,7 @@ def resembles(obs: AnyObservation, other: AnyObservation, *, within: float = 0.1
         f"±{figure(noise * 100)} %)"
     )
     if apart - noise > tolerated + _ROUNDING:
-        # What holds the faster back makes the two no more alike.
+        # A limit on the faster run only makes the two more alike.
         doubtful, outcome = [low], Outcome.VIOLATED
     elif apart + noise <= tolerated + _ROUNDING:
         doubtful, outcome = sides, Outcome.HELD

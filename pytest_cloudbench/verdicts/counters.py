@@ -14,20 +14,20 @@ from pytest_cloudbench.limits.ceilings import INSTANCE, VOLUME, Ceiling
 from pytest_cloudbench.limits.network import CLIENT_END, SERVER_END
 from pytest_cloudbench.verdicts.wording import listed
 
-# A saturating load is throttled nearly all the time; a ceiling that hardly ever acted held nothing back.
+# A saturating load is throttled nearly all the time; a ceiling that hardly ever acted did not limit it.
 ACTED_SHARE = 0.5
 IDLE_SHARE = 0.1
 
 ACTED_PER_SECOND = 1.0
-"""From this many packets a second on, an allowance was not exceeded by chance."""
+"""From this many packets a second, an allowance was not exceeded by chance."""
 
 
 @dataclass(frozen=True)
 class ThrottleDelta:
     """Seconds for which demand exceeded each limit during ``elapsed_s`` seconds of a run.
 
-    With several volumes the volume figures are those of the one that was throttled longest. The
-    instance figures are 0 where the device reports none. NaN is what is not known of a part of a run.
+    For several volumes the volume figures are those of the one that was throttled longest. The instance figures are 0
+    if the device reports none. NaN is an unknown figure of a part of a run.
     """
 
     elapsed_s: float
@@ -37,7 +37,9 @@ class ThrottleDelta:
     instance_throughput_exceeded_s: float = 0.0
 
     def seconds_of(self, ceiling: Ceiling) -> float | None:
-        """For how long this ceiling was exceeded; None when these counters do not watch it, or do not tell."""
+        """Return how long this ceiling was exceeded, in seconds; None if these counters do not watch it or it is
+        unknown.
+        """
         if self.elapsed_s <= 0:
             return None
         seconds = math.nan
@@ -50,11 +52,11 @@ class ThrottleDelta:
         return None if math.isnan(seconds) else seconds
 
     def during(self, length_s: float) -> ThrottleDelta:
-        """What is certain of a part of the run that lasted ``length_s`` by the counters' own clock.
+        """Return what is certain of a part of the run that lasted ``length_s`` by the counters' own clock.
 
-        All that was counted may lie in the rest of the run. So it is what more was counted than the rest lasted,
-        where that is at least half of the part, and all of it where even that is less than a tenth of the part.
-        Anything between tells nothing: NaN.
+        All counted time may lie in the rest of the run. So the certain time is what exceeds the length of the rest,
+        if that is at least half of the part; and all of it, if even that is less than a tenth of the part. Anything
+        between is unknown: NaN.
         """
         length_s = min(length_s, self.elapsed_s)
         if length_s <= 0:
@@ -77,7 +79,7 @@ class ThrottleDelta:
 
 
 def acted(counters: ThrottleDelta | None, ceiling: Ceiling) -> bool | None:
-    """Whether the ceiling acted most of the run (True), hardly ever (False), or it is not known (None)."""
+    """Return True if the ceiling acted most of the run, False if hardly ever, None if unknown."""
     seconds = counters.seconds_of(ceiling) if counters else None
     if counters is None or seconds is None:
         return None
@@ -100,11 +102,11 @@ class AllowanceDelta:
 
     @property
     def bandwidth_exceeded(self) -> int:
-        """Packets above the bandwidth, in and out: one direction carries the load, whichever it is."""
+        """Packets above the bandwidth, in and out: one direction carries the load."""
         return self.bw_in_exceeded + self.bw_out_exceeded
 
     def acted(self, packets: int) -> bool | None:
-        """Whether so many packets show an allowance at work; None for a few that show nothing."""
+        """Return True if so many packets show an allowance at work, False for none, None for too few to decide."""
         if packets <= 0:
             return False
         return True if packets >= ACTED_PER_SECOND * self.elapsed_s else None
@@ -112,13 +114,13 @@ class AllowanceDelta:
 
 @dataclass(frozen=True)
 class AllowancePair:
-    """The counters of the client and of the server over one run; None for an end that has none."""
+    """The counters of the client and of the server over one run; None for an end without any."""
 
     client: AllowanceDelta | None
     server: AllowanceDelta | None
 
     def of(self, ceiling: Ceiling) -> tuple[AllowanceDelta, ...]:
-        """The counters of the ends to which an instance's ceiling belongs; none for other ceilings."""
+        """Return the counters of the ends to which an instance's ceiling belongs; none for other ceilings."""
         if ceiling.scope != INSTANCE:
             return ()
         ends = {CLIENT_END: (self.client,), SERVER_END: (self.server,)}
@@ -126,7 +128,7 @@ class AllowancePair:
 
 
 def bandwidth_acted(counters: AllowancePair | None, ceiling: Ceiling) -> bool | None:
-    """Whether the bandwidth allowance behind a ceiling acted; None where no counter watches it."""
+    """Return whether the bandwidth allowance behind a ceiling acted; None if no counter watches it."""
     said = [end.acted(end.bandwidth_exceeded) for end in counters.of(ceiling)] if counters else []
     if not said:
         return None
@@ -136,7 +138,7 @@ def bandwidth_acted(counters: AllowancePair | None, ceiling: Ceiling) -> bool | 
 
 
 def exceeded_text(counters: AllowancePair | None) -> str:
-    """Which allowances were exceeded at which end, in words; empty where none was or none is counted."""
+    """Return which allowances were exceeded at which end, in words; empty if none was."""
     if counters is None:
         return ""
     words = []

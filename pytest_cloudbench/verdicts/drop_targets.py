@@ -1,4 +1,4 @@
-"""The level to which a rate is claimed to fall, and what is known of the burst that ends there."""
+"""The level to which a rate is claimed to fall, and how long the burst before it lasts."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _WORTH_TELLING = 1.005
 
 @dataclass(frozen=True)
 class DropLevel:
-    """A level with its name; ``bursts`` is False where it is known that nothing bursts above it.
+    """A level with its name; ``bursts`` is False if it is known that nothing bursts above it.
 
-    ``headers`` is the share of the rate that headers take, 0 for storage. Times in seconds of the test, of a burst
-    at ``full``, the limit while it lasts (None where that is not known). A rate counts as that limit from
-    ``full_from`` of it on: how long bursts usually last is no exact figure, what a bucket lasts is.
+    ``headers`` is the share of the rate that headers take, 0 for storage. Times are in seconds of the test, of a
+    burst at ``full``, the limit while it lasts (None if unknown). A rate of at least ``full_from`` of it counts as
+    that limit: the usual length of bursts is not exact, the length of a bucket is.
     """
 
     rate: Rate
@@ -43,32 +43,32 @@ class DropLevel:
     full_from: float = 1 - NEAR
 
     def lowest(self, within: float) -> float:
-        """The smallest share of the level that counts as at it."""
+        """Return the smallest share of the level that counts as at it."""
         return (1 - within) * (1 - self.headers) * (1 - 1e-9)
 
     def highest(self, within: float) -> float:
-        """The largest share of the level that counts as at it."""
+        """Return the largest share of the level that counts as at it."""
         return (1 + within) * (1 + 1e-9)
 
     @property
     def owner_text(self) -> str:
-        """Whose level it is, where it is anybody's: ", m5.2xlarge network baseline"."""
+        """The owner of the level, if any: ", m5.2xlarge network baseline"."""
         return f", {self.name.rsplit(', ', 1)[0]}" if self.ceilings else ""
 
     def headers_text(self, share: float, within: float) -> str:
-        """A remark where only what headers take lies between the rate and its tolerance."""
+        """Return a remark if only the share of headers lies between the rate and its tolerance."""
         if self.headers == 0 or share >= 1 - within:
             return ""
         return f"; headers take up to {figure(self.headers * 100, 1)} % of the wire"
 
     def ended_by_s(self, seen: Rate) -> float:
-        """How long a run at a rate above the level must last so that a burst of the usual length ended in it."""
+        """Return how long a run at this rate must last, in seconds, so that a burst of the usual length ends in it."""
         return (self.longest_burst_s or self.shortest_burst_s) * self.times_as_long(seen)
 
     def times_as_long(self, seen: Rate) -> float:
-        """How many times as long credits last at a rate above the level as at the limit.
+        """Return how many times as long credits last at this rate as at the limit.
 
-        What is spent of them is what a rate lies above that which remains: (limit - level) / (rate - level).
+        Credits are spent at the rate above the level: (limit - level) / (rate - level).
         """
         if self.full is None:
             return 1.0
@@ -79,7 +79,7 @@ class DropLevel:
         return (1 - level) / (of_full - level)
 
     def usual_text(self, seen: Rate) -> str:
-        """How long bursts last, as the subject of a remark on a run that was shorter."""
+        """Return how long bursts last, as the subject of a remark on a run that was shorter."""
         if self.longest_burst_s is None:
             text = f"bursts last at least {moment(self.shortest_burst_s)}"
         else:
@@ -137,11 +137,11 @@ def _of_storage(run: StorageRun, level: Ceiling | Iops | Throughput | str) -> Dr
 
 
 def _with_burst(level: DropLevel, shape: Envelope, ceilings: Sequence[Ceiling]) -> DropLevel:
-    """A level with how long the burst lasts of which it is what remains: the longest, where several end there."""
+    """Return a level with the length of the burst that ends at it: the longest if several do."""
     found = []
     for ceiling in ceilings:
         levels = shape.levels_of(ceiling)
-        spent = len(levels) // 2  # the second half are those of the first with the burst spent
+        spent = len(levels) // 2  # the second half repeats the first with the burst spent
         for full, left in zip(levels[:spent], levels[spent:], strict=False):
             same = abs(ratio(left.like(level.rate), level.rate) - 1) <= TIE
             if ceiling.base is not None and same:

@@ -1,7 +1,7 @@
 """`drops_to`: did the rate fall to a level, once and for good, and when?
 
-The claim is about this run: that its series shows the end of a burst. A run that could have shown it and
-did not is violated; one that was too short, had nothing to fall from or had not settled is inconclusive.
+The claim is about this run: its series shows the end of a burst. A run that could have shown it and did not is
+violated; one that was too short, had nothing to fall from or had not settled is inconclusive.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _DIPS_OVERLOOKED = 0.1
 
 @dataclass(frozen=True)
 class _Finding:
-    """What the series says of the claim: the rate it ended with, and the reason in words."""
+    """The finding about a claim: the rate at the end, and the reason in words."""
 
     outcome: Outcome
     text: str
@@ -45,15 +45,14 @@ def drops_to(
 ) -> Verdict:
     """Judge whether a run's rate fell to ``level`` and stayed there; the sentence says when.
 
-    ``level`` is a baseline, a ceiling that bursts (which stands for what remains of it), or a rate with its
-    unit. Held when the series has a lasting fall and what follows the last one lies within ``within`` of the
-    level. Violated when it fell to another level, or did not fall in a run that outlasts every usual burst
-    (60 minutes of a network; 30 of storage, or what its full bucket lasts; at a rate below the limit
-    (limit - level) / (rate - level) times as long). Inconclusive when the series is too short or has not
-    settled, when it was at the level from the start, and when something else than a promise set the rate.
+    ``level`` is a baseline, a ceiling that bursts (which stands for what remains of it), or a rate with its unit.
+    Held if the series has a lasting fall and the rate after the last one lies within ``within`` of the level.
+    Violated if it fell to another level, or did not fall in a run that outlasts every usual burst (60 minutes of a
+    network; 30 of storage, or the length of its full bucket; at a rate below the limit (limit - level) / (rate -
+    level) times as long). Inconclusive if the series is too short or has not settled, if it was at the level from the
+    start, and if anything but a promise limited the rate.
 
-    Raises TypeError for a level without a unit or of another quantity, ValueError for a tolerance outside
-    0 to 1.
+    Raises TypeError for a level without a unit or of another quantity, ValueError for a tolerance outside 0 to 1.
     """
     tolerated = checked_within(within)
     run = run_of(obs)
@@ -90,7 +89,7 @@ def _judged(run: Run, claim: DropLevel, line: Timeline, mean: Rate, within: floa
 
 
 def _fallen(run: Run, claim: DropLevel, line: Timeline, within: float) -> _Finding:
-    """A run with one fall or several: the level after the last one decides."""
+    """Judge a run with one fall or several: the level after the last one decides."""
     falls = list(line.falls.lasting)
     unproven = line.falls.unproven
     last = falls[-1] if falls else None
@@ -121,7 +120,7 @@ def _fallen(run: Run, claim: DropLevel, line: Timeline, within: float) -> _Findi
 
 
 def _not_fallen(run: Run, claim: DropLevel, line: Timeline, within: float) -> _Finding:
-    """A run that shows no lasting fall: what it shows instead, and whether it could have shown one."""
+    """Judge a run without a lasting fall: what it shows instead, and whether it could have shown one."""
     count = max(5, int(len(line.values) * _END))
     start, end = line.rate(level_of(line.values[:count])), line.rate(level_of(line.values[-count:]))
     level = line.rate(level_of(line.values))
@@ -140,7 +139,7 @@ def _not_fallen(run: Run, claim: DropLevel, line: Timeline, within: float) -> _F
 
 
 def _above_all_along(run: Run, claim: DropLevel, line: Timeline, level: Rate, text: str) -> _Finding:
-    """A run that stayed above the level it was to fall to."""
+    """Judge a run that stayed above the level to which it should fall."""
     if limit := other_limit(run, level):
         return _Finding(Outcome.INCONCLUSIVE, f"{text}; {limit.text}", level, (), limit.machine)
     machine = region_machine(run)
@@ -154,10 +153,10 @@ def _above_all_along(run: Run, claim: DropLevel, line: Timeline, level: Rate, te
 
 
 def _dips(line: Timeline) -> str | None:
-    """A sentence when the rate lay well below its level for much of a run in which nothing fell for good.
+    """Return a sentence if the rate lay well below its level for much of a run without a lasting fall.
 
-    What the region enforces lowers a rate for good. A machine that is late for a while makes credits last longer, or
-    lets them fill again.
+    The region's limits lower a rate for good. A machine that is late for a while makes credits last longer, or lets
+    them fill again.
     """
     seconds = line.of_real_seconds(line.values) or line.values
     middle = level_of(seconds)
@@ -192,7 +191,7 @@ def _with_reason(text: str, reason: Reason, measured: Rate) -> _Finding:
 
 
 def _falls_text(line: Timeline, falls: Sequence[Fall]) -> str:
-    """The falls in words, up to the level after the last: "dropped after 1,260 s (21 min) from 9.93 Gbit/s"."""
+    """Return the falls in words, up to the level after the last: "dropped after 1,260 s (21 min) from 9.93 Gbit/s"."""
     words = [f"dropped after {moment(falls[0].at_s)} from {line.rate(falls[0].before)}"]
     for earlier, later in pairwise(falls):
         words.append(f"to {line.rate(earlier.after)} and after {moment(later.at_s)}")

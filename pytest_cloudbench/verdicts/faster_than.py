@@ -16,7 +16,7 @@ from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import duration, listed
 
 RESOLUTION_S = 0.1
-"""How well a time until on the device is known: throttles work in slices of about this length."""
+"""How exact a time until on the device is, in seconds: throttles work in slices of about this length."""
 _ROUNDING = 1e-9
 
 
@@ -25,34 +25,33 @@ class TimedWork(Protocol):
 
     @property
     def target(self) -> str:
-        """Where it was done, for people."""
+        """Where it was done, as people call it."""
 
     @property
     def work(self) -> Mapping[str, object]:
-        """What was done, by the words that people ask for it with."""
+        """What was done, by the names of the options."""
 
     @property
     def complete(self) -> bool:
-        """Whether all that was asked for was done."""
+        """True if everything that was asked for was done."""
 
     @property
     def on_device_s(self) -> float | None:
-        """Seconds until all was on the device; None where that was not waited for."""
+        """Seconds until all was on the device; None if nothing waited for that."""
 
     @property
     def device_side(self) -> Observation:
-        """The load that it was for the device."""
+        """The load on the device."""
 
 
 def faster_than(run: TimedWork, other: TimedWork, *, by: float = 1.0) -> Verdict:
     """Judge whether ``run`` was on its device at least ``by`` times as fast as ``other`` was on its own.
 
-    Inconclusive when the two did not do the same work, when one did not wait for its device, when the ratio
-    is too close to ``by`` for times known to about 0.1 s, and when the machine under an embedded region was the
-    limit in a way that could have changed the answer: it can only make a run slower.
+    Inconclusive if the two did not do the same work, if one did not wait for its device, if the ratio is too close to
+    ``by`` for times known to about 0.1 s, and if the machine under an embedded region was the limit in a way that
+    could have changed the answer: it can only make a run slower.
 
-    Raises TypeError for something that is no such run or a ``by`` that is no number, ValueError for a ``by``
-    below 1.
+    Raises TypeError if one has no created files or ``by`` is not a number, ValueError for a ``by`` below 1.
     """
     factor = _checked_factor(by)
     for each in (run, other):
@@ -101,7 +100,7 @@ def _judged(run: TimedWork, other: TimedWork, factor: float, figures: str, draft
             sentence=f"inconclusive: {figures}; times are known to about {duration(RESOLUTION_S)}, so it may be "
             f"{_times(low, factor)} to {most}: create more files",
         )
-    # The machine made this run slower than it would be: no excuse for one that was fast enough, all the same.
+    # The machine can only slow a run down, so the side that was too slow is the suspect.
     suspect = other if held else run
     if text := _held_by_machine(run_of(suspect.device_side)):
         sentence = f"inconclusive: {figures}; {text} on {suspect.target}"
@@ -164,7 +163,7 @@ def _seconds(value: float) -> str:
 
 
 def _times(ratio: float, factor: float) -> str:
-    """A ratio with as many decimals as it takes not to round across the factor."""
+    """Return a ratio with as many decimals as it takes not to round across the factor."""
     for decimals in range(2, 7):
         text = f"{ratio:.{decimals}f}"
         if (float(text) >= factor) == (ratio >= factor):

@@ -1,4 +1,4 @@
-"""`latency_at_most`: did I/O take no longer than it may, on the mean and at its percentiles?"""
+"""`latency_at_most`: did I/O take at most the time allowed, on the mean and at its percentiles?"""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ MEASURES = {
     "p999": "p999_s",
     "max": "max_s",
 }
-"""What may be limited, and the attribute that holds it in seconds."""
+"""What may be limited, and the attribute that holds it, in seconds."""
 _WORDS = {"mean": "mean", "p999": "p99.9", "max": "longest"}
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class _Limit:
-    """One limit and what was measured, in seconds."""
+    """One limit and the measured time, in seconds."""
 
     name: str
     limit_s: float
@@ -66,12 +66,13 @@ def latency_at_most(
     """Judge whether the latency of single I/Os stayed at or below ``limits``.
 
     ``latency`` holds what was measured (``mean_s``, ``p50_s`` ...), ``limits`` the largest allowed: "mean", "p50",
-    "p95", "p99", "p999", "max", each a time with its unit ("5 ms") or seconds. ``of`` is "reads" or "writes" if
-    only these are meant. Latency above a limit is violated, with what held the load back, since beyond that I/Os
-    wait for each other. On an embedded region latency is modelled; it is inconclusive if the machine underneath may
-    have lifted it above the limit (`machine_explains`), unless the mean follows from the load's own depth at a ceiling.
+    "p95", "p99", "p999", "max", each a time with its unit ("5 ms") or seconds. ``of`` is "reads" or "writes" if only
+    these are judged. Latency above a limit is violated, and the sentence says what limited the load, since beyond
+    that I/Os wait for each other. On an embedded region latency is modelled; the verdict is inconclusive if the
+    machine underneath may have raised it above the limit (`machine_explains`), unless the mean follows from the
+    load's own depth at a ceiling.
 
-    Raises ValueError for a percentile that was not measured and for what is no time, TypeError without any limit.
+    Raises ValueError for a percentile that was not measured or an invalid time, TypeError without any limit.
     """
     run = run_of(obs)
     how = as_modelled(run)
@@ -106,7 +107,7 @@ def _exceeded(run: Run, latency: object, broken: list[_Limit], figures: str, ver
     found = run.bounds(run.rates)
     held_back = f"{figures}; {run.bound_text(found)}" if found else f"{figures}; no known ceiling was reached"
     mean_s = float(getattr(latency, "mean_s", math.nan))
-    # All in flight share the ceiling's rate, so their mean is the same however long the machine takes.
+    # All I/Os in flight share the ceiling's rate, so the machine does not change their mean.
     of_depth = bool(found) and keeps_in_flight(run) and any(mean_s > one.limit_s for one in broken)
     machine_made = all(machine_explains(run, one.name, one.measured_s, one.limit_s, mean_s) for one in broken)
     outcome, text, ceilings, machine = Outcome.VIOLATED, held_back, [bound.ceiling for bound in found], False
@@ -143,7 +144,7 @@ def _words(name: str) -> str:
 
 
 def _beside(measured_s: float, limit_s: float) -> str:
-    """The measured time with as many digits as it takes not to round across its limit."""
+    """Return the measured time with as many digits as it takes not to round across its limit."""
     text = duration(measured_s)
     if (measured_s > limit_s * (1 + _ROUNDING)) == (text != duration(limit_s)) or measured_s <= limit_s:
         return text

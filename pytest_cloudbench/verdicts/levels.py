@@ -1,4 +1,4 @@
-"""The level of a noisy piece of a series, and the series made fit to look for levels in it."""
+"""Levels of a noisy series: the level of a piece, and where the series falls from one level to another."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _SCALED_MAD = 1.4826  # the standard deviation of normal noise, from its median 
 
 
 def level_of(values: Sequence[float]) -> float:
-    """The level around which the values lie, whatever a few of them do.
+    """Return the level around which the values lie, insensitive to outliers. Needs one value.
 
-    The median, or from 100 values on the median of the means of 10 to 15 blocks: means of blocks also
-    see what lies between two steps, where a sender counts in whole blocks of data. Needs one value.
+    The median, or from 100 values the median of the means of 10 to 15 blocks: means of blocks also show a level
+    between two steps, if a sender counts in whole blocks of data.
     """
     blocks = min(MOST_BLOCKS, len(values) // BLOCK_SAMPLES)
     if blocks < BLOCK_SAMPLES:
@@ -27,9 +27,9 @@ def level_of(values: Sequence[float]) -> float:
 
 
 def median_filtered(values: Sequence[float], width: int) -> list[float]:
-    """Each value replaced by the median of the ``width`` (odd) values around it, fewer at the ends.
+    """Return each value replaced by the median of the ``width`` (odd) values around it, fewer at the ends.
 
-    What stands out for less than half the width goes; the edge between two levels stays where it is.
+    Outliers shorter than half the width disappear; the edge between two levels keeps its place.
     """
     half, last = width // 2, len(values) - 1
     found = []
@@ -40,14 +40,14 @@ def median_filtered(values: Sequence[float], width: int) -> list[float]:
 
 
 def without_outliers(values: Sequence[float], deviations: float = 3.0) -> list[float]:
-    """The values with those far out moved to ``deviations`` robust standard deviations of the median."""
+    """Return the values with outliers moved to ``deviations`` robust standard deviations from the median."""
     middle = median(values)
     far = deviations * _SCALED_MAD * median(abs(value - middle) for value in values)
     return [min(middle + far, max(middle - far, value)) for value in values]
 
 
 def slow_start(values: Sequence[float]) -> int:
-    """How many values at the beginning lie more than 10 % below the level of the second half."""
+    """Return how many values at the beginning lie more than 10 % below the level of the second half."""
     half = len(values) // 2
     if half == 0:
         return 0
@@ -66,11 +66,11 @@ class _Split:
 
 
 def falling_splits(values: Sequence[float], *, shortest: int, smallest: float, most: int) -> list[int]:
-    """The indices at which the series falls, the most telling first, each the first value after a fall.
+    """Return the indices at which the series falls, the most significant first, each the first value after a fall.
 
-    The piece of the series whose best fit of two levels explains most is split there, then the pieces of
-    the pieces, while the level after lies lower by the share ``smallest`` of the level before. A side is
-    at least ``shortest`` values long, splits lie ``spacing`` apart, and there are ``most`` at the most.
+    The piece whose best fit of two levels explains most is split there, then the pieces of the pieces, while the
+    level after is lower by the share ``smallest`` of the level before. A side is at least ``shortest`` values long,
+    and there are at most ``most`` splits.
     """
     sums = [0.0, *accumulate(values)]
     waiting: list[_Split] = []
@@ -91,7 +91,7 @@ def falling_splits(values: Sequence[float], *, shortest: int, smallest: float, m
 
 
 def nearest_split(values: Sequence[float], at: int, reach: int, *, shortest: int) -> int:
-    """The best split within ``reach`` of ``at``, over the values around it; ``at`` when none falls there."""
+    """Return the best split within ``reach`` of ``at``, over the values around it; ``at`` if nothing falls there."""
     low, high = max(0, at - 2 * reach), min(len(values), at + 2 * reach)
     sums = [0.0, *accumulate(values[low:high])]
     first = max(shortest, at - low - reach)
@@ -113,7 +113,7 @@ def _best(sums: Sequence[float], low: int, high: int, shortest: int, smallest: f
 def _best_between(
     sums: Sequence[float], low: int, high: int, first: int, last: int
 ) -> tuple[int, float] | None:
-    """The falling split of [low, high) from ``first`` to ``last`` that explains most, and how much."""
+    """Return the falling split of [low, high) from ``first`` to ``last`` that explains most, and how much."""
     start, total, length = sums[low], sums[high] - sums[low], high - low
     best, best_at = 0.0, None
     for at in range(first, last + 1):

@@ -1,9 +1,9 @@
 """Is a measurement consistent with itself? Outstanding I/O against IOPS times mean latency, by Little's law.
 
-What is in flight on average is the rate of completions times the mean time each takes (J. D. C. Little, "A Proof
-for the Queuing Formula L = λW", Operations Research 9, 1961), whatever the device does. So a load that keeps a
-known number of I/Os in flight gives a check on its own figures: where they are far from each other, one of the
-three is wrong, or the load was not the one that was asked for.
+The mean number in flight is the rate of completions times the mean time each takes (J. D. C. Little, "A Proof for the
+Queuing Formula L = λW", Operations Research 9, 1961), whatever the device does. So a load that keeps a known number
+of I/Os in flight checks its own figures: if they are far apart, one of the three is wrong, or the load was not the
+one that was asked for.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pytest_cloudbench.verdicts.run_view import Run
 from pytest_cloudbench.verdicts.wording import duration, percent
 
 FAR = 0.10
-"""How far, as a share of what was asked, is far off; of the published pairs of a good review all lie within 0.05."""
+"""From this share of what was asked on, figures contradict each other; published pairs all lie within 0.05."""
 
 
 @dataclass(frozen=True)
 class InFlight:
-    """I/Os in flight: as many as were ``asked``, as Little's law finds them, and how many would be plausible.
+    """I/Os in flight: how many were ``asked``, how many Little's law finds, and the plausible range.
 
     ``low`` is 0 for a load that by design does not keep all of them in flight.
     """
@@ -45,12 +45,12 @@ class InFlight:
         busy: float = 0.0,
         kept: bool = True,
     ) -> InFlight:
-        """Judge figures as they are given.
+        """Judge the figures of a load.
 
-        Besides ``within`` two things are allowed for. I/Os in flight when the measuring begins and ends are
-        counted in one figure and not in the other, which is at most one mean latency of ``runtime_s``. And while
-        a job of the generator is at work itself, ``busy`` as a share of its time, its slots may be empty.
-        ``kept`` says whether the load keeps as many in flight as it can at all times.
+        Two things are allowed for besides ``within``. I/Os in flight when the measurement begins and ends are counted
+        in one figure and not in the other: at most one mean latency of ``runtime_s``. And while a job of the
+        generator is at work itself, ``busy`` as a share of its time, its slots may be empty. ``kept`` says whether
+        the load keeps as many in flight as it can at all times.
         """
         edges = min(1.0, latency_mean_s / runtime_s) if runtime_s > 0 else 1.0
         lowest = max(0.0, 1 - within - edges - busy) if kept else 0.0
@@ -58,12 +58,12 @@ class InFlight:
 
     @property
     def found(self) -> float:
-        """By Little's law."""
+        """I/Os in flight by Little's law."""
         return self.iops * self.latency_mean_s
 
     @property
     def consistent(self) -> bool:
-        """Whether it is near enough to what was asked."""
+        """True if that is near enough to what was asked."""
         return self.low <= self.found <= self.high
 
     @property
@@ -103,8 +103,8 @@ class Unusable:
 def inconsistent(run: Run) -> Unusable | None:
     """Return what is wrong if the figures of a run contradict each other; None for a good one.
 
-    Too few in flight on an embedded region, at rates that no promised ceiling held: the load's own processes
-    waited for the machine, and no I/O is in flight for a process that waits.
+    Too few in flight on an embedded region, at a rate that no promised ceiling explains, means that the load's own
+    processes waited for the machine: a process that waits has no I/O in flight.
     """
     found = in_flight(run)
     if found is None or found.consistent:

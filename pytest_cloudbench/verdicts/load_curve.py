@@ -1,4 +1,4 @@
-"""A curve of latency over load, as the judges see it: structural, any object with these attributes will do."""
+"""Curves of latency over load: what judges see of one, its knee, and two of them side by side."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class StepView(Protocol):
 
 
 class LoadCurve(Protocol):
-    """The maximum that a closed loop found, and the open-loop steps, in the order of what was asked."""
+    """The maximum of a closed loop, and the open-loop steps in the order of their load."""
 
     @property
     def maximum(self) -> StepRun: ...
@@ -67,7 +67,7 @@ class LoadCurve(Protocol):
 
 
 def checked_percentile(percentile: object) -> float | None:
-    """A percentile that the measurements have; None is the mean. Raises ValueError naming those there are."""
+    """Return a percentile that was measured; None is the mean. Raises ValueError with the known ones."""
     if percentile is None or percentile == "mean":
         return None
     text = percentile.removeprefix("p") if isinstance(percentile, str) else percentile
@@ -82,7 +82,7 @@ def checked_percentile(percentile: object) -> float | None:
 
 
 def latency_at(run: StepRun, percentile: float | None) -> float | None:
-    """The mean latency of a run in seconds, or a percentile of it; None where it is not known."""
+    """Return the mean latency of a run in seconds, or a percentile of it; None if unknown."""
     if run.latency is None:
         return None
     if percentile is None:
@@ -92,13 +92,13 @@ def latency_at(run: StepRun, percentile: float | None) -> float | None:
 
 
 def latency_name(percentile: float | None) -> str:
-    """In a sentence: "mean latency", "p99 latency"."""
+    """Return its name in a sentence: "mean latency", "p99 latency"."""
     return "mean latency" if percentile is None else f"p{percentile:g} latency"
 
 
 @dataclass(frozen=True)
 class SameLoad:
-    """Latency of both at one rate of I/Os, in seconds."""
+    """The latency of both curves at one rate, in seconds."""
 
     iops: Iops
     first_s: float
@@ -106,16 +106,16 @@ class SameLoad:
 
     @property
     def times(self) -> float:
-        """How many times the second's latency the first's is."""
+        """The first latency as a multiple of the second."""
         return self.first_s / self.second_s
 
 
 @dataclass(frozen=True, repr=False)
 class CurveComparison:
-    """The first curve against the second.
+    """The first curve compared with the second.
 
-    ``peak_times`` is how many times the second's peak the first's is. ``rows`` hold both latencies at the loads of
-    the first that both carried; the second's lies on a straight line between its two nearest steps.
+    ``peak_times`` is the first peak as a multiple of the second. ``rows`` hold both latencies at the loads of the
+    first curve that both carried; the second's is interpolated linearly between its two nearest steps.
     """
 
     first_peak: Iops
@@ -125,16 +125,16 @@ class CurveComparison:
 
     @property
     def peak_times(self) -> float:
-        """How many times the second's peak the first's is."""
+        """The first peak as a multiple of the second."""
         return self.first_peak / self.second_peak
 
     def latency_times(self, iops: float) -> float | None:
-        """How many times the second's latency the first's is at a load; None where not both carried it."""
+        """Return the first latency at a load as a multiple of the second; None if not both carried that load."""
         points = [(row.iops.per_second, row.times) for row in self.rows]
         return _between(points, iops)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; the keys carry the unit."""
+        """Return plain values; the keys carry the unit."""
         return {
             "first_peak_iops": self.first_peak.per_second,
             "second_peak_iops": self.second_peak.per_second,
@@ -162,7 +162,7 @@ class CurveComparison:
 def compare_curves(
     first: LoadCurve, second: LoadCurve, percentile: float | str | None = None
 ) -> CurveComparison:
-    """Put two curves side by side, by mean latency or a percentile. Raises TypeError for what is no curve."""
+    """Compare two curves by mean latency or a percentile. Raises TypeError if ``second`` is not a curve."""
     if not hasattr(second, "steps") or not hasattr(second, "maximum"):
         raise TypeError(f"compare({second!r}): that is no curve; pass what another sweep returned")
     chosen = checked_percentile(percentile)
@@ -176,7 +176,7 @@ def compare_curves(
 
 
 def _points(steps: Sequence[StepView], percentile: float | None) -> list[tuple[float, float]]:
-    """Load carried and latency, as long as the load grows: beyond saturation one load has many latencies."""
+    """Return load carried and latency while the load grows: beyond saturation one load has many latencies."""
     points: list[tuple[float, float]] = []
     for step in steps:
         latency = latency_at(step.measurement, percentile)
@@ -196,11 +196,11 @@ def knee_index(load: Sequence[float], latency: Sequence[float]) -> int | None:
     """Return the index of the knee; None for fewer than four points and for a curve that does not turn upwards.
 
     The Kneedle method: V. Satopää, J. Albrecht, D. Irwin, B. Raghavan, "Finding a 'Kneedle' in a Haystack: Detecting
-    Knee Points in System Behavior", ICDCS Workshops 2011. Both axes are scaled to 0..1. On a convex curve the load runs
-    ahead of the latency until the knee, so the knee is the point of the largest lead, if the curve then turns: the lead
-    must fall by more than one mean step of the load (a sensitivity of 1) before another lead is as large.
+    Knee Points in System Behavior", ICDCS Workshops 2011. Both axes are scaled to 0..1. On a convex curve the load
+    runs ahead of the latency until the knee, so the knee is the point of the largest lead, if the curve then turns:
+    the lead must fall by more than one mean step of the load (a sensitivity of 1) before another lead is as large.
 
-    The points keep the order in which load was asked for: past saturation the load served no longer grows, and the curve
+    The points keep the order of the requested load: past saturation the load served no longer grows, and the curve
     goes straight up. They are too few for the smoothing with which the method begins on long noisy series.
 
     ``load`` and ``latency`` have one length, in any units.

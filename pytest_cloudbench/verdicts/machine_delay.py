@@ -1,7 +1,7 @@
-"""How much of the delay of a run's I/Os was added by the machine under an embedded region: measured there, not guessed.
+"""How much of the delay of a run's I/Os the machine under an embedded region added: measured there, not guessed.
 
-The region answers each I/O at a modelled time or, if its machine is busy, later. It counts both parts. An I/O may also
-wait before it gets there; a load that keeps its I/Os outstanding sees that in its own latency.
+The region answers each I/O at a modelled time or, if its machine is busy, later. It counts both parts. An I/O may
+also wait before it reaches the region; a load that keeps its I/Os outstanding sees that in its own latency.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pytest_cloudbench.verdicts.wording import duration, percent
 TOO_MUCH = 0.10
 """The machine's share of the delay above which it may have decided a verdict: the tolerance of `reaches`."""
 QUEUE = 128
-"""I/Os that a loop device hands on at a time; more wait before it, where the region does not see them."""
+"""I/Os that a loop device passes on at a time; more wait before it, where the region does not see them."""
 BUNCHED = 0.02
 """A load that asks for less than a limit waits for it less than this share of the time, if its I/Os come evenly."""
 _BEHIND = 0.95
@@ -48,10 +48,10 @@ def machine_disturbed(run: Run) -> bool:
 
 
 def machine_to_blame(run: Run) -> bool:
-    """Return True if what no promise explains is to be put down to the machine under an embedded region.
+    """Return True if the machine under an embedded region explains what no promise explains.
 
-    It is unless the machine is measured to have added little. Of a load whose latency is not known, only what
-    happened at the device was measured: its processes may have waited for the machine too.
+    It does unless it is measured to have added little. If the latency of a load is unknown, only the device's part
+    was measured: the load's processes may have waited for the machine too.
     """
     measured = run.machine_delay is not None and math.isfinite(run.latency_mean_s)
     return run.on_region and (machine_disturbed(run) or not measured)
@@ -61,8 +61,8 @@ def machine_explains(run: Run, name: str, measured_s: float, limit_s: float, mea
     """Return True if ``measured_s`` may be above ``limit_s`` only because of the machine under an embedded region.
 
     ``name`` is "mean", "p50" ... "max", ``mean_s`` the mean of the same I/Os; seconds. The machine's share of a
-    percentile is that of the mean; but a machine that is late for a few I/Os only moves p99.9 and the longest most, so
-    these count as its doing unless all that it added, put on the slowest I/Os, would not reach so far.
+    percentile is that of the mean. But a machine that is late for a few I/Os moves only p99.9 and the longest; these
+    count as its doing unless all the time it added, put on the slowest I/Os, would not reach that far.
     """
     delay, share = run.machine_delay, machine_share(run)
     if delay is None or share is None:
@@ -79,8 +79,8 @@ def machine_explains(run: Run, name: str, measured_s: float, limit_s: float, mea
 def waited_without_need(run: Run) -> Ceiling | None:
     """Return the ceiling that I/Os of a region waited for although their load asked for less than any; None if none.
 
-    A load that limits its own rate sends its I/Os in bursts after its machine did not let it run. What they then wait
-    for each other is in the modelled time.
+    A load that limits its own rate sends its I/Os in bursts after its machine did not let it run. The modelled time
+    includes how long they then wait for each other.
     """
     own, counters, envelope = run.job_limit, run.counters, run.envelope
     if own is None or counters is None or run.machine_delay is None:
@@ -97,7 +97,7 @@ def waited_without_need(run: Run) -> Ceiling | None:
 
 
 def machine_text(run: Run) -> str:
-    """Return its name with the figures: "... (mean latency 1.4 ms, 0.6 ms of it modelled: it added 57 %)"."""
+    """Return the machine's name with figures: "... (mean latency 1.4 ms, 0.6 ms of it modelled: it added 57 %)"."""
     delay, share = run.machine_delay, machine_share(run)
     if delay is None or share is None:
         return MACHINE_OWNER
@@ -111,16 +111,16 @@ def machine_text(run: Run) -> str:
 
 
 def as_modelled(run: Run) -> str:
-    """Return " (modelled)" for a run whose latency a region modelled, so that nobody takes it for AWS's; else ""."""
+    """Return " (modelled)" for a run whose latency a region modelled, so that nobody mistakes it for AWS's; else ""."""
     known = run.machine_delay is not None and run.modelled_latency != "none"
     return " (modelled)" if known else ""
 
 
 def _took_s(run: Run, delay: MachineDelay) -> float:
-    """Return the mean time from which an I/O had left the queue before its volume until it was answered.
+    """Return the mean time from when an I/O left the queue before its volume until it was answered, in seconds.
 
-    The load's own latency tells it, if that is the latency of single I/Os; with more outstanding than the volumes'
-    queues hold it is what these hold, by Little's law.
+    The load's own latency shows it, if that is the latency of single I/Os. If more are outstanding than the volumes'
+    queues hold, it follows from that number by Little's law.
     """
     seen_s = delay.modelled_s + delay.late_s
     latency_s, iops = run.latency_mean_s, run.rates.iops.per_second
@@ -130,6 +130,6 @@ def _took_s(run: Run, delay: MachineDelay) -> float:
     unit = run.envelope.io_unit if run.envelope.ceilings else run.block_size
     pieces = -(-run.block_size.bytes // unit.bytes)
     if pieces > 1:
-        # It lasts as long as the last of its pieces; their mean is at least half of that.
+        # An I/O takes as long as the last of its pieces, whose mean is at least half of that.
         latency_s /= 2
     return max(seen_s, min(latency_s, QUEUE * delay.volumes / (iops * pieces)))

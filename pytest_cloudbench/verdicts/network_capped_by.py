@@ -1,8 +1,8 @@
 """`capped_by` of a network: was it this limit, and no other, that held the streams back?
 
-Two-sided, like that of storage: the rate sits at the limit (less what headers take), the demand was above
-it, the rate was steady, nothing else is near enough to be the cause, and the allowance counters agree where
-they can tell. What cannot be shown makes it inconclusive.
+Two-sided, as for storage: the rate lies at the limit (less the share of headers), the demand was above it, the rate
+was steady, nothing else is near enough to be the cause, and the allowance counters agree if they can tell. A claim
+that cannot be shown is inconclusive.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Doubt:
 
 @dataclass(frozen=True)
 class _Claim:
-    """What is claimed of a part of a run, and whether an allowance counter confirms it."""
+    """The claim about a part of a run, and whether an allowance counter confirms it."""
 
     target: NetworkTarget
     measured: Bandwidth
@@ -88,7 +88,7 @@ def network_capped_by(
 
 
 def _named(run: NetworkRun, claim: _Claim) -> str:
-    """The limit's name, with the end it is of and what its counters said."""
+    """Return the limit's name, with its end and what its counters say."""
     words = []
     for level in claim.target.levels:
         text = level.label
@@ -111,7 +111,7 @@ def _why_above(run: NetworkRun, claim: _Claim) -> str:
 
 
 def _meant_for_one_flow(run: NetworkRun, claim: _Claim) -> str | None:
-    """A sentence when the figure is that of one flow and the run had several."""
+    """Return a sentence if the figure is that of one flow and the run had several."""
     streams = len(run.streams)
     if not claim.target.plain or streams < 2:
         return None
@@ -140,7 +140,7 @@ def _demand_not_above(run: NetworkRun, claim: _Claim) -> Doubt | None:
     own = run.job_rate
     if own is None:
         return None
-    # Only the counters can show that a demand hardly above the limit met it.
+    # Only counters can show that a demand just above the limit reached it.
     enough = 1.0 if claim.acted else 1 + claim.within
     if own / claim.asked > enough:
         return None
@@ -192,7 +192,7 @@ def _rivals(run: NetworkRun, claim: _Claim) -> Doubt | None:
 
 
 def _near(run: NetworkRun, claim: _Claim, rival: NetworkLevel) -> bool:
-    """Whether another level lies within the tolerance of the rate, or of the claim's own level."""
+    """Return True if another level lies within the tolerance of the rate, or of the claim's own level."""
     if rival.ceiling.scope == FLOW and run.unequal_streams(rival):
         return False
     if abs(rival.rate / claim.asked - 1) <= claim.within:
@@ -213,7 +213,7 @@ def _machine_or_generator(run: NetworkRun, claim: _Claim) -> Doubt | None:
 
 
 def _others(run: NetworkRun, claim: _Claim) -> str:
-    """What the lowest other limit would have allowed."""
+    """Return what the lowest other limit would have allowed."""
     own = claim.target.levels[0].ceiling
     others = [
         level

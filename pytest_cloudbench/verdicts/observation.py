@@ -13,7 +13,7 @@ from pytest_cloudbench.verdicts.counters import AllowancePair, ThrottleDelta
 
 @dataclass(frozen=True)
 class GeneratorLoad:
-    """How busy the load generator was: its busiest job and, where known, all jobs on all CPUs.
+    """How busy the load generator was: its busiest job and, if known, all jobs on all CPUs.
 
     Percentages of one CPU: a job at 100 kept one CPU busy all the time.
     """
@@ -27,8 +27,8 @@ class GeneratorLoad:
 class MachineDelay:
     """What a region counted of a run: I/Os answered, and means per I/O in seconds.
 
-    ``modelled_s`` is what they take by the model, waiting at limits included, ``late_s`` by how much later the machine
-    answered them, ``volumes`` over how many volumes they were spread.
+    ``modelled_s`` is the modelled time, with the waiting at limits, ``late_s`` the delay that the machine added,
+    ``volumes`` the number of volumes.
     """
 
     answered: int
@@ -38,7 +38,7 @@ class MachineDelay:
 
 
 class RateSeries(Protocol):
-    """A time series of rates; about one sample a second."""
+    """A time series of rates, about one sample a second."""
 
     @property
     def seconds(self) -> Sequence[float]:
@@ -58,16 +58,15 @@ class SeriesView(RateSeries, Protocol):
 
 
 class Observation(Protocol):
-    """One measurement as the judges see it.
+    """One measurement on storage.
 
-    Two attributes are looked for besides and may be missing or None: ``generator`` (a
-    `GeneratorLoad`) and ``rate_asked`` (an Iops or Throughput to which the job itself limited its
-    load, jobs and directions summed). More may be missing: ``idle_at_start_s``, for how long the load at first
-    gave the target nothing to do, ``more_load_by``, the options to raise for more outstanding I/O where they are not
-    fio's, ``carried_with_as_many``, an Iops that this target was seen to carry with no more I/Os outstanding,
-    ``keeps_outstanding``, whether the load by its own parameters keeps ``outstanding_asked`` in flight at all times,
-    ``machine_delay``, the `MachineDelay` that an embedded region counted, and ``modelled_latency``, "none" if that
-    region models no latency.
+    These attributes are optional, and None means unknown: ``generator`` (a `GeneratorLoad`), ``rate_asked`` (an Iops
+    or Throughput to which the job itself limited its load, jobs and directions summed), ``idle_at_start_s`` (for how
+    long the load at first gave the target nothing to do), ``more_load_by`` (the options to raise for more outstanding
+    I/O, if they are not fio's), ``carried_with_as_many`` (an Iops that this target carried with no more I/Os
+    outstanding), ``keeps_outstanding`` (whether the load by its own parameters keeps ``outstanding_asked`` in flight
+    at all times), ``machine_delay`` (the `MachineDelay` that an embedded region counted), ``modelled_latency``
+    ("none" if that region models no latency), ``asked``, ``conditions`` and ``time_compression``.
     """
 
     @property
@@ -84,7 +83,7 @@ class Observation(Protocol):
 
     @property
     def sequential(self) -> bool:
-        """Whether the pattern is sequential."""
+        """True for a sequential pattern."""
 
     @property
     def series(self) -> SeriesView | None:
@@ -120,17 +119,17 @@ class StreamView(Protocol):
 
 
 class NetworkObservation(Protocol):
-    """One measurement of a network as the judges see it; its streams tell it from one of storage.
+    """One measurement of a network; its streams distinguish it from one of storage.
 
-    Looked for besides, and may be missing or None: ``generator`` (a `GeneratorLoad`), ``rate_asked`` (a
-    Throughput to which the job itself limited its load, all streams together), ``lost_percent`` (of UDP),
-    ``mss`` (bytes of data in a TCP segment), ``asked`` (what the job asked for, as plain values), ``processes``,
+    These attributes are optional, and None means unknown: ``generator`` (a `GeneratorLoad`), ``rate_asked`` (a
+    Throughput to which the job itself limited its load, all streams together), ``lost_percent`` (of UDP), ``mss``
+    (bytes of data in a TCP segment), ``asked`` (the job's parameters, as plain values), ``processes``,
     ``tool_versions``, ``conditions`` and ``time_compression``.
     """
 
     @property
     def throughput(self) -> Throughput:
-        """What arrived, all streams together, as a mean over the run: data, without any headers."""
+        """What arrived, all streams together, as a mean over the run: data without headers."""
 
     @property
     def streams(self) -> Sequence[StreamView]:
@@ -142,7 +141,7 @@ class NetworkObservation(Protocol):
 
     @property
     def envelope(self) -> Envelope | None:
-        """The ceilings that apply; a `NetworkEnvelope` where they are known."""
+        """The ceilings that apply; a `NetworkEnvelope` if they are known."""
 
     @property
     def counters(self) -> AllowancePair | None:

@@ -24,7 +24,7 @@ NOISE_METHOD = "the larger of batch means and first-order autocorrelation, Stude
 class Steadiness:
     """The means of both halves (I/Os or bytes per second) and whether they agree.
 
-    ``steady`` is None when the series is too short to say.
+    ``steady`` is None if the series is too short to decide.
     """
 
     samples: int
@@ -36,8 +36,8 @@ class Steadiness:
 def steadiness(samples: Sequence[float], within: float) -> Steadiness:
     """Compare the two halves of a series.
 
-    They disagree when their means differ by more than ``within`` of the whole mean and by more than
-    the scatter of the samples explains, so that noise alone is not called a drift.
+    They disagree if their means differ by more than ``within`` of the whole mean and by more than the scatter of the
+    samples explains, so that noise alone is not called a drift.
     """
     count = len(samples)
     if count < FEWEST_FOR_HALVES:
@@ -47,7 +47,7 @@ def steadiness(samples: Sequence[float], within: float) -> Steadiness:
     first, second = samples[:half], samples[count - half :]
     means = fmean(first), fmean(second)
     error = math.sqrt(pvariance(first) / (half - 1) + pvariance(second) / (half - 1))
-    # Three standard errors for long series, more for short ones, where the scatter itself is guessed.
+    # Three standard errors for long series, more for short ones, whose scatter is only estimated.
     noise = (3 + 6 / count) * error
     difference = abs(means[0] - means[1])
     drifted = difference > within * fmean(samples) and difference > noise
@@ -56,7 +56,7 @@ def steadiness(samples: Sequence[float], within: float) -> Steadiness:
 
 @dataclass(frozen=True)
 class TimeShare:
-    """How many of the samples were good, the interval of their share, and the samples that were not."""
+    """The number of samples, those below the floor, and the interval of the share of the others."""
 
     samples: int
     short: tuple[float, ...]
@@ -69,14 +69,14 @@ class TimeShare:
         return self.samples - len(self.short)
 
     def text(self, floor: Rate, required: float) -> str:
-        """The share in words, with its interval, never rounded across the required share."""
+        """Return the share in words, with its interval, never rounded across the required share."""
         return (
             f"{percent(self.good / self.samples, required, 1.0)} of {self.samples:,} one-second samples at or "
             f"above {floor} (95 % interval {percent(self.low, required)} to {percent(self.high, required)})"
         )
 
     def details(self, required: float) -> dict[str, Any]:
-        """Plain values for a report."""
+        """Return plain values for a report."""
         return {
             "share": self.good / self.samples,
             "share_wanted": required,
@@ -86,14 +86,14 @@ class TimeShare:
 
 
 def time_share(samples: Sequence[float], floor: float) -> TimeShare:
-    """Which share of ``samples`` (at least one) lies at or above ``floor``."""
+    """Return which share of ``samples`` (at least one) lies at or above ``floor``."""
     short = tuple(value for value in samples if value < floor)
     low, high = wilson_interval(len(samples) - len(short), len(samples))
     return TimeShare(len(samples), short, low, high)
 
 
 def too_few(samples: Sequence[float], required: float) -> str | None:
-    """A sentence when a series is too short to judge a share of the time."""
+    """Return a sentence if a series is too short to judge a share of the time."""
     if len(samples) >= FEWEST_FOR_A_SHARE:
         return None
     return (
@@ -103,7 +103,7 @@ def too_few(samples: Sequence[float], required: float) -> str | None:
 
 
 def wilson_interval(good: int, samples: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """The Wilson score interval of a share of ``good`` among ``samples`` (at least 1), as shares of 1."""
+    """Return the Wilson score interval of a share of ``good`` among ``samples`` (at least 1), as shares of 1."""
     z = NormalDist().inv_cdf(0.5 + confidence / 2)
     share, spread = good / samples, z * z / samples
     centre = (share + spread / 2) / (1 + spread)
@@ -121,15 +121,15 @@ class Noise:
     degrees: float
 
     def margin(self, confidence: float = 0.95) -> float:
-        """Half the width of the mean's two-sided confidence interval."""
+        """Return half the width of the mean's two-sided confidence interval."""
         return self.error * student_t(0.5 + confidence / 2, self.degrees)
 
     def scaled(self, factor: float) -> Noise:
-        """The noise of ``factor`` times the mean."""
+        """Return the noise of ``factor`` times the mean."""
         return Noise(self.error * abs(factor), self.degrees)
 
     def combined(self, other: Noise) -> Noise:
-        """The noise of the difference of two means (Welch-Satterthwaite)."""
+        """Return the noise of the difference of two means (Welch-Satterthwaite)."""
         one, two = self.error**2, other.error**2
         if one + two == 0:
             return Noise(0.0, min(self.degrees, other.degrees))
@@ -138,17 +138,17 @@ class Noise:
 
 
 def noise_of(pieces: Sequence[Sequence[float]]) -> Noise:
-    """The noise of the mean over pieces of a series, each around its own level; five samples at least.
+    """Return the noise of the mean over pieces of a series, each around its own level. Needs five samples.
 
-    The standard error is the larger of two that both count how samples follow each other: of the means of
-    batches (about the square root of the samples), and by the samples' first-order autocorrelation.
+    Two estimates of the standard error account for the correlation of samples, and the larger is used: from the means
+    of batches (about the square root of the samples), and from the first-order autocorrelation.
     """
     levels = [fmean(piece) for piece in pieces]
     rests = [value - level for piece, level in zip(pieces, levels, strict=True) for value in piece]
     count = len(rests)
     if count < FEWEST_FOR_NOISE:
         raise ValueError(
-            f"{count} samples tell nothing of their noise: at least {FEWEST_FOR_NOISE} are needed"
+            f"{count} samples are too few to estimate their noise: at least {FEWEST_FOR_NOISE} are needed"
         )
     batches = max(FEWEST_BATCHES, math.isqrt(count))
     edges = [number * count // batches for number in range(batches + 1)]
@@ -158,7 +158,7 @@ def noise_of(pieces: Sequence[Sequence[float]]) -> Noise:
     if squares == 0:
         return Noise(0.0, batches - 1)
     memory = sum(one * other for one, other in pairwise(rests)) / squares
-    # The estimate is too low in short series; by about this much.
+    # In short series the estimate is too low by about this much.
     memory = min(0.98, max(0.0, memory + (1 + 4 * memory) / count))
     spread = squares / max(1, count - len(pieces)) / count
     by_memory = math.sqrt(spread * (1 + memory) / (1 - memory))
@@ -166,9 +166,9 @@ def noise_of(pieces: Sequence[Sequence[float]]) -> Noise:
 
 
 def student_t(probability: float, degrees: float) -> float:
-    """Student's quantile, by the expansion around the normal one (Abramowitz and Stegun, 26.7.5).
+    """Return Student's quantile, by the expansion around the normal one (Abramowitz and Stegun, 26.7.5).
 
-    Within 1 % from 4 degrees of freedom on, for probabilities up to 0.99.
+    Within 1 % from 4 degrees of freedom, for probabilities up to 0.99.
     """
     z = NormalDist().inv_cdf(probability)
     terms = (

@@ -1,4 +1,4 @@
-"""`scales_linearly`: did n times as much give n times the rate, and what bound the first that falls off?"""
+"""`scales_linearly`: did n times as much give n times the rate, and which limit held the first that falls off?"""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SAME = 0.01
 
 @dataclass(frozen=True)
 class _Point:
-    """One run, how many there were in it, its rate, and what a straight line through the first wants."""
+    """One run, its count, its rate, and the rate that a straight line through the first run expects."""
 
     run: Run
     count: int
@@ -37,16 +37,16 @@ class _Point:
 def scales_linearly(
     measurements: Sequence[AnyObservation], *, with_: Sequence[int], within: float = 0.05
 ) -> Verdict:
-    """Judge whether the rate of ``measurements`` grew as ``with_``, how many of something each had.
+    """Judge whether the rate of ``measurements`` grew in proportion to ``with_``, how many of something each had.
 
-    ``scales_linearly([one, two, five], with_=[1, 2, 5])``. The run with the fewest sets the line: each other must lie
-    within ``within`` of its rate times the ratio of the counts. The first that falls below is named with the limit that
-    held it; where that is the instance, or an end of a network, more would not help. Above the line is violated too: a
-    cache, or a first run that was held back. Inconclusive when the load, its generator or the machine under an
-    embedded region set the rate of the first, or held back the one that fell off.
+    ``scales_linearly([one, two, five], with_=[1, 2, 5])``. The run with the lowest count sets the line: each other
+    must lie within ``within`` of its rate times the ratio of the counts. The first that falls below is named with the
+    limit that held it; if that is the instance, or an end of a network, more would not help. A rate above the line is
+    violated too: a cache, or a first run that was held back. Inconclusive if the load, its generator or the machine
+    under an embedded region limited the first run or the one that fell off.
 
-    Rates are IOPS where all runs have one block size, else throughput, and Gbit/s of networks. Raises TypeError for
-    what are no measurements or runs of two kinds, ValueError for counts that do not fit them.
+    Rates are IOPS if all runs have one block size, else throughput, and Gbit/s for networks. Raises TypeError for
+    objects that are not measurements and for runs of two kinds, ValueError for counts that do not fit them.
     """
     tolerated = checked_within(within)
     points = _points(measurements, with_)
@@ -113,7 +113,7 @@ def _no_help(bound_by: Sequence[Any], noun: str) -> str:
 
 
 def _noun(points: Sequence[_Point]) -> str:
-    """What the counts count, where the runs' own limits show it: volumes whose sum grows with them, or streams."""
+    """Return what is counted, if the runs' own limits show it: volumes whose sum grows with the counts, or streams."""
     first, *others = points
     if first.run.streams:
         each = [len(point.run.streams) for point in points]

@@ -31,13 +31,13 @@ from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import duration
 
 DELIVERED = 0.95
-"""Share of the asked rate from which on a step counts as having carried it."""
+"""From this share of its asked rate on, a step counts as having carried it."""
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class _Finding:
-    """What the steps show, in words."""
+    """The finding about a claim, in words."""
 
     outcome: Outcome
     text: str
@@ -63,13 +63,13 @@ class _Claim:
         return f"at most {duration(self.limit_s)}{until} required"
 
     def seen(self, step: StepView) -> Rate:
-        """The rate asked of a step, in the quantity of the claim."""
+        """Return the rate asked of a step, in the quantity of the claim."""
         return (
             step.asked if self.until is None else run_of(step.measurement).as_quantity(step.asked, self.until)
         )
 
     def served(self, step: StepView) -> Rate:
-        """The rate that a step carried, in the quantity of the claim."""
+        """Return the rate that a step carried, in the quantity of the claim."""
         return run_of(step.measurement).rate_like(self.until or Iops(0))
 
     def covers(self, step: StepView) -> bool:
@@ -89,15 +89,16 @@ def stays_below(
 ) -> Verdict:
     """Judge whether latency stays at or below ``latency`` ("1ms") in every step up to the rate ``until``.
 
-    ``until`` is a number of IOPS, a rate with its unit, or a ceiling; without it every step counts, those beyond
-    the maximum too. ``percentile`` is 50, 95, 99 or 99.9; the mean without it. Steps lie apart, so the claim is
-    shown when the last step below ``until`` lies within the share ``within`` of it, or the first one above it
-    stays below the limit too; otherwise nothing was measured there and the verdict is inconclusive.
+    ``until`` is a number of IOPS, a rate with its unit, or a ceiling; without it every step counts, those beyond the
+    maximum too. ``percentile`` is 50, 95, 99 or 99.9; without it the mean is judged. The claim is shown if the last
+    step below ``until`` lies within the share ``within`` of it, or if the first step above it stays below the limit
+    too; otherwise nothing was measured there and the verdict is inconclusive.
 
-    Above the limit is violated if a promised ceiling explains it or nothing does, and inconclusive if the load
-    generator may be why, or if the machine under an embedded region may have lifted it there (`machine_explains`).
+    Latency above the limit is violated if a promised ceiling explains it or nothing does. It is inconclusive if the
+    load generator may be the reason, or if the machine under an embedded region may have raised it
+    (`machine_explains`).
 
-    Raises TypeError and ValueError for what is no time, rate, percentile or tolerance.
+    Raises TypeError and ValueError for an invalid time, rate, percentile or tolerance.
     """
     claim = _Claim(
         parse_duration(latency),
@@ -136,7 +137,7 @@ def _rate(until: float | Rate | Ceiling | str | None) -> Rate | None:
 
 
 def _unfit(curve: LoadCurve, claim: _Claim) -> _Finding | None:
-    """Why a step that counts cannot be judged at all."""
+    """Return why a step that counts cannot be judged at all; None if all can."""
     if not curve.steps:
         return _Finding(Outcome.INCONCLUSIVE, "the sweep has no step beside its maximum")
     for step in curve.steps:
@@ -154,7 +155,7 @@ def _unfit(curve: LoadCurve, claim: _Claim) -> _Finding | None:
 
 
 def _above(curve: LoadCurve, claim: _Claim) -> _Finding | None:
-    """The lowest load at which the limit is passed, and why."""
+    """Return the lowest load at which the limit is exceeded, and why; None if it never is."""
     for step in curve.steps:
         latency = claim.latency_s(step)
         if not claim.covers(step) or latency is None or latency <= claim.limit_s * (1 + _ROUNDING):
@@ -174,7 +175,7 @@ def _why(step: StepView, text: str, claim: _Claim) -> _Finding:
     name = "mean" if claim.percentile is None else PERCENTILES[claim.percentile].removesuffix("_s")
     machine_made = machine_explains(run, name, latency_s, claim.limit_s, mean_s)
     found = run.bounds(run.rates)
-    # All in flight share the ceiling's rate, so their mean is the same however long the machine takes.
+    # All I/Os in flight share the ceiling's rate, so the machine does not change their mean.
     of_depth = bool(found) and mean_s > claim.limit_s and keeps_in_flight(run)
     held_back = f"{text}; {run.bound_text(found) if found else 'no known ceiling explains it'}"
     if machine_made and not of_depth:
@@ -187,7 +188,7 @@ def _why(step: StepView, text: str, claim: _Claim) -> _Finding:
 
 
 def _undelivered(curve: LoadCurve, claim: _Claim) -> _Finding | None:
-    """Whether a step fell short of its load: then the latency that goes with that load was not seen."""
+    """Return a finding if a step fell short of its load: then the latency of that load was not seen."""
     for step in curve.steps:
         delivered = plain(claim.served(step)) >= DELIVERED * plain(claim.seen(step))
         if claim.until is None or not claim.covers(step) or delivered:
@@ -201,7 +202,7 @@ def _undelivered(curve: LoadCurve, claim: _Claim) -> _Finding | None:
 
 
 def _reach(curve: LoadCurve, claim: _Claim) -> _Finding:
-    """All steps that count are below the limit: do they go far enough?"""
+    """Judge whether the steps, all below the limit, go far enough."""
     counted = [step for step in curve.steps if claim.covers(step)]
     beyond = [step for step in curve.steps if not claim.covers(step)]
     last = counted[-1] if counted else None
@@ -243,7 +244,7 @@ def _shown(steps: list[StepView], claim: _Claim) -> str:
 
 
 def _worst_s(steps: list[StepView], claim: _Claim) -> float | None:
-    """The highest latency that is known of these steps."""
+    """Return the highest known latency of these steps, in seconds."""
     seen = [claim.latency_s(step) for step in steps]
     return max((latency for latency in seen if latency is not None), default=None)
 

@@ -1,7 +1,7 @@
 """`steady`: did the rate stay the same over the run?
 
-The rule: no lasting fall, no drift (the means of the two halves differ by less than the tolerance, or by
-less than the scatter explains), and at least 90 % of the seconds within the tolerance of their median.
+The rule: no lasting fall, no drift (the means of the two halves differ by less than the tolerance, or by less than
+the scatter explains), and at least 90 % of the seconds within the tolerance of their median.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class _Finding:
 def steady(obs: AnyObservation, *, within: float = 0.05) -> Verdict:
     """Judge whether a run's rate (Gbit/s of a network, else IOPS) was steady within ``within``.
 
-    Violated by a lasting fall, a drift or too much scatter. Inconclusive for a series of fewer than five
-    seconds, for scatter that so few seconds cannot tell, and where the load generator or the machine
-    under an embedded region may have caused it.
+    Violated by a lasting fall, a drift or too much scatter. Inconclusive for a series of fewer than five seconds, for
+    scatter in too few seconds to decide, and if the load generator or the machine under an embedded region may be the
+    cause.
 
-    Raises TypeError for a tolerance that is no number, ValueError for one outside 0 to 1.
+    Raises TypeError for a tolerance that is not a number, ValueError for one outside 0 to 1.
     """
     tolerated = checked_within(within)
     run = run_of(obs)
@@ -65,7 +65,7 @@ def steady(obs: AnyObservation, *, within: float = 0.05) -> Verdict:
 
 
 def _scatter(run: Run, line: Timeline, values: list[float], within: float) -> _Finding:
-    """How the seconds of a run without a fall lie around their median."""
+    """Judge how the seconds of a run without a fall scatter around their median."""
     middle = median(values)
     near = sum(abs(value - middle) <= within * middle for value in values)
     share = near / len(values)
@@ -83,7 +83,7 @@ def _scatter(run: Run, line: Timeline, values: list[float], within: float) -> _F
     if busy := run.saturated():
         text += f"; the load generator was at its limit: {busy}"
     elif machine:
-        # What the region enforces is steady, and a mean does not tell in which seconds its machine was late.
+        # The region's limits are steady, and a mean does not show in which seconds its machine was late.
         text += f"; {machine} may be why"
     elif moved is None and high >= WITHIN_SHARE:
         text += "; too few seconds to tell: lengthen the run"

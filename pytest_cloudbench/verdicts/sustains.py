@@ -31,13 +31,13 @@ def sustains(
     share: float = 1.0,
     within: float = 0.10,
 ) -> Verdict:
-    """Judge whether a run held ``rate``, but for the fraction ``within``, for the time ``for_`` on end.
+    """Judge whether a run held ``rate``, within the fraction ``within``, for the time ``for_`` without a break.
 
-    ``for_`` is a time with its unit ("10 min") or seconds of the test. Held when in some stretch of that length at
-    least ``share`` of the samples lie at or above ``1 - within`` of the rate. Inconclusive when the run is shorter
-    than that, and when the samples below come from the load, its generator or the machine under an embedded region.
+    ``for_`` is a time with its unit ("10 min") or seconds of the test. Held if in some stretch of that length at
+    least ``share`` of the samples lie at or above ``1 - within`` of the rate. Inconclusive if the run is shorter, and
+    if the load, its generator or the machine under an embedded region explains the samples below.
 
-    Raises TypeError for a rate without a unit, ValueError for what is no time, share or tolerance.
+    Raises TypeError for a rate without a unit, ValueError for an invalid time, share or tolerance.
     """
     tolerated, required_share, length_s = checked_within(within), checked_share(share), checked_length(for_)
     run = run_of(obs)
@@ -94,9 +94,9 @@ def sustains(
 
 
 class _Stretch:
-    """The stretches of a series that last so long, and how many of their samples are good.
+    """The stretches of a series that last as long as required, and how many of their samples are good.
 
-    Under compressed time samples are put together to seconds of the clock.
+    Under compressed time samples are combined to seconds of the clock.
     """
 
     def __init__(self, line: Timeline, floor: float, length_s: float) -> None:
@@ -105,17 +105,17 @@ class _Stretch:
         together = len(line.values) // len(self.values) if self.values else 1
         self._interval_s = line.interval_s * together
         needed = math.ceil(length_s / self._interval_s - 1e-3) if self._interval_s > 0 else 1
-        # A run of just that length lacks the sample that its end cut short.
+        # A run of exactly that length lacks the sample that its end cut short.
         self.samples = needed - 1 if len(self.values) == needed - 1 and needed > 1 else needed
 
     @property
     def fits(self) -> bool:
-        """Whether the series is long enough."""
+        """True if the series is long enough."""
         return len(self._good) >= self.samples
 
     @property
     def longest_s(self) -> float:
-        """The longest time on end in which every sample was good."""
+        """The longest time without a break in which every sample was good, in seconds."""
         longest = run = 0
         for good in self._good:
             run = run + 1 if good else 0
@@ -123,7 +123,9 @@ class _Stretch:
         return longest * self._interval_s
 
     def best(self) -> tuple[float, int]:
-        """The highest share of good samples in a stretch of that length, and where the first such one begins."""
+        """Return the highest share of good samples in a stretch of that length, and the index where the first such
+        one begins.
+        """
         count = sum(self._good[: self.samples])
         most, at = count, 0
         for end in range(self.samples, len(self._good)):
@@ -134,7 +136,7 @@ class _Stretch:
 
 
 def _why_below(run: Run, low: Rate, below: Sequence[float], asked: Rate) -> Reason:
-    """As `why_below`, but an embedded region enforces what is steady: scatter on storage there is its machine's."""
+    """As `why_below`, but an embedded region's limits are steady: its machine explains scatter on storage."""
     reason = why_below(run, low, below, asked)
     if run.kind != "storage" or not run.on_region or at_a_promise(replace(run, counters=None), low):
         return reason
@@ -143,7 +145,9 @@ def _why_below(run: Run, low: Rate, below: Sequence[float], asked: Rate) -> Reas
 
 
 def checked_length(for_: object) -> float:
-    """A length of time in seconds. Raises ValueError for what is none, TypeError for neither text nor number."""
+    """Return a length of time in seconds. Raises ValueError for an invalid time, TypeError for neither text nor
+    number.
+    """
     if isinstance(for_, str):
         return parse_duration(for_)
     if isinstance(for_, bool) or not isinstance(for_, (int, float)):

@@ -1,4 +1,4 @@
-"""What a judge is asked about: a target or ceiling as people give it, and its tolerance."""
+"""The targets, ceilings and tolerances that callers give, checked."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ NETWORK_EXAMPLES = (
 
 
 def as_rate_or_ceiling(target: object, call: str, *, network: bool = False) -> Ceiling | Rate:
-    """A ceiling or a typed rate from what the caller gave, of a storage run or one over a ``network``.
+    """Return a ceiling or a typed rate from a caller's target, for a run on storage or over a ``network``.
 
-    Raises TypeError for a bare number or anything else without a unit and for what is of the other kind
-    of run, ValueError for a text that is no rate and for a rate that is not above zero.
+    Raises TypeError for a bare number or anything else without a unit and for a target of the other kind of run,
+    ValueError for a text that is not a rate and for a rate that is not above zero.
     """
     if isinstance(target, str):
         target = parse_rate(target)
@@ -57,7 +57,7 @@ def as_rate_or_ceiling(target: object, call: str, *, network: bool = False) -> C
 
 
 def is_of_network(target: Ceiling | Rate) -> bool | None:
-    """Whether a target can be of a network alone (True), of storage alone (False), or of either (None)."""
+    """Return True for a target that only a network can have, False for one of storage, None for one of either."""
     if isinstance(target, Iops) or (isinstance(target, Ceiling) and target.of_iops):
         return False
     if not isinstance(target, Ceiling):
@@ -68,10 +68,10 @@ def is_of_network(target: Ceiling | Rate) -> bool | None:
 
 
 def as_ceilings(target: Ceiling | Rate, envelope: Envelope | None) -> tuple[Ceiling, ...]:
-    """The ceilings a claim is about.
+    """Return the ceilings that a claim is about.
 
-    A ceiling stands for itself, with the envelope's own figures where it has them. A plain rate stands
-    for every promised ceiling of that figure (within 0.5 %), or for itself when there is none.
+    A ceiling stands for itself, with the envelope's own figures if it has them. A plain rate stands for every
+    promised ceiling of that figure (within 0.5 %), or for itself if there is none.
     """
     if isinstance(target, Ceiling):
         return ((envelope.find(target) if envelope else None) or target,)
@@ -85,7 +85,7 @@ def as_ceilings(target: Ceiling | Rate, envelope: Envelope | None) -> tuple[Ceil
 
 
 def checked_within(within: object) -> float:
-    """A tolerance as a share of 1. Raises TypeError for no number, ValueError outside 0 to 1."""
+    """Return a tolerance as a share of 1. Raises TypeError for anything but a number, ValueError outside 0 to 1."""
     value = _checked_number("within", within)
     if 1 <= value <= 100:
         raise ValueError(
@@ -98,7 +98,7 @@ def checked_within(within: object) -> float:
 
 
 def checked_share(share: object) -> float:
-    """A share of time as a share of 1. Raises TypeError for no number, ValueError outside 0 to 1."""
+    """Return a share of time as a share of 1. Raises TypeError for anything but a number, ValueError outside 0 to 1."""
     value = _checked_number("share", share)
     if 1 < value <= 100:
         raise ValueError(
@@ -111,12 +111,12 @@ def checked_share(share: object) -> float:
 
 
 def plain(rate: Rate) -> float:
-    """The bare figure of a rate, in I/Os or bytes per second."""
+    """Return the bare figure of a rate, in I/Os or bytes per second."""
     return rate.per_second if isinstance(rate, Iops) else rate.bytes_per_second
 
 
 def ratio(rate: Rate, other: Rate) -> float:
-    """How many times ``other`` a rate is. Raises TypeError when one is IOPS and the other bytes."""
+    """Return a rate as a multiple of ``other``. Raises TypeError if one is IOPS and the other bytes."""
     if isinstance(rate, Iops) and isinstance(other, Iops):
         return rate / other
     if isinstance(rate, Throughput) and isinstance(other, Throughput):

@@ -1,4 +1,4 @@
-"""A run's series as the judges go through it: its samples in one quantity, and the plateaus between its falls."""
+"""A run's series as judges use it: its samples in one quantity, and the plateaus between its falls."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _ON_THE_WAY = 2
 
 @dataclass(frozen=True)
 class Plateau:
-    """What lies between two falls: from ``begin_s`` to ``end_s`` of the run, without the falls' own samples.
+    """The samples between two falls: from ``begin_s`` to ``end_s`` of the run, without the falls' own samples.
 
-    ``first`` and ``last`` say whether it begins or ends with the run.
+    ``first`` and ``last`` are True if it begins or ends with the run.
     """
 
     begin_s: float
@@ -47,12 +47,12 @@ class Timeline:
     time_compression: float = 1.0
 
     def rate(self, value: float) -> Rate:
-        """A plain figure as a rate of this run."""
+        """Return a plain figure as a rate of this run."""
         return type(self.like)(value)
 
     @property
     def length_s(self) -> float:
-        """How long the samples last."""
+        """How long the samples last, in seconds of the test."""
         return self.seconds[-1] - self.seconds[0] + self.interval_s if self.seconds else 0.0
 
     @cached_property
@@ -68,7 +68,7 @@ class Timeline:
 
     @cached_property
     def plateaus(self) -> tuple[Plateau, ...]:
-        """Its plateaus, in the order of time; one where nothing fell, none without samples."""
+        """Its plateaus in the order of time; one if nothing fell, none without samples."""
         if not self.values:
             return ()
         falls: list[Fall] = list(self.falls.lasting)
@@ -84,20 +84,20 @@ class Timeline:
         )
 
     def before(self, fall: Fall) -> Plateau:
-        """All that lies before a fall."""
+        """Return everything before a fall."""
         values = self.values[: fall.index - _ON_THE_WAY]
         return Plateau(self.seconds[0] - self.interval_s, fall.at_s, values, first=True, last=False)
 
     def after(self, fall: Fall) -> Plateau:
-        """All that lies after a fall."""
+        """Return everything after a fall."""
         values = self.values[fall.index + _ON_THE_WAY :]
         return Plateau(fall.at_s, self.seconds[-1], values, first=False, last=True)
 
     def end_of_burst(self, is_spent: Callable[[Rate], bool]) -> Fall | None:
-        """The fall that ended a burst: the first lasting one to a level that remains once credits are spent.
+        """Return the fall that ended a burst: the first lasting one to a level that remains once credits are spent.
 
-        None where nothing fell for good, or where the level after the last lasting fall is none such: then credits
-        are not known to be what ended.
+        None if nothing fell for good, or if the level after the last lasting fall is not such a level: then the end
+        of credits is not shown.
         """
         falls = self.falls.lasting
         if not falls or not is_spent(self.rate(falls[-1].after)):
@@ -105,10 +105,10 @@ class Timeline:
         return next(fall for fall in falls if is_spent(self.rate(fall.after)))
 
     def of_real_seconds(self, values: Sequence[float]) -> list[float]:
-        """Samples of this run, those shorter than a second of the clock put together to one.
+        """Return samples of this run, those shorter than a second of the clock combined to seconds.
 
-        Under compressed time they last a tenth of a second, in which few blocks of data arrive: how many
-        says more of the sender than of the network.
+        Under compressed time they last a tenth of a second, in which few blocks of data arrive: their number shows
+        the sender's blocks more than the network's rate.
         """
         real_s = self.interval_s / self.time_compression
         together = round(1 / real_s) if 0 < real_s < 1 else 1
@@ -117,7 +117,7 @@ class Timeline:
 
 
 def full_samples(series: RateSeries | None, like: Rate) -> list[float]:
-    """The samples of full intervals in the quantity of ``like``, as plain figures.
+    """Return the samples of full intervals in the quantity of ``like``, as plain figures.
 
     A last interval that is shorter than the others is left out, and so are samples without a figure.
     """
@@ -125,7 +125,7 @@ def full_samples(series: RateSeries | None, like: Rate) -> list[float]:
 
 
 def timed_samples(series: RateSeries | None, like: Rate) -> tuple[list[float], list[float]]:
-    """When each full interval ended, in seconds, and its sample; see `full_samples`."""
+    """Return the end of each full interval, in seconds, and its sample; see `full_samples`."""
     if series is None:
         return [], []
     rates: Sequence[Rate] = getattr(series, "iops", ()) if isinstance(like, Iops) else series.throughput

@@ -1,4 +1,4 @@
-"""The words of verdicts: figures, shares and ceilings as they stand in a sentence."""
+"""The words of verdicts: figures, shares, times and ceilings as they appear in a sentence."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_cloudbench.verdicts.targets import ratio
 
 
 def percent(share: float, *bounds: float) -> str:
-    """A share of 1 as per cent, with as many decimals as it takes not to round across a bound.
+    """Return a share of 1 as per cent, with as many decimals as it takes not to round across a bound.
 
     Near the whole one decimal is always shown: "11 %", "100.0 %", "89.99 %" against a bound of 90.
     """
@@ -26,25 +26,25 @@ def percent(share: float, *bounds: float) -> str:
 
 
 def tolerance(share: float) -> str:
-    """A share of 1 that somebody wrote, as per cent without rounding noise: 0.9 is "90 %"."""
+    """Return a tolerance as per cent without rounding noise: 0.9 is "90 %"."""
     return f"{figure(round(share * 100, 6), 4)} %"
 
 
 def of(measured: Rate, asked: Rate) -> str:
-    """Both figures with one unit: "9,061 of 80,000 IOPS"."""
+    """Return both figures with one unit: "9,061 of 80,000 IOPS"."""
     if isinstance(measured, Throughput) and isinstance(asked, Throughput):
         return f"{measured.beside(asked)} of {asked}"
     return f"{measured.number} of {asked}"
 
 
 def at_least(measured: Rate, asked: Rate, within: float) -> str:
-    """A rate against its floor: "9,061 of 80,000 IOPS (11 %, at least 90 % required)"."""
+    """Return a rate against its floor: "9,061 of 80,000 IOPS (11 %, at least 90 % required)"."""
     share = percent(ratio(measured, asked), 1 - within)
     return f"{of(measured, asked)} ({share}, at least {tolerance(1 - within)} required)"
 
 
 def around(measured: Rate, asked: Rate, within: float) -> str:
-    """A rate against a band: "45,120 of 80,000 IOPS (56 %, 95 to 105 % required)"."""
+    """Return a rate against a band: "45,120 of 80,000 IOPS (56 %, 95 to 105 % required)"."""
     share = percent(ratio(measured, asked), 1 - within, 1 + within)
     low, high = tolerance(1 - within).removesuffix(" %"), tolerance(1 + within)
     return f"{of(measured, asked)} ({share}, {low} to {high} required)"
@@ -52,14 +52,14 @@ def around(measured: Rate, asked: Rate, within: float) -> str:
 
 @dataclass(frozen=True)
 class Named:
-    """A ceiling to be named in a sentence: with the level at which it acted, and a remark."""
+    """A ceiling in a sentence, with the level at which it acted and a remark."""
 
     ceiling: Ceiling
     level: Level | None = None
     remark: str = ""
 
     def figure_at(self, block_size: Size) -> tuple[str, str]:
-        """Its figure, such as "2,264.98 MiB/s at 256 KiB", and what there is to remark about it."""
+        """Return its figure, such as "2,264.98 MiB/s at 256 KiB", and the remarks about it."""
         limit, level = self.ceiling.limit, self.level
         rate = level.like(limit) if level is not None and level.how else limit
         text = f"{rate} at {block_size}" if isinstance(rate, Throughput) else f"{rate}"
@@ -70,10 +70,10 @@ class Named:
 
 
 def named(found: Sequence[Named], block_size: Size) -> str:
-    """Ceilings with their figures.
+    """Return ceilings with their figures.
 
-    One reads "c5.18xlarge EBS throughput, 2,264.98 MiB/s at 256 KiB" or "gp2 vol-0abc IOPS, 300 IOPS
-    (burst spent)"; several have the figure in brackets.
+    One reads "c5.18xlarge EBS throughput, 2,264.98 MiB/s at 256 KiB" or "gp2 vol-0abc IOPS, 300 IOPS (burst spent)";
+    several have the figure in brackets.
     """
     if len(found) == 1:
         text, remark = found[0].figure_at(block_size)
@@ -86,7 +86,7 @@ def named(found: Sequence[Named], block_size: Size) -> str:
 
 
 def could_give(ceiling: Ceiling, envelope: Envelope, like: Rate) -> str:
-    """What another ceiling would have allowed: "the volume (io2 80 GiB/80,000 IOPS) could give 4,000 MiB/s"."""
+    """Return what another ceiling would have allowed: "the volume (io2 80 GiB/80,000 IOPS) could give 4,000 MiB/s"."""
     allowed = envelope.iops_of(ceiling) if isinstance(like, Iops) else envelope.throughput_of(ceiling)
     if ceiling.scope == VOLUME:
         noun = "the volumes" if " x " in ceiling.detail or " + " in ceiling.detail else "the volume"
@@ -95,7 +95,7 @@ def could_give(ceiling: Ceiling, envelope: Envelope, like: Rate) -> str:
 
 
 def listed(words: Iterable[str], last: str = "and") -> str:
-    """Words as a list in a sentence: "a", "a and b", "a, b and c"."""
+    """Return words as a list in a sentence: "a", "a and b", "a, b and c"."""
     items = list(words)
     if len(items) < 2:
         return "".join(items)
@@ -103,7 +103,7 @@ def listed(words: Iterable[str], last: str = "and") -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time in a sentence: "7.6 us", "0.42 ms", "12 ms", "300 s"."""
+    """Return a time in a sentence: "7.6 us", "0.42 ms", "12 ms", "300 s"."""
     if seconds < 0.0001:
         return f"{figure(seconds * 1e6, 1)} us"
     if seconds < 1:
@@ -112,7 +112,7 @@ def duration(seconds: float) -> str:
 
 
 def moment(seconds: float) -> str:
-    """A time of the test: "45.3 s", "1,260 s (21 min)"."""
+    """Return a time of the test: "45.3 s", "1,260 s (21 min)"."""
     text = f"{figure(seconds, 1 if seconds < 100 else 0)} s"
     if seconds < 120:
         return text

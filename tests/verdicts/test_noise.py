@@ -53,7 +53,7 @@ def test_levels_of_several_pieces_are_no_noise():
 
 
 def test_too_few_samples_are_refused():
-    with pytest.raises(ValueError, match="4 samples tell nothing of their noise"):
+    with pytest.raises(ValueError, match="4 samples are too few to estimate their noise"):
         noise_of([[1.0, 2.0], [3.0, 4.0]])
 
 
