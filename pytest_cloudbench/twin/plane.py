@@ -34,12 +34,7 @@ class Plane:
     """
 
     def __init__(
-        self,
-        slot: Slot,
-        *,
-        backing: Path | None = None,
-        time_compression: float = 1.0,
-        latency: str = EBS,
+        self, slot: Slot, *, backing: Path | None = None, time_compression: float = 1.0, latency: str = EBS
     ) -> None:
         self.slot = slot
         self.latency = latency

@@ -96,12 +96,7 @@ def signature_is_right(
     )
     scope = f"{credential.day}/{credential.region}/{credential.service}/aws4_request"
     text = "\n".join(
-        [
-            "AWS4-HMAC-SHA256",
-            credential.date,
-            scope,
-            hashlib.sha256(request.encode()).hexdigest(),
-        ]
+        ["AWS4-HMAC-SHA256", credential.date, scope, hashlib.sha256(request.encode()).hexdigest()]
     )
     signing_key = f"AWS4{key.secret}".encode()
     for part in scope.split("/"):

@@ -113,9 +113,7 @@ class PlacementGroupActions(RegionActions):
     def _tags_of_the_group(self) -> dict[str, str]:
         for specification in self.params.get("TagSpecifications") or []:
             if (kind := specification.get("ResourceType")) != RESOURCE_TYPE:
-                raise invalid_value(
-                    f"'{kind}' is not a valid taggable resource type for this operation.",
-                )
+                raise invalid_value(f"'{kind}' is not a valid taggable resource type for this operation.")
         tags: dict[str, str] = self._parse_tag_specification().get(RESOURCE_TYPE, {})
         return tags
 

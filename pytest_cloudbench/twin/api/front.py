@@ -183,7 +183,7 @@ class Front:
     def _check_signature(self, credential: Credential, environ: Environ) -> None:
         if credential.service not in _SERVICES:
             raise unsupported(
-                f"The embedded region has no '{credential.service}' service; it has {', '.join(_SERVICES)}.",
+                f"The embedded region has no '{credential.service}' service; it has {', '.join(_SERVICES)}."
             )
         if not signature_is_right(self.access_key, credential, environ, _body(environ)):
             raise Refusal(
@@ -237,10 +237,7 @@ def _warm_up(region: Region) -> None:
     from moto.core.request import Request
 
     form = {"Content-Type": "application/x-www-form-urlencoded; charset=utf-8"}
-    json_call = {
-        "Content-Type": "application/x-amz-json-1.1",
-        "X-Amz-Target": "AmazonSSM.GetParameter",
-    }
+    json_call = {"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": "AmazonSSM.GetParameter"}
     name = known_images()[next(iter(known_images()))].ssm_parameters[0]
     for service, headers, body in (
         ("ec2", form, "Action=DescribeInstances&Version=2016-11-15"),

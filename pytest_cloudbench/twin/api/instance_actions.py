@@ -111,7 +111,7 @@ class InstanceActions(RegionActions):
         if self.params.get("InstanceType") or self.params.get("Attribute") == "instanceType":
             raise unsupported(
                 f"This region does not change the type of an instance ({instance.id} is a "
-                f"{instance.instance_type}): launch one of the other type.",
+                f"{instance.instance_type}): launch one of the other type."
             )
         answer = super().modify_instance_attribute()
         for volume in self.home.backend.attached_volumes(instance.id):

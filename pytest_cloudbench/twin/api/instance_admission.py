@@ -31,9 +31,7 @@ def admitted_image(image_id: str | None, images: Mapping[str, Image]) -> Image:
 def admitted_type(name: str, catalogue: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     """Return the catalogue's entry of an instance type, in the form of DescribeInstanceTypes."""
     if name not in catalogue:
-        raise invalid_value(
-            f"Invalid value '{name}' for InstanceType.{_did_you_mean(name, catalogue)}",
-        )
+        raise invalid_value(f"Invalid value '{name}' for InstanceType.{_did_you_mean(name, catalogue)}")
     return catalogue[name]
 
 
@@ -59,7 +57,7 @@ def refuse_other_architecture(image: Image, type_name: str, architectures: Colle
         raise invalid_value(
             f"The architecture '{image.architecture}' of the specified image {image.id} ({image.name}) does not "
             f"match the architecture '{', '.join(architectures)}' of the specified instance type {type_name}. "
-            "Specify an instance type and an image that have the same architecture.",
+            "Specify an instance type and an image that have the same architecture."
         )
 
 
@@ -80,9 +78,7 @@ def admitted_zone(type_name: str, asked: str | None, offered: Collection[str], z
     ``offered`` are the zones that offer the type. If none of them is in this region, all its zones offer it.
     """
     if asked and asked not in zones:
-        raise invalid_value(
-            f"Invalid availability zone: [{asked}]. This region has {', '.join(zones)}.",
-        )
+        raise invalid_value(f"Invalid availability zone: [{asked}]. This region has {', '.join(zones)}.")
     possible = [zone for zone in zones if zone in offered] or list(zones)
     if asked and asked not in possible:
         raise Refusal(
@@ -105,7 +101,7 @@ def admitted_user_data(encoded: Any) -> bytes:
         raise Refusal("InvalidUserData.Malformed", "Invalid BASE64 encoding of user data.") from None
     if len(user_data) > MAX_USER_DATA_BYTES:
         raise invalid_value(
-            f"User data is limited to {MAX_USER_DATA_BYTES} bytes before encoding; this has {len(user_data)}.",
+            f"User data is limited to {MAX_USER_DATA_BYTES} bytes before encoding; this has {len(user_data)}."
         )
     return user_data
 
@@ -121,5 +117,5 @@ def refuse_reserved_tags(keys: Iterable[str | None]) -> None:
         if key and key.lower().startswith(RESERVED_TAG_PREFIX):
             raise invalid_value(
                 f"Value ({key}) for parameter key is invalid. Tag keys starting with 'aws:' are reserved for "
-                "internal use.",
+                "internal use."
             )

@@ -39,7 +39,7 @@ def admitted_group(placement: Mapping[str, Any], backend: RegionBackend) -> Plac
     name, group_id = placement.get("GroupName"), placement.get("GroupId")
     if name and group_id:
         raise invalid_combination(
-            "The parameters GroupName and GroupId of a placement may not be used together.",
+            "The parameters GroupName and GroupId of a placement may not be used together."
         )
     if group_id:
         return backend.placement_groups.with_id(well_formed_id("pg", group_id))
@@ -68,7 +68,7 @@ def admitted_placement(
     if group is None:
         if number is not None:
             raise invalid_combination(
-                "A partition number may only be given with a partition placement group.",
+                "A partition number may only be given with a partition placement group."
             )
         return LaunchPlacement(None, (None,) * count)
     admission.refuse_unsupported_strategy(type_name, supported, group.strategy)

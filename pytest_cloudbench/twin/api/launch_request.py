@@ -131,7 +131,7 @@ def _admitted_interface(params: Mapping[str, Any]) -> dict[str, Any]:
     if interfaces and (params.get("SubnetId") or params.get("SecurityGroupIds")):
         raise invalid_combination(
             "Network interfaces and an instance-level subnet ID or security groups may not be specified on the "
-            "same request",
+            "same request"
         )
     names = {"SubnetId": "SubnetId", "Groups": "SecurityGroupIds", "PrivateIpAddress": "PrivateIpAddress"}
     found = {
@@ -162,12 +162,12 @@ def _admitted_subnet(
     if not subnet.default_for_az:
         raise unsupported(
             f"The hosts of this region are reached through its default subnets only; {subnet_id} "
-            f"({subnet.cidr_block}) is described, but instances cannot be launched in it.",
+            f"({subnet.cidr_block}) is described, but instances cannot be launched in it."
         )
     if asked_zone and asked_zone != subnet.availability_zone:
         raise invalid_value(
             f"The availability zone '{asked_zone}' does not match that of subnet '{subnet_id}', "
-            f"'{subnet.availability_zone}'.",
+            f"'{subnet.availability_zone}'."
         )
     instance_admission.admitted_zone(type_name, subnet.availability_zone, offered, backend.zone_names)
     return subnet
@@ -223,7 +223,7 @@ def _admitted_block_devices(
         is_root = volume_admission.same_attachment_point(device, image.root_device_name)
         if ebs.get("SnapshotId") and not is_root:
             raise unsupported(
-                "This region launches no volumes from snapshots: give the size of an empty one.",
+                "This region launches no volumes from snapshots: give the size of an empty one."
             )
         size = ebs.get("VolumeSize") or (image.root_size_gib if is_root else None)
         spec = volume_admission.admitted_spec(

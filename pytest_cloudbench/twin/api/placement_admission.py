@@ -27,7 +27,7 @@ def admitted_name(name: str | None) -> str:
     if len(name) > _LONGEST_NAME or not name.isascii() or not name.isprintable() or name != name.strip():
         raise invalid_value(
             f"Value ({name}) for parameter groupName is invalid. A name has at most {_LONGEST_NAME} printable "
-            f"ASCII characters and no space at its ends; this one has {len(name)}.",
+            f"ASCII characters and no space at its ends; this one has {len(name)}."
         )
     return name
 
@@ -39,7 +39,7 @@ def admitted_strategy(strategy: str | None, partition_count: int | None) -> str:
     strategy = required(strategy, "strategy")
     if strategy not in STRATEGIES:
         raise invalid_value(
-            f"Value ({strategy}) for parameter strategy is invalid. Valid strategies: {', '.join(STRATEGIES)}.",
+            f"Value ({strategy}) for parameter strategy is invalid. Valid strategies: {', '.join(STRATEGIES)}."
         )
     return strategy
 
@@ -49,7 +49,7 @@ def admitted_partition_count(strategy: str, count: int | None) -> int | None:
     if strategy != PARTITION:
         if count is not None:
             raise invalid_combination(
-                f"The parameter PartitionCount may only be used with the strategy 'partition', not '{strategy}'.",
+                f"The parameter PartitionCount may only be used with the strategy 'partition', not '{strategy}'."
             )
         return None
     if count is None:
@@ -57,7 +57,7 @@ def admitted_partition_count(strategy: str, count: int | None) -> int | None:
     if not 1 <= count <= MAX_PARTITIONS:
         raise invalid_value(
             f"Value ({count}) for parameter partitionCount is invalid. A placement group has 1 to "
-            f"{MAX_PARTITIONS} partitions.",
+            f"{MAX_PARTITIONS} partitions."
         )
     return count
 
@@ -67,16 +67,16 @@ def admitted_spread_level(strategy: str, level: str | None) -> str | None:
     if strategy != SPREAD:
         if level:
             raise invalid_combination(
-                f"The parameter SpreadLevel may only be used with the strategy 'spread', not '{strategy}'.",
+                f"The parameter SpreadLevel may only be used with the strategy 'spread', not '{strategy}'."
             )
         return None
     if level == "host":
         raise invalid_combination(
-            "The spread level 'host' is for placement groups on an Outpost; this region has none.",
+            "The spread level 'host' is for placement groups on an Outpost; this region has none."
         )
     if level not in (None, "", "rack"):
         raise invalid_value(
-            f"Value ({level}) for parameter spreadLevel is invalid. Valid levels: host, rack.",
+            f"Value ({level}) for parameter spreadLevel is invalid. Valid levels: host, rack."
         )
     return "rack"
 
@@ -92,7 +92,7 @@ def admitted_partition_number(
         if number is not None:
             raise invalid_combination(
                 f"A partition number may only be given with a partition placement group; '{group}' is a "
-                f"{strategy} placement group.",
+                f"{strategy} placement group."
             )
         return None
     if number is None:
@@ -101,7 +101,7 @@ def admitted_partition_number(
     if not 1 <= number <= partition_count:
         raise invalid_value(
             f"Value ({number}) for parameter partitionNumber is invalid. The placement group '{group}' has "
-            f"{partition_count} partitions.",
+            f"{partition_count} partitions."
         )
     return number
 
@@ -111,7 +111,7 @@ def refuse_unsupported_strategy(type_name: str, supported: Collection[str], stra
     if strategy not in supported:
         raise invalid_combination(
             f"{strategy.capitalize()} placement groups are not supported by the '{type_name}' instance type. "
-            "Specify a supported instance type or change the placement group strategy, and try again.",
+            "Specify a supported instance type or change the placement group strategy, and try again."
         )
 
 

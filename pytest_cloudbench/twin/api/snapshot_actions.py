@@ -31,9 +31,7 @@ class SnapshotActions(RegionActions):
         volume = self.volume(params.get("VolumeId"))
         volume_id = volume.id
         if volume.backs_root:
-            raise unsupported(
-                f"{volume_id} is a root volume: this region has no snapshots of those.",
-            )
+            raise unsupported(f"{volume_id} is a root volume: this region has no snapshots of those.")
         if volume.status not in ("available", "in-use"):
             raise incorrect_state(f"The volume '{volume_id}' is in the '{volume.status}' state.")
         self.error_on_dryrun()
@@ -88,16 +86,16 @@ def admitted_source(backend: Any, snapshot_id: str | None, size_gib: int | None)
     snapshot = found_snapshot(backend, snapshot_id)
     if not isinstance(snapshot, RegionSnapshot):
         raise unsupported(
-            f"{snapshot_id} belongs to the image {snapshot.from_ami}: this region makes no volumes from those.",
+            f"{snapshot_id} belongs to the image {snapshot.from_ami}: this region makes no volumes from those."
         )
     if snapshot.status != "completed":
         raise incorrect_state(
-            f"Snapshot is in invalid state - {snapshot.status}: {snapshot_id} is not completed.",
+            f"Snapshot is in invalid state - {snapshot.status}: {snapshot_id} is not completed."
         )
     if size_gib is not None and size_gib < snapshot.volume_size:
         raise invalid_value(
             f"The volume size {size_gib} GiB is smaller than snapshot {snapshot_id}, which needs at least "
-            f"{snapshot.volume_size} GiB.",
+            f"{snapshot.volume_size} GiB."
         )
     return snapshot
 

@@ -188,7 +188,7 @@ class VolumeActions(RegionActions):
         for taken in instance.block_device_mapping:
             if volume_admission.same_attachment_point(taken, device):
                 raise invalid_value(
-                    f"Invalid value '{device}' for unixDevice. Attachment point {device} is already in use.",
+                    f"Invalid value '{device}' for unixDevice. Attachment point {device} is already in use."
                 )
         self._refuse_one_too_many(instance)
 

@@ -64,13 +64,13 @@ def admitted_first_touch(tags: Mapping[str, str], *, from_snapshot: bool) -> flo
     if from_snapshot:
         raise invalid_combination(
             f"The tag {FIRST_TOUCH_TAG} is for empty volumes: a volume made from a snapshot is slow until its data "
-            "were read.",
+            "were read."
         )
     try:
         return float(text)
     except ValueError:
         raise invalid_value(
-            f"The tag {FIRST_TOUCH_TAG} must be a share of a rate such as 0.5, got {text!r}.",
+            f"The tag {FIRST_TOUCH_TAG} must be a share of a rate such as 0.5, got {text!r}."
         ) from None
 
 
@@ -80,7 +80,7 @@ def admitted_device_name(device_name: str | None) -> str:
     if not _DEVICE_NAME.fullmatch(device_name):
         raise invalid_value(
             f"Value ({device_name}) for parameter device is invalid. {device_name} is not a valid EBS device "
-            "name. Names look like /dev/sdf or /dev/xvdf.",
+            "name. Names look like /dev/sdf or /dev/xvdf."
         )
     return device_name
 
@@ -100,5 +100,5 @@ def refuse_shrinking(volume_id: str, size_gib: int, target_gib: int) -> None:
     if target_gib < size_gib:
         raise invalid_value(
             f"New size cannot be smaller than existing size: volume {volume_id} has {size_gib} GiB, "
-            f"{target_gib} GiB were requested.",
+            f"{target_gib} GiB were requested."
         )

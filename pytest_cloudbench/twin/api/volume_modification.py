@@ -79,9 +79,7 @@ def admitted_target(volume: RegionVolume, params: dict[str, Any]) -> VolumeSpec:
     """Return the spec that a ModifyVolume request describes."""
     requested = {key: params.get(key) for key in ("Size", "VolumeType", "Iops", "Throughput")}
     if not any(requested.values()):
-        raise invalid_value(
-            "ModifyVolume must name at least one of Size, VolumeType, Iops and Throughput.",
-        )
+        raise invalid_value("ModifyVolume must name at least one of Size, VolumeType, Iops and Throughput.")
     if volume.backs_root:
         raise unsupported(f"{volume.id} is a root volume: this region cannot modify those.")
     size = requested["Size"] or volume.size
