@@ -23,14 +23,15 @@ CHECK_IP_TIMEOUT_S = 5.0
 class CloudAccess:
     """How to reach an EC2 region: AWS itself, or anything that speaks its API.
 
-    endpoint_url: where EC2, SSM and STS answer; None means AWS's own endpoints.
-    region: None takes the region that botocore finds configured.
-    access_key, secret_key, session_token: None takes the ordinary AWS credential chain.
-    ssh_from_cidr: who may reach the instances' port 22; None asks checkip.amazonaws.com for our address.
-    address: which address of an instance SSH goes to; "auto" is the public one where there is one.
-    subnet_id: launch into this subnet; None takes the default VPC.
+    endpoint_url: where EC2, SSM and STS answer; None for AWS's own endpoints.
+    region: None for the region that botocore finds configured.
+    access_key, secret_key, session_token: None for the ordinary AWS credential chain.
+    ssh_from_cidr: the network that may reach port 22 of the instances; None for this machine's public address, as
+        checkip.amazonaws.com sees it.
+    address: the address of an instance that SSH uses; "auto" is the public one if it has one.
+    subnet_id: the subnet to launch into; None for the default VPC.
     label: a name for people ("embedded region", "AWS"); not interpreted.
-    check_region: raises when the region itself has ended, where that can be known; asked before every call.
+    check_region: called before every request; raises if the region is known to have ended.
     """
 
     endpoint_url: str | None = None
@@ -46,21 +47,21 @@ class CloudAccess:
 
     def __post_init__(self) -> None:
         if self.address not in ("auto", "public", "private"):
-            raise CloudError(f"address is {self.address!r}; it must be 'auto', 'public' or 'private'")
+            raise CloudError(f"invalid address {self.address!r}: use 'auto', 'public' or 'private'")
         if self.ssh_from_cidr is not None:
             check_cidr(self.ssh_from_cidr)
         if (self.access_key is None) != (self.secret_key is None):
             raise CloudError(
-                "an access key needs its secret key and the other way round: give both or neither"
+                "an access key needs its secret key, and a secret key its access key: give both or neither"
             )
 
     @property
     def is_loopback(self) -> bool:
-        """Whether the endpoint is one on this machine (and so may vanish with the process that served it)."""
+        """True if the endpoint is on this machine, so that it ends with the process that serves it."""
         return is_loopback_url(self.endpoint_url)
 
     def choose_address(self, public_ip: str | None, private_ip: str | None) -> str | None:
-        """The address SSH should go to, by the `address` rule; None where that one does not exist (yet)."""
+        """Return the address that SSH uses, by the `address` rule; None if the instance does not have it (yet)."""
         if self.address == "public":
             return public_ip
         if self.address == "private":
@@ -69,7 +70,7 @@ class CloudAccess:
 
 
 def is_loopback_url(url: str | None) -> bool:
-    """Whether the host in `url` is a loopback address or "localhost"."""
+    """Return True if the host in `url` is a loopback address or "localhost"."""
     if not url:
         return False
     host = urlsplit(url).hostname or ""
@@ -82,23 +83,23 @@ def is_loopback_url(url: str | None) -> bool:
 
 
 def check_cidr(cidr: str) -> None:
-    """Raise a CloudError unless `cidr` is a network such as 203.0.113.7/32."""
+    """Raise CloudError unless `cidr` is a network such as 203.0.113.7/32."""
     try:
         ipaddress.ip_network(cidr)
     except ValueError as error:
         raise CloudError(
-            f"SSH source {cidr!r} is not a network ({error}); write it like 203.0.113.7/32 (--cloudbench-ssh-from)"
+            f"invalid network {cidr!r} for SSH ({error}): use one such as 203.0.113.7/32 (--cloudbench-ssh-from)"
         ) from None
 
 
 def own_public_cidr(url: str = CHECK_IP_URL, timeout_s: float = CHECK_IP_TIMEOUT_S) -> str:
-    """The address from which AWS sees this machine, as a network of that one address.
+    """Return the address from which AWS sees this machine, as a network of one address.
 
-    Raises CloudError, naming the option to give it by hand, when the service cannot be asked.
+    Raises CloudError, which names the option to set it, if the service cannot be asked.
     """
     from urllib.request import urlopen
 
-    remedy = "give the network SSH comes from with --cloudbench-ssh-from, e.g. 203.0.113.7/32"
+    remedy = "set the network that SSH comes from with --cloudbench-ssh-from, e.g. 203.0.113.7/32"
     try:
         with urlopen(url, timeout=timeout_s) as answer:  # noqa: S310  (a constant https address)
             text = answer.read(200).decode("ascii", "replace").strip()
@@ -114,7 +115,7 @@ def own_public_cidr(url: str = CHECK_IP_URL, timeout_s: float = CHECK_IP_TIMEOUT
 
 
 def resolve_region(region: str | None, configured: str | None) -> str:
-    """The region to use: the one given, else botocore's configured one, else AWS_REGION."""
+    """Return the region to use: `region`, else the one that botocore has configured, else AWS_REGION."""
     chosen = region or configured or os.environ.get("AWS_REGION")
     if not chosen:
         raise NoRegion(

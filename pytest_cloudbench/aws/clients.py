@@ -1,4 +1,4 @@
-"""boto3 clients, made when first needed and shared by all threads, and one way to call them."""
+"""The boto3 clients of a run, shared by all its threads, and the one way to call them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_ATTEMPTS = 4
 # Thirty volumes are created and attached side by side.
 MAX_CONNECTIONS = 32
 
-# Never kept, wherever they appear: private keys come in KeyMaterial, host keys go out in UserData.
+# Removed wherever they appear: KeyMaterial has private keys, UserData has host keys.
 _SECRET_FIELDS = frozenset({"KeyMaterial", "UserData", "ResponseMetadata"})
 
 _secret_call = threading.local()
@@ -77,12 +77,15 @@ def preload() -> None:
 
     for service in ("ec2", "ssm", "sts"):
         _without_profile().create_client(
-            service, "us-east-1", aws_access_key_id="none", aws_secret_access_key="none"  # noqa: S106
+            service,
+            "us-east-1",
+            aws_access_key_id="none",
+            aws_secret_access_key="none",  # noqa: S106
         )
 
 
 class Secret(str):
-    """A text that shows itself to nobody who prints it, as tracebacks print arguments."""
+    """A text that hides itself when it is printed, as tracebacks print arguments."""
 
     __slots__ = ()
 
@@ -91,7 +94,7 @@ class Secret(str):
 
 
 def without_secrets(value: Any) -> Any:
-    """A copy of a request or an answer without the fields that hold secrets."""
+    """Return a copy of a request or an answer without the fields that hold secrets."""
     if isinstance(value, Mapping):
         return {key: without_secrets(item) for key, item in value.items() if key not in _SECRET_FIELDS}
     if isinstance(value, list | tuple):
@@ -100,9 +103,9 @@ def without_secrets(value: Any) -> Any:
 
 
 class Answers:
-    """Thread-safe keeper of answers. Repeated identical Describe calls keep only the last answer.
+    """The answers of the service: the last one to each question, and one for every creating call. Thread-safe.
 
-    ``listener``, where it is not None, is told of every answer as it comes, in the thread that asked.
+    ``listener``, if it is not None, is called with every answer, in the thread that asked.
     """
 
     listener: Callable[[Answer], None] | None = None
@@ -129,22 +132,22 @@ class Answers:
                 key += f" {self._count}"
             self._kept.pop(key, None)
             self._kept[key] = entry
-        self._tell(entry)
+        self._report(entry)
 
     def refused(
         self, service: str, operation: str, asked: Mapping[str, Any], error: Mapping[str, Any]
     ) -> None:
-        """Tell of a call that the service answered with an error, ``{"Code": ..., "Message": ...}``."""
-        self._tell(
+        """Report a call that the service answered with an error, ``{"Code": ..., "Message": ...}``."""
+        self._report(
             Answer(_now(), service, operation, without_secrets(asked), {"Error": without_secrets(error)})
         )
 
-    def _tell(self, answer: Answer) -> None:
+    def _report(self, answer: Answer) -> None:
         if self.listener is not None:
             self.listener(answer)
 
     def all(self) -> tuple[Answer, ...]:
-        """What was kept, in the order of the last answers."""
+        """Return the kept answers, the oldest first."""
         with self._lock:
             return tuple(self._kept.values())
 
@@ -154,7 +157,7 @@ def _now() -> str:
 
 
 class Clients:
-    """The clients of one access. `call` translates every failure into a CloudError."""
+    """The clients for one access. `call` turns every failure into a CloudError."""
 
     def __init__(self, access: CloudAccess) -> None:
         self.access = access
@@ -167,13 +170,13 @@ class Clients:
 
     @property
     def region(self) -> str:
-        """The region in use. Raises NoRegion when none is given or configured."""
+        """The region in use. Raises NoRegion if none is given or configured."""
         self._open_session()
         assert self._region is not None
         return self._region
 
     def client(self, service: str) -> Any:
-        """The boto3 client of `service` ("ec2", "ssm", "sts"), made once."""
+        """Return the boto3 client of `service` ("ec2", "ssm", "sts"), which the first call makes."""
         with self._lock:
             if service not in self._clients:
                 self._clients[service] = self._make(service)
@@ -187,10 +190,10 @@ class Clients:
     def call(
         self, asked: str, service: str, operation: str, *, secret: bool = False, **parameters: Any
     ) -> dict[str, Any]:
-        """Make one call and keep its answer.
+        """Make one call, keep its answer and return it.
 
-        `asked` completes "could not ..." in the error: "launch c5.18xlarge". `secret` keeps botocore's own
-        debug log of this call silent. What the access's `check_region` raises takes the place of any answer.
+        `asked` completes "could not ..." in the error, such as "launch c5.18xlarge". `secret` silences botocore's
+        debug log for this call. Raises CloudError, or what the access's `check_region` raises.
         """
         import botocore.exceptions
 
@@ -207,20 +210,20 @@ class Clients:
                 self.check_region()
             else:
                 self.answers.refused(service, operation, parameters, error.response.get("Error", {}))
-            # The frames of a call that carries a secret must not appear in anybody's traceback.
+            # No traceback may show the frames of a call that carries a secret.
             raise translate(error, asked) from (None if secret else error)
         self.answers.keep(service, operation, parameters, answer)
         return answer
 
     def check_region(self) -> None:
-        """Raise when the region is known to have ended."""
+        """Raise if the region is known to have ended."""
         if self.access.check_region is not None:
             self.access.check_region()
 
     def pages(
         self, asked: str, service: str, operation: str, key: str, **parameters: Any
     ) -> list[dict[str, Any]]:
-        """All items under `key` over all pages of a Describe call."""
+        """Return the items under `key` on all pages of a Describe call."""
         items: list[dict[str, Any]] = []
         token: str | None = None
         while True:
@@ -232,7 +235,7 @@ class Clients:
                 return items
 
     def identity(self) -> Identity:
-        """Who the credentials belong to; asked once. Raises NoCredentials before any request where there are none."""
+        """Return whose credentials are in use; asked once. Raises NoCredentials if there are none."""
         with self._lock:
             if self._identity is None:
                 self._check_credentials()
@@ -241,7 +244,7 @@ class Clients:
             return self._identity
 
     def secrets(self) -> tuple[str, ...]:
-        """The secret halves of the credentials in use, for whoever must keep them out of what is written."""
+        """Return the credentials in use, which recorded evidence must not contain."""
         found = self._open_session().get_credentials()
         if found is None:
             return ()

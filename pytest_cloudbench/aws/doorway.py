@@ -1,4 +1,4 @@
-"""The way in to the run's instances: one key pair and one security group per VPC, made when first needed."""
+"""Access to the run's instances: one key pair, and one security group per VPC, created when first needed."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ SSH_PORT = 22
 
 @dataclass(frozen=True)
 class KeyPair:
-    """The run's key pair; the private half (OpenSSH format) stays in memory."""
+    """The run's key pair; the private key (OpenSSH format) stays in memory."""
 
     name: str
     private_key: str = field(repr=False)
 
 
 class Doorway:
-    """Makes the key pair and the security groups of one run, each once. Thread-safe."""
+    """Creates the key pair and the security groups of one run, each once. Thread-safe."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -43,7 +43,7 @@ class Doorway:
         return f"cloudbench-{self._run.run_id}"
 
     def ssh_from(self) -> str:
-        """The network that may reach port 22: the one given, else this machine's public address, asked once."""
+        """Return the network that may reach port 22: the given one, else this machine's public address, asked once."""
         with self._cidr_lock:
             if self._cidr is None and self._clients.access.address == "private":
                 raise CloudError(
@@ -55,16 +55,16 @@ class Doorway:
             return self._cidr
 
     def key_pair(self) -> KeyPair:
-        """The run's key pair, created on the first call."""
+        """Return the run's key pair, which the first call creates."""
         with self._key_lock:
             if self._key_pair is None:
                 self._key_pair = self._create_key_pair()
             return self._key_pair
 
     def group(self, vpc_id: str) -> str:
-        """The id of the run's security group in `vpc_id`.
+        """Return the id of the run's security group in `vpc_id`.
 
-        SSH from `ssh_from()` gets in, and everything from the group's own members; nothing else.
+        It allows SSH from `ssh_from()` and all traffic from its own members, nothing else.
         """
         cidr = self.ssh_from()
         with self._group_lock:
@@ -78,7 +78,7 @@ class Doorway:
         except CloudError as error:
             if error.code != "InvalidKeyPair.Duplicate" or not self._delete_own_key_pair():
                 raise
-            # Made by a call of ours whose answer was lost, and the private key with it.
+            # An earlier call of this run created it, and its answer, with the private key, was lost.
             answer = self._ask_for_key_pair()
         return KeyPair(name=answer["KeyName"], private_key=answer["KeyMaterial"])
 
@@ -133,7 +133,7 @@ class Doorway:
         return group_id
 
     def _own_group(self, vpc_id: str) -> str | None:
-        """The group that a call of ours made whose answer was lost."""
+        """Return the group that an earlier call of this run created, whose answer was lost."""
         groups = self._clients.call(
             f"look for security group {self.name}",
             "ec2",
@@ -154,7 +154,7 @@ class Doorway:
             {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group_id, "Description": "cloudbench"}]},
         ]
 
-        # Both in one call, which is made as a whole or not at all: a duplicate means that both are there.
+        # Both in one call, which succeeds as a whole or not at all: a duplicate means that both exist.
         def allow() -> None:
             self._clients.call(
                 f"allow SSH from {cidr}, and all traffic among its members, in {group_id}",

@@ -1,7 +1,4 @@
-"""Everything the control plane can refuse, as one clear sentence each.
-
-A `CloudError` says what was asked, what the service answered (with its code) and what to do about it.
-"""
+"""Errors of AWS as CloudErrors: what was requested, what the service answered (with its code), and what to do."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from pytest_cloudbench.resources.errors import CloudError
 
 
 class NoCredentials(CloudError):
-    """There are no credentials, or only half of them."""
+    """Credentials are missing or incomplete."""
 
 
 class NoRegion(CloudError):
@@ -21,7 +18,7 @@ class NoRegion(CloudError):
 
 
 class NoNetwork(CloudError):
-    """There is no default VPC or subnet to launch into, or the subnet asked for does not exist."""
+    """There is no default VPC or subnet to launch into, or the requested subnet does not exist."""
 
 
 class UnusableImage(CloudError, RequestError):
@@ -29,14 +26,14 @@ class UnusableImage(CloudError, RequestError):
 
 
 class Unreachable(CloudError):
-    """The endpoint did not answer: refused, not resolved, timed out."""
+    """The endpoint did not answer: the connection was refused, its name not resolved, or it timed out."""
 
 
 class JournalError(CloudError):
     """The journal of the run cannot be opened or written."""
 
 
-_EXPIRED = "the credentials have expired; get new ones (e.g. `aws sso login`, or a fresh session token) and start again"
+_EXPIRED = "the credentials have expired; renew them (such as by `aws sso login`) and start again"
 _INVALID = "the endpoint does not know these credentials; check the access key, its secret and the endpoint"
 _QUOTA = "ask for a higher quota in Service Quotas, use a smaller type, or end other instances"
 
@@ -57,9 +54,9 @@ _REMEDIES: dict[str, str] = {
     "InstanceLimitExceeded": _QUOTA,
     "MaxSpotInstanceCountExceeded": _QUOTA,
     "InsufficientInstanceCapacity": (
-        "the zone has no free machine of this type just now; try another zone, or again later"
+        "the zone has no free machine of this type at present; try another zone, or again later"
     ),
-    "InsufficientVolumeCapacity": "the zone has no room for such a volume just now; try another zone, or later",
+    "InsufficientVolumeCapacity": "the zone has no room for such a volume at present; try another zone, or again later",
     "Unsupported": "choose another zone, type or image: this combination is not offered",
     "VolumeLimitExceeded": "ask for a higher quota of volume storage in Service Quotas, or delete volumes",
     "MaxIOPSLimitExceeded": (
@@ -83,7 +80,7 @@ CREDENTIAL_WAYS = (
 
 
 def error_code(error: BaseException) -> str:
-    """The service's error code in a botocore ClientError or a CloudError, else ""."""
+    """Return the service's error code in a botocore ClientError or a CloudError, else ""."""
     if isinstance(error, CloudError):
         return error.code
     response = getattr(error, "response", None)
@@ -93,12 +90,12 @@ def error_code(error: BaseException) -> str:
 
 
 def no_credentials(detail: str) -> NoCredentials:
-    """The sentence for missing or partial credentials."""
+    """Return the error for missing or partial credentials."""
     return NoCredentials(f"no AWS credentials: {detail}; {CREDENTIAL_WAYS}")
 
 
 def translate(error: Exception, asked: str) -> CloudError:
-    """Turn what botocore raised while we tried `asked` ("create volume io2 80 GiB") into one sentence."""
+    """Return an error of botocore as one sentence; `asked` is what was tried, such as "create volume io2 80 GiB"."""
     from botocore import exceptions
 
     if isinstance(error, CloudError):
@@ -120,7 +117,7 @@ def _from_client(error: Exception, asked: str) -> CloudError:
     from botocore import exceptions
 
     if isinstance(error, exceptions.PartialCredentialsError):
-        return no_credentials(f"only a part of them was found ({error})")
+        return no_credentials(f"only some of them were found ({error})")
     if isinstance(error, exceptions.NoCredentialsError):
         return no_credentials("none were found")
     no_longer_valid = (

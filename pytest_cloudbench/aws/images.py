@@ -1,4 +1,4 @@
-"""Which machine image an instance boots, and who logs in to it."""
+"""The machine image that an instance boots, and the user that logs in to it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEFAULT_PARAMETER = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-defa
 _LINUX_ARCHITECTURES = ("x86_64", "arm64")
 
 # Login users of the vendors' own images: (owner account or alias, pattern of the image's name, user).
-# Owners from the vendors' pages, 2026-11; a name alone also decides, for copies that keep it.
+# Owners from the vendors' pages, 2026-11. The name alone is enough, for copies of an image that keep it.
 _LOGIN_USERS: tuple[tuple[str, str, str], ...] = (
     ("137112412989", r"^(al2023|amzn)", "ec2-user"),
     ("099720109477", r"ubuntu", "ubuntu"),
@@ -30,7 +30,7 @@ _LOGIN_USERS: tuple[tuple[str, str, str], ...] = (
 
 
 def architecture_for(type_name: str, architectures: Sequence[str]) -> str:
-    """The architecture of the Linux image for a type. Raises UnusableImage for types that run no Linux (Mac)."""
+    """Return the architecture of the Linux image for a type. Raises UnusableImage for types without Linux (Mac)."""
     for architecture in _LINUX_ARCHITECTURES:
         if architecture in architectures:
             return architecture
@@ -41,7 +41,7 @@ def architecture_for(type_name: str, architectures: Sequence[str]) -> str:
 
 
 def guess_login_user(name: str, owner: str) -> str | None:
-    """Who logs in to an image of this name and owner; None when neither tells."""
+    """Return the login user of an image by its name and owner; None if unknown."""
     for known_owner, pattern, user in _LOGIN_USERS:
         if owner == known_owner or re.search(pattern, name, re.IGNORECASE):
             return user
@@ -49,7 +49,7 @@ def guess_login_user(name: str, owner: str) -> str | None:
 
 
 class Images:
-    """Finds images; nothing is created."""
+    """Finds images. It creates nothing."""
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
@@ -58,11 +58,11 @@ class Images:
     def find(
         self, type_name: str, architectures: Sequence[str], image: str | None = None, user: str | None = None
     ) -> ImageFacts:
-        """The image for an instance of `type_name`.
+        """Return the image for an instance of `type_name`.
 
-        image: an AMI id, an SSM parameter (its path, "resolve:ssm:" before it or not), or None for
-        Amazon Linux 2023. user: who logs in; None guesses from the image's name and owner.
-        Raises UnusableImage: unknown, not Linux, wrong architecture, login user unknown.
+        image: an AMI id, the path of an SSM parameter (with or without "resolve:ssm:"), or None for Amazon Linux 2023.
+        user: the login user; None to derive it from the image's name and owner.
+        Raises UnusableImage if it does not exist, is not Linux, has another architecture or an unknown login user.
         """
         own = architecture_for(type_name, architectures)
         asked = image or DEFAULT_PARAMETER.format(architecture=own)
@@ -72,7 +72,7 @@ class Images:
         login_user = user or guess_login_user(name, owner)
         if not login_user:
             raise UnusableImage(
-                f"who logs in to image {description['ImageId']} ({name or 'no name'}) is not known; give user=..."
+                f"the login user of image {description['ImageId']} ({name or 'no name'}) is unknown: give user=..."
             )
         root_device = description.get("RootDeviceName", "")
         return ImageFacts(

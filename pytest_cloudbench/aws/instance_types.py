@@ -1,4 +1,4 @@
-"""What the region knows about instance types: their limits, and the names near a mistyped one."""
+"""The instance types of a region: their limits, and the names nearest to a mistyped one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .clients import Clients
 
 
 class InstanceTypes:
-    """Limits by type name, asked once each."""
+    """Limits by the name of a type; each is asked once."""
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
@@ -24,7 +24,7 @@ class InstanceTypes:
         self._names: tuple[str, ...] | None = None
 
     def limits(self, type_name: str) -> InstanceLimits:
-        """The limits of `type_name` from DescribeInstanceTypes, or from our own table for types it lacks.
+        """Return the limits of a type from DescribeInstanceTypes, or from this package's table for types it lacks.
 
         Raises UnknownInstanceType with the nearest names.
         """
@@ -42,7 +42,7 @@ class InstanceTypes:
         return known
 
     def placement_strategies(self, type_name: str) -> tuple[str, ...] | None:
-        """The strategies of the placement groups that `type_name` may be in; None where nobody says.
+        """Return the strategies of the placement groups that a type may be in; None if unknown.
 
         Raises UnknownInstanceType.
         """
@@ -51,7 +51,7 @@ class InstanceTypes:
             return self._strategies[type_name]
 
     def names(self) -> tuple[str, ...]:
-        """Every instance type that the region offers, sorted."""
+        """Return every instance type that the region offers, sorted."""
         with self._lock:
             if self._names is None:
                 offered = self._clients.pages(
@@ -65,7 +65,7 @@ class InstanceTypes:
             return self._names
 
     def _ask(self, type_name: str) -> tuple[Mapping[str, Any], str]:
-        """The entry that describes a type, and when the service said so ("" where our own table does)."""
+        """Return the entry that describes a type and its date; "" if it is from this package's table."""
         if not type_name or not isinstance(type_name, str):
             raise UnknownInstanceType(
                 f"{type_name!r} is not the name of an instance type; write e.g. 'c5.18xlarge'"

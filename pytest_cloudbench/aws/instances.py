@@ -20,16 +20,16 @@ from .waits import poll, retry_while
 
 CONSOLE_TAIL_LINES = 20
 
-# Fresh resources may not be visible yet to the next call.
+# A new resource may not be visible to the next call yet.
 _NOT_VISIBLE_YET = ("InvalidGroup.NotFound", "InvalidKeyPair.NotFound")
-# The first instances of a cluster, asked for side by side, can find it bound to a zone not yet known ("null").
+# Of the first instances of a cluster, requested side by side, one may find it tied to an unknown zone ("null").
 _GROUP_NOT_READY_YET = ("InvalidPlacementGroup.Unknown", "InvalidPlacementGroup.InUse")
 _ENDED = ("shutting-down", "terminated")
 
 
 @dataclass(frozen=True)
 class LaunchPlan:
-    """Everything that RunInstances needs, decided before anything is created."""
+    """The arguments of RunInstances, decided before anything is created."""
 
     limits: InstanceLimits
     image: ImageFacts
@@ -55,21 +55,21 @@ def make_plan(
     *,
     placement_group: str | None = None,
 ) -> LaunchPlan:
-    """A plan with a host key of its own. Raises CloudError when the user data grows too large."""
+    """Return a plan with a new host key. Raises CloudError if the user data becomes too large."""
     host_key = new_host_key()
     user_data = cloud_config(host_key, commands)
     return LaunchPlan(limits, image, place, name, host_key, user_data, placement_group)
 
 
 class Instances:
-    """Calls on instances; what they need besides (image, place, key) comes in from outside."""
+    """The calls on instances. Thread-safe."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
         self._clients = run.clients
 
     def launch(self, plan: LaunchPlan, key: KeyPair, group_id: str) -> LaunchedInstance:
-        """RunInstances, tagged in the same call; the instance as the answer describes it (pending)."""
+        """Launch and tag an instance in one call; return it as the answer describes it (pending)."""
         recorded = plan.limits.recorded
         recorded_tags = recorded.tags if recorded else {}
         with self.run.journal.creating("run_instances", plan.what) as intention:
@@ -88,7 +88,7 @@ class Instances:
                 "TagSpecifications": self.run.tagged(plan.name, "instance", "volume", extra=recorded_tags),
             }
             if plan.image.root_size_gib:
-                # Encrypted like every volume of the run, and gone with its instance whatever the image says.
+                # Encrypted like every volume of the run, and deleted with its instance even if the image differs.
                 root = {
                     "VolumeSize": plan.image.root_size_gib,
                     "Encrypted": True,
@@ -96,7 +96,7 @@ class Instances:
                 }
                 parameters["BlockDeviceMappings"] = [{"DeviceName": plan.image.root_device, "Ebs": root}]
             if plan.limits.ebs_optimised == "supported":
-                # The type's EBS figures hold only when this is switched on; newer types have it always.
+                # The type's EBS figures apply only with this option; newer types always have it.
                 parameters["EbsOptimized"] = True
             if plan.placement_group:
                 parameters["Placement"] = {"GroupName": plan.placement_group}
@@ -129,14 +129,14 @@ class Instances:
         return self._updated(blank, description)
 
     def refresh(self, instance: LaunchedInstance) -> LaunchedInstance:
-        """The instance as the API describes it now. Raises ResourceFailed when it is gone."""
+        """Return the instance as the API describes it now. Raises ResourceFailed if it no longer exists."""
         description = self._describe(instance.id)
         if description is None:
-            raise ResourceFailed(f"{instance} is gone: the service does not know it any more")
+            raise ResourceFailed(f"{instance} no longer exists")
         return self._updated(instance, description)
 
     def wait_for(self, instance: LaunchedInstance, state: str, timeout_s: float) -> LaunchedInstance:
-        """Wait until the instance is in `state`; a readable WaitTimeout or ResourceFailed otherwise."""
+        """Wait until the instance is in `state`. Raises WaitTimeout or ResourceFailed with the console's end."""
         last = instance
         reason = ""
 
@@ -144,7 +144,7 @@ class Instances:
             nonlocal last, reason
             description = self._describe(instance.id)
             if description is None:
-                # Not visible yet right after its launch; gone some time after its end.
+                # It is invisible right after its launch, and some time after its end.
                 return replace(instance, state=state) if state == "terminated" else None
             reason = _reason(description)
             last = self._updated(instance, description)
@@ -164,7 +164,7 @@ class Instances:
         return reached
 
     def wait_until_running(self, instance: LaunchedInstance) -> LaunchedInstance:
-        """Wait until it runs and has the address that SSH goes to."""
+        """Wait until it runs and has the address that SSH uses."""
         running = self.wait_for(instance, "running", self.run.bounds.running_s)
         if running.address:
             return running
@@ -175,9 +175,9 @@ class Instances:
 
         found = poll(look, self.run.bounds.settle_s)
         if found is None:
-            wanted = "" if self._clients.access.address == "auto" else f"{self._clients.access.address} "
+            kind = "" if self._clients.access.address == "auto" else f"{self._clients.access.address} "
             raise ResourceFailed(
-                f"{instance} runs but has no {wanted}address "
+                f"{instance} runs but has no {kind}address "
                 "to reach it at; use a subnet that assigns public addresses, "
                 "or --cloudbench-address=private from inside its network"
             )
@@ -191,21 +191,21 @@ class Instances:
         return self.wait_for(instance, "stopped", self.run.bounds.stopped_s)
 
     def start(self, instance: LaunchedInstance) -> LaunchedInstance:
-        """Start it and wait for 'running'; its public address is another one then."""
+        """Start it and wait for 'running'; its public address changes."""
         self._clients.call(f"start {instance}", "ec2", "start_instances", InstanceIds=[instance.id])
         return self.wait_until_running(instance)
 
     def reboot(self, instance: LaunchedInstance) -> LaunchedInstance:
-        """Ask for a reboot. The API keeps saying 'running' all the while: only the host tells when it is back."""
+        """Ask for a reboot. The API reports 'running' throughout: only the host shows when it is back."""
         self._clients.call(f"reboot {instance}", "ec2", "reboot_instances", InstanceIds=[instance.id])
         return self.refresh(instance)
 
     def wait_until_ended(self, instance: LaunchedInstance) -> LaunchedInstance:
-        """Wait for 'terminated', which was asked for before."""
+        """Wait for 'terminated', which was requested before."""
         return self.wait_for(instance, "terminated", self.run.bounds.terminated_s)
 
     def console_tail(self, instance_id: str) -> str:
-        """The end of the console's output as the tail of a sentence; "" where there is none."""
+        """Return the end of the console's output, to append to a sentence; "" if there is none."""
         with suppress(CloudError):
             answer = self._clients.call(
                 f"read the console of {instance_id}", "ec2", "get_console_output", InstanceId=instance_id
@@ -216,7 +216,7 @@ class Instances:
         return ""
 
     def bound(self, instance: LaunchedInstance, timeout_s: float) -> float:
-        """The time limit of a wait on this instance, in seconds."""
+        """Return the time limit of a wait on this instance, in seconds."""
         return max(timeout_s, self.run.bounds.bare_metal_s) if instance.limits.bare_metal else timeout_s
 
     def _describe(self, instance_id: str) -> dict[str, Any] | None:
@@ -254,7 +254,7 @@ def _reason(description: Mapping[str, Any]) -> str:
 
 
 def _attachments(description: Mapping[str, Any]) -> tuple[Attachment, ...]:
-    """The attachments in one instance of a DescribeInstances answer, the root volume among them."""
+    """Return the attachments in one instance of a DescribeInstances answer, including the root volume."""
     return tuple(
         Attachment(
             volume_id=mapping["Ebs"]["VolumeId"],

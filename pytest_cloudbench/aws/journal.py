@@ -1,7 +1,7 @@
-"""The run's journal: what is about to be created, on disk before it is created.
+"""The run's journal: every creating call is written to disk before it is made.
 
-One file of JSON lines per run. The process that owns the run holds an flock on it; a journal whose lock is
-free belongs to a run that died, and `reap` removes what it left.
+One file of JSON lines per run. The process of the run holds an flock on it. A journal whose lock is free belongs
+to a run that was killed, and `reap` removes what that left.
 
 Records: {"record": "open", ...} first; {"record": "bound", endpoint, region, account} before the first
 intention; then "intend" (action, what, token) before each creating call, and after it "done" (token, ids)
@@ -33,13 +33,13 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def journal_directory() -> Path:
-    """Where journals lie: $XDG_STATE_HOME/cloudbench/journal, by default under ~/.local/state."""
+    """Return the folder of the journals: $XDG_STATE_HOME/cloudbench/journal, by default under ~/.local/state."""
     state = os.environ.get("XDG_STATE_HOME") or str(Path("~/.local/state").expanduser())
     return Path(state) / "cloudbench" / "journal"
 
 
 def boot_id() -> str:
-    """Which boot of this machine this is: no loopback endpoint outlives it."""
+    """Return the id of this boot of the machine: no loopback endpoint outlives a boot."""
     try:
         return _BOOT_ID.read_text().strip()
     except OSError:
@@ -47,12 +47,12 @@ def boot_id() -> str:
 
 
 def utc_now() -> str:
-    """The time of a record: UTC, ISO 8601, milliseconds."""
+    """Return the time of a record: UTC, ISO 8601, milliseconds."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
 def new_run_id() -> str:
-    """A run id: sortable by time, unique, short enough for every name it becomes part of."""
+    """Return a run id: unique, sortable by time, and short enough for every name that contains it."""
     return f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}"
 
 
@@ -69,7 +69,7 @@ class Intention:
 
     @property
     def unresolved(self) -> bool:
-        """Whether it is unknown what became of the call: no answer came, or we died before noting it."""
+        """True if it is unknown whether the call created something: its answer was not received or not written."""
         return not self.ids and not self.refused
 
     def done(self, ids: Sequence[str]) -> None:
@@ -79,7 +79,7 @@ class Intention:
 
 @dataclass
 class JournalContent:
-    """What a journal file says. Unreadable lines (the last one of a killed run) are left out."""
+    """The content of a journal. Unreadable lines (the last one of a killed run) are left out."""
 
     run_id: str = ""
     boot_id: str = ""
@@ -90,7 +90,7 @@ class JournalContent:
 
     @property
     def unresolved(self) -> tuple[Intention, ...]:
-        """The calls of which it is unknown whether they created something."""
+        """The calls that may or may not have created something."""
         return tuple(intention for intention in self.intentions if intention.unresolved)
 
 
@@ -109,7 +109,7 @@ class Journal:
     def open(cls, run_id: str, access: CloudAccess, directory: Path | None = None) -> Journal:
         """Create the journal of `run_id` and hold its lock.
 
-        Raises JournalError where the file cannot be written or exists already.
+        Raises JournalError if the file cannot be written or exists already.
         """
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", run_id):
             raise JournalError(
@@ -123,8 +123,8 @@ class Journal:
             descriptor = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             stream = os.fdopen(descriptor, "w", encoding="utf-8")
             try:
-                # Locked before it has its real name, so that nobody can find it unlocked. link, unlike
-                # rename, refuses to replace the journal of a run with the same id.
+                # Locked before it has its real name, so that no reaper can find it unlocked. link, unlike
+                # rename, does not replace the journal of a run with the same id.
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 os.link(hidden, path)
             except OSError:
@@ -152,7 +152,7 @@ class Journal:
         return journal
 
     def bind(self, endpoint: str, region: str, account: str) -> None:
-        """Note where this run creates things; before the first intention."""
+        """Write where this run creates resources; before the first intention."""
         with self._lock:
             if self._bound == (endpoint, region, account):
                 return
@@ -161,9 +161,9 @@ class Journal:
 
     @contextmanager
     def creating(self, action: str, what: str) -> Iterator[Intention]:
-        """Around one creating call: noted and synced before it; its outcome after it.
+        """Write the intention of one creating call to disk, run the block that makes the call, and write its outcome.
 
-        Inside, call `done(ids)` on what this yields; its token is the call's ClientToken.
+        The block calls `done(ids)` on the yielded intention, whose token is the call's ClientToken.
         """
         intention = Intention(action=action, what=what, token=str(uuid.uuid4()), time=utc_now())
         with self._lock:
@@ -189,11 +189,11 @@ class Journal:
 
     @property
     def unresolved(self) -> tuple[Intention, ...]:
-        """The creating calls whose answer never came."""
+        """The creating calls without an answer."""
         return tuple(intention for intention in self.intentions if intention.unresolved)
 
     def finish(self, *, clean: bool) -> None:
-        """End the run: the file goes when nothing remains, else it stays, unlocked, for the next start to reap."""
+        """End the run: remove the file if nothing remains, else leave it, unlocked, for the next start to reap."""
         with self._lock:
             if self._stream.closed:
                 return
@@ -203,7 +203,7 @@ class Journal:
             self._stream.close()
 
     def _note_outcome(self, record: Mapping[str, Any]) -> None:
-        """An outcome that cannot be written only makes a later reaping slower: the tag still finds everything."""
+        """Write an outcome if possible. Without it a later reaping is slower; tags still find everything."""
         with suppress(JournalError):
             self._write(record)
 
@@ -221,13 +221,13 @@ class Journal:
 
 
 def _says_nothing_was_created(error: CloudError) -> bool:
-    """A refusal by the service is certain; an internal error or no answer at all is not."""
+    """Return True for a refusal by the service, False for an internal error or a missing answer."""
     uncertain = ("Internal", "Server", "ServiceUnavailable", "Unavailable")
     return bool(error.code) and not error.code.startswith(uncertain)
 
 
 def read_journal(path: Path) -> JournalContent:
-    """Read a journal, also one that broke off in the middle of a line."""
+    """Read a journal, even one that ends in the middle of a line."""
     content = JournalContent()
     by_token: dict[str, Intention] = {}
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():

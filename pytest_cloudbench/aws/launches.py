@@ -1,4 +1,4 @@
-"""Launching instances side by side: what is known before, which zone they go to, and all or none."""
+"""Launching several instances as one: checked together, in one zone if possible, all or none."""
 
 from __future__ import annotations
 
@@ -53,10 +53,9 @@ class Launches:
         self._release = release
 
     def check(self, launches: Sequence[Launch], strategy: str | None) -> None:
-        """Raise, before anything is created, for what the region could not launch together.
+        """Raise if the region cannot launch these together into a placement group of `strategy` (None: no group).
 
-        `strategy` is that of the placement group which they would go into, None for none. Raises
-        UnknownInstanceType, PlacementRefused, ZoneMismatch, NotOffered or NoNetwork.
+        Raises UnknownInstanceType, PlacementRefused, ZoneMismatch, NotOffered or NoNetwork.
         """
         self._limits(launches)
         self._check_group(launches, strategy)
@@ -65,9 +64,9 @@ class Launches:
     def run(
         self, launches: Sequence[Launch], placement_group: PlacementGroup | str | None
     ) -> tuple[LaunchedInstance, ...]:
-        """Launch them all, in their order, and wait until they run and have addresses."""
+        """Launch all of them and wait until they run and have addresses; return them in their order."""
         if not launches:
-            raise CloudError("cannot launch 0 instances; ask for at least one")
+            raise CloudError("cannot launch 0 instances: request at least one")
         limits = self._limits(launches)
         self._instances.run.bind()
         group = self._groups.find(placement_group)
@@ -81,7 +80,7 @@ class Launches:
             self._doorway.ssh_from,
         ]
         all_of(questions)
-        # The answers are known by now: nothing is asked twice.
+        # The answers are known by now; no question is asked twice.
         layouts = self._layouts(launches, strategy, self._groups.zones_in_use(group) if group else ())
         plans = [
             make_plan(
@@ -102,7 +101,7 @@ class Launches:
         all_of(ways_in)
         return self._wait(self._ask_in_turn(plans, layouts, group))
 
-    # -- what is known before
+    # What is known before
 
     def _limits(self, launches: Sequence[Launch]) -> dict[str, InstanceLimits]:
         names = list(dict.fromkeys(launch.type for launch in launches))
@@ -122,10 +121,10 @@ class Launches:
     def _layouts(
         self, launches: Sequence[Launch], strategy: str | None, in_use: Sequence[str]
     ) -> list[Layout]:
-        """Where the instances could go, each layout a place for every one of them, the first choice first.
+        """Return the possible layouts, each with a place for every instance, the first choice first.
 
-        Those that name a zone or a subnet go there. The others stay together: where those are, if that is one
-        zone, or where the cluster is already (`in_use`), else wherever all their types are offered.
+        Instances with a zone or a subnet go there. The others stay together: with those, if they are in one zone, or
+        with the cluster's instances (`in_use`), else in any zone that offers all their types.
         """
         fixed = {
             index: self._places.find(launch.type, launch.zone, launch.subnet_id)
@@ -149,12 +148,12 @@ class Launches:
         shared = self._places.candidates(free, bound[0] if len(bound) == 1 else None)
         return [tuple(fixed.get(index, place) for index in range(count)) for place in shared]
 
-    # -- launching
+    # Launching
 
     def _ask_in_turn(
         self, plans: Sequence[LaunchPlan], layouts: Sequence[Layout], group: PlacementGroup | None
     ) -> list[LaunchedInstance]:
-        """RunInstances in the first zone that has room for all. Only a lack of capacity makes it try the next."""
+        """Launch in the first zone that has room for all. Only a lack of capacity leads to the next zone."""
         shortages: dict[str, CloudError] = {}
         for layout in layouts:
             here = [replace(plan, place=place) for plan, place in zip(plans, layout, strict=True)]
@@ -169,7 +168,7 @@ class Launches:
                     raise failure
                 shortages.setdefault(layout[results.index(failure)].zone, failure)
             if group is not None and layout is not layouts[-1]:
-                # A cluster stays bound to this zone until its instances here are gone.
+                # A cluster stays tied to this zone until its instances here have terminated.
                 all_of([partial(self._instances.wait_until_ended, instance) for instance in pending])
         raise _short_of_capacity(shortages, group)
 
@@ -187,7 +186,7 @@ class Launches:
 
 
 def _short_of_capacity(shortages: Mapping[str, CloudError], group: PlacementGroup | None) -> CloudError:
-    """One sentence for all the zones that had no room."""
+    """Return one error for all zones that had no room."""
     first, *others = shortages
     error = shortages[first]
     sentence = str(error)
@@ -195,7 +194,7 @@ def _short_of_capacity(shortages: Mapping[str, CloudError], group: PlacementGrou
         sentence += f"; {', '.join(others)} had none either"
     if group is not None and group.strategy == CLUSTER:
         sentence += (
-            f"; the machines of cluster placement group {group} must also stand close together: there is sooner "
-            "room for instances of one type, launched together, or without the group"
+            f"; the machines of cluster placement group {group} must also be close together: launch instances of one "
+            "type, together, or launch them without the group"
         )
     return CloudError(sentence, code=error.code, asked=error.asked)

@@ -1,4 +1,4 @@
-"""Modifying volumes: asked for once, then waited for as far as is wanted."""
+"""Modifying a volume and waiting for the modification."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _REACHED = {"optimizing": ("optimizing", "completed"), "completed": ("completed"
 def modify(
     clients: Clients, volume: CreatedVolume, spec: VolumeSpec, *, until: ModificationState, timeout_s: float
 ) -> CreatedVolume:
-    """ModifyVolume to `spec`, and wait until its modification is `until`: the volume as it is then.
+    """Modify a volume to `spec`, wait until the modification is in the state `until`, and return the volume.
 
-    Raises InvalidSpec, before any call, for a spec that breaks a rule or would shrink the volume.
+    Raises InvalidSpec, before any call, for a spec that breaks a rule or shrinks the volume.
     """
     if spec.size_gib < volume.spec.size_gib:
-        rule = "a volume never becomes smaller"
+        rule = "a volume cannot become smaller"
         message = f"{volume.spec.size_gib} GiB cannot become {spec.size_gib} GiB: {rule}"
         raise InvalidSpec(spec, [RuleBroken("InvalidParameterValue", message, rule, _SOURCE, _DATE)])
     spec.check()

@@ -1,4 +1,4 @@
-"""Which zone and subnet an instance goes to."""
+"""The zone and subnet that an instance is launched in."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .errors import NoNetwork
 
 
 class Places:
-    """Finds a zone where a type is offered and a subnet in it; nothing is created."""
+    """Finds a zone that offers a type, and a subnet in it. It creates nothing."""
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
@@ -24,18 +24,18 @@ class Places:
         self._subnets: dict[str | None, list[dict[str, Any]]] = {}
 
     def find(self, type_name: str, zone: str | None = None, subnet_id: str | None = None) -> Placement:
-        """A place for an instance of `type_name`: in `zone`, in `subnet_id`, or in the first zone that fits.
+        """Return a place for an instance: in `zone`, in `subnet_id`, or in the first zone that fits.
 
-        Raises NotOffered, NoNetwork, or ZoneMismatch when the subnet lies in another zone than asked.
+        Raises NotOffered, NoNetwork, or ZoneMismatch if the subnet is in another zone.
         """
         return self.candidates([type_name], zone, subnet_id)[0]
 
     def candidates(
         self, type_names: Sequence[str], zone: str | None = None, subnet_id: str | None = None
     ) -> tuple[Placement, ...]:
-        """Every place where instances of all these types can be together, the first choice first; at least one.
+        """Return every place for instances of all these types together, the first choice first; at least one.
 
-        Raises NotOffered, NoNetwork, or ZoneMismatch when the subnet lies in another zone than asked.
+        Raises NotOffered, NoNetwork, or ZoneMismatch if the subnet is in another zone.
         """
         with self._lock:
             offered = {name: self.zones_offering(name) for name in dict.fromkeys(type_names)}
@@ -55,7 +55,7 @@ class Places:
         if zone is not None and zone not in by_zone:
             raise NoNetwork(
                 f"there is no default subnet in {zone}; there is one in {', '.join(sorted(by_zone))}, "
-                "or give a subnet (--cloudbench-subnet)"
+                "or set a subnet (--cloudbench-subnet)"
             )
         fitting = [zone] if zone else _zones_of_all(offered, by_zone)
         return tuple(
@@ -63,10 +63,10 @@ class Places:
         )
 
     def zones_offering(self, type_name: str) -> tuple[str, ...]:
-        """The zones of the region that offer `type_name`, sorted.
+        """Return the zones of the region that offer a type, sorted.
 
-        Empty for a type that the service does not list but our own table knows: then RunInstances decides.
-        Raises NotOffered when the region does not offer it at all.
+        Empty for a type that only this package's table has: then RunInstances decides. Raises NotOffered if no zone
+        offers it.
         """
         if type_name not in self._zones:
             offers = self._clients.pages(
@@ -91,18 +91,18 @@ class Places:
     def _in_subnet(
         offered: Mapping[str, tuple[str, ...]], zone: str | None, subnet: dict[str, Any]
     ) -> Placement:
-        lies_in = subnet["AvailabilityZone"]
-        if zone is not None and zone != lies_in:
+        subnet_zone = subnet["AvailabilityZone"]
+        if zone is not None and zone != subnet_zone:
             raise ZoneMismatch(
-                f"subnet {subnet['SubnetId']} lies in {lies_in}, but zone {zone} was asked for"
+                f"subnet {subnet['SubnetId']} is in {subnet_zone}, but zone {zone} was requested"
             )
         for name, zones in offered.items():
-            if zones and lies_in not in zones:
+            if zones and subnet_zone not in zones:
                 raise NotOffered(
-                    f"{name} is not offered in {lies_in}, where subnet {subnet['SubnetId']} lies; "
+                    f"{name} is not offered in {subnet_zone}, the zone of subnet {subnet['SubnetId']}; "
                     f"it is in {', '.join(zones)}"
                 )
-        return Placement(zone=lies_in, subnet_id=subnet["SubnetId"], vpc_id=subnet["VpcId"])
+        return Placement(zone=subnet_zone, subnet_id=subnet["SubnetId"], vpc_id=subnet["VpcId"])
 
     def _subnets_of(self, subnet_id: str | None) -> list[dict[str, Any]]:
         if subnet_id in self._subnets:
@@ -132,7 +132,7 @@ class Places:
 
 
 def _zones_of_all(offered: Mapping[str, tuple[str, ...]], with_subnet: Collection[str]) -> list[str]:
-    """The zones that offer every type and have a subnet, sorted. A type without zones is offered anywhere."""
+    """Return the zones that offer every type and have a subnet, sorted. A type without zones is offered anywhere."""
     fitting = [
         zone for zone in sorted(with_subnet) if all(not zones or zone in zones for zones in offered.values())
     ]
@@ -144,8 +144,8 @@ def _zones_of_all(offered: Mapping[str, tuple[str, ...]], with_subnet: Collectio
                 f"{name} is offered in {', '.join(zones)}, but the default VPC has no subnet there; "
                 "give a subnet (--cloudbench-subnet)"
             )
-    told = "; ".join(f"{name} is in {', '.join(zones)}" for name, zones in offered.items() if zones)
+    where = "; ".join(f"{name} is in {', '.join(zones)}" for name, zones in offered.items() if zones)
     raise NotOffered(
-        f"no zone with a default subnet offers {' and '.join(offered)} together: {told}; "
-        "use types that share a zone, or give each its own"
+        f"no zone with a default subnet offers {' and '.join(offered)} together: {where}; "
+        "use types that share a zone, or set a zone for each"
     )

@@ -1,4 +1,4 @@
-"""The run's placement groups: made when asked for, found by name, and what may go into one."""
+"""Placement groups: creating them, finding them by name, and what may go into one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNKNOWN = "InvalidPlacementGroup.Unknown"
 
 
 class PlacementGroups:
-    """Calls on placement groups. Thread-safe."""
+    """The calls on placement groups. Thread-safe."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -28,13 +28,13 @@ class PlacementGroups:
         self._numbers = itertools.count(1)
 
     def create(self, strategy: str, name: str) -> PlacementGroup:
-        """CreatePlacementGroup, tagged in the same call; waits for 'available'.
+        """Create and tag a placement group in one call, and wait until it is available.
 
-        `name` is what people see in its Name tag. Raises CloudError for an unknown strategy before any call.
+        `name` is for its Name tag. Raises CloudError for an unknown strategy, before any call.
         """
         if strategy not in STRATEGIES:
             raise CloudError(
-                f"{strategy!r} is no strategy of a placement group; there are {', '.join(STRATEGIES)}"
+                f"invalid strategy {strategy!r} of a placement group: use {', '.join(STRATEGIES)}"
             )
         group_name = f"cloudbench-{self._run.run_id}-{next(self._numbers)}"
         asked = f"create {strategy} placement group {group_name}"
@@ -50,15 +50,15 @@ class PlacementGroups:
                 )
                 intention.done([(answer.get("PlacementGroup") or {}).get("GroupId") or group_name])
         except CloudError as error:
-            # Ours all the same where a first try made it and only its answer was lost.
+            # It is this run's if a first attempt created it and only its answer was lost.
             if error.code != "InvalidPlacementGroup.Duplicate" or not self._is_ours(group_name):
                 raise
         return self._wait_available(group_name)
 
     def find(self, group: PlacementGroup | str | None) -> PlacementGroup | None:
-        """The group as the API describes it, given by its name; one that was given whole is taken as it is.
+        """Return the group of this name as the API describes it; a PlacementGroup or None is returned as it is.
 
-        Raises PlacementRefused where the region has none of this name.
+        Raises PlacementRefused if the region has no group of this name.
         """
         if group is None or isinstance(group, PlacementGroup):
             return group
@@ -71,7 +71,7 @@ class PlacementGroups:
         return _group(description)
 
     def zones_in_use(self, group: PlacementGroup) -> tuple[str, ...]:
-        """The zones where instances of the group are, ending ones among them, sorted."""
+        """Return the zones that contain instances of the group, including terminating ones, sorted."""
         reservations = self._clients.pages(
             f"list the instances in placement group {group}",
             "ec2",
@@ -101,7 +101,7 @@ class PlacementGroups:
             nonlocal state
             description = self._describe(group_name)
             if description is None:
-                # Not visible yet right after its creation.
+                # It is invisible right after its creation.
                 return None
             state = str(description["State"])
             return _group(description) if state == "available" else None
@@ -130,7 +130,7 @@ class PlacementGroups:
 
 
 def check_strategy(type_name: str, supported: Collection[str] | None, strategy: str) -> None:
-    """Raise PlacementRefused when a type cannot be in such a group. `supported`: None where nobody says."""
+    """Raise PlacementRefused if a type cannot be in such a group. `supported`: its strategies, None if unknown."""
     if supported is not None and strategy not in supported:
         can = f"only in {' or '.join(supported)} ones" if supported else "in none"
         raise PlacementRefused(
@@ -140,17 +140,17 @@ def check_strategy(type_name: str, supported: Collection[str] | None, strategy: 
 
 
 def check_one_zone(zones: Sequence[str], strategy: str = CLUSTER) -> None:
-    """Raise ZoneMismatch when a cluster would span zones. `zones`: those asked for."""
+    """Raise ZoneMismatch if a cluster would span zones. `zones`: the requested ones."""
     different = sorted(set(zones))
     if strategy == CLUSTER and len(different) > 1:
         raise ZoneMismatch(
-            f"a cluster placement group lies in one availability zone, and {' and '.join(different)} were asked "
-            "for; give all its instances the same zone, or launch them without the group"
+            f"a cluster placement group lies in one availability zone, but {' and '.join(different)} were requested: "
+            "use the same zone for all its instances, or launch them without the group"
         )
 
 
 def _group(description: Mapping[str, Any]) -> PlacementGroup:
-    """A placement group as DescribePlacementGroups shows it."""
+    """Return a placement group as DescribePlacementGroups shows it."""
     return PlacementGroup(
         name=description["GroupName"],
         id=description.get("GroupId") or "",

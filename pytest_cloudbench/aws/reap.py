@@ -1,4 +1,4 @@
-"""Removes what killed runs left behind. Called at the next start, before anything is created."""
+"""Removing, at the next start, what killed runs left behind."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PROBE_TIMEOUT_S = 1.0
 
 @dataclass(frozen=True)
 class Reaped:
-    """What became of one dead run: what was found and removed, or why it could not be."""
+    """The resources of one killed run that were found and removed, and the problems on the way."""
 
     run_id: str
     removed: tuple[Leftover, ...]
@@ -41,19 +41,18 @@ class Reaped:
 
     def __str__(self) -> str:
         what = ", ".join(str(leftover) for leftover in self.removed) or "nothing"
-        failed = f"; not everything went well: {'; '.join(self.problems)}" if self.problems else ""
-        return f"removed what run {self.run_id} had left: {what}{failed}"
+        failed = f"; problems: {'; '.join(self.problems)}" if self.problems else ""
+        return f"removed what run {self.run_id} left: {what}{failed}"
 
 
 def reap(
     access: CloudAccess, *, directory: Path | None = None, bounds: Bounds | None = None
 ) -> tuple[Reaped, ...]:
-    """Remove what dead runs with our endpoint, account and region left, found by their run tag.
+    """Remove what killed runs on the same endpoint, account and region left, found by their tags.
 
-    A journal whose lock is held belongs to a living run and is not touched, nor is one of another endpoint,
-    account or region. Journals of endpoints on this machine that no longer exist are removed without a word.
-    Without any journal no request is made. Raises CloudError (no credentials, no region) when there is one
-    that might be ours and the account cannot be asked.
+    A locked journal belongs to a live run and is skipped, as are those of other endpoints, accounts and regions. A
+    journal of an endpoint on this machine that no longer exists is deleted. Without a journal no request is made.
+    Raises CloudError (no credentials, no region) if a journal may concern this account but that cannot be asked.
     """
     folder = directory or journal_directory()
     clients: Clients | None = None
@@ -100,7 +99,7 @@ def _reap_run(content: JournalContent, clients: Clients, bounds: Bounds) -> Reap
 
 
 def _let_settle(content: JournalContent, settle_s: float) -> None:
-    """A call made just before the end may not be visible by its tag yet."""
+    """Wait, because the tag of what the last call created may not be visible yet."""
     if not content.unresolved:
         return
     with suppress(ValueError):
@@ -132,7 +131,7 @@ def _endpoint_is_gone(content: JournalContent) -> bool:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[IO[str] | None]:
-    """The journal, locked by us; None when its run lives, another reaper has it, or it is gone."""
+    """Yield the journal, locked; None if its run is alive, another reaper has it, or it was deleted."""
     try:
         stream = path.open("r+", encoding="utf-8")
     except OSError:

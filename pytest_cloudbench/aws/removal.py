@@ -1,4 +1,4 @@
-"""Finds and removes everything that carries the tag of one run, and nothing else."""
+"""Finding and removing everything that carries the tag of one run, and nothing else."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _GONE_VOLUME = frozenset({"deleted"})
 _BEING_DELETED = ("volume", "deleting")
 _GONE_PLACEMENT_GROUP = frozenset({"deleting", "deleted"})
 _BATCH = 100
-# It is being detached already, came free since we looked, or is the root volume of an instance just ended.
+# It is being detached, has just become free, or is the root volume of an instance that has just ended.
 _DETACHES_ANYWAY = frozenset(
     {"IncorrectState", "InvalidAttachment.NotFound", "InvalidVolume.NotFound", "OperationNotPermitted"}
 )
 
 
 class RunResources:
-    """What the API says belongs to the run `run_id`: the tag decides, not our memory."""
+    """The resources of the run `run_id`, by their tags in the API rather than by memory."""
 
     def __init__(
         self,
@@ -41,10 +41,10 @@ class RunResources:
         *,
         announced: Callable[[], Iterable[str]] | None = None,
     ) -> None:
-        """`announced` gives the actions of the creating calls in the run's journal.
+        """`announced` returns the actions of the creating calls in the run's journal.
 
-        Placement groups and snapshots are looked for only where it holds their creation, or where it is None: most
-        runs have none, and then neither their permissions nor a region that has them is needed.
+        Placement groups and snapshots are searched for only if it contains their creation, or is None: most runs
+        have none, and then need no permission for them and no region that offers them.
         """
         self._clients = clients
         self._run_id = run_id
@@ -52,24 +52,24 @@ class RunResources:
         self._announced = announced
 
     def instances(self) -> Sequence[dict[str, Any]]:
-        """The instances of the run that are not terminated."""
+        """Return the instances of the run that are not terminated."""
         reservations = self._pages("instances", "describe_instances", "Reservations")
         found = [instance for reservation in reservations for instance in reservation.get("Instances", [])]
         return [i for i in only_ours(found, self._run_id) if i["State"]["Name"] not in _GONE_INSTANCE]
 
     def volumes(self) -> Sequence[dict[str, Any]]:
-        """The volumes of the run."""
+        """Return the volumes of the run."""
         found = only_ours(self._pages("volumes", "describe_volumes", "Volumes"), self._run_id)
         return [volume for volume in found if volume["State"] not in _GONE_VOLUME]
 
     def groups(self) -> Sequence[dict[str, Any]]:
-        """The security groups of the run."""
+        """Return the security groups of the run."""
         return only_ours(
             self._pages("security groups", "describe_security_groups", "SecurityGroups"), self._run_id
         )
 
     def placement_groups(self) -> Sequence[dict[str, Any]]:
-        """The placement groups of the run."""
+        """Return the placement groups of the run."""
         if self._announced is not None and CREATE_PLACEMENT_GROUP not in self._announced():
             return []
         answer = self._clients.call(
@@ -82,14 +82,14 @@ class RunResources:
         return [group for group in found if group.get("State") not in _GONE_PLACEMENT_GROUP]
 
     def snapshots(self) -> Sequence[dict[str, Any]]:
-        """The snapshots of the run."""
+        """Return the snapshots of the run."""
         if self._announced is not None and CREATE_SNAPSHOT not in self._announced():
             return []
         answer = self._pages("snapshots", "describe_snapshots", "Snapshots")
         return only_ours(answer, self._run_id)
 
     def key_pairs(self) -> Sequence[dict[str, Any]]:
-        """The key pairs of the run."""
+        """Return the key pairs of the run."""
         answer = self._clients.call(
             f"list the key pairs of run {self._run_id}",
             "ec2",
@@ -99,7 +99,7 @@ class RunResources:
         return only_ours(answer["KeyPairs"], self._run_id)
 
     def remaining(self) -> tuple[Leftover, ...]:
-        """Everything of the run that still exists, asked now."""
+        """Return everything of the run that exists now, by the API."""
         return (
             *(Leftover("instance", i["InstanceId"], i["State"]["Name"]) for i in self.instances()),
             *(Leftover("volume", v["VolumeId"], v["State"]) for v in self.volumes()),
@@ -110,7 +110,7 @@ class RunResources:
         )
 
     def left_over(self) -> tuple[Leftover, ...]:
-        """As `remaining`, once the volumes that are being deleted are gone; that is waited for up to `volume_s`."""
+        """Return what remains, after waiting up to `volume_s` for volumes that are being deleted."""
         left: tuple[Leftover, ...] = ()
 
         def deleted() -> bool | None:
@@ -122,7 +122,7 @@ class RunResources:
         return left
 
     def removal_steps(self) -> list[tuple[str, Callable[[], None]]]:
-        """The steps of a teardown that remove all of the run; what depends on the others' end comes first."""
+        """Return the steps of a teardown, to be run from the last to the first, that remove all of the run."""
         return [
             ("remove the key pair", self.remove_key_pairs),
             ("remove the security group", self.remove_groups),
@@ -133,7 +133,7 @@ class RunResources:
         ]
 
     def remove_instances(self) -> None:
-        """Terminate all instances of the run at once and wait for all together."""
+        """Terminate all instances of the run and wait for all of them."""
         found = self.instances()
         if not found:
             return
@@ -154,18 +154,18 @@ class RunResources:
             raise CloudError("; ".join(problems.values()))
 
     def terminate(self, ids: Iterable[str]) -> dict[str, str]:
-        """Ask for the end of these instances, without waiting. Returns id -> why not, for those refused."""
-        wanted = list(ids)
+        """Terminate instances without waiting. Return the error of each refused one by its id."""
+        instances = list(ids)
         problems: dict[str, str] = {}
-        for start in range(0, len(wanted), _BATCH):
-            batch = wanted[start : start + _BATCH]
+        for start in range(0, len(instances), _BATCH):
+            batch = instances[start : start + _BATCH]
             try:
                 self._terminate(batch)
             except CloudError as error:
                 if len(batch) == 1:
                     self._note_refusal(batch[0], error, problems)
                     continue
-                # One that cannot be ended (or is gone) makes the whole call fail: one by one then.
+                # One that cannot be terminated, or no longer exists, fails the whole call: repeat it one by one.
                 for instance_id in batch:
                     try:
                         self._terminate([instance_id])
@@ -186,9 +186,9 @@ class RunResources:
         self.drop_volumes([volume["VolumeId"] for volume in self.volumes()])
 
     def drop_volumes(self, ids: Sequence[str], *, ending: Collection[str] = ()) -> None:
-        """Detach and delete these volumes, side by side; raises one CloudError naming every failure.
+        """Detach and delete these volumes, side by side; raise one CloudError that names every failure.
 
-        Volumes on instances in `ending` are not detached by hand: they come free when the instance is gone.
+        Volumes on instances in `ending` are not detached: they become free when the instance has terminated.
         """
         tasks = [partial(self._drop, volume_id, ending) for volume_id in ids]
         problems = [str(result) for result in gather(tasks) if isinstance(result, Exception)]
@@ -209,7 +209,7 @@ class RunResources:
                 return state
             for attachment in volume.get("Attachments", []):
                 instance_id = attachment["InstanceId"]
-                if instance_id in detaching or self._comes_free_by_itself(instance_id, ending):
+                if instance_id in detaching or self._becomes_free(instance_id, ending):
                     continue
                 self._detach(volume_id, instance_id)
                 detaching.add(instance_id)
@@ -218,11 +218,11 @@ class RunResources:
         bound = self.bounds.terminated_s if ending else self.bounds.volume_s
         end = poll(settled, bound)
         if end is None:
-            raise WaitTimeout(f"volume {volume_id} did not come free in {bound:.0f} s; it is {state!r}")
+            raise WaitTimeout(f"volume {volume_id} did not become free in {bound:.0f} s; it is {state!r}")
         if end != "gone":
             self._delete_volume(volume_id)
 
-    def _comes_free_by_itself(self, instance_id: str, ending: Collection[str]) -> bool:
+    def _becomes_free(self, instance_id: str, ending: Collection[str]) -> bool:
         if instance_id not in ending:
             return False
         answer = self._clients.call(
@@ -265,7 +265,7 @@ class RunResources:
         self.drop_snapshots([snapshot["SnapshotId"] for snapshot in self.snapshots()])
 
     def drop_snapshots(self, ids: Sequence[str]) -> None:
-        """Delete these snapshots, side by side; raises one CloudError naming every failure."""
+        """Delete these snapshots, side by side; raise one CloudError that names every failure."""
         results = gather([partial(self._delete_snapshot, snapshot_id) for snapshot_id in ids])
         problems = [str(result) for result in results if isinstance(result, Exception)]
         if problems:
@@ -279,7 +279,7 @@ class RunResources:
                 raise
 
     def remove_groups(self) -> None:
-        """Delete the security groups of the run, again and again while ending instances still hold them."""
+        """Delete the security groups of the run; retry while terminating instances hold them."""
         for group in self.groups():
             group_id = group["GroupId"]
 
@@ -295,13 +295,13 @@ class RunResources:
                     raise
 
     def remove_placement_groups(self) -> None:
-        """Delete the placement groups of the run, again and again while ending instances still hold them."""
+        """Delete the placement groups of the run; retry while terminating instances hold them."""
         self.drop_placement_groups([group["GroupName"] for group in self.placement_groups()])
 
     def drop_placement_groups(self, names: Sequence[str], *, bound_s: float | None = None) -> None:
-        """Delete these placement groups, side by side; raises one CloudError naming every failure.
+        """Delete these placement groups, side by side; raise one CloudError that names every failure.
 
-        Each is refused while an instance in it is not terminated; that is waited for up to `bound_s` seconds.
+        A group cannot be deleted until its instances have terminated; wait for that up to `bound_s` seconds.
         """
         bound = self.bounds.group_s if bound_s is None else bound_s
         problems = [
@@ -327,7 +327,7 @@ class RunResources:
     def remove_key_pairs(self) -> None:
         """Delete the key pairs of the run."""
         for pair in self.key_pairs():
-            # By name where there is one: not every EC2-compatible endpoint takes the id.
+            # By name, because not every EC2-compatible endpoint accepts the id.
             self._clients.call(
                 f"delete key pair {pair['KeyName']}", "ec2", "delete_key_pair", KeyName=pair["KeyName"]
             )

@@ -1,4 +1,4 @@
-"""One run on EC2, as all parts of the control plane share it."""
+"""What all parts of the control plane know of their run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Run(NamedTuple):
     tags: Mapping[str, str]
 
     def bind(self) -> None:
-        """Write to the journal who and where we are, for whoever reaps us; before the first creating call."""
+        """Write endpoint, region and account to the journal, for a later reaping; before the first creating call."""
         account = self.clients.identity().account
         self.journal.bind(self.clients.endpoint, self.clients.region, account)
 

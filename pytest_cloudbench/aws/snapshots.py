@@ -1,4 +1,4 @@
-"""Creating and deleting snapshots of volumes."""
+"""Creating snapshots of volumes."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ _SOURCE = "EC2 API Reference, CreateVolume"
 
 
 def check_holds(spec: VolumeSpec, snapshot: CreatedSnapshot) -> None:
-    """Raise InvalidSpec for a volume too small for what the snapshot holds."""
+    """Raise InvalidSpec if a volume is too small for the snapshot."""
     if spec.size < snapshot.size:
-        rule = "a volume is at least as large as the one that its snapshot was made of"
-        message = f"{spec.size_gib} GiB were asked for, {snapshot} needs {snapshot.size}: {rule}"
+        rule = "a volume is at least as large as the volume of its snapshot"
+        message = f"{spec.size_gib} GiB were requested, {snapshot} needs {snapshot.size}: {rule}"
         raise InvalidSpec(spec, [RuleBroken("InvalidParameterValue", message, rule, _SOURCE, "2026-11")])
 
 
 class Snapshots:
-    """Calls on snapshots. Thread-safe."""
+    """The calls on snapshots. Thread-safe."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._clients = run.clients
 
     def create(self, volume: CreatedVolume, name: str) -> CreatedSnapshot:
-        """CreateSnapshot, tagged in the same call; waits for 'completed'.
+        """Create and tag a snapshot in one call, and wait until it is complete.
 
-        What the volume holds at the call is in it; what a program on the host has not written yet is not.
+        It contains what has been written to the volume before the call.
         """
         with self._run.journal.creating(CREATE_SNAPSHOT, f"of {volume}") as intention:
             answer = self._clients.call(
@@ -56,13 +56,13 @@ class Snapshots:
         )
 
     def wait_for(self, snapshot: CreatedSnapshot) -> CreatedSnapshot:
-        """Wait until the snapshot is complete. Raises ResourceFailed, WaitTimeout with its progress."""
+        """Wait until the snapshot is complete. Raises ResourceFailed, or WaitTimeout with its progress."""
         last, progress = snapshot, ""
 
         def look() -> CreatedSnapshot | None:
             nonlocal last, progress
             description = self._describe(snapshot.id)
-            if description is None:  # not visible yet, right after its creation
+            if description is None:  # invisible right after its creation
                 return None
             progress = description.get("Progress") or ""
             last = replace(snapshot, state=description["State"], tags=tags_of(description))

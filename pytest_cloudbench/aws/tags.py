@@ -1,4 +1,4 @@
-"""The tags that make a resource ours. Nothing without our run tag is ever touched."""
+"""The tags by which a run finds its resources. Nothing without the run's tag is ever touched."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LONGEST_VALUE = 255
 
 
 def run_tags(run_id: str, name: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The tags of a resource that this run creates now. `name` is what people see (the test's name)."""
+    """Return the tags of a resource that this run creates now. `name` is for people (the test's name)."""
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
     return {
         **(extra or {}),
@@ -23,31 +23,31 @@ def run_tags(run_id: str, name: str, extra: Mapping[str, str] | None = None) -> 
 
 
 def specification(tags: Mapping[str, str], *resource_types: str) -> list[dict[str, Any]]:
-    """`tags` as the TagSpecifications of a creating call."""
+    """Return `tags` as the TagSpecifications of a creating call."""
     pairs = [{"Key": key, "Value": value} for key, value in tags.items()]
     return [{"ResourceType": kind, "Tags": pairs} for kind in resource_types]
 
 
 def run_filter(run_id: str) -> list[dict[str, Any]]:
-    """The filter of a Describe call that finds what this run created."""
+    """Return the filter of a Describe call that finds what this run created."""
     return [{"Name": f"tag:{RUN_TAG}", "Values": [run_id]}]
 
 
 def as_dict(tags: Iterable[Mapping[str, str]] | None) -> dict[str, str]:
-    """The Tags list of an answer as a dict."""
+    """Return the Tags list of an answer as a dict."""
     return {tag["Key"]: tag.get("Value", "") for tag in tags or ()}
 
 
 def belongs_to(resource: Mapping[str, Any], run_id: str) -> bool:
-    """Whether the answer itself carries our run tag: a filter that was ignored must not widen what we delete."""
+    """Return True if the answer itself has the run's tag: an ignored filter must not delete other resources."""
     return as_dict(resource.get("Tags")).get(RUN_TAG) == run_id
 
 
 def only_ours(resources: Iterable[Mapping[str, Any]], run_id: str) -> Sequence[dict[str, Any]]:
-    """Those of `resources` that carry our run tag."""
+    """Return those of `resources` that have the run's tag."""
     return [dict(resource) for resource in resources if belongs_to(resource, run_id)]
 
 
 def tags_of(description: Mapping[str, Any]) -> dict[str, str]:
-    """The tags of one described resource."""
+    """Return the tags of one described resource."""
     return as_dict(description.get("Tags"))

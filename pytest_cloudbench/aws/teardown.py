@@ -1,4 +1,4 @@
-"""Steps that undo what was done: last in, first out, all of them, whatever happens."""
+"""A stack of steps that undo what was done. All of them run, even if some fail."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class _Step:
 
 
 class Teardown:
-    """A stack of steps. `run` takes them from the top; a second `run` finds nothing left to do.
+    """A stack of steps. `run` runs them from the top; a second `run` does nothing.
 
-    A failing step is noted and the next one goes on. KeyboardInterrupt during a step runs that step once
-    more, goes on with the rest, and is raised again at the end.
+    A failing step is reported and the next one runs. A step that KeyboardInterrupt interrupts runs once more; the
+    interrupt is raised again after the last step.
     """
 
     def __init__(self) -> None:
@@ -35,12 +35,12 @@ class Teardown:
         self.push_all([(label, step)])
 
     def push_all(self, steps: Sequence[tuple[str, Step]]) -> None:
-        """Add several steps at once, the last one on top. A running step may add more: they run next."""
+        """Add several steps, the last one on top. Steps that a running step adds run next."""
         with self._lock:
             self._steps.extend(_Step(label, step) for label, step in steps)
 
     def run(self) -> tuple[str, ...]:
-        """Run all steps; one sentence for each that failed."""
+        """Run all steps. Return a sentence for each that failed."""
         interrupted: KeyboardInterrupt | None = None
         while True:
             try:
@@ -52,7 +52,7 @@ class Teardown:
                 with self._lock:
                     self._steps.remove(top)
             except KeyboardInterrupt as interrupt:
-                # Between two steps: the one on top runs (again); every step bears that.
+                # Between two steps: the one on top runs, perhaps again, which every step permits.
                 interrupted = interrupt
         if interrupted is not None:
             raise interrupted

@@ -1,4 +1,4 @@
-"""The cloud-config that an instance boots with: its host key and the caller's commands."""
+"""The cloud-config that an instance boots with: its SSH host key and the commands of the first boot."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class HostKey:
 
 
 def new_host_key(comment: str = "") -> HostKey:
-    """A fresh ed25519 host key in OpenSSH's formats."""
+    """Return a new ed25519 host key in OpenSSH's formats."""
     from cryptography.hazmat.primitives import serialization as form
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -37,10 +37,10 @@ def new_host_key(comment: str = "") -> HostKey:
 
 
 def cloud_config(host_key: HostKey, commands: Sequence[Command] = ()) -> str:
-    """The user data that gives an instance `host_key` as its only host key and runs `commands` at first boot.
+    """Return user data that sets `host_key` as the only host key and runs `commands` at the first boot.
 
-    A command is a shell line, or a list of words that no shell sees. Raises CloudError when the whole is
-    larger than the 16 KiB that EC2 takes. JSON is used because it is YAML too and quotes everything exactly.
+    A command is a shell line, or a list of words without a shell. Raises CloudError if the result exceeds the 16 KiB
+    that EC2 accepts. JSON is used because it is valid YAML and quotes everything exactly.
     """
     config: dict[str, Any] = {
         "ssh_deletekeys": True,
@@ -58,7 +58,7 @@ def cloud_config(host_key: HostKey, commands: Sequence[Command] = ()) -> str:
     size = len(text.encode())
     if size > LARGEST_BYTES:
         raise CloudError(
-            f"the user data is {size:,} bytes, EC2 takes {LARGEST_BYTES:,}: "
-            "shorten the commands, or let one of them fetch the rest"
+            f"the user data has {size:,} bytes, EC2 accepts {LARGEST_BYTES:,}: "
+            "shorten the commands, or download the rest by one of them"
         )
     return text

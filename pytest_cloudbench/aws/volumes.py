@@ -36,17 +36,17 @@ DEVICE_NAMES: tuple[str, ...] = (
 
 
 def check_attachments(limits: InstanceLimits, more: int, attached: int = 1) -> None:
-    """Raise AttachmentLimit when an instance with `attached` volumes (its root among them) cannot take `more`."""
+    """Raise AttachmentLimit if an instance with `attached` volumes (including its root) cannot take `more`."""
     most = limits.max_ebs_attachments
     if most is not None and attached + more > most:
         raise AttachmentLimit(
-            f"{limits.name} takes {most} EBS volumes, its root volume among them; "
-            f"{attached} there and {more} more make {attached + more}"
+            f"{limits.name} takes {most} EBS volumes, including its root volume: it has {attached}, and {more} more "
+            f"make {attached + more}"
         )
 
 
 def check_zone(instance: object, instance_zone: str, zone: str, what: str = "a volume") -> None:
-    """Raise ZoneMismatch unless `zone` is the instance's own: EBS volumes cannot leave their zone."""
+    """Raise ZoneMismatch unless `zone` is the instance's: EBS volumes cannot leave their zone."""
     if zone != instance_zone:
         raise ZoneMismatch(
             f"{what} in {zone} cannot be attached to {instance} in {instance_zone}: "
@@ -55,19 +55,19 @@ def check_zone(instance: object, instance_zone: str, zone: str, what: str = "a v
 
 
 class Volumes:
-    """Calls on volumes. Thread-safe: many may be created and attached side by side."""
+    """The calls on volumes. Thread-safe."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._clients = run.clients
         self._slots_lock = threading.Lock()
-        # Instance id -> device name -> volume id: names given out, also while their attaching is under way.
+        # Instance id -> device name -> volume id, from before the attachment on.
         self._slots: dict[str, dict[str, str]] = {}
 
     def create(self, spec: VolumeSpec, zone: str, name: str, snapshot_id: str | None = None) -> CreatedVolume:
-        """CreateVolume, encrypted and tagged in the same call; waits for 'available'.
+        """Create, encrypt and tag a volume in one call, and wait until it is available.
 
-        Raises InvalidSpec (a ValueError) before any call when the spec breaks a rule.
+        Raises InvalidSpec (a ValueError), before any call, if the spec breaks a rule.
         """
         spec.check()
         parameters: dict[str, Any] = {
@@ -105,17 +105,17 @@ class Volumes:
     def attach(
         self, volume: CreatedVolume, instance: LaunchedInstance, device: str | None = None
     ) -> CreatedVolume:
-        """AttachVolume under `device` or the next free name; waits for 'attached'."""
+        """Attach a volume under `device` or the next free name, and wait until it is attached."""
         check_zone(instance, instance.zone, volume.zone, f"volume {volume}")
-        taken = self._take_name(volume, instance, device)
+        name = self._take_name(volume, instance, device)
         try:
             self._clients.call(
-                f"attach {volume} to {instance} as {taken}",
+                f"attach {volume} to {instance} as {name}",
                 "ec2",
                 "attach_volume",
                 VolumeId=volume.id,
                 InstanceId=instance.id,
-                Device=taken,
+                Device=name,
             )
         except CloudError:
             self._free_names(volume.id)
@@ -123,7 +123,7 @@ class Volumes:
         return self._wait_attached(volume, instance)
 
     def detach(self, volume: CreatedVolume) -> CreatedVolume:
-        """DetachVolume and wait for 'available'. Unmount it on the host first."""
+        """Detach a volume, which the host has unmounted, and wait until it is available."""
         current = self.refresh(volume)
         if current.attachment is None:
             return current
@@ -140,10 +140,10 @@ class Volumes:
         return free
 
     def refresh(self, volume: CreatedVolume) -> CreatedVolume:
-        """The volume as the API describes it now. Raises ResourceFailed when it is gone."""
+        """Return the volume as the API describes it now. Raises ResourceFailed if it no longer exists."""
         description = self._describe(volume.id)
         if description is None:
-            raise ResourceFailed(f"volume {volume} is gone: the service does not know it any more")
+            raise ResourceFailed(f"volume {volume} no longer exists")
         return _updated(volume, description)
 
     def wait_for(self, volume: CreatedVolume, state: str) -> CreatedVolume:
@@ -154,7 +154,7 @@ class Volumes:
             nonlocal last
             description = self._describe(volume.id)
             if description is None:
-                # Not visible yet, right after its creation.
+                # It is invisible right after its creation.
                 return None
             last = _updated(volume, description)
             if last.state == "error":
@@ -177,12 +177,12 @@ class Volumes:
         return reached
 
     def forget_instance(self, instance_id: str) -> None:
-        """The instance ends: its device names are nobody's any more."""
+        """Forget the device names of an instance that ends."""
         with self._slots_lock:
             self._slots.pop(instance_id, None)
 
     def forget_volume(self, volume_id: str) -> None:
-        """The volume goes: its device name is free again."""
+        """Free the device name of a volume that is deleted."""
         self._free_names(volume_id)
 
     def _wait_attached(self, volume: CreatedVolume, instance: LaunchedInstance) -> CreatedVolume:
@@ -212,7 +212,7 @@ class Volumes:
                 device = next_device_name(slots)
             elif same_slot(device) in {same_slot(name) for name in slots}:
                 raise CloudError(
-                    f"device name {device} is in use on {instance}; leave it out or give another one"
+                    f"device name {device} is in use on {instance}: leave it out or choose another one"
                 )
             slots[device] = volume.id
             return device
@@ -224,7 +224,7 @@ class Volumes:
                     del slots[device]
 
     def attached_count(self, instance: LaunchedInstance) -> int:
-        """How many volumes hang on the instance or are about to, the root volume among them."""
+        """Return how many volumes are or will be attached to the instance, including the root volume."""
         with self._slots_lock:
             return len(self._slots.get(instance.id, instance.attachments))
 
@@ -256,7 +256,7 @@ def _updated(volume: CreatedVolume, description: Mapping[str, Any]) -> CreatedVo
 
 
 def _attachment(entry: Mapping[str, Any], *, volume_id: str = "", instance_id: str = "") -> Attachment:
-    """An attachment as DescribeVolumes or AttachVolume shows it."""
+    """Return an attachment as DescribeVolumes or AttachVolume shows it."""
     return Attachment(
         volume_id=entry.get("VolumeId", volume_id),
         instance_id=entry.get("InstanceId", instance_id),
@@ -266,7 +266,7 @@ def _attachment(entry: Mapping[str, Any], *, volume_id: str = "", instance_id: s
 
 
 def same_slot(name: str) -> str:
-    """What two names of the same device share: the kernel shows /dev/sdf as /dev/xvdf on Xen."""
+    """Return what the names of one device have in common: on Xen the kernel shows /dev/sdf as /dev/xvdf."""
     bare = name.removeprefix("/dev/")
     for prefix in ("xvd", "sd", "hd"):
         if bare.startswith(prefix):
@@ -274,9 +274,9 @@ def same_slot(name: str) -> str:
     return bare
 
 
-def next_device_name(taken: Iterable[str]) -> str:
-    """The first name that collides with none of `taken`. Raises AttachmentLimit when all are in use."""
-    slots = {same_slot(name) for name in taken}
+def next_device_name(in_use: Iterable[str]) -> str:
+    """Return the first name that differs from those `in_use`. Raises AttachmentLimit if there is none."""
+    slots = {same_slot(name) for name in in_use}
     for name in DEVICE_NAMES:
         if same_slot(name) not in slots:
             return name

@@ -1,4 +1,4 @@
-"""Bounded waiting for a state, with a readable end."""
+"""Waiting with a time limit, and independent calls side by side."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _GROWTH = 1.25
 
 @dataclass(frozen=True)
 class Bounds:
-    """How long each kind of wait may take, in seconds. Bare metal boots and stops far more slowly."""
+    """The time limit of each kind of wait, in seconds. Bare metal boots and stops far more slowly."""
 
     running_s: float = 300.0
     stopped_s: float = 300.0
@@ -31,14 +31,14 @@ class Bounds:
     bare_metal_s: float = 1800.0
     volume_s: float = 180.0
     group_s: float = 180.0
-    # The first snapshot of a volume copies all that was ever written to it.
+    # The first snapshot of a volume copies everything that was written to it.
     snapshot_s: float = 3600.0
-    # How long what a call has created may stay invisible to the next call.
+    # How long a new resource may stay invisible to the next call.
     settle_s: float = 5.0
 
 
 class Cancelled(CloudError):
-    """A wait was given up because its caller was interrupted."""
+    """A wait ended early because its caller was interrupted."""
 
 
 class _Cancelling(threading.local):
@@ -49,19 +49,19 @@ _cancelling = _Cancelling()
 
 
 def cancel_waits_on(event: threading.Event | None) -> None:
-    """From now on the waits of this thread end with Cancelled when `event` is set."""
+    """End the waits of this thread with Cancelled when `event` is set."""
     _cancelling.event = event
 
 
 def cancelling_event() -> threading.Event | None:
-    """The event that ends the waits of this thread, if there is one."""
+    """Return the event that ends the waits of this thread, or None."""
     return _cancelling.event
 
 
 def poll(look: Callable[[], T | None], timeout_s: float) -> T | None:
-    """Call `look` until it returns something, at growing intervals; None after `timeout_s` seconds.
+    """Call `look` at growing intervals until it returns a value, and return that; None after `timeout_s` seconds.
 
-    It is called at least once, and once more when the time is up.
+    It is called at least once, and a last time when the time is up.
     """
     deadline = time.monotonic() + timeout_s
     pause = FIRST_PAUSE_S
@@ -81,13 +81,13 @@ def _pause(seconds: float) -> None:
     if event is None:
         time.sleep(seconds)
     elif event.wait(seconds):
-        raise Cancelled("the wait was given up: the run was interrupted")
+        raise Cancelled("the run was interrupted during this wait")
 
 
 def retry_while(codes: Collection[str], call: Callable[[], T], timeout_s: float) -> T:
-    """Repeat `call` while the service answers with one of `codes`, e.g. because it does not see yet what it made.
+    """Repeat `call` while it raises a CloudError with one of `codes`, such as for a resource not visible yet.
 
-    The last refusal is raised after `timeout_s` seconds.
+    Raises the last error after `timeout_s` seconds.
     """
     refusals: list[CloudError] = []
 
@@ -107,14 +107,14 @@ def retry_while(codes: Collection[str], call: Callable[[], T], timeout_s: float)
 
 
 def gather(tasks: Sequence[Callable[[], T]], max_workers: int = MAX_WORKERS) -> list[T | Exception]:
-    """Run all tasks in threads; each one's result or the exception it raised, in the order of the tasks.
+    """Run all tasks in threads. Return the result or the exception of each, in their order.
 
-    When the calling thread is interrupted, tasks not yet begun are dropped, waits inside running ones end,
-    and the interruption goes on once no call is under way any more.
+    If the calling thread is interrupted, tasks that have not begun are dropped and waits inside running ones end; the
+    interrupt is raised once no task runs.
     """
     if not tasks:
         return []
-    # A gather inside a task of another one is cancelled with it.
+    # A gather within a task of another gather is cancelled with that.
     cancel = cancelling_event() or threading.Event()
 
     def guarded(task: Callable[[], T]) -> T | Exception:
@@ -127,7 +127,7 @@ def gather(tasks: Sequence[Callable[[], T]], max_workers: int = MAX_WORKERS) -> 
     pool = ThreadPoolExecutor(max_workers=min(max_workers, len(tasks)), thread_name_prefix="cloudbench")
     try:
         futures = [pool.submit(guarded, task) for task in tasks]
-        # In slices: a signal that another thread caught is seen only when this one runs again.
+        # In slices: this thread sees a signal that another one received only when it runs again.
         while wait(futures, timeout=_SLICE_S).not_done:
             pass
         return [future.result() for future in futures]
@@ -139,7 +139,7 @@ def gather(tasks: Sequence[Callable[[], T]], max_workers: int = MAX_WORKERS) -> 
 
 
 def all_of(tasks: Sequence[Callable[[], T]], max_workers: int = MAX_WORKERS) -> list[T]:
-    """Like `gather`, but raises the first task's exception once all have ended."""
+    """Run all tasks as `gather` does, and return their results. Raises the first exception once all have ended."""
     results: list[T] = []
     for result in gather(tasks, max_workers):
         if isinstance(result, Exception):

@@ -177,7 +177,7 @@ def test_a_mac_runs_no_linux(cloud):
 
 
 def test_too_large_user_data(cloud):
-    with pytest.raises(CloudError, match="EC2 takes 16,384"):
+    with pytest.raises(CloudError, match="16,384"):
         cloud.launch("t3.micro", commands=["echo " + "x" * 17_000])
     with pytest.raises(CloudError, match="a list of commands"):
         cloud.launch("t3.micro", commands="echo hello")
@@ -363,7 +363,7 @@ def test_another_refusal_tries_no_other_zone(cloud, faults):
 
 
 def test_nothing_to_launch(cloud):
-    with pytest.raises(CloudError, match="ask for at least one"):
+    with pytest.raises(CloudError, match="at least one"):
         cloud.launch_many([])
     assert cloud.clients.answers.all() == ()
 
@@ -381,7 +381,7 @@ def test_refused_volumes_give_back_those_created(cloud, faults, code):
 
 def test_expired_credentials(cloud, faults):
     faults.answer("GetCallerIdentity", "ExpiredToken")
-    with pytest.raises(CloudError, match="credentials have expired; get new ones"):
+    with pytest.raises(CloudError, match="credentials have expired"):
         cloud.launch("t3.micro")
     assert nothing_was_created(cloud)
 

