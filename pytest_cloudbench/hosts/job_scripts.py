@@ -76,7 +76,7 @@ _START = """\
 start() {{
     umask 077
     base={base}
-    mkdir -p "$base" || return 1
+    [ -d "$base" ] || mkdir -p "$base" || return 1
     if [ ! -O "$base" ] || [ -L "$base" ]; then
         echo "$base is not a directory of this user" >&2
         return 1
@@ -157,8 +157,12 @@ def start_script(
     }
     writes = []
     for name, data in contents.items():
-        text = base64.encodebytes(data).decode()
-        writes.append(f"base64 -d > \"$new\"/{shlex.quote(name)} <<'END' || return 1\n{text}END")
+        file = f'"$new"/{shlex.quote(name)}'
+        if data.isascii() and b"\0" not in data:  # printf is part of the shell and starts no process
+            writes.append(f"printf %s {shlex.quote(data.decode())} > {file} || return 1")
+        else:
+            text = base64.encodebytes(data).decode()
+            writes.append(f"base64 -d > {file} <<'END' || return 1\n{text}END")
     prefix = "sudo -n " if sudo else ""
     away = "> /dev/null 2>&1 < /dev/null"
     # Without --fork, sh starts the job with interrupts ignored; killing it then takes TERM.

@@ -45,9 +45,9 @@ _READ_PAGES = (
 )
 # Zeros stand for a missing file.
 _READ_REGION = (
-    'for each; do { dd if="$files/${each##*/}" '
-    f"bs={_REGION.size} skip={LOG_BYTES // _REGION.size} count=1 2>/dev/null; head -c {_REGION.size} /dev/zero; }} "
-    f"| head -c {_REGION.size}; done"
+    'for each; do if [ -f "$files/${each##*/}" ]; then dd if="$files/${each##*/}" '
+    f"bs={_REGION.size} skip={LOG_BYTES // _REGION.size} count=1 2>/dev/null; "
+    f"else head -c {_REGION.size} /dev/zero; fi; done"
 )
 
 
