@@ -101,7 +101,7 @@ class EvidenceFolder:
         with partial.open("xb") as stream:
             stream.write(data)
         if target.exists():
-            raise FileExistsError(f"{target} is there already and is not written over")
+            raise FileExistsError(f"{target} exists already and is not overwritten")
         partial.rename(target)
         return KeptFile(path, hashlib.sha256(data).hexdigest(), len(data))
 
@@ -113,7 +113,7 @@ class EvidenceFolder:
     def file(self, path: str) -> Path:
         """Return the path of a file in the folder. Raises EvidenceError for a path outside it."""
         if path.startswith("/") or ".." in path.split("/"):
-            raise EvidenceError(f"{path!r} is no path within an evidence folder")
+            raise EvidenceError(f"{path!r} is not a path within an evidence folder")
         return self.root / path
 
     def files(self) -> list[str]:

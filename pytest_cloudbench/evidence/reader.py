@@ -48,7 +48,7 @@ class RecordedTest:
         if found.problems or (self.head is not None and found.head != self.head):
             what = found.problems[0] if found.problems else "its last entries were altered"
             raise EvidenceAltered(
-                f"the journal of {self.nodeid} in {self.evidence.root} is not as it was written ({what}): see "
+                f"the journal of {self.nodeid} in {self.evidence.root} was altered ({what}): see "
                 "cloudbench verify"
             )
         return found
@@ -77,23 +77,21 @@ class RecordedTest:
 
         found = msgspec.json.decode(self.read(path))
         if not isinstance(found, dict):
-            raise EvidenceAltered(f"{path} is no measurement")
+            raise EvidenceAltered(f"{path} is not a measurement")
         return found
 
     def read(self, path: str) -> bytes:
         """Return a file of this attempt, uncompressed. Raises EvidenceAltered if it differs from its recorded sum."""
         expected = self._sums.get(path)
         if expected is None:
-            raise EvidenceAltered(f"{path} is no file of {self.nodeid}'s record")
+            raise EvidenceAltered(f"{path} is not a file of {self.nodeid}'s record")
         file = self.evidence.folder.file(path)
         try:
             found = hashlib.sha256(file.read_bytes()).hexdigest()
         except OSError as error:
             raise EvidenceAltered(f"{path} cannot be read: {error}") from error
         if found != expected:
-            raise EvidenceAltered(
-                f"{path} in {self.evidence.root} is not as it was written: see cloudbench verify"
-            )
+            raise EvidenceAltered(f"{path} in {self.evidence.root} was altered: see cloudbench verify")
         return self.evidence.folder.read(path)
 
     def text(self, entry: Mapping[str, Any], name: str) -> str | None:
@@ -126,7 +124,7 @@ class Evidence:
             wrote = opened[0].get("versions", {}).get("pytest-cloudbench", "that wrote it")
             raise EvidenceError(
                 f"the evidence in {root} has format {opened[0].get('format')}, and this version reads {FORMAT}: "
-                f"take version {wrote} of pytest-cloudbench"
+                f"use version {wrote} of pytest-cloudbench"
             )
 
     @property
@@ -184,5 +182,5 @@ def _runs_below(root: Path) -> str:
     """Return a hint for users who gave the folder above the runs."""
     below = sorted(path.parent for path in root.glob(f"*/{JOURNALS}") if path.is_dir())
     if not below:
-        return "" if root.is_dir() else ": there is no such folder"
-    return f": it is a folder of runs, of which the last is {below[-1]}"
+        return "" if root.is_dir() else ": the folder does not exist"
+    return f": it is a folder of runs; the last is {below[-1]}"

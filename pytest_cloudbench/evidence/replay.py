@@ -77,7 +77,9 @@ class ReplayedTest:
         asked = request.plain()
         entry = self._take("workload", asked)
         if "file" not in entry:
-            raise NotRecorded(f"{_shown(asked)} gave what could not be kept: {entry.get('not_kept', '')}")
+            raise NotRecorded(
+                f"the result of {_shown(asked)} could not be recorded: {entry.get('not_kept', '')}"
+            )
         record = self.recorded.measurement(entry["file"])
         try:
             value = measurement_from(record, self.recorded.read)
@@ -102,7 +104,7 @@ class ReplayedTest:
             self._given(asked, self._restored(asked, entry["error"]))
         texts = [self.recorded.text(entry, name) for name in ("stdout", "stderr")]
         if None in texts:
-            raise NotRecorded(f"of {_shown(asked)} only the beginning of what it said was kept")
+            raise NotRecorded(f"only the beginning of the output of {_shown(asked)} was recorded")
         return int(entry["exit_code"]), str(texts[0]), str(texts[1]), float(entry["seconds"])
 
     def verdict_then(self, verdict: Any) -> str | None:
@@ -121,7 +123,7 @@ class ReplayedTest:
     def _result(self, kind: str, asked: dict[str, Any], repeatable: bool) -> Any:
         entry = self._take(kind, asked, repeatable)
         if "not_kept" in entry:
-            raise NotRecorded(f"{_shown(asked)} gave what could not be kept: {entry['not_kept']}")
+            raise NotRecorded(f"the result of {_shown(asked)} could not be recorded: {entry['not_kept']}")
         key = "error" if "error" in entry else "result"
         return self._given(asked, self._restored(asked, entry[key]))
 

@@ -76,7 +76,9 @@ class _Writer:
             return self.plain(value.tolist(), name, path)
         if callable(value):
             return None
-        raise NotRestorable(f"{path or 'the value'} is of {class_name(type(value))}, which is not kept")
+        raise NotRestorable(
+            f"{path or 'the value'} is of {class_name(type(value))}, which cannot be recorded"
+        )
 
     @cached_property
     def _kinds(self) -> tuple[tuple[Any, Callable[[Any, str, str], Any]], ...]:
@@ -199,7 +201,7 @@ def _each(data: Mapping[str, Any], load: Any) -> Any:
 
 def _file(data: Mapping[str, Any], load: Any) -> bytes:
     if load is None:
-        raise ValueError(f"{data['path']} is a file, and nothing was given that reads it")
+        raise ValueError(f"{data['path']} is a file, and no function to read it was given")
     return bytes(load(data["path"]))
 
 
@@ -234,9 +236,7 @@ def _instance(name: str, data: Mapping[str, Any], load: Any) -> Any:
         known = {field.name for field in dataclasses.fields(kind) if field.init}
         return kind(**{key: restored(value, load=load) for key, value in data.items() if key in known})
     except (TypeError, ValueError, KeyError) as error:
-        raise NotRestored(
-            f"a {name} of the record cannot be restored by this version of the package: {error}"
-        ) from error
+        raise NotRestored(f"this version of the package cannot restore a {name}: {error}") from error
 
 
 def _class(name: str) -> Any:
@@ -265,7 +265,7 @@ def measurement_from(
     """
     value = record.get("value") if "is" not in record else record
     if value is None:
-        raise NotRestored("the record holds no value")
+        raise NotRestored("the record has no value")
     load: Callable[[str], bytes] | None
     if files is None or callable(files):
         load = files

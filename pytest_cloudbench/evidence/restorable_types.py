@@ -154,7 +154,7 @@ def register(type_id: str, kind: type[Any]) -> None:
     id that is taken or has no dot, TypeError for another kind of class.
     """
     if not is_restorable(kind):
-        raise TypeError(f"{kind.__qualname__} is no dataclass, enum or exception: evidence cannot hold it")
+        raise TypeError(f"{kind.__qualname__} is not a dataclass, enum or exception: evidence cannot hold it")
     if "." not in type_id or ":" in type_id:
         raise ValueError(
             f'invalid id {type_id!r}: use the name of your package and a dot, such as "acme.Run"'

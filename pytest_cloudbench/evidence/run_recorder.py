@@ -177,7 +177,9 @@ class RunRecorder:
             journal.add("begin", {"test": nodeid, "folder": name})
             record = AttemptRecord(self.folder, nodeid, name, attempt, self.cleaner)
         except OSError as error:
-            raise EvidenceError(f"the record of {nodeid} cannot be begun in {self.root}: {error}") from error
+            raise EvidenceError(
+                f"the record of {nodeid} cannot be created in {self.root}: {error}"
+            ) from error
         path, line, _ = item.location
         callspec = getattr(item, "callspec", None)
         record.add(

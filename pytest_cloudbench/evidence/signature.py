@@ -30,7 +30,7 @@ def fingerprint_of(key_file: Path) -> str:
     said = _ssh_keygen("-l", "-f", str(key_file))
     found = _FINGERPRINT.search(said.stdout)
     if said.returncode or found is None:
-        raise EvidenceError(f"{key_file} is no SSH key: {_complaint(said)}")
+        raise EvidenceError(f"{key_file} is not an SSH key: {_complaint(said)}")
     return found[0]
 
 
@@ -44,8 +44,8 @@ def signature_of(manifest: bytes, key_file: Path) -> bytes:
     said = _ssh_keygen("-Y", "sign", "-f", str(key_file), "-n", NAMESPACE, stdin=manifest)
     if said.returncode:
         raise EvidenceError(
-            f"{key_file} cannot sign the evidence: {_complaint(said)} (a key with a passphrase has to be in an "
-            "ssh-agent: give its public half then)"
+            f"{key_file} cannot sign the evidence: {_complaint(said)} (load a key with a "
+            "passphrase into an ssh-agent, and give its public key)"
         )
     return said.stdout.encode()
 
@@ -69,7 +69,7 @@ def check_signature(
         found = _ssh_keygen("-Y", "find-principals", "-f", str(allowed), "-s", str(root / signature))
         identity = found.stdout.split("\n")[0].strip()
         if found.returncode or not identity:
-            raise EvidenceError(f"it was not made by a key of {signers}")
+            raise EvidenceError(f"it is not by a key of {signers}")
         said = _ssh_keygen("-Y", "verify", "-f", str(allowed), "-I", identity, *how, stdin=signed)
         return _signed(said, identity)
 
@@ -112,7 +112,7 @@ def _ssh_keygen(*words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[
         )
     except FileNotFoundError:
         raise EvidenceError(
-            "signatures need ssh-keygen, which is not there: install openssh-client"
+            "signatures need ssh-keygen, which is not installed: install openssh-client"
         ) from None
     except subprocess.TimeoutExpired:
         raise EvidenceError(f"ssh-keygen did not answer within {_LIMIT_S:g} s") from None

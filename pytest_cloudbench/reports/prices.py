@@ -46,22 +46,26 @@ class Prices:
         except OSError as error:
             raise BadPrices(f"the prices {path} cannot be read: {error.strerror or error}") from error
         except ValueError as error:
-            raise BadPrices(f"the prices {path} are no JSON: {error}") from error
+            raise BadPrices(f"the prices {path} are not JSON: {error}") from error
         known = {"currency", "instance_hour", "volume_month"}
         if not isinstance(found, dict) or set(found) - known or not isinstance(found.get("currency"), str):
             raise BadPrices(
-                f"the prices {path} need a currency, such as 'USD', and have instance_hour and volume_month besides"
+                f"the prices {path}: use the keys currency, such as 'USD', instance_hour and volume_month"
             )
         hours, months = found.get("instance_hour", {}), found.get("volume_month", {})
         if not isinstance(hours, dict) or not isinstance(months, dict):
-            raise BadPrices(f"the prices {path}: instance_hour and volume_month are objects")
+            raise BadPrices(f"the prices {path}: instance_hour and volume_month must be objects")
         parts = {*_VOLUME_PARTS, *(f"{part}_free" for part in _VOLUME_PARTS)}
         for name, volume in months.items():
             if not isinstance(volume, dict) or set(volume) - parts:
-                raise BadPrices(f"the prices {path}: {name} of volume_month has {', '.join(sorted(parts))}")
+                raise BadPrices(
+                    f"the prices {path}: unknown key in {name} of volume_month: use {', '.join(sorted(parts))}"
+                )
         for name, price in [*hours.items(), *(pair for each in months.values() for pair in each.items())]:
             if isinstance(price, bool) or not isinstance(price, int | float) or not 0 <= price < float("inf"):
-                raise BadPrices(f"the prices {path}: {name} is {price!r}, no price")
+                raise BadPrices(
+                    f"the prices {path}: invalid price {price!r} of {name}: use a number from 0 on"
+                )
         return cls(found["currency"], hours, months)
 
     def cost(

@@ -45,11 +45,13 @@ def check_path(path: Path) -> None:
     """Raise SummaryRefused if no file can be written there."""
     folder = path.absolute().parent
     if not folder.is_dir():
-        raise SummaryRefused(f"--cloudbench-summary={path}: there is no folder {folder}: make it first")
+        raise SummaryRefused(
+            f"--cloudbench-summary={path}: the folder {folder} does not exist: create it first"
+        )
     if path.is_dir():
-        raise SummaryRefused(f"--cloudbench-summary={path}: that is a folder; give the name of a file in it")
+        raise SummaryRefused(f"--cloudbench-summary={path}: that is a folder: give the name of a file in it")
     if not os.access(path if path.exists() else folder, os.W_OK):
-        raise SummaryRefused(f"--cloudbench-summary={path}: it may not be written there")
+        raise SummaryRefused(f"--cloudbench-summary={path}: this file cannot be written: give another path")
 
 
 class SummaryFile:
@@ -172,7 +174,7 @@ def _within(lines: list[str], room: int) -> list[str]:
     for line in lines:
         room -= len(line) + 1
         if room < 0:
-            return [*kept, f"- and {len(lines) - len(kept)} more lines: see the evidence of the run"]
+            return [*kept, f"- and {len(lines) - len(kept)} more lines: the evidence of the run has them"]
         kept.append(line)
     return kept
 

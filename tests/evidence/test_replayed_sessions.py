@@ -218,9 +218,7 @@ def test_altered_evidence_is_not_replayed(replay, recorded):
     body = 'def test_it_reaches(volume, fio):\n    fio(volume, rw="randread", iodepth=16, runtime=300)\n'
     result = replay(body)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(
-        ["E *EvidenceAltered: *measurement-1.json in * is not as it was written*verify"]
-    )
+    result.stdout.fnmatch_lines(["E *EvidenceAltered: *measurement-1.json*altered*verify"])
     (journal,) = recorded.glob("tests/*reaches*/1/journal.jsonl")
     journal.write_bytes(journal.read_bytes().replace(b'"iodepth":16', b'"iodepth":32'))
     result = replay(body)
@@ -236,7 +234,7 @@ def test_a_folder_without_evidence_is_refused_before_anything_runs(session, pyte
     recorded.rename(pytester.path / "runs" / "20261120-first")
     result = session("def test_it():\n    pass\n", f"--cloudbench-replay={folder}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    more = {"nowhere": "there is no such folder", "empty": "", "runs": "the last is *20261120-first"}[folder]
+    more = {"nowhere": "not exist", "empty": "", "runs": "the last is *20261120-first"}[folder]
     result.stderr.fnmatch_lines([f"ERROR: *{folder} holds no evidence of a run*{more}"])
 
 
@@ -244,9 +242,7 @@ def test_evidence_of_another_format_names_the_version_that_reads_it(recorded, se
     journal = recorded / "journals" / "main.jsonl"
     journal.write_bytes(journal.read_bytes().replace(b'"format":1', b'"format":99', 1))
     result = session("def test_it():\n    pass\n", f"--cloudbench-replay={recorded}")
-    result.stderr.fnmatch_lines(
-        ["ERROR: *has format 99, and this version reads 1: take version * of pytest-*"]
-    )
+    result.stderr.fnmatch_lines(["ERROR: *format 99*reads 1*version *"])
 
 
 def test_a_killed_run_can_be_replayed(recorded, session):

@@ -62,12 +62,12 @@ def test_costs_as_people_read_them(prices, cost, said):
     ("content", "said"),
     [
         (None, "cannot be read"),
-        ("{", "are no JSON"),
-        ("[]", "need a currency"),
-        ('{"currency": "USD", "hours": {}}', "need a currency"),
-        ('{"currency": "USD", "instance_hour": {"m5.large": "0.1"}}', "m5.large is '0.1', no price"),
-        ('{"currency": "USD", "instance_hour": {"m5.large": -1}}', "m5.large is -1, no price"),
-        ('{"currency": "USD", "volume_month": {"gp3": {"gb": 1}}}', "gp3 of volume_month has gib"),
+        ("{", "not JSON"),
+        ("[]", "currency"),
+        ('{"currency": "USD", "hours": {}}', "currency"),
+        ('{"currency": "USD", "instance_hour": {"m5.large": "0.1"}}', "'0.1' of m5.large"),
+        ('{"currency": "USD", "instance_hour": {"m5.large": -1}}', "-1 of m5.large"),
+        ('{"currency": "USD", "volume_month": {"gp3": {"gb": 1}}}', "gp3 of volume_month"),
     ],
 )
 def test_prices_that_cannot_be_used_are_refused_before_anything_runs(pytester, content, said):

@@ -68,7 +68,7 @@ def make_report(results: Path, output: Path, *, single_file: bool = True) -> tup
     """
     folder = results_in(results)
     if output.exists() and (not output.is_dir() or (any(output.iterdir()) and not _is_report(output))):
-        raise NoReport(f"{output} is there and is no Allure report: give another folder with --output")
+        raise NoReport(f"{output} exists and is not an Allure report: give another folder with --output")
     allure = installed_allure(near=(Path.cwd(), folder))
     history = output.with_name(f"{output.name}-history")
     history.mkdir(parents=True, exist_ok=True)
@@ -79,7 +79,7 @@ def make_report(results: Path, output: Path, *, single_file: bool = True) -> tup
         make(allure, folder, made, history, single_file)
         pages = [page for page in made.rglob("index.html") if keep_on_this_machine(page)]
         if made / "index.html" not in pages:
-            raise NoReport(f"{allure} ended well but left no report; look at what is in {folder}")
+            raise NoReport(f"{allure} succeeded but wrote no report: check the files in {folder}")
         (history / _LAST_RUN).write_text(run, "utf-8")
         shutil.rmtree(output, ignore_errors=True)
         output.parent.mkdir(parents=True, exist_ok=True)
@@ -93,9 +93,9 @@ def results_in(folder: Path) -> Path:
         if any(each.glob("*-result.json")):
             return each.absolute()
     if not folder.is_dir():
-        raise NoReport(f"there is no folder {folder}: run `pytest --alluredir={folder}` first")
+        raise NoReport(f"the folder {folder} does not exist: run `pytest --alluredir={folder}` first")
     raise NoReport(
-        f"there are no Allure results in {folder}: run `pytest --alluredir={folder}` with allure-pytest "
+        f"{folder} has no Allure results: run `pytest --alluredir={folder}` with allure-pytest "
         "(pip install pytest-cloudbench[allure])"
     )
 
@@ -109,7 +109,7 @@ def installed_allure(near: Sequence[Path] = ()) -> Allure:
         if command and os.access(command, os.X_OK) and (version := _version(command)):
             found.append(Allure(command, version))
     if not found:
-        raise NoReport(f"no Allure is installed that could make the HTML: {HOW_TO_INSTALL}")
+        raise NoReport(f"Allure is not installed, and is needed for the HTML: {HOW_TO_INSTALL}")
     return max(found, key=lambda allure: allure.version)
 
 
@@ -237,7 +237,7 @@ def _run(allure: Allure, arguments: Sequence[str]) -> None:
             env={**os.environ, "ALLURE_NO_ANALYTICS": "true"},
         )
     except subprocess.TimeoutExpired:
-        raise NoReport(f"{allure} was not done after {_TIME_LIMIT_S} s") from None
+        raise NoReport(f"{allure} did not end within {_TIME_LIMIT_S} s") from None
     if done.returncode != 0:
-        said = (done.stderr.strip() or done.stdout.strip() or "and said nothing")[-1000:]
+        said = (done.stderr.strip() or done.stdout.strip() or "without output")[-1000:]
         raise NoReport(f"{allure} ended with exit code {done.returncode}: {said}")

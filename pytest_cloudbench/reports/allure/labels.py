@@ -30,11 +30,13 @@ def marked_labels(item: pytest.Item) -> dict[str, str]:
     said: dict[str, str] = {}
     for marker in item.iter_markers(name=MARKER):
         if marker.args or set(marker.kwargs) - set(LABELS):
-            raise ValueError(f"@pytest.mark.{MARKER} of {item.nodeid} takes {', '.join(LABELS)} by name only")
+            raise ValueError(
+                f"@pytest.mark.{MARKER} of {item.nodeid}: unknown argument: use {', '.join(LABELS)}, by name"
+            )
         severity = marker.kwargs.get("severity", "normal")
         if severity not in SEVERITIES:
             raise ValueError(
-                f"@pytest.mark.{MARKER} of {item.nodeid}: severity is {severity!r}; "
+                f"@pytest.mark.{MARKER} of {item.nodeid}: unknown severity {severity!r}: "
                 f"use one of {', '.join(SEVERITIES)}"
             )
         for name, value in marker.kwargs.items():
