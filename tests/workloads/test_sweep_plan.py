@@ -14,7 +14,7 @@ from pytest_cloudbench.workloads.sweep.command import (
     divided,
     layout,
     punctual,
-    step_argv,
+    step_options,
 )
 from pytest_cloudbench.workloads.sweep.errors import BadSweep
 from pytest_cloudbench.workloads.sweep.mixes import Mix
@@ -204,7 +204,7 @@ def test_more_io_in_flight_than_the_kernel_allows_is_refused():
 def argv(mix, arrivals=None, jobs=1, paths=("/dev/nvme1n1", "/dev/nvme2n1")):
     shape = Layout(jobs, 16)
     sized = [(path, Size(GIB)) for path in paths]
-    return step_argv(mix, shape, sized, StepTimes(1, 2, None), arrivals=arrivals)
+    return ("fio", *step_options(mix, shape, sized, StepTimes(1, 2, None), arrivals))
 
 
 def test_a_closed_loop_on_two_devices():

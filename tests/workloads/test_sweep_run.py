@@ -187,8 +187,8 @@ def test_an_immediate_failure_of_fio_is_reported_in_its_words(
     files: HostTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "pytest_cloudbench.workloads.sweep.runs.step_argv",
-        lambda *_args, fio, **_how: (fio, "--name=a", "--nonsense=1"),
+        "pytest_cloudbench.workloads.sweep.runs.step_options",
+        lambda *_: ("--name=a", "--nonsense=1"),
     )
     with pytest.raises(FioRefused, match=r"fio ended with exit code 1: .*nonsense"):
         run_sweep(files, plan())

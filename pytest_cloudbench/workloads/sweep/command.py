@@ -127,21 +127,19 @@ def punctual(argv: Sequence[str]) -> tuple[str, ...]:
     return ("sh", "-c", _PUNCTUAL, "sh", *argv)
 
 
-def step_argv(
+def step_options(
     mix: Mix,
     layout: Layout,
     paths: Sequence[SizedPath],
     times: StepTimes,
-    *,
     arrivals: Sequence[Arrivals] | None,
-    fio: str = "fio",
 ) -> tuple[str, ...]:
-    """Return the command line. ``arrivals`` holds the rates of each job, device by device; None is a closed loop.
+    """Return fio's options. ``arrivals`` holds the rates of each job, device by device; None is a closed loop.
 
     All jobs form one group, so fio adds up their histograms. They are threads, which start faster than processes.
     """
     argv = [
-        fio, "--output-format=json+", f"--status-interval={TICK_S:g}", "--eta=never", "--group_reporting",
+        "--output-format=json+", f"--status-interval={TICK_S:g}", "--eta=never", "--group_reporting",
         "--lat_percentiles=1", "--allow_file_create=0", *([] if mix.writes else ["--readonly"]),
         f"--rw={mix.pattern}", *_blocks(mix), *_shares(mix),
         "--ioengine=libaio", "--direct=1", "--thread", f"--iodepth={layout.depth}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
@@ -16,12 +16,19 @@ from pytest_cloudbench.workloads.fio.job import RESULT_FILE
 from pytest_cloudbench.workloads.fio.options import HostFio
 from pytest_cloudbench.workloads.measurement import Measurement
 from pytest_cloudbench.workloads.space import explained_shortage
-from pytest_cloudbench.workloads.sweep.command import SizedPath, divided, layout, punctual, step_argv
+from pytest_cloudbench.workloads.sweep.command import (
+    Layout,
+    SizedPath,
+    divided,
+    layout,
+    punctual,
+    step_options,
+)
 from pytest_cloudbench.workloads.sweep.mixes import Mix
 from pytest_cloudbench.workloads.sweep.plan import StepTimes
 from pytest_cloudbench.workloads.sweep.status import Totals, series_of
 from pytest_cloudbench.workloads.sweep.watch import Watch, Watched
-from pytest_cloudbench.workloads.target import CountersSnapshot, Gained, Target, counters_gained
+from pytest_cloudbench.workloads.target import CountersSnapshot, Target, counters_gained
 
 MEASURED_FILE = "measured.json"
 """The histograms of the measured time. fio's own result also covers the ramp and the collection of the last I/Os."""
@@ -64,7 +71,7 @@ class Runs:
         arrivals = (
             divided(rate, shape.jobs * devices, self.mix.read_percent) if load.rate is not None else None
         )
-        argv = step_argv(self.mix, shape, self.paths, load.times, arrivals=arrivals, fio=self.fio.path)
+        argv = (self.fio.path, *step_options(self.mix, shape, self.paths, load.times, arrivals))
         before = self.known.counters or self.target.counters()
         started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
         running = self.target.host.start_job(punctual(argv), sudo=self.target.kind == "block", name="sweep")
@@ -73,14 +80,13 @@ class Runs:
             watched = Watch(load.times, on_second, one_size).until_end(running)
         # The devices are idle between runs, so the counters after one run are those before the next.
         self.known.counters = self.target.counters() if before is not None else None
-        measurement = self._measurement(
-            load,
-            watched,
-            jobs=shape.jobs * devices,
-            argv=argv,
-            counters=counters_gained(before, self.known.counters).within(load.times.length_s),
+        counters = counters_gained(before, self.known.counters).within(load.times.length_s)
+        measurement = dataclasses.replace(
+            self._measurement(load, shape, watched),
+            command=shlex.join(argv),
             started_at=started_at,
-            asked=self._asked(load, shape.jobs, shape.depth),
+            counters=counters.throttled,
+            machine_delay=counters.machine_delay,
         )
         return measurement, watched.ended
 
@@ -94,7 +100,7 @@ class Runs:
             self.known.envelope = None if found is None else found.of_mix(self.mix.read_percent / 100)
         return self.known.envelope
 
-    def _asked(self, load: Load, jobs: int, depth: int) -> dict[str, Any]:
+    def _asked(self, load: Load, shape: Layout) -> dict[str, Any]:
         return {
             "mix": self.mix.to_dict(),
             "percent_of_maximum": load.percent,
@@ -102,26 +108,18 @@ class Runs:
             "arrivals": "poisson" if load.rate is not None else "closed loop",
             "threads_per_device": self.threads,
             "devices": len(self.paths),
-            "jobs_per_device": jobs,
-            "iodepth": depth,
+            "jobs_per_device": shape.jobs,
+            "iodepth": shape.depth,
             "ramp_time_s": load.times.ramp_s,
             "runtime_s": load.times.runtime_s,
             "working_set_bytes": [size.bytes for _, size in self.paths],
             "direct": True,
         }
 
-    def _measurement(
-        self,
-        load: Load,
-        watched: Watched,
-        *,
-        jobs: int,
-        argv: Sequence[str],
-        counters: Gained,
-        started_at: str,
-        asked: dict[str, Any],
-    ) -> Measurement:
+    def _measurement(self, load: Load, shape: Layout, watched: Watched) -> Measurement:
+        """Return the measurement without its command, start and counters."""
         last = watched.measured
+        jobs = shape.jobs * len(self.paths)
         factor = self.target.time_compression
         read, write = last.read.direction(last.seconds), last.write.direction(last.seconds)
         ways = [way for way in (read, write) if way is not None]
@@ -138,14 +136,12 @@ class Runs:
             sequential=self.mix.sequential,
             outstanding_asked=self.threads * len(self.paths),
             runtime_s=last.seconds * factor,
-            command=shlex.join(argv),
+            command="",
             tool_version=last.version,
             host=self.target.host.label,
             target=self.target.label,
-            started_at=started_at,
+            started_at="",
             envelope=self.envelope(),
-            counters=counters.throttled,
-            machine_delay=counters.machine_delay,
             generator=GeneratorLoad(
                 cpu_percent_busiest=last.cpu_percent,
                 cpu_percent_total=last.cpu_percent * jobs,
@@ -153,7 +149,7 @@ class Runs:
             ),
             rate_asked=load.rate,
             conditions=(*self.conditions, *([watched.condition] if watched.condition else [])),
-            asked=asked,
+            asked=self._asked(load, shape),
             raw={RESULT_FILE: watched.document.encode(), MEASURED_FILE: last.to_fio()},
             time_compression=factor,
             modelled_latency=self.target.modelled_latency,
