@@ -94,16 +94,9 @@ class FilesJob:
 
     def asked(self) -> dict[str, Any]:
         """Return the job as plain values for reports; keys name the unit."""
-        return {
-            "count": self.count,
-            "size_bytes": self.size.bytes,
-            "content": self.content,
-            "sync": self.sync,
-            "method": self.method,
-            "workers": self.workers,
-            "per_folder": self.per_folder,
-            "keep": self.keep,
-        }
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        size = fields.pop("size").bytes
+        return {**fields, "size_bytes": size}
 
 
 def why_not_by_dd(job: FilesJob) -> str | None:
