@@ -152,9 +152,10 @@ def _admitted_subnet(
         zone = instance_admission.admitted_zone(
             type_name, asked_zone or cluster_zone, offered, backend.zone_names
         )
-        return next(
-            subnet for subnet in backend.describe_subnets() if subnet.id == _default_subnet(backend, zone)
-        )
+        default = backend.get_default_subnets().get(zone)
+        if default is None:
+            raise Refusal("MissingInput", f"No default subnet for availability zone: '{zone}'.")
+        return default
     well_formed_id("subnet", subnet_id)
     subnet = next((one for one in backend.describe_subnets() if one.id == subnet_id), None)
     if subnet is None:
@@ -171,14 +172,6 @@ def _admitted_subnet(
         )
     instance_admission.admitted_zone(type_name, subnet.availability_zone, offered, backend.zone_names)
     return subnet
-
-
-def _default_subnet(backend: RegionBackend, zone: str) -> str:
-    found = backend.get_default_subnets().get(zone)
-    if found is None:
-        raise Refusal("MissingInput", f"No default subnet for availability zone: '{zone}'.")
-    subnet_id: str = found.id
-    return subnet_id
 
 
 def _admitted_groups(params: Mapping[str, Any], subnet: Any, backend: RegionBackend) -> tuple[str, ...]:
