@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, TypeAlias
 
@@ -38,7 +38,7 @@ MaybeNone: TypeAlias = Any
 
 @dataclass(frozen=True)
 class Latency:
-    """Latency of single I/Os, in seconds. A percentile the tool did not give is None.
+    """Latency of single I/Os, in seconds. A percentile that the tool did not report is None.
 
     That of a measurement, or of its reads or writes, can be judged: `run.latency.at_most(p99="5 ms")`.
     """
@@ -63,9 +63,10 @@ class Latency:
         max: str | float | None = None,
         **others: str | float,
     ) -> Verdict:
-        """Did I/Os take no longer than this: texts such as "5 ms", or seconds?
+        """Did I/Os take at most this long: texts such as "5 ms", or seconds?
 
-        Raises ValueError for a percentile that was not measured, LookupError for a latency of no measurement.
+        Raises ValueError for a percentile that was not measured, LookupError for a latency that belongs to no
+        measurement.
         """
         from pytest_cloudbench.verdicts.latency_limits import latency_at_most
 
@@ -79,27 +80,19 @@ class Latency:
         return run._reported(latency_at_most(run, self, limits, of=of))
 
     def judged_in(self, run: Measurement, of: str = "") -> Latency:
-        """The same latency as that of a measurement; `of` is "reads" or "writes" where only these are meant."""
+        """Return the same latency as that of a measurement; `of` is "reads" or "writes" if only these are meant."""
         own = replace(self)
         object.__setattr__(own, "_judged_in", (run, of))
         return own
 
     def to_dict(self) -> dict[str, float | None]:
-        """Plain values; the keys carry the unit."""
-        return {
-            "mean_s": self.mean_s,
-            "min_s": self.min_s,
-            "max_s": self.max_s,
-            "p50_s": self.p50_s,
-            "p95_s": self.p95_s,
-            "p99_s": self.p99_s,
-            "p999_s": self.p999_s,
-        }
+        """Return plain values; the keys carry the unit."""
+        return asdict(self)
 
 
 @dataclass(frozen=True)
 class Direction:
-    """Reads or writes alone: means over the run time, and totals. `latency` is None when nothing was timed."""
+    """Reads or writes alone: means over the run time, and totals. `latency` is None if nothing was timed."""
 
     iops: float
     throughput_mib: float
@@ -108,7 +101,7 @@ class Direction:
     latency: Latency | MaybeNone = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; the keys carry the unit."""
+        """Return plain values; the keys carry the unit."""
         return {
             "iops": self.iops,
             "throughput_mib_per_s": self.throughput_mib,
@@ -127,7 +120,7 @@ class DirectionSeries:
     latency_s: tuple[float | None, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; the keys carry the unit."""
+        """Return plain values; the keys carry the unit."""
         return {
             "iops": [value.per_second for value in self.iops],
             "throughput_bytes_per_s": [value.bytes_per_second for value in self.throughput],
@@ -137,13 +130,13 @@ class DirectionSeries:
 
 @dataclass(frozen=True)
 class Series:
-    """One-second samples, all jobs together; the ramp is not in it, nor an unfinished last second.
+    """One-second samples, all jobs together, without the ramp and an unfinished last second.
 
-    `seconds` holds the end of each sample, counted from the end of the ramp: 1.0, 2.0, ... Under compressed
-    time they are seconds of the test, and samples of a long run are shorter than a real second.
-    `latency_s` is the mean over the I/Os of that sample; None where there was none. `percentiles_s` holds, by
-    name ("p50", "p95", "p99", "p999"), the percentiles of each sample, where the workload kept histograms; None where
-    they do not cover it. Those of a plain fio run are of completion latency, submission left out.
+    `seconds` holds the end of each sample, counted from the end of the ramp: 1.0, 2.0, ... Under compressed time they
+    are seconds of the test, and samples of a long run are shorter than a real second. `latency_s` is the mean over
+    the I/Os of a sample; None without any. `percentiles_s` holds, by name ("p50", "p95", "p99", "p999"), the
+    percentiles of each sample, if the workload kept histograms; None for a sample that they do not cover. Those of a
+    plain fio run are of completion latency, without submission.
     """
 
     seconds: tuple[float, ...] = ()
@@ -159,12 +152,12 @@ class Series:
 
     @property
     def outstanding(self) -> tuple[float | None, ...]:
-        """I/Os in flight on average over each sample, by Little's law; None where no latency is known."""
+        """I/Os in flight on average over each sample, by Little's law; None if no latency is known."""
         timed = zip(self.iops, self.latency_s, strict=False)
         return tuple(None if mean_s is None else rate.per_second * mean_s for rate, mean_s in timed)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; the keys carry the unit."""
+        """Return plain values; the keys carry the unit."""
         return {
             "seconds": list(self.seconds),
             "iops": [value.per_second for value in self.iops],
@@ -178,18 +171,18 @@ class Series:
 
 @dataclass(frozen=True, repr=False)
 class Measurement(Judged):
-    """What one run of a workload gave.
+    """The result of one run of a workload.
 
-    `iops` and `throughput_mib` (MiB/s) are means over the run time, reads and writes together, as the
-    tool itself reports them. `outstanding_asked` is the I/O the workload keeps in flight (depth times
-    jobs), `outstanding_mean` what was really in flight by Little's law: far apart, the run is suspect.
-    `rate_asked` is the limit that the workload set on itself, if any. `asked` holds the workload's own
-    parameters, `raw` the tool's own output files by name. `on_verdict` is told of every verdict,
-    `on_comparison` of every one that sets runs side by side, with those runs.
-    `runtime_s` and the series count seconds of the test, `time_compression` of which pass in a real one;
-    latencies and rates are real. `modelled_latency` is how an embedded region models the latency of storage, "ebs" or
-    "none"; None on AWS. `machine_delay` is how much of the time of its I/Os that region modelled, and how much its
-    machine added; None on AWS.
+    `iops` and `throughput_mib` (MiB/s) are means over the run time, reads and writes together, as the tool itself
+    reports them. `outstanding_asked` is the I/O that the workload keeps in flight (depth times jobs),
+    `outstanding_mean` the real number by Little's law: if they are far apart, the run is suspect. `rate_asked` is the
+    limit that the workload set on itself, if any. `asked` holds the workload's own parameters, `raw` the tool's own
+    output files by name. `on_verdict` is called with every verdict, `on_comparison` for every one that compares runs.
+
+    `runtime_s` and the series count seconds of the test, `time_compression` of which pass in a real one; latencies
+    and rates are real. `modelled_latency` is how an embedded region models the latency of storage, "ebs" or "none";
+    None on AWS. `machine_delay` is how much of the time of its I/Os that region modelled, and how much its machine
+    added; None on AWS.
     """
 
     workload: str
@@ -241,7 +234,7 @@ class Measurement(Judged):
 
     @property
     def latency_mean_s(self) -> float:
-        """Mean latency of one I/O in seconds, reads and writes together; NaN when none was timed."""
+        """Mean latency of one I/O in seconds, reads and writes together; NaN if none was timed."""
         return self.latency.mean_s if self.latency else math.nan
 
     @property
@@ -251,12 +244,12 @@ class Measurement(Judged):
 
     @property
     def more_load_by(self) -> str:
-        """What to raise for more outstanding I/O, in the words of the call that was made."""
+        """The options to raise for more outstanding I/O, in the words of the call."""
         return "threads" if "threads_per_device" in self.asked else "iodepth or numjobs"
 
     @property
     def carried_with_as_many(self) -> Iops | None:
-        """A rate that was carried with as many I/Os outstanding: of a step of a sweep, the maximum. Else None."""
+        """The rate of the maximum, for a step of a sweep with as many I/Os outstanding; else None."""
         share = self.asked.get("percent_of_maximum")
         return self.rate_asked * (100 / share) if share and isinstance(self.rate_asked, Iops) else None
 
@@ -276,14 +269,14 @@ class Measurement(Judged):
 
     @property
     def consistency(self) -> InFlight | None:
-        """I/Os in flight as asked and as Little's law finds them; None where the latency is not known.
+        """I/Os in flight as asked and as Little's law finds them; None if the latency is unknown.
 
-        Far apart, the measurement is wrong and every verdict on it inconclusive.
+        If they are far apart, the measurement is wrong and every verdict on it is inconclusive.
         """
         return in_flight(run_of(self))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for reports and JSON; the keys carry the unit. Raw files are named, not held."""
+        """Return plain values for reports and JSON; the keys carry the unit. Raw files are named, not included."""
         counters = self.counters
         return {
             "workload": self.workload,
@@ -307,41 +300,14 @@ class Measurement(Judged):
             "target": self.target,
             "started_at": self.started_at,
             "envelope": list(self.envelope.explain()) if self.envelope else None,
-            "throttle_counters": _counters_dict(counters) if counters else None,
+            "throttle_counters": asdict(counters) if counters else None,
             "machine_delay": asdict(self.machine_delay) if self.machine_delay else None,
-            "generator": _generator_dict(self.generator) if self.generator else None,
+            "generator": asdict(self.generator) if self.generator else None,
             "conditions": list(self.conditions),
             "asked": dict(self.asked),
             "raw_files": sorted(self.raw),
         }
 
     def __repr__(self) -> str:
-        return (
-            f"{self.workload} on {self.target}: {self.iops:,.0f} IOPS, {self.throughput_mib:,.1f} MiB/s"
-            + _condition_note(self.conditions)
-        )
-
-
-def _condition_note(conditions: Sequence[str]) -> str:
-    return f" ({'; '.join(conditions)})" if conditions else ""
-
-
-def _counters_dict(counters: ThrottleDelta) -> dict[str, float]:
-    return {
-        name: getattr(counters, name)
-        for name in (
-            "elapsed_s",
-            "volume_iops_exceeded_s",
-            "volume_throughput_exceeded_s",
-            "instance_iops_exceeded_s",
-            "instance_throughput_exceeded_s",
-        )
-    }
-
-
-def _generator_dict(load: GeneratorLoad) -> dict[str, float | None]:
-    return {
-        "cpu_percent_busiest": load.cpu_percent_busiest,
-        "cpu_percent_total": load.cpu_percent_total,
-        "cpus": load.cpus,
-    }
+        noted = f" ({'; '.join(self.conditions)})" if self.conditions else ""
+        return f"{self.workload} on {self.target}: {self.iops:,.0f} IOPS, {self.throughput_mib:,.1f} MiB/s{noted}"

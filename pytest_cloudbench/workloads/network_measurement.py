@@ -16,17 +16,17 @@ from pytest_cloudbench.workloads.judged import Judged
 
 
 class BothDirections(TypeError):
-    """A verdict was asked of a run that went both ways, where a promise holds for each direction by itself."""
+    """A verdict was asked of a run that went both ways: a promise holds for each direction by itself."""
 
 
 @dataclass(frozen=True)
 class NetworkSeries:
-    """Samples of one stream or of all together; what is omitted is not in it, nor an unfinished last one.
+    """Samples of one stream or of all together, without omitted ones and an unfinished last one.
 
-    `seconds` holds the end of each sample in seconds of the test: under a compressed time a real second is
-    many. `throughput` is what arrived (what was sent, where the receiver's output is missing), `sent` what
-    the sender wrote. A column is empty where its figure is not known: `retransmits`, `cwnd_bytes`, `rtt_s` of
-    TCP, `jitter_s` and `lost_packets` of UDP; the window, round trip and jitter belong to single streams.
+    `seconds` holds the end of each sample in seconds of the test: under compressed time many of them pass in a real
+    one. `throughput` is what arrived (what was sent, if the receiver's output is missing), `sent` what the sender
+    wrote. A column is empty if its figure is unknown: `retransmits`, `cwnd_bytes`, `rtt_s` of TCP, `jitter_s` and
+    `lost_packets` of UDP. Window, round trip and jitter are those of single streams.
     """
 
     seconds: tuple[float, ...] = ()
@@ -42,7 +42,7 @@ class NetworkSeries:
         return len(self.seconds)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; the keys carry the unit."""
+        """Return plain values; the keys carry the unit."""
         return {
             "seconds": list(self.seconds),
             "throughput_bytes_per_s": [value.bytes_per_second for value in self.throughput],
@@ -57,10 +57,10 @@ class NetworkSeries:
 
 @dataclass(frozen=True)
 class StreamResult:
-    """One stream. `received` is None where only the sender told of it, `sent` where only the receiver did.
+    """One stream. `received` is None if only the sender reported it, `sent` if only the receiver did.
 
-    `process` counts from 1; `port` is the client's. `rtt_s` and `cwnd_bytes` are means over the samples,
-    `jitter_s` iperf3's own at the end of the run. Of UDP, `packets` counts the datagrams, lost ones included.
+    `process` counts from 1; `port` is the client's. `rtt_s` and `cwnd_bytes` are means over the samples, `jitter_s`
+    is iperf3's own at the end of the run. For UDP, `packets` counts the datagrams, lost ones included.
     """
 
     process: int
@@ -78,7 +78,7 @@ class StreamResult:
 
     @property
     def throughput(self) -> Bandwidth:
-        """What arrived; what was sent, where that is not known."""
+        """What arrived; what was sent, if that is unknown."""
         known = self.received if self.received is not None else self.sent
         return known if known is not None else Bandwidth(0.0)
 
@@ -90,7 +90,7 @@ class StreamResult:
         return 100.0 * self.lost_packets / self.packets
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; the keys carry the unit."""
+        """Return plain values; the keys carry the unit."""
         return {
             "process": self.process,
             "client_port": self.port,
@@ -109,17 +109,17 @@ class StreamResult:
 
 @dataclass(frozen=True, repr=False)
 class NetworkMeasurement(Judged):
-    """What one load between two hosts gave.
+    """The result of one load between two hosts.
 
-    `throughput` is what arrived, all streams together, as a mean over the run (goodput: no headers); what
-    was sent, where the receiver's output is missing, which `conditions` then say. `runtime_s` is in seconds
-    of the test. CPU is in per cent of one core over all processes of an end. `processes_why` says why there
-    were so many. `rate_asked` is the limit that the load set on itself, if any, `mss` the data in one TCP
-    segment, in bytes. `raw` holds the tool's own output by name. `on_verdict` is told of every verdict,
-    `on_comparison` of every one that sets runs side by side, with those runs.
+    `throughput` is what arrived, all streams together, as a mean over the run (goodput: no headers); what was sent,
+    if the receiver's output is missing, which `conditions` then say. `runtime_s` is in seconds of the test. CPU is in
+    per cent of one core over all processes of an end. `processes_why` is the reason for the number of processes.
+    `rate_asked` is the limit that the load set on itself, if any, `mss` the data in one TCP segment, in bytes. `raw`
+    holds the tool's own output by name. `on_verdict` is called with every verdict, `on_comparison` for every one that
+    compares runs.
 
-    A run both ways has `forward` (what the client sent) and `backward` (what it received), each a
-    measurement that can be judged; its own figures are those of both together.
+    A run both ways has `forward` (what the client sent) and `backward` (what it received), each a measurement that
+    can be judged; its own figures are those of both together.
     """
 
     workload: str
@@ -181,17 +181,17 @@ class NetworkMeasurement(Judged):
 
     @property
     def forward(self) -> NetworkMeasurement | None:
-        """What the client sent; None where only the server did."""
+        """What the client sent; None if only the server did."""
         return self._direction(reverse=False)
 
     @property
     def backward(self) -> NetworkMeasurement | None:
-        """What the server sent; None where only the client did."""
+        """What the server sent; None if only the client did."""
         return self._direction(reverse=True)
 
     @property
     def retransmits(self) -> int | None:
-        """TCP segments sent again, over all streams; None where no sender told."""
+        """TCP segments sent again, over all streams; None if no sender reported them."""
         return _total(stream.retransmits for stream in self.streams)
 
     @property
@@ -212,16 +212,16 @@ class NetworkMeasurement(Judged):
 
     @property
     def rtt_s(self) -> float | None:
-        """Mean round trip over streams and samples; None where no sender told."""
+        """Mean round trip over streams and samples, in seconds; None if no sender reported it."""
         return _mean([stream.rtt_s for stream in self.streams])
 
     @property
     def command(self) -> str:
-        """The clients' commands, one a line."""
+        """The clients' commands, one per line."""
         return "\n".join(self.client_commands)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for reports and JSON; the keys carry the unit. Raw files are named, not held."""
+        """Return plain values for reports and JSON; the keys carry the unit. Raw files are named, not included."""
         return {
             "workload": self.workload,
             "protocol": self.protocol,
