@@ -98,7 +98,7 @@ def test_a_server_that_dies_during_the_run(path: LocalPath, sshd: LocalSshd, far
     seconds = len(kept.series)
     assert 3 <= seconds <= 5
     assert str(caught.value).startswith(
-        "the server's iperf3 on instance i-0server ended during the run (control socket has closed unexpectedly):  "
+        "the server's iperf3 on instance i-0server ended during the run (control socket has closed unexpectedly): "
         f"iperf3 was killed by signal 9; {seconds} s of 20 s were measured"
     )
     assert kept.throughput.mbit == pytest.approx(50, rel=0.05)
@@ -197,7 +197,9 @@ def test_a_client_host_that_is_lost(path: LocalPath, sshd: LocalSshd, far_sshd: 
 
     stopper = _after_some_seconds(lose, sshd, far_sshd)
     try:
-        with pytest.raises(Iperf3Interrupted, match=r"can no longer be watched: .* s of 20 s were measured") as caught:
+        with pytest.raises(
+            Iperf3Interrupted, match=r"can no longer be watched: .* s of 20 s were measured"
+        ) as caught:
             run_iperf3(path, _JOB)
     finally:
         stopper.join()
@@ -258,9 +260,8 @@ def test_a_client_that_refuses(path: LocalPath, tmp_path: Path, far_sshd: LocalS
     _with_script(path, tmp_path / "iperf3", "client", text)
     with pytest.raises(Iperf3Refused) as caught:
         run_iperf3(path, _JOB)
-    assert str(caught.value) == (
-        "iperf3 on instance i-0client ended early: iperf3 ended with exit code 1 and no result: some option is refused"
-    )
+    assert str(caught.value).startswith("iperf3 on instance i-0client ended early: ")
+    assert str(caught.value).endswith("exit code 1 and without a result: some option is refused")
     assert _nothing_left(far_sshd)
 
 

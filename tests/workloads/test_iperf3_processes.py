@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import shlex
 from dataclasses import dataclass
 
@@ -14,7 +15,6 @@ from pytest_cloudbench.workloads.iperf3.job import Iperf3Job
 from pytest_cloudbench.workloads.iperf3.load_script import client_command, server_command
 from pytest_cloudbench.workloads.iperf3.plan import (
     Processes,
-    network_time,
     plan_processes,
     plan_run,
     share_out,
@@ -52,9 +52,7 @@ def _plan(
     job: Iperf3Job, version: str = "3.12", *, cpus: int = 8, limit_gbit: float | None = None, server: str = ""
 ) -> Processes:
     limit = None if limit_gbit is None else Bandwidth.from_gbit(limit_gbit)
-    return plan_processes(
-        job, _tool(version), _tool(server or version), client_cpus=cpus, server_cpus=cpus, limit=limit
-    )
+    return plan_processes(job, min(_tool(version).version, _tool(server or version).version), cpus, limit)
 
 
 def test_one_process_is_used_if_its_thread_drives_the_rate() -> None:
@@ -152,21 +150,22 @@ def test_commands_carry_the_job() -> None:
         bidirectional=True,
         omit=2,
     )
-    tool = _tool("3.12")
-    plan = _plan(job)
-    time = network_time(10, 2, Pace.FULL, 1.0)
-    command = client_command(tool, job, plan.shares[0], time, address="198.18.0.5", port=20001)
+    host = _Host("3.12")
+    path = LocalPath(host, host, server_address="198.18.0.5")  # type: ignore[arg-type]
+    plan = plan_run(path, job, Pace.FULL)
+    command = client_command(plan, plan.processes.shares[0], 20001)
     assert shlex.join(command) == (
         "/usr/bin/iperf3 -c 198.18.0.5 -p 20001 -t 10 -i 1 -P 3 --json --connect-timeout 10000 -O 2 --bidir -N -Z "
         "-b 1000000000 -M 1448 -w 4194304 -l 131072 -C cubic -S 184"
     )
-    assert server_command(tool, 20001, time) == (
+    assert server_command(plan, 20001) == (
         ("/usr/bin/iperf3", "-s", "-1", "-p", "20001", "-i", "1", "--json")
     )
     udp = Iperf3Job.of(udp=True, bitrate="1 Mbit/s", reverse=True)
-    fast = network_time(600, 0, Pace.FULL, 60.0)
-    old = _tool("3.1.3")
-    command = client_command(old, udp, _plan(udp).shares[0], fast, address="h", port=1024)
+    old = _Host("3.1.3")
+    path = LocalPath(old, old, server_address="h", time_compression=60.0)  # type: ignore[arg-type]
+    plan = plan_run(path, dataclasses.replace(udp, duration=600), Pace.FULL)
+    command = client_command(plan, plan.processes.shares[0], 1024)
     assert shlex.join(command) == "/usr/bin/iperf3 -c h -p 1024 -t 10 -i 0.1 -P 1 --json -u -R -b 1000000"
 
 

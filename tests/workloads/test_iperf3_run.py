@@ -294,7 +294,7 @@ def test_an_unreachable_server_is_reported_with_the_likely_reason(path: LocalPat
     assert sentence.startswith(
         "instance i-0client cannot reach iperf3 on instance i-0server at 255.255.255.255 (unable to "
     )
-    assert sentence.endswith("does a security group or a firewall between them keep it out?")
+    assert sentence.endswith("check the security groups and firewalls between them")
     assert iperf3s(sshd) == []
 
 

@@ -262,10 +262,10 @@ class Sync:
         if not select.select([self._output], [], [], left_s)[0]:
             return False
         with self._output:
-            said = self._output.read().decode("utf-8", "replace").strip()
+            text = self._output.read().decode("utf-8", "replace").strip()
         self.ended_s = time.monotonic()
         if self._process.wait():
-            self.error = said or f"sync ended with exit code {self._process.returncode}"
+            self.error = text or f"sync ended with exit code {self._process.returncode}"
         return True
 
 

@@ -86,8 +86,8 @@ def start_server(plan: Plan) -> tuple[Side, tuple[int, ...]]:
             check_free(host, ports)
         else:
             ports = free_ports(host, count, excluded=taken)
-        commands = tuple(server_command(plan.server, port, plan.time) for port in ports)
-        side = _start(host, commands, limit_s=plan.length_s + SERVER_OUTLIVES_S, name="iperf3-server")
+        commands = tuple(server_command(plan, port) for port in ports)
+        side = _start(plan, host, commands, "iperf3-server")
         try:
             ended = _wait_until_listening(side, ports)
         except BaseException:
@@ -114,28 +114,21 @@ def start_server(plan: Plan) -> tuple[Side, tuple[int, ...]]:
 
 def start_client(plan: Plan, ports: Sequence[int], *, with_samples: bool) -> Side:
     """Start all client processes together. `with_samples`: write samples once a second for the live line."""
-    address = plan.path.server_address
     commands = tuple(
-        client_command(plan.client, plan.job, share, plan.time, address=address, port=port)
-        for share, port in zip(plan.processes.shares, ports, strict=True)
+        client_command(plan, share, port) for share, port in zip(plan.processes.shares, ports, strict=True)
     )
-    return _start(
-        plan.path.client_host,
-        commands,
-        limit_s=plan.length_s + SERVER_OUTLIVES_S,
-        name="iperf3-client",
-        sampled_address=address if with_samples else None,
-    )
+    sampled_address = plan.path.server_address if with_samples else None
+    return _start(plan, plan.path.client_host, commands, "iperf3-client", sampled_address)
 
 
 def _start(
+    plan: Plan,
     host: Host,
     commands: tuple[tuple[str, ...], ...],
-    *,
-    limit_s: int,
     name: str,
     sampled_address: str | None = None,
 ) -> Side:
+    limit_s = plan.length_s + SERVER_OUTLIVES_S
     script = load_script(commands, limit_s=limit_s, sampled_address=sampled_address)
     job = host.start_job(["sh", SCRIPT_FILE], files={SCRIPT_FILE: script}, name=name)
     return Side(host, job, commands)

@@ -47,6 +47,12 @@ _OTHER_NAMES = {
 """Option names of iperf3 and fio that users may try first."""
 
 _TCP_ONLY = ("mss", "congestion", "no_delay")
+_UNITS = {
+    "duration": "_s",
+    "omit": "_s",
+    "bitrate": "_bytes_per_s_total",
+    **dict.fromkeys(("mss", "window", "length"), "_bytes"),
+}
 
 
 @dataclass(frozen=True)
@@ -212,24 +218,13 @@ class Iperf3Job:
 
     def asked(self) -> dict[str, Any]:
         """Return the job as plain values for reports; keys name the unit."""
-        return {
-            "protocol": self.protocol,
-            "streams": self.streams,
-            "duration_s": self.duration,
-            "omit_s": self.omit,
-            "reverse": self.reverse,
-            "bidirectional": self.bidirectional,
-            "bitrate_bytes_per_s_total": self.bitrate.bytes_per_second if self.bitrate else None,
-            "mss_bytes": self.mss,
-            "window_bytes": self.window.bytes if self.window else None,
-            "length_bytes": self.length.bytes if self.length else None,
-            "congestion": self.congestion,
-            "dscp": self.dscp,
-            "no_delay": self.no_delay,
-            "zerocopy": self.zerocopy,
-            "processes": self.processes,
-            "port": self.port,
-        }
+        found: dict[str, Any] = {}
+        for name in (field.name for field in dataclasses.fields(self)):
+            value = getattr(self, name)
+            if isinstance(value, (Bandwidth, Size)):
+                value = value.bytes_per_second if isinstance(value, Bandwidth) else value.bytes
+            found[name + _UNITS.get(name, "")] = value
+        return found
 
 
 def _protocol(protocol: str | None, udp: bool | None) -> str:

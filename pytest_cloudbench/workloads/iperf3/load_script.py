@@ -9,26 +9,24 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from pytest_cloudbench.workloads.iperf3.job import Iperf3Job
-from pytest_cloudbench.workloads.iperf3.plan import ProcessShare, RunTime
-from pytest_cloudbench.workloads.iperf3.tool import CONNECT_TIMEOUT_SINCE, HostIperf3
+from pytest_cloudbench.workloads.iperf3.plan import Plan, ProcessShare
+from pytest_cloudbench.workloads.iperf3.tool import CONNECT_TIMEOUT_SINCE
 
 CONNECT_WITHIN_MS = 10_000
 
 
-def server_command(iperf3: HostIperf3, port: int, time: RunTime) -> tuple[str, ...]:
+def server_command(plan: Plan, port: int) -> tuple[str, ...]:
     """Return the command of a server for one client; it ends with that client."""
     # A server needs its own interval: the client does not send its own.
-    return (iperf3.path, "-s", "-1", "-p", str(port), "-i", f"{time.interval_s:g}", "--json")
+    return (plan.server.path, "-s", "-1", "-p", str(port), "-i", f"{plan.time.interval_s:g}", "--json")
 
 
-def client_command(
-    iperf3: HostIperf3, job: Iperf3Job, share: ProcessShare, time: RunTime, *, address: str, port: int
-) -> tuple[str, ...]:
+def client_command(plan: Plan, share: ProcessShare, port: int) -> tuple[str, ...]:
     """Return the command of a client with its share of the streams, for the real time."""
-    words = [iperf3.path, "-c", address, "-p", str(port), "-t", str(time.duration_s)]
+    job, time = plan.job, plan.time
+    words = [plan.client.path, "-c", plan.path.server_address, "-p", str(port), "-t", str(time.duration_s)]
     words += ["-i", f"{time.interval_s:g}", "-P", str(share.streams), "--json"]
-    if iperf3.version >= CONNECT_TIMEOUT_SINCE:
+    if plan.client.version >= CONNECT_TIMEOUT_SINCE:
         words += ["--connect-timeout", str(CONNECT_WITHIN_MS)]
     if time.omit_s:
         words += ["-O", str(time.omit_s)]

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.quantities import Bandwidth, Throughput
 from pytest_cloudbench.workloads.iperf3.errors import BadIperf3Job
 from pytest_cloudbench.workloads.iperf3.job import MOST_STREAMS, Iperf3Job
-from pytest_cloudbench.workloads.iperf3.tool import HostIperf3, check_versions, iperf3_of, version_text
+from pytest_cloudbench.workloads.iperf3.tool import (
+    HostIperf3,
+    Version,
+    check_versions,
+    iperf3_of,
+    version_text,
+)
 from pytest_cloudbench.workloads.pace import (
     QUICK_RAMP_S,
     Pace,
@@ -96,14 +101,9 @@ def plan_run(path: NetworkPath, job: Iperf3Job, pace: Pace) -> Plan:
     promised = envelope.promised if envelope is not None else None
     client_cpus = path.client_cpus or client.host_cpus
     server_cpus = path.server_cpus or server.host_cpus
-    processes = plan_processes(
-        job,
-        client,
-        server,
-        client_cpus=client_cpus,
-        server_cpus=server_cpus,
-        limit=promised.limit_throughput if promised is not None else None,
-    )
+    limit = promised.limit_throughput if promised is not None else None
+    version = min(client.version, server.version)
+    processes = plan_processes(job, version, min(client_cpus, server_cpus), limit)
     if len(processes) > 1 and job.processes is None:
         conditions += (f"{len(processes)} iperf3 processes at each end: {processes.why}",)
     return Plan(
@@ -147,25 +147,17 @@ class Processes:
         return len(self.shares)
 
 
-def plan_processes(
-    job: Iperf3Job,
-    client: HostIperf3,
-    server: HostIperf3,
-    *,
-    client_cpus: int,
-    server_cpus: int,
-    limit: Throughput | None,
-) -> Processes:
+def plan_processes(job: Iperf3Job, version: Version, cpus: int, limit: Throughput | None) -> Processes:
     """Choose as many processes as the load needs and the streams and processors allow.
 
-    limit: the promised rate of the path, None if unknown. Raises BadIperf3Job if there are too few ports.
+    version: the older iperf3 of both ends. cpus: the processors of the smaller end. limit: the promised rate of the
+    path, None if unknown. Raises BadIperf3Job if there are too few ports.
     """
     least = math.ceil(job.streams / MOST_STREAMS)
     if job.processes is not None:
         count, why = job.processes, "as the test asks"
     else:
-        older = min(client.version, server.version)
-        count, why = _count_for_rate(job, older, cpus=min(client_cpus, server_cpus), limit=limit)
+        count, why = _count_for_rate(job, version, cpus, limit)
         if count < least:
             count, why = least, f"iperf3 runs up to {MOST_STREAMS} streams per process"
     if job.port is not None and job.port + count - 1 > 65_535:
@@ -188,11 +180,9 @@ def share_out(streams: int, processes: int, bitrate: Throughput | None) -> tuple
     return tuple(ProcessShare(each + (number < more), stream_bits) for number in range(processes))
 
 
-def _count_for_rate(
-    job: Iperf3Job, older: Sequence[int], *, cpus: int, limit: Throughput | None
-) -> tuple[int, str]:
-    name = f"iperf3 {version_text(older)}"
-    if tuple(older) >= THREADED_SINCE:
+def _count_for_rate(job: Iperf3Job, version: Version, cpus: int, limit: Throughput | None) -> tuple[int, str]:
+    name = f"iperf3 {version_text(version)}"
+    if version >= THREADED_SINCE:
         return 1, f"{name} has a thread for each stream"
     rates = [rate for rate in (job.bitrate, limit) if rate is not None]
     if not rates:

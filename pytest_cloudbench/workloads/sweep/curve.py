@@ -194,8 +194,8 @@ class Curve:
         latency = self.maximum.latency
         at = f" at {duration(latency.mean_s)}{as_modelled(run_of(self.maximum))}" if latency else ""
         knee = f"; knee {self.knee}" if self.knee else ""
-        said = f" ({'; '.join(self.conditions)})" if self.conditions else ""
-        return f"sweep {self.mix.name} on {self.target}: peak {self.maximum.iops:,.0f} IOPS{at}{knee}{said}"
+        noted = f" ({'; '.join(self.conditions)})" if self.conditions else ""
+        return f"sweep {self.mix.name} on {self.target}: peak {self.maximum.iops:,.0f} IOPS{at}{knee}{noted}"
 
 
 def _row(name: str, asked: str, run: Measurement) -> tuple[str, ...]:

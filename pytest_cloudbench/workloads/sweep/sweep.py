@@ -45,7 +45,7 @@ class SweepProgress:
         return f"{self.number} of {self.of}, {what}: {self.iops:,.0f} IOPS{at}, {self.left_s:.0f} s left"
 
 
-_LOOK = """\
+_FACTS_SCRIPT = """\
 cat /proc/sys/fs/aio-max-nr /proc/sys/fs/aio-nr
 for each; do
     if [ -b "$each" ]; then blockdev --getsize64 "$each"; else stat -L -c %s -- "$each"; fi
@@ -111,10 +111,10 @@ def _prepared(target: Target, plan: SweepPlan, changed: tuple[str, ...]) -> tupl
         )
     check_target(target, FioJob(rw=plan.mix.pattern, bs=plan.mix.largest_block, iodepth=plan.threads))
     fio = fio_of(target.host)
-    said = target.host.run(
-        ["sh", "-c", _LOOK, "sh", *target.paths], sudo=target.kind == "block", idempotent=True
+    result = target.host.run(
+        ["sh", "-c", _FACTS_SCRIPT, "sh", *target.paths], sudo=target.kind == "block", idempotent=True
     )
-    most, used, *sizes = (int(line) for line in said.stdout.split())
+    most, used, *sizes = (int(line) for line in result.stdout.split())
     check_kernel_room(plan.threads * len(target.paths), most, used)
     sets = [plan.working_set.on(Size(size), plan.mix, plan.threads) for size in sizes]
     conditions = (*target.conditions, *changed)
