@@ -72,8 +72,8 @@ class BlockDevice:
     def prove(
         self, host: Host, *, mounted_at: str | None = None, only_read: bool = False
     ) -> tuple[DeviceFacts, ...]:
-        """Return what the device is now, once it is proven ours and free to overwrite; see `prove_ours`."""
-        return (prove_ours(host, self, mounted_at=mounted_at, only_read=only_read),)
+        """Return what the device is now, once it is proven ours and free to overwrite; see `prove_all_ours`."""
+        return tuple(prove_all_ours(host, [self], mounted_at=mounted_at, only_read=only_read))
 
 
 @operation("find_device", repeatable=True)
@@ -146,20 +146,6 @@ def find_instance_store(host: Host, count: int, *, timeout_s: float = _APPEARS_S
         time.sleep(_LOOK_AGAIN_S)
 
 
-def prove_ours(
-    host: Host, device: BlockDevice, *, mounted_at: str | None = None, only_read: bool = False
-) -> DeviceFacts:
-    """Return what the device is at this moment, once it is proven to be ours and free to overwrite.
-
-    It must be a whole, writable block device of the right size, with the identity of the volume or the instance store
-    (on Xen: without identity, under the name of the attachment). Nothing may use it: no mount, swap or array.
-    mounted_at: the one directory where we may have mounted it.
-    only_read: partitions and read-only devices are accepted too.
-    Raises NotOurs with everything that does not fit, or DeviceNotFound.
-    """
-    return prove_all_ours(host, [device], mounted_at=mounted_at, only_read=only_read)[0]
-
-
 @operation("prove_all_ours", repeatable=True)
 def prove_all_ours(
     host: Host,
@@ -169,9 +155,14 @@ def prove_all_ours(
     held_by: str | None = None,
     only_read: bool = False,
 ) -> list[DeviceFacts]:
-    """Prove several devices as `prove_ours` does, by one command; the error lists the problems of all of them.
+    """Return what the devices are at this moment, once all are proven to be ours and free to overwrite.
 
+    Each must be a whole, writable block device of the right size, with the identity of its volume or of the instance
+    store (on Xen: without identity, under the name of the attachment). Nothing may use it: no mount, swap or array.
+    mounted_at: the one directory where we may have mounted them.
     held_by: the kernel name of the one array ("md127") that may consist of them.
+    only_read: partitions and read-only devices are accepted too.
+    Raises NotOurs with everything that does not fit any of them, or DeviceNotFound.
     """
     sentences = []
     looked_at = inspect_devices(host, [device.path for device in devices])

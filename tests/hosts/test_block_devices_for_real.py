@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_cloudbench.hosts.device_facts import inspect_device
-from pytest_cloudbench.hosts.devices import BlockDevice, prove_ours
+from pytest_cloudbench.hosts.devices import BlockDevice
 from pytest_cloudbench.hosts.errors import FilesystemError, NotOurs
 from pytest_cloudbench.hosts.filesystems import make_filesystem, mount, mount_new, prove_mounted, unmount
 from pytest_cloudbench.hosts.ssh import SshHost
@@ -70,7 +70,7 @@ def test_a_file_system_is_made_mounted_proven_and_unmounted(
     assert "noatime" in options
     prove_mounted(host, mounted)
     with pytest.raises(NotOurs, match="is mounted on"):
-        prove_ours(host, volume)
+        volume.prove(host)
     with pytest.raises(NotOurs, match="is mounted on"):
         make_filesystem(host, volume, kind)
     unmount(host, mounted)

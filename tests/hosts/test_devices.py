@@ -6,7 +6,7 @@ import pytest
 
 from pytest_cloudbench.hosts import devices
 from pytest_cloudbench.hosts.device_facts import DeviceFacts, inspect_device
-from pytest_cloudbench.hosts.devices import BlockDevice, find_device, prove_ours
+from pytest_cloudbench.hosts.devices import BlockDevice, find_device
 from pytest_cloudbench.hosts.errors import DeviceNotFound, NotOurs
 from pytest_cloudbench.hosts.ssh import SshHost
 from pytest_cloudbench.limits.quantities import Size
@@ -27,7 +27,7 @@ def prove(host: SshHost, monkeypatch: pytest.MonkeyPatch):
 
     def prove_facts(facts: DeviceFacts, device: BlockDevice, **options: Any) -> DeviceFacts:
         monkeypatch.setattr(devices, "inspect_devices", lambda *_: [facts])
-        return prove_ours(host, device, **options)
+        return device.prove(host, **options)[0]
 
     return prove_facts
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_cloudbench.hosts.device_facts import inspect_device
-from pytest_cloudbench.hosts.devices import BlockDevice, prove_ours
+from pytest_cloudbench.hosts.devices import BlockDevice
 from pytest_cloudbench.hosts.errors import FilesystemError, NotOurs, StripeError
 from pytest_cloudbench.hosts.filesystems import mount_new, prove_mounted, read_signature, unmount
 from pytest_cloudbench.hosts.ssh import SshHost
@@ -109,7 +109,7 @@ def test_a_stripe_by_btrfs_spans_all_its_devices(
         facts = inspect_device(host, disk.path)
         assert (facts.mounts, facts.used_by) == ((str(at),), ("btrfs",))
         with pytest.raises(NotOurs, match="is in use by btrfs"):
-            prove_ours(host, disk)
+            disk.prove(host)
     before = [_sectors_written(disk) for disk in disks]
     with (at / "file").open("wb", buffering=0) as file:
         file.write(os.urandom(48 << 20))
@@ -140,7 +140,7 @@ def test_a_stripe_that_is_a_device_is_found_again_after_it_was_stopped(
     (holder,) = {inspect_device(host, disk.path).used_by for disk in disks}
     assert holder == (Path(as_device.path).name,)
     with pytest.raises(NotOurs, match=f"is in use by {holder[0]}"):
-        prove_ours(host, disks[0])
+        disks[0].prove(host)
     at = tmp_path / "data"
     mounted = mount_new(host, as_device, "xfs", at=str(at))
     prove_mounted(host, mounted)
