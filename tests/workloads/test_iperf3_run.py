@@ -19,12 +19,12 @@ import pytest
 from iperf3_processes import iperf3s, wait_for_iperf3s
 from local_sshd import LocalSshd
 from network_paths import LocalPath
-from pytest_cloudbench.verdicts.counters import AllowanceDelta, AllowancePair
 
 from pytest_cloudbench.hosts.ssh import SshHost
 from pytest_cloudbench.limits.instances import InstanceLimits
 from pytest_cloudbench.limits.network import network_envelope
 from pytest_cloudbench.limits.quantities import Bandwidth
+from pytest_cloudbench.verdicts.counters import AllowanceDelta, AllowancePair
 from pytest_cloudbench.workloads.iperf3.errors import Iperf3Refused, PortBusy
 from pytest_cloudbench.workloads.iperf3.job import Iperf3Job
 from pytest_cloudbench.workloads.iperf3.run import NetworkProgress, run_iperf3
