@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -33,7 +32,7 @@ def recorder_of(config: pytest.Config) -> Recorder | None:
 
 
 class Recorder(RunRecorder):
-    """The recorder of one process; `recorder_of` finds it. Every method takes the test that it is about."""
+    """The recorder of one process, a pytest plugin; `recorder_of` finds it."""
 
     def __init__(
         self, config: pytest.Config, root: Path, *, run_id: str, part: str, options: Mapping[str, str]
@@ -55,7 +54,8 @@ class Recorder(RunRecorder):
         self._keep_result(record, asked, result, began)
         return result
 
-    def part_measured(self, item: pytest.Item, measurement: Any) -> None:
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cloudbench_partial_measurement(self, item: pytest.Item, measurement: Any) -> None:
         """Record a completed part of a workload, such as one step of a sweep, so that a kill does not lose it."""
         with self.guarded(f"a part of what {item.nodeid} measures"):
             record = self.attempt(item)
@@ -69,12 +69,19 @@ class Recorder(RunRecorder):
             path = record.keep(f"{name}.json", in_lines(content), "part")
             record.add("part", {"file": path}, sync=True)
 
-    def measured(self, item: pytest.Item, measurement: Any) -> None:
-        """Remember the file of a measurement, or curve, that the latest workload returned, for its verdicts."""
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cloudbench_measurement(self, item: pytest.Item, measurement: Any) -> None:
+        """Remember the file of the latest workload's result, for verdicts on this measurement."""
         record = self.attempt(item)
         record.measured_in[id(measurement)] = record.last_measurement
 
-    def verdict(self, item: pytest.Item, verdict: Verdict, measurement: Any) -> None:
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cloudbench_curve(self, item: pytest.Item, curve: Any) -> None:
+        """Remember the file of the latest workload's result, for verdicts on this curve."""
+        self.pytest_cloudbench_measurement(item, curve)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cloudbench_verdict(self, item: pytest.Item, verdict: Verdict, measurement: Any) -> None:
         """Record a verdict with all figures it is based on, and the file of the judged measurement."""
         with self.guarded(f"a verdict of {item.nodeid}"):
             record = self.attempt(item)
@@ -82,17 +89,13 @@ class Recorder(RunRecorder):
             kept = record.plain(verdict)
             record.add("verdict", {"of": of, "sentence": str(verdict), "verdict": kept})
 
-    def step(
-        self,
-        item: pytest.Item,
-        name: str,
-        started: float | datetime,
-        ended: float | datetime,
-        error: BaseException | None = None,
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cloudbench_step(
+        self, item: pytest.Item, name: str, started_s: float, ended_s: float, error: BaseException | None
     ) -> None:
-        """Record a step with its times (datetime, or seconds since the epoch) and the error that ended it, if any."""
+        """Record a step with its times in seconds since the epoch, and the error that ended it, if any."""
         with self.guarded(f"a step of {item.nodeid}"):
-            times = {"started": utc_text(started), "ended": utc_text(ended)}
+            times = {"started": utc_text(started_s), "ended": utc_text(ended_s)}
             broken = {} if error is None else {"error": f"{type(error).__name__}: {error}"}
             self.attempt(item).add("step", {"name": name, **times, **broken})
 

@@ -6,7 +6,9 @@ import threading
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
 
 from pytest_cloudbench.evidence.attempt_record import AttemptRecord
 from pytest_cloudbench.evidence.cleaner import Cleaner
@@ -21,12 +23,9 @@ from pytest_cloudbench.evidence.journal import SUFFIX, Journal
 from pytest_cloudbench.evidence.plain_values import worded
 from pytest_cloudbench.evidence.run_facts import FORMAT, run_facts
 
-if TYPE_CHECKING:
-    import pytest
-
 
 class RunRecorder:
-    """Writes an evidence folder, test by test.
+    """Writes an evidence folder, test by test; a pytest plugin.
 
     ``part`` names this process within the run ("main", with xdist the worker's name), ``options`` are the settings of
     the run. `open`, or the first entry, creates the folder. An error in recording never fails a test: it is noted in
@@ -90,7 +89,7 @@ class RunRecorder:
         """End the records of all tests and write this process's last entry. Return its journal, still open."""
         with self._lock:
             for nodeid in list(self._attempts):
-                self.end_attempt(nodeid)
+                self.pytest_runtest_logfinish(nodeid)
             journal = self.open()
             journal.add("close", self.cleaner.value({"trouble": self.trouble}))
             journal.sync()
@@ -112,14 +111,16 @@ class RunRecorder:
         """The record of the test that runs now, for callers that do not know their test; None between tests."""
         return self._current
 
-    def begin_setup(self, item: pytest.Item) -> None:
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """End the record of an earlier attempt before the test is set up again."""
         with self._lock:
             found = self._attempts.get(item.nodeid)
             if found is not None and found.torn_down:
-                self.end_attempt(item.nodeid)
+                self.pytest_runtest_logfinish(item.nodeid)
 
-    def phase(self, report: pytest.TestReport) -> None:
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Record how a phase (setup, call, teardown) of a test ended."""
         record = self._attempts.get(report.nodeid)
         if record is None:
@@ -140,8 +141,9 @@ class RunRecorder:
                 },
             )
 
-    def end_attempt(self, nodeid: str) -> None:
-        """Close a test's record and chain it to this process's journal."""
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        """Close a test's record, after other plugins have added theirs, and chain it to this process's journal."""
         with self._lock:
             record = self._attempts.pop(nodeid, None)
             if record is None:

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import pytest
-
 from pytest_cloudbench.aws.access import is_loopback_url
 from pytest_cloudbench.evidence.plain_values import WorkloadRequest, call_arguments
 from pytest_cloudbench.evidence.recorded_calls import CallRecorder
@@ -22,15 +20,16 @@ from pytest_cloudbench.session.keeper import Keeper
 from pytest_cloudbench.session.session import RECORDER_PLUGIN, part_of, run_id_of
 
 if TYPE_CHECKING:
+    import pytest
+
     from pytest_cloudbench.hosts.host import Host, HostListener
     from pytest_cloudbench.resources.facts import Answer, LaunchedInstance
-    from pytest_cloudbench.verdicts.verdict import Verdict
 
 T = TypeVar("T")
 
 
 class Recording(Keeper):
-    """Records all that the session's tests do; a pytest plugin. The first test creates the folder."""
+    """Records all that the session's tests do. The first test creates the folder."""
 
     def __init__(self, config: pytest.Config, folder: Path) -> None:
         self.recorder = Recorder(
@@ -43,7 +42,7 @@ class Recording(Keeper):
         self._calls = CallRecorder(self.recorder)
         self._cloud: Provider | None = None
         self._noted = False
-        config.pluginmanager.register(self, RECORDER_PLUGIN)
+        config.pluginmanager.register(self.recorder, RECORDER_PLUGIN)
 
     def cloud(self, item: pytest.Item, opened: Callable[[], Provider]) -> Provider:
         """Return the real provider; its calls, answers and hosts are recorded. The record is opened first."""
@@ -66,52 +65,6 @@ class Recording(Keeper):
     def workload(self, item: pytest.Item, request: WorkloadRequest, run: Callable[[], T]) -> T:
         """Run a workload; record its arguments, its measurement, and its commands."""
         return self.recorder.workload(item, request, run)
-
-    # Hooks -----------------------------------------------------------------------------------------
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Begin a new record if this is another attempt of a test."""
-        self.recorder.begin_setup(item)
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Record how a phase ended."""
-        self.recorder.phase(report)
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        """Close the test's record, once other plugins have attached what they had."""
-        self.recorder.end_attempt(nodeid)
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_cloudbench_step(
-        self, item: pytest.Item, name: str, started_s: float, ended_s: float, error: BaseException | None
-    ) -> None:
-        """Record a step of a test."""
-        self.recorder.step(item, name, started_s, ended_s, error)
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_cloudbench_partial_measurement(self, item: pytest.Item, measurement: Any) -> None:
-        """Record a part of a workload at once: a kill must not cost it."""
-        self.recorder.part_measured(item, measurement)
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_cloudbench_measurement(self, item: pytest.Item, measurement: Any) -> None:
-        """Remember the measurement's file; `workload` has written it."""
-        self.recorder.measured(item, measurement)
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_cloudbench_curve(self, item: pytest.Item, curve: Any) -> None:
-        """Remember the curve's file; `workload` has written it."""
-        self.recorder.measured(item, curve)
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_cloudbench_verdict(self, item: pytest.Item, verdict: Verdict, measurement: Any) -> None:
-        """Record a verdict with all figures it is based on."""
-        self.recorder.verdict(item, verdict, measurement)
-
-    # Calls of the control plane --------------------------------------------------------------------
 
     def _called(self, name: str, arguments: list[Any], call: Callable[[], T]) -> T:
         result = self._calls.call(name, arguments, call)
@@ -176,26 +129,8 @@ class RecordedCloud(InterceptedProvider):
         self._provider = provider
         self._called = called
         self._listener = listener
-
-    @property
-    def label(self) -> str:
-        """The provider's name."""
-        return self._provider.label
-
-    @property
-    def region(self) -> str:
-        """The region in use."""
-        return self._provider.region
-
-    @property
-    def endpoint(self) -> str:
-        """The URL of its API."""
-        return self._provider.endpoint
-
-    @property
-    def run_id(self) -> str:
-        """The id of what this session creates."""
-        return self._provider.run_id
+        self.label, self.region = provider.label, provider.region
+        self.endpoint, self.run_id = provider.endpoint, provider.run_id
 
     def host(self, instance: LaunchedInstance, *, connect_timeout_s: float) -> Host:
         """Return the instance's host; commands, jobs and operations on it are recorded."""

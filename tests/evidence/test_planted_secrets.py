@@ -93,7 +93,7 @@ def test_it(ec2_instance, ebs_volume, ec2, fio, record_property, request, case):
     if recorder is not None:
         recorder.attach(request.node, "notes %(key)s.txt", PLANTS.encode(), "text/plain")
         recorder.attach(request.node, "picture.png", b"\\\\x89PNG\\\\0" + b"%(known)s", "image/png")
-        recorder.step(request.node, PLANTS, 0.0, 1.0, ValueError("%(url)s"))
+        recorder.pytest_cloudbench_step(request.node, PLANTS, 0.0, 1.0, ValueError("%(url)s"))
 
 
 def test_failing(ebs_volume_of_nobody):
