@@ -24,7 +24,7 @@ def gp2_iops(run):
     return ceiling("gp2 vol-0gp2 IOPS", run)
 
 
-def test_the_end_is_set_beside_what_a_full_bucket_lasts():
+def test_the_end_is_compared_with_how_long_a_full_bucket_lasts():
     run = falling(2_000)
     verdict = burst_ends_at(run, gp2_iops(run))
     assert str(verdict) == (

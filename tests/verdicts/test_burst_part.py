@@ -66,7 +66,7 @@ def test_a_burst_that_was_too_low_is_violated_by_its_own_figure():
     assert "2,000 of 3,000 IOPS" in str(verdict)
 
 
-def test_what_capped_it_is_judged_before_the_fall(spent_in_the_middle):
+def test_a_claim_on_a_bursting_limit_is_judged_before_the_fall(spent_in_the_middle):
     verdict = capped_by(spent_in_the_middle, ceiling("gp2 vol-0gp2 IOPS", spent_in_the_middle))
     assert str(verdict).startswith(
         "held: 3,000 of 3,000 IOPS (100.0 %) in the first 2,000 s (33.3 min), before the rate fell to 300 IOPS, "
@@ -74,7 +74,7 @@ def test_what_capped_it_is_judged_before_the_fall(spent_in_the_middle):
     )
 
 
-def test_what_remains_is_judged_after_the_fall(spent_in_the_middle):
+def test_the_remaining_rate_is_judged_after_the_fall(spent_in_the_middle):
     verdict = capped_by(spent_in_the_middle, "300 IOPS")
     assert str(verdict).startswith(
         "held: 300 of 300 IOPS (100.0 %) after 2,000 s (33.3 min), when the rate had fallen from 3,000 IOPS, "
@@ -82,13 +82,13 @@ def test_what_remains_is_judged_after_the_fall(spent_in_the_middle):
     )
 
 
-def test_the_figure_of_what_remains_is_that_of_the_limit_and_no_rival_of_it():
+def test_the_remaining_figure_belongs_to_the_limit_and_is_not_its_rival():
     run = run_with([300] * 600)
     assert capped_by(run, "300 IOPS").outcome is Outcome.HELD
     assert "burst spent" in str(capped_by(run, ceiling("gp2 vol-0gp2 IOPS", run)))
 
 
-def test_what_remains_is_not_what_held_a_burst():
+def test_the_remaining_rate_did_not_limit_a_burst():
     run = run_with([3_000] * 600)
     verdict = capped_by(run, "300 IOPS")
     assert verdict.outcome is Outcome.VIOLATED
@@ -126,7 +126,7 @@ def gp2_iops(run):
     ],
 )
 @pytest.mark.parametrize("machine", [None, STRONG_MACHINE])
-def test_what_is_no_end_of_a_burst_parts_no_run(values, machine):
+def test_a_run_is_not_divided_without_the_end_of_a_burst(values, machine):
     run = run_with(values, machine=machine)
     for verdict in (reaches(run, gp2_iops(run)), capped_by(run, gp2_iops(run))):
         assert verdict.outcome is not Outcome.HELD
@@ -142,7 +142,7 @@ def test_a_burst_lasts_until_its_credits_are_spent_however_often_it_fell_before(
     assert "in the first 3,030 s" in str(verdict)
 
 
-def test_what_remains_is_not_sought_where_nothing_was_served():
+def test_a_silent_end_shows_no_remaining_rate():
     run = run_with([3_000] * 100 + [0] * 100)
     assert capped_by(run, "300 IOPS").outcome is Outcome.VIOLATED
 
@@ -244,7 +244,7 @@ def test_a_ceiling_that_acted_before_the_fall_explains_nothing_after_it(share):
     assert (embedded.outcome, embedded.machine_limited) == (Outcome.INCONCLUSIVE, True)
 
 
-def test_a_mean_over_a_fall_that_happens_to_lie_at_a_limit_was_not_bound_by_it():
+def test_a_mean_over_a_fall_is_not_limited_by_the_ceiling_where_it_happens_to_lie():
     """2,000 of 3,000 IOPS on an instance of 2,000, at which the rate never was."""
     run = run_of(2_000, values=[3_000] * 300 + [1_000] * 300, volumes=GP2, on=instance("i", 2_000, 600.0))
     verdict = reaches(run, "3,000 IOPS")

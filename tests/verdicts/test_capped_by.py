@@ -77,7 +77,7 @@ def test_above_the_ceiling_is_never_the_machines_doing(counters, region):
     assert judge_gp3(3_400, counters=counters, **region).outcome is Outcome.VIOLATED
 
 
-def test_below_it_the_machine_is_no_broken_promise():
+def test_a_rate_below_it_because_of_the_machine_is_not_violated():
     run = run_of(45_120, machine=WEAK_MACHINE)
     verdict = capped_by(run, ceiling("io2 vol-0abc IOPS", run))
     assert verdict.outcome is Outcome.INCONCLUSIVE
@@ -112,7 +112,7 @@ def test_tied_ceilings_cannot_be_told_apart():
         assert len(verdict.bound_by) == 2
 
 
-def test_throttle_counters_tell_tied_ceilings_apart():
+def test_throttle_counters_distinguish_tied_ceilings():
     by_volume = run_of(80_000, counters=ThrottleDelta(60, 58, 0, 0, 0))
     volume, instance = ceiling("io2 vol-0abc IOPS", by_volume), C5.ebs_iops
     held = capped_by(by_volume, volume)
@@ -193,7 +193,7 @@ def test_few_outstanding_ios_need_the_counters_word():
     assert judge_gp3(outstanding=3).outcome is Outcome.HELD
 
 
-def test_a_drift_is_no_plateau():
+def test_a_drift_is_not_a_plateau():
     verdict = judge_gp3(3_000, values=[3_300] * 30 + [2_700] * 30)
     assert verdict.outcome is Outcome.INCONCLUSIVE
     assert verdict.sentence.endswith("not steady: 3,300 IOPS in the first half, 2,700 IOPS in the second")
@@ -217,7 +217,7 @@ def test_an_embedded_region_whose_machine_took_too_few_samples_says_so():
     assert (short.outcome, short.machine_limited) == (Outcome.INCONCLUSIVE, False)
 
 
-def test_what_reached_a_ceiling_that_did_not_act_was_held_there_by_a_disturbed_machine():
+def test_a_disturbed_machine_explains_a_rate_at_a_ceiling_that_did_not_act():
     verdict = judge_gp3(counters=ThrottleDelta(60, 1.5), delay=LATE, outstanding=32)
     assert (verdict.outcome, verdict.machine_limited) == (Outcome.INCONCLUSIVE, True)
     assert "exceeded for only 1.5 of 60 s" in verdict.sentence
@@ -247,14 +247,14 @@ def test_sequential_io_that_is_not_merged_is_still_at_the_ceiling():
     assert "capped by gp3 vol-0def IOPS (sequential I/O not merged)" in verdict.sentence
 
 
-def test_what_is_left_of_a_burst_is_still_the_ceiling():
+def test_the_rate_after_a_burst_is_still_the_ceiling():
     run = run_of(301, on=M5, volumes=(("vol-2", gp2(size_gib=100)),))
     verdict = capped_by(run, ceiling("gp2 vol-2 IOPS", run))
     assert verdict.outcome is Outcome.HELD
     assert "301 of 300 IOPS (100.3 %), capped by gp2 vol-2 IOPS (burst spent)" in verdict.sentence
 
 
-def test_a_lower_ceiling_that_did_not_act_is_told():
+def test_a_lower_ceiling_that_did_not_act_is_named():
     run = run_of(16_000, "256k", sequential=True)
     verdict = capped_by(run, ceiling("io2 vol-0abc throughput", run))
     assert verdict.outcome is Outcome.HELD
@@ -270,7 +270,7 @@ def test_a_run_without_a_rate_is_a_failed_measurement(rate):
     assert "look at the workload's own output" in verdict.sentence
 
 
-def test_bad_input_is_told_before_anything_is_judged():
+def test_bad_input_is_refused_before_anything_is_judged():
     with pytest.raises(TypeError, match=r"capped_by\(2265\) has no unit: write capped_by\('2,265 IOPS'\)"):
         capped_by(run_of(1), 2265)
     with pytest.raises(TypeError, match="there is no such ceiling here"):

@@ -28,7 +28,7 @@ def falls_of(values, interval=1.0):
 
 
 @pytest.mark.parametrize("number", range(200))
-def test_no_fall_is_found_where_there_is_none(number):
+def test_no_fall_is_found_in_a_series_without_one(number):
     kind, values = without_fall(number)
     assert falls_of(values).lasting == (), kind
 
@@ -83,7 +83,7 @@ def test_a_slow_sender_counts_in_whole_blocks():
     assert fall.after == pytest.approx(3.05 * 10.4858, rel=0.02)
 
 
-def test_several_falls_are_all_told():
+def test_several_falls_are_all_named():
     values = burst(600, 1_200, 9.93, 4.96) + burst(0, 600, 9.93, 2.48)
     found = falls_of(values)
     assert [round(fall.at_s) for fall in found.lasting] == [600, 1_200]
@@ -107,7 +107,7 @@ def test_a_fall_must_outlast_the_dips_before_it():
     assert falls_of([*dip, *[2.48] * 95]).lasting
 
 
-def test_a_fall_that_is_taken_back_is_none():
+def test_a_fall_that_recovers_is_not_lasting():
     assert falls_of([9.93] * 600 + [2.48] * 600 + [9.93] * 60).lasting == ()
     assert falls_of([9.93] * 600 + [2.48] * 600 + [9.93] * 4).lasting == ()
 
@@ -123,7 +123,7 @@ def test_too_few_samples_show_nothing():
         assert falls_of([9.0] * (count // 2) + [1.0] * (count - count // 2)).lasting == ()
 
 
-def test_a_hundred_thousand_samples_are_no_burden():
+def test_a_hundred_thousand_samples_take_little_time():
     numbers = random.Random(3)
     values = [
         (10 if index < 70_000 else 2.5) * factor for index, factor in enumerate(noise(100_000, 0.05, numbers))

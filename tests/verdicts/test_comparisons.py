@@ -54,7 +54,7 @@ def test_within_the_noise_nothing_is_said():
     assert outperforms(flat, flat).outcome is Outcome.INCONCLUSIVE
 
 
-def test_on_the_embedded_region_much_noise_is_its_machines_and_little_is_not():
+def test_on_the_embedded_region_only_much_noise_is_attributed_to_its_machine():
     on = machine(40)
     wild = [noisy(gbit, 0.2, memory=0.9, seed=seed, on=on) for gbit, seed in ((5.0, 1), (5.1, 9))]
     for verdict in (outperforms(*wild), resembles(*wild)):
@@ -102,7 +102,7 @@ def test_alike_within_the_tolerance():
     assert resembles(network_run(5.0), network_run(5.5)).outcome is Outcome.HELD
 
 
-def test_the_fall_of_a_burst_is_no_noise():
+def test_the_fall_of_a_burst_does_not_count_as_noise():
     one = network_run(values=burst(1_260, 1_800, seed=1))
     other = network_run(values=burst(1_240, 1_800, seed=2))
     verdict = resembles(one, other, within=0.03)
@@ -111,7 +111,7 @@ def test_the_fall_of_a_burst_is_no_noise():
     assert verdict.details["first"]["falls"][0]["at_s"] == pytest.approx(1_260, abs=1)
 
 
-def test_different_conditions_are_remarked_and_no_obstacle():
+def test_different_conditions_are_named_and_do_not_prevent_a_comparison():
     quick = noisy(9.93, time_compression=60.0, conditions=("time compressed 60 times",))
     verdict = outperforms(quick, SLOW)
     assert verdict.outcome is Outcome.HELD
@@ -133,7 +133,7 @@ def test_a_loser_that_was_held_back_by_something_else_proves_nothing():
     assert "in the first run, the job limited its own load to 5 Gbit/s" in outperforms(own, FAST).sentence
 
 
-def test_what_the_machine_made_of_a_run_proves_nothing():
+def test_a_run_limited_by_the_machine_proves_nothing():
     weak = noisy(18.9, client=C5_18XL, streams=5, on=machine(19.5))
     other = noisy(18.7, client=C5_18XL, streams=5, on=machine(19.5), seed=2)
     alike = resembles(weak, other)
@@ -162,7 +162,7 @@ def test_too_few_samples_and_failed_runs():
     assert "of the second run: nothing arrived" in failed.sentence
 
 
-def test_iops_are_compared_where_the_blocks_are_alike():
+def test_iops_are_compared_for_equal_block_sizes():
     one, other = run_of(6_000), run_of(3_000, volumes=GP3)
     assert outperforms(one, other, by=0.9).sentence.startswith(
         "held: 6,000 IOPS against 3,000 IOPS (100.0 % more"

@@ -53,7 +53,7 @@ def test_the_level_may_be_given_in_several_ways(level):
     assert drops_to(bursting(), level).outcome is Outcome.HELD
 
 
-def test_compressed_time_is_told():
+def test_compressed_time_is_named():
     run = bursting(interval=6.0, time_compression=60.0)
     verdict = drops_to(run, BASELINE)
     assert verdict.outcome is Outcome.HELD
@@ -83,7 +83,7 @@ def test_a_fall_that_the_machine_may_have_made_is_inconclusive():
     assert verdict.machine_limited
 
 
-def test_several_falls_are_told_and_the_last_decides():
+def test_several_falls_are_named_and_the_last_decides():
     values = burst(600, 1_200, after=5.0, spread=0.002) + burst(0, 600, spread=0.002)
     verdict = drops_to(network_run(values=values, streams=5), BASELINE)
     assert verdict.outcome is Outcome.HELD
@@ -133,7 +133,7 @@ def test_a_run_too_short_to_show_it_is_inconclusive(samples, text):
     assert text in verdict.sentence
 
 
-def test_a_run_at_the_level_all_along_is_no_drop():
+def test_a_run_at_the_level_throughout_has_no_drop():
     verdict = drops_to(network_run(2.4825, samples=1_800, streams=5), BASELINE)
     assert verdict.outcome is Outcome.INCONCLUSIVE
     assert verdict.sentence == (
@@ -210,7 +210,7 @@ def test_a_fall_just_before_the_end_is_inconclusive():
     )
 
 
-def test_what_has_not_settled_is_inconclusive():
+def test_a_rate_that_has_not_settled_is_inconclusive():
     falling = [9.9 - 7 * index / 600 for index in range(600)]
     verdict = drops_to(network_run(values=falling, streams=5), BASELINE)
     assert verdict.outcome is Outcome.INCONCLUSIVE
@@ -224,7 +224,7 @@ def test_what_has_not_settled_is_inconclusive():
     assert "had not settled: 2.9" in verdict.sentence
 
 
-def test_headers_of_small_segments_are_no_other_level():
+def test_headers_of_small_segments_do_not_make_another_level():
     run = bursting(before=9.5, after=2.5 * 1_448 / 1_514, spread=0.001, mss=1_448)
     verdict = drops_to(run, BASELINE, within=0.01)
     assert verdict.outcome is Outcome.HELD

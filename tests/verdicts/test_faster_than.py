@@ -57,7 +57,7 @@ def test_the_published_comparison() -> None:
     assert not faster_than(store, root, by=2)
 
 
-def test_a_violated_one_names_what_bound_the_slower() -> None:
+def test_a_violated_one_names_the_limit_of_the_slower() -> None:
     run, other = Created(800.4, on=M5, volumes=GP3), Created(900.0, "xfs on other")
     verdict = faster_than(run, other, by=1.3)
     assert verdict.outcome is Outcome.VIOLATED
@@ -87,7 +87,7 @@ def test_different_work_cannot_be_compared(changes: dict[str, object], words: st
 
 
 @pytest.mark.parametrize("mine", [True, False])
-def test_what_was_not_finished_or_not_waited_for_cannot_be_compared(mine: bool) -> None:
+def test_unfinished_work_and_work_without_a_sync_cannot_be_compared(mine: bool) -> None:
     good = Created(400)
     broken, cached = Created(100, "xfs here", complete=False), Created(None, "xfs there")
     for bad, words in (
@@ -101,7 +101,7 @@ def test_what_was_not_finished_or_not_waited_for_cannot_be_compared(mine: bool) 
             bool(verdict)
 
 
-def test_a_ratio_within_the_clocks_reach_is_not_decided() -> None:
+def test_a_ratio_within_the_clocks_resolution_is_not_decided() -> None:
     verdict = faster_than(Created(1.0), Created(1.35), by=1.3)
     assert verdict.outcome is Outcome.INCONCLUSIVE
     assert "times are known to about 100 ms, so it may be 1.14 to 1.61: create more files" in str(verdict)
@@ -110,7 +110,7 @@ def test_a_ratio_within_the_clocks_reach_is_not_decided() -> None:
     assert faster_than(Created(100.0), Created(135.0), by=1.3)
 
 
-def test_the_machine_is_no_excuse_for_what_was_fast_enough_all_the_same() -> None:
+def test_the_machine_does_not_matter_if_the_run_was_fast_enough() -> None:
     weak = MachineLimits(Iops(50_000), Throughput.from_mib(345), "probe")
     limited = Created(290, "store", volumes=FAST_GP3, machine=weak)
     promised = Created(800.5, "gp3", volumes=GP3, machine=weak)
@@ -127,7 +127,7 @@ def test_the_machine_is_no_excuse_for_what_was_fast_enough_all_the_same() -> Non
     assert missed.outcome is Outcome.VIOLATED
 
 
-def test_counters_tell_a_promised_ceiling_from_the_machine() -> None:
+def test_counters_distinguish_a_promised_ceiling_from_the_machine() -> None:
     acted = ThrottleDelta(elapsed_s=700, volume_throughput_exceeded_s=690)
     slow = Created(700, "gp3", volumes=GP3, machine=STRONG_MACHINE, counters=acted)
     assert faster_than(Created(100, machine=STRONG_MACHINE, volumes=FAST_GP3), slow, by=1.3)
@@ -140,7 +140,7 @@ def test_a_factor_below_one_is_refused(by: float) -> None:
 
 
 @pytest.mark.parametrize("by", ["1.3", True, None])
-def test_a_factor_that_is_no_number_is_refused(by: Any) -> None:
+def test_an_invalid_factor_is_refused(by: Any) -> None:
     with pytest.raises(TypeError, match=r"is no number: write by=1\.3"):
         faster_than(Created(1), Created(2), by=by)
 

@@ -35,7 +35,7 @@ def far_below(**how):
     return run_of(200, "16k", on=M2, volumes=ONE_IO1, outstanding=1, **how)
 
 
-def test_kept_limits_say_what_little_s_law_says():
+def test_held_limits_name_the_figures_of_little_s_law():
     verdict = latency_at_most(far_below(), latency(5, 9), {"mean": "20 ms", "p99": "20 ms"})
     assert str(verdict) == (
         "held: latency: mean 5 ms, at most 20 ms required; p99 9 ms, at most 20 ms required; 1 I/Os in flight by "
@@ -68,7 +68,7 @@ def one_after_another(mean_ms, late_ms, **how):
     )
 
 
-def test_what_a_region_modelled_is_judged_like_any_other_and_named_as_such():
+def test_modelled_latency_is_judged_like_any_other_and_called_modelled():
     calm = one_after_another(5, 0.1)
     held = latency_at_most(calm, latency(5, 9), {"mean": "6 ms", "p99": "10 ms"})
     assert held.outcome is Outcome.HELD
@@ -81,7 +81,7 @@ def test_what_a_region_modelled_is_judged_like_any_other_and_named_as_such():
     assert "(modelled)" not in latency_at_most(unmodelled, latency(5), {"mean": "6 ms"}).sentence
 
 
-def test_what_the_machine_added_decides_nothing():
+def test_latency_that_the_machine_added_decides_nothing():
     late = one_after_another(5, 4)
     for limits in ({"mean": "4 ms"}, {"p99": "8 ms"}, {"p999": "10 ms"}, {"max": "0.5 s"}):
         verdict = latency_at_most(late, latency(5, 9, 11), limits)
@@ -97,7 +97,7 @@ def test_the_mean_at_a_ceiling_is_the_depth_however_late_the_machine_is():
     assert latency_at_most(run, latency(64, 200), {"p99": "100 ms"}).machine_limited
 
 
-def test_a_tail_on_a_region_that_counted_nothing_is_no_broken_promise():
+def test_a_tail_on_a_region_that_counted_nothing_is_not_violated():
     run = at_the_ceiling(machine=STRONG_MACHINE)
     assert latency_at_most(run, latency(64, 200), {"p99": "100 ms"}).outcome is Outcome.INCONCLUSIVE
     assert latency_at_most(run, latency(64, 200), {"p99": "20 ms"}).outcome is Outcome.VIOLATED
@@ -109,7 +109,7 @@ def test_a_generator_without_a_cpu_is_inconclusive():
     assert latency_at_most(run, latency(5), {"mean": "1 ms"}).outcome is Outcome.INCONCLUSIVE
 
 
-def test_what_contradicts_itself_is_inconclusive():
+def test_contradicting_figures_are_inconclusive():
     run = run_of(1_000, "16k", on=M2, volumes=ONE_IO1, outstanding=64)
     wrong = type(run)(**{**vars(run), "latency_mean_s": 0.5})
     assert latency_at_most(wrong, latency(500), {"mean": "1 s"}).outcome is Outcome.INCONCLUSIVE
@@ -125,7 +125,7 @@ def test_what_contradicts_itself_is_inconclusive():
         ({"mean": float("nan")}, "must be above zero"),
     ],
 )
-def test_what_cannot_be_judged_is_an_error(limits, message):
+def test_limits_that_cannot_be_judged_are_errors(limits, message):
     with pytest.raises(ValueError, match=message):
         latency_at_most(far_below(), latency(5), limits)
 

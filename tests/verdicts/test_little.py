@@ -83,7 +83,7 @@ def test_more_in_flight_than_was_asked_is_never_consistent_in_a_long_run(asked, 
 
 
 @given(asked=st.integers(2, 100_000), iops=st.floats(1, 5e6), share=st.floats(0, 0.85))
-def test_fewer_are_far_off_only_where_all_are_kept_in_flight(asked, iops, share):
+def test_fewer_contradict_only_if_all_are_kept_in_flight(asked, iops, share):
     latency_s = asked * share / iops
     assert InFlight.of(asked, iops, latency_s, kept=False).consistent
     assert not InFlight.of(asked, iops, latency_s, runtime_s=latency_s * 100 + 1, kept=True).consistent
@@ -141,7 +141,7 @@ def test_a_good_run_and_one_without_latency_are_not_touched():
     assert reaches(good, "80,000 IOPS").details["outstanding"].startswith("1,024 I/Os in flight")
 
 
-def test_too_few_in_flight_are_the_machines_doing_where_no_ceiling_held_the_rate():
+def test_the_machine_explains_too_few_in_flight_if_no_ceiling_held_the_rate():
     """64 processes on two emulated cores: those that wait for a core have nothing in flight."""
     machine = MachineLimits(Iops(60_000), Throughput.from_mib(4_000))
     run = run_of(2_083, block="256k", machine=machine, sequential=True, generator=GeneratorLoad(3.0))
@@ -164,7 +164,7 @@ def test_too_few_in_flight_at_a_ceiling_or_without_such_a_machine_are_a_wrong_me
         assert wrong.text.endswith("far fewer than the load keeps: no verdict can rest on it")
 
 
-def test_too_few_in_flight_over_a_fall_are_the_machines_doing_only_where_no_level_is_a_promised_one():
+def test_the_machine_explains_too_few_over_a_fall_only_if_no_level_is_promised():
     """The mean of a burst and what followed lies at no limit, and each of the two levels at one."""
     volumes = (("vol-0gp2", gp2(size_gib=100)),)
 

@@ -37,7 +37,7 @@ def test_without_a_region_there_is_no_share():
     assert not machine_to_blame(view(run))
 
 
-def test_the_share_is_what_the_region_counted_or_what_the_load_saw():
+def test_the_share_follows_from_the_regions_count_or_the_loads_latency():
     served = run_of(1_000, outstanding=1, delay=delay_of(0.6, 0.4))
     assert machine_share(view(served)) == pytest.approx(0.4)
     before_it = run_of(1_000, outstanding=2, delay=delay_of(0.6, 0.4))  # an I/O took 2 ms
@@ -55,7 +55,7 @@ def test_more_than_the_queues_hold_waits_before_the_region():
 
 
 @pytest.mark.parametrize("changes", [{"latency_mean_s": math.nan}, {"keeps_outstanding": False}])
-def test_a_load_whose_latency_is_not_that_of_single_ios_tells_nothing_of_it(changes):
+def test_a_load_without_latencies_of_single_ios_does_not_show_it(changes):
     run = SimpleNamespace(**{**vars(run_of(100, outstanding=64, delay=delay_of(0.6, 0.1))), **changes})
     assert machine_share(view(run)) == pytest.approx(1 / 7)
 
@@ -73,7 +73,7 @@ def test_a_share_is_a_share_and_never_below_what_the_region_counted(modelled, la
 
 
 @given(st.floats(0.01, 100), st.floats(0, 10), st.floats(0.01, 100))
-def test_a_mean_is_the_machines_only_where_the_model_alone_keeps_the_limit(modelled_ms, late_ms, limit_ms):
+def test_the_machine_explains_a_mean_only_if_the_model_alone_keeps_the_limit(modelled_ms, late_ms, limit_ms):
     mean_s = (modelled_ms + late_ms) / 1000
     run = run_of(1 / mean_s, outstanding=1, delay=delay_of(modelled_ms, late_ms))
     explained = machine_explains(view(run), "mean", mean_s, limit_ms / 1000, mean_s)
@@ -124,7 +124,7 @@ def test_a_deep_enough_load_was_held_back_by_the_machine():
 
 
 @pytest.mark.parametrize(("outstanding", "machine"), [(22, False), (23, True), (24, True)])
-def test_a_depth_at_the_edge_is_the_machines_where_that_was_disturbed(outstanding, machine):
+def test_a_disturbed_machine_explains_a_depth_at_the_edge(outstanding, machine):
     """24 are needed for 80,000 IOPS of 0.3 ms, but for 5 %."""
     verdict = reaches(run_of(15_000, outstanding=outstanding, delay=LATE), "80,000 IOPS")
     assert (verdict.outcome, verdict.machine_limited) == (Outcome.INCONCLUSIVE, machine)
@@ -141,7 +141,7 @@ def test_on_aws_one_millisecond_is_reckoned_with():
     st.floats(0, 50),
     st.none() | st.builds(ThrottleDelta, st.just(60.0), *[st.floats(0, 29)] * 4),
 )
-def test_no_unexplained_shortfall_on_a_region_is_a_broken_promise(iops, depth, modelled, late, counters):
+def test_no_unexplained_shortfall_on_a_region_is_violated(iops, depth, modelled, late, counters):
     run = run_of(iops, outstanding=depth, delay=delay_of(modelled, late), counters=counters)
     for verdict in (reaches(run, "80,000 IOPS"), reaches(run, "80,000 IOPS", share=0.99)):
         assert verdict.outcome is Outcome.INCONCLUSIVE

@@ -54,7 +54,7 @@ def test_each_of_several_flows_sits_at_its_limit():
     assert "the streams are unequal, 2 Gbit/s to 8.9 Gbit/s" in unequal.sentence
 
 
-def test_an_instance_is_not_what_held_one_flow():
+def test_an_instance_did_not_limit_one_flow():
     verdict = capped_by(one_flow(), C5_18XL.network_peak)
     assert verdict.outcome is Outcome.VIOLATED
     assert verdict.sentence == (
@@ -99,7 +99,7 @@ def test_the_baseline_of_a_type_that_does_not_burst_is_its_peak():
     )
 
 
-def test_above_one_flow_names_what_allows_it():
+def test_a_rate_above_one_flow_names_the_reason():
     verdict = capped_by(one_flow(9.93), FLOW)
     assert verdict.outcome is Outcome.VIOLATED
     assert verdict.sentence.endswith(
@@ -153,7 +153,7 @@ def test_limits_of_one_figure_cannot_be_told_apart():
     assert capped_by(run, "10 Gbit/s").outcome is Outcome.HELD
 
 
-def test_counters_tell_them_apart():
+def test_counters_distinguish_them():
     acted = network_run(9.93, client=M5_8XL, streams=2, counters=AllowancePair(OUT, IDLE))
     held = capped_by(acted, M5_8XL.network_peak)
     assert held.outcome is Outcome.HELD
@@ -170,7 +170,7 @@ def test_counters_tell_them_apart():
     assert capped_by(idle, FLOW).outcome is Outcome.HELD
 
 
-def test_unequal_streams_tell_them_apart():
+def test_unequal_streams_distinguish_them():
     run = network_run(9.93, client=M5_8XL, streams=2, each=[6.5, 3.43])
     assert capped_by(run, M5_8XL.network_peak).outcome is Outcome.HELD
     assert capped_by(run, FLOW).outcome is Outcome.INCONCLUSIVE
@@ -231,14 +231,14 @@ def test_the_machine_or_the_generator_at_the_same_place():
     assert capped_by(sure, M5_8XL.network_peak).outcome is Outcome.HELD
 
 
-def test_below_it_the_machine_is_no_broken_promise():
+def test_a_rate_below_it_because_of_the_machine_is_not_violated():
     run = network_run(18.9, client=C5_18XL, streams=5, on=machine(19.5))
     verdict = capped_by(run, C5_18XL.network_peak)
     assert verdict.outcome is Outcome.INCONCLUSIVE
     assert verdict.machine_limited
 
 
-def test_a_lower_limit_that_did_not_act_is_told():
+def test_a_lower_limit_that_did_not_act_is_named():
     run = network_run(9.93, client=C5_18XL, streams=5, server=T2_MEDIUM)
     verdict = capped_by(run, "10 Gbit/s")
     assert verdict.sentence.endswith(
@@ -260,7 +260,7 @@ def test_a_run_without_a_rate_is_a_failed_measurement(gbit):
     assert "look at the workload's own output" in verdict.sentence
 
 
-def test_what_is_of_storage_is_refused():
+def test_targets_of_storage_are_refused():
     with pytest.raises(TypeError, match="no limit or rate of a network"):
         capped_by(network_run(9.93), C5.ebs_throughput)
 

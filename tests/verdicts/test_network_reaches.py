@@ -72,7 +72,7 @@ def test_credits_that_were_gone_before_explain_a_missed_peak():
     )
 
 
-def test_a_machine_that_happens_to_carry_the_baseline_is_no_spent_credit():
+def test_a_machine_that_happens_to_carry_the_baseline_does_not_show_spent_credits():
     """The embedded region's own counters say that nothing was above an allowance."""
     none = AllowancePair(IDLE, IDLE)
     verdict = reaches(network_run(2.4825, streams=5, on=machine(3.4), counters=none), PEAK)
@@ -126,7 +126,7 @@ def test_the_slower_end_is_named(client, server, end):
     assert verdict.sentence.endswith(f"limited by t2.medium network bandwidth, 1.02 Gbit/s (the {end}'s end)")
 
 
-def test_counters_tell_equal_ends_apart():
+def test_counters_distinguish_equal_ends():
     counters = AllowancePair(AllowanceDelta(60.0, bw_out_exceeded=12_345), IDLE)
     run = network_run(9.93, client=C5_2XL, server=M5_2XL, streams=5, counters=counters)
     verdict = reaches(run, "20 Gbit/s")
@@ -138,7 +138,7 @@ def test_counters_tell_equal_ends_apart():
     assert [one.owner for one in reaches(silent, "20 Gbit/s").bound_by] == ["m5.2xlarge"]
 
 
-def test_a_saturated_generator_is_no_broken_promise():
+def test_a_saturated_generator_is_inconclusive():
     busy = GeneratorLoad(99.6)
     verdict = reaches(network_run(18.9, client=C5_18XL, streams=5, generator=busy), C5_18XL.network_peak)
     assert verdict.outcome is Outcome.INCONCLUSIVE
@@ -164,7 +164,7 @@ def test_a_saturated_generator_near_a_limit_leaves_it_open():
     assert reaches(sure, PEAK).outcome is Outcome.VIOLATED
 
 
-def test_what_the_machine_cannot_carry_is_no_broken_promise():
+def test_a_rate_that_the_machine_cannot_carry_is_inconclusive():
     run = network_run(18.9, client=C5_18XL, streams=5, on=machine(19.5))
     verdict = reaches(run, C5_18XL.network_peak)
     assert verdict.outcome is Outcome.INCONCLUSIVE
@@ -189,12 +189,12 @@ def test_a_bitrate_below_the_target_is_the_jobs_own():
     assert reaches(network_run(7, rate_asked=Throughput.from_gbit(12)), PEAK).outcome is Outcome.VIOLATED
 
 
-def test_lost_datagrams_are_told():
+def test_lost_datagrams_are_named():
     verdict = reaches(network_run(7, client=M5_8XL, streams=4, lost_percent=12.0), M5_8XL.network_peak)
     assert verdict.sentence.endswith("; 12 % of the datagrams were lost")
 
 
-def test_other_allowances_are_told_where_nothing_else_explains():
+def test_other_allowances_are_named_if_nothing_else_explains():
     counters = AllowancePair(IDLE, AllowanceDelta(60.0, pps_exceeded=70, conntrack_exceeded=1))
     verdict = reaches(network_run(7, client=M5_8XL, streams=4, counters=counters), M5_8XL.network_peak)
     assert verdict.sentence.endswith(
@@ -214,7 +214,7 @@ def test_a_drift_that_nothing_explains_is_inconclusive():
 
 @pytest.mark.parametrize("target", [PEAK, flow_limit(False)])
 @pytest.mark.parametrize("client", [M5_2XL, M5_8XL])
-def test_a_fall_to_no_baseline_is_no_end_of_a_burst(target, client):
+def test_a_fall_to_another_level_does_not_end_a_burst(target, client):
     for values in ([9.93] * 30 + [4.0] * 300, [9.93] * 45 + [4.0] * 14, [9.93] * 100 + [0.0] * 300):
         for on in (None, machine(45)):
             run = network_run(values=values, streams=2, client=client, on=on)
@@ -250,7 +250,7 @@ def test_a_network_that_fell_silent_has_verdicts():
         assert verdict.outcome is not Outcome.HELD
 
 
-def test_headers_are_no_shortfall():
+def test_headers_do_not_count_as_a_shortfall():
     short = network_run(10 * GOODPUT, client=M5_8XL, streams=4)
     verdict = reaches(short, M5_8XL.network_peak, within=0.0)
     assert verdict.outcome is Outcome.HELD
@@ -305,7 +305,7 @@ def test_a_run_without_a_rate_is_a_failed_measurement(gbit):
     assert "look at the workload's own output" in verdict.sentence
 
 
-def test_what_is_of_storage_is_refused():
+def test_targets_of_storage_are_refused():
     run = network_run(9.93)
     for wrong in (Iops(5), "5 IOPS", C5.ebs_throughput, C5.ebs_iops):
         with pytest.raises(TypeError, match=r"no limit or rate of a network; pass .*network_peak"):

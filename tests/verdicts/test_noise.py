@@ -43,7 +43,7 @@ def test_the_true_mean_lies_within_the_margin(count, memory, most):
         assert plain / 400 > 0.15
 
 
-def test_levels_of_several_pieces_are_no_noise():
+def test_levels_of_several_pieces_do_not_count_as_noise():
     numbers = random.Random(2)
     one = noise(100, 0.01, numbers)
     other = [value / 4 for value in noise(100, 0.01, numbers)]

@@ -52,7 +52,7 @@ def test_five_volumes_end_at_the_instances_gigabit():
     )
 
 
-def test_the_machine_is_no_broken_promise():
+def test_the_machine_is_not_a_violation():
     verdict = reaches(run_of(45_120, machine=WEAK_MACHINE), "80,000 IOPS")
     assert verdict.outcome is Outcome.INCONCLUSIVE
     assert verdict.machine_limited

@@ -26,7 +26,7 @@ def test_volumes_that_add_up_are_linear():
     )
 
 
-def test_the_first_that_falls_off_is_named_with_what_bound_it():
+def test_the_first_that_falls_off_is_named_with_its_limit():
     runs = [on(1, 1_000, "64k"), on(2, 1_907, "64k"), on(5, 1_907, "64k")]
     verdict = scales_linearly(runs, with_=[1, 2, 5])
     assert str(verdict) == (

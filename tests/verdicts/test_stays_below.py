@@ -73,7 +73,7 @@ def test_a_sweep_that_ends_too_early_says_so():
     assert "up to 32,000 IOPS, the end of the sweep: add steps up to 60,000 IOPS" in str(verdict)
 
 
-def test_a_rate_that_was_never_carried_is_put_down_to_what_held_it():
+def test_a_rate_that_was_never_carried_names_its_limit():
     verdict = stays_below(curve_of(), "100ms", until=200_000)
     assert verdict.outcome is Outcome.VIOLATED
     assert "the load stayed at 64,000 IOPS although 70,400 IOPS was asked for" in str(verdict)
@@ -194,7 +194,7 @@ def test_a_sweep_without_steps_decides_nothing():
         ({"latency": "1ms", "within": 10}, ValueError, "within"),
     ],
 )
-def test_what_cannot_be_asked(asked, error, words):
+def test_invalid_claims_are_refused(asked, error, words):
     with pytest.raises(error, match=words):
         stays_below(curve_of(), **asked)
 

@@ -62,7 +62,7 @@ def test_a_burst_of_a_network_is_sustained_for_as_long_as_it_lasts():
 
 
 @pytest.mark.parametrize("for_", ["10", "a while", 0, -3, float("nan")])
-def test_what_is_no_time_is_refused(for_):
+def test_an_invalid_time_is_refused(for_):
     with pytest.raises(ValueError, match=r"invalid duration|unit|length of time"):
         sustains(run_of(80_000), "80,000 IOPS", for_=for_)
 
