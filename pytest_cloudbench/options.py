@@ -231,6 +231,15 @@ def option_source(config: pytest.Config, name: str) -> str:
     return "ini file" if config.getoption(_BY_NAME[name].flag) is None else "command line"
 
 
+def path_option(config: pytest.Config, name: str, given: str = "") -> Path:
+    """Return an option's path, or ``given`` in its place.
+
+    A path on the command line is relative to the invocation directory, one in the ini file to the root folder.
+    """
+    base = config.invocation_params.dir if option_source(config, name) == "command line" else config.rootpath
+    return base / Path(given or setting(config, name)).expanduser()
+
+
 def time_compression(config: pytest.Config) -> float:
     """Return the time factor; 1.0 is as the clock.
 

@@ -19,8 +19,8 @@ from pytest_cloudbench.options import (
     load_project_limits,
     modelled_latency,
     option_given,
-    option_source,
     pace,
+    path_option,
     setting,
     time_compression,
 )
@@ -89,12 +89,11 @@ def _sum_up(config: pytest.Config) -> None:
         return  # the controller receives every report
     from pytest_cloudbench.reports.summary_file import SummaryFile, SummaryRefused
 
-    given = setting(config, "summary")
-    on_command_line = option_source(config, "summary") == "command line"
-    path = (config.invocation_params.dir if on_command_line else config.rootpath) / given
     where = "replay" if option_given(config, "replay") else setting(config, "cloud")
     try:
-        summary = SummaryFile(path, about=f"pytest-cloudbench: cloud {where}, {pace(config)} pace")
+        summary = SummaryFile(
+            path_option(config, "summary"), about=f"pytest-cloudbench: cloud {where}, {pace(config)} pace"
+        )
     except SummaryRefused as error:
         raise pytest.UsageError(str(error)) from None
     config.pluginmanager.register(summary, "cloudbench-summary")
@@ -104,10 +103,8 @@ def _count_costs(config: pytest.Config) -> None:
     """Report the cost of each test. Prices that cannot be read are refused now."""
     from pytest_cloudbench.reports.prices import BadPrices, Prices, TestCosts
 
-    on_command_line = option_source(config, "prices") == "command line"
-    base = config.invocation_params.dir if on_command_line else config.rootpath
     try:
-        prices = Prices.read(base / setting(config, "prices"))
+        prices = Prices.read(path_option(config, "prices"))
     except BadPrices as error:
         raise pytest.UsageError(str(error)) from None
     if setting(config, "cloud") == "aws" and not option_given(config, "replay"):  # nothing else is billed
@@ -162,7 +159,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         return
     error: BaseException = call.excinfo.value
     if (region := getattr(error, "region", None)) is not None:
-        region.end_was_told = True  # once for each test is enough
+        region.end_was_reported = True  # once for each test is enough
     if item.config.getoption("fulltrace", False):  # an option of the terminal's
         return
     if met := _users_frames(error.__traceback__):

@@ -15,7 +15,7 @@ from pytest_cloudbench.evidence.folder import (
     new_run_id,
 )
 from pytest_cloudbench.evidence.reader import Evidence
-from pytest_cloudbench.options import OPTIONS, option_source, options_in_force, setting
+from pytest_cloudbench.options import OPTIONS, options_in_force, path_option, setting
 from pytest_cloudbench.reports.properties import OTHERWISE_PROPERTY
 
 OFF = "off"
@@ -53,14 +53,12 @@ def evidence_folder(config: pytest.Config) -> Path | None:
 
 def replayed_folder(config: pytest.Config) -> Path | None:
     """Return the evidence that this session replays; None if it is not a replay."""
-    given = setting(config, "replay")
-    return _path(config, "replay", given) if given else None
+    return path_option(config, "replay") if setting(config, "replay") else None
 
 
 def signing_key(config: pytest.Config) -> Path | None:
     """Return the key that signs the evidence; None if it is not signed."""
-    given = setting(config, "sign")
-    return _path(config, "sign", given) if given else None
+    return path_option(config, "sign") if setting(config, "sign") else None
 
 
 def check_settings(config: pytest.Config) -> None:
@@ -170,13 +168,7 @@ def _folder(config: pytest.Config) -> Path | None:
     wanted = setting(config, "evidence")
     if wanted in (OFF, ""):
         return None
-    return _path(config, "evidence", wanted.replace(RUN, run_id_of(config)))
-
-
-def _path(config: pytest.Config, name: str, given: str) -> Path:
-    """Resolve a path: on the command line relative to the invocation directory, else to the root folder."""
-    base = config.invocation_params.dir if option_source(config, name) == "command line" else config.rootpath
-    return base / Path(given).expanduser()
+    return path_option(config, "evidence", wanted.replace(RUN, run_id_of(config)))
 
 
 def _from_controller(config: pytest.Config) -> dict[str, Any]:

@@ -90,6 +90,8 @@ def _write(path: Path, text: str) -> None:
 
 
 Environment = Mapping[str, str]
+Build = tuple[str | None, str | None, str, str | None]
+"""The CI's URL, the build's number, its name, and its URL."""
 
 
 def executor(environment: Environment) -> dict[str, Any] | None:
@@ -97,123 +99,79 @@ def executor(environment: Environment) -> dict[str, Any] | None:
 
     Allure orders a trend by ``buildOrder``, which is left out if the CI has no build number.
     """
-    for present, describe in _KNOWN:
-        if environment.get(present):
-            said = describe(environment)
-            order = said.pop("order", "")
-            if re.fullmatch(r"\d+", order or ""):
-                said["buildOrder"] = int(order)
-            return {name: value for name, value in said.items() if value not in (None, "")}
-    return None
+    found = next((each for each in _KNOWN if environment.get(each[0])), None)
+    if found is None:
+        return None
+    _, name, kind, describe = found
+    url, number, build_name, build_url = describe(environment)
+    said = {"name": name, "type": kind, "url": url, "buildName": build_name, "buildUrl": build_url}
+    if kind == "jenkins" and build_url:
+        said["reportUrl"] = f"{build_url.rstrip('/')}/allure/"
+    order = {"buildOrder": int(number)} if number and re.fullmatch(r"\d+", number) else {}
+    return {**{key: value for key, value in said.items() if value}, **order}
 
 
-def _github(env: Environment) -> dict[str, Any]:
+def _github(env: Environment) -> Build:
     home = f"{env.get('GITHUB_SERVER_URL', 'https://github.com')}/{env.get('GITHUB_REPOSITORY', '')}"
-    attempt = env.get("GITHUB_RUN_ATTEMPT", "1")
+    attempt, number = env.get("GITHUB_RUN_ATTEMPT", "1"), env.get("GITHUB_RUN_NUMBER")
+    name = f"{env.get('GITHUB_WORKFLOW', 'run')} #{number or '?'}"
     url = f"{home}/actions/runs/{env['GITHUB_RUN_ID']}" if env.get("GITHUB_RUN_ID") else ""
-    again = f" (attempt {attempt})" if attempt != "1" else ""
-    return {
-        "name": "GitHub Actions",
-        "type": "github",
-        "url": home,
-        "order": env.get("GITHUB_RUN_NUMBER"),
-        "buildName": f"{env.get('GITHUB_WORKFLOW', 'run')} #{env.get('GITHUB_RUN_NUMBER', '?')}{again}",
-        "buildUrl": f"{url}/attempts/{attempt}" if url and attempt != "1" else url,
-    }
+    if attempt == "1":
+        return home, number, name, url
+    return home, number, f"{name} (attempt {attempt})", f"{url}/attempts/{attempt}" if url else ""
 
 
-def _gitlab(env: Environment) -> dict[str, Any]:
-    return {
-        "name": "GitLab CI",
-        "type": "gitlab",
-        "url": env.get("CI_PROJECT_URL"),
-        "order": env.get("CI_PIPELINE_IID") or env.get("CI_PIPELINE_ID"),
-        "buildName": f"{env.get('CI_JOB_NAME', 'job')} #{env.get('CI_PIPELINE_IID', env.get('CI_JOB_ID', '?'))}",
-        "buildUrl": env.get("CI_JOB_URL") or env.get("CI_PIPELINE_URL"),
-    }
+def _gitlab(env: Environment) -> Build:
+    name = f"{env.get('CI_JOB_NAME', 'job')} #{env.get('CI_PIPELINE_IID', env.get('CI_JOB_ID', '?'))}"
+    order = env.get("CI_PIPELINE_IID") or env.get("CI_PIPELINE_ID")
+    return env.get("CI_PROJECT_URL"), order, name, env.get("CI_JOB_URL") or env.get("CI_PIPELINE_URL")
 
 
-def _jenkins(env: Environment) -> dict[str, Any]:
-    return {
-        "name": "Jenkins",
-        "type": "jenkins",
-        "url": env.get("JENKINS_URL"),
-        "order": env.get("BUILD_NUMBER"),
-        "buildName": env.get("BUILD_DISPLAY_NAME")
-        or f"{env.get('JOB_NAME', 'job')} #{env.get('BUILD_NUMBER', '?')}",
-        "buildUrl": env.get("BUILD_URL"),
-        "reportUrl": f"{env['BUILD_URL'].rstrip('/')}/allure/" if env.get("BUILD_URL") else None,
-    }
+def _jenkins(env: Environment) -> Build:
+    number = env.get("BUILD_NUMBER")
+    name = env.get("BUILD_DISPLAY_NAME") or f"{env.get('JOB_NAME', 'job')} #{number or '?'}"
+    return env.get("JENKINS_URL"), number, name, env.get("BUILD_URL")
 
 
-def _buildkite(env: Environment) -> dict[str, Any]:
+def _buildkite(env: Environment) -> Build:
     pipeline = env.get("BUILDKITE_PIPELINE_NAME") or env.get("BUILDKITE_PIPELINE_SLUG", "pipeline")
-    return {
-        "name": "Buildkite",
-        "type": "buildkite",
-        "url": env.get("BUILDKITE_BUILD_URL", "").rpartition("/builds/")[0],
-        "order": env.get("BUILDKITE_BUILD_NUMBER"),
-        "buildName": f"{pipeline} #{env.get('BUILDKITE_BUILD_NUMBER', '?')}",
-        "buildUrl": env.get("BUILDKITE_BUILD_URL"),
-    }
+    number, url = env.get("BUILDKITE_BUILD_NUMBER"), env.get("BUILDKITE_BUILD_URL", "")
+    return url.rpartition("/builds/")[0], number, f"{pipeline} #{number or '?'}", url
 
 
-def _circle(env: Environment) -> dict[str, Any]:
-    return {
-        "name": "CircleCI",
-        "type": "circleci",
-        "order": env.get("CIRCLE_BUILD_NUM"),
-        "buildName": f"{env.get('CIRCLE_JOB', 'job')} #{env.get('CIRCLE_BUILD_NUM', '?')}",
-        "buildUrl": env.get("CIRCLE_BUILD_URL"),
-    }
+def _circle(env: Environment) -> Build:
+    number = env.get("CIRCLE_BUILD_NUM")
+    return None, number, f"{env.get('CIRCLE_JOB', 'job')} #{number or '?'}", env.get("CIRCLE_BUILD_URL")
 
 
-def _azure(env: Environment) -> dict[str, Any]:
+def _azure(env: Environment) -> Build:
     home = f"{env.get('SYSTEM_COLLECTIONURI', '')}{env.get('SYSTEM_TEAMPROJECT', '')}".replace(" ", "%20")
-    return {
-        "name": "Azure Pipelines",
-        "type": "azure",
-        "url": home,
-        "order": env.get("BUILD_BUILDID"),
-        "buildName": f"{env.get('BUILD_DEFINITIONNAME', 'pipeline')} #{env.get('BUILD_BUILDNUMBER', '?')}",
-        "buildUrl": f"{home}/_build/results?buildId={env['BUILD_BUILDID']}"
-        if env.get("BUILD_BUILDID")
-        else "",
-    }
+    name = f"{env.get('BUILD_DEFINITIONNAME', 'pipeline')} #{env.get('BUILD_BUILDNUMBER', '?')}"
+    number = env.get("BUILD_BUILDID")
+    return home, number, name, f"{home}/_build/results?buildId={number}" if number else ""
 
 
-def _teamcity(env: Environment) -> dict[str, Any]:
-    return {
-        "name": "TeamCity",
-        "type": "teamcity",
-        "url": env.get("TEAMCITY_SERVER_URL"),
-        "order": env.get("BUILD_NUMBER"),
-        "buildName": f"{env.get('TEAMCITY_BUILDCONF_NAME', 'build')} #{env.get('BUILD_NUMBER', '?')}",
-        "buildUrl": env.get("BUILD_URL"),
-    }
+def _teamcity(env: Environment) -> Build:
+    number = env.get("BUILD_NUMBER")
+    name = f"{env.get('TEAMCITY_BUILDCONF_NAME', 'build')} #{number or '?'}"
+    return env.get("TEAMCITY_SERVER_URL"), number, name, env.get("BUILD_URL")
 
 
-def _bitbucket(env: Environment) -> dict[str, Any]:
+def _bitbucket(env: Environment) -> Build:
     number, home = env.get("BITBUCKET_BUILD_NUMBER", "?"), env.get("BITBUCKET_GIT_HTTP_ORIGIN", "")
-    return {
-        "name": "Bitbucket Pipelines",
-        "type": "bitbucket",
-        "url": home,
-        "order": number,
-        "buildName": f"{env.get('BITBUCKET_REPO_SLUG', 'build')} #{number}",
-        "buildUrl": f"{home}/addon/pipelines/home#!/results/{number}" if home else "",
-    }
+    name = f"{env.get('BITBUCKET_REPO_SLUG', 'build')} #{number}"
+    return home, number, name, f"{home}/addon/pipelines/home#!/results/{number}" if home else ""
 
 
-_KNOWN: tuple[tuple[str, Callable[[Environment], dict[str, Any]]], ...] = (
-    ("GITHUB_ACTIONS", _github),
-    ("GITLAB_CI", _gitlab),
-    ("BUILDKITE", _buildkite),
-    ("CIRCLECI", _circle),
-    ("TF_BUILD", _azure),
-    ("TEAMCITY_VERSION", _teamcity),
-    ("BITBUCKET_BUILD_NUMBER", _bitbucket),
-    ("JENKINS_URL", _jenkins),
-    ("BUILD_TAG", _jenkins),
+_KNOWN: tuple[tuple[str, str, str, Callable[[Environment], Build]], ...] = (
+    ("GITHUB_ACTIONS", "GitHub Actions", "github", _github),
+    ("GITLAB_CI", "GitLab CI", "gitlab", _gitlab),
+    ("BUILDKITE", "Buildkite", "buildkite", _buildkite),
+    ("CIRCLECI", "CircleCI", "circleci", _circle),
+    ("TF_BUILD", "Azure Pipelines", "azure", _azure),
+    ("TEAMCITY_VERSION", "TeamCity", "teamcity", _teamcity),
+    ("BITBUCKET_BUILD_NUMBER", "Bitbucket Pipelines", "bitbucket", _bitbucket),
+    ("JENKINS_URL", "Jenkins", "jenkins", _jenkins),
+    ("BUILD_TAG", "Jenkins", "jenkins", _jenkins),
 )
 """The variable that each CI sets for its jobs. Jenkins comes last, because its agents may run inside others."""
