@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 from host_targets import HostTarget
 from local_sshd import LocalSshd
-from pytest_cloudbench.verdicts.counters import ThrottleDelta
 
 from pytest_cloudbench.hosts.errors import JobVanished, NotOurs
 from pytest_cloudbench.hosts.ssh import SshHost
 from pytest_cloudbench.limits.quantities import Size
+from pytest_cloudbench.verdicts.counters import ThrottleDelta
 from pytest_cloudbench.verdicts.observation import MachineDelay
 from pytest_cloudbench.verdicts.verdict import Outcome
 from pytest_cloudbench.workloads.create_files import run as run_room
