@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.quantities import Iops, Rate, Size, Throughput
 from pytest_cloudbench.verdicts.counters import ThrottleDelta
-from pytest_cloudbench.verdicts.little import InFlight, in_flight
 from pytest_cloudbench.verdicts.observation import GeneratorLoad, MachineDelay
-from pytest_cloudbench.verdicts.run import run_of
 from pytest_cloudbench.verdicts.verdict import Verdict, judging
 from pytest_cloudbench.workloads.judged import Judged
 
@@ -34,6 +32,9 @@ _LEAVES_SLOTS_EMPTY = frozenset(
 
 MaybeNone: TypeAlias = Any
 """None is possible, but the type asks for no check, so that users write ``assert run.latency.at_most(p99="5 ms")``."""
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.verdicts.little import InFlight
 
 
 @dataclass(frozen=True)
@@ -273,6 +274,9 @@ class Measurement(Judged):
 
         If they are far apart, the measurement is wrong and every verdict on it is inconclusive.
         """
+        from pytest_cloudbench.verdicts.little import in_flight
+        from pytest_cloudbench.verdicts.run import run_of
+
         return in_flight(run_of(self))
 
     def to_dict(self) -> dict[str, Any]:
