@@ -58,7 +58,7 @@ class BlockDevice:
     serial: str | None = None
 
     @property
-    def meant(self) -> str:
+    def hardware(self) -> str:
         """The name of the hardware in messages: "volume vol-0abc"."""
         if self.volume_id:
             return f"volume {self.volume_id}"
@@ -114,7 +114,7 @@ def wait_for_size(host: Host, device: BlockDevice, *, timeout_s: float = _APPEAR
         if time.monotonic() >= deadline:
             raise DeviceNotFound(
                 f"{device.path} on {host.label} still has {shown:,} bytes after {timeout_s:g} s, "
-                f"{device.meant} has {device.size.bytes:,}"
+                f"{device.hardware} has {device.size.bytes:,}"
             )
         time.sleep(_LOOK_AGAIN_S)
 
@@ -177,7 +177,7 @@ def prove_all_ours(
         problems += _identity_problems(facts, device)
         if problems:
             sentences.append(
-                f"{device.path} on {host.label} is not proven to be {device.meant}, "
+                f"{device.path} on {host.label} is not proven to be {device.hardware}, "
                 f"{'it is not read' if only_read else 'nothing is written to it'}: it {', and it '.join(problems)}"
             )
     if sentences:

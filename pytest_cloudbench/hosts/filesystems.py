@@ -148,7 +148,7 @@ class Carrier(Protocol):
     @property
     def paths(self) -> tuple[str, ...]: ...
     @property
-    def meant(self) -> str: ...
+    def hardware(self) -> str: ...
 
     def prove(self, host: Host, *, mounted_at: str | None = None) -> tuple[DeviceFacts, ...]:
         """Return the facts of each of `paths`, once it is proven ours and free. Raises NotOurs or DeviceNotFound."""
@@ -211,7 +211,7 @@ def make_filesystem(
             f"unknown kind of file system {filesystem!r}: use {', '.join(KINDS[:-1])} or {KINDS[-1]}"
         )
     if len(device.paths) > 1 and filesystem != "btrfs":
-        raise FilesystemError(f"{filesystem} cannot span {device.meant}: only btrfs spans several devices")
+        raise FilesystemError(f"{filesystem} cannot span {device.hardware}: only btrfs spans several devices")
     tool = host.ensure_tool(_MAKE[filesystem][0])
     size = Size(sum(facts.size_bytes for facts in device.prove(host)))
     _check_room(filesystem, size, room)
@@ -223,7 +223,7 @@ def make_filesystem(
     try:
         host.run([tool, *options, "--", *device.paths], sudo=True, timeout_s=_MAKE_S)
     except CommandFailed as error:
-        raise FilesystemError(f"{filesystem} could not be made on {device.meant}: {error}") from error
+        raise FilesystemError(f"{filesystem} could not be made on {device.hardware}: {error}") from error
     for path in device.paths:
         remember_made(host, path, filesystem)
 
@@ -270,7 +270,7 @@ def prove_mounted(host: Host, mounted: MountedFilesystem) -> None:
     for facts in mounted.device.prove(host, mounted_at=mounted.path):
         if mounted.path not in facts.mounts:
             raise NotOurs(
-                f"{mounted.device.meant} is not mounted on {mounted.path} of {host.label}: nothing is written there"
+                f"{mounted.device.hardware} is not mounted on {mounted.path} of {host.label}: nothing is written there"
             )
 
 

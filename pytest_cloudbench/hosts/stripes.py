@@ -53,9 +53,9 @@ class StripedDevices:
         return (self.path,) if self.is_device else tuple(member.path for member in self.members)
 
     @property
-    def meant(self) -> str:
+    def hardware(self) -> str:
         """The name of the hardware in messages: "the stripe of volume vol-0abc and volume vol-0def"."""
-        return f"the stripe of {' and '.join(member.meant for member in self.members)}"
+        return f"the stripe of {' and '.join(member.hardware for member in self.members)}"
 
     def prove(self, host: Host, *, mounted_at: str | None = None) -> tuple[DeviceFacts, ...]:
         """Prove that every member is ours and used by this stripe alone, and the stripe free or mounted there.
@@ -73,7 +73,7 @@ class StripedDevices:
             problems.append(f"consists of the devices {', '.join(array.members) or 'none'}")
         if problems:
             raise NotOurs(
-                f"{self.path} on {host.label} is not proven to be {self.meant}, nothing is written to it: "
+                f"{self.path} on {host.label} is not proven to be {self.hardware}, nothing is written to it: "
                 f"it {', and it '.join(problems)}"
             )
         return (array,)
@@ -95,7 +95,7 @@ def check_members(members: Sequence[BlockDevice]) -> None:
     if len({member.path for member in members}) != len(members):
         raise StripeError(f"a device was given twice: {', '.join(member.path for member in members)}")
     if len({member.size for member in members}) != 1:
-        sizes = ", ".join(f"{member.meant} {member.size}" for member in members)
+        sizes = ", ".join(f"{member.hardware} {member.size}" for member in members)
         raise StripeError(
             "devices of unequal size are not striped, because the largest would carry a part of the load alone: "
             f"{sizes}"
