@@ -76,14 +76,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
     config.pluginmanager.register(fixtures, "cloudbench-fixtures")
     config.pluginmanager.register(properties, "cloudbench-properties")
-    _join_reports(config)
+    _add_to_reports(config)
     if option_given(config, "summary"):
-        _sum_up(config)
+        _write_summary(config)
     if option_given(config, "prices"):
         _count_costs(config)
 
 
-def _sum_up(config: pytest.Config) -> None:
+def _write_summary(config: pytest.Config) -> None:
     """Write a summary of the run to a file at its end. A path that cannot be written is refused now."""
     if hasattr(config, "workerinput"):
         return  # the controller receives every report
@@ -111,19 +111,19 @@ def _count_costs(config: pytest.Config) -> None:
         config.pluginmanager.register(TestCosts(prices), "cloudbench-costs")
 
 
-def _join_reports(config: pytest.Config) -> None:
+def _add_to_reports(config: pytest.Config) -> None:
     """Add measurements to the reports of other plugins that are active."""
     if config.getoption("allure_report_dir", None):
         from pytest_cloudbench.reports.allure.report import join_allure
 
-        join_allure(config, lambda: _about(config))
+        join_allure(config, lambda: _run_facts(config))
     if config.pluginmanager.hasplugin("benchmark"):
         from pytest_cloudbench.reports.benchmark.table import join_benchmark
 
         join_benchmark(config, lambda: setting(config, "cloud"))
 
 
-def _about(config: pytest.Config) -> dict[str, str]:
+def _run_facts(config: pytest.Config) -> dict[str, str]:
     """Return the facts of the whole run for a report."""
     replayed = ""
     if option_given(config, "replay"):
@@ -159,8 +159,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         return
     error: BaseException = call.excinfo.value
     if (region := getattr(error, "region", None)) is not None:
-        region.end_was_reported = True  # once for each test is enough
-    if item.config.getoption("fulltrace", False):  # an option of the terminal's
+        region.end_was_reported = True  # it is reported once per test
+    if item.config.getoption("fulltrace", False):  # an option of pytest's terminal plugin
         return
     if met := _users_frames(error.__traceback__):
         # Its sentence names the cause already.
@@ -197,9 +197,9 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Let the workers of pytest-xdist write to one evidence folder."""
-    from pytest_cloudbench.session.session import tell_worker
+    from pytest_cloudbench.session.session import send_to_worker
 
-    tell_worker(node)
+    send_to_worker(node)
 
 
 @pytest.hookimpl(trylast=True)

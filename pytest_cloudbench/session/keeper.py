@@ -36,11 +36,11 @@ def keeper_of(config: pytest.Config) -> Keeper:
     """Return the session's keeper, which the first call makes: it replays, records, or does neither."""
     found = config.stash.get(_KEEPER, None)
     if found is None:
-        found = config.stash[_KEEPER] = _made(config)
+        found = config.stash[_KEEPER] = _make_keeper(config)
     return found
 
 
-def _made(config: pytest.Config) -> Keeper:
+def _make_keeper(config: pytest.Config) -> Keeper:
     from pytest_cloudbench.session.session import evidence_folder, replayed_folder
 
     if (replayed := replayed_folder(config)) is not None:

@@ -21,7 +21,7 @@ from pytest_cloudbench.reports.properties import OTHERWISE_PROPERTY
 OFF = "off"
 RECORDER_PLUGIN = "cloudbench-recorder"
 """Name under which a recording is registered with pytest."""
-_ANEW = ("evidence", "sign", "replay", "progress", "inconclusive", "summary", "prices")
+_OF_THE_REPLAY = ("evidence", "sign", "replay", "progress", "inconclusive", "summary", "prices")
 """Options that a replay does not take from the recording."""
 _WORKER_KEY = "cloudbench_evidence"
 
@@ -67,7 +67,7 @@ def check_settings(config: pytest.Config) -> None:
         return  # the controller has checked them
     try:
         if (replayed := replayed_folder(config)) is not None:
-            _take_options(config, Evidence(replayed).run.get("options", {}))
+            _restore_options(config, Evidence(replayed).run.get("options", {}))
             return
         folder, key = evidence_folder(config), signing_key(config)
         if folder is not None and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -83,11 +83,11 @@ def check_settings(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from None
 
 
-def _take_options(config: pytest.Config, recorded: Mapping[str, str]) -> None:
+def _restore_options(config: pytest.Config, recorded: Mapping[str, str]) -> None:
     """Set the recorded options in a replay, except those that the command line sets."""
     for option in OPTIONS:
         value = recorded.get(option.name)
-        if value and option.name not in _ANEW and config.getoption(option.flag) is None:
+        if value and option.name not in _OF_THE_REPLAY and config.getoption(option.flag) is None:
             setattr(config.option, option.flag.removeprefix("--").replace("-", "_"), value)
 
 
@@ -107,7 +107,7 @@ def header(config: pytest.Config) -> str | None:
     )
 
 
-def tell_worker(node: Any) -> None:
+def send_to_worker(node: Any) -> None:
     """Send a worker of pytest-xdist the run's id and folder, so that all workers write to the same one."""
     folder = evidence_folder(node.config)
     node.workerinput[_WORKER_KEY] = {
