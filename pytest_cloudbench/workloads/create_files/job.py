@@ -17,6 +17,11 @@ CHUNK = Size(1 << 20)
 """The most bytes written in one call."""
 LARGEST_BLOCK_FILE = Size(64 << 20)
 """The largest file that dd copies from a file of random bytes, which is stored beside the job on the host."""
+QUICK_DATA = Size(512 << 20)
+"""The most data of a quick run: four seconds at 125 MiB/s. It is the same on every target, so two can be compared."""
+QUICK_FILES = 10_000
+QUICK_SLOW_FILES = 2_000
+"""The most files of a quick run if each file costs a process (dd) or a wait for the device (fsync)."""
 
 
 @dataclass(frozen=True)
@@ -123,13 +128,6 @@ def _whole(name: str, value: object) -> None:
 def _one_of(name: str, value: object, choices: tuple[str, ...]) -> None:
     if value not in choices:
         raise BadFilesJob(f"invalid {name}={value!r}: use one of {', '.join(map(repr, choices))}")
-
-
-QUICK_DATA = Size(512 << 20)
-"""The most data of a quick run: four seconds at 125 MiB/s. It is the same on every target, so two can be compared."""
-QUICK_FILES = 10_000
-QUICK_SLOW_FILES = 2_000
-"""The most files of a quick run if each file costs a process (dd) or a wait for the device (fsync)."""
 
 
 def paced_files(job: FilesJob, pace: Pace, *, method: str) -> tuple[FilesJob, tuple[str, ...]]:

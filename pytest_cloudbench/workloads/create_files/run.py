@@ -29,6 +29,20 @@ from pytest_cloudbench.workloads.target import CountersSnapshot, Gained, Target,
 from pytest_cloudbench.workloads.workload import Workload
 
 _MIB = 2.0**20
+_SLOWEST = 1 << 20
+"""A target without known ceilings counts as hanging below this rate in bytes/s; others below a third of theirs."""
+_SLOWEST_FILES = 50
+"""A job that creates fewer files per second counts as hanging."""
+_SPARE_S = 120.0
+_FASTEST_FILES = 200_000
+"""More files per second than a single file system creates."""
+_LONGEST_UNWATCHED_S = 0.5
+_REMOVED_FILES = 200
+"""The least expected rate of removal, in files per second."""
+_REMOVE = """\
+case "$2" in "$1"/cloudbench-files-*) ;; *) echo "$2 is not ours" >&2; exit 1 ;; esac
+rm -rf -- "$2" && sync -f -- "$1"
+"""
 
 
 @dataclass(frozen=True)
@@ -97,23 +111,6 @@ class ProgressReader:
 
 def _rate(gained: int, past_s: float) -> float:
     return max(0.0, gained / past_s) if past_s > 0 else 0.0
-
-
-_SLOWEST = 1 << 20
-"""A target without known ceilings counts as hanging below this rate in bytes/s; others below a third of theirs."""
-_SLOWEST_FILES = 50
-"""A job that creates fewer files per second counts as hanging."""
-_SPARE_S = 120.0
-_FASTEST_FILES = 200_000
-"""More files per second than a single file system creates."""
-_LONGEST_UNWATCHED_S = 0.5
-_REMOVED_FILES = 200
-"""The least expected rate of removal, in files per second."""
-
-_REMOVE = """\
-case "$2" in "$1"/cloudbench-files-*) ;; *) echo "$2 is not ours" >&2; exit 1 ;; esac
-rm -rf -- "$2" && sync -f -- "$1"
-"""
 
 
 def run_create_files(

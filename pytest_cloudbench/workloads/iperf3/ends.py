@@ -29,6 +29,10 @@ SERVER_OUTLIVES_S = 120
 _PORT_TRIES = 3
 _PORT_TAKEN = ("Address already in use", "exiting")
 """iperf3's words for a port in use; up to 3.9 it only reports that it exits."""
+FIRST_PORT, LAST_PORT = 20_000, 31_999
+"""Below Linux's ephemeral range (from 32,768), so no outgoing connection takes a port in the meantime."""
+_SOCKET_LISTS = ("/proc/net/tcp", "/proc/net/tcp6", "/proc/net/udp", "/proc/net/udp6")
+_LISTEN = "0A"
 
 
 @dataclass
@@ -167,13 +171,6 @@ def _server_error(side: Side) -> str:
             error = iperf3_words(each.stderr)
         text = error or text
     return text
-
-
-FIRST_PORT, LAST_PORT = 20_000, 31_999
-"""Below Linux's ephemeral range (from 32,768), so no outgoing connection takes a port in the meantime."""
-
-_SOCKET_LISTS = ("/proc/net/tcp", "/proc/net/tcp6", "/proc/net/udp", "/proc/net/udp6")
-_LISTEN = "0A"
 
 
 def free_ports(host: Host, count: int, *, excluded: Collection[int] = ()) -> tuple[int, ...]:

@@ -53,6 +53,14 @@ _UNITS = {
     "bitrate": "_bytes_per_s_total",
     **dict.fromkeys(("mss", "window", "length"), "_bytes"),
 }
+_DSCP_NAMES = {
+    "ef": 46,
+    "va": 44,
+    "le": 1,
+    **{f"cs{number}": number * 8 for number in range(8)},
+    **{f"af{number}{drop}": number * 8 + drop * 2 for number in range(1, 5) for drop in range(1, 4)},
+}
+"""Source: RFC 2474 (class selectors), 2597 (assured), 3246 (expedited), 5865 (voice admit), 8622 (lower effort)."""
 
 
 @dataclass(frozen=True)
@@ -246,16 +254,6 @@ def _unknown(name: str, known: list[str]) -> str:
     if near:
         return f"unknown iperf3 option {name}=: did you mean {near[0]}=?"
     return f"unknown iperf3 option {name}=: use {', '.join(sorted(known))}"
-
-
-_DSCP_NAMES = {
-    "ef": 46,
-    "va": 44,
-    "le": 1,
-    **{f"cs{number}": number * 8 for number in range(8)},
-    **{f"af{number}{drop}": number * 8 + drop * 2 for number in range(1, 5) for drop in range(1, 4)},
-}
-"""Source: RFC 2474 (class selectors), 2597 (assured), 3246 (expedited), 5865 (voice admit), 8622 (lower effort)."""
 
 
 def _parse_bitrate(value: Any) -> Bandwidth:

@@ -13,6 +13,12 @@ from pytest_cloudbench.workloads.iperf3.plan import Plan, ProcessShare
 from pytest_cloudbench.workloads.iperf3.tool import CONNECT_TIMEOUT_SINCE
 
 CONNECT_WITHIN_MS = 10_000
+SCRIPT_FILE = "load"
+CODES_FILE = "exit_codes"
+"""One line with the exit code of each process, written once all have ended."""
+PIDS_FILE = "pids"
+_SAMPLED_EVERY_S = 1
+_GUARDED_EVERY_S = 5
 
 
 def server_command(plan: Plan, port: int) -> tuple[str, ...]:
@@ -53,14 +59,6 @@ def client_command(plan: Plan, share: ProcessShare, port: int) -> tuple[str, ...
         words += ["-S", str(job.dscp << 2)]  # the upper six bits of the type of service
     return tuple(words)
 
-
-SCRIPT_FILE = "load"
-CODES_FILE = "exit_codes"
-"""One line with the exit code of each process, written once all have ended."""
-PIDS_FILE = "pids"
-
-_SAMPLED_EVERY_S = 1
-_GUARDED_EVERY_S = 5
 
 _LOAD = """\
 #!/bin/sh

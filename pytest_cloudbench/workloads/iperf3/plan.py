@@ -27,6 +27,12 @@ from pytest_cloudbench.workloads.target import NetworkPath
 INTERVAL_S = 1.0
 COMPRESSED_INTERVAL_S = 0.1
 """The shortest interval of iperf3."""
+THREADED_SINCE = (3, 16)
+"""Since this version every stream has its own thread (iperf3's release notes)."""
+ONE_THREAD_TCP = Bandwidth.from_gbit(12)
+ONE_THREAD_UDP = Bandwidth.from_gbit(2)
+"""The rate that one thread of an older iperf3 drives with jumbo frames. Measured with 3.12: TCP 13 to 20 Gbit/s;
+UDP received 1 Gbit/s (1,448-byte datagrams) to 3 Gbit/s (8,972-byte datagrams)."""
 
 
 @dataclass(frozen=True)
@@ -118,14 +124,6 @@ def plan_run(path: NetworkPath, job: Iperf3Job, pace: Pace) -> Plan:
         envelope=envelope,
         conditions=(*time.conditions, *conditions),
     )
-
-
-THREADED_SINCE = (3, 16)
-"""Since this version every stream has its own thread (iperf3's release notes)."""
-ONE_THREAD_TCP = Bandwidth.from_gbit(12)
-ONE_THREAD_UDP = Bandwidth.from_gbit(2)
-"""The rate that one thread of an older iperf3 drives with jumbo frames. Measured with 3.12: TCP 13 to 20 Gbit/s;
-UDP received 1 Gbit/s (1,448-byte datagrams) to 3 Gbit/s (8,972-byte datagrams)."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ from pytest_cloudbench.workloads.iperf3.output import Flow, Interval, OtherEnd, 
 from pytest_cloudbench.workloads.network_measurement import NetworkSeries, StreamResult
 
 Number = TypeVar("Number", int, float)
+_FULL = 0.9
+"""The least measured part of a cell: an incomplete last cell is left out."""
 
 
 @dataclass(frozen=True)
@@ -195,10 +197,6 @@ def sum_known(values: Iterable[Number | None]) -> Number | None:
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return fmean(known) if known else None
-
-
-_FULL = 0.9
-"""The least measured part of a cell: an incomplete last cell is left out."""
 
 
 def count_cells(flows: Sequence[Sequence[Interval]], step_s: float) -> int:

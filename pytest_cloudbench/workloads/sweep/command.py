@@ -21,6 +21,12 @@ from pytest_cloudbench.workloads.sweep.plan import TICK_S, StepTimes
 _MICROSECONDS = 1_000_000
 _HIGHEST = 500_000
 """The highest rate of one job in arrivals per second: fio's steps above it are too coarse."""
+_MOST_JOBS = 16
+_FINE_ENOUGH = 20_000
+"""Up to this rate of one job, in arrivals per second, fio's steps are smaller than 2 %."""
+SizedPath = tuple[str, Size]
+"""A device or file, and the size of its working set."""
+_PUNCTUAL = 'chrt -R -f 1 true 2> /dev/null && exec chrt -R -f 1 "$@"; exec "$@"'
 
 
 @dataclass(frozen=True)
@@ -75,11 +81,6 @@ def _largest_not_above(target: float) -> int:
     return rate
 
 
-_MOST_JOBS = 16
-_FINE_ENOUGH = 20_000
-"""Up to this rate of one job, in arrivals per second, fio's steps are smaller than 2 %."""
-
-
 @dataclass(frozen=True)
 class Layout:
     """The number of fio jobs on each device, and the queue depth of each job."""
@@ -109,12 +110,6 @@ def check_kernel_room(outstanding: int, most: int, used: int) -> None:
             f"{outstanding:,} I/Os in flight exceed the {most - used:,} that the host's kernel has left of "
             f"fs.aio-max-nr={most:,}: use fewer threads or devices, or raise it there (sysctl -w fs.aio-max-nr=...)"
         )
-
-
-SizedPath = tuple[str, Size]
-"""A device or file, and the size of its working set."""
-
-_PUNCTUAL = 'chrt -R -f 1 true 2> /dev/null && exec chrt -R -f 1 "$@"; exec "$@"'
 
 
 def punctual(argv: Sequence[str]) -> tuple[str, ...]:

@@ -33,6 +33,10 @@ _HOT = Skew(percent_of_io=80, percent_of_space=20)
 
 _SQL = {"8k": 85, "16k": 5, "64k": 10}
 _ORACLE = {"8k": 75, "16k": 10, "32k": 10, "64k": 5}
+FILE_NAME = "cloudbench-mixes.toml"
+_NEEDED = ("blocks", "read_percent", "random_percent", "source")
+_KNOWN = (*_NEEDED, "skew")
+_SKEW = ("percent_of_io", "percent_of_space", "zipf")
 
 
 def _mix(
@@ -97,13 +101,6 @@ def find_mix(asked: str | Mix, own: Mapping[str, Mix]) -> Mix:
         names = sorted(known)
         raise UnknownMix(asked, difflib.get_close_matches(str(asked).lower(), names, n=3, cutoff=0.4), names)
     return known[asked]
-
-
-FILE_NAME = "cloudbench-mixes.toml"
-
-_NEEDED = ("blocks", "read_percent", "random_percent", "source")
-_KNOWN = (*_NEEDED, "skew")
-_SKEW = ("percent_of_io", "percent_of_space", "zipf")
 
 
 def read_mixes(path: Path) -> dict[str, Mix]:

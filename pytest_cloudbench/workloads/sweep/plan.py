@@ -22,6 +22,23 @@ _PLACES = 8
 _GRAIN = 1 << 20
 _WRITTEN = Size(1 << 30)
 """The total size that a sweep writes to if a machine behind the devices stores their data."""
+TIMES = ("step_time", "maximum_time", "ramp_time")
+"""The time options of the ``sweep`` fixture."""
+STEPS = tuple(range(10, 130, 10))
+"""Per cent of the maximum, as in the published review."""
+LOWEST, HIGHEST = 1, 200
+QUICK_STEP_S = 2
+QUICK_STEP_RAMP_S = 1
+QUICK_MAXIMUM_S = 6
+QUICK_FULL_RAMP_S = 2
+"""At its limit a load needs about this long from rest until throttles are steady."""
+TICK_S = 1.0
+"""The interval of fio's running totals, by which a run is measured."""
+START_STOP_S = 0.8
+"""About the time to start and end fio on many devices; only used to estimate the remaining time."""
+_MOST_THREADS = 65_536
+_CLOSE = 90
+_EVERY = 4
 
 
 @dataclass(frozen=True)
@@ -93,25 +110,6 @@ def within_room(sets: Sequence[Size], room: Size | None, mix: Mix, threads: int)
         )
     share = Size(max(least, _WRITTEN.bytes // len(sets) // _GRAIN * _GRAIN))
     return share if any(share < each for each in sets) else None
-
-
-TIMES = ("step_time", "maximum_time", "ramp_time")
-"""The time options of the ``sweep`` fixture."""
-STEPS = tuple(range(10, 130, 10))
-"""Per cent of the maximum, as in the published review."""
-LOWEST, HIGHEST = 1, 200
-QUICK_STEP_S = 2
-QUICK_STEP_RAMP_S = 1
-QUICK_MAXIMUM_S = 6
-QUICK_FULL_RAMP_S = 2
-"""At its limit a load needs about this long from rest until throttles are steady."""
-TICK_S = 1.0
-"""The interval of fio's running totals, by which a run is measured."""
-START_STOP_S = 0.8
-"""About the time to start and end fio on many devices; only used to estimate the remaining time."""
-_MOST_THREADS = 65_536
-_CLOSE = 90
-_EVERY = 4
 
 
 @dataclass(frozen=True)

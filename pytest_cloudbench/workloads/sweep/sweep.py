@@ -23,6 +23,13 @@ from pytest_cloudbench.workloads.sweep.status import Totals
 from pytest_cloudbench.workloads.target import Target
 from pytest_cloudbench.workloads.workload import Workload
 
+_FACTS_SCRIPT = """\
+cat /proc/sys/fs/aio-max-nr /proc/sys/fs/aio-nr
+for each; do
+    if [ -b "$each" ]; then blockdev --getsize64 "$each"; else stat -L -c %s -- "$each"; fi
+done
+"""
+
 
 @dataclass(frozen=True)
 class SweepProgress:
@@ -43,14 +50,6 @@ class SweepProgress:
         what = "maximum" if self.asked is None else f"{figure(self.percent or 0)} % = {self.asked}"
         at = f" at {duration(self.latency_s)}" if self.latency_s is not None else ""
         return f"{self.number} of {self.of}, {what}: {self.iops:,.0f} IOPS{at}, {self.left_s:.0f} s left"
-
-
-_FACTS_SCRIPT = """\
-cat /proc/sys/fs/aio-max-nr /proc/sys/fs/aio-nr
-for each; do
-    if [ -b "$each" ]; then blockdev --getsize64 "$each"; else stat -L -c %s -- "$each"; fi
-done
-"""
 
 
 def run_sweep(
