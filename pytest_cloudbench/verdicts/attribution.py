@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.quantities import Rate
 from pytest_cloudbench.verdicts.machine_delay import machine_disturbed, machine_text, machine_to_blame
-from pytest_cloudbench.verdicts.run_view import NEAR, Bound, Rates, Run
+from pytest_cloudbench.verdicts.run_view import NEAR, Bound, Doubt, Rates, Run
 from pytest_cloudbench.verdicts.sample_statistics import steadiness
 from pytest_cloudbench.verdicts.targets import ratio
 from pytest_cloudbench.verdicts.verdict import Outcome
@@ -36,14 +36,6 @@ class Reason:
     at_level: bool = False
 
 
-@dataclass(frozen=True)
-class OtherLimit:
-    """What besides a promise held a run back, in words, and whether it was the machine underneath."""
-
-    text: str
-    machine: bool = False
-
-
 def why_short(run: Run, rates: Rates, asked: Rate, *, but: Sequence[Bound] = ()) -> Reason:
     """Return why ``rates`` stayed below ``asked``, with limits in ``but`` excluded."""
     measured = rates.like(asked)
@@ -65,15 +57,15 @@ def why_below(run: Run, mean: Rate, values: Sequence[float], asked: Rate) -> Rea
     return why_short(run.for_samples(values, mean), run.rates_of(mean), asked)
 
 
-def other_limit(run: Run, measured: Rate) -> OtherLimit | None:
+def other_limit(run: Run, measured: Rate) -> Doubt | None:
     """Return what besides a promise may have set this rate; None if nothing did."""
     own = run.own_limit(measured)
     if own is not None and ratio(measured, own) >= _SELF_LIMITED:
-        return OtherLimit(f"the job limited its own load to {own}")
+        return Doubt(f"the job limited its own load to {own}")
     if busy := run.saturated():
-        return OtherLimit(f"the load generator was the limit: {busy}", run.on_region)
+        return Doubt(f"the load generator was the limit: {busy}", machine_limited=run.on_region)
     if (machine := machines_part(run)) and not at_a_promise(run, measured):
-        return OtherLimit(f"{machine} was the limit", True)
+        return Doubt(f"{machine} was the limit", machine_limited=True)
     return None
 
 

@@ -17,10 +17,10 @@ from pytest_cloudbench.verdicts.attribution import drift, few_outstanding
 from pytest_cloudbench.verdicts.burst_part import after_its_falls, part_for, remaining_at, why_run_short
 from pytest_cloudbench.verdicts.details import details_of, unusable
 from pytest_cloudbench.verdicts.machine_delay import machine_disturbed, machine_text, machine_to_blame
-from pytest_cloudbench.verdicts.network_capped_by import Doubt, network_capped_by
+from pytest_cloudbench.verdicts.network_capped_by import network_capped_by
 from pytest_cloudbench.verdicts.network_run import NetworkRun
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
-from pytest_cloudbench.verdicts.run_view import Bound
+from pytest_cloudbench.verdicts.run_view import Bound, Doubt
 from pytest_cloudbench.verdicts.sample_statistics import FEWEST_FOR_HALVES
 from pytest_cloudbench.verdicts.storage_run import StorageRun
 from pytest_cloudbench.verdicts.targets import as_ceilings, checked_within, plain, ratio

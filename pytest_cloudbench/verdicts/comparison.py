@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_cloudbench.limits.quantities import Rate, Throughput, figure
-from pytest_cloudbench.verdicts.attribution import OtherLimit, machines_part, other_limit
+from pytest_cloudbench.verdicts.attribution import machines_part, other_limit
 from pytest_cloudbench.verdicts.details import details_of, unusable
-from pytest_cloudbench.verdicts.little import Unusable
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
-from pytest_cloudbench.verdicts.run_view import NEAR, Run
+from pytest_cloudbench.verdicts.run_view import NEAR, Doubt, Run
 from pytest_cloudbench.verdicts.sample_statistics import FEWEST_FOR_NOISE, NOISE_METHOD, Noise, noise_of
 from pytest_cloudbench.verdicts.targets import checked_within, plain, ratio
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
@@ -28,8 +27,8 @@ class Side:
     mean: Rate
     samples: int
     noise: Noise | None
-    limit: OtherLimit | None
-    failed: Unusable | None
+    limit: Doubt | None
+    failed: Doubt | None
     machine: str | None
     details: dict[str, Any]
 
@@ -51,13 +50,13 @@ class Comparison:
     remark: str
 
     @property
-    def unfit(self) -> Unusable | None:
+    def unfit(self) -> Doubt | None:
         """The reason if one of the runs cannot be compared; else None."""
         for which, side in (("first", self.first), ("second", self.second)):
             if side.failed:
                 return replace(side.failed, text=f"of the {which} run: {side.failed.text}")
             if side.noise is None:
-                return Unusable(
+                return Doubt(
                     f"{side.samples} samples of the {which} run are too few to know its noise, at least "
                     f"{FEWEST_FOR_NOISE} are needed: lengthen the run"
                 )
@@ -184,7 +183,7 @@ def outperforms(obs: AnyObservation, other: AnyObservation, *, by: float = 0.0) 
     name, loser = ("second", found.second) if outcome is Outcome.HELD else ("first", found.first)
     if loser.limit is not None:
         text += f"; but {limits_text((name, loser))}"
-        return verdict(Outcome.INCONCLUSIVE, text, machine=loser.limit.machine)
+        return verdict(Outcome.INCONCLUSIVE, text, machine=loser.limit.machine_limited)
     return verdict(outcome, text)
 
 
@@ -240,6 +239,6 @@ def resembles(obs: AnyObservation, other: AnyObservation, *, within: float = 0.1
         whose = found.machines_noise(noise)
         return verdict(Outcome.INCONCLUSIVE, f"{text}, too much to decide{whose}", machine=bool(whose))
     if limits := limits_text(*doubtful):
-        machine = any(side.limit is not None and side.limit.machine for _, side in doubtful)
+        machine = any(side.limit is not None and side.limit.machine_limited for _, side in doubtful)
         return verdict(Outcome.INCONCLUSIVE, f"{text}; but {limits}", machine=machine)
     return verdict(outcome, text)

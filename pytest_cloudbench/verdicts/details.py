@@ -7,20 +7,20 @@ from typing import Any
 
 from pytest_cloudbench.limits.quantities import Iops, Rate
 from pytest_cloudbench.verdicts.change_point import falls_details
-from pytest_cloudbench.verdicts.little import Unusable, in_flight, inconsistent
+from pytest_cloudbench.verdicts.little import in_flight, inconsistent
 from pytest_cloudbench.verdicts.machine_delay import machine_share
-from pytest_cloudbench.verdicts.run_view import Run
+from pytest_cloudbench.verdicts.run_view import Doubt, Run
 from pytest_cloudbench.verdicts.sample_statistics import steadiness
 from pytest_cloudbench.verdicts.targets import plain
 from pytest_cloudbench.verdicts.timeline import Timeline
 
 
-def unusable(run: Run, measured: Rate) -> Unusable | None:
+def unusable(run: Run, measured: Rate) -> Doubt | None:
     """Return what is wrong with a run: no rate, damaged data, or figures that contradict each other; else None."""
     if missing := run.missing(measured):
-        return Unusable(missing)
+        return Doubt(missing)
     if run.damage:
-        return Unusable(f"the measurement is damaged: {run.damage}")
+        return Doubt(f"the measurement is damaged: {run.damage}")
     return inconsistent(run)
 
 

@@ -141,7 +141,7 @@ def _not_fallen(run: Run, claim: DropLevel, line: Timeline, within: float) -> _F
 def _above_all_along(run: Run, claim: DropLevel, line: Timeline, level: Rate, text: str) -> _Finding:
     """Judge a run that stayed above the level to which it should fall."""
     if limit := other_limit(run, level):
-        return _Finding(Outcome.INCONCLUSIVE, f"{text}; {limit.text}", level, (), limit.machine)
+        return _Finding(Outcome.INCONCLUSIVE, f"{text}; {limit.text}", level, (), limit.machine_limited)
     machine = region_machine(run)
     if machine and (dips := _dips(line)):
         text += f", {claim.rate} required; {dips}: {machine} may be why"
@@ -173,7 +173,7 @@ def _at_the_level_all_along(run: Run, claim: DropLevel, level: Rate, within: flo
         text = f"{figures}, and {claim.name} is not the end of any burst: it holds from the start"
         return _Finding(Outcome.VIOLATED, text, level)
     if limit := other_limit(run, level):
-        return _Finding(Outcome.INCONCLUSIVE, f"{figures}; {limit.text}", level, (), limit.machine)
+        return _Finding(Outcome.INCONCLUSIVE, f"{figures}; {limit.text}", level, (), limit.machine_limited)
     if claim.bursts is None:
         text = f"{figures}, so there was nothing to fall from: nothing bursts above it, or the burst was over before"
         return _Finding(Outcome.INCONCLUSIVE, text, level)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from pytest_cloudbench.limits.ceilings import MACHINE_OWNER
 from pytest_cloudbench.limits.quantities import Iops, figure
-from pytest_cloudbench.verdicts.run_view import Run
+from pytest_cloudbench.verdicts.run_view import Doubt, Run
 from pytest_cloudbench.verdicts.wording import duration, percent
 
 FAR = 0.10
@@ -92,15 +92,7 @@ def in_flight(run: Run) -> InFlight | None:
     )
 
 
-@dataclass(frozen=True)
-class Unusable:
-    """Why no verdict can rest on a run, in words, and whether the machine under an embedded region is the cause."""
-
-    text: str
-    machine_limited: bool = False
-
-
-def inconsistent(run: Run) -> Unusable | None:
+def inconsistent(run: Run) -> Doubt | None:
     """Return what is wrong if the figures of a run contradict each other; None for a good one.
 
     Too few in flight on an embedded region, at a rate that no promised ceiling explains, means that the load's own
@@ -111,13 +103,14 @@ def inconsistent(run: Run) -> Unusable | None:
         return None
     beginning = f"the measurement contradicts itself: {found.text}"
     if found.found > found.high:
-        return Unusable(f"{beginning}, more than there can be: no verdict can rest on it")
+        return Doubt(f"{beginning}, more than there can be: no verdict can rest on it")
     few = f"{beginning}, far fewer than the load keeps"
     if run.on_region and not _held_by_a_promise(run):
-        return Unusable(
-            f"{few}: its processes had to wait for {MACHINE_OWNER}, no verdict can rest on it", True
+        return Doubt(
+            f"{few}: its processes had to wait for {MACHINE_OWNER}, no verdict can rest on it",
+            machine_limited=True,
         )
-    return Unusable(f"{few}: no verdict can rest on it")
+    return Doubt(f"{few}: no verdict can rest on it")
 
 
 def _held_by_a_promise(run: Run) -> bool:

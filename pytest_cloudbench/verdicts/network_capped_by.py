@@ -19,21 +19,13 @@ from pytest_cloudbench.verdicts.burst_part import part_for
 from pytest_cloudbench.verdicts.details import details_of, unusable
 from pytest_cloudbench.verdicts.network_levels import NetworkLevel, NetworkTarget
 from pytest_cloudbench.verdicts.network_run import NetworkRun
+from pytest_cloudbench.verdicts.run_view import Doubt
 from pytest_cloudbench.verdicts.sample_statistics import FEWEST_FOR_HALVES
 from pytest_cloudbench.verdicts.targets import checked_within
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import around, listed, of, percent, tolerance
 
 _ROUNDING = 1e-9
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """Why a rate at a limit does not prove that the limit held it there."""
-
-    text: str
-    bound_by: tuple[Ceiling, ...] = ()
-    machine_limited: bool = False
 
 
 @dataclass(frozen=True)

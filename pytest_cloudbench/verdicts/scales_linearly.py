@@ -84,7 +84,7 @@ def scales_linearly(
             return verdict(Outcome.INCONCLUSIVE, text, point, (), wrong.machine_limited)
     if limit := other_limit(first.run, first.rate):
         text = f"with {first.count:,}: {first.rate}, but {limit.text}, so it sets no line"
-        return verdict(Outcome.INCONCLUSIVE, text, first, (), limit.machine)
+        return verdict(Outcome.INCONCLUSIVE, text, first, (), limit.machine_limited)
     for point in points[1:]:
         figures = f"with {point.count:,}: {around(point.rate, point.expected, tolerated)}"
         beside = f"{first.rate} with {first.count:,}"

@@ -8,7 +8,7 @@ from typing import Any
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.durations import parse_duration
 from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput, figure, parse_rate
-from pytest_cloudbench.verdicts.attribution import why_short
+from pytest_cloudbench.verdicts.attribution import Reason, why_short
 from pytest_cloudbench.verdicts.details import unusable
 from pytest_cloudbench.verdicts.little import inconsistent
 from pytest_cloudbench.verdicts.load_curve import (
@@ -33,16 +33,6 @@ from pytest_cloudbench.verdicts.wording import duration
 DELIVERED = 0.95
 """From this share of its asked rate on, a step counts as having carried it."""
 _ROUNDING = 1e-9
-
-
-@dataclass(frozen=True)
-class _Finding:
-    """The finding about a claim, in words."""
-
-    outcome: Outcome
-    text: str
-    bound_by: tuple[Ceiling, ...] = ()
-    machine_limited: bool = False
 
 
 @dataclass(frozen=True)
@@ -136,25 +126,25 @@ def _rate(until: float | Rate | Ceiling | str | None) -> Rate | None:
     return rate
 
 
-def _unfit(curve: LoadCurve, claim: _Claim) -> _Finding | None:
+def _unfit(curve: LoadCurve, claim: _Claim) -> Reason | None:
     """Return why a step that counts cannot be judged at all; None if all can."""
     if not curve.steps:
-        return _Finding(Outcome.INCONCLUSIVE, "the sweep has no step beside its maximum")
+        return Reason(Outcome.INCONCLUSIVE, "the sweep has no step beside its maximum")
     for step in curve.steps:
         if not claim.covers(step):
             continue
         where = f"at {step.percent:g} % ({claim.seen(step)} asked)"
         run = run_of(step.measurement)
         if wrong := unusable(run, run.rate):
-            return _Finding(
+            return Reason(
                 Outcome.INCONCLUSIVE, f"{where} {wrong.text}", machine_limited=wrong.machine_limited
             )
         if claim.latency_s(step) is None:
-            return _Finding(Outcome.INCONCLUSIVE, f"{where} no {claim.name} was measured")
+            return Reason(Outcome.INCONCLUSIVE, f"{where} no {claim.name} was measured")
     return None
 
 
-def _above(curve: LoadCurve, claim: _Claim) -> _Finding | None:
+def _above(curve: LoadCurve, claim: _Claim) -> Reason | None:
     """Return the lowest load at which the limit is exceeded, and why; None if it never is."""
     for step in curve.steps:
         latency = claim.latency_s(step)
@@ -167,7 +157,7 @@ def _above(curve: LoadCurve, claim: _Claim) -> _Finding | None:
     return None
 
 
-def _why(step: StepView, text: str, claim: _Claim) -> _Finding:
+def _why(step: StepView, text: str, claim: _Claim) -> Reason:
     run = run_of(step.measurement)
     latency_s, mean_s = claim.latency_s(step), latency_at(step.measurement, None)
     assert latency_s is not None
@@ -180,14 +170,14 @@ def _why(step: StepView, text: str, claim: _Claim) -> _Finding:
     held_back = f"{text}; {run.bound_text(found) if found else 'no known ceiling explains it'}"
     if machine_made and not of_depth:
         text = f"{held_back}, but {machine_text(run)} may be why"
-        return _Finding(Outcome.INCONCLUSIVE, text, machine_limited=True)
+        return Reason(Outcome.INCONCLUSIVE, text, machine_limited=True)
     if not found and (busy := run.saturated()):
         text = f"{text}; the load generator may be why: {busy}"
-        return _Finding(Outcome.INCONCLUSIVE, text, machine_limited=run.on_region)
-    return _Finding(Outcome.VIOLATED, held_back, tuple(bound.ceiling for bound in found))
+        return Reason(Outcome.INCONCLUSIVE, text, machine_limited=run.on_region)
+    return Reason(Outcome.VIOLATED, held_back, tuple(bound.ceiling for bound in found))
 
 
-def _undelivered(curve: LoadCurve, claim: _Claim) -> _Finding | None:
+def _undelivered(curve: LoadCurve, claim: _Claim) -> Reason | None:
     """Return a finding if a step fell short of its load: then the latency of that load was not seen."""
     for step in curve.steps:
         delivered = plain(claim.served(step)) >= DELIVERED * plain(claim.seen(step))
@@ -197,18 +187,18 @@ def _undelivered(curve: LoadCurve, claim: _Claim) -> _Finding | None:
         run = run_of(step.measurement)
         reason = why_short(run, run.rates, asked)
         text = f"the load stayed at {claim.served(step)} although {asked} was asked for; {reason.text}"
-        return _Finding(reason.outcome, text, reason.bound_by, reason.machine_limited)
+        return Reason(reason.outcome, text, reason.bound_by, reason.machine_limited)
     return None
 
 
-def _reach(curve: LoadCurve, claim: _Claim) -> _Finding:
+def _reach(curve: LoadCurve, claim: _Claim) -> Reason:
     """Judge whether the steps, all below the limit, go far enough."""
     counted = [step for step in curve.steps if claim.covers(step)]
     beyond = [step for step in curve.steps if not claim.covers(step)]
     last = counted[-1] if counted else None
     shown = _shown(counted, claim)
     if claim.until is None or (last and ratio(claim.seen(last), claim.until) >= 1 - claim.within - _ROUNDING):
-        return _Finding(Outcome.HELD, shown)
+        return Reason(Outcome.HELD, shown)
     if beyond:
         above = claim.latency_s(beyond[0])
         if (
@@ -216,7 +206,7 @@ def _reach(curve: LoadCurve, claim: _Claim) -> _Finding:
             and above <= claim.limit_s
             and inconsistent(run_of(beyond[0].measurement)) is None
         ):
-            return _Finding(Outcome.HELD, _shown([*counted, beyond[0]], claim))
+            return Reason(Outcome.HELD, _shown([*counted, beyond[0]], claim))
         so_far = f"{shown}, then " if counted else ""
         at = f"{duration(above)}{claim.how}" if above is not None else "of unknown latency"
         text = f"{so_far}{at} at {claim.served(beyond[0])}"
@@ -226,14 +216,14 @@ def _reach(curve: LoadCurve, claim: _Claim) -> _Finding:
             and (why := _why(beyond[0], text, claim)).machine_limited
         ):
             return why
-        return _Finding(Outcome.INCONCLUSIVE, f"{text}, and nothing was measured between: add a step there")
+        return Reason(Outcome.INCONCLUSIVE, f"{text}, and nothing was measured between: add a step there")
     maximum = run_of(curve.maximum)
     peak = maximum.rate_like(claim.until)
     if ratio(peak, claim.until) < 1 - claim.within:
         reason = why_short(maximum, maximum.rates, claim.until)
         text = f"{shown}, but the load never passed {peak}; {reason.text}"
-        return _Finding(reason.outcome, text, reason.bound_by, reason.machine_limited)
-    return _Finding(Outcome.INCONCLUSIVE, f"{shown}, the end of the sweep: add steps up to {claim.until}")
+        return Reason(reason.outcome, text, reason.bound_by, reason.machine_limited)
+    return Reason(Outcome.INCONCLUSIVE, f"{shown}, the end of the sweep: add steps up to {claim.until}")
 
 
 def _shown(steps: list[StepView], claim: _Claim) -> str:
