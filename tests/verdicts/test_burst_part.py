@@ -1,4 +1,4 @@
-"""`reaches` and `capped_by` of what bursts: judged on the part of the run of which the claim speaks."""
+"""`reaches` and `capped_by` of limits that burst: judged on the part of the run that the claim is about."""
 
 import dataclasses
 import math

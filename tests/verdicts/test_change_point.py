@@ -1,4 +1,4 @@
-"""Lasting falls: every real one found when it happened, and none in what only looks like one."""
+"""Lasting falls: every real one is found at its moment, and none in a series that only looks like it."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""`outperforms` and `resembles`: two runs, the noise of both, and what held either of them back."""
+"""`outperforms` and `resembles`: two runs, the noise of both, and other limits of either."""
 
 import json
 import random

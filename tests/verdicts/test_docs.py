@@ -1,4 +1,4 @@
-"""What docs/verdicts.md quotes is what the verdicts say, and what it shows can be written."""
+"""docs/verdicts.md quotes real verdicts, and its code is valid."""
 
 import ast
 import inspect

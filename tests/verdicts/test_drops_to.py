@@ -49,7 +49,7 @@ def test_a_burst_that_ends_at_the_baseline():
 
 @pytest.mark.parametrize("level", [M5_2XL.network_peak, "2.5 Gbit/s", Bandwidth.from_gbit(2.5)])
 def test_the_level_may_be_given_in_several_ways(level):
-    """A peak that bursts stands for what remains of it."""
+    """A peak that bursts stands for its baseline."""
     assert drops_to(bursting(), level).outcome is Outcome.HELD
 
 

@@ -1,4 +1,4 @@
-"""The knee of a curve: where it is, and where there is none."""
+"""The knee of a curve, and curves without one."""
 
 import math
 

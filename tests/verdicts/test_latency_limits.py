@@ -1,4 +1,4 @@
-"""Limits of latency: kept, broken at a ceiling, broken by the machine, and what was not measured."""
+"""Limits of latency: held, violated at a ceiling, exceeded because of the machine, and not measured."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Little's law as a check: the table of a published review, runs at their edges, and what the verdicts say."""
+"""Little's law as a check: the table of a published review, the edges of runs, and the verdicts."""
 
 import dataclasses
 

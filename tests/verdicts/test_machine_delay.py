@@ -1,4 +1,4 @@
-"""What the machine under an embedded region added: its share, what it explains, and what follows for verdicts."""
+"""The delay that the machine under an embedded region added: its share, what it explains, and the verdicts."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""`reaches` of a network: which part of the run, what explains a shortfall, and what is no fault of anybody."""
+"""`reaches` of a network: which part of the run is judged, what explains a shortfall, and what decides nothing."""
 
 import json
 import math

@@ -30,7 +30,7 @@ def test_students_quantiles_are_the_published_ones(probability, degrees, publish
 
 @pytest.mark.parametrize(("count", "memory", "most"), [(60, 0.0, 0.05), (300, 0.5, 0.06), (1_800, 0.9, 0.07)])
 def test_the_true_mean_lies_within_the_margin(count, memory, most):
-    """95 % of the intervals hold it, where plain ones would hold far fewer."""
+    """95 % of the intervals hold it; intervals that ignore correlation would hold far fewer."""
     numbers, outside, plain = random.Random(5), 0, 0
     for _ in range(400):
         values = noise(count, 0.05, numbers, memory)

@@ -1,4 +1,4 @@
-"""n times as much, n times the rate: lines, what falls off them, and runs that set no line."""
+"""n times as much, n times the rate: lines, runs that fall off them, and runs that set no line."""
 
 import pytest
 from hypothesis import given

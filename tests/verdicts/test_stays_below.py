@@ -1,4 +1,4 @@
-"""`stays_below`: held, violated with what bound it, inconclusive with who may be why."""
+"""`stays_below`: held, violated with the limit, inconclusive with the possible reason."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Steadiness of one-second series, and what the throttle counters say of a ceiling."""
+"""Steadiness of one-second series, and ceilings that the throttle counters confirm or deny."""
 
 import random
 

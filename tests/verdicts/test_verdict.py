@@ -1,4 +1,4 @@
-"""The verdict itself: its truth, its text, and what an assert makes of it."""
+"""The verdict itself: its truth value, its text, and how an assert shows it."""
 
 import copy
 import pickle
