@@ -57,7 +57,7 @@ from pytest_cloudbench.resources.instance_store import InstanceStore as Instance
 from pytest_cloudbench.resources.mounted import Mounted as Mounted
 from pytest_cloudbench.resources.pair import Pair as Pair
 from pytest_cloudbench.resources.provider import Provider as Provider
-from pytest_cloudbench.resources.snapshots import Snapshot as Snapshot
+from pytest_cloudbench.resources.volumes import Snapshot as Snapshot
 from pytest_cloudbench.resources.stripes import Stripe as Stripe
 from pytest_cloudbench.resources.volumes import Volume as Volume
 from pytest_cloudbench.resources.volumes import VolumeGroup as VolumeGroup

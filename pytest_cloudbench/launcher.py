@@ -30,7 +30,7 @@ START_LIMIT_S = 180.0
 """An emulated machine needs most of a minute to import the region's API."""
 END_LIMIT_S = 60.0
 ABANDON_S = 5.0
-"""How long a region that is not wanted any more may take to see that its lease is gone."""
+"""The seconds that a region may take to notice that its lease has ended."""
 
 
 class RegionUnavailable(InfrastructureError, RuntimeError):
@@ -38,9 +38,9 @@ class RegionUnavailable(InfrastructureError, RuntimeError):
 
 
 class RegionEnded(RegionUnavailable):
-    """The embedded region is gone while tests still need it; the message says how it ended and what to do.
+    """The embedded region ended while tests need it; the message says how, and what to do.
 
-    Whoever shows it to people sets ``region.end_was_told``.
+    Code that reports it to the user sets ``region.end_was_reported``.
     """
 
     def __init__(self, message: str, region: LeasedRegion | None = None) -> None:
@@ -50,10 +50,10 @@ class RegionEnded(RegionUnavailable):
 
 @dataclass(frozen=True)
 class RegionRecord:
-    """What a running embedded region says of itself: how to reach it, and which process it is.
+    """How to reach a running embedded region, and which process it is.
 
-    ``time_compression`` is how many times faster than the clock its burst credits go, ``latency`` how it models
-    the latency of storage (`limits.region_settings`).
+    ``time_compression`` is how many times faster than the clock its burst credits drain and refill, ``latency`` how it
+    models the latency of storage (`limits.region_settings`).
     """
 
     endpoint_url: str
@@ -68,9 +68,9 @@ class RegionRecord:
 
     @classmethod
     def from_json(cls, answer: dict[str, Any]) -> RegionRecord:
-        """Take the fields of the region's ready line; others are ignored."""
-        told = {"time_compression": 1.0, "latency": EBS, **answer}
-        return cls(**{name: told[name] for name in cls.__dataclass_fields__})
+        """Return the record in the region's ready line; other fields are ignored."""
+        fields = {"time_compression": 1.0, "latency": EBS, **answer}
+        return cls(**{name: fields[name] for name in cls.__dataclass_fields__})
 
     def environment(self) -> dict[str, str]:
         """Return the variables with which any AWS client talks to this region."""
@@ -93,10 +93,10 @@ class LeasedRegion:
     def __init__(self, record: RegionRecord, process: subprocess.Popen[bytes]) -> None:
         self.record = record
         self._process = process
-        self.end_was_told = False
+        self.end_was_reported = False
 
     def check(self) -> None:
-        """Raise RegionEnded, always the same sentence, once the region's process is gone."""
+        """Raise RegionEnded, always with the same sentence, if the region's process has ended."""
         code = self._process.poll()
         if code is None:
             return
@@ -107,10 +107,9 @@ class LeasedRegion:
         )
 
     def close(self) -> None:
-        """Give the lease back and wait until the region has removed all it made.
+        """End the lease and wait until the region has removed everything it made.
 
-        Raises RegionUnavailable if it has not ended within 60 s or ended with an error; not when
-        `end_was_told`.
+        Raises RegionUnavailable if it does not end within 60 s, or ends with an error that was not reported before.
         """
         if self._process.stdin is None or self._process.stdin.closed:
             return
@@ -126,7 +125,7 @@ class LeasedRegion:
         finally:
             if self._process.stdout is not None:
                 self._process.stdout.close()
-        if code != 0 and not self.end_was_told:
+        if code != 0 and not self.end_was_reported:
             raise RegionUnavailable(
                 f"the embedded region ended with {_ending(code)}; its log is "
                 f"{STATE_DIR / str(self.record.slot)}/log if it is still there"
@@ -136,8 +135,7 @@ class LeasedRegion:
 def twin_command(*arguments: str, needs_root: bool = True) -> list[str]:
     """Return the command line that runs the region's program as root.
 
-    What does not need root is run as this user where there is no way to root. Otherwise raises
-    RegionUnavailable when this user is not root and there is no sudo.
+    Without a way to root, what does not need root runs as this user; otherwise raises RegionUnavailable.
     """
     package_parent = Path(__file__).resolve().parent.parent
     command = ["env", f"PYTHONPATH={package_parent}", "PYTHONDONTWRITEBYTECODE=1"]
@@ -148,7 +146,7 @@ def twin_command(*arguments: str, needs_root: bool = True) -> list[str]:
 def backed_by(directory: str | None) -> list[str]:
     """Return the region's arguments for volume data in a directory; none for memory.
 
-    The region runs in another directory, so it is told the whole path.
+    The path is absolute, because the region runs in another directory.
     """
     return ["--backing", str(Path(directory).expanduser().absolute())] if directory else []
 
@@ -200,7 +198,7 @@ def kept_region() -> RegionRecord | None:
 def kept_region_with(
     time_compression: float | None = None, latency: str | None = None
 ) -> RegionRecord | None:
-    """Return the region this user keeps, if one runs, provided that it is as asked for; None asks for nothing.
+    """Return the region that this user keeps, if one runs. Its time factor and latency must match unless None.
 
     Raises RegionUnavailable otherwise: a burst would end at another second than the test expects, or latencies
     would be of another kind.
@@ -223,8 +221,8 @@ def kept_region_with(
     if not differs:
         return record
     raise RegionUnavailable(
-        f"the region that is kept (slot {record.slot}) runs {' and '.join(differs)}: take it as it is "
-        f"(pytest {' '.join(options)}), or start it anew: `cloudbench twin down {record.slot}; "
+        f"the region that is kept (slot {record.slot}) runs {' and '.join(differs)}: use it as it is "
+        f"(pytest {' '.join(options)}), or restart it: `cloudbench twin down {record.slot}; "
         f"{shlex.join(['cloudbench', 'twin', 'up', *arguments])}`"
     )
 
@@ -241,13 +239,13 @@ def check_kept(record: RegionRecord) -> None:
 
 
 def _ending(code: int) -> str:
-    """How a process ended: "exit code -9, SIGKILL ..."; sudo tells a signal as 128 and its number."""
+    """Return how a process ended: "exit code -9, SIGKILL ..."; sudo reports a signal as 128 plus its number."""
     number = -code if code < 0 else code - 128
     try:
         name = signal.Signals(number).name
     except ValueError:
         return f"exit code {code}"
-    why = ", by somebody or by the kernel when memory ran out (see dmesg)" if name == "SIGKILL" else ""
+    why = ", perhaps by the kernel because memory ran out (see dmesg)" if name == "SIGKILL" else ""
     return f"exit code {code}, {name}{why}"
 
 

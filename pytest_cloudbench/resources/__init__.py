@@ -1,1 +1,1 @@
-"""What the fixtures hand out: instances that are hosts, volumes that are targets of a workload."""
+"""The hardware of a test: instances, volumes and their file systems, and what they need of a provider."""

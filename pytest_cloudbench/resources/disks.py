@@ -1,4 +1,4 @@
-"""Disks as a test sees them, whatever is behind them: one whole device each, alone or side by side."""
+"""Disks as a test sees them, EBS volumes or local ones: one whole device each, alone or side by side."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from pytest_cloudbench.workloads.fio.data_pass import Initialisation, Way
 
 
-_IN_FOLDER = "data in a folder of the embedded region's machine, not in memory: slower, and less even"
+_IN_FOLDER = "data in a folder of the embedded region's machine, not in memory: slower and less steady"
 
 
 class Disk(Mountable):
     """One disk of an instance; as a target of a workload it is the raw device.
 
-    ``initialisation`` says how every block of it was gone over, ``stripe`` which stripe it is part of; None
-    where neither is so.
+    ``initialisation`` describes how every block was initialised, ``stripe`` is the stripe that it is part of; both are
+    None by default.
     """
 
     kind: Literal["block"] = "block"
@@ -34,7 +34,7 @@ class Disk(Mountable):
 
     @property
     def device(self) -> BlockDevice:
-        """The device on the host, found by what it is."""
+        """The device on the host, found by its identity rather than its name."""
         raise NotImplementedError
 
     @property
@@ -54,12 +54,12 @@ class Disk(Mountable):
 
     @property
     def from_snapshot(self) -> bool:
-        """Whether its blocks come from elsewhere when they are first touched: then they are read, not written."""
+        """True if its blocks come from a snapshot: they are initialised by reading rather than writing."""
         return False
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """How its latency is modelled, where its data lie if that makes it slow, how it was initialised."""
+        """How its latency is modelled, the place of its data if that makes it slow, and how it was initialised."""
         said = super().conditions
         if self.instance.launched.data_in_folder:
             said += (_IN_FOLDER,)
@@ -76,14 +76,14 @@ class Disk(Mountable):
         self.device.prove(self.instance.host, only_read=True)
 
     def look_again(self) -> None:
-        """Forget where it was mounted; what a restart of the host may have changed is looked at anew."""
-        self.forget_mount("its host was restarted, and mounts do not outlive that")
+        """Forget its mount, and what a restart of the host may have changed."""
+        self.forget_mount("its host was restarted, which ends every mount")
 
     def check_alone(self, what: str) -> None:
-        """Raise StorageInUse when it is part of a stripe and may not be, say, "mounted" by itself."""
+        """Raise StorageInUse if it is part of a stripe; `what` is what cannot be done with it, such as "mounted"."""
         if self.stripe is not None:
             raise StorageInUse(
-                f"{self.label} is part of {self.stripe.label} and is not {what} by itself: dissolve() the "
+                f"{self.label} is part of {self.stripe.label} and cannot be {what} by itself: dissolve() the "
                 "stripe first"
             )
 
@@ -100,12 +100,12 @@ class Disk(Mountable):
         return super().mounted(filesystem, at=at, owner=owner, overwrite=overwrite)
 
     def initialised(self, *, by: Way | None = None, overwrite: bool = False) -> Self:
-        """Write every block, or read it where the disk is made from a snapshot, and return the disk itself.
+        """Write every block, or read it if the disk is made from a snapshot, and return the disk itself.
 
-        ``by`` says "write" or "read" whatever it is made from. How long it took is in ``initialisation`` and in
-        every measurement made afterwards. A disk that was gone over already is not again. Writing destroys what
-        is there: NotOurs and FilesystemError as for `mounted`, TargetError where the machine behind an embedded
-        region cannot hold that much.
+        ``by`` is "write" or "read" to choose. The time it took is in ``initialisation`` and in every later
+        measurement. A disk that is initialised already is left as it is. Writing destroys its content: raises
+        NotOurs and FilesystemError as `mounted` does, TargetError if the machine behind an embedded region cannot
+        hold so much data.
         """
         from pytest_cloudbench.resources.initialising import initialise_disks
 
@@ -153,7 +153,7 @@ class DiskGroup(StorageTarget, Generic[AnyDisk]):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Those of its disks, each once."""
+        """The conditions of its disks, each once."""
         return tuple(dict.fromkeys(sentence for disk in self.disks for sentence in disk.conditions))
 
     def prove_writable(self) -> None:
@@ -174,14 +174,14 @@ class DiskGroup(StorageTarget, Generic[AnyDisk]):
         return self
 
     def striped(self, chunk: str | int | Size = "64k", *, overwrite: bool = False) -> Stripe:
-        """Make one of them, RAID 0: by md where the host has it, otherwise by LVM or btrfs.
+        """Stripe the disks into one, RAID 0: by md if the host has it, otherwise by LVM or btrfs.
 
-        ``chunk`` is how many bytes lie on one disk before the next one's turn, a power of two from 4 KiB to
-        4 MiB; btrfs knows 64 KiB only and every measurement says so where another was asked for.
+        ``chunk`` is the number of bytes on one disk before the next disk follows, a power of two from 4 KiB to 4 MiB;
+        btrfs has 64 KiB only, and every measurement says so if another was requested.
 
-        Raises, before anything is touched: StripeError for one disk only, unequal sizes, disks of two
-        instances; NotOurs for a disk that is mounted, in use or not proven ours; FilesystemError for one that
-        carries something, which ``overwrite=True`` destroys.
+        Raises, before anything is written: StripeError for a single disk, unequal sizes or disks of two instances;
+        NotOurs for a disk that is mounted, in use or not proven ours; FilesystemError for a disk with content, which
+        ``overwrite=True`` destroys.
         """
         from pytest_cloudbench.resources.stripes import Stripe
 

@@ -1,4 +1,4 @@
-"""The ``ec2`` fixture's value: launches instances and gives them volumes, for one test."""
+"""The value of the ``ec2`` fixture: it launches instances and attaches volumes for one test."""
 
 from __future__ import annotations
 
@@ -19,18 +19,17 @@ from pytest_cloudbench.resources.instance_store import check_has_store
 from pytest_cloudbench.resources.markers import RequestedHardware, RequestedPair
 from pytest_cloudbench.resources.pair import Pair
 from pytest_cloudbench.resources.preparation import Preparation
-from pytest_cloudbench.resources.snapshots import Snapshot
-from pytest_cloudbench.resources.volumes import Volume, VolumeGroup
+from pytest_cloudbench.resources.volumes import Snapshot, Volume, VolumeGroup
 
 if TYPE_CHECKING:
     from pytest_cloudbench.resources.provider import Provider
 
 CONNECT_TIMEOUT_S = 300.0
-"""How long a new instance may take until it answers by SSH; bare metal needs minutes."""
+"""The seconds that a new instance may take to answer by SSH; bare metal needs minutes."""
 
 
 class Ec2:
-    """Makes what a test needs, and gives it all back when the test ends."""
+    """Creates the hardware of a test, and removes it when the test ends."""
 
     def __init__(
         self,
@@ -55,12 +54,12 @@ class Ec2:
         self._groups: list[PlacementGroup] = []
 
     def check(self, requested: RequestedHardware) -> None:
-        """Raise, before anything is created, for what this region cannot give a test that wants this.
+        """Raise, before anything is created, if the provider cannot offer this hardware.
 
-        UnknownInstanceType names the nearest types, AttachmentLimit more volumes than the type can attach,
-        ZoneMismatch a volume in another zone than the instance would be launched in, NotOffered a zone
-        without the type, NoInstanceStore a type without the local disks asked for, PlacementRefused a type that
-        cannot be in a cluster placement group.
+        Raises UnknownInstanceType with the nearest types, AttachmentLimit for more volumes than the type can attach,
+        ZoneMismatch for a volume in another zone than the instance, NotOffered for a zone without the type,
+        NoInstanceStore for a type without local disks, PlacementRefused for a type that cannot be in a cluster
+        placement group.
         """
         if requested.pair is not None:
             self._provider.check_launches(
@@ -90,10 +89,10 @@ class Ec2:
     ) -> Instance:
         """Launch an instance and wait until it runs.
 
-        zone, image (AMI id or SSM parameter) and user (its login user) default to the options of the
-        run. commands run once, as root, at the first boot. placement_group is one that `create_placement_group`
-        made, or the name of one that exists. limits are EBS limits that were recorded of such an instance, made by
-        `recorded_limits`: what an embedded region obeys and every verdict goes by. SSH is connected when first used.
+        zone, image (AMI id or SSM parameter) and user (its login user) default to the options of the run. commands run
+        once, as root, at the first boot. placement_group is one from `create_placement_group`, or the name of an
+        existing one. limits are EBS limits from `recorded_limits`, which an embedded region applies and every verdict
+        uses. SSH connects at its first use.
         """
         with self._preparation.step(f"launch {type}"):
             launched = self._provider.launch(
@@ -106,7 +105,7 @@ class Ec2:
                 placement_group=placement_group,
                 recorded=limits or self._type_limits.get(type),
             )
-        return self._take(launched)
+        return self._add(launched)
 
     def pair(
         self,
@@ -119,11 +118,11 @@ class Ec2:
         user: str | None = None,
         commands: Sequence[str] = (),
     ) -> Pair:
-        """Launch a client and a server side by side; the path between them is what iperf3 takes.
+        """Launch a client and a server side by side; iperf3 measures the path between them.
 
-        server_type defaults to the client's. placement "cluster" puts both into a cluster placement group of
-        their own, zones gives each its availability zone (default: one zone for both); the rest is as for
-        `launch`. Raises BadMarker, and what `check` raises, before anything is created.
+        server_type defaults to the client's. placement "cluster" puts both into a cluster placement group of their
+        own; zones are their availability zones (default: one zone for both); the rest is as for `launch`. Raises
+        BadMarker, and the errors of `check`, before anything is created.
         """
         requested = RequestedPair.of(
             client_type,
@@ -139,18 +138,18 @@ class Ec2:
         return self.launch_pair(requested)
 
     def launch_pair(self, requested: RequestedPair) -> Pair:
-        """Launch, side by side, the client and the server of a marker that has been checked."""
+        """Launch the client and the server of a checked request side by side."""
         group = self.create_placement_group() if requested.cluster else None
         with self._preparation.step(f"launch {requested.client_type} and {requested.server_type}"):
             launched = self._provider.launch_many(self._launches(requested), placement_group=group)
-        client, server = (self._take(each) for each in launched)
+        client, server = (self._add(each) for each in launched)
         return Pair(client, server, cluster=requested.cluster)
 
     def path(self, client: Instance, server: Instance, *, cluster: bool | None = None) -> Pair:
-        """The network between two instances of this test, however they were launched.
+        """Return the network path between two instances of this test.
 
-        cluster: whether both are in one cluster placement group. It need be told only for a group that was
-        not made by `create_placement_group`.
+        cluster: True if both are in one cluster placement group; needed only for groups that
+        `create_placement_group` did not create.
         """
         if cluster is None:
             clusters = {group.name for group in self._groups if group.strategy == "cluster"}
@@ -159,7 +158,7 @@ class Ec2:
         return Pair(client, server, cluster=cluster)
 
     def create_placement_group(self, strategy: str = "cluster") -> PlacementGroup:
-        """Create a placement group, to launch instances into; it is removed after them."""
+        """Create a placement group to launch instances into; it is removed after them."""
         group = self._provider.create_placement_group(strategy, name=self._test_name)
         self._groups.append(group)
         return group
@@ -174,8 +173,8 @@ class Ec2:
     ) -> Volume:
         """Create an encrypted volume in the instance's zone and attach it.
 
-        snapshot: made by `Volume.snapshot`, what it holds; it is slow until `initialised` has read all of it.
-        Raises InvalidSpec with the broken rule, or ZoneMismatch, before anything is created.
+        snapshot: the initial content, from `Volume.snapshot`; such a volume is slow until `initialised` has read all of
+        it. Raises InvalidSpec with the broken rule, or ZoneMismatch, before anything is created.
         """
         return self.create_volumes(spec, instance, count=1, zone=zone, snapshot=snapshot)[0]
 
@@ -206,12 +205,12 @@ class Ec2:
         return VolumeGroup(volumes)
 
     def close(self) -> None:
-        """Close the connections and have the control plane remove what this test made."""
+        """Close the connections and remove what this test created."""
         if self._instances or self._created or self._groups:
             with self._preparation.step("tear down"):
-                self._give_back()
+                self._release()
 
-    def _give_back(self) -> None:
+    def _release(self) -> None:
         for instance in self._instances:
             instance.close()
         instances = [instance.launched for instance in self._instances]
@@ -222,7 +221,7 @@ class Ec2:
         self._groups.clear()
         self._provider.release(made)
 
-    def _take(self, launched: LaunchedInstance) -> Instance:
+    def _add(self, launched: LaunchedInstance) -> Instance:
         instance = Instance(self._provider, launched, CONNECT_TIMEOUT_S)
         instance.preparation = self._preparation
         self._instances.append(instance)

@@ -1,4 +1,4 @@
-"""What a provider of instances and volumes can refuse, as one clear sentence each."""
+"""The errors of providers of instances and volumes, one sentence each."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pytest_cloudbench.errors import InfrastructureError, RequestError
 class CloudError(InfrastructureError, RuntimeError):
     """A request to the cloud failed or was refused.
 
-    `code` is the service's own error code ("" where the failure is ours or the network's),
-    `asked` what was being done ("to launch c5.18xlarge in us-east-1a").
+    `code` is the service's error code, "" if the service did not refuse it.
+    `asked` is what was tried, such as "launch c5.18xlarge in us-east-1a".
     """
 
     def __init__(self, message: str, *, code: str = "", asked: str = "") -> None:
@@ -21,7 +21,7 @@ class CloudError(InfrastructureError, RuntimeError):
 
 
 class UnknownInstanceType(CloudError, RequestError):
-    """The region knows no instance type of this name; `nearest` holds names that look like it."""
+    """There is no instance type of this name; `nearest` has similar names."""
 
     def __init__(self, message: str, *, nearest: Sequence[str] = ()) -> None:
         super().__init__(message, code="InvalidInstanceType")
@@ -29,34 +29,31 @@ class UnknownInstanceType(CloudError, RequestError):
 
 
 class NotOffered(CloudError, RequestError):
-    """The instance type exists but is not offered in the zone asked for."""
+    """The provider, or the requested zone, does not offer this."""
 
 
 class ZoneMismatch(CloudError, RequestError):
-    """A volume and an instance, or a subnet and a zone, lie in different availability zones."""
+    """A volume and an instance, or a subnet and a zone, are in different availability zones."""
 
 
 class PlacementRefused(CloudError, RequestError):
-    """A placement group that does not exist, or that an instance type cannot be in."""
+    """A placement group does not exist, or an instance type cannot be in it."""
 
 
 class AttachmentLimit(CloudError, RequestError):
-    """More volumes than the instance type or its device names can take."""
+    """An instance cannot take so many volumes."""
 
 
 class WaitTimeout(CloudError):
-    """A resource did not reach the wanted state in time."""
+    """A resource did not reach the expected state in time."""
 
 
 class ResourceFailed(CloudError):
-    """A resource reached a state from which the wanted one cannot come any more."""
+    """A resource failed: it can no longer reach the expected state."""
 
 
 class TeardownFailed(CloudError):
-    """Some steps of a teardown failed or something tagged with the run remains.
-
-    `problems` holds one sentence for each.
-    """
+    """Steps of a teardown failed, or resources of the run remain; `problems` has one sentence for each."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         lines = "\n".join(f"- {problem}" for problem in problems)

@@ -1,4 +1,4 @@
-"""What the control plane hands out: instances, volumes, places, images, as immutable facts."""
+"""What a provider returns: instances, volumes, places and images, as immutable facts."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ Command = str | Sequence[str]
 
 ModificationState = Literal["optimizing", "completed"]
 
-# Tags that only the service itself can set ("aws:" is refused from anybody else): what the machine behind
-# an instance can serve at all, where a region knows and publishes that.
+# Tags that only a service can set, as "aws:" is reserved: the limits of the machine behind an instance, if the
+# region publishes them.
 MACHINE_IOPS_TAG = "aws:cloudbench:machine-iops"
 MACHINE_THROUGHPUT_TAG = "aws:cloudbench:machine-bytes-per-second"
 MACHINE_ROOM_TAG = "aws:cloudbench:machine-free-bytes"
 MACHINE_NETWORK_TAG = "aws:cloudbench:machine-network-bytes-per-second"
-# Likewise: how many times faster than the clock its burst credits drain and refill.
+# How many times faster than the clock its burst credits drain and refill.
 TIME_COMPRESSION_TAG = "aws:cloudbench:time-compression"
-# Likewise: how the latency of its storage is modelled, "ebs" or "none".
+# How the latency of its storage is modelled, "ebs" or "none".
 LATENCY_TAG = "aws:cloudbench:latency"
-# Likewise: whether its instance store is held to the published figures, "limited" or "unlimited".
+# "limited" if its instance store is limited to the published figures, else "unlimited".
 INSTANCE_STORE_TAG = "aws:cloudbench:instance-store"
-# Likewise: "folder" where its volumes' data lie in a folder of its machine and not in memory.
+# "folder" if its volumes' data is in a folder of its machine rather than in memory.
 BACKING_TAG = "aws:cloudbench:backing"
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where an instance goes: an availability zone and a subnet in it."""
+    """The place of an instance: an availability zone and a subnet in it."""
 
     zone: str
     subnet_id: str
@@ -115,17 +115,17 @@ class LaunchedInstance:
 
     @property
     def login_user(self) -> str:
-        """Who SSH logs in as."""
+        """The user that logs in."""
         return self.image.login_user
 
     @property
     def machine_limits(self) -> MachineLimits | None:
-        """What the machine behind this instance can serve, where the region publishes that, else None."""
+        """The limits of the machine behind this instance; None if the region does not publish them, as on AWS."""
         return machine_limits(self.tags)
 
     @property
     def time_compression(self) -> float:
-        """How many times faster than the clock the region lets burst credits go; 1.0 where it does not say."""
+        """How many times faster than the clock burst credits drain and refill; 1.0 unless the region says otherwise."""
         return _positive(self.tags.get(TIME_COMPRESSION_TAG)) or 1.0
 
     @property
@@ -135,12 +135,12 @@ class LaunchedInstance:
 
     @property
     def store_unlimited(self) -> bool:
-        """Whether the region says that nothing but its machine limits this instance's local disks."""
+        """True if only the region's machine limits this instance's local disks."""
         return self.tags.get(INSTANCE_STORE_TAG) == "unlimited"
 
     @property
     def data_in_folder(self) -> bool:
-        """Whether the region says that its volumes' data lie in a folder of its machine: slower than memory."""
+        """True if its volumes' data is in a folder of the region's machine, which is slower than memory."""
         return self.tags.get(BACKING_TAG) == "folder"
 
     def __str__(self) -> str:
@@ -149,10 +149,7 @@ class LaunchedInstance:
 
 @dataclass(frozen=True)
 class CreatedVolume:
-    """A volume of this run. `attachment` is where it hangs, None while it is free.
-
-    `snapshot_id` is the snapshot it was made from, None for one that was made empty.
-    """
+    """A volume of a test. `attachment` is None while it is free, `snapshot_id` is None if it was created empty."""
 
     id: str
     spec: VolumeSpec
@@ -165,12 +162,12 @@ class CreatedVolume:
 
     @property
     def device(self) -> str | None:
-        """The device name of the AttachVolume call; on NVMe instances /dev shows another one."""
+        """The device name of the attachment; on NVMe instances /dev has another one."""
         return self.attachment.device if self.attachment else None
 
     @property
     def serial(self) -> str:
-        """What the NVMe device shows as its serial number: the id without its dash."""
+        """The serial number of its NVMe device: the id without its dash."""
         return self.id.replace("-", "", 1)
 
     def __str__(self) -> str:
@@ -179,7 +176,7 @@ class CreatedVolume:
 
 @dataclass(frozen=True)
 class CreatedSnapshot:
-    """A snapshot of this run; `size` is that of the volume it was made of."""
+    """A snapshot of a test; `size` is the size of its volume."""
 
     id: str
     volume_id: str
@@ -197,7 +194,7 @@ Resource = LaunchedInstance | CreatedVolume | CreatedSnapshot | PlacementGroup
 
 @dataclass(frozen=True)
 class Identity:
-    """Who we are, as STS says."""
+    """The account and the user (ARN) of a provider's credentials."""
 
     account: str
     arn: str
@@ -205,12 +202,11 @@ class Identity:
 
 @dataclass(frozen=True)
 class Launch:
-    """One instance to be launched: its type, and what is None or empty is chosen.
+    """One instance to launch. What is None or empty is left to the provider.
 
-    zone: the first that offers the type. image: AMI id or SSM parameter path, else Amazon Linux 2023 of the
-    type's own architecture. user: who logs in, else guessed from the image. name: what people see in its tag.
-    commands: shell lines or lists of words that it runs as root at its first boot. recorded: EBS limits that are
-    stated in place of the type's own.
+    zone: the first that offers the type. image: AMI id or SSM parameter path; Amazon Linux 2023 of the type's
+    architecture. user: the login user; derived from the image. name: for people, in its Name tag. commands: shell
+    lines or lists of words that run as root at the first boot. recorded: EBS limits that replace those of the type.
     """
 
     type: str
@@ -225,7 +221,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Answer:
-    """One call and its answer, without secrets. `time` is UTC, ISO 8601."""
+    """One call of the service and its answer, without secrets. `time` is UTC, ISO 8601."""
 
     time: str
     service: str
@@ -236,7 +232,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Leftover:
-    """Something tagged with the run that still exists. `kind` is a word for people: "instance", "volume" ..."""
+    """A resource of the run that still exists. `kind` is for people: "instance", "volume" ..."""
 
     kind: str
     id: str
@@ -248,44 +244,44 @@ class Leftover:
 
 @dataclass(frozen=True)
 class TeardownReport:
-    """How a teardown went: one sentence per failed step, and what still exists in the cloud."""
+    """The result of a teardown: one sentence for each failed step, and what still exists."""
 
     problems: tuple[str, ...] = ()
     remaining: tuple[Leftover, ...] = ()
 
     @property
     def clean(self) -> bool:
-        """Whether every step succeeded and nothing remains."""
+        """True if every step succeeded and nothing remains."""
         return not self.problems and not self.remaining
 
     def sentences(self) -> tuple[str, ...]:
-        """The problems, and one sentence for each thing that remains."""
+        """Return the problems, and one sentence for each resource that remains."""
         return (*self.problems, *(f"{leftover} still exists" for leftover in self.remaining))
 
     def raise_unless_clean(self) -> None:
-        """Raise TeardownFailed with all sentences when there are any."""
+        """Raise TeardownFailed with all sentences if there are any."""
         if not self.clean:
             raise TeardownFailed(self.sentences())
 
 
 def machine_limits(tags: Mapping[str, str]) -> MachineLimits | None:
-    """The machine's own limits out of an instance's tags; None unless both figures of its disks are there."""
+    """Return the machine's limits by an instance's tags; None unless both figures of its disks are there."""
     iops, throughput = _positive(tags.get(MACHINE_IOPS_TAG)), _positive(tags.get(MACHINE_THROUGHPUT_TAG))
     if iops is None or throughput is None:
         return None
     network = _positive(tags.get(MACHINE_NETWORK_TAG))
-    told = [MACHINE_IOPS_TAG, MACHINE_THROUGHPUT_TAG, *([MACHINE_NETWORK_TAG] if network else [])]
+    tagged = [MACHINE_IOPS_TAG, MACHINE_THROUGHPUT_TAG, *([MACHINE_NETWORK_TAG] if network else [])]
     return MachineLimits(
         iops=Iops(iops),
         throughput=Throughput(throughput),
-        source=f"instance tags {', '.join(told[:-1])} and {told[-1]}",
+        source=f"instance tags {', '.join(tagged[:-1])} and {tagged[-1]}",
         room=Size(int(room)) if (room := tags.get(MACHINE_ROOM_TAG, "")).isdecimal() else None,
         network=Bandwidth(network) if network else None,
     )
 
 
 def _positive(text: str | None) -> float | None:
-    """A tag's figure; None where it is missing, no number or not above zero."""
+    """Return the figure of a tag; None if it is missing, not a number or not above zero."""
     try:
         value = float(text or "")
     except ValueError:

@@ -1,4 +1,4 @@
-"""Which devices of a target are gone over from end to end, in which way, and what that must not destroy."""
+"""Initialising disks: reading or writing every block, without destroying what is not ours."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from pytest_cloudbench.workloads.target import Target
 
     class _Prepared(Target, Protocol):
-        """A target of a test, which knows how work before a measurement is paced and shown."""
+        """A target of a test, with the test's preparation."""
 
         instance: Instance
 
 
 def initialise_disks(target: _Prepared, disks: Sequence[Disk], *, by: Way | None, overwrite: bool) -> None:
-    """Go over every block of the disks that were not yet gone over, and take note of it on each."""
+    """Read or write every block of those disks that are not initialised, and note it on each."""
     from pytest_cloudbench.workloads.fio.data_pass import Whole
 
     fresh = [disk for disk in disks if disk.initialisation is None]
@@ -31,23 +31,23 @@ def initialise_disks(target: _Prepared, disks: Sequence[Disk], *, by: Way | None
     _prove_free(target, [disk.device for disk in written], overwrite=overwrite)
     wholes = [Whole(disk.path, disk.size, way) for disk, way in zip(fresh, ways, strict=True)]
     if wholes:
-        done = go_over(target, wholes)
+        done = initialise_all(target, wholes)
         for disk in fresh:
             disk.initialisation = done
 
 
 def initialise_array(stripe: Stripe, carrier: Carrier, *, by: Way | None, overwrite: bool) -> Initialisation:
-    """Go over every block of a stripe that is a block device."""
+    """Read or write every block of a stripe that is a block device."""
     from pytest_cloudbench.workloads.fio.data_pass import Whole
 
     way: Way = _checked(by) or "write"
     if way == "write":
         _prove_free(stripe, [carrier], overwrite=overwrite)
-    return go_over(stripe, [Whole(carrier.path, stripe.size, way)])
+    return initialise_all(stripe, [Whole(carrier.path, stripe.size, way)])
 
 
-def go_over(target: _Prepared, wholes: Sequence[Whole]) -> Initialisation:
-    """Read or write all of them at once, with the progress shown where that is wanted."""
+def initialise_all(target: _Prepared, wholes: Sequence[Whole]) -> Initialisation:
+    """Read or write all of them at once, and show the progress."""
     from pytest_cloudbench.workloads.fio.data_pass import initialise
 
     preparation = target.instance.preparation
@@ -70,5 +70,5 @@ def _checked(by: Way | None) -> Way | None:
     from pytest_cloudbench.workloads.fio.errors import BadFioJob
 
     if by not in (None, "read", "write"):
-        raise BadFioJob(f"by={by!r}: blocks are gone over by 'write' or by 'read'")
+        raise BadFioJob(f"invalid by={by!r}: use 'write' or 'read'")
     return by

@@ -1,4 +1,4 @@
-"""An EC2 instance as a test sees it: its limits, and the host it is."""
+"""An instance as a test sees it: its limits, its host, its volumes, and its restarts."""
 
 from __future__ import annotations
 
@@ -26,15 +26,14 @@ if TYPE_CHECKING:
 
 
 class NoPromise(LookupError):
-    """A figure was asked for that the provider does not promise for this instance type."""
+    """The provider does not promise the requested figure for this instance type."""
 
 
 class Instance:
     """A running EC2 instance.
 
-    ``host`` is the SSH connection, made when first used; ``run`` a command on it. ``volumes`` are the
-    volumes attached to it through this object, in the order of attaching, ``snapshots`` what was made of them.
-    ``preparation`` says how work before a measurement is paced and shown.
+    ``host`` runs commands on it, and connects at its first use. ``volumes`` are the volumes attached through this
+    object, in that order, ``snapshots`` their snapshots. ``preparation`` paces and reports work before measurements.
     """
 
     def __init__(self, provider: Provider, launched: LaunchedInstance, connect_timeout_s: float) -> None:
@@ -71,38 +70,38 @@ class Instance:
 
     @property
     def limits(self) -> InstanceLimits:
-        """What its type promises, as DescribeInstanceTypes says."""
+        """What its type promises, by DescribeInstanceTypes."""
         return self._launched.limits
 
     @property
     def ebs_iops(self) -> Ceiling:
-        """The most IOPS over all its EBS volumes. Raises NoPromise where AWS states none for the type."""
+        """The maximum IOPS of all its EBS volumes together. Raises NoPromise if AWS states none for the type."""
         return self._promised(self.limits.ebs_iops, "EBS IOPS")
 
     @property
     def ebs_throughput(self) -> Ceiling:
-        """The most throughput over all its EBS volumes. Raises NoPromise where AWS states none for the type."""
+        """The maximum throughput of all its EBS volumes together. Raises NoPromise if AWS states none for the type."""
         return self._promised(self.limits.ebs_throughput, "EBS throughput")
 
     @property
     def network_peak(self) -> Ceiling:
-        """The most it sends, and the most it receives, while its network credits last.
+        """The maximum bandwidth in each direction while its network credits last.
 
-        Raises NoPromise where AWS states no figure for the type.
+        Raises NoPromise if AWS states no figure for the type.
         """
         return self._promised(self.limits.network_peak, "network bandwidth")
 
     @property
     def network_baseline(self) -> Ceiling:
-        """What it sends and receives for good; the peak itself where the type does not burst.
+        """The bandwidth in each direction without credits; the peak itself if the type does not burst.
 
-        Raises NoPromise where AWS states no figure for the type.
+        Raises NoPromise if AWS states no figure for the type.
         """
         return self._promised(self.limits.network_baseline, "network baseline")
 
     @property
     def time_compression(self) -> float:
-        """How many times faster than the clock the region lets burst credits go; 1.0 on AWS."""
+        """How many times faster than the clock burst credits drain and refill; 1.0 on AWS."""
         return self._launched.time_compression
 
     @property
@@ -112,14 +111,14 @@ class Instance:
 
     @property
     def cpus(self) -> int:
-        """How many processors its host shows; on the embedded region those of the machine, not of the type."""
+        """The number of processors of its host; on the embedded region those of the machine, not of the type."""
         if self._cpus is None:
             self._cpus = int(self.host.run(["nproc"], idempotent=True).stdout)
         return self._cpus
 
     @property
     def host(self) -> Host:
-        """The SSH connection to this instance; the host key it must show is pinned. NotRunning while it is stopped."""
+        """The host of this instance, connected. Raises NotRunning while it is stopped, HostUnreachable."""
         if self._stopped:
             from pytest_cloudbench.resources.restarts import NotRunning
 
@@ -142,16 +141,16 @@ class Instance:
     def run(
         self, argv: Sequence[str], *, sudo: bool = False, check: bool = True, timeout_s: float = 60
     ) -> CommandResult:
-        """Run one command, given as a list, and return its output; quoting is done here.
+        """Run one command, given as a list of words, and return its output; the host quotes the words.
 
-        Raises CommandFailed with the command, exit code and what it said, unless ``check=False``.
+        Raises CommandFailed with the command, its exit code and its output, unless ``check=False``.
         """
         return self.host.run(argv, sudo=sudo, check=check, timeout_s=timeout_s)
 
     def machine_limits(self) -> MachineLimits | None:
-        """Ask the API what the machine behind this instance serves; None where the region publishes nothing.
+        """Return the limits of the machine behind this instance, by the API; None if the region publishes none.
 
-        When the API does not answer, what it said last counts: a measurement already made must not be lost.
+        If the API does not answer, its last answer applies: a completed measurement must not be lost.
         """
         from pytest_cloudbench.resources.errors import CloudError
 
@@ -161,7 +160,7 @@ class Instance:
 
     @property
     def instance_store(self) -> InstanceStore:
-        """Its own NVMe disks, count and size as DescribeInstanceTypes says. NoInstanceStore, DeviceNotFound."""
+        """Its local NVMe disks. Raises NoInstanceStore, or DeviceNotFound if they differ from DescribeInstanceTypes."""
         from pytest_cloudbench.resources.instance_store import InstanceStore
 
         if self._store is None:
@@ -170,14 +169,14 @@ class Instance:
 
     @property
     def known_store(self) -> InstanceStore | None:
-        """The instance store, if anybody has asked for it."""
+        """The instance store if it was used before, else None."""
         return self._store
 
     def stop(self, *, force: bool = False) -> None:
-        """Stop it and wait until it is stopped; ``force`` is a stop without the operating system's own shutdown.
+        """Stop it and wait until it is stopped; ``force`` stops it without a shutdown of the operating system.
 
-        EBS volumes keep their data and their attachments; what is on the instance store is lost, and nothing
-        stays mounted. NotRunning when it is stopped already, WaitTimeout with the console's last lines.
+        EBS volumes keep their data and stay attached. Data on the instance store is lost, and every mount ends.
+        Raises NotRunning if it is stopped already, WaitTimeout with the console's last lines.
         """
         from pytest_cloudbench.resources.restarts import NotRunning, forget_what_a_restart_ends
 
@@ -190,27 +189,27 @@ class Instance:
                 self._launched = self._provider.stop(self._launched, force=force)
             self._stopped = True
         except CloudError as error:
-            if error.code:  # refused: it is as it was
+            if error.code:  # refused: it still runs
                 raise
-            self._went_down(forget_what_a_restart_ends)  # nobody knows: it may be down by now
+            self._forget_boot(forget_what_a_restart_ends)  # unknown: it may be down
             raise
-        self._went_down(forget_what_a_restart_ends)
+        self._forget_boot(forget_what_a_restart_ends)
 
-    def _went_down(self, forget: Callable[..., None]) -> None:
+    def _forget_boot(self, forget: Callable[..., None]) -> None:
         if self._host is not None:
             self._host.expect_reboot()
         forget(self, f"{self._launched} was stopped since, which ends every mount", stopped=True)
 
     def start(self) -> None:
-        """Start it after `stop`, wait until it runs and answers by SSH, with the host key it had before.
+        """Start it after `stop`, and wait until it runs and answers by SSH with the same host key.
 
-        Its private address is the same; the public one changes on AWS. Its volumes are found again, their file
-        systems are mounted by `mounted`. NotRunning when it was not stopped, CloudError, HostUnreachable.
+        Its private address stays; the public one changes on AWS. Its volumes are found again; `mounted` mounts their
+        file systems again. Raises NotRunning if it was not stopped, CloudError, HostUnreachable.
         """
         from pytest_cloudbench.resources.restarts import NotRunning, find_again
 
         if not self._stopped:
-            raise NotRunning(f"{self._launched} was not stopped: there is nothing to start")
+            raise NotRunning(f"{self._launched} is not stopped: there is nothing to start")
         with self.preparation.step(f"start {self._launched}"):
             self._launched = self._provider.start(self._launched)
             self._stopped = False
@@ -223,9 +222,9 @@ class Instance:
         find_again(self)
 
     def reboot(self) -> None:
-        """Reboot it and wait until it answers by SSH after another boot than before.
+        """Reboot it and wait until it answers by SSH after the new boot.
 
-        All data survive, those of the instance store too; mounts do not. NotRunning when it does not come back.
+        All data survives, also on the instance store; mounts end. Raises NotRunning if it does not come back.
         """
         from pytest_cloudbench.resources.restarts import (
             boot_identity,
@@ -243,14 +242,14 @@ class Instance:
         find_again(self)
 
     def look(self) -> LaunchedInstance:
-        """The instance as the API describes it now."""
+        """Return the instance as the API describes it now."""
         self._launched = self._provider.refresh(self._launched)
         return self._launched
 
     def look_at_launch(self) -> datetime | None:
-        """When it was last started, by the API; None where that does not answer. NotRunning when it is not up.
+        """Return the time of its last start, by the API; None if that does not answer. Raises NotRunning if it is down.
 
-        A start by anybody changes it, a reboot does not.
+        A start from outside changes it, a reboot does not.
         """
         from pytest_cloudbench.resources.errors import CloudError
         from pytest_cloudbench.resources.restarts import NotRunning
@@ -261,25 +260,25 @@ class Instance:
             return None
         if now.state != "running":
             raise NotRunning(
-                f"{now} is {now.state!r}, by somebody else's doing: no load can be put on it, and what was on its "
-                "instance store is gone"
+                f"{now} is {now.state!r}, but not by this test: no load can run on it, and the data "
+                "on its instance store is lost"
             )
         return now.launched
 
     def attach(self, volume: Volume) -> CreatedVolume:
-        """Have the API attach a free volume; what it says of it then. `Volume.attach` is what tests call."""
+        """Attach a free volume and return its new description. Tests call `Volume.attach`."""
         attached = self._provider.attach(volume.created, self._launched)
         self.volumes.append(volume)
         return attached
 
     def detach(self, volume: Volume) -> CreatedVolume:
-        """Have the API detach a volume; what it says of it then. `Volume.detach` is what tests call."""
+        """Detach a volume and return its new description. Tests call `Volume.detach`."""
         free = self._provider.detach(volume.created)
         self.volumes.remove(volume)
         return free
 
     def create_snapshot(self, volume: Volume) -> CreatedSnapshot:
-        """Have the API make a snapshot of a volume. `Volume.snapshot` is what tests call."""
+        """Create a snapshot of a volume. Tests call `Volume.snapshot`."""
         with self.preparation.step(f"create a snapshot of {volume.label}"):
             made = self._provider.create_snapshot(volume.created)
         self.snapshots.append(made)
@@ -288,19 +287,19 @@ class Instance:
     def modify(
         self, volume: Volume, spec: VolumeSpec, *, until: ModificationState, timeout_s: float
     ) -> CreatedVolume:
-        """Have the API modify a volume; what it is then. `Volume.modify` is what tests call."""
+        """Modify a volume and return its new description. Tests call `Volume.modify`."""
         with self.preparation.step(f"modify {volume.label} to {spec}"):
             return self._provider.modify_volume(volume.created, spec, until=until, timeout_s=timeout_s)
 
     def close(self) -> None:
-        """Close the SSH connection; the instance itself is the control plane's to remove."""
+        """Close the connection to the host; the provider removes the instance."""
         if self._host is not None:
             self._host.close()
             self._host = None
 
     def _promised(self, ceiling: Ceiling | None, quantity: str) -> Ceiling:
         if ceiling is None:
-            raise NoPromise(f"AWS states no {quantity} for {self.type}: there is no promise to judge by")
+            raise NoPromise(f"AWS states no {quantity} for {self.type}: compare with a figure of your own")
         return ceiling
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""The instance store as a test sees it: the instance's own NVMe disks, each alone and all together."""
+"""The instance store as a test sees it: the local NVMe disks of an instance, each alone and all together."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pytest_cloudbench.resources.instance import Instance
 
 SIZE_TOLERANCE = 0.01
-"""By how much a disk's size may differ from what DescribeInstanceTypes says in whole GB."""
+"""The relative difference allowed between a disk's size and DescribeInstanceTypes, which has whole GB."""
 
 
 class NoInstanceStore(LookupError):
@@ -31,7 +31,7 @@ class NoInstanceStore(LookupError):
 
 
 class StoreLost(RuntimeError):
-    """What was on the instance store is gone: the instance was stopped in between."""
+    """The data on the instance store is lost, because the instance was stopped in between."""
 
 
 class NoStoreFigure(LookupError):
@@ -53,45 +53,45 @@ def check_has_store(limits: InstanceLimits) -> None:
 
 
 class _OnStore(StorageTarget):
-    """What is published of some of the local disks together."""
+    """Some local disks together, with their published figures."""
 
     @property
     def owner(self) -> str:
-        """Whose the published figures are, for messages."""
+        """The owner of the published figures, for messages."""
         raise NotImplementedError
 
     @property
     def rates(self) -> StoreRates | None:
-        """The published figures; None for a type of which none were read."""
+        """The published figures; None if this package has none for the type."""
         raise NotImplementedError
 
     @property
     def modelled_latency(self) -> str | None:
-        """How the region models its latency; "none" where the disks run at the machine's own ceiling."""
+        """How the region models its latency; "none" if only the machine limits the disks."""
         modelled = super().modelled_latency
         return NONE if modelled is not None and self.instance.launched.store_unlimited else modelled
 
     @property
     def read_iops(self) -> Ceiling:
-        """The random 4 KiB reads a second of all its disks. Raises NoStoreFigure where none are published."""
+        """The random 4 KiB reads per second of all its disks. Raises NoStoreFigure if none are published."""
         return store_ceilings(self.owner, self._published())[0]
 
     @property
     def write_iops(self) -> Ceiling:
-        """The random 4 KiB writes a second of all its disks. Raises NoStoreFigure where none are published."""
+        """The random 4 KiB writes per second of all its disks. Raises NoStoreFigure if none are published."""
         return store_ceilings(self.owner, self._published())[1]
 
     @property
     def iops(self) -> Ceiling:
-        """None that holds for both: `read_iops` and `write_iops` are published apart."""
+        """Not available: raises NoStoreFigure, because reads and writes have separate figures."""
         raise NoStoreFigure(
-            f"reads and writes of the instance store of {self.instance.type} have figures of their own: judge by "
-            "read_iops or by write_iops"
+            f"reads and writes of the instance store of {self.instance.type} have separate figures: compare with "
+            "read_iops or write_iops"
         )
 
     @property
     def throughput(self) -> Ceiling:
-        """None: AWS publishes I/Os a second only."""
+        """Not available: raises NoStoreFigure, because AWS publishes IOPS only."""
         raise NoStoreFigure(f"AWS publishes no throughput of the instance store of {self.instance.type}")
 
     def envelope(self, block_size: Size, *, sequential: bool) -> Envelope:
@@ -105,7 +105,7 @@ class _OnStore(StorageTarget):
         )
 
     def counters(self) -> None:
-        """None: the log page of an instance store has no counters of a limit."""
+        """Return None: the log page of an instance store has no throttle counters."""
 
     @property
     def _own_conditions(self) -> tuple[str, ...]:
@@ -117,19 +117,19 @@ class _OnStore(StorageTarget):
             if rates
             else f"no figures of {self.instance.type} are known"
         )
-        return (f"instance store served at this machine's own ceiling ({published})",)
+        return (f"instance store limited by this machine's own ceiling only ({published})",)
 
     def _published(self) -> StoreRates:
         if self.rates is None:
             raise NoStoreFigure(
-                f"no published IOPS of the instance store of {self.instance.type} are known here: judge by a plain "
-                "figure of your own"
+                f"no published IOPS of the instance store of {self.instance.type} are known: compare with a figure "
+                "of your own"
             )
         return self.rates
 
 
 class InstanceStoreDisk(_OnStore, Disk):
-    """One local disk; as a target of a workload it is the raw device. It is one for the life of its data."""
+    """One local disk; as a target of a workload it is the raw device. It lasts as long as its data."""
 
     def __init__(self, store: InstanceStore, number: int) -> None:
         self.store = store
@@ -138,12 +138,12 @@ class InstanceStoreDisk(_OnStore, Disk):
 
     @property
     def device(self) -> BlockDevice:
-        """The device on the host, found by model and serial number. Raises StoreLost after a stop."""
+        """The device on the host, found by model and serial number. Raises StoreLost if its data is lost."""
         return self.store.device_of(self)
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The one path. Raises StoreLost when somebody stopped the instance since."""
+        """The one path. Raises StoreLost if the instance was stopped since."""
         self.check_there()
         return super().paths
 
@@ -154,7 +154,7 @@ class InstanceStoreDisk(_OnStore, Disk):
 
     @property
     def owner(self) -> str:
-        """One of so many disks of the type."""
+        """The type, and which of its disks this is."""
         count = len(self.store)
         return self.instance.type if count == 1 else f"{self.instance.type} disk {self.number} of {count}"
 
@@ -176,25 +176,25 @@ class InstanceStoreDisk(_OnStore, Disk):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """How it was initialised, if it was, and whether it is held to the published figures."""
+        """How it was initialised, if it was, and whether only the machine limits it."""
         return (*super().conditions, *self._own_conditions)
 
     def check_there(self) -> None:
-        """Raise StoreLost when somebody stopped the instance since the store was first looked at."""
+        """Raise StoreLost if the instance was stopped since the store was first used."""
         self.store.check_there()
 
     def prove_writable(self) -> None:
-        """Raise unless the device is proven to be this disk, unmounted, and as it was: NotOurs, StoreLost."""
+        """Raise NotOurs unless the device is proven to be this disk and unmounted, StoreLost if its data is lost."""
         self.check_there()
         super().prove_writable()
 
     def prove_readable(self) -> None:
-        """Raise unless the device is proven to be this disk, unmounted, and as it was: NotOurs, StoreLost."""
+        """Raise NotOurs unless the device is proven to be this disk and unmounted, StoreLost if its data is lost."""
         self.check_there()
         super().prove_readable()
 
     def lose(self, why: str) -> None:
-        """Know that its data is gone, and with it the file system or the stripe."""
+        """Forget its mount, its stripe and its initialisation, because its data is lost."""
         self.forget_mount(why)
         self.initialisation = None
         if self.stripe is not None:
@@ -204,7 +204,7 @@ class InstanceStoreDisk(_OnStore, Disk):
 class InstanceStore(_OnStore, DiskGroup[InstanceStoreDisk]):
     """All local disks of an instance, side by side; as a target, all their devices at once.
 
-    ``instance_store[0]`` is the first of them. After a stop the disks are other, empty ones.
+    ``instance_store[0]`` is the first of them. After a stop they are new, empty disks.
     """
 
     def __init__(self, instance: Instance) -> None:
@@ -239,37 +239,35 @@ class InstanceStore(_OnStore, DiskGroup[InstanceStoreDisk]):
         return super().paths
 
     def device_of(self, disk: InstanceStoreDisk) -> BlockDevice:
-        """Where a disk is at present."""
+        """Return the current device of a disk."""
         if self._serials is None or not self._devices:
             self._find()
         assert self._serials is not None
         return self._devices[self._serials[disk.number - 1]]
 
     def check_there(self) -> None:
-        """Raise StoreLost when the instance was stopped and started by somebody else: the disks are others.
+        """Raise StoreLost if the instance was stopped and started from outside, which replaces the disks.
 
-        Said once; what asks afterwards meets the new, empty disks, and none of what was mounted.
+        Raised once; later calls use the new, empty disks, without mounts.
         """
         now = self.instance.look_at_launch()
         if self._since is None or now is None or now == self._since:
             return
         why = (
-            f"{self.instance.launched} was stopped and started by somebody else (it was launched anew at {now}): "
-            "what was on its instance store is gone"
+            f"{self.instance.launched} was stopped and started from outside (last start {now}): the data on "
+            "its instance store is lost"
         )
         self.lose(why)
-        raise StoreLost(
-            f"{why}; its disks are new and empty, so nothing is put on them as if they were the same"
-        )
+        raise StoreLost(f"{why}; its disks are new and empty, and this load was not run on them")
 
     def lose(self, why: str) -> None:
-        """Know that the instance was stopped: the disks are others when it runs again."""
+        """Forget the disks, because the instance was stopped and will have new ones."""
         self._serials, self._devices, self._since = None, {}, None
         for disk in self.disks:
             disk.lose(why)
 
     def look_again(self) -> None:
-        """Find the same disks again after a reboot: they may have other names."""
+        """Find the same disks again after a reboot, which may change their names."""
         self._devices = {}
         for disk in self.disks:
             disk.look_again()
@@ -295,6 +293,6 @@ class InstanceStore(_OnStore, DiskGroup[InstanceStoreDisk]):
         elif missing := set(self._serials) - set(self._devices):
             self.lose(
                 why
-                := f"{', '.join(sorted(missing))} of the instance store on {self.instance.launched} is gone"
+                := f"{', '.join(sorted(missing))} of the instance store on {self.instance.launched} was replaced"
             )
-            raise StoreLost(f"{why}: other disks are in its place, and they are empty")
+            raise StoreLost(f"{why} by an empty disk")

@@ -1,4 +1,4 @@
-"""File systems on a test's storage, as directories to put load on, and files laid out in them."""
+"""File systems on a test's storage, as targets of workloads, and files laid out in them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Filesystem = Literal["xfs", "ext4", "btrfs"]
 
-_NO_COPY = "btrfs without copy on write and checksums (nodatacow), where direct I/O is direct"
+_NO_COPY = "btrfs without copy on write and checksums (nodatacow), which makes direct I/O direct"
 
 
 class Mountable(StorageTarget):
@@ -23,16 +23,16 @@ class Mountable(StorageTarget):
 
     @property
     def carrier(self) -> Carrier:
-        """What the file system lies on, as the host knows it."""
+        """The device below the file system, as the host knows it."""
         raise NotImplementedError
 
     @property
     def default_mount_point(self) -> str:
-        """Where it is mounted when nobody says where: a directory of its own under /mnt."""
+        """The default mount point: a directory of its own under /mnt."""
         raise NotImplementedError
 
     def label_with(self, filesystem: str) -> str:
-        """What it is called with that file system on it."""
+        """Return its label with that file system on it."""
         return f"{filesystem} on {self.label}"
 
     def mounted(
@@ -45,15 +45,15 @@ class Mountable(StorageTarget):
     ) -> Mounted:
         """Make a file system on it, mount it, and return the directory as a target.
 
-        ``at`` is the mount point (default: a directory of its own under /mnt), ``owner`` who owns it
-        (default: the login user). Mounted with the same arguments already, that one is returned; mounted
-        otherwise, it is unmounted first. A file system of that kind which this run made there earlier is
-        mounted again with its data, also after a move to another instance. Whatever else is there is refused,
-        and destroyed only with ``overwrite=True``, which makes the file system anew in any case.
+        ``at`` is the mount point (default: a directory of its own under /mnt), ``owner`` its owner (default: the
+        login user). If it is mounted with the same arguments, that mount is returned; any other mount is unmounted
+        first. A file system of that kind that this run made earlier is mounted again with its data, also on another
+        instance. Any other content is refused; ``overwrite=True`` destroys it and makes a new file system in any
+        case.
 
-        Raises NotOurs before any write unless the device is proven to be this one and free, FilesystemError for
-        what it carries, for a journal that the machine behind it has no room for, for a mount point in use and for
-        what mkfs and mount say.
+        Raises NotOurs, before any write, unless the device is proven to be this one and free; FilesystemError for
+        other content, a journal that the machine behind it has no room for, a mount point in use, and errors of mkfs
+        and mount.
         """
         from pytest_cloudbench.hosts.filesystems import mount_new
 
@@ -78,21 +78,21 @@ class Mountable(StorageTarget):
         return self._mounted
 
     def forget_mount(self, why: str = "it was unmounted") -> None:
-        """Know that the file system is no longer mounted, and let whoever still uses the directory be told why."""
+        """Forget the mount; `why` is the reason in the error for a later use of the directory."""
         if self._mounted is not None:
             self._mounted.ended = why
         self._mounted = None
 
     def check_there(self) -> None:
-        """Raise where what was on it is known to be gone. A disk that keeps its data has nothing to say."""
+        """Raise if its data is known to be lost. The default is for disks that keep their data."""
 
 
 class Mounted(Layer):
-    """The directory where a file system of the test's own is mounted."""
+    """The directory in which a file system of the test is mounted."""
 
     kind: Literal["directory"] = "directory"
     ended: str | None = None
-    """Why it is no longer mounted; None while it is, as far as is known here."""
+    """Why it is no longer mounted; None while it is, as far as is known."""
 
     def __init__(self, below: Mountable, mount: MountedFilesystem) -> None:
         super().__init__(below)
@@ -116,27 +116,27 @@ class Mounted(Layer):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """What lies below has to say, and how the file system differs from a plain one."""
+        """The conditions of the storage below, and how the file system differs from a plain one."""
         own = (_NO_COPY,) if self.mount.filesystem == "btrfs" else ()
         return (*super().conditions, *own)
 
     def prove_writable(self) -> None:
-        """Raise NotOurs unless this directory is the mount of our own device, StorageInUse once that has ended."""
+        """Raise NotOurs unless this directory is the mount of our device, StorageInUse if that mount has ended."""
         from pytest_cloudbench.hosts.filesystems import prove_mounted
 
         if self.ended is not None:
             raise StorageInUse(
-                f"{self.label} is not mounted on {self.path} any more: {self.ended}. mounted(...) mounts it again, "
-                "with its data where the disk keeps that"
+                f"{self.label} is no longer mounted on {self.path}: {self.ended}. mounted(...) mounts it again, "
+                "with its data if the disk has kept that"
             )
         self.carrying.check_there()
         prove_mounted(self.instance.host, self.mount)
 
     def prefilled(self, size: str | int | Size) -> PrefilledFile:
-        """Lay out one file of real data, written with direct I/O, and return it as a target of its own.
+        """Lay out one file of real data, written with direct I/O, and return it as a target.
 
-        A load on it reads and writes within the file, all jobs the same one. The quick pace makes the file
-        smaller and says so. Raises BadFioJob for a size that cannot be, TargetError where it does not fit.
+        All jobs of a load read and write within this file. The quick pace makes the file smaller, and every result
+        says so. Raises BadFioJob for an impossible size, TargetError if it does not fit.
         """
         from pytest_cloudbench.workloads.fio.data_pass import prefill
 
@@ -161,7 +161,7 @@ class Mounted(Layer):
 
 
 class PrefilledFile(Layer):
-    """One file that was laid out in full, as a target: loads stay within it."""
+    """One file that was laid out in full, as a target."""
 
     kind: Literal["file"] = "file"
 
@@ -172,7 +172,7 @@ class PrefilledFile(Layer):
 
     @property
     def path(self) -> str:
-        """Where the file is."""
+        """The path of the file."""
         return self.prefilled_as.path
 
     @property
@@ -187,7 +187,7 @@ class PrefilledFile(Layer):
 
     @property
     def seconds(self) -> float:
-        """How long laying it out took."""
+        """The time that laying it out took, in seconds."""
         return self.prefilled_as.seconds
 
     @property
@@ -197,11 +197,11 @@ class PrefilledFile(Layer):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """What lies below has to say, how the file was made, and whether the pace made it smaller."""
+        """The conditions of the storage below, how the file was made, and whether the pace made it smaller."""
         return (*super().conditions, str(self.prefilled_as), *self.prefilled_as.conditions)
 
     def prove_writable(self) -> None:
-        """Raise NotOurs unless the file lies on the mount of our own device."""
+        """Raise NotOurs unless the file is on the mount of our device."""
         self.directory.prove_writable()
 
     def __repr__(self) -> str:

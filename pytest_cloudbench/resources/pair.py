@@ -1,4 +1,4 @@
-"""Two instances with a network between them, as a test sees them: a path to put load on."""
+"""Two instances with a network between them, as a test sees them: the path of a network workload."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PairSnapshot:
-    """The allowance counters of both ends at one moment; None for an end that has none."""
+    """The allowance counters of both ends at one moment; None for an end without counters."""
 
     client: AllowanceSnapshot | None
     server: AllowanceSnapshot | None
 
     def since(self, earlier: PairSnapshot) -> AllowancePair:
-        """What each end gained since `earlier`."""
+        """Return the increase of each end's counters since `earlier`."""
         return AllowancePair(
             client=self.client.since(earlier.client) if self.client and earlier.client else None,
             server=self.server.since(earlier.server) if self.server and earlier.server else None,
@@ -32,7 +32,7 @@ class PairSnapshot:
 class Pair:
     """A client and a server; as the path of a workload, the network between their private addresses.
 
-    ``cluster`` says whether both lie in one cluster placement group.
+    ``cluster`` is True if both are in one cluster placement group.
     """
 
     def __init__(self, client: Instance, server: Instance, *, cluster: bool = False) -> None:
@@ -52,7 +52,7 @@ class Pair:
 
     @property
     def server_address(self) -> str:
-        """The server's private address, which the load goes to whatever way SSH takes."""
+        """The server's private address, where the load goes, however SSH reaches the host."""
         return _private_address(self.server)
 
     @property
@@ -63,7 +63,7 @@ class Pair:
 
     @property
     def time_compression(self) -> float:
-        """How many times faster than the clock the region lets network credits go; 1.0 on AWS."""
+        """How many times faster than the clock network credits drain and refill; 1.0 on AWS."""
         return self.client.time_compression
 
     @property
@@ -77,7 +77,7 @@ class Pair:
         return self.server.cpus
 
     def envelope(self, *, streams: int, reverse: bool = False) -> NetworkEnvelope:
-        """Every ceiling of that many connections; the slower end decides. ``reverse``: the server sends."""
+        """Return the ceilings of so many connections; the slower end decides. ``reverse``: the server sends."""
         # A type promises the same figure for each direction, so the ends keep their places in reverse.
         return network_envelope(
             self.client.limits,
@@ -88,7 +88,7 @@ class Pair:
         )
 
     def counters(self) -> PairSnapshot | None:
-        """The allowance counters of both ends now; None where neither has any."""
+        """Return the allowance counters of both ends now; None if neither has any."""
         from pytest_cloudbench.hosts.network_counters import read_allowances
 
         client, server = (

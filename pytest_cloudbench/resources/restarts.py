@@ -1,7 +1,7 @@
-"""Stopping, starting and rebooting an instance within a test, and what outlives that.
+"""What a test must forget and find again after it stopped, started or rebooted an instance.
 
-What was on EBS volumes does, mounts do not: `mounted(...)` mounts the file system again. What was on the instance
-store outlives a reboot and not a stop.
+Data on EBS volumes survives; mounts do not, and `mounted(...)` mounts a file system again. Data on the instance store
+survives a reboot, but not a stop.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _BOOT = "cat /proc/sys/kernel/random/boot_id /proc/1/stat"
 
 
 class NotRunning(RuntimeError):
-    """Something was asked of an instance that is stopped, or does not come back."""
+    """The instance is stopped, or did not come back from a restart."""
 
 
 def boot_identity(host: Host) -> str:
-    """What changes whenever the host boots: the kernel's own id, and when process 1 began (hosts that share one)."""
+    """Return what differs from boot to boot: the kernel's boot id, and the start of process 1."""
     said = host.run(["sh", "-c", _BOOT], idempotent=True, timeout_s=_ATTEMPT_S).stdout
     kernel, _, process = said.partition("\n")
     return f"{kernel} {process.rpartition(')')[2].split()[19]}"
 
 
 def forget_what_a_restart_ends(instance: Instance, why: str, *, stopped: bool) -> None:
-    """Have every target of the instance know what it must find anew, and what is gone."""
+    """Forget mounts and devices of the instance, and the data on its instance store if it was stopped."""
     for volume in instance.volumes:
         volume.forget_mount(why)
     store = instance.known_store
@@ -48,7 +48,7 @@ def forget_what_a_restart_ends(instance: Instance, why: str, *, stopped: bool) -
 
 
 def find_again(instance: Instance) -> None:
-    """The instance is back: find volumes, stripes of them and their devices anew."""
+    """Find the volumes and stripes of the instance again, which has restarted."""
     stripes = {id(volume.stripe): volume.stripe for volume in instance.volumes if volume.stripe is not None}
     for volume in instance.volumes:
         if volume.stripe is None:
@@ -62,21 +62,21 @@ def find_again(instance: Instance) -> None:
 
 
 def wait_for_reboot(instance: Instance, before: str, timeout_s: float) -> None:
-    """Wait until the host answers after another boot than ``before``. Raises NotRunning."""
+    """Wait until the host answers with another boot identity than ``before``. Raises NotRunning."""
     bound = max(timeout_s, _BARE_METAL_S) if instance.limits.bare_metal else timeout_s
     deadline = time.monotonic() + bound
     pause_s = _LOOK_AGAIN_S
-    last = "it still runs the boot from before"
+    last = "it has not restarted yet"
     while time.monotonic() < deadline:
         host = instance.host
-        host.expect_reboot()  # a connection to the boot before would be taken for one that is alive
+        host.expect_reboot()  # an open connection to the old boot may look alive
         try:
             host.connect(_ATTEMPT_S)
             if boot_identity(host) != before:
                 return
         except (HostKeyMismatch, LoginRefused):
             raise
-        except HostError as error:  # not up yet, or on its way down while we asked
+        except HostError as error:  # not up yet, or still going down
             last = str(error)
         _refuse_ended(instance)
         time.sleep(pause_s)

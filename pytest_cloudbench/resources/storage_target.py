@@ -1,4 +1,4 @@
-"""What every target on storage shares, and what a target that lies on another one passes on."""
+"""The base classes of targets on storage: of one instance, and on top of another target."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class StorageInUse(RuntimeError):
-    """Storage was asked for something that its present use forbids; nothing was done."""
+    """The present use of the storage forbids the request; nothing was done."""
 
 
 class StorageTarget:
-    """A target on the storage of one instance. Subclasses say what it is, what limits it and how it is proven."""
+    """A target on the storage of one instance. Subclasses define what it is, its limits and its proof."""
 
     instance: Instance
 
@@ -31,7 +31,7 @@ class StorageTarget:
 
     @property
     def time_compression(self) -> float:
-        """How many times faster than the clock the region lets burst credits go; 1.0 on AWS."""
+        """How many times faster than the clock burst credits drain and refill; 1.0 on AWS."""
         return self.instance.time_compression
 
     @property
@@ -41,52 +41,52 @@ class StorageTarget:
 
     @property
     def label(self) -> str:
-        """For messages."""
+        """Its name in messages."""
         raise NotImplementedError
 
     @property
     def size(self) -> Size:
-        """Size of everything below it together."""
+        """The size of everything below it together."""
         raise NotImplementedError
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Sentences about it that belong into every measurement on it: here how its latency is modelled, if it is."""
+        """Sentences that every measurement on it must contain: here how its latency is modelled, if it is."""
         return latency_conditions(self.modelled_latency)
 
     @property
     def data_of_device(self) -> Size | None:
-        """Only a directory that stands for a device has it: the data that takes the device's place."""
+        """The data that replaces the device, for a directory that stands for one; else None."""
         return None
 
     @property
     def iops(self) -> Ceiling:
-        """The IOPS of all its devices, a ceiling to judge by; the instance's own limit is not in it."""
+        """The promised IOPS of all its devices together, without the instance's limit."""
         raise NotImplementedError
 
     @property
     def throughput(self) -> Ceiling:
-        """The throughput of all its devices, a ceiling to judge by; the instance's own limit is not in it."""
+        """The promised throughput of all its devices together, without the instance's limit."""
         raise NotImplementedError
 
     def envelope(self, block_size: Size, *, sequential: bool) -> Envelope:
-        """Every ceiling that applies to this I/O; the lowest binds."""
+        """Return every ceiling that applies to this I/O; the lowest binds."""
         raise NotImplementedError
 
     def counters(self) -> CountersSnapshot | None:
-        """The throttle counters of its devices now; None where the host gives none."""
+        """Return the throttle counters of its devices now; None if the host has none."""
         raise NotImplementedError
 
     def prove_writable(self) -> None:
-        """Raise unless everything below it is proven to be ours to overwrite."""
+        """Raise NotOurs unless everything below it is proven ours to overwrite."""
         raise NotImplementedError
 
     def prove_readable(self) -> None:
-        """Raise unless everything below it is proven ours and used by nothing else: in a directory as for writing."""
+        """Raise NotOurs unless everything below it is proven ours and unused; for a directory, as for writing."""
         self.prove_writable()
 
     def room(self) -> Size | None:
-        """How much more data the machine behind it can hold; None where no such limit is known."""
+        """Return how much more data the machine behind it can hold; None if unknown."""
         machine = self.instance.machine_limits()
         return machine.room if machine is not None else None
 
@@ -95,7 +95,7 @@ class StorageTarget:
 
 
 class Layer(StorageTarget):
-    """A target that lies on another one: the same devices, the same limits, the same counters."""
+    """A target on top of another one, with the same devices, limits and counters."""
 
     def __init__(self, below: StorageTarget) -> None:
         self.below = below
@@ -103,33 +103,33 @@ class Layer(StorageTarget):
 
     @property
     def modelled_latency(self) -> str | None:
-        """That of what lies below."""
+        """The mode of the storage below."""
         return self.below.modelled_latency
 
     @property
     def size(self) -> Size:
-        """Size of what lies below."""
+        """The size of the storage below."""
         return self.below.size
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Those of what lies below."""
+        """The conditions of the storage below."""
         return self.below.conditions
 
     @property
     def iops(self) -> Ceiling:
-        """The IOPS of all devices below, a ceiling to judge by; the instance's own limit is not in it."""
+        """The promised IOPS of all devices below together, without the instance's limit."""
         return self.below.iops
 
     @property
     def throughput(self) -> Ceiling:
-        """The throughput of all devices below, a ceiling to judge by; the instance's own limit is not in it."""
+        """The promised throughput of all devices below together, without the instance's limit."""
         return self.below.throughput
 
     def envelope(self, block_size: Size, *, sequential: bool) -> Envelope:
-        """Every ceiling that applies to this I/O on the devices below; the lowest binds."""
+        """Return every ceiling that applies to this I/O on the devices below; the lowest binds."""
         return self.below.envelope(block_size, sequential=sequential)
 
     def counters(self) -> CountersSnapshot | None:
-        """The throttle counters of the devices below; None where the host gives none."""
+        """Return the throttle counters of the devices below; None if the host has none."""
         return self.below.counters()

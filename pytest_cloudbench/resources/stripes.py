@@ -1,4 +1,4 @@
-"""Several disks striped into one, RAID 0, as a test sees them."""
+"""Several disks striped into one (RAID 0), as a test sees them."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 _NAMES = {"md": "md RAID 0", "LVM": "LVM stripe", "btrfs": "btrfs raid0"}
 _DATA_OF_DEVICE = Size(512 << 20)
-"""Enough that direct I/O spreads over every disk, little enough that it is laid out in seconds."""
+"""Enough to spread direct I/O over every disk, and little enough to be laid out in seconds."""
 
 
 class Stripe(Layer, Mountable):
-    """Disks as one, made by `DiskGroup.striped`.
+    """Striped disks, made by `DiskGroup.striped`.
 
-    By md and LVM it is a block device: ``kind`` is "block". Where the host has neither, btrfs stripes; then it
-    is a directory, mounted at once, and ``mounted`` says where else. Which one it is stands in its label, and
-    why in the conditions of every measurement. It ends with its instance, or by `dissolve`.
+    By md or LVM it is a block device: ``kind`` is "block". If the host has neither, btrfs stripes, and it is a
+    directory, mounted at once; ``mounted`` changes the mount point. Its label names the method, and the conditions of
+    every measurement the reason. It ends with its instance, or by `dissolve`.
     """
 
     initialisation: Initialisation | None = None
@@ -42,7 +42,7 @@ class Stripe(Layer, Mountable):
 
     @classmethod
     def of(cls, group: DiskGroup[Any], chunk: Size, *, overwrite: bool = False) -> Stripe:
-        """Stripe the disks of the group; see `DiskGroup.striped`."""
+        """Return the striped disks of the group; see `DiskGroup.striped`."""
         made = cls(group, chunk)
         made._make(overwrite=overwrite)
         return made
@@ -66,7 +66,7 @@ class Stripe(Layer, Mountable):
             except BaseException:
                 with contextlib.suppress(Exception):
                     unstripe(self.instance.host, self._striped)
-                self._let_go()
+                self._forget()
                 raise
 
     def _check_together(self) -> None:
@@ -81,24 +81,24 @@ class Stripe(Layer, Mountable):
 
     @property
     def striped(self) -> StripedDevices:
-        """How the host knows it: method, name, members. Raises StorageInUse once it was dissolved."""
+        """Its method, name and members on the host. Raises StorageInUse after it was dissolved."""
         if self._striped is None:
             raise StorageInUse(f"the stripe of {self.group.label} was dissolved")
         return self._striped
 
     @property
     def method(self) -> Literal["md", "LVM", "btrfs"]:
-        """What stripes."""
+        """The program that stripes."""
         return self.striped.method
 
     @property
     def chunk(self) -> Size:
-        """How many bytes lie on one disk before the next one's turn."""
+        """The bytes on one disk before the next disk follows."""
         return self.striped.chunk
 
     @property
     def kind(self) -> Literal["block", "directory"]:
-        """A block device, or where btrfs stripes a directory."""
+        """A block device, or a directory if btrfs stripes."""
         return "block" if self.striped.is_device else "directory"
 
     @property
@@ -115,13 +115,13 @@ class Stripe(Layer, Mountable):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The one path. Raises StoreLost for disks of an instance store that somebody's stop took away."""
+        """The one path. Raises StoreLost if a stop has replaced the disks of an instance store."""
         self.check_there()
         return (self.path,)
 
     @property
     def size(self) -> Size:
-        """What all disks hold together, without what the method keeps for itself."""
+        """The size of all disks together, without what the method itself uses."""
         return self.striped.size
 
     @property
@@ -131,12 +131,12 @@ class Stripe(Layer, Mountable):
         return f"{how} of {self.group.label}"
 
     def label_with(self, filesystem: str) -> str:
-        """The file system before it, unless that is what stripes."""
+        """Return its label with that file system on it, unless the file system is what stripes."""
         return self.label if filesystem == self.method else super().label_with(filesystem)
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """How the disks were made, by what they are striped and why, and what was asked for and could not be."""
+        """The conditions of the disks, the method and its reason, and requests that the host could not meet."""
         striped = self.striped
         own = [
             f"striped by {striped.method}, chunk {striped.chunk}{f' ({striped.why})' if striped.why else ''}"
@@ -151,13 +151,13 @@ class Stripe(Layer, Mountable):
 
     @property
     def data_of_device(self) -> Size | None:
-        """Where it is no device: how much data takes a device's place for a load that names no size."""
+        """If it is a directory: the data that replaces a device for a load without a size; else None."""
         return None if self.striped.is_device else min(_DATA_OF_DEVICE, self.size / 4)
 
     def envelope(self, block_size: Size, *, sequential: bool) -> Envelope:
-        """Every ceiling that applies to this I/O: the sums over the disks, and the instance's own.
+        """Return every ceiling that applies to this I/O: the sums over the disks, and the instance's.
 
-        Random I/O larger than a chunk goes to several disks and counts once on each.
+        Random I/O larger than a chunk goes to several disks and counts on each.
         """
         below = super().envelope(block_size, sequential=sequential)
         if sequential or self.chunk >= below.io_unit:
@@ -165,7 +165,7 @@ class Stripe(Layer, Mountable):
         return dataclasses.replace(below, io_unit=self.chunk)
 
     def prove_writable(self) -> None:
-        """Raise NotOurs unless it consists of exactly our own disks and, as a device, is free."""
+        """Raise NotOurs unless it consists of exactly our disks and, as a device, is free."""
         self.check_there()
         if self.striped.is_device:
             self.striped.prove(self.instance.host)
@@ -187,7 +187,7 @@ class Stripe(Layer, Mountable):
     ) -> Mounted:
         """Make a file system on it, mount it, and return the directory; see `Mountable.mounted`.
 
-        Where btrfs stripes it is btrfs whatever was asked for, and every measurement says so.
+        If btrfs stripes, the file system is btrfs in any case, and every measurement says so.
         """
         if self.striped.is_device:
             return super().mounted(filesystem, at=at, owner=owner, overwrite=overwrite)
@@ -198,7 +198,7 @@ class Stripe(Layer, Mountable):
     def initialised(self, *, by: Way | None = None, overwrite: bool = False) -> Self:
         """Write every block of it once and return the stripe; see `Disk.initialised`.
 
-        Where btrfs stripes, its disks are gone over and striped anew; StorageInUse when files lie there already.
+        If btrfs stripes, its disks are initialised and striped again; raises StorageInUse if it contains files.
         """
         from pytest_cloudbench.resources.initialising import initialise_array
 
@@ -221,40 +221,40 @@ class Stripe(Layer, Mountable):
         return self
 
     def look_again(self) -> None:
-        """Find the stripe again after a restart of its host: its data is there, its devices may have other names.
+        """Find the stripe again after a restart of its host, which keeps its data and may rename its devices.
 
-        A file system on it is mounted again by `mounted`; where btrfs stripes, it is mounted where it was.
+        `mounted` mounts a file system on it again; if btrfs stripes, it is mounted at once where it was.
         """
         from pytest_cloudbench.hosts.stripes import find_again
 
         for disk in self.group:
             disk.look_again()
         held = self._mounted
-        self.forget_mount("its host was restarted, and mounts do not outlive that")
+        self.forget_mount("its host was restarted, which ends every mount")
         self._striped = find_again(self.instance.host, self.striped, [disk.device for disk in self.group])
         if held is not None and not self._striped.is_device:
             super().mounted("btrfs", at=held.path, owner=held.mount.owner)
 
     def dissolve(self) -> None:
-        """Unmount and end the stripe: its disks are single ones again, and carry nothing. The data is gone."""
+        """Unmount and remove the stripe: its disks are single and empty again. The data is lost."""
         from pytest_cloudbench.hosts.stripes import unstripe
 
         if self._mounted is not None:
             self._mounted.unmount()
         unstripe(self.instance.host, self.striped)
-        self._let_go()
+        self._forget()
 
     def lose(self, why: str) -> None:
-        """Know that its disks are gone, and the stripe with them."""
+        """Forget the stripe, because its disks are lost."""
         self.forget_mount(why)
-        self._let_go()
+        self._forget()
 
     def check_there(self) -> None:
-        """Raise where what was on its disks is known to be gone."""
+        """Raise if the data on its disks is known to be lost."""
         for disk in self.group:
             disk.check_there()
 
-    def _let_go(self) -> None:
+    def _forget(self) -> None:
         self._striped = self._mounted = None
         for disk in self.group:
             disk.stripe = None
@@ -262,13 +262,13 @@ class Stripe(Layer, Mountable):
     @property
     def _directory(self) -> Mounted:
         if self._mounted is None:
-            raise StorageInUse(f"{self.label} is not mounted: say mounted() first")
+            raise StorageInUse(f"{self.label} is not mounted: call mounted() first")
         return self._mounted
 
     def _refuse_losing_files(self, directory: str) -> None:
         first = self.instance.run(["find", directory, "-mindepth", "1", "-maxdepth", "1", "-print", "-quit"])
         if name := first.stdout.strip():
             raise StorageInUse(
-                f"{self.label} holds {name} already, which writing every block would destroy: initialise the "
-                "disks before they are striped, ebs_volumes.initialised().striped()"
+                f"{self.label} contains {name}, which writing every block would destroy: initialise the disks before "
+                "striping them, ebs_volumes.initialised().striped()"
             )

@@ -1,4 +1,4 @@
-"""EBS volumes as a test sees them: what was provisioned, and a target to put load on."""
+"""EBS volumes and their snapshots as a test sees them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pytest_cloudbench.limits.envelope import Envelope, storage_envelope
 from pytest_cloudbench.limits.quantities import Size, figure
 from pytest_cloudbench.limits.volumes import VolumeSpec, volume_ceilings
 from pytest_cloudbench.resources.disks import Disk, DiskGroup
-from pytest_cloudbench.resources.snapshots import Snapshot
 from pytest_cloudbench.resources.storage_target import StorageInUse, StorageTarget
 
 if TYPE_CHECKING:
@@ -18,14 +17,14 @@ if TYPE_CHECKING:
 
     from pytest_cloudbench.hosts.devices import BlockDevice
     from pytest_cloudbench.hosts.throttle_counters import CountersSnapshot
-    from pytest_cloudbench.resources.facts import CreatedVolume
+    from pytest_cloudbench.resources.facts import CreatedSnapshot, CreatedVolume
     from pytest_cloudbench.resources.instance import Instance
 
 _SYNC_S = 1800.0
 
 
 class _OnVolumes(StorageTarget):
-    """What EBS promises of one volume, or of several together."""
+    """One volume or several together, with what EBS promises for them."""
 
     @property
     def volumes(self) -> tuple[Volume, ...]:
@@ -34,12 +33,12 @@ class _OnVolumes(StorageTarget):
 
     @property
     def iops(self) -> Ceiling:
-        """The IOPS of all its volumes, a ceiling to judge by; the instance's own limit is not in it."""
+        """The promised IOPS of all its volumes together, without the instance's limit."""
         return self._ceiling("volume IOPS")
 
     @property
     def throughput(self) -> Ceiling:
-        """The throughput of all its volumes, a ceiling to judge by; the instance's own limit is not in it."""
+        """The promised throughput of all its volumes together, without the instance's limit."""
         return self._ceiling("volume throughput")
 
     def _ceiling(self, quantity: str) -> Ceiling:
@@ -47,7 +46,7 @@ class _OnVolumes(StorageTarget):
         return next(each for each in volume_ceilings(named) if each.quantity == quantity)
 
     def envelope(self, block_size: Size, *, sequential: bool) -> Envelope:
-        """Every ceiling that applies to this I/O on these volumes; the lowest binds."""
+        """Return every ceiling that applies to this I/O on these volumes; the lowest binds."""
         return storage_envelope(
             self.instance.limits,
             [(volume.id, volume.spec) for volume in self.volumes],
@@ -57,7 +56,7 @@ class _OnVolumes(StorageTarget):
         )
 
     def counters(self) -> CountersSnapshot | None:
-        """The throttle counters of the volumes now; None where the host gives none."""
+        """Return the throttle counters of the volumes now; None if the host has none."""
         from pytest_cloudbench.hosts.throttle_counters import read_counters
 
         return read_counters(self.instance.host, [volume.device for volume in self.volumes])
@@ -84,7 +83,7 @@ class Volume(_OnVolumes, Disk):
 
     @property
     def spec(self) -> VolumeSpec:
-        """What was asked for; ``spec.iops`` and ``spec.throughput_mib`` are plain numbers."""
+        """Its specification; ``spec.iops`` and ``spec.throughput_mib`` are plain numbers."""
         return self.created.spec
 
     @property
@@ -94,17 +93,17 @@ class Volume(_OnVolumes, Disk):
 
     @property
     def from_snapshot(self) -> bool:
-        """Whether it was made from a snapshot, whose blocks are fetched when they are first read."""
+        """True if it was made from a snapshot, whose blocks are fetched at their first read."""
         return self.created.snapshot_id is not None
 
     @property
     def device(self) -> BlockDevice:
         """The device on the host, found by the volume's serial number, never by order or name.
 
-        Raises StorageInUse while it is attached nowhere.
+        Raises StorageInUse while it is not attached.
         """
         if not self._attached:
-            raise StorageInUse(f"{self.label} is attached to no instance: attach(instance) first")
+            raise StorageInUse(f"{self.label} is not attached to an instance: attach(instance) first")
         if self._device is None:
             from pytest_cloudbench.hosts.devices import find_device
 
@@ -124,13 +123,13 @@ class Volume(_OnVolumes, Disk):
         return f"/mnt/{self.id}"
 
     def look_again(self) -> None:
-        """Forget where device and mount were: after a restart of the host both may be elsewhere or gone."""
+        """Forget its device and mount, which a restart of the host may have changed or ended."""
         super().look_again()
         self._device = None
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """How it was initialised, if it was, and what makes it slow if it was not."""
+        """How it was initialised, or what makes it slow if it was not."""
         if self.initialisation is not None or (
             self.stripe is not None and self.stripe.initialisation is not None
         ):
@@ -138,20 +137,19 @@ class Volume(_OnVolumes, Disk):
         slow = []
         if self.from_snapshot:
             slow.append(
-                f"made from {self.created.snapshot_id} and not initialised: a block is slow when it is first read"
+                f"made from {self.created.snapshot_id} and not initialised: the first read of a block is slow"
             )
         if self.spec.first_touch is not None:
             slow.append(
-                f"not initialised: on an embedded region it gives {figure(100 * self.spec.first_touch)} % of its rate "
-                "where it was never read or written"
+                f"not initialised: on an embedded region, blocks that were never read or written have "
+                f"{figure(100 * self.spec.first_touch)} % of its rate"
             )
         return (*super().conditions, *slow)
 
     def snapshot(self) -> Snapshot:
-        """Make a snapshot of what it holds and wait until that is complete; it is removed when the test ends.
+        """Create a snapshot and wait until it is complete; it is removed when the test ends.
 
-        What was written to a file system that `mounted` mounted is brought to the volume first. What a program
-        writes meanwhile may be in it or not.
+        A file system mounted by `mounted` is synchronised first. Data written during the call may be missing.
         """
         if self._mounted is not None:
             self.instance.run(["sync", "-f", self._mounted.path], timeout_s=_SYNC_S)
@@ -167,12 +165,12 @@ class Volume(_OnVolumes, Disk):
         until: Literal["optimizing", "completed"] = "completed",
         timeout_s: float = 3600.0,
     ) -> Self:
-        """Make it larger, faster or of another type, and wait until the modification is ``until``.
+        """Change its size, figures or type, and wait until the modification is in the state ``until``.
 
-        What is not named stays, except that another type starts from its own defaults. A device grows with its
-        volume, a file system on it does not by itself. "optimizing" is sooner and gives the size for certain, not
-        yet the figures. Raises InvalidSpec before any call, StorageInUse for the size of a part of a stripe,
-        CloudError for what the service refuses: four modifications in 24 hours, one before the last has completed.
+        Other properties stay; another type starts from its own defaults. The device grows with its volume, a file
+        system on it does not. "optimizing" is earlier: the new size is there, the new figures may not be. Raises
+        InvalidSpec before any call, StorageInUse for the size of a part of a stripe, CloudError for a refusal by the
+        service, such as for a modification before the last one has completed, or the fifth in 24 hours.
         """
         if size_gib is not None:
             self.check_alone("resized")
@@ -202,17 +200,17 @@ class Volume(_OnVolumes, Disk):
             self._mounted.mount = dataclasses.replace(self._mounted.mount, device=self._device)
 
     def beside(self, *others: Volume) -> VolumeGroup:
-        """This volume and others of the same instance as one target, as `ebs_volumes` is one."""
+        """Return this volume and others of the same instance as one target, like `ebs_volumes`."""
         return VolumeGroup([self, *others])
 
     def detach(self, *, unmount: bool = False) -> Self:
-        """Take it off its instance, where it must be mounted nowhere; its data stays.
+        """Detach it from its instance, which must not have it mounted; its data stays.
 
-        With ``unmount`` the file system that was mounted by `mounted` is unmounted first. Raises StorageInUse,
-        before the API is asked, while it is mounted, part of a stripe, held otherwise, or attached nowhere.
+        ``unmount`` unmounts the file system that `mounted` mounted first. Raises StorageInUse, before any call, while
+        it is mounted, part of a stripe, otherwise in use, or not attached.
         """
         self.check_alone("detached")
-        device = self.device  # says so where it is attached nowhere
+        device = self.device  # raises if it is not attached
         if unmount and self._mounted is not None:
             self._mounted.unmount()
         self._refuse_in_use(device)
@@ -224,7 +222,7 @@ class Volume(_OnVolumes, Disk):
     def attach(self, instance: Instance) -> Self:
         """Attach it to an instance of its zone after `detach`. A file system on it is mounted by `mounted`.
 
-        Raises StorageInUse while it is attached, ZoneMismatch, AttachmentLimit.
+        Raises StorageInUse while it is attached, ZoneMismatch or AttachmentLimit.
         """
         if self._attached:
             raise StorageInUse(f"{self.label} is attached to {self.instance.launched}: detach() it first")
@@ -240,13 +238,41 @@ class Volume(_OnVolumes, Disk):
         where = self.instance.launched
         if facts.mounts:
             raise StorageInUse(
-                f"{self.label} is mounted on {', '.join(facts.mounts)} of {where} and is not detached: unmount it "
-                "first, or say detach(unmount=True)"
+                f"{self.label} is mounted on {', '.join(facts.mounts)} of {where} and was not detached: unmount it "
+                "first, or call detach(unmount=True)"
             )
         if facts.used_by:
             raise StorageInUse(
-                f"{self.label} is in use by {', '.join(facts.used_by)} on {where}: it is not detached"
+                f"{self.label} is in use by {', '.join(facts.used_by)} on {where}: it was not detached"
             )
+
+
+class Snapshot:
+    """A snapshot of a volume. ``ec2.create_volume(spec, instance, snapshot=...)`` creates a volume from it.
+
+    Such a volume is slow until each of its blocks was read once; `Volume.initialised` reads them.
+    """
+
+    def __init__(self, created: CreatedSnapshot) -> None:
+        self.created = created
+
+    @property
+    def id(self) -> str:
+        """Snapshot id, "snap-" and 17 hexadecimal digits."""
+        return self.created.id
+
+    @property
+    def volume_id(self) -> str:
+        """The id of its volume."""
+        return self.created.volume_id
+
+    @property
+    def size(self) -> Size:
+        """The size of its volume at that time; a volume created from it is at least as large."""
+        return self.created.size
+
+    def __repr__(self) -> str:
+        return f"<{self.created}>"
 
 
 class VolumeGroup(_OnVolumes, DiskGroup[Volume]):

@@ -110,7 +110,7 @@ def test_more_volumes_than_the_type_takes(cloud, asked_of):
     instance = cloud.launch("c5.18xlarge")
     most = instance.limits.max_ebs_attachments
     with pytest.raises(
-        AttachmentLimit, match=rf"c5\.18xlarge takes {most} EBS volumes, its root .* make {most + 1}"
+        AttachmentLimit, match=rf"c5\.18xlarge takes {most} EBS volumes.*make {most + 1}"
     ):
         cloud.create_volumes([gp3(size_gib=1)] * most, instance=instance)
     assert asked_of(cloud, "create_volume") == []

@@ -60,7 +60,7 @@ def _as_of(snapshot, volume):
     """The snapshot as if it were of the volume's present size."""
     import dataclasses
 
-    from pytest_cloudbench.resources.snapshots import Snapshot
+    from pytest_cloudbench.resources.volumes import Snapshot
 
     return Snapshot(dataclasses.replace(snapshot.created, size=volume.size))
 

@@ -77,7 +77,7 @@ def test_what_a_stop_and_a_reboot_leave(ec2_instance, instance_store, ebs_volume
     with pytest.raises(NotRunning, match="is stopped already"):
         ec2_instance.stop()
     ec2_instance.start()
-    with pytest.raises(NotRunning, match="was not stopped"):
+    with pytest.raises(NotRunning, match="is not stopped"):
         ec2_instance.start()
     assert ec2_instance.launched.private_ip == address
     for use in (lambda: create_files(local, count=1), lambda: fio(local, rw="randread", bs="4k", size="1m")):
@@ -98,15 +98,15 @@ def test_somebody_else_stopped_it_in_between(ec2_instance, instance_store, fio):
     local = instance_store[0].mounted("ext4")
     cloud, launched = ec2_instance._provider, ec2_instance.launched
     cloud.stop(launched)
-    with pytest.raises(NotRunning, match="is 'stopped', by somebody else's doing"):
+    with pytest.raises(NotRunning, match="is 'stopped', but not by this test"):
         fio(instance_store, rw="randread", bs="4k", size="1m", runtime=1)
     second = int(time.time())
     while int(time.time()) == second:  # EC2 tells when an instance was launched to the second
         time.sleep(0.02)
     cloud.start(launched)
-    with pytest.raises(StoreLost, match=r"stopped and started by somebody else .* new and empty"):
+    with pytest.raises(StoreLost, match=r"stopped and started from outside .* new and empty"):
         fio(instance_store[1], rw="randread", bs="4k", size="1m", runtime=1)
-    with pytest.raises(StorageInUse, match="what was on its instance store is gone"):
+    with pytest.raises(StorageInUse, match="the data on its instance store is lost"):
         fio(local, rw="randread", bs="4k", size="1m", runtime=1)
     ec2_instance.host.drop()
     assert instance_store[0].mounted("ext4").mount.reused is False

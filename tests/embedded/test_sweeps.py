@@ -52,7 +52,7 @@ def test_a_machine_that_cannot_carry_the_rate_is_named(instance_store, sweep):
     curve = sweep(instance_store, mix="4k-random-read", threads=enough, steps=(10,), maximum_time=3)
     if curve.peak.iops > 3_000_000:
         pytest.skip("this machine serves as much as an i3.metal")
-    assert any("served at this machine's own ceiling" in condition for condition in curve.conditions)
+    assert any("this machine's own ceiling" in condition for condition in curve.conditions)
     assert {ceiling.quantity for ceiling in curve.envelope.promised.ceilings} == {"NVMe random read IOPS"}
     verdict = curve.peak.reaches(instance_store.read_iops)
     assert verdict.outcome is Outcome.INCONCLUSIVE

@@ -134,8 +134,8 @@ def test_a_kept_region_with_another_time_factor_is_refused(monkeypatch, kept, as
     with pytest.raises(RegionUnavailable) as refused:
         launcher.kept_region_with(asked)
     assert str(refused.value) == (
-        f"the region that is kept (slot 3) runs with a factor of time of {kept:.0f}, not {asked:.0f}: take it as it "
-        f"is (pytest --cloudbench-twin-time={kept:.0f}), or start it anew: `cloudbench twin down 3; {anew}`"
+        f"the region that is kept (slot 3) runs with a factor of time of {kept:.0f}, not {asked:.0f}: use it as it "
+        f"is (pytest --cloudbench-twin-time={kept:.0f}), or restart it: `cloudbench twin down 3; {anew}`"
     )
 
 
@@ -156,8 +156,8 @@ def test_a_kept_region_with_another_latency_is_refused(monkeypatch):
     with pytest.raises(RegionUnavailable) as refused:
         launcher.kept_region_with(60.0, "none")
     assert str(refused.value) == (
-        "the region that is kept (slot 3) runs with latency 'ebs', not 'none': take it as it is (pytest "
-        "--cloudbench-twin-latency=ebs), or start it anew: `cloudbench twin down 3; cloudbench twin up --time 60 "
+        "the region that is kept (slot 3) runs with latency 'ebs', not 'none': use it as it is (pytest "
+        "--cloudbench-twin-latency=ebs), or restart it: `cloudbench twin down 3; cloudbench twin up --time 60 "
         "--latency none`"
     )
 
@@ -169,8 +169,8 @@ def test_a_kept_region_that_differs_in_both_is_refused_with_both(monkeypatch):
         launcher.kept_region_with(1.0, "ebs")
     assert str(refused.value) == (
         "the region that is kept (slot 3) runs with a factor of time of 60, not 1 and with latency 'none', not "
-        "'ebs': take it as it is (pytest --cloudbench-twin-time=60 --cloudbench-twin-latency=none), or start it "
-        "anew: `cloudbench twin down 3; cloudbench twin up`"
+        "'ebs': use it as it is (pytest --cloudbench-twin-time=60 --cloudbench-twin-latency=none), or restart "
+        "it: `cloudbench twin down 3; cloudbench twin up`"
     )
 
 
@@ -230,9 +230,9 @@ def test_closing_the_lease_ends_the_region_and_its_exit_code_counts(stand_in):
     [
         (
             "os.kill(os.getpid(), 9)",
-            r"with exit code -9, SIGKILL, by somebody or by the kernel when memory ran out",
+            r"with exit code -9, SIGKILL, perhaps by the kernel because memory ran out",
         ),
-        ("sys.exit(137)", r"with exit code 137, SIGKILL, by somebody"),
+        ("sys.exit(137)", r"with exit code 137, SIGKILL, perhaps"),
         ("sys.exit(3)", r"with exit code 3: what ran on it is lost"),
     ],
 )
@@ -254,7 +254,7 @@ def test_close_reports_how_a_region_ended_unless_a_test_has(stand_in, told):
     stand_in(f"import sys; print({json.dumps(READY)!r}, flush=True); sys.exit(3)")
     region = launcher.start_leased_region()
     region._process.wait(20)
-    region.end_was_told = told
+    region.end_was_reported = told
     with (
         contextlib.nullcontext() if told else pytest.raises(RegionUnavailable, match="ended with exit code 3")
     ):

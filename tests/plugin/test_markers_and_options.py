@@ -310,8 +310,8 @@ def test_a_kept_region_with_another_factor_is_refused(pytester, monkeypatch):
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
         [
-            "RegionUnavailable: the region that is kept (slot 3) runs with a factor of time of 60, not 1: take it as "
-            "it is (pytest --cloudbench-twin-time=60), or start it anew: `cloudbench twin down 3; cloudbench twin up`"
+            "RegionUnavailable: the region that is kept (slot 3) runs with a factor of time of 60, not 1: use it as "
+            "it is (pytest --cloudbench-twin-time=60), or restart it: `cloudbench twin down 3; cloudbench twin up`"
         ]
     )
 

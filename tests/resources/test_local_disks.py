@@ -151,7 +151,7 @@ def test_served_at_the_machines_own_ceiling_is_said(
     service.now = replace(service.now, tags={"aws:cloudbench:instance-store": "unlimited"})
     store = instance.instance_store
     assert store[0].conditions == (
-        "instance store served at this machine's own ceiling (i3.8xlarge is published with 1,650,000 read and "
+        "instance store limited by this machine's own ceiling only (i3.8xlarge is published with 1,650,000 read and "
         "720,000 write IOPS)",
     )
     assert store.conditions == store[0].conditions
@@ -170,7 +170,7 @@ def test_latency_is_modelled_only_where_the_published_figures_are_held(
 
 def test_a_type_without_figures_has_no_ceiling(instance: Instance, service: Service, disks: Disks) -> None:
     instance._launched = service.now = replace(service.now, type="z1d.large")
-    with pytest.raises(NoStoreFigure, match=r"z1d\.large are known here"):
+    with pytest.raises(NoStoreFigure, match=r"z1d\.large are known"):
         _ = instance.instance_store.read_iops
     assert instance.instance_store.envelope(K4, sequential=False).ceilings == ()
 
@@ -203,7 +203,7 @@ def test_after_a_reboot_disks_are_found_under_other_names(instance: Instance, di
     store.look_again()
     assert store[0].path == "/dev/nvme3n1"
     assert store[0].device.serial == "AWSA0"
-    with pytest.raises(StorageInUse, match="is not mounted on /data any more"):
+    with pytest.raises(StorageInUse, match="is no longer mounted on /data"):
         data.prove_writable()
 
 
@@ -228,7 +228,7 @@ def test_a_stop_loses_the_store_and_a_start_finds_another(
     assert host.address == "198.18.0.99"  # the public one is another after a stop
     assert store[0].device.serial == "AWSB0"
     assert store[0].initialisation is None
-    with pytest.raises(NotRunning, match="was not stopped"):
+    with pytest.raises(NotRunning, match="is not stopped"):
         instance.start()
 
 
@@ -253,13 +253,13 @@ def test_somebody_elses_stop_is_noticed_before_load_is_put(
     assert len(store.paths) == 4  # an API that does not answer proves nothing
     service.answers = True
     service.stop(None)
-    with pytest.raises(NotRunning, match="is 'stopped', by somebody else's doing"):
+    with pytest.raises(NotRunning, match="is 'stopped', but not by this test"):
         _ = store.paths
     service.start(None)
     disks.generation = "B"
-    with pytest.raises(StoreLost, match=r"was stopped and started by somebody else .* new and empty"):
+    with pytest.raises(StoreLost, match=r"was stopped and started from outside .* new and empty"):
         _ = store.paths
-    with pytest.raises(StorageInUse, match="what was on its instance store is gone"):
+    with pytest.raises(StorageInUse, match="the data on its instance store is lost"):
         data.prove_writable()
     assert store[0].device.serial == "AWSB0"
 
@@ -272,7 +272,7 @@ def test_a_single_disk_that_is_only_read_is_lost_as_well(
     service.stop(None)
     service.start(None)
     disks.generation = "B"
-    with pytest.raises(StoreLost, match=r"was stopped and started by somebody else .* new and empty"):
+    with pytest.raises(StoreLost, match=r"was stopped and started from outside .* new and empty"):
         _ = disk.paths
     assert disk.paths == ("/dev/nvme0n1",)
     assert disk.device.serial == "AWSB0"

@@ -225,7 +225,7 @@ def test_where_there_is_no_md_btrfs_stripes_into_a_directory(
     assert any("nodatacow" in sentence for sentence in data.conditions)
     assert list(instance.host.mounts) == ["/data"]
     data.unmount()
-    with pytest.raises(StorageInUse, match=r"is not mounted: say mounted\(\) first"):
+    with pytest.raises(StorageInUse, match=r"is not mounted: call mounted\(\) first"):
         stripe.prove_writable()
     stripe.dissolve()
     assert all(device.signature is None for device in instance.host.devices.values())
@@ -278,7 +278,7 @@ def test_a_volume_that_is_slow_at_first_says_so_until_it_is_initialised(
     for volume in volumes:
         volume.created = replace(volume.created, spec=gp3(size_gib=100, first_touch=0.5))
     sentence = (
-        "not initialised: on an embedded region it gives 50 % of its rate where it was never read or written"
+        "not initialised: on an embedded region, blocks that were never read or written have 50 % of its rate"
     )
     assert volumes[0].conditions == volumes.conditions == (sentence,)
     stripe = volumes.striped()
@@ -315,7 +315,7 @@ def test_data_in_a_folder_are_a_condition_of_everything_on_them(
     instance: _Instance, volumes: VolumeGroup
 ) -> None:
     instance.launched.data_in_folder = True
-    said = ("data in a folder of the embedded region's machine, not in memory: slower, and less even",)
+    said = ("data in a folder of the embedded region's machine, not in memory: slower and less steady",)
     assert volumes[0].conditions == volumes.conditions == said
     stripe = volumes.striped()
     assert stripe.conditions == (*said, "striped by md, chunk 64 KiB")
@@ -343,7 +343,7 @@ def test_a_stripe_is_initialised_once(
     at = stripe.mounted("btrfs", at="/data", owner="postgres").path
     instance.host.files = ("/data/theirs",)
     with pytest.raises(
-        StorageInUse, match="holds /data/theirs already, which writing every block would destroy"
+        StorageInUse, match="contains /data/theirs, which writing every block would destroy"
     ):
         stripe.initialised()
     instance.host.files = ()
@@ -415,7 +415,7 @@ def test_a_mounted_volume_is_not_detached_without_a_word(volumes: VolumeGroup, i
     volume = volumes[0]
     volume.mounted("xfs", at="/data")
     with pytest.raises(
-        StorageInUse, match=r"is mounted on /data of .*unmount it first, or say detach\(unmount=True\)"
+        StorageInUse, match=r"is mounted on /data of .*unmount it first, or call detach\(unmount=True\)"
     ):
         volume.detach()
     assert volume in instance.volumes
@@ -423,7 +423,7 @@ def test_a_mounted_volume_is_not_detached_without_a_word(volumes: VolumeGroup, i
     assert instance.host.mounts == {}
     assert volume not in instance.volumes
     for use in (volume.detach, volume.mounted, volume.prove_writable):
-        with pytest.raises(StorageInUse, match=r"is attached to no instance: attach\(instance\) first"):
+        with pytest.raises(StorageInUse, match=r"is not attached to an instance: attach\(instance\) first"):
             use()
 
 
