@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -12,12 +12,11 @@ from pytest_cloudbench.limits.region_settings import EBS, LATENCY_MODES, factor_
 
 if TYPE_CHECKING:
     from pytest_cloudbench.limits.limits_file import ProjectLimits
-    from pytest_cloudbench.resources.provider import Provider
 
 CLOUDS = ("embedded", "aws")
 """The clouds of this plugin; others enter through the hook `pytest_cloudbench_provider`."""
 _NAMES = {"aws": "AWS"}
-PROVIDER: pytest.StashKey[Callable[[], Provider]] = pytest.StashKey()
+PROVIDER: pytest.StashKey[Callable[[], Any]] = pytest.StashKey()
 """Opens the provider that another plugin offers; absent for the clouds of this plugin and in a replay."""
 
 
