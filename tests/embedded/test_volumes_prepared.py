@@ -115,7 +115,7 @@ def test_data_moves_with_its_volume_to_another_instance(ec2):
     assert first.run(["cat", "/data/file"]).stdout == "moved\n", "nothing was done"
     data.unmount()
     volume.detach()
-    with pytest.raises(StorageInUse, match="is attached to no instance"):
+    with pytest.raises(StorageInUse, match="not attached to an instance"):
         volume.prove_writable()
     volume.attach(second)
     assert volume.instance is second
