@@ -125,4 +125,4 @@ def test_the_live_line_says_how_far_it_is(run):
 def test_a_job_that_cannot_be_is_refused_before_anything_runs(run):
     result = run("def test_it(create_files):\n    create_files('data', sync='always')\n")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["E *BadFilesJob: sync='always' is not one of end, each, none"])
+    result.stdout.fnmatch_lines(["E *BadFilesJob: invalid sync='always': use one of 'end', 'each', 'none'"])

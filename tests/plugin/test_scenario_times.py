@@ -52,7 +52,7 @@ def test_a_session_is_run_and_its_outcomes_counted(scenario_times, tmp_path, mon
     assert "why" in capsys.readouterr().err
 
 
-def test_an_unknown_case_names_those_there_are():
+def test_an_unknown_case_is_refused_with_the_known_ones():
     done = subprocess.run(
         [sys.executable, ROOT / "benchmarks" / "scenario_times.py", "tapes"],
         capture_output=True,
@@ -60,4 +60,4 @@ def test_an_unknown_case_names_those_there_are():
         check=False,
     )
     assert done.returncode == 2
-    assert "no case 'tapes': there are io2, network, storage, curves" in done.stderr
+    assert "unknown case 'tapes': use io2, network, storage, curves" in done.stderr

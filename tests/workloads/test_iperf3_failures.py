@@ -239,6 +239,12 @@ def test_a_server_host_that_is_lost_costs_no_measurement(
     shutil.rmtree(directories[0])
 
 
+@pytest.fixture
+def _server_ends_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not wait 5 s for a server whose client never connected."""
+    monkeypatch.setattr(run_module, "SERVER_ENDS_WITHIN_S", 0.5)
+
+
 def _with_script(path: LocalPath, script: Path, end: str, text: str) -> None:
     """Make one end run a script instead of iperf3."""
     script.write_text(f"#!/bin/sh\n{text}\n")
@@ -246,6 +252,7 @@ def _with_script(path: LocalPath, script: Path, end: str, text: str) -> None:
     iperf3_of(getattr(path, f"{end}_host")).path = str(script)
 
 
+@pytest.mark.usefixtures("_server_ends_soon")
 def test_damaged_output(path: LocalPath, tmp_path: Path, far_sshd: LocalSshd) -> None:
     _with_script(path, tmp_path / "iperf3", "client", """echo '{"start": {"connected": ['""")
     with pytest.raises(
@@ -255,6 +262,7 @@ def test_damaged_output(path: LocalPath, tmp_path: Path, far_sshd: LocalSshd) ->
     assert _nothing_left(far_sshd)
 
 
+@pytest.mark.usefixtures("_server_ends_soon")
 def test_a_client_that_refuses(path: LocalPath, tmp_path: Path, far_sshd: LocalSshd) -> None:
     text = "echo 'iperf3: parameter error - some option is refused' >&2; exit 1"
     _with_script(path, tmp_path / "iperf3", "client", text)
@@ -295,9 +303,12 @@ def test_too_old_a_version_starts_nothing(path: LocalPath) -> None:
         run_iperf3(path, Iperf3Job.of(bidirectional=True))
 
 
-def test_a_server_whose_client_never_connects_ends_itself(path: LocalPath, far_sshd: LocalSshd) -> None:
+def test_a_server_whose_client_never_connects_ends_itself(
+    path: LocalPath, far_sshd: LocalSshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from pytest_cloudbench.workloads.iperf3.load_script import SCRIPT_FILE, load_script
 
+    monkeypatch.setattr("pytest_cloudbench.workloads.iperf3.load_script._GUARDED_EVERY_S", 1)
     host = path.server_host
     command = (iperf3_of(host).path, "-s", "-1", "-p", "31999", "--json")
     script = load_script([command], limit_s=1)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_cloudbench.workloads.iperf3 import load_script as load_script_module
 from pytest_cloudbench.workloads.iperf3.load_script import load_script
 
 _SHELLS = [shell for shell in ("dash", "bash", "busybox") if shutil.which(shell)]
@@ -20,6 +21,12 @@ _SHELLS = [shell for shell in ("dash", "bash", "busybox") if shutil.which(shell)
 @pytest.fixture(params=_SHELLS)
 def shell(request: pytest.FixtureRequest) -> list[str]:
     return {"bash": ["bash", "--posix"], "busybox": ["busybox", "sh"]}.get(request.param, [request.param])
+
+
+@pytest.fixture
+def _short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the script check its limit every second instead of every five."""
+    monkeypatch.setattr(load_script_module, "_GUARDED_EVERY_S", 1)
 
 
 def _start(shell: list[str], directory: Path, script: bytes) -> subprocess.Popen[bytes]:
@@ -60,6 +67,7 @@ def test_processes_that_end_at_once_do_not_delay_the_script(shell: list[str], tm
         _wait_for_group_end(running.pid)
 
 
+@pytest.mark.usefixtures("_short_steps")
 def test_an_interrupted_script_waits_for_the_processes_output(shell: list[str], tmp_path: Path) -> None:
     # iperf3 catches the interrupt by itself although a shell starts it with interrupts ignored.
     process = (
@@ -79,6 +87,7 @@ def test_an_interrupted_script_waits_for_the_processes_output(shell: list[str], 
     _wait_for_group_end(running.pid)
 
 
+@pytest.mark.usefixtures("_short_steps")
 def test_processes_that_exceed_the_limit_are_ended(shell: list[str], tmp_path: Path) -> None:
     process = "import signal, time; signal.signal(signal.SIGINT, signal.default_int_handler); time.sleep(600)"
     running = _start(shell, tmp_path, load_script([[sys.executable, "-c", process]], limit_s=1))

@@ -286,7 +286,10 @@ def test_a_port_taken_before_listening_is_replaced(
     assert iperf3s(sshd) == []
 
 
-def test_an_unreachable_server_is_reported_with_the_likely_reason(path: LocalPath, sshd: LocalSshd) -> None:
+def test_an_unreachable_server_is_reported_with_the_likely_reason(
+    path: LocalPath, sshd: LocalSshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pytest_cloudbench.workloads.iperf3.run.SERVER_ENDS_WITHIN_S", 0.5)
     path.server_address = "255.255.255.255"  # TCP goes to no broadcast address: nothing leaves this machine
     with pytest.raises(Iperf3Refused) as caught:
         run_iperf3(path, Iperf3Job.of(duration=1))

@@ -69,14 +69,14 @@ begin() {{
     pids="$pids $!"
 }}
 nap() {{
-    sleep "$1" & napping=$!
-    wait "$napping"
+    sleep "$1" &
+    wait "$!"
 }}
 {sampling}
 # Ends the processes after the limit, for the case that nobody else can: the client never connects, or the network
 # never recovers.
 guard() {{
-    trap 'kill "$napping" 2> /dev/null; exit 0' TERM
+    trap 'kill "$!" 2> /dev/null; exit 0' TERM
     left={limit_s}
     while [ "$left" -gt 0 ]; do
         nap {step_s}
