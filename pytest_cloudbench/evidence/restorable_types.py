@@ -43,6 +43,7 @@ _TYPES = {
     "limits.envelope": "Envelope Level",
     "limits.instance_store": "StoreRates",
     "limits.instances": "EbsCard EbsLimit InstanceLimits LocalDisk",
+    "limits.limits_file": "BadLimits ProjectLimits",
     "limits.network": "NetworkEnvelope",
     "limits.network_credits": "NetworkCard NetworkCredits ShapedRates",
     "limits.quantities": "Bandwidth Iops Size Throughput",
