@@ -261,7 +261,7 @@ def test_down_does_not_end_processes_of_other_programs(tmp_path: Path) -> None:
             write_record(directory, RegionRecord(5, stranger.pid, "http://127.0.0.1:1", True, time.time()))
             assert end_kept_regions(base=tmp_path) == ([], [])
             assert stranger.poll() is None
-            assert "is gone" in str(region_statuses(tmp_path)[0])
+            assert "has ended" in str(region_statuses(tmp_path)[0])
         finally:
             stranger.kill()
 
