@@ -7,7 +7,6 @@ starts with its sentence; the properties up to the next sentence belong to it. T
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -96,12 +95,12 @@ def verdict_properties(verdict: Any) -> list[tuple[str, str]]:
 # Reading ----------------------------------------------------------------------------------------------
 
 
-@dataclass
 class JudgedPromise:
     """A verdict as texts; unknown parts are empty."""
 
-    sentence: str
-    parts: dict[str, str] = field(default_factory=dict)
+    def __init__(self, sentence: str) -> None:
+        self.sentence = sentence
+        self.parts: dict[str, str] = {}
 
     @property
     def outcome(self) -> str:
