@@ -151,7 +151,7 @@ def test_refusals_come_before_anything_is_created(cloud: Cloud) -> None:
         ):
             cloud.check_launches(launches, strategy="cluster")
     apart = [Launch("c5.large", zone="us-east-1a"), Launch("c5.large", zone="us-east-1b")]
-    with pytest.raises(ZoneMismatch, match="lies in one availability zone, .*us-east-1a and us-east-1b"):
+    with pytest.raises(ZoneMismatch, match=r"lies in one availability zone, .*us-east-1a and us-east-1b"):
         cloud.check_launches(apart, strategy="cluster")
     cloud.check_launches(apart)
     cloud.check_launches(apart, strategy="spread")
@@ -169,9 +169,7 @@ def test_refusals_of_a_group_that_is_there(cloud: Cloud) -> None:
         cloud.launch_many(apart, placement_group=group.name)
     assert len(cloud.journal.intentions) == known
     first = cloud.launch("c5.large", zone="us-east-1b", placement_group=group)
-    with pytest.raises(
-        ZoneMismatch, match=r"has instances in us-east-1b already, and us-east-1a "
-    ):
+    with pytest.raises(ZoneMismatch, match=r"has instances in us-east-1b already, and us-east-1a "):
         cloud.launch("c5.large", zone="us-east-1a", placement_group=group)
     assert cloud.launch("c5.large", placement_group=group).zone == first.zone == "us-east-1b"
 
