@@ -88,7 +88,7 @@ def test_a_file_system_without_a_fixed_number_of_inodes_has_no_inode_limit(inode
             ANSWER.replace("53687091200", "plenty"),
             "could not read the free space of /data on instance i-0abc",
         ),
-        (ANSWER.partition("sync")[0], "cannot be told: its df and stat answered 'directory | ec2-user"),
+        (ANSWER.partition("sync")[0], r"df and stat printed 'directory \| ec2-user"),
     ],
 )
 def test_an_unsuitable_directory_is_refused_with_the_reason(answer: str, sentence: str) -> None:

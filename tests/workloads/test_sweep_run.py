@@ -134,7 +134,7 @@ def test_a_sweep_stops_above_its_latency_limit(files: HostTarget) -> None:
     curve = run_sweep(files, plan(latency_limit="1us", steps=(5, 10, 20)))
     assert [step.percent for step in curve.steps] == [5]
     assert curve.conditions[-1].startswith("stopped after 5 %: mean latency ")
-    assert curve.conditions[-1].endswith("is past the limit of 1 us")
+    assert curve.conditions[-1].endswith("exceeds the limit of 1 us")
 
 
 def _at(number: int, do: Callable[[], None]) -> Callable[[SweepProgress], None]:
@@ -175,7 +175,7 @@ def test_a_step_that_cannot_be_measured_keeps_those_before_it(files: HostTarget)
         for pid in fios(files):
             os.kill(int(pid), signal.SIGKILL)
 
-    with pytest.raises(SweepBroken, match="the sweep broke off at 10 %: fio ended with exit code") as raised:
+    with pytest.raises(SweepBroken, match="the sweep failed at 10 %: fio ended with exit code") as raised:
         run_sweep(files, plan(), on_progress=_at(3, kill))
     assert raised.value.curve is not None
     assert [step.percent for step in raised.value.curve.steps] == [5]
