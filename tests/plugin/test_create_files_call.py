@@ -90,7 +90,7 @@ def test_it(create_files):
     result.assert_outcomes(passed=1)
 
 
-def test_a_full_file_system_is_an_error_with_its_sentence_and_what_was_measured(run):
+def test_a_full_file_system_raises_an_error_with_the_partial_measurement(run):
     result = run(
         """
 import pytest
@@ -98,7 +98,7 @@ import pytest
 def test_it(create_files):
     create_files("full")
 
-def test_what_was_measured_is_at_hand(create_files):
+def test_the_error_has_the_partial_measurement(create_files):
     with pytest.raises(Exception, match="after 12 of 512") as full:
         create_files("full")
     full.value.partial.on_verdict("inconclusive: not everything was done")
@@ -115,14 +115,14 @@ def test_what_was_measured_is_at_hand(create_files):
     result.stdout.no_fnmatch_line("*fixtures/create_files.py*")
 
 
-def test_the_live_line_says_how_far_it_is(run):
+def test_the_live_line_shows_the_progress(run):
     body = "def test_it(create_files):\n    create_files('data', 500, '4k')\n"
     shown = run(body, "--cloudbench-progress=on").stdout
     shown.fnmatch_lines(["*create_files 500 files of 4 KiB: 12 % 3,000 files/s, 3 s left*"])
     assert "3,000 files/s" not in str(run(body, "--cloudbench-progress=off").stdout)
 
 
-def test_a_job_that_cannot_be_is_refused_before_anything_runs(run):
+def test_an_invalid_job_is_refused_before_anything_runs(run):
     result = run("def test_it(create_files):\n    create_files('data', sync='always')\n")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["E *BadFilesJob: invalid sync='always': use one of 'end', 'each', 'none'"])

@@ -9,13 +9,13 @@ pytest_plugins = ["pytester"]
 
 
 @pytest.mark.parametrize("job", [*SQLIO, *FOUR_CORNERS], ids=str)
-def test_every_job_is_one_that_fio_takes(job):
+def test_every_job_is_a_valid_fio_job(job):
     built = FioJob.of(**job, runtime=60)
     assert built.rw == job["rw"]
     assert built.outstanding() == job["iodepth"]
 
 
-def test_the_sqlio_matrix_is_whole():
+def test_the_sqlio_matrix_is_complete():
     assert len(SQLIO) == len({str(job) for job in SQLIO}) == 3 * 4 * 2
     assert {job["bs"] for job in SQLIO} == {"8k", "16k", "64k"}
     assert len(sqlio(block_sizes=["8k"], outstanding=[1, 2, 128])) == 12
@@ -30,7 +30,7 @@ def test_a_shape_is_changed_by_copying():
     assert len({job, JobShape("randread", "8k", 64), deeper}) == 2
 
 
-def test_its_ids_read_well_in_pytest(pytester):
+def test_its_ids_appear_in_pytest(pytester):
     pytester.makepyfile(
         """
         import pytest

@@ -77,7 +77,7 @@ def test_it(sweep):
     )
 
 
-def test_what_is_asked_of_a_step_is_kept_with_the_test(run, pytester):
+def test_verdicts_on_a_step_are_kept_with_the_test(run, pytester):
     result = run(
         """
 def test_it(sweep):
@@ -110,7 +110,7 @@ def test_of_a_sweep_that_broke_off(sweep):
     assert 'name="cloudbench.promise" value="reaches 32,000 IOPS' in junit
 
 
-def test_steps_set_side_by_side_are_told_as_a_comparison(run):
+def test_a_comparison_of_steps_is_reported(run):
     result = run(
         """
 class Pictures:
@@ -215,7 +215,7 @@ def test_it(sweep):
     result.assert_outcomes(passed=1)
 
 
-def test_a_mix_may_be_given_as_one(run):
+def test_a_mix_may_be_an_object(run):
     result = run(
         """
 from pytest_cloudbench import Mix
@@ -229,13 +229,13 @@ def test_it(sweep):
     result.assert_outcomes(passed=1)
 
 
-def test_a_sweep_that_breaks_off_is_an_error_with_the_steps_done(run):
+def test_an_interrupted_sweep_raises_its_error_with_the_completed_steps(run):
     result = run(
         """
 def test_it(sweep):
     sweep("breaks off")
 
-def test_the_steps_done_are_at_hand(sweep):
+def test_the_error_has_the_completed_steps(sweep):
     with pytest.raises(Exception, match="the sweep failed") as broken:
         sweep("breaks off")
     assert broken.value.curve.stays_below("2ms", until=12_800)
@@ -251,13 +251,13 @@ def test_the_steps_done_are_at_hand(sweep):
     )
 
 
-def test_an_interrupted_sweep_shows_the_steps_done(run):
+def test_ctrl_c_shows_the_completed_steps(run):
     result = run("def test_it(sweep):\n    sweep('Ctrl-C')\n")
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.stdout.fnmatch_lines(["the sweep was interrupted after 2 steps:", "*10 %*6,400*", "*20 %*12,800*"])
 
 
-def test_the_live_line_says_where_it_stands_and_the_time_left(run):
+def test_the_live_line_shows_the_step_and_the_time_left(run):
     result = run("def test_it(sweep):\n    sweep('volumes')\n", "--cloudbench-progress=on")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
@@ -265,7 +265,7 @@ def test_the_live_line_says_where_it_stands_and_the_time_left(run):
     )
 
 
-def test_the_curve_is_drawn_where_it_is_wanted(run):
+def test_the_curve_is_drawn_to_the_requested_file(run):
     """In a process of its own: matplotlib cannot be loaded twice in one."""
     if importlib.util.find_spec("matplotlib") is None:
         pytest.skip("matplotlib is not installed")

@@ -70,7 +70,7 @@ def test_it(iperf3):
     )
 
 
-def test_a_run_that_breaks_off_is_an_error_with_its_own_sentence_and_what_was_measured(run):
+def test_an_interrupted_run_raises_its_error_with_the_partial_measurement(run):
     result = run(
         """
 import pytest
@@ -78,7 +78,7 @@ import pytest
 def test_it(iperf3):
     iperf3("breaks off")
 
-def test_what_was_measured_is_at_hand(iperf3):
+def test_the_error_has_the_partial_measurement(iperf3):
     with pytest.raises(Exception, match="ended after 12 s") as broken:
         iperf3("breaks off")
     broken.value.measurement.on_verdict("inconclusive: 12 s are too short")
@@ -118,7 +118,7 @@ def test_the_live_line_names_the_workload(run, call, line):
     assert "9.94" not in str(run(f"def test_it(iperf3):\n    {call}\n", "--cloudbench-progress=off").stdout)
 
 
-def test_the_live_line_says_last_where_it_runs(run):
+def test_the_live_line_ends_with_the_target(run):
     result = run(
         """
 import types
@@ -140,7 +140,7 @@ def test_it(iperf3):
         (["--cloudbench-cloud=aws", "--cloudbench-pace=quick"], "quick"),
     ],
 )
-def test_the_pace_is_that_of_the_run_for_both_workloads(run, options, pace):
+def test_both_workloads_run_at_the_session_s_pace(run, options, pace):
     result = run(
         f"""
 def test_it(iperf3, fio):
@@ -154,7 +154,7 @@ def test_it(iperf3, fio):
     result.assert_outcomes(passed=1)
 
 
-def test_a_job_that_cannot_be_is_refused_before_anything_runs(run):
+def test_an_invalid_job_is_refused_before_anything_runs(run):
     result = run("def test_it(iperf3):\n    iperf3('path', parallel=5)\n")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
@@ -162,7 +162,7 @@ def test_a_job_that_cannot_be_is_refused_before_anything_runs(run):
     )
 
 
-def test_options_without_a_name_are_answered_with_how_to_name_them(run):
+def test_positional_options_are_refused_with_an_example(run):
     result = run(
         "def test_it(iperf3):\n    iperf3('path', 5, 30)\n\ndef test_after():\n    assert ran == []\n"
     )

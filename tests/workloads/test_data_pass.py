@@ -71,7 +71,7 @@ def test_the_jobs_cover_every_byte_of_each_device_once(asked: list[tuple[int, st
         assert reached == whole.size.bytes
 
 
-def test_nothing_is_made_where_a_device_is_missing() -> None:
+def test_a_missing_device_is_not_created() -> None:
     assert "--allow_file_create=0" in pass_argv([Whole("/dev/nvme9n1", Size(MIB), "write")])
     assert "--filename=/dev/odd\\:name" in pass_argv([Whole("/dev/odd:name", Size(MIB), "write")])
 
@@ -135,7 +135,7 @@ def _sectors_read(path: str) -> int:
 
 
 @pytest.mark.embedded
-def test_what_does_not_fit_the_machine_is_refused_before_a_byte_is_written(
+def test_too_much_data_for_the_machine_is_refused_before_a_byte_is_written(
     host: SshHost, devices: list[Whole], tmp_path: Path
 ) -> None:
     target = _target(host, devices)
@@ -149,7 +149,7 @@ def test_what_does_not_fit_the_machine_is_refused_before_a_byte_is_written(
     assert initialise(target, reading).way == "read", "reading takes no room"
 
 
-def test_a_device_that_is_not_there_stays_not_there(host: SshHost) -> None:
+def test_a_pass_does_not_create_a_missing_device(host: SshHost) -> None:
     missing = Whole("/dev/nvme77n1", Size(MIB), "write")
     with pytest.raises(FioError, match="nvme77n1"):
         pass_over(host, [missing], sudo=False)
@@ -199,7 +199,7 @@ def test_the_quick_pace_makes_a_smaller_file_and_says_so(
     assert prefill(directory, Size(MIB), pace=Pace.QUICK).conditions == ()
 
 
-def test_a_file_without_room_is_refused(directory: HostTarget, tmp_path: Path) -> None:
+def test_a_file_that_does_not_fit_is_refused(directory: HostTarget, tmp_path: Path) -> None:
     with pytest.raises(TargetError, match=r"a file of 1,073,741,824 GiB does not fit"):
         prefill(directory, Size(1 << 60))
     directory.has_room_for = Size(8 * MIB)
@@ -210,5 +210,5 @@ def test_a_file_without_room_is_refused(directory: HostTarget, tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_initialisation_without_a_measurable_time_still_reads() -> None:
+def test_an_initialisation_too_short_to_time_has_a_text() -> None:
     assert str(Initialisation("write", Size(MIB), 0.0)).endswith("1 MiB in 0 s (0 MiB/s)")

@@ -73,7 +73,7 @@ def _about(*columns: int | None) -> tuple[object, ...]:
     return tuple(None if each is None else pytest.approx(_middle_s(each), rel=0.01) for each in columns)
 
 
-def test_each_sample_has_its_own() -> None:
+def test_each_sample_has_its_own_percentiles() -> None:
     found = _read(_log([[(1000, {_FAST: 1000}), (2000, {_FAST: 940, _SLOW: 60})]]), 1000, 1000)
     assert found["p50"] == _about(_FAST, _FAST)
     assert found["p95"] == _about(_FAST, _SLOW)
@@ -87,7 +87,7 @@ def test_jobs_are_merged_never_averaged() -> None:
     assert found["p999"] == _about(_SLOW)
 
 
-def test_reads_and_writes_are_taken_together() -> None:
+def test_reads_and_writes_share_one_histogram() -> None:
     reads, writes = _log([[(1000, {_FAST: 90})]]), _log([[(1000, {_SLOW: 10})]], way=1)
     assert _read(reads + writes, 100)["p95"] == _about(_SLOW)
 
@@ -100,12 +100,12 @@ def test_lines_that_drift_stay_in_their_sample(drift_ms: int) -> None:
     assert found["p999"] == _about(_FAST, _SLOW, _FAST), "a neighbour's latencies leaked"
 
 
-def test_the_interval_that_a_run_s_end_cut_off_is_not_known() -> None:
+def test_an_interval_cut_off_by_the_end_of_the_run_has_no_percentiles() -> None:
     found = _read(_log([[(1000, {_FAST: 100})], [(1000, {_FAST: 100}), (2000, {_FAST: 90})]]), 200, 200)
     assert found["p50"] == _about(_FAST, None), "one job's line is not both jobs' latency"
 
 
-def test_a_line_of_several_samples_is_spread_as_the_load_was() -> None:
+def test_a_line_of_several_samples_is_divided_in_proportion_to_the_load() -> None:
     """A job waits for I/Os of a device that fell: its line comes late, and is of the fall and of what came after."""
     job = [(1000, {_FAST: 100}), (2900, {_FAST: 80, _SLOW: 20}), (4000, {_SLOW: 10})]
     found = _read(_log([job]), 100, 80, 20, 10)
@@ -113,7 +113,7 @@ def test_a_line_of_several_samples_is_spread_as_the_load_was() -> None:
     assert found["p50"] == _about(_FAST, _FAST, _FAST, _SLOW)
 
 
-def test_a_sample_without_any_io_has_none() -> None:
+def test_a_sample_without_io_has_no_percentiles() -> None:
     found = _read(_log([[(1000, {_FAST: 100}), (4000, {_SLOW: 100})]]), 100, 0, 0, 100)
     assert found["p50"] == _about(_FAST, None, None, _SLOW)
 
@@ -137,17 +137,17 @@ def test_a_torn_last_line_is_left_out(torn: int) -> None:
 
 
 @pytest.mark.parametrize("log", [None, b"", b"\0\xff, not a log\n", b"1000, 0, 4096, 1, 2, 3\n", b"nan, 0\n"])
-def test_without_a_log_there_are_none(log: bytes | None) -> None:
+def test_without_a_log_there_are_no_percentiles(log: bytes | None) -> None:
     assert _read(log, 100) == {}
 
 
-def test_a_clock_that_is_no_number_is_no_line() -> None:
+def test_a_line_with_an_invalid_clock_is_skipped() -> None:
     good = _log([[(1000, {_FAST: 100})]])
     for clock in (b"nan", b"inf", b"-inf", b"x"):
         assert _read(good + good.replace(b"1000", clock), 100)["p50"] == _about(_FAST)
 
 
-def test_completion_that_is_not_the_whole_latency_is_not_shown_as_it() -> None:
+def test_percentiles_of_completion_are_left_out_if_submission_is_a_large_part() -> None:
     log = _log([[(1000, {_FAST: 100})]])
     assert _read(log, 100, submission_share=0.05)["p50"] == _about(_FAST)
     assert _read(log, 100, submission_share=0.5) == {}
@@ -165,7 +165,7 @@ def test_completion_that_is_not_the_whole_latency_is_not_shown_as_it() -> None:
     ),
     st.lists(st.integers(0, 10**6), min_size=1, max_size=6),
 )
-def test_whatever_the_lines_percentiles_are_in_order(
+def test_percentiles_are_ordered_for_any_lines(
     jobs: list[list[tuple[int, dict[int, int]]]], ios: list[int]
 ) -> None:
     found = _read(_log(jobs), *ios)
@@ -185,7 +185,7 @@ def test_whatever_the_lines_percentiles_are_in_order(
         (FioJob.of("randread", numjobs=4000, runtime=1), 8, 8),
     ],
 )
-def test_the_host_s_memory_is_not_filled_with_histograms(job: FioJob, devices: int, samples: int) -> None:
+def test_histograms_are_limited_by_the_memory_they_need(job: FioJob, devices: int, samples: int) -> None:
     assert job.histogram_samples(devices) == samples
     argv = job.to_argv("block", [f"/dev/nvme{number}n1" for number in range(devices)])
     assert f"--log_hist_msec={samples * job.sample_s * 1000:.0f}" in argv

@@ -16,7 +16,7 @@ def _options(argv: tuple[str, ...]) -> list[tuple[str, str]]:
     return [(name, value) for name, _, value in (word[2:].partition("=") for word in argv[1:])]
 
 
-def test_a_job_becomes_the_command_one_would_type() -> None:
+def test_a_job_becomes_the_command_line_of_fio() -> None:
     job = FioJob.of("randread", "4k", iodepth=16, numjobs=64, size="500m", runtime=300, ramp_time=20)
     options = dict(_options(job.to_argv("directory", ["/mnt1"])))
     wanted = {
@@ -38,7 +38,7 @@ def test_a_job_becomes_the_command_one_would_type() -> None:
     assert "filename" not in options
 
 
-def test_a_device_is_named_and_never_created() -> None:
+def test_a_device_is_never_created() -> None:
     argv = FioJob.of("read", "256k").to_argv("block", ["/dev/disk/by-path/a:b"])
     options = dict(_options(argv))
     assert options["filename"] == "/dev/disk/by-path/a\\:b"
@@ -106,18 +106,18 @@ def test_divided_rates_add_up_to_the_total(jobs: int, total: int, read_percent: 
             assert share.write_iops >= 1
 
 
-def test_a_mixed_rate_is_passed_in_both_halves() -> None:
+def test_a_mixed_rate_is_divided_into_reads_and_writes() -> None:
     argv = FioJob.of("randrw", rwmixread=70, rate_iops=1000, numjobs=2).to_argv("block", ["/dev/a"])
     assert "--rate_iops=350,150" in argv
     assert "--rwmixread=70" in argv
 
 
-def test_a_one_way_rate_names_only_that_way() -> None:
+def test_a_rate_of_one_direction_names_only_that_direction() -> None:
     assert "--rate_iops=500," in FioJob.of("read", rate_iops=500).to_argv("block", ["/dev/a"])
     assert "--rate=,1048576" in FioJob.of("write", rate="1m").to_argv("block", ["/dev/a"])
 
 
-def test_rates_are_taken_as_quantities_too() -> None:
+def test_rates_may_be_quantities() -> None:
     job = FioJob.of("read", rate_iops=Iops(100), rate=Throughput.from_mib(1))
     assert (job.rate_iops, job.rate) == (Iops(100), Throughput(1048576.0))
 
@@ -154,13 +154,13 @@ def test_rates_are_taken_as_quantities_too() -> None:
         ({"thread=1 --filename": "/dev/sda"}, "name of a fio option"),
     ],
 )
-def test_what_cannot_be_run_is_refused_with_the_reason(wrong: dict[str, object], reason: str) -> None:
+def test_an_invalid_job_is_refused_with_the_reason(wrong: dict[str, object], reason: str) -> None:
     with pytest.raises(BadFioJob) as caught:
         FioJob.of(**({"rw": "randread"} | wrong))  # type: ignore[arg-type]
     assert reason in str(caught.value)
 
 
-def test_options_pass_through_as_fio_reads_them() -> None:
+def test_options_are_passed_through_as_fio_reads_them() -> None:
     argv = FioJob.of(
         "read", thread=True, norandommap=False, zonesize=Size(4096), percentage_random=5
     ).to_argv("block", ["/dev/a"])
@@ -171,7 +171,7 @@ def test_time_based_can_be_switched_off() -> None:
     assert "--time_based=0" in FioJob.of("read", size="1m", time_based=False).to_argv("block", ["/dev/a"])
 
 
-def test_quick_pace_caps_and_says_so() -> None:
+def test_quick_pace_shortens_the_run_and_says_so() -> None:
     job = FioJob.of("randread", "4k", numjobs=64, size="500m", runtime=300, ramp_time=20)
     quick, conditions = paced(job, Pace.QUICK, lays_out_files=True)
     assert (quick.runtime, quick.ramp_time) == (6, 1)
@@ -184,7 +184,7 @@ def test_quick_pace_caps_and_says_so() -> None:
     )
 
 
-def test_quick_pace_leaves_alone_what_is_short_or_on_a_device() -> None:
+def test_quick_pace_does_not_change_short_runs_or_sizes_on_devices() -> None:
     short = FioJob.of("read", "256k", size="1m", runtime=5)
     assert paced(short, Pace.QUICK, lays_out_files=True) == (short, ())
     big = FioJob.of("read", "256k", size="20g", runtime=5)
@@ -202,6 +202,6 @@ def test_a_quick_size_is_whole_blocks_and_at_least_one(jobs: int, bs: int, block
     assert quick.size.bytes * jobs <= max(1 << 30, bs * jobs)
 
 
-def test_an_unknown_pace_names_the_two() -> None:
-    with pytest.raises(ValueError, match="quick.*full"):
+def test_an_unknown_pace_is_refused_with_the_valid_ones() -> None:
+    with pytest.raises(ValueError, match=r"quick.*full"):
         Pace.named("slow")

@@ -52,7 +52,7 @@ class _OnlyToRead(HostTarget):
         pass
 
 
-def test_neither_reads_nor_writes_go_to_what_is_not_proven_ours(
+def test_a_device_not_proven_ours_is_neither_read_nor_written(
     host: SshHost, loops: tuple[str, ...], tmp_path: Path
 ) -> None:
     for rw in ("read", "write"):

@@ -50,7 +50,7 @@ def test_all_jobs_stay_within_the_one_file(file: _FileTarget) -> None:
     assert [entry.name for entry in Path(file.path).parent.iterdir()] == ["laid:out"]
 
 
-def test_a_file_is_neither_outgrown_nor_made_nor_taken_for_something_else(file: _FileTarget) -> None:
+def test_a_file_must_exist_and_is_neither_created_nor_extended(file: _FileTarget) -> None:
     with pytest.raises(BadFioJob, match="size=9 MiB is more than the file has"):
         run_fio(file, FioJob.of("read", "4k", size="9m", runtime=1))
     file.has_room_for = Size(0)
@@ -72,7 +72,7 @@ def _refuse() -> None:
     raise NotOurs("not proven to be ours")
 
 
-def test_a_directory_in_place_of_a_device_gives_the_size_that_was_left_out(directory: HostTarget) -> None:
+def test_a_directory_in_place_of_a_device_supplies_the_size(directory: HostTarget) -> None:
     directory.data_of_device = Size(12 * MIB)
     run = run_fio(directory, FioJob.of("randread", "4k", numjobs=3, runtime=1))
     assert "no size= was given: 3 files of 4 MiB in place of a device" in run.conditions[0]
@@ -87,7 +87,7 @@ def test_a_directory_in_place_of_a_device_gives_the_size_that_was_left_out(direc
 
 
 @pytest.mark.parametrize(("data", "jobs", "size"), [(MIB, 3, 5 * 65536), (MIB, 64, 65536), (0, 1, 65536)])
-def test_the_size_left_out_is_whole_blocks_and_at_least_one(
+def test_the_supplied_size_is_at_least_one_whole_block(
     directory: HostTarget, data: int, jobs: int, size: int
 ) -> None:
     directory.data_of_device = Size(data)

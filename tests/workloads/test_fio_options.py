@@ -27,7 +27,7 @@ def _check(directory: HostTarget, **options: object) -> None:
         {"hugepage-size": "2m"},
     ],
 )
-def test_what_fio_knows_is_let_through(directory: HostTarget, options: dict[str, object]) -> None:
+def test_options_that_fio_has_are_accepted(directory: HostTarget, options: dict[str, object]) -> None:
     _check(directory, **options)
 
 
@@ -35,7 +35,7 @@ def test_what_fio_knows_is_let_through(directory: HostTarget, options: dict[str,
     ("option", "near"),
     [("norandomap", "norandommap"), ("iodepht_batch", "iodepth_batch"), ("thinktme", "thinktime")],
 )
-def test_an_unknown_option_is_named_with_its_neighbours(
+def test_an_unknown_option_is_refused_with_similar_names(
     directory: HostTarget, option: str, near: str
 ) -> None:
     with pytest.raises(UnknownFioOption) as caught:
@@ -45,25 +45,25 @@ def test_an_unknown_option_is_named_with_its_neighbours(
     assert str(caught.value).startswith("fio-")
 
 
-def test_a_second_name_of_a_field_is_sent_to_the_field(directory: HostTarget) -> None:
+def test_an_alias_of_a_field_is_refused_in_favour_of_the_field(directory: HostTarget) -> None:
     with pytest.raises(BadFioJob, match="blocksize= is another name of bs=: use that one"):
         _check(directory, blocksize="4k")
 
 
-def test_a_second_name_does_not_get_around_a_refusal(directory: HostTarget) -> None:
+def test_an_alias_of_a_refused_option_is_refused(directory: HostTarget) -> None:
     with pytest.raises(BadFioJob, match="another name of bsrange="):
         _check(directory, blocksize_range="4k-8k")
 
 
 @pytest.mark.parametrize("wrong", [{"ioengine": "nosuch"}, {"thinktime": "soon"}, {"random_generator": "x"}])
-def test_a_value_fio_does_not_take_is_refused_in_its_words(
+def test_a_value_that_fio_refuses_is_reported_in_its_words(
     directory: HostTarget, wrong: dict[str, object]
 ) -> None:
     with pytest.raises(FioRefused, match=r"fio-\S+ refuses the job: \w+"):
         _check(directory, **wrong)
 
 
-def test_a_host_is_asked_what_it_knows_only_once(
+def test_the_options_of_a_host_s_fio_are_listed_once(
     directory: HostTarget, host: SshHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _check(directory, thread=1)
@@ -84,7 +84,7 @@ def test_names_are_read_from_fios_listing() -> None:
     assert parse_option_names(listing) == {"filename", "lockfile", "very_long_name"}
 
 
-def test_a_closest_match_is_no_other_name() -> None:
+def test_a_closest_match_is_not_an_alias() -> None:
     described = "                flow: Weight\n                type: integer\n"
     assert parse_other_name(f" - showing closest match\n{described}", "No such command: foo", "foo") is None
     assert parse_other_name("  bs: Block\n alias: blocksize\n", "", "blocksize") == "bs"

@@ -54,7 +54,7 @@ def _output(document: dict[str, Any] = _DOCUMENT, notes: str = "") -> bytes:
     return f"{notes}{json.dumps(document, indent=2)}\n".encode()
 
 
-def test_reads_and_writes_are_read_apart_and_together() -> None:
+def test_reads_and_writes_are_parsed_separately_and_together() -> None:
     result = parse_output(_output())
     assert result.version == "fio-3.42"
     assert result.iops == 400.0
@@ -77,14 +77,14 @@ def test_a_direction_without_io_is_none() -> None:
     assert result.iops == 300.0
 
 
-def test_notes_before_the_json_are_kept_and_do_no_harm() -> None:
+def test_notes_before_the_json_are_kept() -> None:
     notes = "fio: file:hash.c:1, this {is} a note\nnote: both iodepth >= 1 and synchronous engine\n"
     result = parse_output(_output(notes=notes))
     assert result.iops == 400.0
     assert result.notes == notes.strip()
 
 
-def test_text_after_the_json_does_no_harm() -> None:
+def test_text_after_the_json_is_ignored() -> None:
     assert parse_output(_output() + b"fio: late words\n").iops == 400.0
 
 
@@ -108,7 +108,7 @@ def test_percentile_keys_are_strings_of_any_precision(key: str) -> None:
     assert latency.p50_s is None
 
 
-def test_completion_latency_stands_in_where_the_whole_was_not_timed() -> None:
+def test_completion_latency_is_used_if_total_latency_was_not_timed() -> None:
     document = copy.deepcopy(_DOCUMENT)
     document["jobs"][0]["write"] = _NOTHING
     document["jobs"][0]["read"]["lat_ns"] = {"min": 0, "max": 0, "mean": 0.0, "N": 0}
@@ -125,7 +125,7 @@ def test_without_any_timing_there_is_no_latency() -> None:
     assert parse_output(_output(document)).latency is None
 
 
-def test_an_error_inside_the_json_is_fios_refusal() -> None:
+def test_an_error_in_the_json_is_raised_as_a_refusal() -> None:
     document = copy.deepcopy(_DOCUMENT)
     document["jobs"][0]["error"] = 28
     notes = "fio: io_u error on file /mnt/x: No space left on device: write offset=0, buflen=4096\n"
@@ -135,7 +135,7 @@ def test_an_error_inside_the_json_is_fios_refusal() -> None:
     assert "io_u error on file /mnt/x" in str(caught.value)
 
 
-def test_an_exit_code_alone_is_a_refusal_too() -> None:
+def test_an_exit_code_alone_is_a_refusal() -> None:
     with pytest.raises(FioRefused, match="exit code 2: engine broke"):
         parse_output(_output(), exit_code=2, stderr="fio: engine broke\n")
 
@@ -146,30 +146,30 @@ def test_text_without_json_is_a_refusal() -> None:
 
 
 @pytest.mark.parametrize("output", [None, b""])
-def test_no_output_at_all_says_so(output: bytes | None) -> None:
+def test_missing_output_is_reported(output: bytes | None) -> None:
     with pytest.raises(FioOutputError, match="no output at all"):
         parse_output(output)
 
 
-def test_output_cut_off_says_so() -> None:
+def test_truncated_output_is_reported() -> None:
     whole = _output()
     with pytest.raises(FioOutputError, match="damaged or cut off"):
         parse_output(whole[: len(whole) // 2])
 
 
 @pytest.mark.parametrize("document", [{}, {"jobs": {}}, {"client_stats": []}, {"jobs": []}, {"jobs": [1]}])
-def test_json_of_another_shape_says_so(document: dict[str, Any]) -> None:
+def test_json_of_another_shape_is_reported(document: dict[str, Any]) -> None:
     with pytest.raises(FioOutputError, match="fio's JSON"):
         parse_output(_output(document))
 
 
-def test_a_run_without_io_is_no_measurement() -> None:
+def test_a_run_without_io_is_an_error() -> None:
     with pytest.raises(FioOutputError, match="did no I/O"):
         parse_output(_output({"jobs": [{"error": 0, "read": _NOTHING, "write": _NOTHING}]}))
 
 
 @given(cut=st.integers(0, 5000), flip=st.integers(0, 5000), byte=st.integers(0, 255))
-def test_damaged_output_gives_an_error_of_ours_or_a_result(cut: int, flip: int, byte: int) -> None:
+def test_damaged_output_raises_a_fio_error_or_gives_a_result(cut: int, flip: int, byte: int) -> None:
     data = bytearray(_output()[:cut] if cut % 2 else _output())
     if data:
         data[flip % len(data)] = byte

@@ -36,7 +36,7 @@ _LINE = "Jobs: 3 (f=3), 0-3000 IOPS: [m(3)][60.0%][r=6000KiB/s,w=6004KiB/s][r=15
         ("", None),
     ],
 )
-def test_a_line_is_read(line: str, progress: Progress | None) -> None:
+def test_a_progress_line_is_parsed(line: str, progress: Progress | None) -> None:
     read = parse_progress(line)
     if progress is None:
         assert read is None
@@ -47,7 +47,7 @@ def test_a_line_is_read(line: str, progress: Progress | None) -> None:
     assert read.mib_s == pytest.approx(progress.mib_s)
 
 
-def test_pieces_are_put_together() -> None:
+def test_pieces_of_output_are_joined() -> None:
     text = f"Jobs: 3 (f=0)\r{_LINE}\r\n{_LINE}\r"
     reader = ProgressReader()
     found = [progress for char in text for progress in reader.feed(char)]
@@ -55,12 +55,12 @@ def test_pieces_are_put_together() -> None:
     assert found == ProgressReader().feed(text)
 
 
-def test_it_reads_as_text() -> None:
+def test_progress_as_text() -> None:
     assert str(Progress(33.3, 80_012.4, 312.55, 4.0)) == "33 % 80,012 IOPS 312.6 MiB/s, 4 s left"
 
 
 @given(st.text(alphabet="Jobs: ()[]%=,.rwtkKMGTi/Bb0123456789etaIOPS:mhd-", max_size=200))
-def test_no_line_makes_it_raise(text: str) -> None:
+def test_no_line_makes_the_parser_raise(text: str) -> None:
     parse_progress(f"Jobs: {text}")
     parse_progress(f"Jobs: 1 [50%]{text}")
 

@@ -11,21 +11,21 @@ MIB = 1 << 20
 
 
 @pytest.mark.parametrize("room", [None, Size(1000 * MIB)])
-def test_nothing_changes_where_there_is_room_or_no_limit_is_known(directory, room):
+def test_nothing_changes_if_there_is_space_or_no_known_limit(directory, room):
     directory.has_room_for = room
     job = FioJob.of("read", "4k", size="100m", numjobs=4, runtime=1)
     assert make_room(directory, job, Size(400 * MIB), directory.room()) == ()
     assert list(directory.host.run(["ls", directory.path]).stdout) == []
 
 
-def test_files_that_would_be_written_in_full_are_refused(directory):
+def test_a_writing_job_without_space_is_refused(directory):
     directory.has_room_for = Size(100 * MIB)
     job = FioJob.of("write", "4k", size="100m", numjobs=4, runtime=1)
     with pytest.raises(TargetError, match=r"up to 400 MiB of data.*has room for 100 MiB.*twin-backing"):
         make_room(directory, job, Size(400 * MIB), directory.room())
 
 
-def test_sharing_blocks_needs_a_file_system_that_can(directory):
+def test_cloned_files_need_a_file_system_with_reflinks(directory):
     if directory.host.run(["stat", "-f", "-c", "%T", directory.path]).stdout.strip() in ("xfs", "btrfs"):
         pytest.skip("the file system of the temporary directory can clone files")
     directory.has_room_for = Size(2 * MIB)
@@ -34,7 +34,7 @@ def test_sharing_blocks_needs_a_file_system_that_can(directory):
         make_room(directory, job, Size(4 * MIB), directory.room())
 
 
-def test_a_device_takes_what_the_time_allows_to_write(directory):
+def test_a_device_needs_space_for_what_can_be_written_in_the_time(directory):
     """One GiB of device without known ceilings: all of it may be written, but not more."""
     directory.kind = "block"
     directory.has_room_for = Size(500 * MIB)

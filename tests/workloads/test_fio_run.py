@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from host_targets import HostTarget
 from local_sshd import LocalSshd
-from pytest_cloudbench.verdicts.counters import ThrottleDelta
 
 from pytest_cloudbench.hosts.errors import JobVanished, NotOurs
 from pytest_cloudbench.hosts.ssh import SshHost
 from pytest_cloudbench.limits.quantities import Iops, Size
+from pytest_cloudbench.verdicts.counters import ThrottleDelta
 from pytest_cloudbench.verdicts.observation import MachineDelay, Observation
 from pytest_cloudbench.workloads.errors import TargetError
 from pytest_cloudbench.workloads.fio.errors import BadFioJob, FioRefused, FioTimedOut, UnknownFioOption
@@ -60,7 +60,7 @@ def _in_a_job(pid: int) -> bool:
         return False
 
 
-def test_a_run_is_read_into_a_measurement(directory: HostTarget) -> None:
+def test_a_run_returns_a_measurement(directory: HostTarget) -> None:
     job = FioJob.of(
         "randrw", "4k", size="4m", numjobs=3, iodepth=4, runtime=4, ramp_time=1, rate_iops=300, rwmixread=70
     )
@@ -147,7 +147,7 @@ def test_every_sample_has_percentiles_and_a_slow_phase_shows_in_them(directory: 
     assert "series_clat_hist.log" in measurement.raw
 
 
-def test_histograms_beyond_what_is_kept_are_only_read(
+def test_large_histograms_are_read_but_not_kept(
     directory: HostTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pytest_cloudbench.workloads.fio.run._LARGEST_KEPT", 1000)
@@ -174,7 +174,7 @@ def test_nothing_remains_on_the_host(directory: HostTarget, host: SshHost) -> No
     assert jobs.stdout == ""
 
 
-def test_quick_pace_is_said_in_the_result(directory: HostTarget, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_result_states_the_quick_pace(directory: HostTarget, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_cloudbench.workloads.fio.run.QUICK_DATA", Size(1 << 20))
     job = FioJob.of("read", "64k", size="2g", runtime=1)
     measurement = run_fio(directory, job, pace=Pace.QUICK)
@@ -182,7 +182,9 @@ def test_quick_pace_is_said_in_the_result(directory: HostTarget, monkeypatch: py
     assert "quick pace" in repr(measurement)
 
 
-def test_counters_are_taken_around_the_run(directory: HostTarget, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counters_are_read_before_and_after_the_run(
+    directory: HostTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Snapshot:
         def __init__(self) -> None:
             self.taken_s = time.monotonic()
@@ -233,7 +235,7 @@ def _job_directories(target: HostTarget) -> set[str]:
     return found
 
 
-def test_a_killed_job_has_vanished_and_is_no_measurement(directory: HostTarget) -> None:
+def test_a_killed_job_raises_job_vanished(directory: HostTarget) -> None:
     killed: list[str] = []
 
     def kill_all() -> None:
@@ -273,7 +275,7 @@ def _children(pid: int) -> list[int]:
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def test_an_interrupt_ends_fio_on_the_host_and_goes_on(directory: HostTarget) -> None:
+def test_an_interrupt_ends_fio_on_the_host_and_is_raised_again(directory: HostTarget) -> None:
     jobs: list[str] = []
 
     def interrupt(_: Progress) -> None:
@@ -289,19 +291,19 @@ def test_an_interrupt_ends_fio_on_the_host_and_goes_on(directory: HostTarget) ->
     assert not Path(jobs[0]).exists()
 
 
-def test_fio_failing_in_the_middle_is_told_in_its_words(directory: HostTarget) -> None:
+def test_a_failure_of_fio_in_the_middle_is_reported_in_its_words(directory: HostTarget) -> None:
     # A block size that is no multiple of the file system's cannot be read with direct I/O.
     with pytest.raises(FioRefused) as caught:
         run_fio(directory, FioJob.of("randread", 4097, size=4097 * 16, runtime=1))
     assert "Invalid argument" in str(caught.value)
 
 
-def test_size_is_needed_on_a_file_system(directory: HostTarget) -> None:
+def test_a_job_on_a_file_system_needs_a_size(directory: HostTarget) -> None:
     with pytest.raises(BadFioJob, match="size= is needed on a file system"):
         run_fio(directory, FioJob.of("read"))
 
 
-def test_a_directory_that_is_not_ours_any_more_is_not_written_to(directory: HostTarget) -> None:
+def test_a_directory_no_longer_ours_is_not_written(directory: HostTarget) -> None:
     def refuse() -> None:
         raise NotOurs("nothing is mounted there")
 
@@ -313,12 +315,12 @@ def test_a_directory_that_is_not_ours_any_more_is_not_written_to(directory: Host
 
 def test_a_run_far_beyond_its_time_is_ended(directory: HostTarget, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_cloudbench.workloads.fio.run._SPARE_S", -4.0)
-    with pytest.raises(FioTimedOut, match="after 1 s.*run time of 4 s"):
+    with pytest.raises(FioTimedOut, match=r"after 1 s.*run time of 4 s"):
         run_fio(directory, FioJob.of("read", "64k", size="1m", runtime=4))
     assert _fios(directory) == []
 
 
-def test_too_little_space_is_said_before_anything_is_written(directory: HostTarget) -> None:
+def test_too_little_space_is_reported_before_anything_is_written(directory: HostTarget) -> None:
     with pytest.raises(
         TargetError, match=r"64 jobs of 1 TiB need 64 TiB|64 jobs of .* need .* free: lower size="
     ):
@@ -333,7 +335,7 @@ def test_an_unknown_option_stops_before_anything_is_started(directory: HostTarge
 
 
 @pytest.mark.parametrize("rw", ["read", "randwrite"])
-def test_a_mistyped_device_is_not_made_a_file(host: SshHost, tmp_path: Path, rw: str) -> None:
+def test_a_mistyped_device_does_not_become_a_file(host: SshHost, tmp_path: Path, rw: str) -> None:
     path = tmp_path / "nvme9n1"
     target = HostTarget(host, "block", (str(path),))
     with pytest.raises(TargetError, match=r"nvme9n1 does not exist on instance i-0test: a block device"):
@@ -341,7 +343,7 @@ def test_a_mistyped_device_is_not_made_a_file(host: SshHost, tmp_path: Path, rw:
     assert not path.exists()
 
 
-def test_a_file_is_no_block_device(host: SshHost, tmp_path: Path) -> None:
+def test_a_file_is_not_accepted_as_a_block_device(host: SshHost, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x")
     with pytest.raises(TargetError, match=r"is a regular file, not a block device"):
         run_fio(HostTarget(host, "block", (str(tmp_path / "file"),)), FioJob.of("randwrite", runtime=1))

@@ -55,7 +55,7 @@ def test_intervals_that_drift_keep_their_sum() -> None:
     assert _iops(series_from_logs(_logs([job]), runtime_s=4.0)) == pytest.approx([100] * 4)
 
 
-def test_a_clock_a_little_early_is_a_whole_second() -> None:
+def test_an_interval_a_little_short_counts_as_a_whole_second() -> None:
     job = [(999, 100, 0), (1999, 90, 0)]
     assert _iops(series_from_logs(_logs([job, job]), runtime_s=2.0)) == pytest.approx([200, 180], rel=0.002)
 
@@ -65,7 +65,7 @@ def test_an_unfinished_last_second_is_left_out() -> None:
     assert _iops(series_from_logs(_logs([job]), runtime_s=2.4)) == [100, 100]
 
 
-def test_where_one_job_ends_earlier_the_sum_ends() -> None:
+def test_the_series_ends_with_the_first_job_to_end() -> None:
     long, short = [(1000, 10, 0), (2000, 10, 0), (3000, 10, 0)], [(1000, 10, 0), (2000, 10, 0)]
     assert _iops(series_from_logs(_logs([long, short]), runtime_s=3.0)) == [20, 20]
 
@@ -95,7 +95,7 @@ def test_no_log_is_an_empty_series(logs: dict[str, bytes]) -> None:
     ways=st.sampled_from([(0,), (1,), (0, 1)]),
     early=st.integers(0, 3),
 )
-def test_what_the_logs_say_is_what_the_series_sums_to(
+def test_the_series_sums_to_the_totals_of_the_logs(
     jobs: int, rates: list[int], ways: tuple[int, ...], early: int
 ) -> None:
     one = [
@@ -149,5 +149,5 @@ def test_rates_are_the_means_of_a_series_that_covers_the_run() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "runtime_s"), [(0, 10.0), (4, 4.2), (7, 10.0)])
-def test_few_samples_or_a_part_of_the_run_leave_fios_own_rates(seconds: int, runtime_s: float) -> None:
+def test_fios_own_rates_are_used_if_the_series_is_short_or_partial(seconds: int, runtime_s: float) -> None:
     assert with_series_means(_fio_says(runtime_s), _series(seconds), sample_s=1.0) == _fio_says(runtime_s)

@@ -23,7 +23,7 @@ def test_a_run_that_looks_for_the_end_of_a_burst_gets_more_time() -> None:
     assert conditions == ("quick pace: runtime 2,400 s -> 40 s",)
 
 
-def test_compressed_time_takes_that_much_less_of_the_clock() -> None:
+def test_compressed_time_shortens_a_run() -> None:
     quick, conditions = paced(job(2_400, 20), Pace.QUICK, lays_out_files=False, factor=60)
     assert (quick.runtime, quick.ramp_time, quick.sample_s) == (40, 1, 0.2)
     assert conditions == ("time compressed 60 times: 2,400 s ran in 40 s",)
@@ -35,12 +35,12 @@ def test_a_short_run_keeps_some_real_seconds_and_says_so() -> None:
     assert conditions == ("time compressed 60 times: 360 s (60 s were asked) ran in 6 s",)
 
 
-def test_full_pace_on_the_clock_changes_nothing() -> None:
+def test_full_pace_without_compression_changes_nothing() -> None:
     assert paced(job(6_000, 20), Pace.FULL, lays_out_files=True) == (job(6_000, 20), ())
 
 
 @given(runtime=st.integers(1, 20_000), factor=st.sampled_from([1.0, 7.5, 60.0, 3_600.0]))
-def test_real_seconds_are_whole_and_stand_for_at_least_what_was_asked(runtime: int, factor: float) -> None:
+def test_real_seconds_are_whole_and_cover_the_requested_time(runtime: int, factor: float) -> None:
     full, _ = paced(job(runtime), Pace.FULL, lays_out_files=False, factor=factor)
     assert full.runtime == math.ceil(full.runtime)
     assert full.runtime * factor >= runtime
@@ -60,6 +60,6 @@ def test_short_samples_become_seconds_of_the_test() -> None:
 
 
 @pytest.mark.parametrize("sample_s", [0, 0.01, 61, True, "1"])
-def test_a_sample_has_a_length(sample_s: object) -> None:
+def test_an_invalid_length_of_a_sample_is_refused(sample_s: object) -> None:
     with pytest.raises(BadFioJob, match="length of a sample"):
         job(10, sample_s=sample_s)

@@ -52,7 +52,7 @@ def too_small(host: SshHost, tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.embedded
-def test_a_device_whose_machine_has_no_room_any_more(host: SshHost, too_small: Path) -> None:
+def test_an_error_of_a_device_names_the_machine_s_shortage(host: SshHost, too_small: Path) -> None:
     backing = too_small / "backing"
     backing.touch()
     os.truncate(backing, 64 * MIB)
@@ -69,7 +69,7 @@ def test_a_device_whose_machine_has_no_room_any_more(host: SshHost, too_small: P
         subprocess.run(["losetup", "--detach", loop], check=True)
 
 
-def test_files_that_find_no_room_any_more(
+def test_an_error_of_created_files_names_the_machine_s_shortage(
     host: SshHost, too_small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(  # as where somebody else takes the room meanwhile
@@ -82,7 +82,7 @@ def test_files_that_find_no_room_any_more(
 
 
 @pytest.mark.parametrize("words", ["Input/output error", "fio: No space left on device: write offset=0"])
-def test_only_a_machine_without_room_is_to_blame(host: SshHost, words: str) -> None:
+def test_only_a_machine_without_space_is_named_as_the_cause(host: SshHost, words: str) -> None:
     target = HostTarget(host, "block", ("/dev/null",))
     for room in (None, Size(128 * MIB)):
         target.has_room_for = room
