@@ -15,7 +15,6 @@ from pytest_cloudbench.reports.properties import (
     MEASURED,
     OUTCOME,
     PROMISE,
-    JudgedPromise,
     judged_promises,
     verdict_properties,
 )
@@ -146,9 +145,8 @@ def test_properties_keep_their_verdict():
 
 
 def test_a_verdict_without_parts_is_a_sentence():
-    assert judged_promises(verdict_properties("held: fell at 902 s")) == [
-        JudgedPromise("held: fell at 902 s")
-    ]
+    (found,) = judged_promises(verdict_properties("held: fell at 902 s"))
+    assert (found.sentence, found.parts) == ("held: fell at 902 s", {})
     assert judged("held: fell at 902 s")[0].outcome == "held"
 
 
