@@ -21,7 +21,7 @@ def tags(specifications):
     }
 
 
-def test_an_instance_lives_and_leaves_nothing(cloud, ec2, journals):
+def test_the_life_of_an_instance_leaves_nothing(cloud, ec2, journals):
     instance = cloud.launch("c5.18xlarge", name="test_io2")
     assert instance.state == "running"
     assert instance.address == instance.public_ip
@@ -62,7 +62,9 @@ def test_an_instance_lives_and_leaves_nothing(cloud, ec2, journals):
 
 def test_the_creating_calls_carry_tags_tokens_and_safety(cloud, asked_of):
     instance = cloud.launch("c5.18xlarge", name="test_tags")
-    cloud.create_volumes([gp3(size_gib=10, iops=4_000, throughput_mib=200)], instance=instance, name="test_tags")
+    cloud.create_volumes(
+        [gp3(size_gib=10, iops=4_000, throughput_mib=200)], instance=instance, name="test_tags"
+    )
 
     (run,) = asked_of(cloud, "run_instances")
     for kind in ("instance", "volume"):
@@ -97,7 +99,7 @@ def test_figures_that_the_type_does_not_take_are_left_out(cloud, asked_of):
     assert "Throughput" not in volume
 
 
-def test_an_io_unit_of_its_own_and_a_slow_start_go_with_the_volume_as_a_tag(cloud, asked_of):
+def test_io_unit_and_first_touch_of_a_spec_are_tags_of_the_volume(cloud, asked_of):
     cloud.create_volumes([io1(size_gib=100, iops=1_000, io_unit="16k", first_touch=0.5)], "us-east-1a")
     (volume,) = asked_of(cloud, "create_volume")
     written = tags(volume["TagSpecifications"])["volume"]
@@ -105,7 +107,7 @@ def test_an_io_unit_of_its_own_and_a_slow_start_go_with_the_volume_as_a_tag(clou
     assert written["cloudbench:run"] == cloud.run_id
 
 
-def test_ebs_optimisation_is_switched_on_where_the_figures_need_it(cloud, asked_of):
+def test_ebs_optimisation_is_switched_on_if_the_figures_need_it(cloud, asked_of):
     cloud.launch("m2.4xlarge")
     (run,) = asked_of(cloud, "run_instances")
     assert run["EbsOptimized"] is True
@@ -119,12 +121,12 @@ def test_the_root_volume_is_encrypted_too(cloud, ec2):
     assert root.device == instance.image.root_device
 
 
-def test_keys_that_were_given_need_no_profile(cloud, monkeypatch):
+def test_given_keys_need_no_profile(cloud, monkeypatch):
     monkeypatch.setenv("AWS_PROFILE", "no-such-profile")
     assert cloud.identity().account
 
 
-def test_ssh_comes_in_from_the_given_network_only_and_members_talk_to_each_other(cloud, ec2):
+def test_the_security_group_allows_ssh_from_one_network_and_all_traffic_between_members(cloud, ec2):
     instance = cloud.launch("t3.micro")
     described = ec2.describe_instances(InstanceIds=[instance.id])["Reservations"][0]["Instances"][0]
     (group,) = described["SecurityGroups"]
@@ -211,7 +213,7 @@ def test_machine_limits_are_read_from_tags_that_only_the_service_sets(cloud):
     assert cloud.refresh(instance).machine_limits is None
 
 
-def test_release_gives_back_some_and_close_the_rest(cloud):
+def test_release_removes_some_and_close_the_rest(cloud):
     first, second = cloud.launch_many([Launch("t3.micro")] * 2)
     of_first = cloud.attach(cloud.create_volumes([gp3(size_gib=1)], instance=first)[0], first)
     of_second = cloud.attach(cloud.create_volumes([gp3(size_gib=1)], instance=second)[0], second)
@@ -222,7 +224,9 @@ def test_release_gives_back_some_and_close_the_rest(cloud):
     assert second.id in left
     assert not left & {first.id, of_first.id, of_second.id}
     assert cloud.refresh(second).state == "running"
-    assert cloud.attach(cloud.create_volumes([gp3(size_gib=1)], instance=second)[0], second).device == "/dev/sdf"
+    assert (
+        cloud.attach(cloud.create_volumes([gp3(size_gib=1)], instance=second)[0], second).device == "/dev/sdf"
+    )
     assert cloud.close().clean
 
 
@@ -263,7 +267,7 @@ def test_no_secret_reaches_the_traceback_of_a_refused_launch(cloud, faults):
     assert "PRIVATE" not in repr({"UserData": Secret("PRIVATE KEY")})
 
 
-def test_nothing_of_others_is_touched(cloud, make_cloud, ec2, access, journals):
+def test_resources_of_others_are_not_touched(cloud, make_cloud, ec2, access, journals):
     other = make_cloud()
     theirs = other.launch("t3.micro")
     untagged = ec2.create_volume(AvailabilityZone="us-east-1a", Size=1)["VolumeId"]
@@ -297,7 +301,7 @@ def test_region_comes_from_the_configuration_when_not_given(monkeypatch):
     assert Clients(CloudAccess()).region == "eu-west-3"
 
 
-def test_recorded_limits_go_with_the_launch_as_tags_and_count_instead_of_the_type_s(cloud, asked_of):
+def test_recorded_limits_are_tags_of_the_launch_and_replace_those_of_the_type(cloud, asked_of):
     recorded = recorded_limits(ebs_iops=64_000, source="a review", date="2018")
     instance = cloud.launch("c5.18xlarge", recorded=recorded)
     (run,) = asked_of(cloud, "run_instances")
@@ -309,11 +313,11 @@ def test_recorded_limits_go_with_the_launch_as_tags_and_count_instead_of_the_typ
 
 
 class Ended(Exception):
-    """What a region that is gone raises."""
+    """The error of a region that has ended."""
 
 
-def test_a_region_that_has_ended_is_not_asked_any_more(access, make_cloud, journals):
-    """Its end is told by whoever needs it; what was created went with it, so that closing has nothing to report."""
+def test_a_region_that_has_ended_gets_no_more_requests(access, make_cloud, journals):
+    """Calls report its end; its resources ended with it, so that closing has nothing to report."""
     gone = []
 
     def check():
@@ -334,7 +338,7 @@ def test_a_region_that_has_ended_is_not_asked_any_more(access, make_cloud, journ
     assert len(cloud.clients.answers.all()) == asked
 
 
-def test_a_call_that_finds_nobody_says_that_the_region_has_ended(access, make_cloud):
+def test_a_call_to_a_region_that_has_ended_says_so(access, make_cloud):
     asked = []
 
     def check():

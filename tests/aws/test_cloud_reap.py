@@ -1,4 +1,4 @@
-"""What a killed run left is removed at the next start, by its tag, and nothing else is."""
+"""The next start removes what a killed run left, by its tag, and nothing else."""
 
 from __future__ import annotations
 
@@ -94,13 +94,13 @@ def dead_journal(
     return journal.path
 
 
-def test_a_journal_of_an_endpoint_that_is_gone_goes_without_a_word(access, journals):
+def test_a_journal_of_an_endpoint_that_no_longer_exists_is_deleted_silently(access, journals):
     path = dead_journal(access, journals, endpoint="http://127.0.0.1:9")
     assert reap(access, directory=journals) == ()
     assert not path.exists()
 
 
-def test_a_journal_of_a_loopback_endpoint_of_an_earlier_boot_is_gone_too(access, journals):
+def test_a_journal_of_a_loopback_endpoint_of_an_earlier_boot_is_deleted_too(access, journals):
     path = dead_journal(access, journals)
     assert boot_id() in path.read_text()
     path.write_text(path.read_text().replace(boot_id(), "another-boot"))
@@ -122,7 +122,7 @@ def test_journals_of_other_accounts_regions_and_endpoints_are_left_alone(access,
     assert path.exists()
 
 
-def test_a_journal_that_announced_nothing_is_removed_without_asking(access, journals):
+def test_a_journal_without_creating_calls_is_deleted_without_a_request(access, journals):
     journal = Journal.open("dead-2", access, journals)
     journal.finish(clean=False)
     assert reap(access, directory=journals) == ()
@@ -149,7 +149,7 @@ def test_what_cannot_be_removed_keeps_the_journal(access, journals, monkeypatch)
     assert not path.exists()
 
 
-def test_two_starts_at_once_do_not_meet(access, journals):
+def test_two_starts_at_once_do_not_reap_the_same_run(access, journals):
     path = dead_journal(access, journals)
     descriptor = os.open(path, os.O_RDONLY)
     try:

@@ -86,7 +86,7 @@ def test_a_volume_in_another_zone_is_known_before_the_instance_is_launched(cloud
     assert nothing_was_created(cloud)
 
 
-def test_private_addresses_need_to_be_told_where_ssh_comes_from(make_cloud, access):
+def test_private_addresses_need_the_network_that_ssh_comes_from(make_cloud, access):
     cloud = make_cloud(replace(access, address="private", ssh_from_cidr=None))
     with pytest.raises(CloudError, match="address=private needs --cloudbench-ssh-from"):
         cloud.launch("t3.micro")
@@ -109,9 +109,7 @@ def test_a_volume_against_the_rules_never_reaches_the_service(cloud):
 def test_more_volumes_than_the_type_takes(cloud, asked_of):
     instance = cloud.launch("c5.18xlarge")
     most = instance.limits.max_ebs_attachments
-    with pytest.raises(
-        AttachmentLimit, match=rf"c5\.18xlarge takes {most} EBS volumes.*make {most + 1}"
-    ):
+    with pytest.raises(AttachmentLimit, match=rf"c5\.18xlarge takes {most} EBS volumes.*make {most + 1}"):
         cloud.create_volumes([gp3(size_gib=1)] * most, instance=instance)
     assert asked_of(cloud, "create_volume") == []
     with pytest.raises(AttachmentLimit):
@@ -156,7 +154,7 @@ def test_the_default_image_has_the_types_own_architecture(cloud):
     assert graviton.login_user == "ec2-user"
 
 
-def test_the_login_user_is_guessed_or_asked_for(cloud, ec2):
+def test_the_login_user_is_derived_or_given(cloud, ec2):
     images = cloud.catalog.images
     assert images.find("t3.micro", ["x86_64"], UBUNTU_AMI).login_user == "ubuntu"
     assert images.find("t3.micro", ["x86_64"], UBUNTU_AMI, user="me").login_user == "me"
@@ -265,12 +263,12 @@ def test_half_credentials():
 
 
 @pytest.mark.parametrize("cidr", ["203.0.113.7/33", "anywhere", "203.0.113.7/24"])
-def test_ssh_source_that_is_no_network(cidr):
+def test_an_invalid_ssh_network(cidr):
     with pytest.raises(CloudError, match="--cloudbench-ssh-from"):
         CloudAccess(ssh_from_cidr=cidr)
 
 
-def test_own_address_that_cannot_be_asked():
+def test_the_own_address_cannot_be_found_out():
     with pytest.raises(CloudError, match="--cloudbench-ssh-from"):
         own_public_cidr("http://127.0.0.1:9/", timeout_s=1)
 
@@ -316,7 +314,7 @@ def in_zone(cloud, *zones):
     return lambda asked: asked["SubnetId"] in subnets
 
 
-def test_a_zone_without_capacity_makes_the_next_be_tried(cloud, faults):
+def test_without_capacity_in_a_zone_the_next_one_is_tried(cloud, faults):
     where = in_zone(cloud, "us-east-1a", "us-east-1b")
     calls = faults.answer("RunInstances", "InsufficientInstanceCapacity", when=where)
     pair = cloud.launch_many([Launch("c5.18xlarge"), Launch("c5.large")])
@@ -325,7 +323,7 @@ def test_a_zone_without_capacity_makes_the_next_be_tried(cloud, faults):
     assert cloud.close().clean
 
 
-def test_one_short_of_capacity_takes_the_other_along(cloud, faults):
+def test_both_of_a_pair_move_if_one_finds_no_capacity(cloud, faults):
     here = in_zone(cloud, "us-east-1a")
     faults.answer(
         "RunInstances",
@@ -348,7 +346,7 @@ def test_no_zone_has_capacity(cloud, faults):
     assert len(calls) == len(offered)
 
 
-def test_a_zone_that_was_asked_for_is_the_only_one_tried(cloud, faults):
+def test_a_requested_zone_is_the_only_one_tried(cloud, faults):
     calls = faults.answer("RunInstances", "InsufficientInstanceCapacity")
     with pytest.raises(CloudError, match="in us-east-1b: the service said Insufficient"):
         cloud.launch("c5.18xlarge", zone="us-east-1b")
@@ -369,7 +367,7 @@ def test_nothing_to_launch(cloud):
 
 
 @pytest.mark.parametrize("code", ["VolumeLimitExceeded", "MaxIOPSLimitExceeded"])
-def test_refused_volumes_give_back_those_created(cloud, faults, code):
+def test_a_refused_volume_releases_those_already_created(cloud, faults, code):
     calls = faults.answer("CreateVolume", code, times=1)
     with pytest.raises(CloudError, match=f"could not create volume gp3 .* {code}: .*Service Quotas"):
         cloud.create_volumes([gp3(size_gib=1)] * 4, "us-east-1a")
@@ -392,7 +390,7 @@ def test_throttled_calls_are_tried_again(cloud, faults):
     assert len(calls) == 1
 
 
-def test_an_instance_that_does_not_come_up_says_why_and_is_ended(cloud, make_cloud, monkeypatch):
+def test_an_instance_that_does_not_start_says_why_and_is_terminated(cloud, make_cloud, monkeypatch):
     instance = cloud.launch("t3.micro")
     with pytest.raises(
         WaitTimeout, match=r"did not reach 'stopped' in 0 s; it is 'running'.*console"

@@ -9,7 +9,7 @@ from pytest_cloudbench.limits.volumes import InvalidSpec, gp3, io2
 from pytest_cloudbench.resources.errors import ResourceFailed, WaitTimeout
 
 
-def test_a_snapshot_lives_and_is_removed_with_the_run(cloud, ec2, asked_of):
+def test_a_snapshot_is_created_and_removed_with_the_run(cloud, ec2, asked_of):
     volume = cloud.create_volumes([gp3(size_gib=10)], "us-east-1a", name="test_it")[0]
     snapshot = cloud.create_snapshot(volume, name="test_it")
     assert (snapshot.state, snapshot.volume_id, snapshot.size) == ("completed", volume.id, volume.size)
@@ -53,7 +53,7 @@ def test_a_volume_smaller_than_its_snapshot_is_refused_before_any_call(cloud, as
     assert len(asked_of(cloud, "create_volume")) == before
 
 
-def test_a_volume_becomes_another_one(cloud, asked_of):
+def test_a_volume_is_modified(cloud, asked_of):
     volume = cloud.create_volumes([gp3(size_gib=10)], "us-east-1a")[0]
     larger = cloud.modify_volume(volume, io2(size_gib=20, iops=5_000))
     assert (larger.spec.type, larger.size.gib, larger.spec.iops) == ("io2", 20, 5_000)
@@ -65,7 +65,7 @@ def test_a_volume_becomes_another_one(cloud, asked_of):
     assert len(asked_of(cloud, "modify_volume")) == 1
 
 
-def test_what_no_modification_can_do_is_refused_before_any_call(cloud, asked_of):
+def test_an_impossible_modification_is_refused_before_any_call(cloud, asked_of):
     volume = cloud.create_volumes([gp3(size_gib=10)], "us-east-1a")[0]
     with pytest.raises(InvalidSpec, match="10 GiB cannot become 9 GiB: a volume cannot become smaller"):
         cloud.modify_volume(volume, gp3(size_gib=9))
@@ -97,7 +97,7 @@ class Answering:
         ({"VolumesModifications": []}, WaitTimeout, "was not 'completed'"),
     ],
 )
-def test_a_modification_that_does_not_arrive(cloud, answer, error, words):
+def test_a_modification_that_fails_or_takes_too_long(cloud, answer, error, words):
     from pytest_cloudbench.aws.modifications import modify
 
     volume = cloud.create_volumes([gp3(size_gib=10)], "us-east-1a")[0]
@@ -107,7 +107,7 @@ def test_a_modification_that_does_not_arrive(cloud, answer, error, words):
     assert isinstance(caught.value, CloudError)
 
 
-def test_optimizing_is_enough_for_who_says_so(cloud):
+def test_until_optimizing_does_not_wait_for_completed(cloud):
     from pytest_cloudbench.aws.modifications import modify
 
     volume = cloud.create_volumes([gp3(size_gib=10)], "us-east-1a")[0]

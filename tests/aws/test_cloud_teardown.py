@@ -1,4 +1,4 @@
-"""Teardown: everything goes, whatever fails, and what remains is named."""
+"""Teardown removes everything it can, even if steps fail, and names what remains."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_steps_added_by_a_step_run_next():
 
 
 @pytest.mark.parametrize(("interrupts", "problems"), [(1, []), (2, ["could not stop: interrupted twice"])])
-def test_an_interrupted_step_runs_again_the_rest_follows_and_it_is_raised_at_the_end(interrupts, problems):
+def test_an_interrupted_step_runs_again_and_the_interrupt_is_raised_at_the_end(interrupts, problems):
     ran = []
     teardown = Teardown()
     teardown.push("end", lambda: ran.append("end"))
@@ -146,7 +146,7 @@ def test_the_wait_for_a_volume_that_is_being_deleted_is_bounded(make_cloud, monk
     assert [str(left) for left in report.remaining] == ["volume vol-0123 (deleting)"]
 
 
-def test_one_instance_that_may_not_end_does_not_keep_the_others(cloud, faults, ec2):
+def test_one_protected_instance_does_not_prevent_the_end_of_the_others(cloud, faults, ec2):
     first, second = cloud.launch_many([Launch("t3.micro")] * 2)
     ec2.modify_instance_attribute(InstanceId=first.id, DisableApiTermination={"Value": True})
     report = cloud.close()
@@ -223,7 +223,7 @@ def test_the_context_manager_closes_on_success_and_failure(access, journals):
     assert RunResources(cloud.clients, run_id, announced=tuple).remaining() == ()
 
 
-def test_release_says_when_an_instance_may_not_end(cloud, faults):
+def test_release_reports_a_protected_instance(cloud, faults):
     instance = cloud.launch("t3.micro")
     faults.answer("TerminateInstances", "UnauthorizedOperation", times=1)
     with pytest.raises(TeardownFailed, match="lack the permission"):

@@ -24,7 +24,7 @@ def test_first_the_recommended_names_and_then_the_others():
 
 
 @given(st.integers(1, len(DEVICE_NAMES)), TAKEN)
-def test_names_given_out_are_valid_unique_and_free(count, taken):
+def test_next_device_names_are_valid_unique_and_free(count, taken):
     given_out = set(taken)
     free = [name for name in DEVICE_NAMES if same_slot(name) not in {same_slot(t) for t in taken}]
     for _ in range(min(count, len(free))):

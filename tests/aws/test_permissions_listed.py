@@ -29,7 +29,7 @@ def named_in_the_code():
     return found
 
 
-def test_they_are_the_calls_that_are_made(named_in_the_code):
+def test_the_listed_permissions_are_those_of_the_calls(named_in_the_code):
     session = botocore.session.get_session()
     made = {
         f"{service}:{operation}"

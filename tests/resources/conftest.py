@@ -1,4 +1,4 @@
-"""A control plane that only notes what it is asked, for what the topology makes of it."""
+"""A provider that only notes its calls, for tests of the resources."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def launched(type_name: str, number: int = 1, **changes: Any) -> LaunchedInstanc
 
 @dataclass
 class NotingCloud:
-    """Launches at once whatever it is asked for, and notes every call in its order."""
+    """Launches everything at once, and notes every call in its order."""
 
     calls: list[tuple[str, Any]] = field(default_factory=list)
     released: list[Any] = field(default_factory=list)

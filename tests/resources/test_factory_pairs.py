@@ -43,7 +43,7 @@ def test_the_zone_of_the_run_is_for_both(cloud: Any) -> None:
     assert [launch.zone for launch in cloud.calls[1][1][0]] == ["us-east-1c", "us-east-1c"]
 
 
-def test_a_cluster_is_checked_made_used_and_given_back_with_its_instances(ec2: Ec2, cloud: Any) -> None:
+def test_a_cluster_is_checked_created_used_and_released_with_its_instances(ec2: Ec2, cloud: Any) -> None:
     pair = ec2.pair("c5.18xlarge", placement="cluster")
     assert [call for call, _ in cloud.calls] == ["check", "group", "launch"]
     assert cloud.calls[0][1] == (["c5.18xlarge", "c5.18xlarge"], "cluster")
@@ -80,7 +80,9 @@ def test_what_cannot_be_launched_creates_nothing(ec2: Ec2, cloud: Any) -> None:
         ({"commands": [7]}, r"ec2\.pair: commands must be a list of shell lines"),
     ],
 )
-def test_bad_arguments_reach_nobody(ec2: Ec2, cloud: Any, arguments: dict[str, Any], sentence: str) -> None:
+def test_bad_arguments_are_refused_before_any_call(
+    ec2: Ec2, cloud: Any, arguments: dict[str, Any], sentence: str
+) -> None:
     with pytest.raises(BadMarker, match=sentence):
         ec2.pair("m5.2xlarge", **arguments)
     assert not cloud.calls
@@ -109,7 +111,7 @@ def test_two_clusters_or_another_kind_of_group_are_no_cluster(ec2: Ec2) -> None:
     assert not ec2.path(*pair).cluster
 
 
-def test_of_a_group_made_elsewhere_the_test_says_what_it_is(ec2: Ec2) -> None:
+def test_the_test_says_if_a_group_from_outside_is_a_cluster(ec2: Ec2) -> None:
     pair = [ec2.launch("m5.2xlarge", placement_group="the-team-s") for _ in range(2)]
     assert not ec2.path(*pair).cluster
     assert ec2.path(*pair, cluster=True).cluster

@@ -1,4 +1,4 @@
-"""What a test sees of the instance store and of restarts, on an instance whose host and service are modelled."""
+"""The instance store and restarts, on an instance whose host and service are modelled."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def limits(name: str = "i3.8xlarge", count: int = 4, nvme: str = "required") -> 
 
 
 class Service:
-    """A control plane of one instance: it stops and starts it as told, and answers what is so."""
+    """A provider of one instance, which it stops and starts on request."""
 
     def __init__(self, launched: Any) -> None:
         self.now = launched
@@ -66,7 +66,7 @@ class Service:
 
 
 class Host:
-    """A host that is connected, and knows when it was told that it boots."""
+    """A connected host that notes expected reboots."""
 
     label = "host"
     address = "198.18.0.1"
@@ -145,9 +145,7 @@ def test_disks_alone_and_together_have_their_shares(instance: Instance, disks: D
             getattr(store, name)
 
 
-def test_served_at_the_machines_own_ceiling_is_said(
-    instance: Instance, service: Service, disks: Disks
-) -> None:
+def test_disks_limited_by_the_machine_only_say_so(instance: Instance, service: Service, disks: Disks) -> None:
     service.now = replace(service.now, tags={"aws:cloudbench:instance-store": "unlimited"})
     store = instance.instance_store
     assert store[0].conditions == (
@@ -158,7 +156,7 @@ def test_served_at_the_machines_own_ceiling_is_said(
 
 
 @pytest.mark.parametrize(("held", "latency"), [("limited", "ebs"), ("unlimited", "none")])
-def test_latency_is_modelled_only_where_the_published_figures_are_held(
+def test_latency_is_modelled_only_if_the_published_figures_limit_the_disks(
     instance: Instance, service: Service, disks: Disks, held: str, latency: str
 ) -> None:
     tags = {"aws:cloudbench:instance-store": held, "aws:cloudbench:latency": "ebs"}
@@ -207,7 +205,7 @@ def test_after_a_reboot_disks_are_found_under_other_names(instance: Instance, di
         data.prove_writable()
 
 
-def test_a_stop_loses_the_store_and_a_start_finds_another(
+def test_a_stop_loses_the_store_and_a_start_finds_a_new_one(
     instance: Instance, service: Service, disks: Disks
 ) -> None:
     store = instance.instance_store
@@ -244,7 +242,7 @@ def test_a_refused_stop_changes_nothing(instance: Instance, service: Service, di
     assert data.ended is not None
 
 
-def test_somebody_elses_stop_is_noticed_before_load_is_put(
+def test_a_stop_from_outside_is_noticed_before_load_is_run(
     instance: Instance, service: Service, disks: Disks
 ) -> None:
     store = instance.instance_store
@@ -278,7 +276,7 @@ def test_a_single_disk_that_is_only_read_is_lost_as_well(
     assert disk.device.serial == "AWSB0"
 
 
-def test_other_disks_in_the_place_of_ours_are_noticed(instance: Instance, disks: Disks) -> None:
+def test_replaced_disks_are_noticed(instance: Instance, disks: Disks) -> None:
     store = InstanceStore(instance)
     store.look_again()
     disks.generation = "B"
@@ -286,5 +284,5 @@ def test_other_disks_in_the_place_of_ours_are_noticed(instance: Instance, disks:
         _ = store[0].path
 
 
-def test_a_boot_is_told_by_the_kernel_and_by_process_1() -> None:
+def test_a_boot_is_identified_by_the_kernel_and_by_process_1() -> None:
     assert boot_identity(Host()) == "boot-id 19"  # type: ignore[arg-type]

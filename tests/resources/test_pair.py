@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pytest_cloudbench.verdicts.counters import AllowanceDelta
 
 from pytest_cloudbench import Bandwidth, Size, gp3
 from pytest_cloudbench.aws import CreatedVolume, LaunchedInstance
@@ -15,6 +14,7 @@ from pytest_cloudbench.hosts.network_counters import AllowanceSnapshot
 from pytest_cloudbench.resources.instance import Instance, NoPromise
 from pytest_cloudbench.resources.pair import Pair
 from pytest_cloudbench.resources.volumes import Volume
+from pytest_cloudbench.verdicts.counters import AllowanceDelta
 
 Launched = Callable[..., LaunchedInstance]
 
@@ -65,7 +65,7 @@ def test_without_a_private_address_there_is_no_path(cloud: Any, launched_as: Lau
         _ = pair.server_address
 
 
-def test_one_flow_is_bound_by_its_limit_and_several_by_the_slower_end(pair: Pair) -> None:
+def test_one_flow_is_limited_by_the_flow_limit_and_several_by_the_slower_end(pair: Pair) -> None:
     assert [ceiling.scope for ceiling in pair.envelope(streams=1).binding] == ["flow"]
     assert pair.envelope(streams=1, reverse=True) == pair.envelope(streams=1, reverse=False)
     assert labels(pair, 5) == [pair.client.network_peak.label]
@@ -106,13 +106,11 @@ def test_processors_are_counted_on_the_hosts_and_once(pair: Pair) -> None:
     assert pair.client.host.asked == [["nproc"]]  # type: ignore[attr-defined]
 
 
-def test_network_promises_of_a_type_without_figures_fail_only_when_asked_for(
+def test_network_promises_of_a_type_without_figures_raise_when_used(
     cloud: Any, launched_as: Launched
 ) -> None:
     instance = Instance(cloud, launched_as("t2.medium"), 1.0)
-    with pytest.raises(
-        NoPromise, match=r"AWS states no network bandwidth for t2\.medium"
-    ):
+    with pytest.raises(NoPromise, match=r"AWS states no network bandwidth for t2\.medium"):
         _ = instance.network_peak
     with pytest.raises(NoPromise, match=r"AWS states no network baseline for t2\.medium"):
         _ = instance.network_baseline
@@ -123,7 +121,7 @@ def test_network_promises_of_a_type_without_figures_fail_only_when_asked_for(
 
 @pytest.fixture
 def counters(monkeypatch: pytest.MonkeyPatch) -> dict[str, AllowanceSnapshot | None]:
-    """What each private address's interface counts."""
+    """The counters of the interface of each private address."""
     found: dict[str, AllowanceSnapshot | None] = {}
     monkeypatch.setattr(network_counters, "read_allowances", lambda _host, address: found.get(address))
     return found

@@ -1,4 +1,4 @@
-"""What a test sees of striped volumes, on a host that is modelled: by md, and where there is none by btrfs."""
+"""Striped volumes on a modelled host: by md, or by btrfs if the host has no md."""
 
 from __future__ import annotations
 
@@ -203,9 +203,7 @@ def test_a_stripe_by_md_takes_any_file_system(volumes: VolumeGroup, instance: _I
     assert all(device.signature is None for device in instance.host.devices.values())
 
 
-def test_where_there_is_no_md_btrfs_stripes_into_a_directory(
-    volumes: VolumeGroup, instance: _Instance
-) -> None:
+def test_without_md_btrfs_stripes_into_a_directory(volumes: VolumeGroup, instance: _Instance) -> None:
     instance.host.able = ("btrfs",)
     stripe = volumes.striped(chunk="256k")
     assert stripe.kind == "directory"
@@ -292,16 +290,14 @@ def test_a_volume_that_is_slow_at_first_says_so_until_it_is_initialised(
 
 
 @pytest.mark.parametrize(("filesystem", "room_mib"), [("xfs", 149), ("ext4", 1023), ("btrfs", 63)])
-def test_a_file_system_is_not_made_where_the_machine_has_no_room_for_its_journal(
+def test_a_file_system_is_not_made_if_the_machine_has_no_room_for_its_journal(
     instance: _Instance, volumes: VolumeGroup, filesystem: Any, room_mib: int
 ) -> None:
     """300 GiB: 150 MiB of log by XFS, 1 GiB by ext4, next to nothing by btrfs."""
     stripe = volumes.striped()
     instance.machine_limits = lambda: SimpleNamespace(room=Size.from_mib(room_mib))
     before = len(instance.host.done)
-    with pytest.raises(
-        FilesystemError, match=rf"making {filesystem} on .* has room for {room_mib:,} MiB: "
-    ):
+    with pytest.raises(FilesystemError, match=rf"making {filesystem} on .* has room for {room_mib:,} MiB: "):
         stripe.mounted(filesystem)
     assert not [line for line in instance.host.done[before:] if "mkfs" in line]
     instance.machine_limits = lambda: SimpleNamespace(room=Size.from_mib(room_mib + 1))
@@ -342,9 +338,7 @@ def test_a_stripe_is_initialised_once(
     stripe = volumes.striped()
     at = stripe.mounted("btrfs", at="/data", owner="postgres").path
     instance.host.files = ("/data/theirs",)
-    with pytest.raises(
-        StorageInUse, match="contains /data/theirs, which writing every block would destroy"
-    ):
+    with pytest.raises(StorageInUse, match="contains /data/theirs, which writing every block would destroy"):
         stripe.initialised()
     instance.host.files = ()
     stripe.initialised()
@@ -375,7 +369,7 @@ def test_volumes_from_snapshots_are_read_and_others_written(
     assert len(volumes.conditions) == 1, "one sentence for what is alike"
 
 
-def test_what_lies_on_disks_has_their_latency(instance: _Instance, volumes: VolumeGroup) -> None:
+def test_targets_on_disks_have_the_latency_of_the_disks(instance: _Instance, volumes: VolumeGroup) -> None:
     instance.modelled_latency = "none"
     stripe = volumes.striped()
     data = stripe.mounted("xfs")
@@ -411,7 +405,7 @@ def test_what_cannot_be_striped_is_refused_before_anything_is_touched(
         VolumeGroup([])
 
 
-def test_a_mounted_volume_is_not_detached_without_a_word(volumes: VolumeGroup, instance: _Instance) -> None:
+def test_a_mounted_volume_is_detached_only_with_unmount(volumes: VolumeGroup, instance: _Instance) -> None:
     volume = volumes[0]
     volume.mounted("xfs", at="/data")
     with pytest.raises(
@@ -427,7 +421,7 @@ def test_a_mounted_volume_is_not_detached_without_a_word(volumes: VolumeGroup, i
             use()
 
 
-def test_a_volume_mounted_by_somebody_else_is_not_detached_by_any_word(
+def test_a_volume_mounted_from_outside_is_not_detached_even_with_unmount(
     volumes: VolumeGroup, instance: _Instance
 ) -> None:
     instance.host.mounts["/by/hand"] = "/dev/xvdf"
@@ -489,7 +483,11 @@ def test_work_before_a_measurement_is_shown_and_paced(
     monkeypatch.setattr("pytest_cloudbench.workloads.fio.data_pass.prefill", prefill)
     volumes[0].initialised()
     label = volumes[0].label
-    assert instance.preparation.shown == [f"initialising {label}", "50 % 125 IOPS 125.0 MiB/s, 4 s left", "done"]
+    assert instance.preparation.shown == [
+        f"initialising {label}",
+        "50 % 125 IOPS 125.0 MiB/s, 4 s left",
+        "done",
+    ]
     file = volumes[0].mounted("xfs", at="/data").prefilled("2g")
     assert instance.preparation.shown[3:] == ["laying out 2g", "done"]
     assert (file.kind, file.path, file.size, file.seconds) == ("file", "/data/file", Size(1 << 30), 2.0)
