@@ -1,4 +1,4 @@
-"""What the `create_files` fixture does besides running: live line, pace, conditions and verdicts kept."""
+"""What the `create_files` fixture adds to a run: live line, pace, kept conditions and verdicts."""
 
 import pytest
 

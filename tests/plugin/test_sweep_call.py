@@ -1,4 +1,4 @@
-"""What the `sweep` fixture does besides running: its project's mixes, its report, its live line, its ends."""
+"""What the `sweep` fixture adds to a run: the project's mixes, the report, the live line, interruptions."""
 
 import importlib.util
 import json
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-# Loaded here so that the runs inside these tests do not load it anew: classes would exist twice.
+# Loaded here so that the runs inside these tests do not load it again: classes would exist twice.
 import pytest_cloudbench.workloads.sweep.sweep  # noqa: F401
 
 STANDS_IN = f"""

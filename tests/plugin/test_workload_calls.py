@@ -1,4 +1,4 @@
-"""What the `fio` and `iperf3` fixtures do besides running: live line, pace, conditions and verdicts kept."""
+"""What the `fio` and `iperf3` fixtures add to a run: live line, pace, kept conditions and verdicts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Every block of devices and files, once: the command line, and real fio on this machine."""
+"""Passes over every block of devices and files: the command line, and real fio on this machine."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MIB = 1 << 20
 
 
 def _sections(argv: tuple[str, ...]) -> list[dict[str, str]]:
-    """The jobs of a command line, each with its options."""
+    """Return the jobs of a command line, each with its options."""
     found: list[dict[str, str]] = []
     for word in argv[1:]:
         key, _, value = word.removeprefix("--").partition("=")

@@ -1,4 +1,4 @@
-"""fio's histogram log: merged over jobs, put into the samples of the series, read as percentiles."""
+"""fio's histogram log: merged over jobs, divided among the samples of the series, read as percentiles."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FAST, _SLOW = 100, 300
 
 
 def _fio_ns(number: int) -> float:
-    """The latency that fio tells for one of its 1856 bins (plat_idx_to_val)."""
+    """Return the latency that fio reports for one of its 1,856 bins (plat_idx_to_val)."""
     if number < 128:
         return number
     error_bits = (number >> 6) - 1
@@ -30,7 +30,7 @@ def _fio_ns(number: int) -> float:
 
 
 def _middle_s(column: int) -> float:
-    """Of the four bins that are a column of the log."""
+    """Return the middle of the four bins that form a column of the log."""
     return sum(_fio_ns(number) for number in range(column * 4, column * 4 + 4)) / 4 * 1e-9
 
 
@@ -106,7 +106,7 @@ def test_an_interval_cut_off_by_the_end_of_the_run_has_no_percentiles() -> None:
 
 
 def test_a_line_of_several_samples_is_divided_in_proportion_to_the_load() -> None:
-    """A job waits for I/Os of a device that fell: its line comes late, and is of the fall and of what came after."""
+    """A job that waits for a slow device writes its line late: the line covers the drop and the time after it."""
     job = [(1000, {_FAST: 100}), (2900, {_FAST: 80, _SLOW: 20}), (4000, {_SLOW: 10})]
     found = _read(_log([job]), 100, 80, 20, 10)
     assert found["p99"] == _about(_FAST, _SLOW, _SLOW, _SLOW)

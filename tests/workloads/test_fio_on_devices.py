@@ -46,7 +46,7 @@ def _refuse() -> None:
 
 
 class _OnlyToRead(HostTarget):
-    """A device that may be read, and not be written: one with partitions, for instance."""
+    """A device that may be read but not written, such as one with partitions."""
 
     def prove_readable(self) -> None:
         pass

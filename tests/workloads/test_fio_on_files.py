@@ -1,4 +1,4 @@
-"""fio within one file that is there already, and on a directory that stands for a device."""
+"""fio in one existing file, and on a directory that stands for a device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job whose data does not fit the machine behind its target is refused, or made to fit, before it starts."""
+"""A job whose data does not fit the machine behind its target is refused before it starts, or reads cloned files."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def test_cloned_files_need_a_file_system_with_reflinks(directory):
 
 
 def test_a_device_needs_space_for_what_can_be_written_in_the_time(directory):
-    """One GiB of device without known ceilings: all of it may be written, but not more."""
+    """A device of 1 GiB without known ceilings may be written completely, but not more."""
     directory.kind = "block"
     directory.has_room_for = Size(500 * MIB)
     reads = FioJob.of("randread", "4k", runtime=1)

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.timed
 
 
 def _fios(target: HostTarget) -> list[int]:
-    """Process ids of the fio processes that work on this test's own directory, and of no others."""
+    """Return the ids of the fio processes that work in this test's own directory."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -44,7 +44,7 @@ def _fios(target: HostTarget) -> list[int]:
 
 
 def _wait_for_fio(target: HostTarget) -> list[int]:
-    """Its processes, once it really runs; --parse-only passes quickly and has no job directory."""
+    """Return the processes of a running fio; --parse-only ends quickly and has no job directory."""
     deadline = time.monotonic() + 15
     while time.monotonic() < deadline:
         if found := [pid for pid in _fios(target) if _in_a_job(pid)]:
@@ -225,7 +225,7 @@ def test_a_dropped_connection_starts_nothing_twice_and_the_result_arrives(
 
 
 def _job_directories(target: HostTarget) -> set[str]:
-    """The job directories of the fio processes: one for each job that was started."""
+    """Return the job directories of the fio processes, one for each started job."""
     found = set()
     for pid in _fios(target):
         try:

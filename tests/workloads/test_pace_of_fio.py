@@ -1,4 +1,4 @@
-"""How long a fio run takes: at either pace, and where the region lets credits go faster."""
+"""The length of a fio run at both paces and under compressed time."""
 
 import math
 

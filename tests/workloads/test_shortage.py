@@ -1,4 +1,4 @@
-"""A machine that runs out of room during a run is named, beside what fio or the system said."""
+"""A machine that runs out of space during a run is named in the error, beside the words of fio or the system."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OUT_OF_ROOM = (
 
 
 class _Shrinking(HostTarget):
-    """A target whose machine has room when it is asked first, and none afterwards."""
+    """A target whose machine has space at the first check and none afterwards."""
 
     asked = 0
 
