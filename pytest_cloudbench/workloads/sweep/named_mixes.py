@@ -33,6 +33,8 @@ _HOT = Skew(percent_of_io=80, percent_of_space=20)
 
 _SQL = {"8k": 85, "16k": 5, "64k": 10}
 _ORACLE = {"8k": 75, "16k": 10, "32k": 10, "64k": 5}
+_VDI_INITIAL = {"4k": 30, "8k": 10, "16k": 15, "32k": 20, "64k": 15, "128k": 10}
+_VDI_MONDAY = {"4k": 30, "8k": 15, "16k": 10, "32k": 20, "64k": 15, "128k": 10}
 FILE_NAME = "cloudbench-mixes.toml"
 _NEEDED = ("blocks", "read_percent", "random_percent", "source")
 _KNOWN = (*_NEEDED, "skew")
@@ -40,51 +42,32 @@ _SKEW = ("percent_of_io", "percent_of_space", "zipf")
 
 
 def _mix(
-    name: str,
-    blocks: Mapping[str, int],
-    reads: int,
-    random: int,
-    source: str,
-    *,
-    skew: Skew | None = None,
-) -> Mix:
-    return Mix.of(name, blocks, read_percent=reads, random_percent=random, source=source, skew=skew)
+    name: str, blocks: Mapping[str, int], reads: int, random: int = 100, source: str = OUR_OWN
+) -> tuple[str, Mix]:
+    """Return a mix by its name. Our own mixes have a hot spot; the published ones have none."""
+    skew = _HOT if source == OUR_OWN else None
+    return name, Mix.of(name, blocks, read_percent=reads, random_percent=random, source=source, skew=skew)
 
 
-MIXES: dict[str, Mix] = {
-    mix.name: mix
-    for mix in (
+MIXES: dict[str, Mix] = dict(
+    (
         _mix("4k-random-read", {"4k": 100}, 100, 100, _CORNERS),
         _mix("4k-random-write", {"4k": 100}, 0, 100, _CORNERS),
         _mix("64k-sequential-read", {"64k": 100}, 100, 0, _CORNERS),
         _mix("64k-sequential-write", {"64k": 100}, 0, 0, _CORNERS),
         _mix("oltp", {"8k": 100}, 67, 100, _IOMETER),
         _mix("olap", {"1m": 100}, 100, 100, _ORION),
-        _mix("sql-like", _SQL, 100, 100, OUR_OWN, skew=_HOT),
-        _mix("sql-like-90-10", _SQL, 90, 100, OUR_OWN, skew=_HOT),
-        _mix("sql-like-80-20", _SQL, 80, 100, OUR_OWN, skew=_HOT),
-        _mix("oracle-like", _ORACLE, 100, 100, OUR_OWN, skew=_HOT),
-        _mix("oracle-like-90-10", _ORACLE, 90, 100, OUR_OWN, skew=_HOT),
-        _mix("oracle-like-80-20", _ORACLE, 80, 100, OUR_OWN, skew=_HOT),
-        _mix("vdi-boot", {"4k": 30, "8k": 10, "16k": 15, "32k": 20, "64k": 25}, 85, 70, OUR_OWN, skew=_HOT),
-        _mix(
-            "vdi-initial-login",
-            {"4k": 30, "8k": 10, "16k": 15, "32k": 20, "64k": 15, "128k": 10},
-            35,
-            80,
-            OUR_OWN,
-            skew=_HOT,
-        ),
-        _mix(
-            "vdi-monday-login",
-            {"4k": 30, "8k": 15, "16k": 10, "32k": 20, "64k": 15, "128k": 10},
-            55,
-            80,
-            OUR_OWN,
-            skew=_HOT,
-        ),
+        _mix("sql-like", _SQL, 100),
+        _mix("sql-like-90-10", _SQL, 90),
+        _mix("sql-like-80-20", _SQL, 80),
+        _mix("oracle-like", _ORACLE, 100),
+        _mix("oracle-like-90-10", _ORACLE, 90),
+        _mix("oracle-like-80-20", _ORACLE, 80),
+        _mix("vdi-boot", {"4k": 30, "8k": 10, "16k": 15, "32k": 20, "64k": 25}, 85, 70),
+        _mix("vdi-initial-login", _VDI_INITIAL, 35, 80),
+        _mix("vdi-monday-login", _VDI_MONDAY, 55, 80),
     )
-}
+)
 
 FOUR_CORNERS = ("4k-random-read", "4k-random-write", "64k-sequential-read", "64k-sequential-write")
 
