@@ -30,7 +30,7 @@ def test_the_last(ec2, fio):
 """
 SENTENCE = re.compile(
     r"RegionEnded: the embedded region \(process \d+\) ended while it was needed, with exit code (?:-9|137), SIGKILL, "
-    r"by somebody or by the kernel when memory ran out \(see dmesg\): what ran on it is lost\. Start the tests again; "
+    r"perhaps by the kernel because memory ran out \(see dmesg\): what ran on it is lost\. Start the tests again; "
     r"that start, or `cloudbench twin down`, removes what it left"
 )
 

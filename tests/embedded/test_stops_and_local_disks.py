@@ -36,7 +36,7 @@ def test_disks_of_the_type_are_there_and_empty(ec2_instance, instance_store, ebs
     assert run.envelope.find(instance_store.write_iops) is None
     if run.envelope.machine and run.envelope.iops_of(run.envelope.machine[0]).per_second < 1_650_000:
         assert any("this machine's own ceiling" in condition for condition in run.conditions)
-    with pytest.raises(NoStoreFigure, match="read_iops or by write_iops"):
+    with pytest.raises(NoStoreFigure, match="read_iops or write_iops"):
         _ = instance_store.iops
 
 
