@@ -4,7 +4,10 @@ import dataclasses
 
 import pytest
 
-# Loaded here so that the sessions inside these tests do not load them anew: classes would exist twice.
+# Loaded here so that the sessions inside these tests do not load them again: classes would exist twice.
+import pytest_cloudbench.resources.ec2
+import pytest_cloudbench.session.recording
+import pytest_cloudbench.session.replaying  # noqa: F401
 from pytest_cloudbench.cli import main
 from pytest_cloudbench.evidence.reader import Evidence
 from pytest_cloudbench.evidence.restorable import measurement_from

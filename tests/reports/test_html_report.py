@@ -144,7 +144,7 @@ def test_a_folder_that_is_not_a_report_is_not_replaced(install, results, tmp_pat
     install("3.18.0")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/thesis.txt").write_text("years of work")
-    with pytest.raises(NoReport, match="is no Allure report"):
+    with pytest.raises(NoReport, match="not an Allure report"):
         make_report(results, tmp_path / "mine")
     assert (tmp_path / "mine/thesis.txt").exists()
 
