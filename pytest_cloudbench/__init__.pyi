@@ -61,7 +61,6 @@ from pytest_cloudbench.resources.volumes import Snapshot as Snapshot
 from pytest_cloudbench.resources.stripes import Stripe as Stripe
 from pytest_cloudbench.resources.volumes import Volume as Volume
 from pytest_cloudbench.resources.volumes import VolumeGroup as VolumeGroup
-from pytest_cloudbench.verdicts.attribution import Reason as Reason
 from pytest_cloudbench.verdicts.attribution import why_below as why_below
 from pytest_cloudbench.verdicts.network_run import NetworkRun as NetworkRun
 from pytest_cloudbench.verdicts.run import run_of as run_of
@@ -70,6 +69,7 @@ from pytest_cloudbench.verdicts.storage_run import StorageRun as StorageRun
 from pytest_cloudbench.verdicts.timeline import Timeline as Timeline
 from pytest_cloudbench.verdicts.verdict import Inconclusive as Inconclusive
 from pytest_cloudbench.verdicts.verdict import Outcome as Outcome
+from pytest_cloudbench.verdicts.verdict import Reason as Reason
 from pytest_cloudbench.verdicts.verdict import Verdict as Verdict
 from pytest_cloudbench.workloads.create_files.creation import FileCreation as FileCreation
 from pytest_cloudbench.workloads.errors import TargetError as TargetError

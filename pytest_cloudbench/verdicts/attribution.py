@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.quantities import Rate
 from pytest_cloudbench.verdicts.machine_delay import machine_disturbed, machine_text, machine_to_blame
-from pytest_cloudbench.verdicts.run_view import NEAR, Bound, Doubt, Rates, Run
+from pytest_cloudbench.verdicts.run_view import NEAR, Bound, Rates, Run
 from pytest_cloudbench.verdicts.sample_statistics import steadiness
 from pytest_cloudbench.verdicts.targets import ratio
-from pytest_cloudbench.verdicts.verdict import Outcome
+from pytest_cloudbench.verdicts.verdict import Doubt, Outcome, Reason
 from pytest_cloudbench.verdicts.wording import duration, percent
 
 DRIFT = 0.10
@@ -20,20 +18,6 @@ ROUNDING = 1e-9
 # AWS advises one outstanding I/O per 1,000 IOPS, which is what a latency of 1 ms needs.
 ADVISED_LATENCY_S = 0.001
 _SELF_LIMITED = 0.95
-
-
-@dataclass(frozen=True)
-class Reason:
-    """Why a rate fell short, in words, and the outcome that follows.
-
-    ``at_level``: the rate lies at a level of what bound it, so more than counters say so.
-    """
-
-    outcome: Outcome
-    text: str
-    bound_by: tuple[Ceiling, ...] = ()
-    machine_limited: bool = False
-    at_level: bool = False
 
 
 def why_short(run: Run, rates: Rates, asked: Rate, *, but: Sequence[Bound] = ()) -> Reason:

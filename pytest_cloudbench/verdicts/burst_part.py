@@ -9,10 +9,10 @@ from typing import TypeVar
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.envelope import TIE, Envelope
 from pytest_cloudbench.limits.quantities import Iops, Rate, figure
-from pytest_cloudbench.verdicts.attribution import Reason, why_short
+from pytest_cloudbench.verdicts.attribution import why_short
 from pytest_cloudbench.verdicts.run_view import Bound, Rates, Run
 from pytest_cloudbench.verdicts.targets import plain, ratio
-from pytest_cloudbench.verdicts.verdict import Outcome
+from pytest_cloudbench.verdicts.verdict import Outcome, Reason
 from pytest_cloudbench.verdicts.wording import moment
 
 # A load that began late is known by samples a second apart.

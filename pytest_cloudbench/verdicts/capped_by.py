@@ -7,7 +7,6 @@ agree if there are any. A claim that cannot be shown is inconclusive.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_cloudbench.limits.ceilings import GIVEN, MACHINE_OWNER, Ceiling
@@ -20,11 +19,11 @@ from pytest_cloudbench.verdicts.machine_delay import machine_disturbed, machine_
 from pytest_cloudbench.verdicts.network_capped_by import network_capped_by
 from pytest_cloudbench.verdicts.network_run import NetworkRun
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
-from pytest_cloudbench.verdicts.run_view import Bound, Doubt
+from pytest_cloudbench.verdicts.run_view import Bound
 from pytest_cloudbench.verdicts.sample_statistics import FEWEST_FOR_HALVES
 from pytest_cloudbench.verdicts.storage_run import StorageRun
 from pytest_cloudbench.verdicts.targets import as_ceilings, checked_within, plain, ratio
-from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
+from pytest_cloudbench.verdicts.verdict import Doubt, Draft, Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import (
     Named,
     around,
@@ -95,17 +94,12 @@ def _storage_capped_by(
         **run.part_details,
     }
 
-    def verdict(
-        outcome: Outcome, text: str, bound_by: Sequence[Ceiling] = (), machine: bool = False
-    ) -> Verdict:
-        sentence = f"{outcome.value}: {text}"
-        found = tuple(bound_by)
-        return Verdict(outcome, sentence, promise, claim.asked, claim.measured, found, machine, details)
+    draft = Draft(promise, claim.asked, claim.measured, details)
 
     if wrong := unusable(whole, claim.measured):
-        return verdict(Outcome.INCONCLUSIVE, wrong.text, machine=wrong.machine_limited)
+        return draft.inconclusive(wrong)
     if ratio(claim.measured, highest) > (1 + tolerated) * (1 + _ROUNDING):
-        return verdict(Outcome.VIOLATED, _above(claim, highest, run.where))
+        return draft.verdict(Outcome.VIOLATED, _above(claim, highest, run.where))
     figures = around(claim.measured, claim.asked, tolerated) + run.where
     if abs(ratio(claim.measured, claim.asked) - 1) > tolerated * (1 + _ROUNDING):
         excluded = [Bound(one, None, None) for one in ceilings]
@@ -114,17 +108,17 @@ def _storage_capped_by(
         sure = not (reason.bound_by or fell or machine_disturbed(run))
         if claim.acted and sure:
             counted = f"its throttle counter says that it acted for {run.exceeded_text(ceilings)}"
-            return verdict(Outcome.VIOLATED, f"{figures}, not at {claim.label}, although {counted}", ceilings)
+            return draft.verdict(
+                Outcome.VIOLATED, f"{figures}, not at {claim.label}, although {counted}", ceilings
+            )
         text = f"{figures}, so not at {claim.label}; {reason.text}"
-        return verdict(reason.outcome, text, reason.bound_by, reason.machine_limited)
+        return draft.short(reason, text)
     if doubt := _doubt(run, claim):
-        return verdict(
-            Outcome.INCONCLUSIVE, f"{figures}; {doubt.text}", doubt.bound_by, doubt.machine_limited
-        )
+        return draft.inconclusive(doubt, f"{figures}; ")
     how = f" ({claim.level.how})" if claim.level.how else ""
     share = percent(ratio(claim.measured, claim.asked))
     text = f"{of(claim.measured, claim.asked)} ({share}){run.where}, capped by {claim.label}{how}"
-    return verdict(Outcome.HELD, text + _other_side(run, claim), ceilings)
+    return draft.verdict(Outcome.HELD, text + _other_side(run, claim), ceilings)
 
 
 def _claim(run: StorageRun, ceilings: tuple[Ceiling, ...], within: float) -> _Claim:

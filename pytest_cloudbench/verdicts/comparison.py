@@ -10,10 +10,10 @@ from pytest_cloudbench.limits.quantities import Rate, Throughput, figure
 from pytest_cloudbench.verdicts.attribution import machines_part, other_limit
 from pytest_cloudbench.verdicts.details import details_of, unusable
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
-from pytest_cloudbench.verdicts.run_view import NEAR, Doubt, Run
+from pytest_cloudbench.verdicts.run_view import NEAR, Run
 from pytest_cloudbench.verdicts.sample_statistics import FEWEST_FOR_NOISE, NOISE_METHOD, Noise, noise_of
 from pytest_cloudbench.verdicts.targets import checked_within, plain, ratio
-from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
+from pytest_cloudbench.verdicts.verdict import Doubt, Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import listed, percent, tolerance
 
 CONFIDENCE = 0.95

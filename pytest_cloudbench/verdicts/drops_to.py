@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput
-from pytest_cloudbench.verdicts.attribution import Reason, other_limit, region_machine, why_below
+from pytest_cloudbench.verdicts.attribution import other_limit, region_machine, why_below
 from pytest_cloudbench.verdicts.change_point import FEWEST_SAMPLES, SMALLEST_FALL, Fall
 from pytest_cloudbench.verdicts.details import details_of, unusable
 from pytest_cloudbench.verdicts.drop_targets import DropLevel, drop_level
@@ -22,7 +22,7 @@ from pytest_cloudbench.verdicts.run_view import Run
 from pytest_cloudbench.verdicts.sample_statistics import steadiness
 from pytest_cloudbench.verdicts.targets import checked_within, plain, ratio
 from pytest_cloudbench.verdicts.timeline import Timeline
-from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
+from pytest_cloudbench.verdicts.verdict import Outcome, Reason, Verdict
 from pytest_cloudbench.verdicts.wording import around, moment, percent, tolerance
 
 _END = 0.2

@@ -18,7 +18,7 @@ from pytest_cloudbench.verdicts.machine_delay import (
 )
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.run_view import Run
-from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
+from pytest_cloudbench.verdicts.verdict import Doubt, Draft, Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import duration, listed
 
 MEASURES = {
@@ -87,38 +87,35 @@ def latency_at_most(
         "latency_s": {one.name: one.measured_s for one in checked},
     }
 
-    def verdict(outcome: Outcome, text: str, bound: Any = (), machine: bool = False) -> Verdict:
-        sentence = f"{outcome.value}: {text}"
-        rate, judged = measured, ", ".join(one.figure for one in checked)
-        return Verdict(outcome, sentence, promise, None, rate, tuple(bound), machine, details, judged)
+    judged = ", ".join(one.figure for one in checked)
+    draft = Draft(promise, None, measured, details, judged)
 
     if wrong := unusable(run, measured):
-        return verdict(Outcome.INCONCLUSIVE, wrong.text, machine=wrong.machine_limited)
+        return draft.inconclusive(wrong)
     figures = f"latency{whose}: {'; '.join(one.text for one in checked)}"
     law = in_flight(run)
     consistent = f"; {law.text}" if law is not None and not of else ""
     broken = [one for one in checked if not one.kept]
     if not broken:
-        return verdict(Outcome.HELD, figures + consistent)
-    return _exceeded(run, latency, broken, figures + consistent, verdict)
+        return draft.verdict(Outcome.HELD, figures + consistent)
+    return _exceeded(run, latency, broken, figures + consistent, draft)
 
 
-def _exceeded(run: Run, latency: object, broken: list[_Limit], figures: str, verdict: Any) -> Verdict:
+def _exceeded(run: Run, latency: object, broken: list[_Limit], figures: str, draft: Draft) -> Verdict:
     found = run.bounds(run.rates)
     held_back = f"{figures}; {run.bound_text(found)}" if found else f"{figures}; no known ceiling was reached"
     mean_s = float(getattr(latency, "mean_s", math.nan))
     # All I/Os in flight share the ceiling's rate, so the machine does not change their mean.
     of_depth = bool(found) and keeps_in_flight(run) and any(mean_s > one.limit_s for one in broken)
     machine_made = all(machine_explains(run, one.name, one.measured_s, one.limit_s, mean_s) for one in broken)
-    outcome, text, ceilings, machine = Outcome.VIOLATED, held_back, [bound.ceiling for bound in found], False
     if machine_made and not of_depth:
-        outcome, ceilings, machine = Outcome.INCONCLUSIVE, [], True
-        text = f"{held_back}, but {machine_text(run)} may be why"
-    elif not found and (busy := run.saturated()):
-        outcome, machine = Outcome.INCONCLUSIVE, run.on_region
+        return draft.inconclusive(
+            Doubt(f"{held_back}, but {machine_text(run)} may be why", machine_limited=True)
+        )
+    if not found and (busy := run.saturated()):
         text = f"{figures}; the load generator was the limit: {busy}"
-    result: Verdict = verdict(outcome, text, ceilings, machine)
-    return result
+        return draft.inconclusive(Doubt(text, machine_limited=run.on_region))
+    return draft.verdict(Outcome.VIOLATED, held_back, (bound.ceiling for bound in found))
 
 
 def _checked(name: str, limit: object, latency: object, how: str) -> _Limit:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 
 from pytest_cloudbench.limits.ceilings import MACHINE_OWNER
 from pytest_cloudbench.limits.quantities import Iops, figure
-from pytest_cloudbench.verdicts.run_view import Doubt, Run
+from pytest_cloudbench.verdicts.run_view import Run
+from pytest_cloudbench.verdicts.verdict import Doubt
 from pytest_cloudbench.verdicts.wording import duration, percent
 
 FAR = 0.10

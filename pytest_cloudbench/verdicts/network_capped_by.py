@@ -7,7 +7,6 @@ that cannot be shown is inconclusive.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_cloudbench.limits.ceilings import FLOW, MACHINE_OWNER, Ceiling
@@ -19,10 +18,9 @@ from pytest_cloudbench.verdicts.burst_part import part_for
 from pytest_cloudbench.verdicts.details import details_of, unusable
 from pytest_cloudbench.verdicts.network_levels import NetworkLevel, NetworkTarget
 from pytest_cloudbench.verdicts.network_run import NetworkRun
-from pytest_cloudbench.verdicts.run_view import Doubt
 from pytest_cloudbench.verdicts.sample_statistics import FEWEST_FOR_HALVES
 from pytest_cloudbench.verdicts.targets import checked_within
-from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
+from pytest_cloudbench.verdicts.verdict import Doubt, Draft, Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import around, listed, of, percent, tolerance
 
 _ROUNDING = 1e-9
@@ -54,29 +52,23 @@ def network_capped_by(
     promise = f"capped by {target.label}, {asked}, within {tolerance(tolerated)}"
     details = details_of(whole, within=tolerated, asked=asked, measured=measured) | run.part_details
 
-    def verdict(
-        outcome: Outcome, text: str, bound_by: Sequence[Ceiling] = (), machine: bool = False
-    ) -> Verdict:
-        sentence, found = f"{outcome.value}: {text}", tuple(bound_by)
-        return Verdict(outcome, sentence, promise, asked, measured, found, machine, details)
+    draft = Draft(promise, asked, measured, details)
 
     if wrong := unusable(whole, measured):
-        return verdict(Outcome.INCONCLUSIVE, wrong.text)
+        return draft.inconclusive(wrong)
     figures = around(measured, asked, tolerated) + run.where
     if measured / asked > (1 + tolerated) * (1 + _ROUNDING):
-        return verdict(Outcome.VIOLATED, f"{figures}; {_why_above(run, claim)}")
+        return draft.verdict(Outcome.VIOLATED, f"{figures}; {_why_above(run, claim)}")
     if not run.is_at(measured, asked * (1 - _ROUNDING), tolerated):
         reason = why_short(run, run.rates, asked, but=target.levels)
         text = f"{figures}, so not at {target.label}; {reason.text}"
-        return verdict(reason.outcome, text, reason.bound_by, reason.machine_limited)
+        return draft.short(reason, text)
     if doubt := _doubt(run, claim):
-        return verdict(
-            Outcome.INCONCLUSIVE, f"{figures}; {doubt.text}", doubt.bound_by, doubt.machine_limited
-        )
+        return draft.inconclusive(doubt, f"{figures}; ")
     share = percent(measured / asked)
     text = f"{of(measured, asked)} ({share}){run.where}, capped by {_named(run, claim)}"
     text += run.headers_text(measured, asked, tolerated) + _others(run, claim)
-    return verdict(Outcome.HELD, text, target.ceilings)
+    return draft.verdict(Outcome.HELD, text, target.ceilings)
 
 
 def _named(run: NetworkRun, claim: _Claim) -> str:

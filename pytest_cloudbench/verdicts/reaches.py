@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from statistics import fmean
-from typing import Any
 
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.quantities import Iops, Throughput
@@ -13,7 +12,7 @@ from pytest_cloudbench.verdicts.details import details_of, unusable
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.sample_statistics import time_share, too_few
 from pytest_cloudbench.verdicts.targets import checked_share, checked_within, plain, ratio
-from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
+from pytest_cloudbench.verdicts.verdict import Draft, Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import at_least, tolerance
 
 # Binary fractions: 0.9 x 80,000 must not miss 72,000 by a rounding error.
@@ -55,28 +54,26 @@ def reaches(
         promise += f" for {tolerance(required)} of the time"
     details = details_of(run, within=tolerated, asked=asked, measured=measured) | part.part_details
 
-    def verdict(outcome: Outcome, text: str, bound_by: Any = (), machine: bool = False) -> Verdict:
-        sentence = f"{outcome.value}: {text}"
-        return Verdict(outcome, sentence, promise, asked, measured, bound_by, machine, details)
+    draft = Draft(promise, asked, measured, details)
 
     if wrong := unusable(run, measured):
-        return verdict(Outcome.INCONCLUSIVE, wrong.text, machine=wrong.machine_limited)
+        return draft.inconclusive(wrong)
     least = (1 - tolerated) * (1 - run.header_share)
     if required is None:
         figures = at_least(measured, asked, tolerated) + part.where
         if ratio(measured, asked) >= least * (1 - _ROUNDING):
-            return verdict(Outcome.HELD, figures + part.remark(goal, measured, tolerated))
+            return draft.verdict(Outcome.HELD, figures + part.remark(goal, measured, tolerated))
         reason = why_run_short(part, part.rates, asked)
         text = f"{figures}; {reason.text}"
     else:
         samples, floor = part.samples(asked), asked * least
         if few := too_few(samples, required):
-            return verdict(Outcome.INCONCLUSIVE, few)
+            return draft.verdict(Outcome.INCONCLUSIVE, few)
         found = time_share(samples, plain(floor) * (1 - _ROUNDING))
         details |= found.details(required)
         figures = found.text(floor, required) + part.where
         if found.high >= required:
-            return verdict(Outcome.HELD, f"{figures}, consistent with {tolerance(required)}")
+            return draft.verdict(Outcome.HELD, f"{figures}, consistent with {tolerance(required)}")
         reason = why_below(part, type(asked)(fmean(found.short)), found.short, asked)
         text = f"{figures}, not consistent with {tolerance(required)}; the samples below: {reason.text}"
-    return verdict(reason.outcome, text, reason.bound_by, reason.machine_limited)
+    return draft.short(reason, text)

@@ -55,18 +55,6 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Doubt:
-    """Why a figure proves nothing, in words, with the ceilings that may be the reason.
-
-    ``machine_limited`` is True if the machine under an embedded region may be.
-    """
-
-    text: str
-    bound_by: tuple[Ceiling, ...] = ()
-    machine_limited: bool = False
-
-
-@dataclass(frozen=True)
 class Goal:
     """What `reaches` is asked of a run: ``label`` names a ceiling, empty for a plain rate.
 

@@ -8,7 +8,7 @@ from typing import Any
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.durations import parse_duration
 from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput, figure, parse_rate
-from pytest_cloudbench.verdicts.attribution import Reason, why_short
+from pytest_cloudbench.verdicts.attribution import why_short
 from pytest_cloudbench.verdicts.details import unusable
 from pytest_cloudbench.verdicts.little import inconsistent
 from pytest_cloudbench.verdicts.load_curve import (
@@ -27,7 +27,7 @@ from pytest_cloudbench.verdicts.machine_delay import (
 )
 from pytest_cloudbench.verdicts.run import run_of
 from pytest_cloudbench.verdicts.targets import checked_within, plain, ratio
-from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
+from pytest_cloudbench.verdicts.verdict import Outcome, Reason, Verdict
 from pytest_cloudbench.verdicts.wording import duration
 
 DELIVERED = 0.95

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.durations import parse_duration
 from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput
-from pytest_cloudbench.verdicts.attribution import Reason, at_a_promise, why_below
+from pytest_cloudbench.verdicts.attribution import at_a_promise, why_below
 from pytest_cloudbench.verdicts.details import details_of, unusable
 from pytest_cloudbench.verdicts.levels import level_of
 from pytest_cloudbench.verdicts.machine_delay import machine_text
@@ -17,7 +17,7 @@ from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.run_view import Run
 from pytest_cloudbench.verdicts.targets import checked_share, checked_within, plain
 from pytest_cloudbench.verdicts.timeline import Timeline
-from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
+from pytest_cloudbench.verdicts.verdict import Outcome, Reason, Verdict
 from pytest_cloudbench.verdicts.wording import moment, percent, tolerance
 
 _ROUNDING = 1e-9

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import Enum
@@ -93,6 +93,69 @@ class Verdict:
         return self.sentence
 
     __str__ = __repr__
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Why a figure proves nothing, in words, with the ceilings that may be the reason.
+
+    ``machine_limited`` is True if the machine under an embedded region may be.
+    """
+
+    text: str
+    bound_by: tuple[Ceiling, ...] = ()
+    machine_limited: bool = False
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a rate fell short, in words, and the outcome that follows.
+
+    ``at_level``: the rate lies at a level of what bound it, so more than counters say so.
+    """
+
+    outcome: Outcome
+    text: str
+    bound_by: tuple[Ceiling, ...] = ()
+    machine_limited: bool = False
+    at_level: bool = False
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What all possible outcomes of one judgement have in common."""
+
+    promise: str
+    asked: Rate | None
+    measured: Rate | None
+    details: Mapping[str, Any]
+    latency: str = ""
+
+    def verdict(
+        self, outcome: Outcome, text: str, bound_by: Iterable[Ceiling] = (), *, machine_limited: bool = False
+    ) -> Verdict:
+        """Return the verdict with this outcome; ``text`` follows its word in the sentence."""
+        return Verdict(
+            outcome,
+            f"{outcome.value}: {text}",
+            self.promise,
+            self.asked,
+            self.measured,
+            tuple(bound_by),
+            machine_limited,
+            self.details,
+            self.latency,
+        )
+
+    def inconclusive(self, doubt: Doubt, before: str = "") -> Verdict:
+        """Return the inconclusive verdict of a doubt, with the figures ``before`` it."""
+        return self.verdict(
+            Outcome.INCONCLUSIVE, before + doubt.text, doubt.bound_by, machine_limited=doubt.machine_limited
+        )
+
+    def short(self, reason: Reason, text: str) -> Verdict:
+        """Return the verdict that follows from why a rate fell short."""
+        return self.verdict(reason.outcome, text, reason.bound_by, machine_limited=reason.machine_limited)
 
 
 def judging(judge: Callable[_P, _V]) -> Callable[_P, _V]:
