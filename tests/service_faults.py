@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_cloudbench.aws import Cloud
+from pytest_cloudbench.aws.cloud import Cloud
 
 
 class _Raw(io.BytesIO):

@@ -176,13 +176,12 @@ class Volume(_OnVolumes, Disk):
             self.check_alone("resized")
         old = self.spec
         same = type in (None, old.type)
-        spec = VolumeSpec.of(
-            type or old.type,
-            size_gib or old.size_gib,
-            iops or (old.requested_iops if same else None),
-            throughput_mib or (old.requested_throughput_mib if same else None),
-            old.counted_in,
-            first_touch=old.first_touch,
+        spec = dataclasses.replace(
+            old,
+            type=type or old.type,
+            size_gib=size_gib or old.size_gib,
+            requested_iops=iops or (old.requested_iops if same else None),
+            requested_throughput_mib=throughput_mib or (old.requested_throughput_mib if same else None),
         )
         size = self.size
         self.created = self.instance.modify(self, spec, until=until, timeout_s=timeout_s)

@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 from service_faults import Faults
 
-from pytest_cloudbench.aws import Bounds, Cloud, CloudAccess, Journal, new_run_id
+from pytest_cloudbench.aws.access import CloudAccess
+from pytest_cloudbench.aws.cloud import Cloud
+from pytest_cloudbench.aws.journal import Journal, new_run_id
+from pytest_cloudbench.aws.waits import Bounds
 
 FAST = Bounds(
     running_s=10, stopped_s=10, terminated_s=10, bare_metal_s=10, volume_s=10, group_s=5, settle_s=0.5

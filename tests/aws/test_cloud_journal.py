@@ -7,9 +7,10 @@ import json
 
 import pytest
 
-from pytest_cloudbench.aws import CloudError, Journal, JournalError, new_run_id
-from pytest_cloudbench.aws.journal import read_journal
+from pytest_cloudbench.aws.errors import JournalError
+from pytest_cloudbench.aws.journal import Journal, new_run_id, read_journal
 from pytest_cloudbench.limits.volumes import gp3
+from pytest_cloudbench.resources.errors import CloudError
 
 
 def records(path):

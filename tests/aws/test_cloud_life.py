@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pytest_cloudbench.aws import CloudAccess, CloudError, Launch, reap
+from pytest_cloudbench.aws.access import CloudAccess
 from pytest_cloudbench.aws.clients import Secret
+from pytest_cloudbench.aws.reap import reap
 from pytest_cloudbench.limits.recorded_limits import recorded_limits
 from pytest_cloudbench.limits.volumes import gp3, io1, io2, st1
+from pytest_cloudbench.resources.errors import CloudError
+from pytest_cloudbench.resources.facts import Launch
 
 
 def tags(specifications):

@@ -10,14 +10,17 @@ import sys
 
 import pytest
 
-from pytest_cloudbench.aws import Bounds, Journal, reap
-from pytest_cloudbench.aws.journal import boot_id
+from pytest_cloudbench.aws.journal import Journal, boot_id
+from pytest_cloudbench.aws.reap import reap
 from pytest_cloudbench.aws.removal import RunResources
+from pytest_cloudbench.aws.waits import Bounds
 
 RUN = """
 import os, signal, sys, time
 from pathlib import Path
-from pytest_cloudbench.aws import Cloud, CloudAccess, Journal, new_run_id
+from pytest_cloudbench.aws.access import CloudAccess
+from pytest_cloudbench.aws.cloud import Cloud
+from pytest_cloudbench.aws.journal import Journal, new_run_id
 from pytest_cloudbench.limits.volumes import gp3
 
 access = CloudAccess(endpoint_url=sys.argv[1], region="us-east-1", access_key="AKIAEXAMPLE",

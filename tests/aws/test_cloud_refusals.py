@@ -10,23 +10,19 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_cloudbench.aws import (
+from pytest_cloudbench.aws.access import CloudAccess, own_public_cidr
+from pytest_cloudbench.aws.errors import NoCredentials, NoNetwork, Unreachable, UnusableImage
+from pytest_cloudbench.limits.volumes import InvalidSpec, gp3, io2
+from pytest_cloudbench.resources.errors import (
     AttachmentLimit,
-    CloudAccess,
     CloudError,
-    Launch,
-    NoCredentials,
-    NoNetwork,
     NotOffered,
     ResourceFailed,
     UnknownInstanceType,
-    Unreachable,
-    UnusableImage,
     WaitTimeout,
     ZoneMismatch,
 )
-from pytest_cloudbench.aws.access import own_public_cidr
-from pytest_cloudbench.limits.volumes import InvalidSpec, gp3, io2
+from pytest_cloudbench.resources.facts import Launch
 
 WINDOWS_AMI = "ami-03cf127a"
 UBUNTU_AMI = "ami-1e749f67"
@@ -419,6 +415,6 @@ def test_importing_the_control_plane_loads_no_heavy_library():
     import sys
 
     heavy = ("boto3", "botocore", "pytest", "paramiko", "cryptography")
-    code = f"import sys, pytest_cloudbench.aws; print([m for m in {heavy} if m in sys.modules])"
+    code = f"import sys, pytest_cloudbench.aws.cloud; print([m for m in {heavy} if m in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_cloudbench.aws import CloudError, reap
+from pytest_cloudbench.aws.reap import reap
 from pytest_cloudbench.limits.volumes import InvalidSpec, gp3, io2
-from pytest_cloudbench.resources.errors import ResourceFailed, WaitTimeout
+from pytest_cloudbench.resources.errors import CloudError, ResourceFailed, WaitTimeout
 
 
 def test_a_snapshot_is_created_and_removed_with_the_run(cloud, ec2, asked_of):

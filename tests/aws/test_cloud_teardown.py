@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_cloudbench.aws import (
-    Bounds,
-    Cloud,
-    CloudError,
-    Journal,
-    Launch,
-    TeardownFailed,
-    Unreachable,
-    new_run_id,
-    reap,
-)
+from pytest_cloudbench.aws.cloud import Cloud
+from pytest_cloudbench.aws.errors import Unreachable
+from pytest_cloudbench.aws.journal import Journal, new_run_id
+from pytest_cloudbench.aws.reap import reap
 from pytest_cloudbench.aws.removal import RunResources
 from pytest_cloudbench.aws.teardown import Teardown
+from pytest_cloudbench.aws.waits import Bounds
 from pytest_cloudbench.limits.volumes import gp3
+from pytest_cloudbench.resources.errors import CloudError, TeardownFailed
+from pytest_cloudbench.resources.facts import Launch
 
 
 def test_steps_run_last_in_first_out_and_once():

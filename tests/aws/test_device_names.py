@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cloudbench.aws import AttachmentLimit
 from pytest_cloudbench.aws.volumes import DEVICE_NAMES, next_device_name, same_slot
+from pytest_cloudbench.resources.errors import AttachmentLimit
 
 VALID = re.compile(r"/dev/(sd[f-p]|xvd[a-d][a-x]|xvd[e-z])")
 TAKEN = st.sets(

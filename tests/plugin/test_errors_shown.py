@@ -62,7 +62,7 @@ def test_full_trace_shows_all_frames(pytester, run):
 def test_the_cause_of_an_error_is_not_shown_beside_its_sentence(pytester, run):
     pytester.makepyfile(
         """
-        from pytest_cloudbench.aws import CloudError
+        from pytest_cloudbench.resources.errors import CloudError
 
         def test_it():
             try:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pytest_cloudbench.aws import ImageFacts, Launch, LaunchedInstance, PlacementGroup
 from pytest_cloudbench.limits.instances import InstanceLimits
+from pytest_cloudbench.resources.facts import ImageFacts, Launch, LaunchedInstance, PlacementGroup
 
 CARDS = {
     "m5.2xlarge": (2.5, 10.0),

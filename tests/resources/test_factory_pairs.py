@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pytest_cloudbench.aws import UnknownInstanceType
 from pytest_cloudbench.resources.ec2 import Ec2
+from pytest_cloudbench.resources.errors import UnknownInstanceType
 from pytest_cloudbench.resources.markers import BadMarker
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pytest_cloudbench import Bandwidth, Size, gp3
-from pytest_cloudbench.aws import CreatedVolume, LaunchedInstance
 from pytest_cloudbench.hosts import network_counters
 from pytest_cloudbench.hosts.network_counters import AllowanceSnapshot
+from pytest_cloudbench.resources.facts import CreatedVolume, LaunchedInstance
 from pytest_cloudbench.resources.instance import Instance, NoPromise
 from pytest_cloudbench.resources.pair import Pair
 from pytest_cloudbench.resources.volumes import Volume

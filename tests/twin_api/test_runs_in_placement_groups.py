@@ -15,21 +15,20 @@ import pytest
 from region_calls import Calls, RecordingPlane, until
 from service_faults import Faults
 
-from pytest_cloudbench.aws import (
-    Bounds,
-    Cloud,
-    CloudAccess,
+from pytest_cloudbench.aws.access import CloudAccess
+from pytest_cloudbench.aws.cloud import Cloud
+from pytest_cloudbench.aws.errors import Unreachable
+from pytest_cloudbench.aws.journal import Journal, new_run_id
+from pytest_cloudbench.aws.reap import reap
+from pytest_cloudbench.aws.waits import Bounds
+from pytest_cloudbench.resources.errors import (
     CloudError,
-    Journal,
-    Launch,
     NotOffered,
     PlacementRefused,
-    Unreachable,
     WaitTimeout,
     ZoneMismatch,
-    new_run_id,
-    reap,
 )
+from pytest_cloudbench.resources.facts import Launch
 
 FAST = Bounds(
     running_s=10, stopped_s=10, terminated_s=10, bare_metal_s=10, volume_s=10, group_s=5, settle_s=0.5
@@ -434,7 +433,10 @@ def test_the_time_and_the_network_of_the_machine_are_read_from_tags(
 RUN = """
 import os, signal, sys, time
 from pathlib import Path
-from pytest_cloudbench.aws import Cloud, CloudAccess, Journal, Launch, new_run_id
+from pytest_cloudbench.aws.access import CloudAccess
+from pytest_cloudbench.aws.cloud import Cloud
+from pytest_cloudbench.aws.journal import Journal, new_run_id
+from pytest_cloudbench.resources.facts import Launch
 
 access = CloudAccess(endpoint_url=sys.argv[1], region="us-east-1", access_key=sys.argv[2],
                      secret_key=sys.argv[3], ssh_from_cidr="198.18.0.1/32")
