@@ -79,16 +79,6 @@ CREDENTIAL_WAYS = (
 )
 
 
-def error_code(error: BaseException) -> str:
-    """Return the service's error code in a botocore ClientError or a CloudError, else ""."""
-    if isinstance(error, CloudError):
-        return error.code
-    response = getattr(error, "response", None)
-    if isinstance(response, dict):
-        return str(response.get("Error", {}).get("Code", ""))
-    return ""
-
-
 def no_credentials(detail: str) -> NoCredentials:
     """Return the error for missing or partial credentials."""
     return NoCredentials(f"no AWS credentials: {detail}; {CREDENTIAL_WAYS}")
