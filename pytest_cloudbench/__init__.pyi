@@ -57,8 +57,8 @@ from pytest_cloudbench.resources.instance_store import InstanceStore as Instance
 from pytest_cloudbench.resources.mounted import Mounted as Mounted
 from pytest_cloudbench.resources.pair import Pair as Pair
 from pytest_cloudbench.resources.provider import Provider as Provider
-from pytest_cloudbench.resources.volumes import Snapshot as Snapshot
 from pytest_cloudbench.resources.stripes import Stripe as Stripe
+from pytest_cloudbench.resources.volumes import Snapshot as Snapshot
 from pytest_cloudbench.resources.volumes import Volume as Volume
 from pytest_cloudbench.resources.volumes import VolumeGroup as VolumeGroup
 from pytest_cloudbench.verdicts.attribution import why_below as why_below
