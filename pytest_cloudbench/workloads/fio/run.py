@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from pytest_cloudbench.hosts.host import Job
+from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.workloads.fio.errors import FioTimedOut
@@ -98,14 +99,22 @@ def run_fio(
     except BaseException as error:
         _end(running, error)
         raise
-    with contextlib.suppress(Exception):
-        running.cleanup()
-    with explained_shortage(target):
-        result = parse_output(
-            files.get(RESULT_FILE),
-            exit_code=exit_code,
-            stderr=files.get("stderr", b"").decode("utf-8", "replace"),
-        )
+
+    def cleanup() -> None:
+        with contextlib.suppress(Exception):
+            running.cleanup()
+
+    try:
+        with explained_shortage(target):
+            result = parse_output(
+                files.get(RESULT_FILE),
+                exit_code=exit_code,
+                stderr=files.get("stderr", b"").decode("utf-8", "replace"),
+            )
+    except BaseException:
+        cleanup()
+        raise
+    _, envelope = side_by_side(cleanup, lambda: envelope_of(target, job))
     return _measurement(
         target,
         job,
@@ -116,6 +125,7 @@ def run_fio(
         conditions=(*conditions, *_short(job, result)),
         argv=argv,
         started_at=started_at,
+        envelope=envelope,
     )
 
 
@@ -241,6 +251,7 @@ def _measurement(
     conditions: tuple[str, ...],
     argv: tuple[str, ...],
     started_at: str,
+    envelope: Envelope | None,
 ) -> Measurement:
     devices = len(target.paths) if target.kind == "block" else 1
     busy = result.cpu_percent_user + result.cpu_percent_system
@@ -271,7 +282,7 @@ def _measurement(
         host=target.host.label,
         target=target.label,
         started_at=started_at,
-        envelope=envelope_of(target, job),
+        envelope=envelope,
         counters=counters.throttled,
         machine_delay=counters.machine_delay,
         generator=GeneratorLoad(
