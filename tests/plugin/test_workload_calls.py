@@ -157,9 +157,7 @@ def test_it(iperf3, fio):
 def test_an_invalid_job_is_refused_before_anything_runs(run):
     result = run("def test_it(iperf3):\n    iperf3('path', parallel=5)\n")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(
-        ["E *BadIperf3Job: *parallel=*streams=*"]
-    )
+    result.stdout.fnmatch_lines(["E *BadIperf3Job: *parallel=*streams=*"])
 
 
 def test_positional_options_are_refused_with_an_example(run):

@@ -47,7 +47,8 @@ def test_reads_alone_say_so() -> None:
     assert run.read is not None
     assert run.read.latency is not None
     assert (
-        str(run.read.latency.at_most(mean="5 ms")) == "held: latency of reads: mean 2 ms, at most 5 ms required"
+        str(run.read.latency.at_most(mean="5 ms"))
+        == "held: latency of reads: mean 2 ms, at most 5 ms required"
     )
 
 
