@@ -4,37 +4,36 @@ import contextlib
 import signal
 from pathlib import Path
 
-# Loaded first within a test that runs pytest, compiled parts would be taken out again with that test, and what is then
-# loaded anew no longer fits them.
-import cryptography.hazmat.primitives.asymmetric.ed25519
-import cryptography.hazmat.primitives.serialization  # noqa: F401
+# Tests that run pytest in this process drop the modules that it loaded first. Compiled parts do not survive that, and
+# keys of a module that was loaded twice never compare as equal.
+import fabric  # noqa: F401
 import pytest
 from hypothesis import HealthCheck, settings
 
 with contextlib.suppress(ImportError):
-    # Comes with a plotting library and puts itself in the place of Python's own way to find installed packages.
-    # Loaded within a test that runs pytest, it is taken out again with that test, and no package is found any more.
+    # A plotting library brings it. It replaces the search for installed packages; dropped with a test that runs
+    # pytest, it would leave no package to be found.
     import importlib_metadata  # noqa: F401
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A shell starts what goes on in the background with Ctrl-C ignored, and every process started from here would
-    # inherit that: tests of an interrupted run would test nothing.
+    # A shell starts background jobs with Ctrl-C ignored. Every process started here would inherit that, and tests of an
+    # interrupted run would test nothing.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How long an example takes says nothing here, and on a busy or emulated machine it is anything.
+# The duration of an example depends on the machine, which may be busy or emulated.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers():
-    """How many tests on embedded regions ``-n auto`` runs at a time: they mostly wait, unless all is emulated."""
+    """Return how many tests on embedded regions run at a time with ``-n auto``: they wait, unless all is emulated."""
     return 1 if "TCG" in Path("/proc/cpuinfo").read_text() else 3
 
 
 @pytest.fixture(autouse=True)
 def _sessions_within_are_light(request, monkeypatch):
-    """Sessions that a test starts do without hypothesis, whose plugin is two thirds of their start."""
+    """Start the sessions inside tests without hypothesis, whose plugin takes two thirds of their start."""
     if "pytester" in request.fixturenames:
-        request.getfixturevalue("pytester")  # forgets the options of the session around it
+        request.getfixturevalue("pytester")  # clears the options of the outer session
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")
