@@ -171,6 +171,6 @@ def test_an_instance_that_never_answers_is_told_with_the_ways_in(ec2, monkeypatc
     elsewhere = dataclasses.replace(instance.launched, address="198.18.127.254")
     monkeypatch.setattr(instance, "_launched", elsewhere)
     with pytest.raises(
-        HostUnreachable, match=r"did not answer within 1 s.*lets SSH in from 198\.18\..*/32 only"
+        HostUnreachable, match=r"did not answer within 1 s.*allows SSH from 198\.18\..*/32 only"
     ):
         instance.run(["true"])
