@@ -73,6 +73,12 @@ CASES = {
     "2,000 IOPS": Case(2_000, "--rw=randread --bs=4k --size=256m --numjobs=4 --iodepth=16", one(2_000)),
     "16,000 IOPS": Case(16_000, RANDOM),
     "80,000 IOPS": Case(80_000, RANDOM, one(80_000)),
+    "80,000 IOPS, 4 jobs": Case(
+        80_000, "--rw=randread --bs=4k --size=256m --numjobs=4 --iodepth=16", one(80_000)
+    ),
+    "80,000 IOPS, 4 jobs, 70/30": Case(
+        80_000, "--rw=randrw --rwmixread=70 --bs=4k --size=256m --numjobs=4 --iodepth=16", one(80_000)
+    ),
     "2,264.98 MiB/s at 256 KiB": Case(
         2_375e6 / MIB, f"--rw=read --bs=256k --size=1g {LOAD}", one(80_000), size=True
     ),
