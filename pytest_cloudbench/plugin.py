@@ -129,9 +129,8 @@ def _run_facts(config: pytest.Config) -> dict[str, str]:
     if option_given(config, "replay"):
         from pytest_cloudbench.session.session import header
 
-        replayed = (
-            "run " + (header(config) or "").partition(": run ")[2]
-        )  # without the folder, which is this machine's
+        # Without the folder, which is this machine's.
+        replayed = "run " + (header(config) or "").partition(": run ")[2]
     return {"cloud": setting(config, "cloud"), "pace": pace(config), "replayed": replayed}
 
 

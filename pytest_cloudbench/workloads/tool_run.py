@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
-from pytest_cloudbench.hosts.host import Host
+from pytest_cloudbench.hosts.host import Host, Job
 
 T1 = TypeVar("T1")
 T2 = TypeVar("T2")
@@ -42,18 +42,24 @@ def run_tool(
     included, the tool and everything it started are ended.
     """
     running = host.start_job(argv, sudo=sudo, name=name)
-    try:
+    with cleaned_up(running):
         state = running.wait(timeout_s, remaining_s=remaining_s, on_output=on_output)
         files = running.fetch(fetch)
+    return ToolRun(state.exit_code if state.exit_code is not None else 0, files)
+
+
+@contextlib.contextmanager
+def cleaned_up(running: Job) -> Iterator[None]:
+    """Remove the job's directory after the block; if the block raises, end the job and everything it started first."""
+    try:
+        yield
     except BaseException:
         with contextlib.suppress(Exception):
             running.kill()
+        raise
+    finally:
         with contextlib.suppress(Exception):
             running.cleanup()
-        raise
-    with contextlib.suppress(Exception):
-        running.cleanup()
-    return ToolRun(state.exit_code if state.exit_code is not None else 0, files)
 
 
 @overload

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -218,10 +217,6 @@ class FioJob:
                 else:
                     shares[0] = dataclasses.replace(share, jobs=share.jobs - taken)
         return tuple(argv)
-
-    def command_text(self, kind: Literal["block", "directory", "file"], paths: Sequence[str]) -> str:
-        """Return the command line as one string, quoted for a shell."""
-        return shlex.join(self.to_argv(kind, paths))
 
     def asked(self) -> dict[str, Any]:
         """Return the job as plain values for reports; the keys contain the unit."""

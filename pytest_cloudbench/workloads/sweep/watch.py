@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused, F
 from pytest_cloudbench.workloads.fio.options import fio_words
 from pytest_cloudbench.workloads.sweep.plan import TICK_S, StepTimes
 from pytest_cloudbench.workloads.sweep.status import NOTHING, StatusReader, Totals
+from pytest_cloudbench.workloads.tool_run import cleaned_up
 
 STEADY_RATE = 0.05
 STEADY_LATENCY = 0.10
@@ -69,20 +69,12 @@ class Watch:
 
         Raises FioRefused with fio's message, FioOutputError, FioTimedOut, and the host's errors.
         """
-        try:
+        with cleaned_up(running):
             exit_code, ended = self._wait(running)
             notes = list(self._reader.notes)
             if exit_code != 0 or not self._document:
                 running.kill()  # the workers of a killed fio keep running
                 notes += running.fetch(["stderr"]).get("stderr", b"").decode("utf-8", "replace").splitlines()
-        except BaseException:
-            with contextlib.suppress(Exception):
-                running.kill()
-            with contextlib.suppress(Exception):
-                running.cleanup()
-            raise
-        with contextlib.suppress(Exception):
-            running.cleanup()
         if exit_code != 0:
             raise FioRefused(f"fio ended with exit code {exit_code}: {fio_words(chr(10).join(notes))}")
         if not self._totals or not self._totals[-1].both.ios:
