@@ -9,11 +9,11 @@ its ``.mib``, ``.mb``, ``.mbit`` or ``.gbit``. Times are plain floats in seconds
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import total_ordering
 from typing import TYPE_CHECKING, TypeGuard, overload
+
+from pytest_cloudbench.limits.numbers import parse_count, parse_number, split_quantity
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -23,53 +23,66 @@ MIB = 1024**2
 GIB = 1024**3
 TIB = 1024**4
 
-_NUMBER = r"[0-9][0-9,_]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+"
-_QUANTITY = re.compile(rf"\s*([+-]?(?:{_NUMBER}))\s*(.*?)\s*\Z", re.DOTALL)
-
 _BYTES_PER_SECOND = {
-    "b/s": 1.0,
-    "kb/s": 1e3,
-    "mb/s": 1e6,
-    "gb/s": 1e9,
-    "kib/s": float(KIB),
-    "mib/s": float(MIB),
-    "gib/s": float(GIB),
+    "B/s": 1.0,
+    "kB/s": 1e3,
+    "mB/s": 1e6,
+    "gB/s": 1e9,
+    "kiB/s": float(KIB),
+    "miB/s": float(MIB),
+    "giB/s": float(GIB),
     "bit/s": 1 / 8,
     "kbit/s": 1e3 / 8,
     "mbit/s": 1e6 / 8,
     "gbit/s": 1e9 / 8,
 }
+"""By a unit in small letters, but for the B of bytes."""
 _SPELLINGS = {
+    "Bps": "B/s",
+    "kBps": "kB/s",
+    "mBps": "mB/s",
+    "gBps": "gB/s",
+    "kiBps": "kiB/s",
+    "miBps": "miB/s",
+    "giBps": "giB/s",
     "bps": "bit/s",
     "kbps": "kbit/s",
     "mbps": "mbit/s",
     "gbps": "gbit/s",
-    "mibps": "mib/s",
-    "gibps": "gib/s",
     "megabit": "mbit/s",
     "gigabit": "gbit/s",
+    "kbits/s": "kbit/s",
     "mbits/s": "mbit/s",
     "gbits/s": "gbit/s",
 }
+_BITS_OR_BYTES = frozenset(
+    {"b/s", "kb/s", "mb/s", "gb/s", "kib/s", "mib/s", "gib/s", "kibps", "mibps", "gibps"}
+)
 _IOPS_WORDS = frozenset({"iops", "io/s", "ios/s", "i/o/s"})
 RATE_UNITS = "IOPS, MiB/s, MB/s, GiB/s, GB/s, KiB/s, kB/s, Mbps, Mbit/s or Gbit/s"
 
 _SIZE_UNITS = {
     "": 1,
     "b": 1,
+    "B": 1,
     "k": KIB,
     "kib": KIB,
+    "kiB": KIB,
     "m": MIB,
     "mib": MIB,
+    "miB": MIB,
     "g": GIB,
     "gib": GIB,
+    "giB": GIB,
     "t": TIB,
     "tib": TIB,
-    "kb": 1000,
-    "mb": 1000**2,
-    "gb": 1000**3,
-    "tb": 1000**4,
+    "tiB": TIB,
+    "kB": 1000,
+    "mB": 1000**2,
+    "gB": 1000**3,
+    "tB": 1000**4,
 }
+_SIZE_HINT = "write '4k', '256k', '500m' or '20g' (KiB, MiB, GiB), or a number of bytes"
 
 
 def _checked_number(value: object, owner: str, unit: str) -> float:
@@ -329,7 +342,7 @@ class Size:
     def parse(cls, text: str | int | Size) -> Size:
         """Parse a size as fio does: "4k" is 4 KiB, "500m" is 500 MiB, "20g" is 20 GiB, a bare number is bytes.
 
-        "4 KiB", "4 kB" (4,000 bytes) and "1.5g" are valid too.
+        "4 KiB", "4 kB" (4,000 bytes) and "1.5g" are valid too. "4 KB" is refused, as fio reads it as 4 KiB.
 
         Raises ValueError for any other text, TypeError for a value that is neither a text nor a whole number.
         """
@@ -339,17 +352,17 @@ class Size:
             return cls(text)
         if not isinstance(text, str):
             raise TypeError(f"expected a size such as '4k' or a whole number of bytes, got {text!r}")
-        found = _QUANTITY.match(text)
-        factor = _SIZE_UNITS.get(found.group(2).lower()) if found else None
-        if not found or factor is None:
-            raise ValueError(
-                f"invalid size {text!r}: write '4k', '256k', '500m' or '20g' (KiB, MiB, GiB), or a number of bytes"
-            )
-        # A float would lose the last bytes of a large size.
-        size = Decimal(found.group(1).replace(",", "").replace("_", "")) * factor
-        if size < 0 or not size.is_finite():
-            raise ValueError(f"invalid size {text!r}: it must be a finite number of bytes, at least 0")
-        if factor == 1 and size != round(size):
+        parts = split_quantity(text)
+        if parts is None:
+            raise ValueError(f"invalid size {text!r}: {_SIZE_HINT}")
+        try:
+            number = parse_number(parts[0])
+        except ValueError as error:
+            raise ValueError(f"invalid size {text!r}: {error}") from None
+        size = number * _size_unit(text, parts[1])
+        if size < 0:
+            raise ValueError(f"invalid size {text!r}: it must be at least 0")
+        if size == number and size != round(size):
             raise ValueError(f"invalid size {text!r}: bytes are a whole number; write '4k' for 4 KiB")
         return cls(round(size))
 
@@ -403,27 +416,63 @@ class Size:
 def parse_rate(text: str) -> Rate:
     """Parse a rate with its unit: "80,000 IOPS", "2,375 MB/s", "2 GiB/s", "19,000 Mbps", "5 Gbit/s".
 
-    "Mbps" and "Gbps" are bits, as AWS writes them; "MiBps" is MiB/s. Case does not matter.
+    "Mbps" and "Gbps" are bits, as AWS writes them, "MBps" and "MiBps" bytes. Case matters only for the b of bits and
+    the B of bytes: "Gb/s" is refused, as people use it for both.
 
-    Raises ValueError for a number without a unit or with an unknown one, TypeError for a value that is not a text.
+    Raises ValueError for a number that is not English, or without a unit, or with an unknown or ambiguous one,
+    TypeError for a value that is not a text.
     """
     if not isinstance(text, str):
         raise TypeError(f"expected a rate with its unit such as '3,000 IOPS' or '125 MiB/s', got {text!r}")
-    found = _QUANTITY.match(text)
-    if not found:
+    parts = split_quantity(text)
+    if parts is None:
         raise ValueError(f"invalid rate {text!r}: write a number and its unit ({RATE_UNITS})")
-    value = float(found.group(1).replace(",", "").replace("_", ""))
-    unit = found.group(2).lower()
-    if value < 0 or not math.isfinite(value):
-        raise ValueError(f"invalid rate {text!r}: it must be a finite number, at least 0")
+    number, unit = parts
     if not unit:
         raise ValueError(f"the rate {text!r} has no unit: add one of {RATE_UNITS}")
-    if unit in _IOPS_WORDS:
-        return Iops(value)
-    factor = _BYTES_PER_SECOND.get(_SPELLINGS.get(unit, unit))
+    of_iops = unit.lower() in _IOPS_WORDS
+    factor = 1.0 if of_iops else _bytes_per_second(text, unit)
+    try:
+        value = float(parse_count(number) if of_iops else parse_number(number))
+    except ValueError as error:
+        raise ValueError(f"invalid rate {text!r}: {error}") from None
+    if value < 0 or not math.isfinite(value):
+        raise ValueError(f"invalid rate {text!r}: it must be a finite number, at least 0")
+    return Iops(value) if of_iops else Throughput(value * factor)
+
+
+def _bytes_per_second(text: str, unit: str) -> float:
+    spelt = _small(unit)
+    if spelt in _BITS_OR_BYTES or unit in ("BPS", "KBPS", "MBPS", "GBPS"):
+        prefix = {"k": "k", "m": "M", "g": "G"}.get(spelt[0], "")
+        binary = "i" if "i" in spelt else ""
+        raise ValueError(
+            f"the rate {text!r} may mean bits or bytes: write {prefix}bit/s for bits, {prefix}{binary}B/s for bytes"
+        )
+    factor = _BYTES_PER_SECOND.get(_SPELLINGS.get(spelt, spelt))
     if factor is None:
-        raise ValueError(f"the rate {text!r} has an unknown unit {found.group(2)!r}: use one of {RATE_UNITS}")
-    return Throughput(value * factor)
+        raise ValueError(f"the rate {text!r} has an unknown unit {unit!r}: use one of {RATE_UNITS}")
+    return factor
+
+
+def _size_unit(text: str, unit: str) -> int:
+    spelt = _small(unit)
+    if unit == "KB" or spelt in ("kb", "mb", "gb", "tb"):
+        prefix = spelt[0] if spelt[0] == "k" else spelt[0].upper()
+        raise ValueError(
+            f"the size {text!r} may mean powers of 1,000 or, as to fio, of 1,024: "
+            f"write {prefix.upper()}iB for 1,024, {prefix}B for 1,000"
+        )
+    factor = _SIZE_UNITS.get(spelt)
+    if factor is None:
+        raise ValueError(f"invalid size {text!r}: {_SIZE_HINT}")
+    return factor
+
+
+def _small(unit: str) -> str:
+    """Return a unit in small letters, but for the B of bytes; all small if it spells out "bit"."""
+    lower = unit.lower()
+    return lower if "bit" in lower else lower.replace("b", "B") if "B" in unit else lower
 
 
 def _is_number(value: object) -> TypeGuard[float]:

@@ -33,6 +33,15 @@ def test_an_invalid_duration_is_refused(text):
         parse_duration(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [("4,5 ms", r"4\.5"), ("0,125 s", r"0\.125"), ("1 500 ms", "1,500"), ("1.000.000 us", "1,000,000")],
+)
+def test_a_number_of_another_language_is_refused_with_a_hint(text, hint):
+    with pytest.raises(ValueError, match=hint):
+        parse_duration(text)
+
+
 @pytest.mark.parametrize("value", [1, 0.001, None, True])
 def test_a_duration_must_be_a_text(value):
     with pytest.raises(TypeError, match="with its unit"):

@@ -1,5 +1,7 @@
 """Quantities: parsing, formatting, and the algebra of units."""
 
+from decimal import Decimal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,6 +25,9 @@ rates = st.floats(min_value=0.01, max_value=1e12, allow_nan=False)
         ("10 Gigabit", Throughput(1_250_000_000)),
         ("1.5 kB/s", Throughput(1_500)),
         ("4 KiB/s", Throughput(4_096)),
+        ("593.75 MBps", Throughput(593_750_000)),
+        ("10 GBit/s", Throughput(1_250_000_000)),
+        ("9.375 mB/S", Throughput(9_375_000)),
     ],
 )
 def test_rates_are_read_with_their_unit(text, expected):
@@ -33,6 +38,80 @@ def test_rates_are_read_with_their_unit(text, expected):
 def test_a_bare_number_is_refused_and_the_error_lists_the_units(text):
     with pytest.raises(ValueError, match=r"IOPS, MiB/s, MB/s"):
         parse_rate(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("1,5 GiB/s", r"decimal point: 1\.5"),
+        ("80,00 IOPS", r"decimal point: 80\.00"),
+        ("0,125 GB/s", r"decimal point: 0\.125"),
+        ("1.234,5 MB/s", r"decimal point: 1234\.5"),
+        ("80.000 IOPS", r"80,000"),
+        ("1.000.000 IOPS", r"commas: 1,000,000"),
+        ("80 000 IOPS", r"commas: 80,000"),
+        ("80\u202f000 IOPS", r"commas: 80,000"),
+        ("80'000 IOPS", r"commas: 80,000"),
+        ("8,00,000 IOPS", r"threes"),
+        ("8_0 IOPS", r"threes"),
+    ],
+)
+def test_a_number_of_another_language_is_refused_with_a_hint(text, hint):
+    with pytest.raises(ValueError, match=hint) as refused:
+        parse_rate(text)
+    assert text in str(refused.value) or repr(text) in str(refused.value)
+
+
+@pytest.mark.parametrize("unit", ["Gb/s", "Mb/s", "gb/s", "kb/s", "Gib/s", "mibps", "MBPS"])
+def test_a_unit_that_may_mean_bits_or_bytes_is_refused(unit):
+    bytes_unit = {"k": "kB/s", "g": "GB/s", "m": "MB/s"}[unit[0].lower()]
+    bits_unit = {"k": "kbit/s", "g": "Gbit/s", "m": "Mbit/s"}[unit[0].lower()]
+    with pytest.raises(ValueError, match=f"{bits_unit} .*{bytes_unit.replace('B', 'i?B')}"):
+        parse_rate(f"10 {unit}")
+
+
+_LOCALE_NUMBERS = st.from_regex(r"[0-9]{1,4}([.,_ '\u2019][0-9]{1,4}){0,3}", fullmatch=True)
+
+
+@given(_LOCALE_NUMBERS, st.sampled_from(["IOPS", "MB/s", "Gbit/s"]))
+def test_a_number_is_refused_or_has_only_its_english_meaning(number, unit):
+    """What is accepted is what Python itself writes for the figure: digits, groups of three, a decimal point."""
+    try:
+        rate = parse_rate(f"{number} {unit}")
+    except ValueError:
+        return
+    value = Decimal(number.replace(",", "").replace("_", ""))
+    decimals = len(number.partition(".")[2])
+    digits = f"{value:.{decimals}f}"
+    grouped = f"{value:,.{decimals}f}"
+    assert number in (grouped, grouped.replace(",", "_")) or number.lstrip("0") == digits.lstrip("0")
+    per_unit = {"IOPS": Iops(1), "MB/s": Throughput(1e6), "Gbit/s": Throughput(125e6)}[unit]
+    assert rate / per_unit == pytest.approx(float(value))
+
+
+@given(st.integers(1, 999_999_999), st.sampled_from([",", "_"]))
+def test_groups_of_three_are_read_in_full(number, separator):
+    assert parse_rate(f"{number:,} IOPS".replace(",", separator)) == Iops(number)
+
+
+@given(st.integers(1000, 999_999_999), st.sampled_from([".", " ", "'", "\u2019", "\u00a0", "\u202f"]))
+def test_groups_of_another_language_never_become_a_smaller_figure(number, separator):
+    with pytest.raises(ValueError, match=f"{number:,}"):
+        parse_rate(f"{number:,} IOPS".replace(",", separator))
+
+
+@given(st.decimals(0, 99_999, places=2).filter(lambda value: value >= 1))
+def test_a_decimal_comma_never_becomes_a_larger_figure(value):
+    with pytest.raises(ValueError, match="decimal point"):
+        parse_rate(f"{value} MB/s".replace(".", ","))
+
+
+@given(rates)
+def test_what_is_shown_can_be_read(value):
+    for shown in (Iops(value), Throughput(value), Bandwidth(value)):
+        assert str(parse_rate(str(shown))) == str(shown) or shown / parse_rate(str(shown)) == pytest.approx(
+            1, 0.06
+        )
 
 
 @pytest.mark.parametrize(
@@ -86,6 +165,7 @@ def test_quantities_are_shown_as_people_write_them(quantity, text):
         ("20g", 20 * 1024**3),
         ("1.5k", 1536),
         ("4kB", 4000),
+        ("500 MB", 500_000_000),
         ("4096", 4096),
         (4096, 4096),
         ("1t", 1024**4),
@@ -95,7 +175,21 @@ def test_sizes_are_read_as_fio_reads_them(text, size):
     assert Size.parse(text) == Size(size)
 
 
-@pytest.mark.parametrize("text", ["", "4x", "four", "-4k", "0.5", "1.5 B"])
+@pytest.mark.parametrize(
+    ("text", "KiB", "kB"), [("4 KB", "KiB", "kB"), ("4kb", "KiB", "kB"), ("1gb", "GiB", "GB")]
+)
+def test_a_size_in_powers_of_1000_or_1024_is_refused(text, KiB, kB):
+    with pytest.raises(ValueError, match=f"{KiB} for 1,024, {kB} for 1,000"):
+        Size.parse(text)
+
+
+@pytest.mark.parametrize("text", ["1,5g", "4,00k", "1.024.000 k", "4 096"])
+def test_a_size_of_another_language_is_refused_with_a_hint(text):
+    with pytest.raises(ValueError, match=r"decimal point: 1\.5|point: 4\.00|commas: 1,024,000|commas: 4,096"):
+        Size.parse(text)
+
+
+@pytest.mark.parametrize("text", ["", "4x", "four", "-4k", "0.5", "1.5 B", "4.096"])
 def test_an_invalid_size_is_refused(text):
     with pytest.raises(ValueError, match="size"):
         Size.parse(text)

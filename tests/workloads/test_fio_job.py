@@ -129,6 +129,12 @@ def test_rates_may_be_quantities() -> None:
         ({"rw": "randomread"}, "read, write, randread"),
         ({"bs": "4q"}, "bs='4q' "),
         ({"bs": 0}, "bs=0 B"),
+        ({"bs": "4 KB"}, "KiB for 1,024, kB for 1,000"),
+        ({"bs": "128kb"}, "bs='128kb'"),
+        ({"bs": "4 kB"}, "bs=4,000 B is not a multiple of 512"),
+        ({"bs": "4,5k"}, "decimal point: 4.5"),
+        ({"size": "1,5g"}, "decimal point: 1.5"),
+        ({"rate": "100mb"}, "MiB for 1,024, MB for 1,000"),
         ({"iodepth": 0}, "iodepth=0 is not a whole number of at least 1"),
         ({"numjobs": 1.5}, "numjobs=1.5"),
         ({"runtime": 0}, "runtime=0 is not a whole number of seconds of at least 1"),
@@ -194,7 +200,7 @@ def test_quick_pace_does_not_change_short_runs_or_sizes_on_devices() -> None:
 
 @given(jobs=st.integers(1, 5000), bs=st.integers(512, 1 << 24), blocks=st.integers(1, 100_000))
 def test_a_quick_size_is_whole_blocks_and_at_least_one(jobs: int, bs: int, blocks: int) -> None:
-    job = FioJob.of("write", bs, numjobs=jobs, size=bs * blocks)
+    job = FioJob.of("write", bs, numjobs=jobs, size=bs * blocks, direct=False)
     quick, _ = paced(job, Pace.QUICK, lays_out_files=True)
     assert quick.size is not None
     assert quick.size.bytes % bs == 0

@@ -16,6 +16,8 @@ from pytest_cloudbench.workloads.fio.rates import RateShare, share_rates
 PATTERNS = ("read", "write", "randread", "randwrite", "rw", "randrw")
 SYNCHRONOUS = frozenset({"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"})
 """Engines that finish each I/O before the next: fio limits their depth to one."""
+SECTOR_BYTES = 512
+"""Direct I/O is a multiple of this (open(2), O_DIRECT)."""
 RESULT_FILE = "result.json"
 LOG_PREFIX = "series"
 HISTOGRAM_COARSENESS = 2
@@ -126,6 +128,11 @@ class FioJob:
         _sample("sample_s", self.sample_s)
         if self.bs.bytes < 1:
             raise BadFioJob(f"bs={self.bs} is not a block size")
+        if self.direct and self.bs.bytes % SECTOR_BYTES:
+            raise BadFioJob(
+                f"bs={self.bs} is not a multiple of {SECTOR_BYTES} bytes, which direct I/O needs: "
+                "write bs='4k' for 4 KiB"
+            )
         if self.size is not None and self.size.bytes < self.bs.bytes:
             raise BadFioJob(f"size={self.size} is smaller than one block of {self.bs}")
         if self.rate_process is not None and self.rate_process not in _RATE_PROCESSES:
