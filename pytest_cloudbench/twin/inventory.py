@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -32,12 +31,10 @@ class PlacedVolume:
     disk: Disk
     spec: VolumeSpec
     page: VolumePage
-    page_descriptor: int
     page_path: Path
     state: VolumeState
-    state_descriptor: int
-    done: Figures = field(default_factory=Figures)
     fetches: bool = False
+    done: Figures = field(default_factory=Figures)
     file: PacedFile | None = None
     instance_id: str | None = None
     node: Node | None = None
@@ -47,8 +44,6 @@ class PlacedVolume:
         self.disk.close()
         self.page.close()
         self.state.close()
-        os.close(self.page_descriptor)
-        os.close(self.state_descriptor)
 
 
 @dataclass

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import struct
 from pathlib import Path
 
@@ -130,9 +129,7 @@ def region_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def _show(path: Path, answered: int, modelled_s: float, late_s: float) -> None:
     """Write counters to a file as the region does."""
-    descriptor = VolumePage.create(str(path))
-    page = VolumePage(descriptor)
-    os.close(descriptor)
+    page = VolumePage.create(str(path))
     page.show(Figures(read_ops=answered, answered=answered, modelled_s=modelled_s, late_s=late_s))
     page.close()
 

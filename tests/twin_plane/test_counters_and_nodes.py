@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import struct
-from dataclasses import asdict
 
 import pytest
 
 from pytest_cloudbench.limits.instances import EbsLimit
 from pytest_cloudbench.limits.quantities import Iops, Throughput
-from pytest_cloudbench.limits.volume_types import VOLUME_TYPES
 from pytest_cloudbench.limits.volumes import VolumeSpec, gp2, gp3, io2, st1
 from pytest_cloudbench.twin.doctor import Check, report
 from pytest_cloudbench.twin.hosts.root_disk import separate_system_mounts
 from pytest_cloudbench.twin.machine import MachineRecord
 from pytest_cloudbench.twin.volumes import loop_devices
 from pytest_cloudbench.twin.volumes.disks import GIB, Disk, nitro_node, xen_node
-from pytest_cloudbench.twin.volumes.figures import (
-    StageFigures,
-    instance_figures,
-    stage_figures_from_json,
-    volume_figures,
-    volume_figures_from_json,
-)
+from pytest_cloudbench.twin.volumes.figures import StageFigures, instance_figures, volume_figures
 from pytest_cloudbench.twin.volumes.loop_devices import LoopDevice
 from pytest_cloudbench.twin.volumes.shared_pages import Figures, VolumePage
 
@@ -34,8 +24,7 @@ LOOP = LoopDevice(number=5, major=7, minor=5, descriptor=-1)
 
 
 def test_the_page_has_the_layout_of_log_0xd0(tmp_path):
-    descriptor = VolumePage.create(str(tmp_path / "page"))
-    page = VolumePage(descriptor)
+    page = VolumePage.create(str(tmp_path / "page"))
     figures = Figures(1, 2, 3, 4, 0.5, 0.25, 1.5, 2.5, 3.5, 4.5, 7, 3, 0.75, 0.125)
     page.show(figures)
     data = (tmp_path / "page").read_bytes()
@@ -43,7 +32,6 @@ def test_the_page_has_the_layout_of_log_0xd0(tmp_path):
     page.clear()
     assert page.figures == Figures()
     page.close()
-    os.close(descriptor)
     assert struct.unpack_from("<I", data)[0] == 0x3C23B510
     assert struct.unpack_from("<11Q", data, 8) == (
         1, 2, 3, 4, 500_000, 250_000, 1_500_000, 2_500_000, 3_500_000, 4_500_000, 7,
@@ -83,15 +71,6 @@ def test_figures_follow_from_the_limits():
     assert (shared.iops.per_second, shared.bytes.per_second) == (80_000, 2_375_000_000)
     assert shared.iops.burst is None
     assert instance_figures(None, None, factor=1.0) == StageFigures()
-
-
-def test_figures_travel_as_plain_data():
-    for spec in (gp2(size_gib=100), st1(size_gib=500), io2(size_gib=10, iops=100)):
-        figures = volume_figures(spec, factor=60.0, service=VOLUME_TYPES[spec.type].service_time)
-        assert volume_figures_from_json(json.loads(json.dumps(figures.to_json()))) == figures
-    burst = EbsLimit(Iops(2_000), Throughput.from_mib(60))
-    shared = instance_figures(burst, EbsLimit(Iops(500), Throughput.from_mib(20)), factor=2.0)
-    assert stage_figures_from_json(json.loads(json.dumps(asdict(shared)))) == shared
 
 
 def test_a_balance_refills_while_nothing_runs():

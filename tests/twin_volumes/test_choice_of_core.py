@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import socket
 import subprocess
 import sys
@@ -23,7 +24,7 @@ def report(**environment):
         process = subprocess.Popen(command, pass_fds=ends, env=environment)
         try:
             region.settimeout(30)
-            region.send(b'{"do": "report"}')
+            region.send(pickle.dumps(("report", {})))
             return json.loads(region.recv(4096))
         finally:
             region.close()

@@ -7,10 +7,10 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from virtual_time import new_state
 
 from pytest_cloudbench.limits.volume_types import ServiceTime
 from pytest_cloudbench.twin.volumes.figures import Burst, Limit, StageFigures, VolumeFigures
+from pytest_cloudbench.twin.volumes.shared_pages import VolumeState
 
 KIB, MIB = 1024, 1024**2
 PIECES = 256
@@ -80,7 +80,7 @@ class Both:
         self.states = []
         for node in NODES:
             for pacer in (self.one, self.other):
-                state = new_state(PIECES)
+                state = VolumeState.create(PIECES)
                 state.set_untouched(PIECES // 4, PIECES)
                 self.states.append(state)
                 pacer.add(node, 40 + node, state, path_s)
@@ -195,7 +195,7 @@ def test_long_loads_with_many_streams_have_equal_answers(python, core):
         (lambda pacer: pacer.remove("2"), TypeError),
         (lambda pacer: pacer.levels("2", 0.0), TypeError),
         (lambda pacer: pacer.figures(9, 0.0), KeyError),
-        (lambda pacer: pacer.add(2, 0, new_state(), 0.0), ValueError),
+        (lambda pacer: pacer.add(2, 0, VolumeState.create(), 0.0), ValueError),
         (lambda pacer: pacer.add_volume(5, 0, 0.0, bytearray(8), 0, 8, 4096), None),
         (lambda pacer: pacer.add_volume(5, 0, 0.0, bytearray(7), 0, 8, 4096), ValueError),
         (lambda pacer: pacer.add_volume(5, 0, 0.0, bytearray(99), -8, 8, 4096), ValueError),
@@ -206,7 +206,7 @@ def test_long_loads_with_many_streams_have_equal_answers(python, core):
 )
 def test_wrong_arguments_are_refused(core, call, error):
     pacer = core.Pacer()
-    pacer.add(2, 0, new_state(), 0.0)
+    pacer.add(2, 0, VolumeState.create(), 0.0)
     if error is None:
         call(pacer)
     else:
@@ -215,7 +215,7 @@ def test_wrong_arguments_are_refused(core, call, error):
 
 
 def test_a_state_is_kept_while_its_volume_is_there(core):
-    pacer, state = core.Pacer(), new_state(8)
+    pacer, state = core.Pacer(), VolumeState.create(8)
     pacer.add(2, 0, state, 0.0)
     with pytest.raises(BufferError):
         state.close()

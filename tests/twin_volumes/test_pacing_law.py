@@ -10,11 +10,12 @@ from statistics import fmean
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from virtual_time import FULL, Bench, Load, in_a_row, new_state, scattered
+from virtual_time import FULL, Bench, Load, in_a_row, scattered
 
 from pytest_cloudbench.limits.volume_types import ServiceTime
 from pytest_cloudbench.twin.volumes.figures import Burst, Limit, StageFigures, VolumeFigures
 from pytest_cloudbench.twin.volumes.pacing import BURST_S
+from pytest_cloudbench.twin.volumes.shared_pages import VolumeState
 
 KIB, MIB = 1024, 1024**2
 UNIT = 256 * KIB
@@ -523,7 +524,7 @@ class TestUnpaced:
 
 class TestVolumes:
     def test_a_failed_volume_has_no_data(self, bench):
-        state = new_state()
+        state = VolumeState.create()
         bench.pacer.add(5, 17, state, 0.0)
         assert bench.pacer.backing(5) == 17
         bench.pacer.fail(5)

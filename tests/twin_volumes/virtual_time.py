@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from itertools import count
 
 from pytest_cloudbench.twin.volumes.figures import VolumeFigures
@@ -10,14 +9,6 @@ from pytest_cloudbench.twin.volumes.pacer import Answer
 from pytest_cloudbench.twin.volumes.shared_pages import VolumeState
 
 FULL = (None, None)
-
-
-def new_state(pieces=0):
-    descriptor = VolumeState.create(pieces)
-    try:
-        return VolumeState(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class Load:
@@ -37,7 +28,7 @@ class Bench:
         self.states = {}
 
     def volume(self, figures=None, *, node=2, pieces=0, untouched=0, levels=FULL, path_s=0.0):
-        state = self.states[node] = new_state(pieces)
+        state = self.states[node] = VolumeState.create(pieces)
         state.set_untouched(0, untouched)
         self.pacer.add(node, -1, state, path_s)
         self.pacer.limit_volume(node, figures or VolumeFigures(256 * 1024), levels, self.now)

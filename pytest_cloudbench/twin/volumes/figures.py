@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from pytest_cloudbench.limits.credits import CreditRule, ebs_credits, per_second, volume_credits
 from pytest_cloudbench.limits.instances import EbsLimit
@@ -81,10 +80,6 @@ class VolumeFigures:
     touch_per_s: float = math.inf
     touch_share: float = 1.0
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain data. Infinity is written in Python's extension of JSON."""
-        return asdict(self)
-
 
 def _percent(burst: Burst | None, as_of: float, level: float | None, now: float) -> float | None:
     return None if burst is None else burst.percent(as_of, level, now)
@@ -118,25 +113,3 @@ def instance_figures(maximum: EbsLimit | None, baseline: EbsLimit | None, *, fac
         Limit(maximum.iops.per_second, Burst.of(rules.iops, factor)),
         Limit(maximum.throughput.bytes_per_second, Burst.of(rules.throughput, factor)),
     )
-
-
-def volume_figures_from_json(data: dict[str, Any]) -> VolumeFigures:
-    """Read the data that `VolumeFigures.to_json` wrote."""
-    writes, service = data["writes"], data["service"]
-    return VolumeFigures(
-        **{
-            **data,
-            "limits": stage_figures_from_json(data["limits"]),
-            "writes": None if writes is None else stage_figures_from_json(writes),
-            "service": None if service is None else ServiceTime(**service),
-        }
-    )
-
-
-def stage_figures_from_json(data: dict[str, Any]) -> StageFigures:
-    """Read the limits of a stage."""
-    limits = [
-        Limit(one["per_second"], None if one["burst"] is None else Burst(**one["burst"]))
-        for one in (data["iops"], data["bytes"])
-    ]
-    return StageFigures(*limits)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import secrets
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from pytest_cloudbench.limits.instance_store import STORE_RATES, STORE_SERVICE_TIME
@@ -87,12 +87,8 @@ class InstanceStore:
         self._disks.append((disk, store_node(name, serial, loop), file))
 
     def _pace(self, disk: Disk, figures: VolumeFigures) -> PacedFile:
-        page, state = VolumePage.create_unseen(), VolumeState.create()
-        try:
-            return self._paced.attach(disk.size, figures, backing=disk.descriptor, page=page, state=state)
-        finally:
-            os.close(page)
-            os.close(state)
+        with closing(VolumePage.create()) as page, closing(VolumeState.create()) as state:
+            return self._paced.attach(disk.size, figures, disk.descriptor, page, state)
 
     def pace(self, paced: bool) -> None:
         """Apply the published figures, or suspend them. See `InstanceVolumes.pace`."""

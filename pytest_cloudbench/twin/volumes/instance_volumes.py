@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 
 from pytest_cloudbench.twin.region_parts import RegionParts
 from pytest_cloudbench.twin.volumes.figures import StageFigures, VolumeFigures
-from pytest_cloudbench.twin.volumes.shared_pages import VolumeState
+from pytest_cloudbench.twin.volumes.shared_pages import VolumePage, VolumeState
 from pytest_cloudbench.twin.volumes.volume_process import (
     PacedFile,
     VolumeProcess,
@@ -27,14 +26,15 @@ class InstanceVolumes:
         self._name = name
         self._figures = figures
         self._parts = parts
-        self._state_descriptor = VolumeState.create()
-        self._state = VolumeState(self._state_descriptor)
+        self._state = VolumeState.create()
         self._lock = threading.Lock()
         self.process: VolumeProcess | None = None
         self._path_s = 0.0
         self._paced = True
 
-    def attach(self, size: int, figures: VolumeFigures, *, backing: int, page: int, state: int) -> PacedFile:
+    def attach(
+        self, size: int, figures: VolumeFigures, backing: int, page: VolumePage, state: VolumeState
+    ) -> PacedFile:
         """Pace a volume, in a new process if none is alive. See `VolumeProcess.attach`.
 
         Raises `VolumeProcessError` and OSError.
@@ -46,7 +46,7 @@ class InstanceVolumes:
                 self.process = self._start(backing)
             process = self.process
         path_s = 0.0 if figures.service is None else self._path_s
-        return process.attach(size, figures, backing=backing, page=page, state=state, path_s=path_s)
+        return process.attach(size, figures, backing, page, state, path_s=path_s)
 
     def _start(self, backing: int) -> VolumeProcess:
         parts = self._parts
@@ -60,7 +60,7 @@ class InstanceVolumes:
             self._path_s = parts.workshop.run(
                 lambda: measure_path(process, backing=backing, nodes=parts.roots)
             )
-            process.limit(self._figures, self._state_descriptor)
+            process.limit(self._figures, self._state)
             process.pace(self._paced)
         except BaseException:
             process.close()
@@ -84,4 +84,3 @@ class InstanceVolumes:
             self.process.close()
             self.process = None
         self._state.close()
-        os.close(self._state_descriptor)

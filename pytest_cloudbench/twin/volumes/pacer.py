@@ -88,24 +88,13 @@ def _change(stage: Stage, figures: StageFigures, levels: Levels, now: float) -> 
     stage.bytes.change(figures.bytes.per_second, _bucket(figures.bytes, levels[1], now))
 
 
-_Entry = tuple[
-    float,
-    int,
-    bool,
-    _Volume,
-    float,
-    float,
-    float,
-    tuple[Stage, float, float] | None,
-    int,
-    bool,
-    int,
-    int,
-    int,
-]
+_Request = tuple[int, bool, int, int, int]
+"""The last fields of its `Answer`, from the size on."""
+_Wait = tuple[Stage, float, float] | None
+"""The stage in which a request waits, with the I/Os and bytes charged there."""
+_Entry = tuple[float, int, bool, _Volume, float, float, float, _Wait, _Request]
 """Time at which it is due, its number, whether it has passed both stages, volume, arrival, end of the service time,
-I/Os, the stage in which it waits with the I/Os and bytes charged there, size, whether it writes, offset, the kernel's
-number, error number."""
+I/Os, wait, request."""
 
 
 class Pacer:
@@ -165,13 +154,11 @@ class Pacer:
         volume = self._volumes[node]
         volume.in_flight += 1
         self._count += 1
+        request = size, write, offset, unique, problem
         if not self.paced:
             if volume.state.untouched:
                 _touched(volume, offset, size, write)
-            heappush(
-                self._heap,
-                (now, self._count, True, volume, now, now, 0.0, None, size, write, offset, unique, problem),
-            )
+            heappush(self._heap, (now, self._count, True, volume, now, now, 0.0, None, request))
             return
         figures, sequences = volume.figures, volume.sequences
         ios: float = sequences.count(now, offset, size, write)
@@ -187,13 +174,10 @@ class Pacer:
             if size > STATED_AT_BYTES:
                 earliest += service.transfer_s(size)
         stage = volume.writes if write else volume.reads
-        fetched = 0
+        fetched, taken = 0, ios
         if volume.state.untouched:
             fetched, share = _touched(volume, offset, size, write)
-            taken = ios / share
-            charged /= share
-        else:
-            taken = ios
+            taken, charged = ios / share, charged / share
         leaves = stage.let_through(now, taken, charged)
         if stage.held_by is not None:
             padded = figures.whole_units and not sequential and size < figures.unit
@@ -202,7 +186,7 @@ class Pacer:
             volume.touch.charge(fetched, leaves)
             earliest = max(earliest, volume.touch.next)
         # Requests pass the instance's stage in the order of the model, also if this machine is late.
-        waits: tuple[Stage, float, float] | None
+        waits: _Wait
         if leaves > now or self._between:
             passed, due, waits = False, leaves, (stage, taken, charged)
             stage.hold(taken, charged)
@@ -210,28 +194,11 @@ class Pacer:
         else:
             passed = True
             due, waits = self._pass_instance(volume, now, earliest, ios, size)
-        heappush(
-            self._heap,
-            (
-                due,
-                self._count,
-                passed,
-                volume,
-                now,
-                earliest,
-                ios,
-                waits,
-                size,
-                write,
-                offset,
-                unique,
-                problem,
-            ),
-        )
+        heappush(self._heap, (due, self._count, passed, volume, now, earliest, ios, waits, request))
 
     def _pass_instance(
         self, volume: _Volume, at: float, earliest: float, ios: float, size: int
-    ) -> tuple[float, tuple[Stage, float, float] | None]:
+    ) -> tuple[float, _Wait]:
         instance, waits = self._instance, None
         due = instance.let_through(at, ios, size)
         if instance.held_by is not None:
@@ -240,7 +207,7 @@ class Pacer:
             waits = instance, ios, float(size)
         return (earliest if earliest > due else due), waits
 
-    def _leave(self, passed: bool, waits: tuple[Stage, float, float] | None) -> None:
+    def _leave(self, passed: bool, waits: _Wait) -> None:
         self._between -= not passed
         if waits is not None:
             stage, ios, size = waits
@@ -254,13 +221,12 @@ class Pacer:
         """Remove and return a request that is due by ``now``; None if there is none. Call `done` afterwards."""
         heap = self._heap
         while heap and (heap[0][0] <= now or not self.paced):
-            entry = heappop(heap)
-            at, number, passed, volume, arrival, earliest, ios, waits, size = entry[:9]
+            at, number, passed, volume, arrival, earliest, ios, waits, request = heappop(heap)
             self._leave(passed, waits)
             if passed or not self.paced:
-                return Answer(at, volume.node, arrival, size, *entry[9:])
-            due, waits = self._pass_instance(volume, at, earliest, ios, size)
-            heappush(heap, (due, number, True, volume, arrival, earliest, ios, waits, size, *entry[9:]))
+                return Answer(at, volume.node, arrival, *request)
+            due, waits = self._pass_instance(volume, at, earliest, ios, request[0])
+            heappush(heap, (due, number, True, volume, arrival, earliest, ios, waits, request))
         return None
 
     def done(self, answer: Answer, now: float) -> None:
@@ -293,7 +259,7 @@ class Pacer:
         for entry in dropped:
             self._leave(entry[2], entry[7])
         heapify(self._heap)
-        return [Answer(entry[0], node, entry[4], *entry[8:]) for entry in dropped]
+        return [Answer(entry[0], node, entry[4], *entry[8]) for entry in dropped]
 
     def earn(self, now: float) -> None:
         """Add the least gain since the last call to the instance's buckets. Call it regularly while there is I/O."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -83,16 +82,13 @@ class PlaneVolumes:
             undo.callback(disk.close)
             page_path = self._parts.roots / f"{volume_id}.page"
             page = self._workshop.run(lambda: VolumePage.create(str(page_path)))
-            undo.callback(os.close, page)
+            undo.callback(page.close)
             pieces = disk.size // PIECE_BYTES if fetches or spec.first_touch is not None else 0
             state = VolumeState.create(pieces)
-            undo.callback(os.close, state)
-            volume = PlacedVolume(
-                disk, spec, VolumePage(page), page, page_path, VolumeState(state), state, fetches=fetches
-            )
+            undo.callback(state.close)
             if spec.first_touch is not None and not fetches:
-                volume.state.set_all_untouched(pieces)
-            self._inventory.volumes[volume_id] = volume
+                state.set_all_untouched(pieces)
+            self._inventory.volumes[volume_id] = PlacedVolume(disk, spec, page, page_path, state, fetches)
             undo.pop_all()
 
     def take_snapshot(self, snapshot_id: str, volume_id: str) -> None:
@@ -115,11 +111,7 @@ class PlaneVolumes:
             disk = volume.disk
             volume.page.clear()
             file = instance.paced.attach(
-                disk.size,
-                self._figures(volume),
-                backing=disk.descriptor,
-                page=volume.page_descriptor,
-                state=volume.state_descriptor,
+                disk.size, self._figures(volume), disk.descriptor, volume.page, volume.state
             )
             undo.callback(file.detach)
             loop = disk.plug_in(file)

@@ -1,8 +1,8 @@
 """The process that paces the volumes of one instance: a FUSE server, run as ``python -I -S server.py FUSE CONTROL``.
 
 Each volume is a file of its file system, and a loop device is bound to that file. There is one thread; a second one
-gains little. The region sends commands over CONTROL, a sequenced-packet socket: one JSON object per message, with
-descriptors, and one answer to each. The process ends when that socket or the file system ends.
+gains little. The region sends commands over CONTROL, a sequenced-packet socket: one pickled command per message, with
+descriptors, and one JSON object as the answer to each. The process ends when that socket or the file system ends.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import gc
 import json
 import math
 import os
+import pickle
 import socket
 import sys
 from collections.abc import Callable
@@ -24,7 +25,7 @@ if __name__ == "__main__":  # with -I the package's own directory is not on the 
 
 from pytest_cloudbench.twin import linux
 from pytest_cloudbench.twin.volumes import fuse
-from pytest_cloudbench.twin.volumes.figures import stage_figures_from_json, volume_figures_from_json
+from pytest_cloudbench.twin.volumes.figures import StageFigures, VolumeFigures
 from pytest_cloudbench.twin.volumes.request_loop import END, MESSAGE, REQUEST
 from pytest_cloudbench.twin.volumes.shared_pages import VolumePage, VolumeState
 
@@ -118,35 +119,32 @@ class Server:
         if not message:
             self._ended = True
             return
-        command = json.loads(message)
+        command, details = pickle.loads(message)  # noqa: S301 - the region started this process
         try:
-            answer = self._commands[command.pop("do")](self, *descriptors, **command) or {}
+            answer = self._commands[command](self, *descriptors, **details) or {}
         except Exception as error:  # the other volumes continue
             answer = {"error": repr(error)}
         self._control.send(json.dumps(answer).encode())
 
-    def _limit_instance(self, state: int, *, figures: dict[str, Any]) -> None:
+    def _limit_instance(self, state: int, *, figures: StageFigures) -> None:
         self._state = VolumeState(state)
-        os.close(state)
         as_of, levels = self._state.levels
-        self._pacer.limit_instance(stage_figures_from_json(figures), levels, as_of)
+        self._pacer.limit_instance(figures, levels, as_of)
 
     def _attach(
         self, backing: int, page: int, state: int, *, node: int, name: str, size: int, path_s: float,
-        figures: dict[str, Any],
+        figures: VolumeFigures,
     ) -> None:  # fmt: skip
         file = _File(name, size, backing, VolumePage(page), VolumeState(state))
-        os.close(page)
-        os.close(state)
         self._pacer.add(node, backing, file.state, path_s)
         self._files[node] = file
         self._apply(node, figures)
 
-    def _apply(self, node: int, figures: dict[str, Any]) -> None:
+    def _apply(self, node: int, figures: VolumeFigures) -> None:
         as_of, levels = self._files[node].state.levels
-        self._pacer.limit_volume(node, volume_figures_from_json(figures), levels, as_of)
+        self._pacer.limit_volume(node, figures, levels, as_of)
 
-    def _change(self, *, node: int, size: int, figures: dict[str, Any]) -> None:
+    def _change(self, *, node: int, size: int, figures: VolumeFigures) -> None:
         self._publish(monotonic())
         self._files[node].size = size
         self._apply(node, figures)

@@ -71,17 +71,25 @@ class VolumePage:
     """
 
     def __init__(self, descriptor: int) -> None:
+        """Map the page in an open file. `close` closes the descriptor too."""
+        self.descriptor = descriptor
         self._memory = mmap.mmap(descriptor, PAGE_BYTES)
 
-    @staticmethod
-    def create(path: str) -> int:
-        """Return a descriptor of a new page in a file."""
-        return _new_page(os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
-
-    @staticmethod
-    def create_unseen() -> int:
-        """Return a descriptor of a new page that no instance can read."""
-        return _new_page(os.memfd_create("volume-page", os.MFD_CLOEXEC))
+    @classmethod
+    def create(cls, path: str | None = None) -> VolumePage:
+        """Make a page in a file, or without a path one that no instance can read."""
+        if path is None:
+            descriptor = os.memfd_create("volume-page", os.MFD_CLOEXEC)
+        else:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            os.ftruncate(descriptor, PAGE_BYTES)
+            page = cls(descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        page.clear()
+        return page
 
     def clear(self) -> None:
         """Set all counters to zero."""
@@ -105,20 +113,9 @@ class VolumePage:
         )
 
     def close(self) -> None:
-        """Unmap the memory."""
+        """Unmap the memory and close the file."""
         self._memory.close()
-
-
-def _new_page(descriptor: int) -> int:
-    try:
-        os.ftruncate(descriptor, PAGE_BYTES)
-        page = VolumePage(descriptor)
-        page.clear()
-        page.close()
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
+        os.close(self.descriptor)
 
 
 Levels = tuple[float | None, float | None]
@@ -131,14 +128,16 @@ class VolumeState:
     """
 
     def __init__(self, descriptor: int) -> None:
+        """Map the state in an open file. `close` closes the descriptor too."""
+        self.descriptor = descriptor
         self.memory = mmap.mmap(descriptor, 0)
 
-    @staticmethod
-    def create(pieces: int = 0) -> int:
-        """Return a descriptor of a new state with this many pieces, all of them used."""
+    @classmethod
+    def create(cls, pieces: int = 0) -> VolumeState:
+        """Make a state with this many pieces, all of them used."""
         descriptor = os.memfd_create("volume-state", os.MFD_CLOEXEC)
         os.ftruncate(descriptor, BITS_AT + (pieces + 7) // 8)
-        return descriptor
+        return cls(descriptor)
 
     def show_levels(self, now: float, levels: tuple[float, float]) -> None:
         """Publish the levels of two buckets at ``now``; NaN if there is no bucket."""
@@ -186,5 +185,6 @@ class VolumeState:
         return found
 
     def close(self) -> None:
-        """Unmap the memory."""
+        """Unmap the memory and close the file."""
         self.memory.close()
+        os.close(self.descriptor)

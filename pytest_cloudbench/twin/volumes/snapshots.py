@@ -34,7 +34,7 @@ class Snapshot:
     data: int = 0
     copied: int = 0
     complete: bool = False
-    cancelled: bool = False
+    deleted: bool = False
 
     @property
     def percent(self) -> int:
@@ -42,13 +42,6 @@ class Snapshot:
         if self.complete:
             return 100
         return min(99, self.copied * 100 // self.data) if self.data else 0
-
-    def close(self) -> None:
-        """Release the data."""
-        self.cancelled = True
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
-            self.descriptor = -1
 
 
 class Snapshots:
@@ -58,7 +51,6 @@ class Snapshots:
         self._store = store
         self._lock = threading.Lock()
         self._kept: dict[str, Snapshot] = {}
-        self._copying: set[str] = set()
 
     def take(self, snapshot_id: str, descriptor: int, size: int) -> None:
         """Copy a volume's data; returns when the copy is complete.
@@ -66,29 +58,23 @@ class Snapshots:
         Raises `NoRoom` if the copy does not fit, `Cancelled` if it was deleted meanwhile, or OSError; then there is no
         snapshot.
         """
-        source = os.dup(descriptor)  # the volume may be deleted meanwhile
-        try:
-            snapshot = Snapshot(self._new_file(size, snapshot_id), size)
+        with contextlib.ExitStack() as held:
+            source = os.dup(descriptor)  # the volume may be deleted meanwhile
+            held.callback(os.close, source)
+            target = self._new_file(size, snapshot_id)
+            held.callback(os.close, target)
+            snapshot = Snapshot(os.dup(target), size)
             with self._lock:
                 self._kept[snapshot_id] = snapshot
-                self._copying.add(snapshot_id)
             try:
-                self._fill(snapshot, source, snapshot_id)
-                snapshot.complete = True
+                self._fill(snapshot, source, target, snapshot_id)
             except BaseException:
-                with self._lock:
-                    self._kept.pop(snapshot_id, None)
-                snapshot.close()
+                self.delete(snapshot_id)
                 raise
-            finally:
-                with self._lock:
-                    self._copying.discard(snapshot_id)
-                if snapshot.cancelled:
-                    snapshot.close()
-        finally:
-            os.close(source)
-        if snapshot.cancelled:
-            raise Cancelled(f"{snapshot_id} was deleted while it was being made")
+        with self._lock:
+            if snapshot.deleted:
+                raise Cancelled(f"{snapshot_id} was deleted while it was being made")
+            snapshot.complete = True
 
     def percent(self, snapshot_id: str) -> int:
         """Return the progress of a snapshot in percent; 0 before its copy begins."""
@@ -120,12 +106,9 @@ class Snapshots:
         """Remove a snapshot, complete or not. Unknown ones are ignored."""
         with self._lock:
             snapshot = self._kept.pop(snapshot_id, None)
-            if snapshot is None:
-                return
-            snapshot.cancelled = True
-            copying = snapshot_id in self._copying
-        if not copying:  # otherwise `take` closes it
-            snapshot.close()
+            if snapshot is not None:
+                snapshot.deleted = True
+                os.close(snapshot.descriptor)
 
     def close(self) -> None:
         """Remove all."""
@@ -138,15 +121,15 @@ class Snapshots:
         except OSError as error:
             raise NoRoom(f"no file can be made for {snapshot_id}: {error.strerror}") from error
 
-    def _fill(self, snapshot: Snapshot, source: int, snapshot_id: str) -> None:
+    def _fill(self, snapshot: Snapshot, source: int, target: int, snapshot_id: str) -> None:
         os.fdatasync(source)
         snapshot.data = sum(end - start for start, end in data_pieces(source, snapshot.size))
-        if _shared(source, snapshot.descriptor):
+        if _shared(source, target):
             return
         self._refuse_without_room(snapshot.data, snapshot_id)
-        for copied in copied_pieces(source, snapshot.descriptor, snapshot.size):
+        for copied in copied_pieces(source, target, snapshot.size):
             snapshot.copied += copied
-            if snapshot.cancelled:
+            if snapshot.deleted:
                 return
 
     def _refuse_without_room(self, needed: int, what: str) -> None:

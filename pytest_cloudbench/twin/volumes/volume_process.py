@@ -6,6 +6,7 @@ import array
 import contextlib
 import json
 import os
+import pickle
 import signal
 import socket
 import statistics
@@ -13,7 +14,6 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import asdict
 from mmap import mmap
 from pathlib import Path
 from typing import Any
@@ -92,24 +92,31 @@ class VolumeProcess:
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-    def limit(self, figures: StageFigures, state: int) -> None:
-        """Limit all volumes together. ``state`` is the descriptor of the `VolumeState` that keeps their credits."""
-        self._ask("limit instance", state, figures=asdict(figures))
+    def limit(self, figures: StageFigures, state: VolumeState) -> None:
+        """Limit all volumes together. ``state`` keeps their credits."""
+        self._ask("limit instance", state.descriptor, figures=figures)
 
     def attach(
-        self, size: int, figures: VolumeFigures, *, backing: int, page: int, state: int, path_s: float = 0.0
+        self,
+        size: int,
+        figures: VolumeFigures,
+        backing: int,
+        page: VolumePage,
+        state: VolumeState,
+        *,
+        path_s: float = 0.0,
     ) -> PacedFile:
         """Pace a volume of ``size`` bytes.
 
-        The descriptors are those of its data and its shared pages; the caller closes them. ``path_s`` is the time in
+        ``backing`` is the descriptor of its data. The caller may close it and the pages. ``path_s`` is the time in
         seconds that an I/O takes on this machine without any limit. Raises `VolumeProcessError`.
         """
         with self._lock:
             self._nodes += 1
             node = self._nodes
         self._ask(
-            "attach", backing, page, state,
-            node=node, name=f"{node}", size=size, path_s=path_s, figures=figures.to_json(),
+            "attach", backing, page.descriptor, state.descriptor,
+            node=node, name=f"{node}", size=size, path_s=path_s, figures=figures,
         )  # fmt: skip
         return PacedFile(self, node)
 
@@ -162,11 +169,11 @@ class VolumeProcess:
             raise self._gone() from error
 
     def _ask(self, command: str, *descriptors: int, **details: Any) -> None:
-        message = json.dumps({"do": command, **details}).encode()
+        message = pickle.dumps((command, details))
         with self._lock:
             try:
                 socket.send_fds(self._control, [message], descriptors)
-                said = self._control.recv(65_536)
+                answer = self._control.recv(65_536)
             except TimeoutError as error:
                 self._kill()  # its late answer would be read as the answer to the next command
                 raise VolumeProcessEnded(
@@ -175,9 +182,9 @@ class VolumeProcess:
                 ) from error
             except OSError as error:
                 raise self._gone() from error
-        if not said:
+        if not answer:
             raise self._gone()
-        problem = json.loads(said).get("error")
+        problem = json.loads(answer).get("error")
         if problem:
             raise VolumeProcessError(f"{command!r} failed for the volumes of {self._label}: {problem}")
 
@@ -207,7 +214,7 @@ class PacedFile:
 
     def change(self, size: int, figures: VolumeFigures) -> None:
         """Apply other figures or a larger size while I/O runs."""
-        self._process._ask("change", node=self._node, size=size, figures=figures.to_json())
+        self._process._ask("change", node=self._node, size=size, figures=figures)
         self._process.stat_file(f"{self._node}")
 
     def fail(self) -> None:
@@ -305,13 +312,9 @@ def measure_path(process: VolumeProcess, *, backing: int, nodes: Path) -> float:
 
     ``backing`` is a file of at least 4 KiB, ``nodes`` a directory that allows device nodes.
     """
-    page, state = VolumePage.create_unseen(), VolumeState.create()
-    try:
-        size = os.fstat(backing).st_size
-        file = process.attach(size, VolumeFigures(_BLOCK), backing=backing, page=page, state=state)
-    finally:
-        os.close(page)
-        os.close(state)
+    size = os.fstat(backing).st_size
+    with contextlib.closing(VolumePage.create()) as page, contextlib.closing(VolumeState.create()) as state:
+        file = process.attach(size, VolumeFigures(_BLOCK), backing, page, state)
     try:
         descriptor = file.open()
         try:
