@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import Enum
@@ -16,6 +17,7 @@ from pytest_cloudbench.limits.quantities import Rate
 _P = ParamSpec("_P")
 _V = TypeVar("_V")
 _SINCE: ContextVar[float | None] = ContextVar("judging_since", default=None)
+_TRUTH: ContextVar[Callable[[Verdict], bool] | None] = ContextVar("truth_of_verdicts", default=None)
 
 
 class Outcome(Enum):
@@ -45,6 +47,7 @@ class Verdict:
     ``asked`` and ``measured`` are the figures, ``latency`` is the judged latency in words if one was judged,
     ``bound_by`` are the ceilings that held the load back, ``machine_limited`` is True if the machine under an
     embedded region did. ``details`` holds the plain values behind it for a report (text, numbers, lists).
+    ``leans`` is the outcome by the figures alone, if only the noise of single runs makes it inconclusive.
 
     Its truth value is the outcome: ``assert verdict`` passes when held and fails with the sentence when
     violated. An inconclusive one raises `Inconclusive`.
@@ -59,6 +62,7 @@ class Verdict:
     machine_limited: bool = False
     details: Mapping[str, Any] = field(default_factory=dict, hash=False)
     latency: str = ""
+    leans: Outcome | None = None
 
     @classmethod
     def held(cls, text: str, **figures: Any) -> Verdict:
@@ -80,6 +84,8 @@ class Verdict:
         return cls(outcome, f"{outcome.value}: {text}", **{"promise": "", **figures})
 
     def __bool__(self) -> bool:
+        if (decide := _TRUTH.get()) is not None:
+            return decide(self)
         if self.outcome is Outcome.INCONCLUSIVE:
             raise Inconclusive(self)
         return self.outcome is Outcome.HELD
@@ -156,6 +162,16 @@ class Draft:
     def short(self, reason: Reason, text: str) -> Verdict:
         """Return the verdict that follows from why a rate fell short."""
         return self.verdict(reason.outcome, text, reason.bound_by, machine_limited=reason.machine_limited)
+
+
+@contextlib.contextmanager
+def truth_by(decide: Callable[[Verdict], bool]) -> Iterator[None]:
+    """Let ``decide`` return the truth value of every verdict that the block asserts."""
+    token = _TRUTH.set(decide)
+    try:
+        yield
+    finally:
+        _TRUTH.reset(token)
 
 
 def judging(judge: Callable[_P, _V]) -> Callable[_P, _V]:

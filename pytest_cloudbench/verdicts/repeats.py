@@ -1,0 +1,200 @@
+"""One verdict over the repeats of a test: is the promise kept in the median run?
+
+Each repeat is one independent observation, however many seconds it has. A promise is kept in the median run if it is
+kept in more than half of all runs. By the order statistics of a sample of n (Conover, Practical Nonparametric
+Statistics, section 3.2), the interval between the k-th smallest and the k-th largest value covers the median with a
+probability of 1 - 2 P(B < k), where B is binomial with n and 1/2. So at 95 % the promise is held if at most k - 1 of n
+repeats do not show it. The fewest repeats are 6, which must all agree: 1 - 2 x 0.5^6 = 96.9 %.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from statistics import median
+from typing import Any
+
+from pytest_cloudbench.limits.ceilings import Ceiling
+from pytest_cloudbench.limits.quantities import Rate, figure
+from pytest_cloudbench.verdicts.targets import plain
+from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
+from pytest_cloudbench.verdicts.wording import listed
+
+CONFIDENCE = 0.95
+FEWEST_REPEATS = 6
+_ID = re.compile(r"\s*\b(?:i|vol)-[0-9a-f]+\b")
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """What one repeat says about one promise: its verdict, or the reason why there is none."""
+
+    number: int
+    verdict: Verdict | None
+    missing: str = ""
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the repeat counts as. The noise within one run does not matter: repeats show how runs differ."""
+        if self.verdict is None:
+            return Outcome.INCONCLUSIVE
+        return self.verdict.leans or self.verdict.outcome
+
+    def details(self) -> dict[str, Any]:
+        """Return plain values for a report."""
+        if self.verdict is None:
+            return {"repeat": self.number, "outcome": "not judged", "sentence": self.missing, "measured": ""}
+        return {
+            "repeat": self.number,
+            "outcome": self.outcome.value,
+            "sentence": self.verdict.sentence,
+            "measured": self.verdict.figure,
+        }
+
+
+@cache
+def exceptions_allowed(repeats: int) -> int | None:
+    """Return how many of so many repeats may differ from the others in a decision at 95 %; None for fewer than 6."""
+    enough = [each for each in range(repeats // 2) if confidence_of(repeats, each) >= CONFIDENCE]
+    return max(enough, default=None)
+
+
+def confidence_of(repeats: int, allowed: int) -> float:
+    """Return how surely the values between the extremes beyond ``allowed`` enclose the median, as a share of 1."""
+    beyond = sum(math.comb(repeats, each) for each in range(allowed + 1))
+    return 1 - math.ldexp(2 * beyond, -repeats)
+
+
+def repeats_to_decide(repeats: int, against: int) -> int:
+    """Return how many more repeats decide, all in favour, if ``against`` of the present ones are not."""
+    more = 0
+    while (allowed := exceptions_allowed(repeats + more)) is None or allowed < against:
+        more += 1
+    return more
+
+
+def over_repeats(repeats: Sequence[Repeat]) -> Verdict:
+    """Return the verdict over all repeats of a promise; at least one of them has a verdict.
+
+    A repeat without a verdict, or with an inconclusive one, speaks neither for nor against the promise, and a decision
+    must stand whichever it would have been.
+    """
+    total = len(repeats)
+    judged = [each for each in repeats if each.verdict is not None]
+    count = {kind: sum(each.outcome is kind for each in repeats) for kind in Outcome}
+    allowed = exceptions_allowed(total)
+    outcome = Outcome.INCONCLUSIVE
+    for kind in (Outcome.HELD, Outcome.VIOLATED):
+        if allowed is not None and total - count[kind] <= allowed:
+            outcome = kind
+    figures = _Figures.of(judged)
+    promise = _promise(judged)
+    parts = [f"{promise} in {count[Outcome.HELD]} of {total} repeats", *figures.texts]
+    if outcome is Outcome.INCONCLUSIVE:
+        parts.append(_what_would_decide(total, count))
+    parts += _exceptions(repeats, outcome)
+    undecided = [each for each in repeats if each.outcome is Outcome.INCONCLUSIVE]
+    return Verdict(
+        outcome,
+        f"{outcome.value}: {'; '.join(parts)}",
+        f"{promise}, {total} repeats",
+        asked=figures.asked,
+        measured=figures.middle,
+        bound_by=_limits(judged, outcome),
+        machine_limited=bool(undecided)
+        and not count[Outcome.VIOLATED]
+        and all(each.verdict is not None and each.verdict.machine_limited for each in undecided),
+        details={
+            "repeats": [each.details() for each in repeats],
+            "exceptions_allowed": allowed,
+            "confidence": None if allowed is None else confidence_of(total, allowed),
+            "interval": figures.interval,
+            "method": "order statistics of the median (sign test)",
+        },
+    )
+
+
+@dataclass(frozen=True)
+class _Figures:
+    """The median of what the repeats measured, with its interval."""
+
+    texts: tuple[str, ...] = ()
+    asked: Rate | None = None
+    middle: Rate | None = None
+    interval: Sequence[float] | None = None
+
+    @classmethod
+    def of(cls, judged: Sequence[Repeat]) -> _Figures:
+        verdicts = [each.verdict for each in judged if each.verdict is not None]
+        rates = [each.measured for each in verdicts if each.measured is not None]
+        kinds = {type(rate) for rate in rates}
+        if not rates or len(kinds) > 1 or not all(math.isfinite(plain(rate)) for rate in rates):
+            return cls()
+        kind = kinds.pop()
+        values = sorted(plain(rate) for rate in rates)
+        middle = kind(median(values))
+        asked = verdicts[0].asked
+        if any(each.asked != asked for each in verdicts):
+            asked = None
+        allowed = exceptions_allowed(len(values))
+        if allowed is None:
+            return cls((f"median {middle}, {kind(values[0])} to {kind(values[-1])}",), asked, middle)
+        low, high = values[allowed], values[-1 - allowed]
+        sure = figure(confidence_of(len(values), allowed) * 100, 1)
+        text = f"median {middle}, {sure} % interval {kind(low)} to {kind(high)}"
+        return cls((text,), asked, middle, [low, high])
+
+
+def _promise(judged: Sequence[Repeat]) -> str:
+    """Return the promise without the ids of hardware, which differ from repeat to repeat."""
+    return (
+        _ID.sub("", next(each.verdict.promise for each in judged if each.verdict is not None))
+        or "the promise"
+    )
+
+
+def _what_would_decide(total: int, count: dict[Outcome, int]) -> str:
+    majority = max((Outcome.HELD, Outcome.VIOLATED), key=lambda kind: count[kind])
+    more = repeats_to_decide(total, total - count[majority])
+    if count[majority] == 0 or more > max(total, FEWEST_REPEATS):
+        return "the repeats differ too much for a few more to decide this"
+    words = "1 more repeat" if more == 1 else f"{more} more repeats"
+    agree = (
+        ""
+        if total - count[majority] == 0
+        else f" if {majority.value} in {'it' if more == 1 else 'all of them'}"
+    )
+    fewest = f" ({FEWEST_REPEATS} are the fewest for 95 %)" if total < FEWEST_REPEATS else ""
+    return f"{words} would decide this{agree}{fewest}"
+
+
+def _exceptions(repeats: Sequence[Repeat], outcome: Outcome) -> list[str]:
+    """Return a text for each kind of repeat that differs: which they are, and the reason that the first gives."""
+    texts = []
+    for kind in (Outcome.VIOLATED, Outcome.INCONCLUSIVE):
+        found = [each for each in repeats if each.verdict is not None and each.outcome is kind]
+        if found and found[0].verdict is not None:
+            reason = found[0].verdict.sentence.partition(": ")[2]
+            which = "" if kind is outcome and len(found) == len(repeats) else f" in {_named(found)}"
+            texts.append(f"{kind.value}{which}: {reason}")
+    texts += [
+        f"repeat {each.number} was not judged: {each.missing}" for each in repeats if each.verdict is None
+    ]
+    return texts
+
+
+def _named(repeats: Sequence[Repeat]) -> str:
+    return f"repeat{'s' * (len(repeats) > 1)} {listed(str(each.number) for each in repeats)}"
+
+
+def _limits(judged: Sequence[Repeat], outcome: Outcome) -> tuple[Ceiling, ...]:
+    """Return the limits that the repeats with the same outcome name; hardware of each repeat has its own."""
+    found: dict[tuple[Any, ...], Ceiling] = {}
+    for each in judged:
+        if each.verdict is not None and each.outcome is outcome:
+            for ceiling in each.verdict.bound_by:
+                found.setdefault((ceiling.scope, ceiling.quantity, str(ceiling.limit)), ceiling)
+    return tuple(found.values())
