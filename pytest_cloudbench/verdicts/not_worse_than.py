@@ -1,0 +1,263 @@
+"""`not_worse_than`: is a run as good as earlier ones of the same workload, beyond what runs differ anyway?
+
+The rates are compared as logarithms. Runs under the same conditions show how much runs differ; the level to keep is
+that of the latest conditions. A usual noise counts as two more runs, because a few runs may be alike by chance, and
+because one alone shows nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+from typing import Any
+
+from pytest_cloudbench.limits.numbers import parse_number
+from pytest_cloudbench.limits.quantities import figure
+from pytest_cloudbench.verdicts.attribution import other_limit
+from pytest_cloudbench.verdicts.details import unusable
+from pytest_cloudbench.verdicts.run import AnyObservation, run_of
+from pytest_cloudbench.verdicts.run_view import Run
+from pytest_cloudbench.verdicts.sample_statistics import FEWEST_FOR_NOISE, Noise, noise_of
+from pytest_cloudbench.verdicts.targets import plain
+from pytest_cloudbench.verdicts.verdict import Doubt, Draft, Outcome, Verdict
+from pytest_cloudbench.verdicts.wording import listed, percent, tolerance
+
+CONFIDENCE = 0.95
+USUAL_NOISE = 0.02
+"""Standard deviation of the rate from run to run on AWS: a choice of this project. It counts as two runs."""
+USUAL_NOISE_ON_REGION = 0.005
+"""The same on an embedded region, whose limits are exact to 0.8 % over any 10 s (measured, November 2026)."""
+_USUAL_DEGREES = 2
+
+Setup = Mapping[str, str]
+"""The conditions of a measurement in words, by their names: "instance", "zone" ... Unknown ones are absent."""
+
+
+@dataclass(frozen=True)
+class EarlierRun:
+    """One earlier measurement: its run's id, what was measured, and its conditions."""
+
+    name: str
+    run: AnyObservation
+    setup: Setup = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """The earlier measurements of one workload, oldest first, and the conditions of the present one.
+
+    ``missing`` says why there are none.
+    """
+
+    runs: tuple[EarlierRun, ...] = ()
+    setup: Setup = field(default_factory=dict, hash=False)
+    missing: str = ""
+
+
+@dataclass(frozen=True)
+class _Levels:
+    """The level of the latest conditions and the noise from run to run, both as logarithms."""
+
+    level: float
+    runs: int
+    noise: Noise
+
+    def margin(self, within: Noise | None) -> float:
+        """Return half the 95 % interval of the difference of one more run, with the noise ``within`` that run."""
+        spread = self.noise.error * math.sqrt(1 + 1 / self.runs)
+        whole = Noise(spread, self.noise.degrees)
+        if within is not None and within.error > self.noise.error:
+            more = math.sqrt(within.error**2 - self.noise.error**2)
+            whole = whole.combined(Noise(more, within.degrees))
+        return whole.margin(CONFIDENCE)
+
+
+def not_worse_than(obs: AnyObservation, earlier: Earlier, *, by: float | str = 0.05) -> Verdict:
+    """Judge whether the mean rate of ``obs`` lies at most the share ``by`` below that of earlier runs.
+
+    ``by`` is a share of 1, or a text such as "5%". Held or violated if the 95 % interval of the difference lies wholly
+    on one side of that; it accounts for how much runs differ from each other and for the noise within this run. Better
+    is always held. Inconclusive within the interval, without an earlier run under comparable conditions, and if this
+    run was slower because of its job, its generator or the machine under an embedded region.
+
+    Raises TypeError and ValueError for a ``by`` that is no share from 0 to below 1.
+    """
+    allowed = checked_by(by)
+    now = run_of(obs)
+    usable, refused = _usable(now, earlier.runs)
+    changed = changes(usable[-1].setup, earlier.setup) if usable else []
+    details: dict[str, Any] = {
+        "by": allowed,
+        "earlier": {each.name: plain(run_of(each.run).rate) for each in usable},
+        "left_out": refused,
+        "changed": changed,
+        "confidence": CONFIDENCE,
+    }
+    draft = Draft(f"not worse by more than {tolerance(allowed)}", None, now.rate, details)
+    if wrong := unusable(now, now.rate):
+        return draft.inconclusive(wrong)
+    if not usable:
+        why = next(reversed(refused.values()), earlier.missing) or "no earlier run was given"
+        return draft.inconclusive(Doubt(f"{now.shown(now.rate)}, compared with nothing: {why}"))
+    return _judged(now, usable, changed, allowed, details)
+
+
+def _judged(
+    now: Run, usable: Sequence[EarlierRun], changed: Sequence[str], allowed: float, details: dict[str, Any]
+) -> Verdict:
+    levels = _levels(usable, on_region=now.on_region)
+    level = now.rate * (math.exp(levels.level) / plain(now.rate))
+    margin = levels.margin(_noise_within(now))
+    difference = math.log(plain(now.rate)) - levels.level
+    beyond = difference - math.log1p(-allowed)
+    low, high = (math.expm1(difference - margin), math.expm1(difference + margin))
+    details |= {"level": plain(level), "runs": levels.runs, "run_noise": levels.noise.error}
+    details |= {"difference": math.expm1(difference), "interval": [low, high]}
+    runs = "1 earlier run" if levels.runs == 1 else f"{levels.runs} earlier runs"
+    draft = Draft(
+        f"not worse than {runs} by more than {tolerance(allowed)}", level * (1 - allowed), now.rate, details
+    )
+    text = (
+        f"{now.shown(now.rate)} against {now.shown(level)} in {runs} "
+        f"({_more_or_less(math.expm1(difference), -allowed)}, 95 % interval {_signed(low)} to {_signed(high)}; "
+        f"at most {tolerance(allowed)} less allowed)"
+    )
+    if beyond >= margin:
+        better = ": better, beyond the noise" if difference > margin else ""
+        return draft.verdict(Outcome.HELD, text + better)
+    was = f"; changed: {listed(changed)}" if changed else "; no change of the conditions was recorded"
+    if beyond > -margin:
+        return draft.verdict(
+            Outcome.INCONCLUSIVE, f"{text}, too close to decide: {_advice(usable, margin)}{was}"
+        )
+    if limit := other_limit(now, now.rate):
+        return draft.inconclusive(limit, f"{text}; but ")
+    found = now.bounds(now.rates)
+    bound = f"; {now.bound_text(found)}" if found else ""
+    return draft.verdict(Outcome.VIOLATED, f"{text}{was}{bound}", (each.ceiling for each in found))
+
+
+def _usable(now: Run, runs: Sequence[EarlierRun]) -> tuple[list[EarlierRun], dict[str, str]]:
+    """Return the earlier runs that can be compared with this one, and why the others cannot, by their names."""
+    usable, refused = [], {}
+    for each in runs:
+        then = run_of(each.run)
+        limit = None if unusable(then, then.rate) else other_limit(then, then.rate)
+        if why := incomparable(then, now):
+            refused[each.name] = f"the run of {each.name} had {why}"
+        elif wrong := unusable(then, then.rate):
+            refused[each.name] = f"of the run of {each.name}: {wrong.text}"
+        elif limit is not None and limit.machine_limited:
+            refused[each.name] = f"in the run of {each.name}, {limit.text}"
+        else:
+            usable.append(replace(each, run=then))  # its view, which is made once
+    return usable, refused
+
+
+def incomparable(then: Run, now: Run) -> str:
+    """Return in which condition two runs differ that makes their rates incomparable; "" if in none."""
+    pairs = [
+        ("a load on", then.kind, now.kind),
+        ("block size", str(then.block_size), str(now.block_size)),
+        ("a region that is", _region_kind(then), _region_kind(now)),
+        ("time compressed", f"{then.time_compression:g} times", f"{now.time_compression:g} times"),
+    ]
+    return next((f"{what} {one}, this one {other}" for what, one, other in pairs if one != other), "")
+
+
+def _region_kind(run: Run) -> str:
+    if not run.on_region:
+        return "not embedded"
+    return "embedded" + (", without modelled latency" if run.modelled_latency == "none" else "")
+
+
+def changes(then: Setup, now: Setup) -> list[str]:
+    """Return each condition that differs and is known of both: "gp3 500 GiB/6,000 IOPS -> 4,000 IOPS"."""
+    both = [name for name in now if name in then]
+    return [change(name, then[name], now[name]) for name in both if then[name] != now[name]]
+
+
+def change(name: str, then: str, now: str) -> str:
+    """Return one changed condition. The words at the start that are the same are not repeated."""
+    same = 0
+    for position, (one, other) in enumerate(zip(then, now, strict=False), 1):
+        if one != other:
+            break
+        if one == "/" and name == "target":
+            same = position
+    what = "" if name == "target" else f"{name} "
+    return f"{what}{then} -> {now[same:]}"
+
+
+def _levels(runs: Sequence[EarlierRun], *, on_region: bool) -> _Levels:
+    groups: dict[tuple[tuple[str, str], ...], list[float]] = {}
+    for each in runs:
+        key = tuple(sorted(each.setup.items()))
+        groups.setdefault(key, []).append(math.log(plain(run_of(each.run).rate)))
+    latest = groups[tuple(sorted(runs[-1].setup.items()))]
+    means = {key: fmean(group) for key, group in groups.items()}
+    squares = sum((value - means[key]) ** 2 for key, group in groups.items() for value in group)
+    usual = USUAL_NOISE_ON_REGION if on_region else USUAL_NOISE
+    degrees = _USUAL_DEGREES + len(runs) - len(groups)
+    error = math.sqrt((_USUAL_DEGREES * usual**2 + squares) / degrees)
+    return _Levels(fmean(latest), len(latest), Noise(error, degrees))
+
+
+def _noise_within(run: Run) -> Noise | None:
+    """Return the noise of the mean as a share of it; None for a series too short to know."""
+    line = run.timeline(run.rate)
+    if len(line.values) < FEWEST_FOR_NOISE:
+        return None
+    return noise_of([plateau.values for plateau in line.plateaus]).scaled(1 / plain(run.rate))
+
+
+def _advice(usable: Sequence[EarlierRun], margin: float) -> str:
+    if len(usable) == 1:
+        return (
+            f"one earlier run does not show how much runs differ, and up to {_share(margin)} is taken as noise: "
+            "compare with more runs"
+        )
+    return (
+        f"the noise of {len(usable)} earlier runs and this one is ±{_share(margin)}: compare with more runs"
+    )
+
+
+def _more_or_less(difference: float, bound: float) -> str:
+    if abs(difference) < 0.5e-4:
+        return "the same"
+    return f"{percent(abs(difference), abs(bound))} {'more' if difference > 0 else 'less'}"
+
+
+def _signed(share: float) -> str:
+    return f"{'+' if share > 0 else ''}{_share(share)}"
+
+
+def _share(share: float) -> str:
+    return f"{figure(share * 100, 1)} %"
+
+
+def checked_by(by: object) -> float:
+    """Return how much worse is allowed as a share of 1: 0.05, or "5%".
+
+    Raises TypeError for anything but a number or text, ValueError for one that is not a share from 0 to below 1.
+    """
+    value: object = by
+    if isinstance(by, str):
+        number, sign, rest = by.strip().partition("%")
+        if not sign or rest:
+            raise ValueError(
+                f'by={by!r} is no share: write per cent such as by="5%", or a share such as by=0.05'
+            )
+        try:
+            value = float(parse_number(number.strip())) / 100
+        except ValueError as error:
+            raise ValueError(f"by={by!r}: {error}") from None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f'by={by!r} is no number: write per cent such as by="5%", or a share such as by=0.05')
+    if not 0 <= value < 1:
+        raise ValueError(
+            f'by={by!r}: how much less is allowed, from 0 to below 1, such as by=0.05 or by="5%"'
+        )
+    return float(value)

@@ -1,0 +1,210 @@
+"""`not_worse_than`: one run against earlier ones, and how much runs differ anyway."""
+
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from synthetic_networks import network_run
+from synthetic_runs import GP3, LATE, M5, STRONG_MACHINE, WEAK_MACHINE, delay_of, run_of
+
+from pytest_cloudbench import Outcome, gp3
+from pytest_cloudbench.verdicts.not_worse_than import (
+    Earlier,
+    EarlierRun,
+    change,
+    changes,
+    checked_by,
+    not_worse_than,
+)
+from pytest_cloudbench.verdicts.observation import GeneratorLoad
+
+SETUP = {"instance": "m5.2xlarge", "target": "gp3 500 GiB/6,000 IOPS", "kernel": "6.1.5"}
+
+
+def earlier(*rates, setup=None, setups=None, **how):
+    setups = setups or [SETUP] * len(rates)
+    runs = [run_of(rate, on=M5, volumes=(("vol-0", gp3(size_gib=500, iops=6_000)),), **how) for rate in rates]
+    found = tuple(
+        EarlierRun(f"run-{number}", run, then)
+        for number, (run, then) in enumerate(zip(runs, setups, strict=True))
+    )
+    return Earlier(found, SETUP if setup is None else setup)
+
+
+def now(rate, iops=6_000, **how):
+    return run_of(rate, on=M5, volumes=(("vol-0", gp3(size_gib=500, iops=iops)),), **how)
+
+
+def test_a_drop_beyond_the_noise_is_violated_and_names_what_was_changed():
+    changed = SETUP | {"target": "gp3 500 GiB/4,000 IOPS"}
+    verdict = not_worse_than(now(4_000, 4_000), earlier(6_000, 5_990, 6_010, setup=changed), by="5%")
+    assert verdict.outcome is Outcome.VIOLATED
+    assert "4,000 IOPS against 6,000 IOPS in 3 earlier runs (33 % less" in verdict.sentence
+    assert "gp3 500 GiB/6,000 IOPS -> 4,000 IOPS" in verdict.sentence
+    assert verdict.sentence.endswith("limited by gp3 vol-0 IOPS, 4,000 IOPS")
+    assert [str(each) for each in verdict.bound_by] == ["gp3 vol-0 IOPS, 4,000 IOPS"]
+    low, high = verdict.details["interval"]
+    assert low < -0.333 < high < -0.3
+    assert verdict.details["changed"] == ["gp3 500 GiB/6,000 IOPS -> 4,000 IOPS"]
+    assert str(verdict.asked) == "5,700 IOPS"
+
+
+def test_a_drop_without_a_recorded_change_says_so():
+    verdict = not_worse_than(now(4_000), earlier(6_000, 5_990, 6_010))
+    assert verdict.outcome is Outcome.VIOLATED
+    assert "no change of the conditions was recorded" in verdict.sentence
+
+
+@pytest.mark.parametrize(("rate", "better"), [(5_950, False), (6_000, False), (9_000, True)])
+def test_as_good_or_better_is_held(rate, better):
+    verdict = not_worse_than(now(rate, 9_000), earlier(*[5_990, 6_000, 6_010] * 4))
+    assert verdict.outcome is Outcome.HELD
+    assert ("better, beyond the noise" in verdict.sentence) is better
+
+
+def test_one_earlier_run_decides_only_beyond_the_usual_noise():
+    one = earlier(6_000)
+    assert not_worse_than(now(5_900), one).outcome is Outcome.INCONCLUSIVE
+    assert not_worse_than(now(5_500), one).outcome is Outcome.INCONCLUSIVE
+    assert not_worse_than(now(4_800), one).outcome is Outcome.VIOLATED
+    assert not_worse_than(now(7_000, 7_000), one).outcome is Outcome.HELD
+    said = not_worse_than(now(5_500), one).sentence
+    assert "one earlier run does not show how much runs differ" in said
+    assert "12.1 %" in said, (
+        "4.3 (Student's t) x 2 % x the square root of 2, with the usual noise as two runs"
+    )
+
+
+def test_on_the_embedded_region_the_usual_noise_is_smaller():
+    how = {"machine": STRONG_MACHINE, "delay": delay_of(2.7), "outstanding": 16}
+    one = earlier(6_000, **how)
+    assert not_worse_than(now(5_990, **how), one).outcome is Outcome.HELD
+    assert not_worse_than(now(5_500, **how), one).outcome is Outcome.VIOLATED
+    assert not_worse_than(now(5_750, **how), one).outcome is Outcome.INCONCLUSIVE
+
+
+def test_the_noise_between_runs_is_that_of_runs_under_the_same_conditions():
+    """A change that was accepted is the new level and no noise."""
+    before, after = SETUP, SETUP | {"instance": "m5.4xlarge"}
+    stepped = earlier(
+        3_000, 3_010, 2_990, 6_000, 6_010, 5_990, setups=[before] * 3 + [after] * 3, setup=after
+    )
+    verdict = not_worse_than(now(5_000), stepped)
+    assert verdict.outcome is Outcome.VIOLATED
+    assert verdict.details["runs"] == 3
+    assert verdict.details["level"] == pytest.approx(6_000, rel=1e-3)
+    assert verdict.details["run_noise"] < 0.02
+
+
+def test_noise_within_the_run_counts_if_it_is_the_larger():
+    shaken = [6_000 + 2_400 * math.sin(number * 0.1) for number in range(60)]
+    mean = sum(shaken) / 60
+    verdict = not_worse_than(now(mean, values=shaken), earlier(*[mean, mean * 1.001] * 6))
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (run_of(6_000, "16k", on=M5, volumes=GP3), "block size 16 KiB, this one 4 KiB"),
+        (run_of(6_000, on=M5, volumes=GP3, machine=STRONG_MACHINE), "region that is embedded, this one not"),
+        (network_run(5.0), "a load on"),
+    ],
+)
+def test_a_run_under_incomparable_conditions_is_refused(other, said):
+    verdict = not_worse_than(now(6_000), Earlier((EarlierRun("20261120-1", other),)))
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert said in verdict.sentence
+    assert "20261120-1" in verdict.sentence
+
+
+def test_earlier_runs_that_prove_nothing_are_left_out():
+    damaged = run_of(0.0, on=M5)
+    found = earlier(6_000, 6_000)
+    found = Earlier((*found.runs, EarlierRun("broken", damaged, SETUP)), SETUP)
+    verdict = not_worse_than(now(6_600, 9_000), found)
+    assert list(verdict.details["left_out"]) == ["broken"]
+    assert verdict.details["runs"] == 2
+
+
+def test_nothing_to_compare_with_is_inconclusive_with_the_reason():
+    verdict = not_worse_than(now(6_000), Earlier(missing="no earlier run has test_it.py::test_new"))
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert verdict.sentence.endswith("no earlier run has test_it.py::test_new")
+
+
+def test_a_run_that_its_generator_limited_is_not_a_regression():
+    busy = GeneratorLoad(99.5)
+    verdict = not_worse_than(now(4_500, generator=busy), earlier(6_000, 6_000, 6_000))
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert "load generator was the limit" in verdict.sentence
+
+
+def test_a_run_that_the_regions_machine_limited_is_not_a_regression():
+    late = {"machine": WEAK_MACHINE, "delay": LATE}
+    calm = {"machine": STRONG_MACHINE, "delay": delay_of(170)}
+    verdict = not_worse_than(now(4_500, **late), earlier(6_000, 6_000, 6_000, **calm))
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert verdict.machine_limited
+
+
+def test_networks_are_compared_in_their_unit():
+    then = Earlier(tuple(EarlierRun(f"{n}", network_run(5.0 + n / 1_000)) for n in range(3)))
+    assert "2 Gbit/s against 5" in not_worse_than(network_run(2.0), then).sentence
+
+
+def test_only_known_conditions_count_as_changed():
+    assert changes({"zone": "a", "fio": "fio-3.33"}, {"zone": "b", "kernel": "6.1"}) == ["zone a -> b"]
+    assert change("target", "gp3 20 GiB", "gp3 20 GiB/4,000 IOPS") == "gp3 20 GiB -> gp3 20 GiB/4,000 IOPS"
+
+
+@pytest.mark.parametrize(
+    ("by", "share"), [("5%", 0.05), ("5 %", 0.05), ("2.5%", 0.025), (0.05, 0.05), (0, 0)]
+)
+def test_by_is_per_cent_or_a_share(by, share):
+    assert checked_by(by) == pytest.approx(share)
+
+
+@pytest.mark.parametrize("by", ["5", "4,5%", "-1%", "100%", 5, 1.0, -0.1, math.nan, "five%", "5%%"])
+def test_any_other_by_is_refused(by):
+    with pytest.raises(ValueError, match="by="):
+        checked_by(by)
+
+
+@given(
+    noise=st.sampled_from([0.002, 0.01, 0.02]),
+    runs=st.integers(1, 12),
+    worse=st.sampled_from([0.0, 0.05]),
+    seed=st.integers(0, 10_000),
+)
+def test_the_rates_of_two_settings_are_never_judged_by_their_order(noise, runs, worse, seed):
+    """Scaling all rates changes no outcome, and a better run is never judged worse."""
+    chance = random.Random(seed)
+    rates = [1_000 * math.exp(chance.gauss(0, noise)) for _ in range(runs)]
+    rate = 1_000 * (1 - worse) * math.exp(chance.gauss(0, noise))
+    verdict = not_worse_than(now(rate, samples=6), earlier(*rates, samples=6))
+    scaled = not_worse_than(now(rate * 3, samples=6), earlier(*[each * 3 for each in rates], samples=6))
+    assert scaled.outcome is verdict.outcome
+    order = [Outcome.VIOLATED, Outcome.INCONCLUSIVE, Outcome.HELD]
+    faster = not_worse_than(now(rate * 1.05, samples=6), earlier(*rates, samples=6))
+    assert order.index(faster.outcome) >= order.index(verdict.outcome)
+
+
+@pytest.mark.parametrize("runs", [1, 3, 12])
+@pytest.mark.parametrize("noise", [0.005, 0.02, 0.04])
+def test_how_often_it_is_wrong(runs, noise):
+    """Noise alone is hardly ever violated, and a run worse by just more than allowed is hardly ever held."""
+    chance = random.Random(f"{runs} {noise}")
+
+    def share(worse, outcome, tries=200):
+        hits = 0
+        for _ in range(tries):
+            rates = [6_000 * math.exp(chance.gauss(0, noise)) for _ in range(runs)]
+            rate = 6_000 * (1 - worse) * math.exp(chance.gauss(0, noise))
+            hits += not_worse_than(now(rate, samples=6), earlier(*rates, samples=6)).outcome is outcome
+        return hits / tries
+
+    assert share(0.0, Outcome.VIOLATED) <= 0.01
+    assert share(0.0501, Outcome.HELD) <= (0.05 if noise <= 0.02 else 0.12)
