@@ -13,6 +13,7 @@ from pytest_cloudbench.verdicts.verdict import judging
 if TYPE_CHECKING:
     from pytest_cloudbench.limits.ceilings import Ceiling
     from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput
+    from pytest_cloudbench.verdicts.not_worse_than import Earlier
     from pytest_cloudbench.verdicts.verdict import Verdict
 
 _F = TypeVar("_F", bound="Callable[..., Verdict]")
@@ -119,6 +120,16 @@ class Judged:
         return self._compared(resembles(self._observed(), _observed(other), within=within), (self, other))
 
     @judging
+    def not_worse_than(self, earlier: Any, *, by: float | str = 0.05) -> Verdict:
+        """Is the rate at most the share `by` (0.05 or "5%") below that of earlier runs?
+
+        `earlier` is the `baseline` fixture, another measurement, or several.
+        """
+        from pytest_cloudbench.verdicts.not_worse_than import not_worse_than
+
+        return self._reported(not_worse_than(self._observed(), _earlier(self, earlier), by=by))
+
+    @judging
     def expect(self, name: str, *arguments: Any, **options: Any) -> Verdict:
         """Return the verdict of a registered `expectation`: `run.expect("recovers_within", "10 s")`.
 
@@ -220,6 +231,22 @@ def scales_linearly(measurements: Sequence[Any], *, with_: Sequence[int], within
     if not isinstance(runs[-1], Judged):
         return verdict
     return runs[-1]._compared(verdict, runs, [f"with {count:,}" for count in with_], verdict.promise)
+
+
+def _earlier(run: Judged, given: Any) -> Earlier:
+    """Return the earlier runs that a test compares ``run`` with. Raises TypeError for anything else."""
+    from pytest_cloudbench.verdicts.not_worse_than import Earlier, EarlierRun
+
+    if hasattr(given, "earlier_than"):
+        found: Earlier = given.earlier_than(run)
+        return found
+    runs = list(given) if isinstance(given, list | tuple) else [given]
+    if not runs or not all(isinstance(each, Judged) for each in runs):
+        raise TypeError(
+            f"not_worse_than({given!r}): pass the baseline fixture, another measurement, or a list of them"
+        )
+    names = [f"measurement {number}" for number in range(1, len(runs) + 1)]
+    return Earlier(tuple(EarlierRun(*pair) for pair in zip(names, map(_observed, runs), strict=True)))
 
 
 def _observed(other: Any) -> Any:
