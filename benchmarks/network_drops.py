@@ -117,11 +117,11 @@ def drop(under_test: Region, number: int, burst_s: float, compression: float) ->
             measured = run_iperf3(pair, Iperf3Job(streams=STREAMS, duration=duration))
         finally:
             watch.close()
-        state = under_test.plane.networks.governor.state(f"i-{number}-a")
+        slowed_at = under_test.plane.networks.governor.slowed_at(f"i-{number}-a")
     verdict = measured.drops_to(BASELINE, within=0.05)
-    if state is None or state.emptied_at is None or watch.began_at is None:
+    if slowed_at is None or watch.began_at is None:
         return f"the bucket was never empty: {verdict}", False
-    emptied_s = state.emptied_at - watch.began_at
+    emptied_s = slowed_at - watch.began_at
     falls = verdict.details["falls"]
     if verdict.outcome is not Outcome.HELD or len(falls) != 1:
         return f"bucket empty after {emptied_s:.2f} s: MISSED: {verdict}", False

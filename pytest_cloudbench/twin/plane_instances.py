@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from pytest_cloudbench.limits.ceilings import MachineLimits
 from pytest_cloudbench.twin.hosts.hosts import BootFailed, Host, HostPlan, read_console
-from pytest_cloudbench.twin.inventory import Inventory, PlacedInstance, PlaneError
+from pytest_cloudbench.twin.inventory import Inventory, PlacedInstance
 from pytest_cloudbench.twin.network.instance_networks import InstanceNetworks
 from pytest_cloudbench.twin.region_parts import RegionParts
 from pytest_cloudbench.twin.volumes.disks import NoRoom
@@ -63,32 +63,15 @@ class PlaneInstances:
 
     def boot(self, plan: HostPlan) -> None:
         """Make an instance and return once sshd answers. Raises `BootFailed`; nothing is left then."""
-        network, instance_id = self._parts.network, plan.instance_id
+        instance_id = plan.instance_id
         with self._inventory.lock:
             self._inventory.refuse_when_closed()
-            if instance_id in self._inventory.instances:
-                raise PlaneError(f"{instance_id} exists already")
-            for other in self._inventory.instances.values():
-                if other.host.plan.private_ip == plan.private_ip:
-                    raise PlaneError(f"{plan.private_ip} is the address of {other.host.plan.instance_id}")
-            network.reserve(plan.private_ip)
-            directory = self._parts.roots / instance_id
             host = Host(
-                plan=plan,
-                slot=self._parts.slot,
-                network=network,
-                workshop=self._parts.workshop,
-                directory=directory,
-                counters=directory / "counters",
-                allowances=directory / "allowances",
-                on_plugged=lambda pid: self._networks.plugged(plan, pid),
+                plan,
+                self._parts,
+                on_plugged=lambda pid: self._networks.plugged(plan, host.allowances, pid),
                 on_unplugging=lambda: self._networks.governor.disconnect(instance_id),
             )
-            try:
-                self._networks.add(plan, host.allowances)
-            except OSError as error:
-                network.release_address(plan.private_ip)
-                raise BootFailed(f"{instance_id} got no page for its counters: {error}") from error
             figures = instance_figures(plan.ebs_limit, plan.ebs_baseline, factor=self._parts.time_compression)
             paced = InstanceVolumes(instance_id, figures, self._parts)
             instance = PlacedInstance(host, paced, InstanceStore(plan, self._parts))

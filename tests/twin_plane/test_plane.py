@@ -376,14 +376,12 @@ def test_a_volume_detached_by_force_fails_and_can_be_attached_again(driver):
 def test_a_failed_boot_has_a_reason_and_leaves_nothing(driver, monkeypatch, tmp_path):
     before = {path.name for path in Path("/sys/class/net").iterdir()}
 
-    def plan(address):
-        return HostPlan("i-bad", "t", address, "bad", "ec2-user", (driver.public_key,))
-
-    with pytest.raises(PlaneError, match="is the address of i-one"):
-        driver.plane.instances.boot(plan(driver.addresses["i-one"]))
+    plan = HostPlan(
+        "i-bad", "t", driver.plane.instances.free_address(2), "bad", "ec2-user", (driver.public_key,)
+    )
     monkeypatch.setattr(hosts, "_BOOT", tmp_path / "missing.py")
     with pytest.raises(BootFailed, match=r"i-bad d.*missing\.py"):
-        driver.plane.instances.boot(plan(driver.plane.instances.free_address(2)))
+        driver.plane.instances.boot(plan)
     assert {path.name for path in Path("/sys/class/net").iterdir()} == before
     assert "missing.py" in driver.plane.instances.console_output("i-bad")
     assert driver.ssh("i-one", "echo alive") == "alive\n"

@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING, Any
 from pytest_cloudbench.twin.hosts.instance_commands import ALLOWANCES_DIRECTORY, COUNTERS_DIRECTORY
 from pytest_cloudbench.twin.hosts.root_disk import RootDisk
 from pytest_cloudbench.twin.hosts.user_data import parse_user_data
-from pytest_cloudbench.twin.network.cables import Network
 from pytest_cloudbench.twin.slots import Slot
-from pytest_cloudbench.twin.workshop import Workshop
 
 if TYPE_CHECKING:
     from pytest_cloudbench.limits.instances import EbsLimit, LocalDisk
     from pytest_cloudbench.limits.network_credits import NetworkCredits, ShapedRates
+    from pytest_cloudbench.twin.region_parts import RegionParts
 
 DISK_GROUP = 6  # of every distribution
 _BOOT_S = 30.0
@@ -93,20 +92,14 @@ class Node:
 
 @dataclass
 class Host:
-    """One instance. It runs while ``process`` is set. Its root disk stays in ``directory`` until that is removed.
+    """One instance. It runs while ``process`` is set. Its root disk stays in `directory` until that is removed.
 
-    ``counters`` and ``allowances`` are directories of pages that the instance can read. ``on_plugged`` is called with
-    the process whose namespace has its eth0, before any program there can use it; ``on_unplugging`` is called before
-    its cable is removed.
+    ``on_plugged`` is called with the process whose namespace has its eth0, before any program there can use it;
+    ``on_unplugging`` is called before its cable is removed.
     """
 
     plan: HostPlan
-    slot: Slot
-    network: Network
-    workshop: Workshop
-    directory: Path
-    counters: Path
-    allowances: Path
+    parts: RegionParts
     on_plugged: Callable[[int], None]
     on_unplugging: Callable[[], None]
     process: subprocess.Popen[bytes] | None = None
@@ -115,6 +108,21 @@ class Host:
     _hostname: str = ""
     _booted_once: bool = False
     _plugged_in: bool = False
+
+    @property
+    def directory(self) -> Path:
+        """The directory of its root disk."""
+        return self.parts.roots / self.plan.instance_id
+
+    @property
+    def counters(self) -> Path:
+        """The directory of its volumes' pages, which it can read."""
+        return self.directory / "counters"
+
+    @property
+    def allowances(self) -> Path:
+        """The directory of its interface's page, which it can read."""
+        return self.directory / "allowances"
 
     @property
     def running(self) -> bool:
@@ -150,12 +158,12 @@ class Host:
                 )
                 return disk
 
-            self._disk = self.workshop.run(make_disk)
+            self._disk = self.parts.workshop.run(make_disk)
         assert self._disk is not None
         boot_plan = {
             "hostname": self._hostname,
             "address": plan.private_ip,
-            "netmask": str(self.slot.network.netmask),
+            "netmask": self.parts.network.netmask,
             "layers": [vars(layer) for layer in self._disk.layers],
             "root": str(self.directory / "root"),
             "counters": [
@@ -165,10 +173,10 @@ class Host:
             "nodes": [vars(node) for node in nodes],
             "first_boot": first_boot.to_json() if first_boot else None,
         }
-        self.process = self.workshop.run(self._spawn)
+        self.process = self.parts.workshop.run(self._spawn)
         self._send(json.dumps(boot_plan).encode())
         self.init_pid = self._expect("unshared", deadline)["pid"]
-        self.network.plug_in(self.init_pid, plan.private_ip)
+        self.parts.network.plug_in(self.init_pid, plan.private_ip)
         self._plugged_in = True
         self.on_plugged(self.init_pid)
         self._send(b"plugged")
@@ -181,7 +189,7 @@ class Host:
         for pages in (self.counters, self.allowances):
             pages.mkdir(parents=True, exist_ok=True)
             pages.chmod(0o755)  # whatever the umask
-        with open(_console(self.slot, self.plan.instance_id), "ab", opener=_for_root_only) as console:
+        with open(_console(self.parts.slot, self.plan.instance_id), "ab", opener=_for_root_only) as console:
             return subprocess.Popen(
                 [sys.executable, "-I", "-S", str(_BOOT)],
                 stdin=subprocess.PIPE,
@@ -224,7 +232,7 @@ class Host:
         return received
 
     def _last_words(self) -> str:
-        lines = read_console(self.slot, self.plan.instance_id).strip().splitlines()
+        lines = read_console(self.parts.slot, self.plan.instance_id).strip().splitlines()
         return lines[-1] if lines else "it printed nothing"
 
     def _wait_for_sshd(self, deadline: float) -> None:
@@ -273,7 +281,7 @@ class Host:
             process.wait()
         if self._plugged_in:
             self.on_unplugging()
-            self.network.unplug(self.plan.private_ip)
+            self.parts.network.unplug(self.plan.private_ip)
             self._plugged_in = False
         if process.stdout is not None:
             process.stdout.close()

@@ -147,10 +147,6 @@ class Network:
                 return address
         raise NetworkFailed(f"no address is left in {network}")
 
-    def reserve(self, address: str) -> None:
-        """Reserve an address that the caller chose."""
-        self._taken.add(address)
-
     def release_address(self, address: str) -> None:
         """Release an address and remove it from its placement group."""
         self._taken.discard(address)
@@ -228,14 +224,6 @@ class Network:
         for device, namespace_of in (("eth0", pid), (_cable(address), self._holder.pid)):
             with contextlib.suppress(NetworkFailed):
                 _run("tc", [f"qdisc delete dev {device} root"], namespace_of)
-
-    def cut(self, address: str) -> None:
-        """Take an instance's cable down, as if it were pulled out, until `mend`. Its shaping stays."""
-        _ip([f"link set {_cable(address)} down"], self._holder.pid)
-
-    def mend(self, address: str) -> None:
-        """Bring a cable up again that was cut."""
-        _ip([f"link set {_cable(address)} up"], self._holder.pid)
 
     def unplug(self, address: str) -> None:
         """Remove an instance's cable now; the kernel would remove it later with its namespace."""

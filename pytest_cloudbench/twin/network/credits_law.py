@@ -69,28 +69,24 @@ class Bucket:
         """True if the bucket is full."""
         return self.bursting and self.level >= self.capacity
 
-    def account(self, moved: float, elapsed_s: float, *, waited: bool = False) -> float | None:
+    def account(self, moved: float, elapsed_s: float, *, waited: bool = False) -> None:
         """Account for the bytes moved in the busier direction over the last ``elapsed_s`` seconds.
 
-        ``waited``: a packet had to wait for the rate in that time. If the bucket became empty, return how many seconds
-        before the end of that time, assuming an even rate; otherwise None.
+        ``waited``: a packet had to wait for the rate in that time.
         """
         if elapsed_s <= 0:
-            return None
+            return
         moved_per_s = moved / elapsed_s
         self._used_per_s += (moved_per_s - self._used_per_s) * -math.expm1(-elapsed_s / DEMAND_S)
         self._since_wait_s = 0.0 if waited else self._since_wait_s + elapsed_s
         used_per_s = self._whole(moved_per_s)
         if self._demands_more:
             used_per_s = max(used_per_s, self.baseline)
-        before = self._credits
-        self._credits = before.advance(used_per_s, elapsed_s, self.compression)
-        if self.bursting and self._credits.empty:
-            self.bursting = False
-            return max(0.0, elapsed_s - before.time_until_empty(used_per_s, self.compression))
-        if not self.bursting and self._credits.share >= RESUME_SHARE:
-            self.bursting = True
-        return None
+        self._credits = self._credits.advance(used_per_s, elapsed_s, self.compression)
+        if self.bursting:
+            self.bursting = not self._credits.empty
+        else:
+            self.bursting = self._credits.share >= RESUME_SHARE
 
     def empty_in_s(self, moved_per_s: float) -> float:
         """Return the seconds by the clock until it is empty at this rate in the busier direction; infinity if never."""

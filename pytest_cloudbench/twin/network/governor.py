@@ -76,19 +76,6 @@ class AllowancePage:
         self._memory.close()
 
 
-@dataclass(frozen=True)
-class NetworkState:
-    """An instance's present rate and bucket. The bucket was last empty at ``emptied_at``, in seconds since the epoch.
-
-    ``level_bytes`` and ``capacity_bytes`` are 0 if nothing bursts.
-    """
-
-    rate: Bandwidth
-    level_bytes: float
-    capacity_bytes: float
-    emptied_at: float | None
-
-
 @dataclass
 class _Governed:
     """One instance. ``ends`` are None while it has no cable."""
@@ -107,7 +94,7 @@ class _Governed:
     pace_moved: int = 0
     moved_per_s: float = 0.0
     empty_at: float = math.inf
-    emptied_at: float | None = None
+    slowed_at: float | None = None
     window_at: float = 0.0
     window_bytes: int = 0
 
@@ -169,7 +156,7 @@ class NetworkGovernor:
         return governed.page.path
 
     def rate(self, instance_id: str) -> Bandwidth | None:
-        """Return the instance's present rate in each direction; None if it is unknown."""
+        """Return the instance's present rate in each direction; None if its network is not shaped."""
         with self._lock:
             governed = self._instances.get(instance_id)
             return governed.rate if governed is not None else None
@@ -207,25 +194,15 @@ class NetworkGovernor:
                 return
             if governed.bucket is not None:
                 governed.bucket.refill()
-            governed.emptied_at = None
+            governed.slowed_at = None
             governed.allowances = Allowances()
             governed.page.show(governed.allowances)
 
-    def state(self, instance_id: str) -> NetworkState | None:
-        """Return an instance's present rate and credits; None if its network is not shaped."""
+    def slowed_at(self, instance_id: str) -> float | None:
+        """Return when a burst last ended, in seconds since the epoch; None if none has since the last `refill`."""
         with self._lock:
             governed = self._instances.get(instance_id)
-            if governed is None:
-                return None
-            if governed.ends is not None:
-                self._account(governed, governed.ends, time.monotonic())
-            bucket = governed.bucket
-            return NetworkState(
-                rate=governed.rate,
-                level_bytes=bucket.level if bucket else 0.0,
-                capacity_bytes=bucket.capacity if bucket else 0.0,
-                emptied_at=governed.emptied_at,
-            )
+            return governed.slowed_at if governed is not None else None
 
     def close(self) -> None:
         """End the thread and remove all instances. Cables keep their present rate."""
@@ -308,17 +285,16 @@ class NetworkGovernor:
         bucket = governed.bucket
         if bucket is None:
             return
-        emptied_ago_s = bucket.account(moved, elapsed_s, waited=waited)
-        if bucket.bursting and bucket.empty_in_s(governed.moved_per_s) < _EMPTY_WITHIN_S:
-            emptied_ago_s = 0.0
+        bucket.account(moved, elapsed_s, waited=waited)
+        if bucket.empty_in_s(governed.moved_per_s) < _EMPTY_WITHIN_S:
             bucket.empty()
-        if emptied_ago_s is not None:
-            governed.emptied_at = time.time() - (time.monotonic() - now) - emptied_ago_s
         governed.empty_at = now + bucket.empty_in_s(governed.moved_per_s)
         if governed.shaped_to != governed.rate:
             ends.egress.set_rate(governed.rate)
             ends.ingress.set_rate(governed.rate)
             governed.shaped_to = governed.rate
+            if not bucket.bursting:
+                governed.slowed_at = time.time()
 
     @staticmethod
     def _read(governed: _Governed, ends: ShapedEnds) -> tuple[int, bool]:

@@ -39,16 +39,14 @@ _ANSWER_BYTES = 16 * 1024
 
 @dataclass(frozen=True)
 class ClassFigures:
-    """The counters of a class: bytes and packets sent, packets lost, and how often it had to wait for its rate.
+    """The counters of a class: bytes sent, packets lost, and how often it had to wait for its rate.
 
-    ``packets``, ``waits`` and ``drops`` wrap at 2**32.
+    ``waits`` and ``drops`` wrap at 2**32.
     """
 
     bytes: int = 0
-    packets: int = 0
     drops: int = 0
     waits: int = 0
-    backlog_bytes: int = 0
 
 
 class ShapedEnd:
@@ -128,9 +126,9 @@ def parse_figures(body: bytes) -> ClassFigures:
     if stats is None:
         raise ValueError("the kernel's description of the class holds no figures")
     found = _attributes(stats)
-    size, packets = struct.unpack_from("=QI", found[_BASIC])
-    _, backlog, drops, _, waits = struct.unpack_from("=5I", found[_QUEUE])
-    return ClassFigures(size, packets, drops, waits, backlog)
+    (size,) = struct.unpack_from("=Q", found[_BASIC])
+    _, _, drops, _, waits = struct.unpack_from("=5I", found[_QUEUE])
+    return ClassFigures(size, drops, waits)
 
 
 def _attribute(kind: int, content: bytes) -> bytes:
