@@ -65,8 +65,8 @@ def test_a_command_killed_by_a_signal_is_a_failure_not_a_dropped_connection(host
 def test_a_command_that_takes_too_long_raises_an_error(host: SshHost) -> None:
     began = time.monotonic()
     with pytest.raises(CommandTimedOut, match=r"did not end within 0.3 s"):
-        host.run(["sleep", "3"], timeout_s=0.3)
-    assert time.monotonic() - began < 2
+        host.run(["sleep", "30"], timeout_s=0.3)
+    assert time.monotonic() - began < 10
 
 
 def test_a_host_that_never_answers_is_an_error_in_time() -> None:
@@ -87,7 +87,7 @@ def test_a_host_that_never_answers_is_an_error_in_time() -> None:
     began = time.monotonic()
     with pytest.raises(HostUnreachable) as caught:
         host.connect()
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 5
     assert f"instance i-0dead at 127.0.0.1:{port} did not answer within 0.6 s: last error" in str(
         caught.value
     )
