@@ -2,8 +2,9 @@
 
 Burst credits end at one moment: the rate falls from one level to another and stays there. Much else looks like it:
 outliers, dips that recover, noise in which each second resembles the last, drifts, oscillations. So exact
-least-squares fits of two levels only give candidates. A candidate is a lasting fall if it is large, sharp, fitted
-better by two levels than by a line, far above what the autocorrelated noise explains, and not followed by a recovery.
+least-squares fits of two levels only give candidates. A candidate is a lasting fall if it is large, sharp, far above
+what the autocorrelated noise explains, far more likely as two levels than as a smooth curve, and not followed by a
+recovery.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ from pytest_cloudbench.verdicts.levels import (
     slow_start,
     without_outliers,
 )
+from pytest_cloudbench.verdicts.step_evidence import step_evidence
 
 METHOD = "segmentation by exact least-squares fits of two levels to a median-filtered series"
 
-# Chosen by trial: 4 false falls in 40,000 series without one, of 20 to 300 samples, with white,
-# autocorrelated (up to 0.97) or heavy-tailed noise of up to 12 %, drifting, oscillating, dipping, recovering.
+# Chosen by trial: no false fall in 40,000 series without one, of 20 to 300 samples, with white, autocorrelated (up to
+# 0.97) or heavy-tailed noise of up to 12 %, drifting, oscillating, dipping, recovering (benchmarks/false_falls.py).
 WIDE_FILTER = 11
 """Samples of the median filter for finding candidates: it removes dips of up to five samples."""
 NARROW_FILTER = 5
@@ -48,8 +50,8 @@ MOST_BELOW_BEFORE = 0.30
 """Share of the samples before a fall, slow start left out, that may lie below the middle."""
 SHARPNESS = 0.6
 """Share of the fall that lies between the five samples just before and the five just after it."""
-AGAINST_A_LINE = 0.4
-"""Most that two levels may leave of the median absolute error that a straight line leaves."""
+EVIDENCE = 10.0
+"""Twice the log of the likelihood ratio by which two levels explain the samples better than a smooth curve does."""
 STANDARD_ERRORS = 6.0
 STANDARD_ERRORS_SHORT = 180.0
 """A fall is at least 6 + 180 / samples standard errors high: in short series the noise itself is guessed."""
@@ -65,7 +67,7 @@ PARAMETERS: dict[str, float] = {
     "recovered_samples": RECOVERED,
     "most_below_before": MOST_BELOW_BEFORE,
     "sharpness": SHARPNESS,
-    "against_a_line": AGAINST_A_LINE,
+    "evidence": EVIDENCE,
     "standard_errors": STANDARD_ERRORS,
     "standard_errors_short": STANDARD_ERRORS_SHORT,
 }
@@ -75,7 +77,7 @@ FEWEST_SAMPLES = FEWEST_BEFORE + FEWEST_AFTER
 _MOST_CANDIDATES = 48
 _ON_THE_WAY = 2  # samples on each side of a fall that belong to neither level
 _LOCAL = 5
-_LINE_REACH = 100  # samples on one side
+_CURVE_REACH = 200  # samples on one side
 _LONGEST_WINDOW = 2_000  # samples on one side; more of them add nothing
 
 
@@ -183,11 +185,11 @@ def _judged(
     window = _LONGEST_WINDOW
     errors = _standard_errors(narrow[max(low, at - window) : at], narrow[at : min(high, at + window)])
     found = _Candidate(low, at, high, level_of(before), level_of(after), errors)
-    return found, _flaw(narrow, found)
+    return found, _flaw(values, narrow, found)
 
 
-def _flaw(narrow: Sequence[float], one: _Candidate) -> _Flaw | None:
-    if not (_stands_out(one) and _sharp(narrow, one) and _better_than_a_line(narrow, one)):
+def _flaw(values: Sequence[float], narrow: Sequence[float], one: _Candidate) -> _Flaw | None:
+    if not (_stands_out(one) and _sharp(narrow, one) and _better_than_a_curve(values, one)):
         return _Flaw.NO_STEP
     above = [value > one.middle for value in narrow[one.at :]]
     recovered = _longest_run(above) >= RECOVERED or all(above[-_ON_THE_WAY - 1 :])
@@ -218,22 +220,9 @@ def _sharp(narrow: Sequence[float], one: _Candidate) -> bool:
     return median(before) - median(after) >= SHARPNESS * one.height
 
 
-def _better_than_a_line(narrow: Sequence[float], one: _Candidate) -> bool:
-    """Return True if two levels fit better than a line, over as many samples before as after the fall.
-
-    A line cannot follow a lopsided piece.
-    """
-    reach = min(one.at - one.low, one.high - one.at, _LINE_REACH)
-    before, after = narrow[one.at - reach : one.at], narrow[one.at : one.at + reach]
-    high, low = median(before), median(after)
-    margin = (high - low) / 2
-    both = [min(high + margin, max(low - margin, value)) for value in (*before, *after)]
-    middle, mean = reach - 0.5, fmean(both)
-    spread = reach * (4 * reach * reach - 1) / 6
-    slope = sum((index - middle) * value for index, value in enumerate(both)) / spread
-    line = median(abs(value - mean - slope * (index - middle)) for index, value in enumerate(both))
-    levels = median([*(abs(value - high) for value in before), *(abs(value - low) for value in after)])
-    return levels <= AGAINST_A_LINE * line
+def _better_than_a_curve(values: Sequence[float], one: _Candidate) -> bool:
+    reach = min(one.at - one.low, one.high - one.at, _CURVE_REACH)
+    return step_evidence(values[one.at - reach : one.at], values[one.at : one.at + reach]) >= EVIDENCE
 
 
 def _standard_errors(before: Sequence[float], after: Sequence[float]) -> float:

@@ -10,7 +10,8 @@ from statistics import fmean, median
 
 BLOCK_SAMPLES = 10
 MOST_BLOCKS = 15
-_SCALED_MAD = 1.4826  # the standard deviation of normal noise, from its median absolute deviation
+SCALED_MAD = 1.4826
+"""The standard deviation of normal noise, as a multiple of its median absolute deviation."""
 
 
 def level_of(values: Sequence[float]) -> float:
@@ -42,7 +43,7 @@ def median_filtered(values: Sequence[float], width: int) -> list[float]:
 def without_outliers(values: Sequence[float], deviations: float = 3.0) -> list[float]:
     """Return the values with outliers moved to ``deviations`` robust standard deviations from the median."""
     middle = median(values)
-    far = deviations * _SCALED_MAD * median(abs(value - middle) for value in values)
+    far = deviations * SCALED_MAD * median(abs(value - middle) for value in values)
     return [min(middle + far, max(middle - far, value)) for value in values]
 
 

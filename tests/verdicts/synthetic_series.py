@@ -26,7 +26,9 @@ def white(count, numbers):
 
 
 def autocorrelated(count, numbers):
-    return noise(count, numbers.uniform(0.005, 0.12), numbers, numbers.choice([0.3, 0.5, 0.7, 0.8, 0.9]))
+    return noise(
+        count, numbers.uniform(0.005, 0.12), numbers, numbers.choice([0.3, 0.5, 0.7, 0.8, 0.9, 0.97])
+    )
 
 
 def heavy_tailed(count, numbers):
@@ -71,6 +73,16 @@ def recovering(count, numbers):
     length, depth = numbers.randrange(5, count // 3), numbers.uniform(0.2, 0.9)
     around = noise(count, numbers.uniform(0.005, 0.05), numbers, 0.5)
     return [value - (depth if begin <= index < begin + length else 0) for index, value in enumerate(around)]
+
+
+def sliding(count, numbers):
+    """A lasting fall that takes a while: at least 15 samples and 15 % of the run."""
+    length = numbers.uniform(max(15, 0.15 * count), max(16, 0.6 * count))
+    begin, depth = numbers.uniform(0.1, 0.5) * count, numbers.uniform(0.1, 0.9)
+    around = noise(count, numbers.uniform(0.002, 0.08), numbers, numbers.choice([0.0, 0.5, 0.9]))
+    return [
+        value - depth * min(1.0, max(0.0, (index - begin) / length)) for index, value in enumerate(around)
+    ]
 
 
 KINDS = (white, autocorrelated, heavy_tailed, drifting, oscillating, dipping, rising, recovering)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_networks import burst, noise
 from synthetic_runs import run_of
-from synthetic_series import KINDS, with_fall, without_fall
+from synthetic_series import KINDS, sliding, with_fall, without_fall
 
 from pytest_cloudbench.limits.quantities import Iops, Throughput
 from pytest_cloudbench.verdicts.change_point import FEWEST_AFTER, FEWEST_SAMPLES, PARAMETERS, find_falls
@@ -20,6 +20,7 @@ from pytest_cloudbench.verdicts.levels import (
     slow_start,
     without_outliers,
 )
+from pytest_cloudbench.verdicts.step_evidence import step_evidence
 from pytest_cloudbench.verdicts.timeline import timed_samples
 
 
@@ -42,6 +43,25 @@ def test_short_series_give_hardly_a_false_fall(kind):
         if falls_of(without_fall(number, kinds=(kind,), lengths=(20, 25, 30, 40))[1]).lasting
     ]
     assert len(found) <= 1, found
+
+
+@pytest.mark.parametrize(
+    ("high", "low", "each", "spread"),
+    [(3_000, 2_250, 100, 0.07), (3_000, 2_550, 150, 0.05), (10, 7.5, 60, 0.05)],
+)
+def test_a_shallow_fall_is_found_in_real_noise(high, low, each, spread):
+    """Levels 13 to 31 standard errors apart are no matter of luck."""
+    found = 0
+    for seed in range(40):
+        factors = noise(2 * each, spread, random.Random(seed))
+        values = [(high if index < each else low) * factor for index, factor in enumerate(factors)]
+        falls = falls_of(values).lasting
+        found += len(falls) == 1 and abs(falls[0].at_s - each) <= 5
+    assert found >= 37
+
+
+def test_a_slide_is_hardly_ever_called_a_fall():
+    assert sum(bool(falls_of(without_fall(number, (sliding,))[1]).lasting) for number in range(200)) <= 1
 
 
 class _Series:
@@ -212,6 +232,31 @@ def test_the_first_split_leaves_the_least_squared_error(values):
     if not falling or not found:
         return
     assert left(found[0]) == pytest.approx(min(left(at) for at in falling), abs=1e-6)
+
+
+def test_a_clean_step_is_beyond_doubt_and_a_clean_slope_is_none():
+    assert step_evidence([9.0] * 20, [5.0] * 20) == math.inf
+    slope = [float(value) for value in range(40, 0, -1)]
+    assert step_evidence(slope[:20], slope[20:]) < 0
+    assert step_evidence([5.0] * 20, [5.0] * 20) == 0.0
+
+
+@pytest.mark.parametrize("memory", [0.0, 0.6, 0.97])
+def test_noise_without_a_step_gives_hardly_ever_evidence_for_one(memory):
+    numbers = random.Random(8)
+    series = [noise(100, 0.05, numbers, memory) for _ in range(300)]
+    assert sum(step_evidence(values[:50], values[50:]) >= 10 for values in series) <= 1
+
+
+@given(
+    st.lists(st.floats(0.1, 100), min_size=10, max_size=60).filter(lambda values: len(values) % 2 == 0),
+    st.floats(0.01, 1e6),
+)
+def test_evidence_does_not_depend_on_the_unit(values, factor):
+    half = len(values) // 2
+    one = step_evidence(values[:half], values[half:])
+    other = step_evidence(*([value * factor for value in side] for side in (values[:half], values[half:])))
+    assert other == pytest.approx(one, rel=1e-3, abs=1e-3)
 
 
 def test_iops_are_searched_as_well():

@@ -1,0 +1,59 @@
+"""How strongly samples speak for two levels against a smooth curve, in noise that resembles the sample before."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from operator import mul
+from statistics import fmean, median
+
+from pytest_cloudbench.verdicts.levels import SCALED_MAD
+
+_OUTLIER = 3.0  # standard deviations
+
+
+def step_evidence(before: Sequence[float], after: Sequence[float]) -> float:
+    """Return twice the log of the likelihood ratio of a step between two pieces against a cubic through both.
+
+    Both models have four parameters (the moment is one) and first-order autoregressive noise (AR(1)), each with its
+    own memory, so the ratio is also the difference of their Bayesian information criteria. A value of 10 is "very
+    strong" evidence (Kass and Raftery, Bayes Factors, 1995). The pieces are of one length, at least two samples:
+    a curve cannot follow a lopsided series. Outliers are moved to three standard deviations from their level.
+    """
+    levels = [median(before)] * len(before) + [median(after)] * len(after)
+    rests = [value - level for value, level in zip((*before, *after), levels, strict=True)]
+    far = _OUTLIER * SCALED_MAD * median(map(abs, rests))
+    tame = [level + min(far, max(-far, rest)) for level, rest in zip(levels, rests, strict=True)]
+    split = len(before)
+    high, low = fmean(tame[:split]), fmean(tame[split:])
+    stepped = _unexplained([value - high for value in tame[:split]] + [value - low for value in tame[split:]])
+    curved = _unexplained(_without_cubic(tame))
+    if stepped <= 0:
+        return math.inf if curved > 0 else 0.0
+    return len(tame) * math.log(max(curved, stepped * 1e-9) / stepped)
+
+
+def _unexplained(rests: Sequence[float]) -> float:
+    """Return the sum of squares that AR(1) noise of the best memory leaves of its innovations."""
+    now, last = rests[1:], rests[:-1]
+    squares, product = sum(map(mul, last, last)), sum(map(mul, now, last))
+    total = sum(map(mul, now, now))
+    return total - product * product / squares if squares else total
+
+
+def _without_cubic(values: Sequence[float]) -> list[float]:
+    """Return what the least-squares cubic leaves, by polynomials orthogonal on a symmetric grid."""
+    count = len(values)
+    line = [(2 * index + 1) / count - 1 for index in range(count)]
+    squares = list(map(mul, line, line))
+    mean = fmean(squares)
+    ratio = sum(map(mul, squares, squares)) / sum(squares)
+    bend = [square - mean for square in squares]
+    cubic = [place * (square - ratio) for place, square in zip(line, squares, strict=True)]
+    level = fmean(values)
+    rests = [value - level for value in values]
+    for shape in (line, bend, cubic):
+        norm = sum(map(mul, shape, shape))
+        part = sum(map(mul, shape, rests)) / norm if norm else 0.0
+        rests = [rest - part * place for rest, place in zip(rests, shape, strict=True)]
+    return rests
