@@ -43,6 +43,15 @@ class Option(NamedTuple):
         return f"cloudbench_{self.name.replace('-', '_')}"
 
 
+def parse_repeats(text: str) -> int | None:
+    """Return a number of repeats, None for "". Raises ValueError for anything but a whole number from 1 to 100."""
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 100:
+        raise ValueError(f"{text!r} is no number of repeats: use a whole number from 1 to 100, such as 6")
+    return int(text)
+
+
 OPTIONS = (
     Option(
         "cloud",
@@ -64,6 +73,14 @@ OPTIONS = (
         ("fail", "skip"),
         "whether an inconclusive verdict fails or skips its test (default: fail; on the embedded region skip if this "
         "machine was the limit)",
+    ),
+    Option(
+        "repeats",
+        "",
+        None,
+        "run each test that measures so many times, and draw one verdict over all of its repeats (default: as its "
+        "marker cloudbench_repeats says, else once)",
+        check=parse_repeats,
     ),
     Option(
         "progress",

@@ -35,6 +35,8 @@ MARKERS = (
     "ebs_volumes(spec, *, count, zone=None): the EBS volumes the ebs_volumes fixture creates and attaches to "
     "ec2_instance, side by side",
     "cloudbench_report(*, epic=None, feature=None, story=None, severity=None): how an Allure report files the test",
+    "cloudbench_repeats(number, on='fresh'): the test runs so many times, on fresh hardware or on='same', in turn with "
+    "the repeats of other tests, and one verdict is drawn over all of them",
     "full_pace: the test, or the parameter, runs at full pace only; at quick pace it is deselected",
 )
 
@@ -71,10 +73,12 @@ def pytest_configure(config: pytest.Config) -> None:
     load_project_limits(config)
     time_compression(config)  # what cannot be is said before anything is collected
     modelled_latency(config)
-    from pytest_cloudbench.fixtures import fixtures
+    setting(config, "repeats")
+    from pytest_cloudbench.fixtures import fixtures, repeats
     from pytest_cloudbench.reports import properties
 
     config.pluginmanager.register(fixtures, "cloudbench-fixtures")
+    config.pluginmanager.register(repeats, "cloudbench-repeats")
     config.pluginmanager.register(properties, "cloudbench-properties")
     _add_to_reports(config)
     if option_given(config, "summary"):
@@ -172,13 +176,13 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     """Skip a test for its inconclusive verdict if the options say so; else the verdict fails it."""
     try:
         return (yield)
     except AssertionError as failure:
         verdict = getattr(failure, "verdict", None)
-        if verdict is not None and _skips(pyfuncitem.config, verdict.machine_limited):
+        if verdict is not None and _skips(item.config, verdict.machine_limited):
             # At the test's own line, not at this one.
             raise pytest.skip.Exception(str(verdict), _use_item_location=True) from None
         raise
