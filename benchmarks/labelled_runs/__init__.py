@@ -1,0 +1,1 @@
+"""Runs whose truth is known because it was planted, without anything of the judge that they test."""

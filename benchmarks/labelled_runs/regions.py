@@ -1,0 +1,144 @@
+"""Runs on an embedded region: its limits are exact, and its machine may be what was measured."""
+
+from __future__ import annotations
+
+import random
+
+from labelled_runs.hardware import (
+    BIG,
+    counted,
+    deep,
+    envelope_of,
+    far_from_limits,
+    some_volume,
+    storage,
+    volume_iops,
+)
+from labelled_runs.labels import LabelledRun, Region, held, kept_if, labelled, not_held, unknown, violated
+from labelled_runs.shapes import at_a_limit, length, noise, some_noise
+
+MODELLED_S = 0.0005
+QUEUE = 128
+"""I/Os that reach the region at a time from one volume."""
+
+
+@labelled("region: volume IOPS", decides=0.95)
+def by_volume(rng: random.Random) -> LabelledRun:
+    envelope = envelope_of(BIG, some_volume(rng))
+    mine, count = volume_iops(envelope), length(rng)
+    limit = mine.limit.per_second
+    outstanding = min(QUEUE, deep(rng, limit))
+    values = [limit * factor for factor in at_a_limit(rng, count, rng.uniform(0.001, 0.02))]
+    late = rng.uniform(0.0, 0.05)
+    waited = outstanding / limit
+    run = storage(
+        values, envelope, outstanding, counters=counted(count, "volume_iops"),
+        region=Region(waited * (1 - late), waited * late),
+    )  # fmt: skip
+    questions = (
+        held("reaches", mine),
+        held("capped_by", mine, limiters=(mine.label,)),
+        kept_if(True, "steady"),
+        violated("latency", mean=waited * 0.6, limiters=(mine.label,)),
+    )
+    return LabelledRun((run,), questions)
+
+
+def held_by_machine(rng: random.Random, share: float) -> LabelledRun:
+    """Return a run that got ``share`` of what its volume promises, since the machine had no time for more."""
+    envelope = envelope_of(BIG, some_volume(rng))
+    mine, count = volume_iops(envelope), length(rng)
+    rate = mine.limit.per_second * share
+    outstanding = min(QUEUE, deep(rng, mine.limit.per_second))
+    spread, memory = some_noise(rng)
+    values = [rate * factor for factor in at_a_limit(rng, count, spread, memory)]
+    took = outstanding / rate
+    run = storage(
+        values, envelope, outstanding, counters=counted(count), region=Region(MODELLED_S, took - MODELLED_S)
+    )
+    return LabelledRun(
+        (run,), (unknown("reaches", mine, limiters=()), not_held("capped_by", mine, limiters=()))
+    )
+
+
+@labelled("region: machine at its limit")
+def machine(rng: random.Random) -> LabelledRun:
+    return held_by_machine(rng, rng.uniform(0.3, 0.85))
+
+
+@labelled("region: machine at its limit beside the volume's")
+def machine_beside(rng: random.Random) -> LabelledRun:
+    envelope = envelope_of(BIG, some_volume(rng))
+    mine, count = volume_iops(envelope), length(rng)
+    rate = mine.limit.per_second * rng.uniform(0.955, 0.99)
+    outstanding = min(QUEUE, deep(rng, rate))
+    values = [rate * factor for factor in at_a_limit(rng, count, rng.uniform(0.005, 0.04))]
+    took = outstanding / rate
+    run = storage(
+        values, envelope, outstanding, counters=counted(count), region=Region(MODELLED_S, took - MODELLED_S)
+    )
+    return LabelledRun((run,), (not_held("capped_by", mine, limiters=()),))
+
+
+@labelled("region: too shallow a load")
+def too_shallow(rng: random.Random) -> LabelledRun:
+    envelope = envelope_of(BIG, some_volume(rng, 16_000))
+    mine, count = volume_iops(envelope), length(rng)
+    outstanding = rng.randint(1, 5)
+    late = rng.uniform(0.0, 0.08)
+    rate = outstanding / (MODELLED_S * (1 + late))
+    values = [rate * factor for factor in at_a_limit(rng, count, rng.uniform(0.002, 0.03))]
+    run = storage(
+        values, envelope, outstanding, counters=counted(count), region=Region(MODELLED_S, MODELLED_S * late)
+    )
+    assert far_from_limits(envelope, rate)
+    return LabelledRun(
+        (run,), (unknown("reaches", mine, limiters=()), not_held("capped_by", mine, limiters=()))
+    )
+
+
+@labelled("region: throttled below the promise", decides=0.9)
+def throttled(rng: random.Random) -> LabelledRun:
+    envelope = envelope_of(BIG, some_volume(rng))
+    mine, count = volume_iops(envelope), length(rng)
+    rate = mine.limit.per_second * rng.uniform(0.3, 0.85)
+    outstanding = min(QUEUE, deep(rng, mine.limit.per_second))
+    values = [rate * factor for factor in at_a_limit(rng, count, rng.uniform(0.001, 0.02))]
+    took = outstanding / rate
+    run = storage(
+        values,
+        envelope,
+        outstanding,
+        counters=counted(count, "volume_iops"),
+        region=Region(took * 0.98, took * 0.02),
+    )
+    return LabelledRun(
+        (run,), (violated("reaches", mine, limiters=()), not_held("capped_by", mine, limiters=()))
+    )
+
+
+@labelled("region: latency", decides=0.8)
+def latency(rng: random.Random) -> LabelledRun:
+    envelope = envelope_of(BIG, some_volume(rng))
+    mine, count = volume_iops(envelope), length(rng)
+    outstanding = rng.randint(1, 2)
+    modelled = rng.uniform(0.0007, 0.004)
+    late = modelled * rng.uniform(0.0, 0.06)
+    rate = outstanding / (modelled + late)
+    values = [rate * factor for factor in at_a_limit(rng, count, rng.uniform(0.002, 0.02))]
+    run = storage(values, envelope, outstanding, counters=counted(count), region=Region(modelled, late))
+    allowed = modelled * rng.choice([rng.uniform(0.3, 0.95), rng.uniform(1.1, 3.0)])
+    broken = modelled > allowed
+    return LabelledRun((run,), (kept_if(not broken, "latency", mean=allowed), not_held("reaches", mine)))
+
+
+@labelled("region: latency that the machine added")
+def late(rng: random.Random) -> LabelledRun:
+    envelope = envelope_of(BIG, some_volume(rng))
+    count = length(rng)
+    modelled, late_s = rng.uniform(0.0007, 0.002), rng.uniform(0.001, 0.02)
+    rate = 1 / (modelled + late_s)
+    values = [rate * factor for factor in noise(rng, count, rng.uniform(0.01, 0.09))]
+    run = storage(values, envelope, 1, counters=counted(count), region=Region(modelled, late_s))
+    allowed = rng.uniform(modelled * 1.1, modelled + late_s * 0.8)
+    return LabelledRun((run,), (unknown("latency", mean=allowed),))
