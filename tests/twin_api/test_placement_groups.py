@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from region_calls import Calls, RecordingPlane
 
-from pytest_cloudbench.twin.api import placement_admission as admission
 from pytest_cloudbench.twin.api.refusal import Refusal
 
 
@@ -143,7 +143,7 @@ def test_a_group_against_the_rules_is_not_made(
 
 
 def test_more_groups_than_an_account_may_have(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission, "MAX_GROUPS", 1)
+    monkeypatch.setattr("pytest_cloudbench.twin.api.placement_admission.MAX_GROUPS", 1)
     calls.ec2.create_placement_group(GroupName="a", Strategy="cluster")
     code, message = refused(lambda: calls.ec2.create_placement_group(GroupName="b", Strategy="cluster"))
     assert code == "PlacementGroupLimitExceeded"
@@ -369,6 +369,8 @@ def test_a_launch_template_may_name_the_group(calls: Calls, plane: RecordingPlan
 
 @given(st.text(max_size=300) | st.text(st.characters(max_codepoint=127), min_size=240, max_size=260))
 def test_a_name_is_accepted_unchanged_or_refused(name: str) -> None:
+    from pytest_cloudbench.twin.api import placement_admission as admission
+
     if 0 < len(name) <= 255 and name.isascii() and name.isprintable() and name == name.strip():
         assert admission.admitted_name(name) == name
     else:
@@ -377,10 +379,13 @@ def test_a_name_is_accepted_unchanged_or_refused(name: str) -> None:
         assert caught.value.code == ("InvalidParameterValue" if name else "MissingParameter")
 
 
-@given(st.integers(1, admission.MAX_PARTITIONS), st.lists(st.integers(1, 7)))
+@given(st.integers(1, 7), st.lists(st.integers(1, 7)))
 def test_the_emptiest_partition_is_chosen(count: int, taken: list[int]) -> None:
+    from pytest_cloudbench.twin.api.placement_admission import admitted_partition_number
+
     there = [number for number in taken if number <= count]
-    chosen = admission.admitted_partition_number("g", "partition", count, None, there)
+    group: Any = SimpleNamespace(partition_count=count)
+    chosen = admitted_partition_number(group, None, there)
     assert chosen is not None
     assert 1 <= chosen <= count
     assert there.count(chosen) == min(there.count(number) for number in range(1, count + 1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from moto.ec2.responses import EC2Response
 
@@ -21,6 +21,14 @@ class RegionActions(EC2Response):  # type: ignore[misc]  # moto is not typed her
     """One request to EC2, which moto parses and answers. Actions defined in subclasses replace moto's own."""
 
     params: dict[str, Any]
+    # The service answers at once, this region when the work is done.
+    RESPONSE_KEY_PATH_TO_TRANSFORMER: ClassVar[dict[str, Callable[[Any], Any]]] = {
+        **EC2Response.RESPONSE_KEY_PATH_TO_TRANSFORMER,
+        "CreateVolume.Volume.State": lambda _: "creating",
+        "CreateSnapshot.Snapshot.State": lambda _: "pending",
+        "ModifyVolumeResult.VolumeModification.ModificationState": lambda _: "modifying",
+        "ModifyVolumeResult.VolumeModification.Progress": lambda _: 0,
+    }
 
     def __init__(self, region: Region) -> None:
         super().__init__()

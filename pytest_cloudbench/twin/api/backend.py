@@ -287,10 +287,6 @@ class RegionBackend(EC2Backend):  # type: ignore[misc]  # moto is not typed here
         offerings = INSTANCE_TYPE_OFFERINGS["availability-zone"].get(REGION, [])
         return {entry["Location"] for entry in offerings if entry["InstanceType"] == instance_type}
 
-    def default_group(self, vpc_id: str) -> Any:
-        """Return the security group of instances whose request names none."""
-        return self.get_security_group_from_name("default", vpc_id)
-
 
 def build_backend(
     slot: Slot, free_address: Callable[[int], str], images: Mapping[str, Image]

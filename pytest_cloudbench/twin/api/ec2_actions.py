@@ -50,7 +50,8 @@ class OtherActions(RegionActions):
         return super().delete_tags()
 
     def delete_security_group(self) -> Any:
-        group = self._group()
+        named = self.params.get("GroupId") or self.params.get("GroupName") or ""
+        group = self.home.backend.get_security_group_by_name_or_id(named)
         if group is not None:
             if group.name == "default":
                 raise Refusal(
@@ -58,14 +59,6 @@ class OtherActions(RegionActions):
                 )
             self._refuse_while_used(group)
         return super().delete_security_group()
-
-    def _group(self) -> Any | None:
-        backend = self.home.backend
-        if group_id := self.params.get("GroupId"):
-            return backend.get_security_group_from_id(group_id)
-        if name := self.params.get("GroupName"):
-            return backend.get_security_group_from_name(name, backend.default_vpc.id)
-        return None
 
     def _refuse_while_used(self, group: Any) -> None:
         for instance in self.home.instances():

@@ -15,8 +15,8 @@ from . import instance_admission
 from .action_base import RegionActions
 from .backend import RegionVolume, instance_catalogue
 from .instance_lifecycle import InstanceLifecycle, Launch
-from .launch_placement import refuse_crowded_start
 from .launch_request import BlockDevice, LaunchRequest, admitted_launch, with_launch_template
+from .placement_admission import refuse_crowded_start
 from .refusal import Refusal, unsupported
 
 _TYPES_A_PAGE = 100
@@ -149,7 +149,7 @@ class InstanceActions(RegionActions):
         text = self.home.last_consoles.get(instance.id)
         if text is None:
             with self.home.aside():
-                text = self.home.console_output(instance.id)
+                text = self.home.plane.instances.console_output(instance.id)
         return ActionResult(
             {
                 "InstanceId": instance.id,

@@ -13,7 +13,7 @@ from pytest_cloudbench.limits.volumes import VolumeSpec
 from . import instance_admission, volume_admission
 from .backend import RegionBackend, instance_catalogue
 from .images import Image, known_images
-from .launch_placement import LaunchPlacement, admitted_group, admitted_placement, zone_of
+from .placement_admission import LaunchPlacement, admitted_group, admitted_placement, zone_of
 from .refusal import Refusal, invalid_combination, invalid_value, unsupported, well_formed_id
 
 DEFAULT_TYPE = "m1.small"  # the service's default
@@ -195,7 +195,9 @@ def _admitted_groups(params: Mapping[str, Any], subnet: Any, backend: RegionBack
                 "InvalidParameter",
                 f"Security group {group.id} and subnet {subnet.id} belong to different networks.",
             )
-    return tuple(group.id for group in groups) or (backend.default_group(subnet.vpc_id).id,)
+    return tuple(group.id for group in groups) or (
+        backend.get_security_group_from_name("default", subnet.vpc_id).id,
+    )
 
 
 def _refuse_dedicated_hosts(placement: Mapping[str, Any]) -> None:

@@ -1,13 +1,20 @@
-"""Checks of requests on placement groups, which refuse what the real service refuses before anything changes.
+"""Checks of requests on placement groups and of launches in them, before anything changes.
 
-Pure functions of plain values. Each returns the admitted value or raises `Refusal`.
+They refuse what the real service refuses. Each returns the admitted value or raises `Refusal`. Import only after
+`moto_loading.load_moto`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from .refusal import Refusal, invalid_combination, invalid_value, required
+from .placement_groups import PlacementGroup, RegionPlacement
+from .refusal import Refusal, invalid_combination, invalid_value, required, well_formed_id
+
+if TYPE_CHECKING:
+    from .backend import RegionBackend
 
 CLUSTER, SPREAD, PARTITION = "cluster", "spread", "partition"
 STRATEGIES = (CLUSTER, PARTITION, SPREAD)
@@ -47,10 +54,7 @@ def admitted_strategy(strategy: str | None, partition_count: int | None) -> str:
 def admitted_partition_count(strategy: str, count: int | None) -> int | None:
     """Return how many partitions a group has; None if its strategy has none."""
     if strategy != PARTITION:
-        if count is not None:
-            raise invalid_combination(
-                f"The parameter PartitionCount may only be used with the strategy 'partition', not '{strategy}'."
-            )
+        _refuse_parameter("PartitionCount", count, PARTITION, strategy)
         return None
     if count is None:
         return DEFAULT_PARTITIONS
@@ -65,10 +69,7 @@ def admitted_partition_count(strategy: str, count: int | None) -> int | None:
 def admitted_spread_level(strategy: str, level: str | None) -> str | None:
     """Return the level over which a group spreads its instances; None for other strategies than spread."""
     if strategy != SPREAD:
-        if level:
-            raise invalid_combination(
-                f"The parameter SpreadLevel may only be used with the strategy 'spread', not '{strategy}'."
-            )
+        _refuse_parameter("SpreadLevel", level or None, SPREAD, strategy)
         return None
     if level == "host":
         raise invalid_combination(
@@ -81,59 +82,144 @@ def admitted_spread_level(strategy: str, level: str | None) -> str | None:
     return "rack"
 
 
+def _refuse_parameter(name: str, value: Any, of: str, strategy: str) -> None:
+    if value is not None:
+        raise invalid_combination(
+            f"The parameter {name} may only be used with the strategy '{of}', not '{strategy}'."
+        )
+
+
+# --- launches --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LaunchPlacement:
+    """The placement group of a launch, or None, and the partition of each of its instances."""
+
+    group: PlacementGroup | None
+    partitions: tuple[int | None, ...]
+
+    @property
+    def cluster(self) -> str | None:
+        """The name of the group if it is a cluster, otherwise None."""
+        group = self.group
+        return group.group_name if group is not None and group.strategy == CLUSTER else None
+
+    def of(self, index: int, zone: str) -> RegionPlacement:
+        """Return the placement of the instance with this launch index."""
+        if self.group is None:
+            return RegionPlacement(zone)
+        return RegionPlacement(zone, self.group.group_name, self.group.id, self.partitions[index])
+
+
+def admitted_group(placement: Mapping[str, Any], backend: RegionBackend) -> PlacementGroup | None:
+    """Return the group that a request's Placement names, by name or id; None if it names none."""
+    name, group_id = placement.get("GroupName"), placement.get("GroupId")
+    if name and group_id:
+        raise invalid_combination(
+            "The parameters GroupName and GroupId of a placement may not be used together."
+        )
+    if group_id:
+        return backend.placement_groups.with_id(well_formed_id("pg", group_id))
+    return backend.placement_groups.known(name) if name else None
+
+
+def zone_of(group: PlacementGroup | None) -> str | None:
+    """Return the zone of a cluster's instances; None if the next instance may be in any zone."""
+    if group is None or group.strategy != CLUSTER or not group.members:
+        return None
+    zone: str = group.members[0].availability_zone
+    return zone
+
+
+def admitted_placement(
+    placement: Mapping[str, Any],
+    group: PlacementGroup | None,
+    *,
+    type_name: str,
+    supported: Collection[str],
+    zone: str,
+    count: int,
+) -> LaunchPlacement:
+    """Return the places in a zone of ``count`` instances of a type that supports the strategies ``supported``."""
+    number = placement.get("PartitionNumber")
+    if group is None:
+        if number is not None:
+            raise invalid_combination(
+                "A partition number may only be given with a partition placement group."
+            )
+        return LaunchPlacement(None, (None,) * count)
+    if group.strategy not in supported:
+        raise invalid_combination(
+            f"{group.strategy.capitalize()} placement groups are not supported by the '{type_name}' instance type. "
+            "Specify a supported instance type or change the placement group strategy, and try again."
+        )
+    there = group.members
+    others = sorted({one.availability_zone for one in there} - {zone})
+    if group.strategy == CLUSTER and others:
+        raise Refusal(
+            "InvalidPlacementGroup.InUse",
+            f"The placement group '{group.group_name}' is in use in another availability zone: {', '.join(others)}",
+        )
+    if group.strategy == SPREAD:
+        _refuse_crowded_spread(group, zone, count)
+    taken = [one.placement.partition_number for one in there if one.availability_zone == zone]
+    partitions: list[int | None] = []
+    for _ in range(count):
+        partitions.append(admitted_partition_number(group, number, [*taken, *partitions]))
+    return LaunchPlacement(group, tuple(partitions))
+
+
 def admitted_partition_number(
-    group: str, strategy: str, partition_count: int | None, number: int | None, taken: Collection[int | None]
+    group: PlacementGroup, number: int | None, taken: Collection[int | None]
 ) -> int | None:
     """Return the partition for an instance: the requested one, else the emptiest; None if the group has none.
 
     ``taken`` holds the partition of every instance in the group.
     """
-    if strategy != PARTITION or partition_count is None:
+    count = group.partition_count
+    if count is None:
         if number is not None:
             raise invalid_combination(
-                f"A partition number may only be given with a partition placement group; '{group}' is a "
-                f"{strategy} placement group."
+                "A partition number may only be given with a partition placement group; "
+                f"'{group.group_name}' is a {group.strategy} placement group."
             )
         return None
     if number is None:
-        counts = list(taken)
-        return min(range(1, partition_count + 1), key=counts.count)
-    if not 1 <= number <= partition_count:
+        return min(range(1, count + 1), key=list(taken).count)
+    if not 1 <= number <= count:
         raise invalid_value(
-            f"Value ({number}) for parameter partitionNumber is invalid. The placement group '{group}' has "
-            f"{partition_count} partitions."
+            f"Value ({number}) for parameter partitionNumber is invalid. The placement group '{group.group_name}' "
+            f"has {count} partitions."
         )
     return number
 
 
-def refuse_unsupported_strategy(type_name: str, supported: Collection[str], strategy: str) -> None:
-    """Refuse a type that does not support the group's strategy, such as t3 in a cluster."""
-    if strategy not in supported:
-        raise invalid_combination(
-            f"{strategy.capitalize()} placement groups are not supported by the '{type_name}' instance type. "
-            "Specify a supported instance type or change the placement group strategy, and try again."
-        )
+def refuse_crowded_start(instances: Collection[Any], backend: RegionBackend) -> None:
+    """Refuse to start stopped instances of a spread group that has no room for them."""
+    for instance in instances:
+        name, zone = instance.placement.group_name, instance.availability_zone
+        group = backend.placement_groups.named(name) if name else None
+        if group is not None and group.strategy == SPREAD and instance.state == "stopped":
+            more = sum(
+                one.state == "stopped"
+                and one.placement.group_id == group.id
+                and one.availability_zone == zone
+                for one in instances
+            )
+            _refuse_crowded_spread(group, zone, more)
 
 
-def refuse_second_zone(group: str, zone: str, occupied: Collection[str]) -> None:
-    """Refuse a second zone for a cluster, whose instances are in the zones ``occupied``."""
-    others = sorted(set(occupied) - {zone})
-    if others:
-        raise Refusal(
-            "InvalidPlacementGroup.InUse",
-            f"The placement group '{group}' is in use in another availability zone: {', '.join(others)}",
-        )
-
-
-def refuse_crowded_spread(group: str, zone: str, running: int, more: int) -> None:
+def _refuse_crowded_spread(group: PlacementGroup, zone: str, more: int) -> None:
     """Refuse more than seven running instances of a spread group in a zone.
 
     The service publishes the limit but not the text of this message.
     """
+    running = group.running_in(zone)
     if running + more > MAX_SPREAD_IN_A_ZONE:
         raise Refusal(
             "InsufficientInstanceCapacity",
-            f"The spread placement group '{group}' may have {MAX_SPREAD_IN_A_ZONE} running instances in an "
-            f"Availability Zone; it has {running} in {zone}, and {more} more were requested.",
+            f"The spread placement group '{group.group_name}' may have {MAX_SPREAD_IN_A_ZONE} running instances in "
+            f"an Availability Zone; it has {running} in {zone}, and {more} more were requested.",
             status=500,
         )

@@ -6,14 +6,13 @@ without the lock, either within `Region.aside` or in an instance's queue.
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import hashlib
 import json
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_cloudbench.limits.region_settings import factor_words
@@ -81,33 +80,36 @@ def _fingerprint(params: Mapping[str, Any]) -> str:
 
 
 class OperationQueues:
-    """A first-in, first-out queue per key. A queue has a thread only while it has work."""
+    """A first-in, first-out queue per key. Each operation has a thread, which waits for the one before."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: dict[str, collections.deque[tuple[Future[Any], Callable[[], None]]]] = {}
+        self._queues: dict[str, list[Future[Any]]] = {}
         self._closed = False
 
     def submit(self, key: str, operation: Callable[[], T]) -> Future[T]:
         """Run ``operation`` after everything submitted before under ``key``. Raises RuntimeError once closed."""
         future: Future[T] = Future()
 
-        def step() -> None:
-            if not future.set_running_or_notify_cancel():
-                return
-            try:
-                future.set_result(operation())
-            except BaseException as error:  # the future raises it
-                future.set_exception(error)
+        def work() -> None:
+            wait(before)
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(operation())
+                except BaseException as error:  # the future raises it
+                    future.set_exception(error)
+            with self._lock:
+                queue.remove(future)
+                if not queue:
+                    del self._queues[key]
 
         with self._lock:
             if self._closed:
                 raise RuntimeError("the region is shutting down")
-            if key in self._waiting:
-                self._waiting[key].append((future, step))
-                return future
-            self._waiting[key] = collections.deque([(future, step)])
-        threading.Thread(target=self._work, args=(key,), name=f"work {key}", daemon=True).start()
+            queue = self._queues.setdefault(key, [])
+            before = queue[-1:]
+            queue.append(future)
+        threading.Thread(target=work, name=f"work {key}", daemon=True).start()
         return future
 
     def run(self, key: str, operation: Callable[[], T]) -> T:
@@ -118,20 +120,9 @@ class OperationQueues:
         """Cancel waiting operations and accept no more. Running operations continue."""
         with self._lock:
             self._closed = True
-            for waiting in self._waiting.values():
-                for future, _step in waiting:
-                    future.cancel()
-                waiting.clear()
-
-    def _work(self, key: str) -> None:
-        while True:
-            with self._lock:
-                waiting = self._waiting[key]
-                if not waiting:
-                    del self._waiting[key]
-                    return
-                _future, step = waiting.popleft()
-            step()
+            for queue in self._queues.values():
+                for future in queue:
+                    future.cancel()  # without effect on a running one
 
 
 class Region:
@@ -211,14 +202,6 @@ class Region:
             limited = self.plane.instances.store_is_limited(instance.id)
             store = {} if limited is None else {INSTANCE_STORE_TAG: "limited" if limited else "unlimited"}
             self.backend.tags[instance.id].update({**tags, **store})
-
-    def console_output(self, instance_id: str) -> str:
-        """Return what an instance has printed on its console; empty before its boot."""
-        try:
-            return self.plane.instances.console_output(instance_id)
-        except Exception:
-            log.debug("no console output of %s", instance_id, exc_info=True)
-            return ""
 
     def instances(self) -> list[Any]:
         """Return all instances, including terminated ones. The caller holds the lock."""

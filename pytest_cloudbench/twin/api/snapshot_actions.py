@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 import threading
 from typing import TYPE_CHECKING, Any
@@ -46,9 +45,7 @@ class SnapshotActions(RegionActions):
         ).start()
         with region.aside():
             done.wait(_ANSWER_AFTER_S)
-        answer = copy.copy(snapshot)
-        answer.status = "pending"
-        return ActionResult(answer)
+        return ActionResult(snapshot)
 
     def describe_snapshots(self) -> Any:
         for snapshot_id in self.params.get("SnapshotIds") or []:

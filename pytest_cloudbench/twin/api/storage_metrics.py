@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pytest_cloudbench.twin.volumes.plane_volumes import InstanceActivity, VolumeActivity
 from pytest_cloudbench.twin.volumes.shared_pages import Figures
@@ -30,13 +30,8 @@ _LEAST_STEP_S = 1.0
 _KEPT = 50_000  # figures; the oldest go first
 
 
-class _Datum(NamedTuple):
-    at: float
-    namespace: str
-    dimension: tuple[str, str]
-    name: str
-    value: float
-    unit: str
+_Datum = tuple[str, dict[str, Any]]
+"""A namespace, and one entry of PutMetricData."""
 
 
 class StorageMetrics:
@@ -66,8 +61,8 @@ class StorageMetrics:
 
         backend = cloudwatch_backends[ACCOUNT][REGION]
         while self._waiting:
-            datum = self._waiting.popleft()
-            backend.put_metric_data(datum.namespace, [_as_request(datum)])
+            namespace, datum = self._waiting.popleft()
+            backend.put_metric_data(namespace, [datum])
         ours = [metric for metric in backend.metric_data if metric.namespace in (EBS, EC2)]
         if len(ours) > _KEPT:
             oldest = {id(metric) for metric in ours[: len(ours) - _KEPT]}
@@ -133,17 +128,10 @@ def _data(
     at: float, namespace: str, dimension: tuple[str, str], metrics: Iterable[tuple[str, float | None, str]]
 ) -> Iterator[_Datum]:
     """Yield the metrics that have a value."""
+    shared = {
+        "Dimensions": [{"Name": dimension[0], "Value": dimension[1]}],
+        "Timestamp": datetime.fromtimestamp(at, timezone.utc).replace(tzinfo=None),
+    }
     for name, value, unit in metrics:
         if value is not None:
-            yield _Datum(at, namespace, dimension, name, value, unit)
-
-
-def _as_request(datum: _Datum) -> dict[str, Any]:
-    name, value = datum.dimension
-    return {
-        "MetricName": datum.name,
-        "Dimensions": [{"Name": name, "Value": value}],
-        "Timestamp": datetime.fromtimestamp(datum.at, timezone.utc).replace(tzinfo=None),
-        "Value": datum.value,
-        "Unit": datum.unit,
-    }
+            yield namespace, {"MetricName": name, "Value": value, "Unit": unit, **shared}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import logging
 import threading
@@ -48,7 +47,7 @@ class VolumeActions(RegionActions):
         zone = self._admitted_zone()
         self.error_on_dryrun()
         if known := region.tokens.recall("CreateVolume", params):
-            return ActionResult(_as_created(known))
+            return ActionResult(known)
         volume = region.backend.create_volume(
             zone_name=zone,
             # A volume made from an encrypted snapshot is always encrypted.
@@ -67,7 +66,7 @@ class VolumeActions(RegionActions):
         with self.on_plane(f"No disk for {volume.id}", undo, "InsufficientVolumeCapacity"):
             region.plane.volumes.create_disk(volume.id, spec, snapshot.id if snapshot else None)
         volume.disk_state = "available"
-        return ActionResult(_as_created(volume))
+        return ActionResult(volume)
 
     def attach_volume(self) -> Any:
         params, region = self.params, self.home
@@ -95,7 +94,7 @@ class VolumeActions(RegionActions):
         volume = self.volume(params.get("VolumeId"))
         attachment = self._admitted_detachment(volume)
         self.error_on_dryrun()
-        force = _is_true(params.get("Force"))
+        force = self._get_bool_param("Force", False)
         already_requested = attachment.status in ("detaching", "busy")
         region.backend.set_attachment_status(volume, "detaching")
         if force or not already_requested:
@@ -141,7 +140,7 @@ class VolumeActions(RegionActions):
             region.plane.volumes.modify(volume.id, spec)
         volume.set_spec(spec)
         modification.applied()
-        return ActionResult({"VolumeModification": modification.as_answered()})
+        return ActionResult({"VolumeModification": modification})
 
     def describe_volume_status(self) -> Any:
         requested = [self.volume(volume_id) for volume_id in self.params.get("VolumeIds") or []]
@@ -234,13 +233,6 @@ class VolumeActions(RegionActions):
         return attachment
 
 
-def _as_created(volume: RegionVolume) -> RegionVolume:
-    """Return the volume as CreateVolume shows it: still being created, though it is available by then."""
-    answer = copy.copy(volume)
-    answer.attachment, answer.disk_state = None, "creating"
-    return answer
-
-
 def _described(attachment: Any, state: str) -> dict[str, Any]:
     return {
         "VolumeId": attachment.volume.id,
@@ -250,10 +242,6 @@ def _described(attachment: Any, state: str) -> dict[str, Any]:
         "AttachTime": attachment.attach_time,
         "DeleteOnTermination": attachment.delete_on_termination,
     }
-
-
-def _is_true(value: Any) -> bool:
-    return value is True or str(value).lower() == "true"
 
 
 def _try_to_detach(region: Region, volume: RegionVolume, instance_id: str, *, force: bool = False) -> bool:

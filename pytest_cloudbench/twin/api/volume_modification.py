@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from typing import Any
 
@@ -36,23 +35,14 @@ class RegionModification(VolumeModification):  # type: ignore[misc]  # moto is n
         self.original_multi_attach_enabled = self.target_multi_attach_enabled = False
         self.end_time = None
         self._applied_at: float | None = None
-        self._answered: str | None = None
 
     def applied(self) -> None:
         """Record that the disk has its new figures."""
         self._applied_at = time.monotonic()
 
-    def as_answered(self) -> Any:
-        """Return the modification as ModifyVolume shows it: just begun."""
-        answer = copy.copy(self)
-        answer._answered = "modifying"
-        return answer
-
     @property
     def modification_state(self) -> str:
         """The state: modifying, optimizing or completed."""
-        if self._answered is not None:
-            return self._answered
         if self._applied_at is None:
             return "modifying"
         if time.monotonic() - self._applied_at < OPTIMIZING_S:
@@ -64,7 +54,7 @@ class RegionModification(VolumeModification):  # type: ignore[misc]  # moto is n
     @property
     def progress(self) -> int:
         """The progress in percent."""
-        if self._answered is not None or self._applied_at is None:
+        if self._applied_at is None:
             return 0
         return min(100, int((time.monotonic() - self._applied_at) * 100 / OPTIMIZING_S))
 
