@@ -115,17 +115,10 @@ class Job(Protocol):
         """Look at the job once. Raises JobVanished if it has ended without an exit code."""
         ...
 
-    def wait(
-        self,
-        timeout_s: float,
-        *,
-        remaining_s: Callable[[], float | None] | None = None,
-        on_output: Callable[[str], None] | None = None,
-    ) -> JobState:
+    def wait(self, timeout_s: float, *, on_output: Callable[[str], None] | None = None) -> JobState:
         """Return the final state once the job has ended.
 
-        remaining_s: called before each pause; returns how long the job will probably still run, or None.
-        on_output: called with each new piece of the job's output.
+        on_output: called with each new piece of the job's output, about once a second.
         Raises JobTimedOut, a TimeoutError, after `timeout_s` (the job continues), JobVanished or HostLost.
         """
         ...

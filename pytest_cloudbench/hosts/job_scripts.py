@@ -23,26 +23,25 @@ cd "$(dirname "$0")" || exit 1
 umask 022
 trap '' HUP
 trap : INT TERM
-export CLOUDBENCH_JOB="${PWD##*/}"
+# The kernel releases this lock when the runner ends, however it ends.
+exec 9< runner
+flock 9
 read -r line < /proc/$$/stat
 rest=${line##*) }
 set -- $rest
 echo "$$ ${20}" > pid.new && mv pid.new pid
-sh ./command > stdout 2> stderr < /dev/null
+sh ./command > stdout 2> stderr < /dev/null 9<&-
 code=$?
 echo "$code" > exit_code.new && mv exit_code.new exit_code
 """
 """$20 after the command's name is field 22 of /proc/PID/stat, the start time: a later process with the same number has
 another one."""
 
-TICK_S = 0.02
-"""How often the host itself looks whether a job has ended, while somebody waits for that."""
-
 WATCH = """\
 #!/bin/sh
-# Usage: watch OFFSET LIMIT TICKS. One line "STATE EXIT_CODE BYTES", then the output from OFFSET on.
-# It answers when the job has ended, at the latest after TICKS.
-cd "$(dirname "$0")" || exit 1
+# Usage: watch OFFSET LIMIT HOLD. One line "STATE EXIT_CODE BYTES", then the output from OFFSET on.
+# It answers as soon as the job has ended, at the latest after HOLD seconds; the lock of the runner ends the wait.
+cd "${0%/*}" || exit 1
 alive() {
     read -r pid start 2>/dev/null < pid || return 1
     read -r line 2>/dev/null < "/proc/$pid/stat" || return 1
@@ -50,11 +49,14 @@ alive() {
     set -- $rest
     [ "$1" != Z ] && [ "${20}" = "$start" ]
 }
-ticks=${3:-0}
-while [ "$ticks" -gt 0 ] && [ ! -f exit_code ] && alive; do
-    sleep TICK_S
-    ticks=$((ticks - 1))
-done
+if [ "${3:-0}" != 0 ]; then
+    tries=25
+    until [ -f pid ] || [ $tries = 0 ]; do
+        sleep 0.02
+        tries=$((tries - 1))
+    done
+    flock -s -w "$3" 9 9< runner
+fi
 state=gone code=-
 if [ -f exit_code ]; then state=ended
 elif [ ! -f pid ]; then state=starting
@@ -70,7 +72,7 @@ more=$((size - $1))
 echo "$state $code $more"
 [ $more -gt 0 ] && tail -c +$(($1 + 1)) stdout | head -c $more
 exit 0
-""".replace("TICK_S", str(TICK_S))
+"""
 
 _START = """\
 start() {{
@@ -84,7 +86,7 @@ start() {{
     job="$base"/{job_id}
     if [ -d "$job" ]; then echo attached; return 0; fi
     # The end of another job may have removed the empty base at this moment.
-    new=$(mktemp -d "$base/.new-XXXXXX" 2>/dev/null || {{ mkdir -p "$base"; mktemp -d "$base/.new-XXXXXX"; }}) ||
+    new=$(mktemp -d "$base/.{job_id}-XXXXXX" 2>/dev/null || {{ mkdir -p "$base"; mktemp -d "$base/.{job_id}-XXXXXX"; }}) ||
         return 1
     {files}
     if mv -T "$new" "$job" 2> /dev/null; then
@@ -163,7 +165,7 @@ def start_script(
         else:
             text = base64.encodebytes(data).decode()
             writes.append(f"base64 -d > {file} <<'END' || return 1\n{text}END")
-    prefix = "sudo -n " if sudo else ""
+    prefix = f"sudo -n env {marker(job_id)} " if sudo else ""  # sudo clears the environment
     away = "> /dev/null 2>&1 < /dev/null"
     # Without --fork, sh starts the job with interrupts ignored; killing it then takes TERM.
     launch = (
@@ -187,15 +189,22 @@ def fetch_script(directory: str, patterns: Sequence[str]) -> str:
 
 
 def kill_script(directory: str, *, patience_s: float) -> str:
-    """Return a script that ends everything the job started.
+    """Return a script that ends the job and everything it started, its start included if that is not over.
 
-    It sends INT to the process group, as Ctrl-C does, after `patience_s` TERM, then KILL. A variable in the environment
-    marks the job's processes: fio puts its workers into sessions of their own, which outlive the group.
+    It sends INT to the process group, as Ctrl-C does, after `patience_s` TERM, then KILL.
     """
-    marker = f"CLOUDBENCH_JOB={directory.rpartition('/')[2]}".replace(".", r"\.")
+    marked = marker(directory.rpartition("/")[2]).replace(".", r"\.")
     return _KILL.format(
-        directory=shlex.quote(directory), marker=shlex.quote(marker), patience=max(1, int(patience_s * 10))
+        directory=shlex.quote(directory), marker=shlex.quote(marked), patience=max(1, int(patience_s * 10))
     )
+
+
+def marker(job_id: str) -> str:
+    """Return what the environment of all the job's processes has, from the script that starts it on.
+
+    fio puts its workers into sessions of their own, which outlive the process group.
+    """
+    return f"CLOUDBENCH_JOB={job_id}"
 
 
 def _pattern(text: str) -> str:

@@ -20,24 +20,15 @@ from pytest_cloudbench.hosts.errors import (
     JobVanished,
 )
 from pytest_cloudbench.hosts.host import Command, JobState, checked_argv
-from pytest_cloudbench.hosts.job_scripts import (
-    TICK_S,
-    base_directory,
-    fetch_script,
-    kill_script,
-    start_script,
-)
+from pytest_cloudbench.hosts.job_scripts import base_directory, fetch_script, kill_script, marker, start_script
 
 if TYPE_CHECKING:
     from pytest_cloudbench.hosts.shell_host import ShellHost
 
 _JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,100}\Z")
 _RESERVED = frozenset({"runner", "watch", "command", "pid", "exit_code", "stdout", "stderr"})
-_FIRST_LOOK_S = 0.05
-_LONGEST_LOOK_S = 1.0
-_NEAR_END_S = 0.2
-_HOLD_S = 0.5
-_LATE_S = 10.0
+_LOOK_S = 1.0
+"""How long one look at a job waits on the host for its end, while somebody waits for that."""
 _START_GRACE_S = 10.0
 _START_TAKES_S = 0.3
 _OUTPUT_AT_ONCE = 1 << 20
@@ -70,9 +61,9 @@ def start_job(
     script = start_script(host.user, job_id, words, files or {}, sudo=sudo)
     job = DetachedJob(host, job_id, words, sudo=sudo)
     try:
-        result = host.run(["sh", "-s"], stdin=script, check=False, idempotent=True)
+        result = host.run(["env", marker(job_id), "sh", "-s"], stdin=script, check=False, idempotent=True)
     except KeyboardInterrupt:
-        # The script may have started the job, which nobody would end later.
+        # The script may start the job, which nobody would end later. The host may not have got it yet.
         time.sleep(_START_TAKES_S)
         with contextlib.suppress(HostError):
             job.kill()
@@ -115,8 +106,7 @@ class DetachedJob:
 
     def _poll(self, hold_s: float) -> JobState:
         """Look at the job when it has ended, at the latest after `hold_s`."""
-        ticks = int(hold_s / TICK_S)
-        argv = ("sh", f"{self.directory}/watch", str(self._offset), str(_OUTPUT_AT_ONCE), str(ticks))
+        argv = ("sh", f"{self.directory}/watch", str(self._offset), str(_OUTPUT_AT_ONCE), f"{hold_s:.2g}")
         result = self._host.run_unrecorded(Command(argv, self._host.user, idempotent=True))
         head, _, output = result.stdout_bytes.partition(b"\n")
         words = head.decode("ascii", "replace").split()
@@ -139,41 +129,21 @@ class DetachedJob:
             new_output=self._decoded(output, last=state == "ended"),
         )
 
-    def wait(
-        self,
-        timeout_s: float,
-        *,
-        remaining_s: Callable[[], float | None] | None = None,
-        on_output: Callable[[str], None] | None = None,
-    ) -> JobState:
+    def wait(self, timeout_s: float, *, on_output: Callable[[str], None] | None = None) -> JobState:
         """Return the final state once the job has ended; see `Job.wait`.
 
-        Around the expected end the host itself waits for it, so that the answer comes at once. A dropped connection
-        is replaced and the job looked at again; it is never started again.
+        Each look waits on the host for the end, so that the answer comes at once. A dropped connection is replaced
+        and the job looked at again; it is never started again.
         """
-        began = time.monotonic()
-        pause_s = _FIRST_LOOK_S
-        hold_s = 0.0
+        deadline = time.monotonic() + timeout_s
         while True:
-            state = self._look(hold_s)
+            state = self._look(max(0.0, min(_LOOK_S, deadline - time.monotonic())))
             if state.new_output and on_output is not None:
                 on_output(state.new_output)
-            if not state.running:
-                while len(state.new_output) >= _OUTPUT_AT_ONCE // 4:
-                    state = self._look(0.0)
-                    if state.new_output and on_output is not None:
-                        on_output(state.new_output)
+            if not state.running and len(state.new_output) < _OUTPUT_AT_ONCE // 4:
                 return state
-            elapsed_s = time.monotonic() - began
-            if elapsed_s >= timeout_s:
+            if state.running and time.monotonic() >= deadline:
                 raise JobTimedOut(f"{self._name()} still ran after {timeout_s:g} s")
-            left_s = remaining_s() if remaining_s is not None else None
-            near_end = left_s is not None and -_LATE_S <= left_s <= _NEAR_END_S
-            hold_s = min(_HOLD_S, timeout_s - elapsed_s) if near_end else 0.0
-            if not near_end:
-                until_near_s = pause_s if left_s is None or left_s < 0 else left_s - _NEAR_END_S
-                time.sleep(min(pause_s, max(until_near_s, 0.01), max(0.01, timeout_s - elapsed_s)))
-            pause_s = min(_LONGEST_LOOK_S, pause_s * 1.5)
 
     def fetch(self, names: Sequence[str]) -> dict[str, bytes]:
         """Return the content of the job's files that match (patterns with * and ?), by one command."""
@@ -205,7 +175,7 @@ class DetachedJob:
 
     def cleanup(self) -> None:
         """Remove the job's directory from the host, and the parent directory if no other job is in it."""
-        script = 'rm -rf -- "$1"; rmdir -- "${1%/*}" 2> /dev/null; [ ! -e "$1" ]'
+        script = 'rm -rf -- "$1" "${1%/*}/.${1##*/}-"*; rmdir -- "${1%/*}" 2> /dev/null; [ ! -e "$1" ]'
         self._host.run(["sh", "-c", script, "sh", self.directory], sudo=self._sudo, idempotent=True)
 
     def _look(self, hold_s: float) -> JobState:

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
+from pytest_cloudbench.hosts.errors import HostLost, JobVanished
 from pytest_cloudbench.hosts.host import Host, Job
 
 T1 = TypeVar("T1")
@@ -31,35 +32,39 @@ def run_tool(
     sudo: bool = False,
     name: str = "tool",
     fetch: Sequence[str] = ("stdout", "stderr"),
-    remaining_s: Callable[[], float | None] | None = None,
     on_output: Callable[[str], None] | None = None,
 ) -> ToolRun:
     """Run a tool to its end in a new directory on the host, and return its files that match ``fetch``.
 
-    remaining_s: how long the tool will probably still run, if known; its end is then noticed at once.
     on_output: called with each new piece of its standard output.
     Raises JobTimedOut, a TimeoutError, after ``timeout_s``, and the host's errors. Whatever is raised, Ctrl-C
     included, the tool and everything it started are ended.
     """
     running = host.start_job(argv, sudo=sudo, name=name)
     with cleaned_up(running):
-        state = running.wait(timeout_s, remaining_s=remaining_s, on_output=on_output)
+        state = running.wait(timeout_s, on_output=on_output)
         files = running.fetch(fetch)
     return ToolRun(state.exit_code if state.exit_code is not None else 0, files)
 
 
 @contextlib.contextmanager
 def cleaned_up(running: Job) -> Iterator[None]:
-    """Remove the job's directory after the block; if the block raises, end the job and everything it started first."""
+    """Remove the job's directory after the block; if the block raises, end the job and everything it started first.
+
+    The directory of a job that was lost remains: it is all that is known of it, and the error names it.
+    """
+    lost = False
     try:
         yield
-    except BaseException:
+    except BaseException as error:
+        lost = isinstance(error, HostLost | JobVanished)
         with contextlib.suppress(Exception):
             running.kill()
         raise
     finally:
-        with contextlib.suppress(Exception):
-            running.cleanup()
+        if not lost:
+            with contextlib.suppress(Exception):
+                running.cleanup()
 
 
 @overload

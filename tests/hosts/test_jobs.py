@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 import uuid
@@ -129,10 +131,10 @@ def test_the_error_of_a_lost_host_says_where_the_results_are(tmp_path: Path) -> 
     assert job.directory in str(caught.value)
 
 
-def test_the_host_itself_waits_for_a_job_near_its_end(
+def test_the_host_itself_waits_for_the_end_of_a_job(
     host: SshHost, start: StartJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One command waits there for the end; without that, many would look for it."""
+    """One look waits there for the end; without that, many would look for it."""
     looks: list[str] = []
     run = host.run_unrecorded
 
@@ -140,10 +142,18 @@ def test_the_host_itself_waits_for_a_job_near_its_end(
         looks.append(command.line)
         return run(command)
 
-    job = start(["sleep", "0.3"])
+    job = start(["sleep", "0.6"])
     monkeypatch.setattr(host, "run_unrecorded", counted)
-    assert job.wait(10, remaining_s=lambda: 0.1).exit_code == 0
-    assert len(looks) <= 4
+    assert job.wait(10).exit_code == 0
+    assert len(looks) <= 3
+
+
+def test_a_look_ends_with_the_job_although_its_children_go_on(host: SshHost, start: StartJob) -> None:
+    job = start(["sh", "-c", "setsid sleep 20 & sleep 0.4"])
+    began = time.monotonic()
+    state = job._poll(15)
+    assert (state.running, state.exit_code) == (False, 0)
+    assert time.monotonic() - began < 12
 
 
 def test_a_job_that_was_killed_has_vanished(host: SshHost, start: StartJob) -> None:
@@ -195,13 +205,34 @@ def test_kill_ends_processes_that_ignore_signals_and_their_children(
     assert not Path(f"/proc/{child}").exists()
 
 
-def test_an_interrupt_while_starting_leaves_nothing_running(
-    host: SshHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = host.run
+def test_kill_returns_once_the_runner_has_ended_too(host: SshHost, start: StartJob) -> None:
+    """A runner that is still about to write the exit code would keep the directory from being removed."""
+    job = start(["sleep", "30"])
+    _poll_until(job, lambda _: (Path(job.directory) / "pid").exists())
+    runner = int((Path(job.directory) / "pid").read_text().split()[0])
+    os.kill(runner, signal.SIGSTOP)
+    goes_on = threading.Timer(0.8, os.kill, (runner, signal.SIGCONT))
+    goes_on.start()
+    job.kill()
+    left = job.poll().running
+    goes_on.join()
+    assert not left
 
-    def run_and_interrupt(argv, **options):  # type: ignore[no-untyped-def]
-        run(argv, **options)
+
+@pytest.mark.parametrize("slow_s", [0, 1])
+def test_an_interrupt_while_starting_leaves_nothing_running(
+    host: SshHost, monkeypatch: pytest.MonkeyPatch, slow_s: int
+) -> None:
+    """Also if the host is so slow that it has not started the job yet."""
+    run = host.run
+    starts: list[threading.Thread] = []
+
+    def run_and_interrupt(argv, *, stdin, **options):  # type: ignore[no-untyped-def]
+        script = f"sleep {slow_s}\n".encode() + stdin
+        starts.append(threading.Thread(target=run, args=(argv,), kwargs={"stdin": script, **options}))
+        starts[0].start()
+        if not slow_s:
+            starts[0].join()
         monkeypatch.undo()
         raise KeyboardInterrupt
 
@@ -209,7 +240,9 @@ def test_an_interrupt_while_starting_leaves_nothing_running(
     job_id = f"interrupted-{uuid.uuid4().hex[:8]}"
     with pytest.raises(KeyboardInterrupt):
         host.start_job(["sleep", "40"], job_id=job_id)
-    assert host.run(["sh", "-c", f"ls -d /var/tmp/cloudbench-*/{job_id}"], check=False).stdout == ""
+    starts[0].join()
+    assert list(Path("/var/tmp").glob(f"cloudbench-*/*{job_id}*")) == []
+    assert list(Path("/var/tmp").glob(f"cloudbench-*/.{job_id}*")) == []
     running = host.run(["sh", "-c", f"grep -lsz CLOUDBENCH_JOB={job_id} /proc/[0-9]*/environ"], check=False)
     assert running.stdout == ""
 

@@ -56,6 +56,12 @@ def fios(target: HostTarget) -> list[str]:
     return [pid for pid in said.split() if _is_fio(pid)]
 
 
+def jobs(target: HostTarget) -> list[Path]:
+    """Return the directories of the sweep's runs on the host."""
+    commands = Path("/var/tmp").glob("cloudbench-*/sweep-*/command")
+    return [each.parent for each in commands if target.path in each.read_text()]
+
+
 def _is_fio(pid: str) -> bool:
     try:
         return Path(f"/proc/{pid}/comm").read_text().strip() == "fio"
@@ -107,7 +113,7 @@ def test_a_maximum_and_steps_at_shares_of_it(files: HostTarget) -> None:
     assert told[-1].percent == 10
     assert told[-1].left_s < told[0].left_s
     assert fios(files) == []
-    assert not list(Path("/var/tmp").glob("cloudbench-*/sweep-*"))
+    assert jobs(files) == []
 
 
 @pytest.mark.timed
@@ -120,6 +126,7 @@ def test_a_run_ends_once_it_is_steady(files: HostTarget) -> None:
     assert step.ended.startswith("steady after 1")
     assert 9 <= step.measurement.runtime_s < 30
     assert step.measurement.iops == pytest.approx(step.asked.per_second, rel=0.1)
+    assert jobs(files) == []
 
 
 @pytest.mark.timed
@@ -159,6 +166,7 @@ def test_an_interrupted_sweep_keeps_the_measured_steps(files: HostTarget) -> Non
     assert [step.percent for step in ended.curve.steps] == [5]
     assert "interrupted after 1 steps:\n   step" in str(ended)
     assert fios(files) == []
+    assert jobs(files) == []
 
 
 @pytest.mark.timed
@@ -167,6 +175,7 @@ def test_a_sweep_interrupted_before_its_first_step_has_no_curve(files: HostTarge
         run_sweep(files, plan(), on_progress=_at(1, _interrupt))
     assert raised.value.curve is None
     assert fios(files) == []
+    assert jobs(files) == []
 
 
 @pytest.mark.timed
@@ -181,6 +190,7 @@ def test_a_step_that_cannot_be_measured_keeps_those_before_it(files: HostTarget)
     assert [step.percent for step in raised.value.curve.steps] == [5]
     assert "the steps done before it:" in str(raised.value)
     assert fios(files) == []
+    assert jobs(files) == []
 
 
 def test_an_immediate_failure_of_fio_is_reported_in_its_words(

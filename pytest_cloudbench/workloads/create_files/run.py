@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +23,8 @@ from pytest_cloudbench.workloads.create_files.outcome import Origin, creation_of
 from pytest_cloudbench.workloads.create_files.record import Sample, parse_sample
 from pytest_cloudbench.workloads.pace import Pace
 from pytest_cloudbench.workloads.space import shortage
-from pytest_cloudbench.workloads.target import CountersSnapshot, Gained, Target, counters_gained
+from pytest_cloudbench.workloads.target import Gained, Target, counters_gained
+from pytest_cloudbench.workloads.tool_run import cleaned_up
 from pytest_cloudbench.workloads.workload import Workload
 
 _MIB = 2.0**20
@@ -34,9 +33,6 @@ _SLOWEST = 1 << 20
 _SLOWEST_FILES = 50
 """A job that creates fewer files per second counts as hanging."""
 _SPARE_S = 120.0
-_FASTEST_FILES = 200_000
-"""More files per second than a single file system creates."""
-_LONGEST_UNWATCHED_S = 0.5
 _REMOVED_FILES = 200
 """The least expected rate of removal, in files per second."""
 _REMOVE = """\
@@ -81,10 +77,6 @@ class ProgressReader:
         """Return the progress for every line that `text` completes. Never raises."""
         *lines, self._rest = (self._rest + text).split("\n")
         return [self._progress(sample) for line in lines if (sample := parse_sample(line)) is not None]
-
-    def end_in_s(self, progress: Progress) -> float | None:
-        """Return the seconds until the job will probably end; None if unknown."""
-        return progress.eta_s if progress.all_created or self._job.sync == "none" else None
 
     def _progress(self, now: Sample) -> Progress:
         before, self._before = self._before, now
@@ -161,26 +153,13 @@ class _Run:
         self._job = origin.job
         self._on_progress = on_progress
         self._reader = ProgressReader(origin.job)
-        self._ends_s: float | None = None
         self._all_created = False
         self._limit_s = _longest_s(origin.target, origin.job)
 
     def measured(self) -> FileCreation:
         """Run the job and return its measurement. Raises the first error if several occur."""
-        sent = job_files(self._origin.method)
-        before = self._target.counters()
-        running: Job | None = None
         try:
-            running = self._target.host.start_job(self._origin.argv, files=sent, name="files")
-            exit_code = self._watch(running)
-            counters = self._gained(before)
-            files = {**running.fetch(["stdout", "stderr"]), **sent}
-        except BaseException as error:
-            self._end(running, error)
-            raise
-        with contextlib.suppress(Exception):
-            running.cleanup()
-        try:
+            files, exit_code, counters = self._ran()
             creation = creation_of(self._origin, files, exit_code=exit_code, counters=counters)
         except CreationFailed as error:
             why = shortage(self._target, str(error))  # read before the files are removed
@@ -193,43 +172,36 @@ class _Run:
             raise
         return dataclasses.replace(creation, conditions=(*creation.conditions, *self._remove()))
 
-    def _watch(self, running: Job) -> int:
-        # Polling takes CPU time from the job, so it starts when the job could be done at the earliest.
-        time.sleep(min(_LONGEST_UNWATCHED_S, self._job.count / _FASTEST_FILES))
-        try:
-            state = running.wait(self._limit_s, remaining_s=self._remaining_s, on_output=self._take)
-        except TimeoutError as error:
-            raise CreationTimedOut(
-                f"creating {self._job} on {self._target.label} was ended because it took over {self._limit_s:,.0f} s"
-            ) from error
-        return state.exit_code if state.exit_code is not None else 0
+    def _ran(self) -> tuple[dict[str, bytes], int, Gained]:
+        """Run the job; return its files, its exit code and the increase of the counters."""
+        sent = job_files(self._origin.method)
+        before = self._target.counters()
+        running = self._target.host.start_job(self._origin.argv, files=sent, name="files")
+        with cleaned_up(running):
+            exit_code = self._watch(running)
+            counters = counters_gained(before, self._target.counters() if before is not None else None)
+            return {**running.fetch(["stdout", "stderr"]), **sent}, exit_code, counters
 
-    def _remaining_s(self) -> float | None:
-        return None if self._ends_s is None else self._ends_s - time.monotonic()
+    def _watch(self, running: Job) -> int:
+        try:
+            state = running.wait(self._limit_s, on_output=self._take)
+        except BaseException as error:
+            if self._all_created:
+                # A sync cannot be interrupted, but it ends once the files are removed.
+                self._remove()
+            if isinstance(error, TimeoutError):
+                raise CreationTimedOut(
+                    f"creating {self._job} on {self._target.label} was ended because it took over "
+                    f"{self._limit_s:,.0f} s"
+                ) from error
+            raise
+        return state.exit_code if state.exit_code is not None else 0
 
     def _take(self, output: str) -> None:
         for progress in self._reader.feed(output):
             self._all_created = progress.all_created
-            left_s = self._reader.end_in_s(progress)
-            self._ends_s = None if left_s is None else time.monotonic() + left_s
             if self._on_progress is not None:
                 self._on_progress(progress)
-
-    def _gained(self, before: CountersSnapshot | None) -> Gained:
-        return counters_gained(before, self._target.counters() if before is not None else None)
-
-    def _end(self, running: Job | None, error: BaseException) -> None:
-        """End the job and remove the files after an error."""
-        if self._all_created:
-            # A sync cannot be interrupted, but it ends once the files are removed.
-            self._remove()
-        if running is not None:
-            with contextlib.suppress(Exception):
-                running.kill()
-        self._remove()
-        if running is not None and isinstance(error, (KeyboardInterrupt, CreationTimedOut)):
-            with contextlib.suppress(Exception):
-                running.cleanup()
 
     def _remove(self) -> tuple[str, ...]:
         """Remove the files and sync the removal; return a condition if that failed."""

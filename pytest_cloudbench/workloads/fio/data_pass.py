@@ -8,7 +8,6 @@ a discard or a zeroing command would leave them untouched. `prefill` writes one 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -161,12 +160,9 @@ def pass_over(
     where = f"{', '.join(each.path for each in wholes)} on {host.label}"
     fio = fio_of(host)
     reader = ProgressReader()
-    ends: float | None = None
 
     def read(output: str) -> None:
-        nonlocal ends
         for progress in reader.feed(output):
-            ends = None if progress.eta_s is None else time.monotonic() + progress.eta_s
             if on_progress is not None:
                 on_progress(progress)
 
@@ -179,7 +175,6 @@ def pass_over(
             sudo=sudo,
             name="pass",
             fetch=[RESULT_FILE, "stderr"],
-            remaining_s=lambda: None if ends is None else ends - time.monotonic(),
             on_output=read,
         )
     except JobTimedOut as error:

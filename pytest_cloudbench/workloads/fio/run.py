@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 import shlex
@@ -41,7 +40,7 @@ from pytest_cloudbench.workloads.pace import (
 )
 from pytest_cloudbench.workloads.space import explained_shortage
 from pytest_cloudbench.workloads.target import CountersSnapshot, Gained, Target, counters_gained
-from pytest_cloudbench.workloads.tool_run import side_by_side
+from pytest_cloudbench.workloads.tool_run import cleaned_up, side_by_side
 from pytest_cloudbench.workloads.workload import Workload
 
 COMPRESSED_SAMPLE_S = 0.2
@@ -52,7 +51,6 @@ _SLOWEST_LAYOUT = 10 * 1024 * 1024
 _SPARE_S = 120.0
 _LAYOUT_SEEN_S = 2.0
 _FIRST_LINE_S = 3.0
-_START_S = 0.3
 _SHORT_RUN = 0.95
 _LARGEST_KEPT = 5_000_000
 """Larger histograms are not kept with the measurement, in bytes; their percentiles are in the series."""
@@ -90,31 +88,18 @@ def run_fio(
     run = _Run(target, job, on_progress)
     started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
     running = target.host.start_job(argv, sudo=as_root, name="fio")
-    try:
+    with cleaned_up(running):
         exit_code = run.watch(running)
         if exit_code != 0:
             running.kill()  # the workers of a killed fio continue without it
         counters = run.counters_gained()
         files = running.fetch([RESULT_FILE, "stderr", *LOGS, HISTOGRAM_LOG])
-    except BaseException as error:
-        _end(running, error)
-        raise
-
-    def cleanup() -> None:
-        with contextlib.suppress(Exception):
-            running.cleanup()
-
-    try:
-        with explained_shortage(target):
-            result = parse_output(
-                files.get(RESULT_FILE),
-                exit_code=exit_code,
-                stderr=files.get("stderr", b"").decode("utf-8", "replace"),
-            )
-    except BaseException:
-        cleanup()
-        raise
-    _, envelope = side_by_side(cleanup, lambda: envelope_of(target, job))
+    with explained_shortage(target):
+        result = parse_output(
+            files.get(RESULT_FILE),
+            exit_code=exit_code,
+            stderr=files.get("stderr", b"").decode("utf-8", "replace"),
+        )
     return _measurement(
         target,
         job,
@@ -125,7 +110,7 @@ def run_fio(
         conditions=(*conditions, *_short(job, result)),
         argv=argv,
         started_at=started_at,
-        envelope=envelope,
+        envelope=envelope_of(target, job),
     )
 
 
@@ -184,14 +169,12 @@ class _Run:
         self._before: CountersSnapshot | None = target.counters()
         self._began = time.monotonic()
         # On a device the load begins at once, on a file system after the files are laid out.
-        self._lays_out = laid_out > 0
-        self._load_began: float | None = None if self._lays_out else self._began + _START_S
-        self._seen_running = False
+        self._awaits_load = laid_out > 0 and self._before is not None
 
     def watch(self, running: Job) -> int:
         """Wait for the end and return the exit code. Raises FioTimedOut for a run far beyond its time."""
         try:
-            state = running.wait(self._limit_s, remaining_s=self._remaining_s, on_output=self._take)
+            state = running.wait(self._limit_s, on_output=self._take)
         except TimeoutError as error:
             raise FioTimedOut(
                 f"fio on {running.host_label} was still running after {self._limit_s:.0f} s, "
@@ -204,34 +187,21 @@ class _Run:
         after = self._target.counters() if self._before is not None else None
         return counters_gained(self._before, after).within(self._length_s)
 
-    def _remaining_s(self) -> float | None:
-        return None if self._load_began is None else self._load_began + self._length_s - time.monotonic()
-
     def _take(self, output: str) -> None:
         for progress in self._reader.feed(output):
-            if not self._seen_running:
-                self._seen_running = True
-                self._now_running(progress)
+            if self._awaits_load:
+                self._awaits_load = False
+                self._leave_out_layout(progress)
             if self._on_progress is not None:
                 self._on_progress(progress)
 
-    def _now_running(self, progress: Progress) -> None:
+    def _leave_out_layout(self, progress: Progress) -> None:
+        """Read the counters again if the files took long: throttling during that is not part of the measurement."""
         # The first line arrives some seconds after the load began; eta tells how many.
         left_s = progress.eta_s if progress.eta_s is not None else self._length_s
         into_s = max(0.0, min(_FIRST_LINE_S, self._length_s - left_s))
-        self._load_began = time.monotonic() - into_s
-        if self._lays_out and self._before is not None and self._load_began - self._began > _LAYOUT_SEEN_S:
-            # Throttling while the files were laid out does not belong to the measurement.
+        if time.monotonic() - into_s - self._began > _LAYOUT_SEEN_S:
             self._before = self._target.counters()
-
-
-def _end(running: Job, error: BaseException) -> None:
-    """End fio on the host after an error. Further errors are suppressed, so that the first is raised."""
-    with contextlib.suppress(Exception):
-        running.kill()
-    if isinstance(error, (KeyboardInterrupt, FioTimedOut)):
-        with contextlib.suppress(Exception):
-            running.cleanup()
 
 
 def _short(job: FioJob, result: FioResult) -> tuple[str, ...]:

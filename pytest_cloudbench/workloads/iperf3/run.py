@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -149,7 +148,6 @@ def run_iperf3(
 
 def _watch(plan: Plan, client: Side, on_progress: Callable[[NetworkProgress], None] | None) -> None:
     """Wait until the clients end. Raises TimeoutError if they take far longer than planned."""
-    began = time.monotonic()
     reader = ProgressReader(plan.job, plan.length_s)
 
     def take(output: str) -> None:
@@ -157,11 +155,7 @@ def _watch(plan: Plan, client: Side, on_progress: Callable[[NetworkProgress], No
             for progress in reader.feed(output):
                 on_progress(progress)
 
-    client.job.wait(
-        plan.length_s + _SPARE_S,
-        remaining_s=lambda: began + plan.length_s - time.monotonic(),
-        on_output=take,
-    )
+    client.job.wait(plan.length_s + _SPARE_S, on_output=take)
 
 
 def _let_end(server: Side, *, at_once: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,7 +20,6 @@ STEADY_LATENCY = 0.10
 TIME_UP = "its time was up"
 _SPARE_S = 60.0
 _AFTER_INTERRUPT_S = 30.0
-_START_S = 0.3
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,6 @@ class Watch:
         self._reader = StatusReader(block_bytes)
         self._totals: list[Totals] = []
         self._document = ""
-        self._began = time.monotonic()
 
     def until_end(self, running: Job) -> Watched:
         """Wait for the run's end. After an error nothing is left running.
@@ -83,9 +80,7 @@ class Watch:
 
     def _wait(self, running: Job) -> tuple[int, str]:
         try:
-            state = running.wait(
-                self._times.length_s * 1.2 + _SPARE_S, remaining_s=self._remaining_s, on_output=self._take
-            )
+            state = running.wait(self._times.length_s * 1.2 + _SPARE_S, on_output=self._take)
         except _IsSteady:
             seconds = self._measured()[-1].seconds
             running.kill()
@@ -96,9 +91,6 @@ class Watch:
                 f"fio on {running.host_label} was still running long after its {self._times.length_s} s and was ended"
             ) from error
         return state.exit_code if state.exit_code is not None else 0, TIME_UP
-
-    def _remaining_s(self) -> float:
-        return self._began + _START_S + self._times.length_s - time.monotonic()
 
     def _take(self, output: str) -> None:
         for totals, document in self._reader.feed(output):
