@@ -1,6 +1,6 @@
 """Measure how often verdicts are wrong, on labelled runs whose truth is known because it was planted.
 
-    python benchmarks/verdict_accuracy.py [--runs 100] [--only TEXT] [--wrong 3] [--undecided 3] [--real]
+    python benchmarks/verdict_accuracy.py [--runs 100] [--first 0] [--only TEXT] [--wrong 3] [--undecided 3] [--real]
 
 The runs come from `labelled_runs`, which imports nothing of the judge: limits alone and 1 to 10 % apart, loads too
 shallow or short of CPU time, broken promises, bursts, damaged data, pairs with a spread from run to run. Each has
@@ -16,11 +16,16 @@ embedded region; that needs root and takes about half an hour.
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from labelled_measurements import measured
@@ -58,6 +63,8 @@ def ask(runs: Sequence[Any], question: Question) -> Answer:
             verdict = scales_linearly(runs, with_=question.args[0])
         elif question.call == "latency":
             verdict = first.latency.at_most(**question.options)
+        elif question.call == "not_worse_than":
+            verdict = first.not_worse_than(others, **question.options)
         else:
             arguments = (others[0],) if question.call in ("outperforms", "resembles") else question.args
             verdict = getattr(first, question.call)(*arguments, **question.options)
@@ -205,6 +212,40 @@ def _share(count: int, of: int) -> float:
     return count / of if of else 0.0
 
 
+def real_runs() -> dict[RunClass, Tally]:
+    """Measure the runs of `real_runs.py` on an embedded region and judge them."""
+    file = Path(__file__).with_name("real_runs.py")
+    tallies: dict[str, Tally] = {}
+    with tempfile.TemporaryDirectory() as directory:
+        answers = Path(directory, "answers")
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            str(file),
+            "--cloudbench-pace=full",
+            "-p",
+            "no:cacheprovider",
+        ]
+        for chosen in (["-k", "not burst"], ["-k", "burst", "--cloudbench-twin-time=200"]):
+            subprocess.run(
+                [*command, *chosen],
+                env=os.environ | {"CLOUDBENCH_ANSWERS": str(answers)},
+                cwd=file.parent.parent,
+                check=True,
+            )
+        for line in map(json.loads, answers.read_text().splitlines()):
+            tally = tallies.setdefault(line["class"], Tally())
+            tally.runs += line["runs"]
+            tally.add(Question(**line["question"]), Answer(**line["answer"]))
+    return {RunClass(f"real: {name}", _made_elsewhere, 0.5, "runs"): tally for name, tally in tallies.items()}
+
+
+def _made_elsewhere(_: object) -> LabelledRun:
+    raise RuntimeError("real runs are measured, not made")
+
+
 def table(tallies: dict[RunClass, Tally]) -> str:
     """Return the confusion table, one line for each class."""
     width = max(len(one.name) for one in tallies)
@@ -227,6 +268,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--runs", type=int, default=RUNS, help="labelled runs of each class")
+    parser.add_argument("--first", type=int, default=0, help="number of the first run of each class")
     parser.add_argument("--only", default="", help="classes whose name contains this text")
     parser.add_argument("--wrong", type=int, default=0, help="wrong verdicts to print of each class")
     parser.add_argument("--undecided", type=int, default=0, help="undecided questions to print of each class")
@@ -236,13 +278,14 @@ def main() -> None:
     chosen = [one for one in CLASSES if arguments.only in one.name]
     if not chosen:
         parser.error(f"no class contains {arguments.only!r}")
-    tallies = {one: judge(one, range(arguments.runs)) for one in chosen}
+    numbers = range(arguments.first, arguments.first + arguments.runs)
+    tallies = real_runs() if arguments.real else {one: judge(one, numbers) for one in chosen}
     print(table(tallies))
     for one, tally in tallies.items():
         for sentence in (*tally.wrong[: arguments.wrong], *tally.undecided[: arguments.undecided]):
             print(f"\n{one.name}: {sentence}")
     totals = Totals.of(tallies)
-    print(f"\n{len(chosen)} classes, {time.process_time() - began:.0f} s of CPU time\n{totals.text}")
+    print(f"\n{len(tallies)} classes, {time.process_time() - began:.0f} s of CPU time\n{totals.text}")
     sys.exit(0 if totals.good else 1)
 
 

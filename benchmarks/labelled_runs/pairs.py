@@ -16,7 +16,16 @@ from labelled_runs.hardware import (
     storage,
     volume_iops,
 )
-from labelled_runs.labels import LabelledRun, NetworkFacts, StorageFacts, held, labelled, unknown, violated
+from labelled_runs.labels import (
+    LabelledRun,
+    NetworkFacts,
+    StorageFacts,
+    held,
+    labelled,
+    not_violated,
+    unknown,
+    violated,
+)
 from labelled_runs.networks import GOODPUT, WIDE, network
 from labelled_runs.shapes import at_a_limit, noise
 from pytest_cloudbench.limits.network import network_envelope
@@ -92,6 +101,36 @@ def shallow_loser(rng: random.Random) -> LabelledRun:
     values = [rate * factor for factor in at_a_limit(rng, 60, 0.01)]
     slower = storage(values, envelope, max(1, round(rate * BASE_LATENCY_S)), generator=(99.7, 99.7, 8))
     return LabelledRun((storage_at(rng, 0.98), slower), (unknown("outperforms"), unknown("resembles")))
+
+
+def gate(rng: random.Random, share: float, earlier: int) -> tuple[StorageFacts | NetworkFacts, ...]:
+    """Return a run at ``share`` of the level of so many earlier ones, and these."""
+    level, make = rng.uniform(0.6, 0.7), rng.choice([storage_at, network_at])
+    return (make(rng, level * share), *(make(rng, level) for _ in range(earlier)))
+
+
+@labelled("gate: as good as earlier runs", decides=0.9)
+def as_good(rng: random.Random) -> LabelledRun:
+    return LabelledRun(gate(rng, 1.0, rng.randint(4, 8)), (held("not_worse_than", by=0.10),))
+
+
+@labelled("gate: better than earlier runs", decides=0.9)
+def better(rng: random.Random) -> LabelledRun:
+    return LabelledRun(
+        gate(rng, rng.uniform(1.08, 1.4), rng.randint(4, 8)), (held("not_worse_than", by=0.05),)
+    )
+
+
+@labelled("gate: worse than earlier runs", decides=0.9)
+def worse(rng: random.Random) -> LabelledRun:
+    return LabelledRun(
+        gate(rng, rng.uniform(0.6, 0.82), rng.randint(4, 8)), (violated("not_worse_than", by=0.05),)
+    )
+
+
+@labelled("gate: as good as the one earlier run")
+def as_good_as_one(rng: random.Random) -> LabelledRun:
+    return LabelledRun(gate(rng, 1.0, 1), (not_violated("not_worse_than", by=0.05),))
 
 
 def scaling(rng: random.Random, counts: list[int], limit: float) -> tuple[StorageFacts, ...]:
