@@ -204,6 +204,15 @@ class Ec2:
         instance.volumes.extend(volumes)
         return VolumeGroup(volumes)
 
+    def free_storage(self) -> None:
+        """Unmount all file systems and dissolve all stripes, so that a repeat on this hardware finds it free."""
+        for instance in self._instances:
+            store = instance.known_store
+            for disk in [*instance.volumes, *(store.disks if store is not None else ())]:
+                if disk.stripe is not None:
+                    disk.stripe.dissolve()
+                disk.unmount()
+
     def close(self) -> None:
         """Close the connections and remove what this test created."""
         if self._instances or self._created or self._groups:

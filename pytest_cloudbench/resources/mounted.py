@@ -77,6 +77,11 @@ class Mountable(StorageTarget):
         self._mounted = Mounted(self, mount)
         return self._mounted
 
+    def unmount(self) -> None:
+        """Unmount its file system, if one is mounted; the data stays."""
+        if self._mounted is not None:
+            self._mounted.unmount()
+
     def forget_mount(self, why: str = "it was unmounted") -> None:
         """Forget the mount; `why` is the reason in the error for a later use of the directory."""
         if self._mounted is not None:
