@@ -47,7 +47,7 @@ class Region:
 
         ``plan`` holds further fields of its `HostPlan`.
         """
-        address = self.plane.instances.free_address(0)
+        address = self.plane.network.take_address(0)
         self._addresses[instance_id] = address
         limit = maximum or EbsLimit(Iops(iops), Throughput.from_mbit(mbit))
         key = self._key.with_suffix(".pub").read_text()

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 class Plane:
     """Everything of one region except its API: ``instances``, ``volumes``, ``network`` and the ``machine`` below them.
 
-    ``networks`` shapes the network of each instance and keeps its credits.
+    ``store`` holds the data of volumes. ``networks`` shapes the network of each instance and keeps its credits.
 
     Needs root. Methods may be called from any thread; the messages of their errors are sentences for people.
     ``backing`` is a directory for the volumes' data instead of memory: larger and slower. Burst credits drain and
@@ -44,8 +44,8 @@ class Plane:
         with contextlib.ExitStack() as undo:
             self._workshop = Workshop()
             undo.callback(self._workshop.close)
-            self._store = Store(slot.directory, self._workshop, backing)
-            undo.callback(self._store.close)
+            self.store = Store(slot.directory, self._workshop, backing)
+            undo.callback(self.store.close)
             self.network = Network(slot, self._workshop)
             undo.callback(self.network.close)
             self.networks = InstanceNetworks(
@@ -56,22 +56,13 @@ class Plane:
             )
             undo.pop_all()
         parts = RegionParts(
-            slot, self._workshop, self._store, self.network, time_compression, models_latency=latency == EBS
+            slot, self._workshop, self.store, self.network, time_compression, models_latency=latency == EBS
         )
         self.machine = Machine(parts, record)
         self.volumes = PlaneVolumes(self._inventory, parts)
         self.instances = PlaneInstances(
             self._inventory, parts, self.networks, self.volumes.release, self.machine.disks
         )
-
-    @property
-    def in_folder(self) -> bool:
-        """True if the volumes' data are in a directory and not in memory."""
-        return not self._store.in_memory
-
-    def room(self) -> int:
-        """Return the bytes left for volumes' data."""
-        return self._store.room()
 
     def close(self) -> None:
         """Remove everything. Raises one `PlaneError` with all errors at the end. A second call does nothing."""
@@ -103,7 +94,7 @@ class Plane:
             ("network's governor", self.networks.governor.close),
             ("network", self.network.close),
             ("snapshots", self.volumes.snapshots.close),
-            ("store", self._store.close),
+            ("store", self.store.close),
             ("workshop", self._workshop.close),
         ):
             with collecting(what):

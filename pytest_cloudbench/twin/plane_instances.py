@@ -37,21 +37,6 @@ class PlaneInstances:
         self._release_volume = release_volume
         self._machine_disks = machine_disks
 
-    def free_address(self, zone_index: int) -> str:
-        """Take an unused address of the zone; it stays taken until its instance is terminated."""
-        with self._inventory.lock:
-            return self._parts.network.take_address(zone_index)
-
-    def release_address(self, address: str) -> None:
-        """Release an address whose instance will never be booted."""
-        with self._inventory.lock:
-            self._parts.network.release_address(address)
-
-    def running(self, instance_id: str) -> bool:
-        """Return True if the instance's init is alive."""
-        instance = self._inventory.instances.get(instance_id)
-        return instance is not None and instance.host.running
-
     def store_is_limited(self, instance_id: str) -> bool | None:
         """Return whether an instance's store is held to its published figures; None without a store."""
         instance = self._inventory.instances.get(instance_id)
@@ -143,4 +128,4 @@ class PlaneInstances:
         self._parts.workshop.run(lambda: shutil.rmtree(host.directory, ignore_errors=True))
         with self._inventory.lock:
             self._inventory.instances.pop(instance_id, None)
-            self._parts.network.release_address(host.plan.private_ip)
+        self._parts.network.release_address(host.plan.private_ip)

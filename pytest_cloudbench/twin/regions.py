@@ -14,7 +14,7 @@ import shutil
 import signal
 import subprocess
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -28,42 +28,20 @@ END_LIMIT_S = 30.0
 
 
 @dataclass(frozen=True)
-class Access:
-    """Everything that a client of a region needs. ``ssh_from_cidr`` is the network from which SSH comes.
+class RegionRecord:
+    """The process that serves a slot. ``started_at`` is in seconds since the epoch.
 
     Burst credits drain and refill ``time_compression`` times faster than the clock. ``latency`` is the region's mode
     of storage latency.
     """
 
-    endpoint_url: str
-    region: str
-    access_key: str
-    secret_key: str
-    ssh_from_cidr: str
-    pid: int
-    slot: int
-    version: str
-    time_compression: float = 1.0
-    latency: str = EBS
-
-
-@dataclass(frozen=True)
-class RegionRecord:
-    """The process that serves a slot. ``started_at`` is in seconds since the epoch."""
-
     slot: int
     pid: int
     endpoint_url: str
-    kept: bool
-    started_at: float
+    kept: bool = False
+    started_at: float = 0.0
     time_compression: float = 1.0
     latency: str = EBS
-
-    @classmethod
-    def of(cls, access: Access, *, kept: bool) -> RegionRecord:
-        """Return the record of a region that starts now."""
-        shared = access.time_compression, access.latency
-        return cls(access.slot, access.pid, access.endpoint_url, kept, time.time(), *shared)
 
     @property
     def alive(self) -> bool:
@@ -93,6 +71,17 @@ class RegionRecord:
             os.close(process)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Access(RegionRecord):
+    """Everything that a client of a region needs. ``ssh_from_cidr`` is the network from which SSH comes."""
+
+    region: str
+    access_key: str
+    secret_key: str
+    ssh_from_cidr: str
+    version: str
+
+
 def _serves_a_region(pid: int) -> bool:
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
@@ -102,9 +91,10 @@ def _serves_a_region(pid: int) -> bool:
 
 
 def write_record(directory: Path, record: RegionRecord) -> None:
-    """Publish which process serves the slot."""
+    """Publish which process serves the slot, without the key of an `Access`."""
     directory.chmod(0o711)  # records can be opened by name; other files keep their own modes
-    _write(directory / RECORD_NAME, asdict(record), mode=0o644, owner=None)
+    public = {field.name: getattr(record, field.name) for field in fields(RegionRecord)}
+    _write(directory / RECORD_NAME, public, mode=0o644, owner=None)
 
 
 def write_access(directory: Path, access: Access, owner: int) -> None:
@@ -155,16 +145,10 @@ class RegionStatus:
 
     def to_json(self) -> dict[str, Any]:
         """Return the data that `status --json` prints."""
-        record = self.record
         return {
-            "slot": record.slot,
-            "pid": record.pid,
-            "alive": record.alive,
-            "kept": record.kept,
-            "uptime_s": round(record.uptime_s, 1),
-            "time_compression": record.time_compression,
-            "latency": record.latency,
-            "endpoint_url": record.endpoint_url,
+            **asdict(self.record),
+            "alive": self.record.alive,
+            "uptime_s": round(self.record.uptime_s, 1),
             "instances": self.instances,
             "volumes": self.volumes,
         }

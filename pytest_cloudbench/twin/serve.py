@@ -61,13 +61,13 @@ def serve(
         _refuse_without_root()
         _refuse_without_moto()
         options = {"backing": backing, "time_compression": time_compression, "latency": latency}
-        return _serve(keep, owner, lambda slot: _make_plane(slot, options))
+        return _serve(keep, owner, options)
     except CannotServe as error:
         _print_json({"error": str(error), "remedy": error.remedy})
         return CANNOT_SERVE
 
 
-def _serve(keep: bool, owner: int | None, make_plane: Callable[[Slot], Plane]) -> int:
+def _serve(keep: bool, owner: int | None, options: dict[str, Any]) -> int:
     from pytest_cloudbench.twin.api.front import Front
 
     started = time.monotonic()
@@ -78,13 +78,13 @@ def _serve(keep: bool, owner: int | None, make_plane: Callable[[Slot], Plane]) -
     closers: list[tuple[str, Callable[[], None]]] = []
     try:
         front.start()  # its services load during the rest, the imports included
-        from pytest_cloudbench.twin.regions import Access, RegionRecord, write_access, write_record
+        from pytest_cloudbench.twin.regions import Access, write_access, write_record
 
         closers.append(("the endpoint", front.close))
         slot = _take_slot()
         closers.append(("the slot", slot.release))
         _log_to(slot.directory / "log")
-        plane = make_plane(slot)
+        plane = _make_plane(slot, options)
         closers.append(("the plane", lambda: _close_plane(plane, slot)))
         front.open(plane)
         access = Access(
@@ -95,12 +95,13 @@ def _serve(keep: bool, owner: int | None, make_plane: Callable[[Slot], Plane]) -
             ssh_from_cidr=f"{slot.caller_address}/32",
             pid=os.getpid(),
             slot=slot.number,
+            kept=keep,
+            started_at=time.time(),
             version=_version(),
             time_compression=plane.time_compression,
             latency=plane.latency,
         )
-        record = RegionRecord.of(access, kept=keep)
-        write_record(slot.directory, record)
+        write_record(slot.directory, access)
         if keep:
             write_access(slot.directory, access, _owner(owner))
         if time.monotonic() - started > _SLOW_START_S:

@@ -33,11 +33,10 @@ class RecordingPlane:
         self.taken: set[str] = set()
         self.addresses = 256
         self.limits: MachineLimits | None = None
-        self.network: Throughput | None = None
+        self.carried: Throughput | None = None
         self.probes_network = threading.Event()
         self.time_compression = 1.0
         self.latency = "ebs"
-        self.in_folder = False
         self.activity: tuple[list[Any], list[Any]] = ([], [])
         self.limited_stores: dict[str, bool] = {}
         self.booting = 0
@@ -45,7 +44,8 @@ class RecordingPlane:
         self._lock = threading.Lock()
         self._counters = [itertools.count(10) for _ in range(ZONES)]
         self.slot = Slot(0)
-        self.instances = self.volumes = self
+        self.instances = self.volumes = self.network = self
+        self.store = SimpleNamespace(in_memory=True, room=lambda: 5_000_000_000)
         self.machine = SimpleNamespace(disks=lambda: self.limits, network=self.machine_network)
         self.snapshots = SimpleNamespace(percent=lambda _: 42, delete=self.delete_snapshot)
 
@@ -65,7 +65,7 @@ class RecordingPlane:
         with self._lock:
             return [call for call in self.calls if call[0] == name]
 
-    def free_address(self, zone_index: int) -> str:
+    def take_address(self, zone_index: int) -> str:
         with self._lock:
             if len(self.taken) >= self.addresses:
                 raise RuntimeError("no address is left")
@@ -134,15 +134,12 @@ class RecordingPlane:
     def console_output(self, instance_id: str) -> str:
         return f"{instance_id} login: käse\n"
 
-    def room(self) -> int:
-        return 5_000_000_000
-
     def machine_network(self) -> Throughput | None:
         gate = self.gates.get("machine_network")
         if gate is not None:
             self.probes_network.set()
             gate.wait(20)
-        return self.network
+        return self.carried
 
     def close(self) -> None:
         self._record("close")

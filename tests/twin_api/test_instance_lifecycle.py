@@ -280,7 +280,7 @@ def test_a_tag_states_data_in_a_folder(calls: Calls, plane: RecordingPlane) -> N
     tag = "aws:cloudbench:backing"
     instance = calls.launch()
     assert tag not in {one["Key"] for one in calls.instance(instance).get("Tags", [])}
-    plane.in_folder = True
+    plane.store.in_memory = False
     assert {"Key": tag, "Value": "folder"} in calls.instance(instance)["Tags"]
 
 
@@ -293,12 +293,12 @@ def test_the_machines_network_is_published_with_the_second_instance(
         tags = {one["Key"]: one["Value"] for one in calls.instance(instance).get("Tags", [])}
         return tags.get("aws:cloudbench:machine-network-bytes-per-second")
 
-    plane.network = Throughput.from_gbit(12)
+    plane.carried = Throughput.from_gbit(12)
     calls.front.region().measure_machine()
     assert not plane.probes_network.is_set()
     calls.launch()
     assert told() == "1500000000"
-    plane.network = Throughput.from_gbit(16)
+    plane.carried = Throughput.from_gbit(16)
     until(lambda: told() == "2000000000", "the figure that was raised is told")
 
 
@@ -307,7 +307,7 @@ def test_the_second_instance_waits_for_the_network_probe_and_no_call_does(
 ) -> None:
     calls.launch()
     plane.gates["machine_network"] = threading.Event()
-    plane.network = Throughput.from_gbit(12)
+    plane.carried = Throughput.from_gbit(12)
     second = calls.launch(wait=False)
     assert plane.probes_network.wait(10)
     assert calls.instance(second)["State"]["Name"] == "pending"

@@ -73,8 +73,9 @@ def test_the_default_latency_is_not_shown(tmp_path: Path, region_pid: int) -> No
 def test_the_access_file_of_a_kept_region_has_factor_and_latency(tmp_path: Path, region_pid: int) -> None:
     directory = recorded(tmp_path, region_pid, time_compression=60.0)
     access = Access(
-        "http://127.0.0.1:1", "us-east-1", "A", "S", "198.18.0.1/32", region_pid, 5, "0.1.0", 60.0, "none"
-    )
+        5, region_pid, "http://127.0.0.1:1", True, 0.0, 60.0, "none",
+        region="us-east-1", access_key="A", secret_key="S", ssh_from_cidr="198.18.0.1/32", version="0.1.0",
+    )  # fmt: skip
     write_access(directory, access, directory.stat().st_uid)
     assert read_access(5, tmp_path) == access
     outside = RecordOutside.from_json(json.loads((directory / "access.json").read_text()))

@@ -413,7 +413,7 @@ def test_the_time_and_the_network_of_the_machine_are_read_from_tags(
     assert instance.time_compression == 1.0
     assert instance.machine_limits is None
     plane.limits = MachineLimits(Iops(60_000), Throughput(2_000_000_000))
-    plane.network = Throughput.from_gbit(12.5)
+    plane.carried = Throughput.from_gbit(12.5)
     plane.time_compression = 60.0
     calls.front.region().measure_machine()
     cloud.launch("c5.large")

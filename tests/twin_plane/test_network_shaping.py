@@ -44,7 +44,7 @@ class Driver:
 
     def boot(self, instance_id, peak=None, baseline=None, *, burst_s=0.0, group=None):
         """Boot an instance whose full bucket lasts ``burst_s`` seconds by the clock."""
-        address = self.addresses[instance_id] = self.plane.instances.free_address(0)
+        address = self.addresses[instance_id] = self.plane.network.take_address(0)
         rates = credits = None
         if peak is not None:
             rates = ShapedRates(gbit(peak), gbit(baseline or peak))

@@ -50,7 +50,7 @@ class Driver:
         self.addresses = {}
 
     def boot(self, instance_id, *, zone=0, iops=80_000, nitro=True, user_data=b"", user="ec2-user"):
-        address = self.addresses[instance_id] = self.plane.instances.free_address(zone)
+        address = self.addresses[instance_id] = self.plane.network.take_address(zone)
         self.plane.instances.boot(
             HostPlan(
                 instance_id=instance_id,
@@ -252,7 +252,7 @@ def test_xen_types_have_the_attachments_device_name(driver):
 
 def test_local_disks_are_lost_with_a_stop_and_kept_over_a_reboot(driver):
     plane = driver.plane
-    address = driver.addresses["i-local"] = plane.instances.free_address(0)
+    address = driver.addresses["i-local"] = plane.network.take_address(0)
     plane.instances.boot(
         HostPlan(
             "i-local", "c5d.large", address, "local", "ec2-user", (driver.public_key,),
@@ -268,11 +268,11 @@ def test_local_disks_are_lost_with_a_stop_and_kept_over_a_reboot(driver):
             writes = driver.fio("i-local", "/dev/nvme1n1", f"--rw=randwrite {load}")
             assert writes == pytest.approx(9_000, rel=0.03)
         assert plane.volumes.attach("vol-0f", "i-local", "/dev/sdf") == "nvme2n1"
-        used = plane.room()
+        used = plane.store.room()
         driver.ssh(
             "i-local", "sudo dd if=/dev/urandom of=/dev/nvme1n1 bs=1M count=64 oflag=direct status=none"
         )
-        assert used - plane.room() >= 60 * 2**20
+        assert used - plane.store.room() >= 60 * 2**20
         driver.ssh(
             "i-local", "sudo sh -c 'mkfs.ext4 -q /dev/nvme1n1 && mount /dev/nvme1n1 /mnt && touch /mnt/x'"
         )
@@ -377,7 +377,7 @@ def test_a_failed_boot_has_a_reason_and_leaves_nothing(driver, monkeypatch, tmp_
     before = {path.name for path in Path("/sys/class/net").iterdir()}
 
     plan = HostPlan(
-        "i-bad", "t", driver.plane.instances.free_address(2), "bad", "ec2-user", (driver.public_key,)
+        "i-bad", "t", driver.plane.network.take_address(2), "bad", "ec2-user", (driver.public_key,)
     )
     monkeypatch.setattr(hosts, "_BOOT", tmp_path / "missing.py")
     with pytest.raises(BootFailed, match=r"i-bad d.*missing\.py"):
@@ -400,7 +400,7 @@ def test_an_operation_that_waited_for_a_terminated_instance_is_refused(driver):
 
 
 def test_no_room_is_reported_before_anything_is_made(driver, monkeypatch):
-    assert driver.plane.room() > 2**30
+    assert driver.plane.store.room() > 2**30
     with monkeypatch.context() as short:
         short.setattr(disks, "memory_available", lambda: 2**20)
         with pytest.raises(
@@ -409,19 +409,19 @@ def test_no_room_is_reported_before_anything_is_made(driver, monkeypatch):
             driver.plane.volumes.create_disk("vol-x", gp3(size_gib=10))
     with pytest.raises(PlaneError, match="no volume vol-x"):
         driver.plane.volumes.delete_disk("vol-x")
-    wait_until(lambda: driver.plane.room() > 2**30, "room again")
+    wait_until(lambda: driver.plane.store.room() > 2**30, "room again")
 
 
 def test_the_bound_on_volumes_follows_the_memory_that_is_left(driver, monkeypatch):
     """Other programs take memory too: then a volume is full, and the machine stays alive."""
-    descriptor = driver.plane._store.new_file(2**30)
+    descriptor = driver.plane.store.new_file(2**30)
     try:
         with monkeypatch.context() as short:
             short.setattr(disks, "memory_available", lambda: 0)
-            wait_until(lambda: os.fstatvfs(driver.plane._store._data_descriptor).f_bavail <= 256, "a bound")
+            wait_until(lambda: os.fstatvfs(driver.plane.store._data_descriptor).f_bavail <= 256, "a bound")
             with pytest.raises(OSError, match="No space left"):
                 os.posix_fallocate(descriptor, 0, 4 * 2**20)
-        wait_until(lambda: driver.plane.room() > 2**30, "room again")
+        wait_until(lambda: driver.plane.store.room() > 2**30, "room again")
         assert os.pwrite(descriptor, b"x" * 2**20, 0) == 2**20
     finally:
         os.close(descriptor)
@@ -442,7 +442,7 @@ def test_volumes_can_be_in_a_directory(tmp_path):
     try:
         plane = Plane(slot, backing=tmp_path)
         try:
-            plane.instances.boot(HostPlan("i-b", "t", plane.instances.free_address(3), "b", "ec2-user", ()))
+            plane.instances.boot(HostPlan("i-b", "t", plane.network.take_address(3), "b", "ec2-user", ()))
             plane.volumes.create_disk("vol-b", gp3(size_gib=1))
             assert plane.volumes.attach("vol-b", "i-b", "/dev/sdf") == "nvme1n1"
             loop = plane._inventory.volumes["vol-b"].disk.loop
@@ -475,7 +475,7 @@ from pytest_cloudbench.twin.slots import take_slot
 from pytest_cloudbench.twin.regions import sweep_slot
 slot = take_slot(sweep_slot)
 plane = Plane(slot)
-plane.instances.boot(HostPlan("i-k", "t", plane.instances.free_address(0), "k", "ec2-user", ("ssh-ed25519 AAAA",)))
+plane.instances.boot(HostPlan("i-k", "t", plane.network.take_address(0), "k", "ec2-user", ("ssh-ed25519 AAAA",)))
 plane.volumes.create_disk("vol-k", gp3(size_gib=1))
 plane.volumes.attach("vol-k", "i-k", "/dev/sdf")
 loop = plane._inventory.volumes["vol-k"].disk.loop

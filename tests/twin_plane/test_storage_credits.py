@@ -37,7 +37,7 @@ class Driver:
 
     @contextlib.contextmanager
     def instance(self, name, *, maximum=ALL, baseline=None):
-        address = self._addresses[name] = self.plane.instances.free_address(0)
+        address = self._addresses[name] = self.plane.network.take_address(0)
         public = self._key.with_suffix(".pub").read_text()
         self.plane.instances.boot(
             HostPlan(

@@ -51,7 +51,7 @@ class Instance:
             HostPlan(
                 instance_id,
                 "c5.18xlarge",
-                plane.instances.free_address(0),
+                plane.network.take_address(0),
                 "h",
                 "ec2-user",
                 (),
@@ -304,7 +304,7 @@ from pytest_cloudbench.twin.plane import Plane
 from pytest_cloudbench.twin.slots import take_slot
 from pytest_cloudbench.twin.regions import sweep_slot
 plane = Plane(take_slot(sweep_slot))
-plane.instances.boot(HostPlan("i-k", "t", plane.instances.free_address(0), "k", "ec2-user", ()))
+plane.instances.boot(HostPlan("i-k", "t", plane.network.take_address(0), "k", "ec2-user", ()))
 plane.volumes.create_disk("vol-k", io2(size_gib=4, iops=4_000))
 plane.volumes.attach("vol-k", "i-k", "/dev/sdf")
 instance = plane._inventory.instances["i-k"]
@@ -339,14 +339,14 @@ def test_a_write_without_room_fails_and_succeeds_when_there_is_room(instance, mo
     _, device = instance.volume(FAST)
     written = f"dd if=/dev/urandom of={device} bs=1M count=64 oflag=direct"
     instance.run(f"dd if=/dev/urandom of={device} bs=1M count=16 oflag=direct")
-    store = instance.plane._store
+    store = instance.plane.store
     with monkeypatch.context() as short:
         short.setattr(disks, "memory_available", lambda: 0)
         wait_until(lambda: os.fstatvfs(store._data_descriptor).f_bavail <= 256, "no room")
         said = finished(instance.start(written), fails=True)
         assert "No space left" in said or "Input/output error" in said
         instance.run(f"dd if={device} of=/dev/null bs=1M count=16 iflag=direct")
-    wait_until(lambda: instance.plane.room() > GIB, "room again")
+    wait_until(lambda: instance.plane.store.room() > GIB, "room again")
     assert instance.server.alive
     instance.run(written)
     assert instance.stuck() == []

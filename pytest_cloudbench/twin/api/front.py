@@ -122,7 +122,7 @@ class Front:
             plane = self._plane
             if plane is None:  # closed before it was opened
                 return
-            region = Region(build_backend(plane.slot, plane.instances.free_address, known_images()), plane)
+            region = Region(build_backend(plane.slot, plane.network.take_address, known_images()), plane)
             _warm_up(region)
             region.measure_machine()
             region.metrics.start()

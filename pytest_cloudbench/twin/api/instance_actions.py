@@ -41,7 +41,7 @@ class InstanceActions(RegionActions):
         except BaseException as error:
             incomplete = set(region.backend.reservations) - known_before
             for address in region.backend.forget_reservations(incomplete):
-                region.plane.instances.release_address(address)
+                region.plane.network.release_address(address)
             if isinstance(error, RuntimeError):  # the plane has no address left
                 raise Refusal("InsufficientFreeAddressesInSubnet", str(error)) from error
             raise

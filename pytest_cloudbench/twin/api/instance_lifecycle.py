@@ -77,7 +77,7 @@ class InstanceLifecycle:
     def _boot(self, launch: Launch) -> None:
         region, instance = self._region, launch.instance
         if instance.state != "pending":  # terminated before its turn
-            region.plane.instances.release_address(launch.plan.private_ip)
+            region.plane.network.release_address(launch.plan.private_ip)
             self._forget_unmade(launch.volumes)
             return
         try:
@@ -107,7 +107,7 @@ class InstanceLifecycle:
             try:
                 plane.volumes.create_disk(volume.id, volume.spec)
             except Exception:
-                plane.instances.release_address(launch.plan.private_ip)  # otherwise the boot would
+                plane.network.release_address(launch.plan.private_ip)  # otherwise the boot would
                 self._forget_unmade(launch.volumes[number:])
                 raise
 

@@ -190,12 +190,12 @@ class Region:
         tags = {LATENCY_TAG: self.plane.latency}
         if self.plane.time_compression != 1:
             tags[TIME_COMPRESSION_TAG] = factor_words(self.plane.time_compression)
-        if self.plane.in_folder:
+        if not self.plane.store.in_memory:
             tags[BACKING_TAG] = "folder"
         if self._disks is not None:
             tags[MACHINE_IOPS_TAG] = f"{self._disks.iops.per_second:.0f}"
             tags[MACHINE_THROUGHPUT_TAG] = f"{self._disks.throughput.bytes_per_second:.0f}"
-            tags[MACHINE_ROOM_TAG] = f"{self.plane.room()}"
+            tags[MACHINE_ROOM_TAG] = f"{self.plane.store.room()}"
         if self._network is not None:
             tags[MACHINE_NETWORK_TAG] = f"{self._network.bytes_per_second:.0f}"
         for instance in self.instances():

@@ -146,19 +146,10 @@ class Host:
         if not self._booted_once:
             first_boot = parse_user_data(plan.user_data)
             keys = [*plan.authorized_keys, *first_boot.authorized_keys]
-            self._hostname = first_boot.hostname or plan.hostname
-
-            def make_disk() -> RootDisk:
-                disk = RootDisk(self.directory)
-                disk.make(
-                    hostname=self._hostname,
-                    address=plan.private_ip,
-                    login_user=plan.login_user,
-                    authorized_keys=keys,
-                )
-                return disk
-
-            self._disk = self.parts.workshop.run(make_disk)
+            self._hostname = hostname = first_boot.hostname or plan.hostname
+            self._disk = self.parts.workshop.run(
+                lambda: RootDisk(self.directory, hostname, plan.private_ip, plan.login_user, keys)
+            )
         assert self._disk is not None
         boot_plan = {
             "hostname": self._hostname,
@@ -171,7 +162,7 @@ class Host:
                 (str(self.allowances), ALLOWANCES_DIRECTORY),
             ],
             "nodes": [vars(node) for node in nodes],
-            "first_boot": first_boot.to_json() if first_boot else None,
+            "first_boot": vars(first_boot) if first_boot else None,
         }
         self.process = self.parts.workshop.run(self._spawn)
         self._send(json.dumps(boot_plan).encode())

@@ -81,35 +81,25 @@ def separate_system_mounts(mountinfo: str) -> list[str]:
 
 
 class RootDisk:
-    """The writable layers of one instance below ``directory``, which must allow trusted xattrs."""
+    """The writable layers of a new instance below ``directory``, which must allow trusted xattrs."""
 
-    def __init__(self, directory: Path, machine_root: Path = Path("/")) -> None:
-        self.directory = directory
-        self._machine_root = machine_root
+    def __init__(
+        self, directory: Path, hostname: str, address: str, login_user: str, authorized_keys: list[str]
+    ) -> None:
         mountinfo = Path("/proc/thread-self/mountinfo").read_text()
         self.layers = [
             Layer(at, str(directory / f"upper{number}"), str(directory / f"work{number}"))
             for number, at in enumerate(["/", *separate_system_mounts(mountinfo)])
         ]
-
-    def make(self, *, hostname: str, address: str, login_user: str, authorized_keys: list[str]) -> None:
-        """Make the layers of a new instance."""
         for layer in self.layers:
             Path(layer.upper).mkdir(parents=True)
             Path(layer.upper).chmod(0o755)
             Path(layer.work).mkdir()
         self._hide_private_files()
         self._write_accounts(login_user, authorized_keys)
-        self._write_system_files(login_user, address)
-        self.set_hostname(hostname, address)
+        self._write_system_files(login_user, address, hostname)
         self._write("/usr/local/sbin/nvme", NVME_COMMAND, 0o755)
         self._write("/usr/local/sbin/ethtool", ETHTOOL_COMMAND, 0o755)
-
-    def set_hostname(self, hostname: str, address: str) -> None:
-        """Set the name of the instance."""
-        short = hostname.split(".", maxsplit=1)[0]
-        self._write("/etc/hostname", f"{hostname}\n")
-        self._write("/etc/hosts", f"127.0.0.1 localhost\n::1 localhost\n{address} {hostname} {short}\n")
 
     def _place(self, path: str) -> Path:
         """Return the place of an absolute path of the instance in its layers."""
@@ -123,15 +113,16 @@ class RootDisk:
         )
         return Path(layer.upper) / path[len(layer.at) :].lstrip("/")
 
-    def _directory(self, path: str, mode: int = 0o755) -> Path:
-        """Make a directory in its layer. Parents have their mode on this machine."""
+    def _directory(self, path: str, mode: int | None = None) -> Path:
+        """Make a directory and its parents in their layer. Without ``mode`` it has the one of this machine."""
         place = self._place(path)
+        if mode is None:
+            known = next((each for each in (place, Path(path)) if each.is_dir()), None)
+            mode = stat.S_IMODE(known.stat().st_mode) if known is not None else 0o755
         if not place.exists():
             parent = os.path.dirname(path)
-            if parent not in {"", "/"} and parent not in {layer.at for layer in self.layers}:
-                below = self._machine_root / parent.lstrip("/")
-                known = stat.S_IMODE(below.stat().st_mode) if below.is_dir() else 0o755
-                self._directory(parent, known)
+            if parent not in {layer.at for layer in self.layers}:
+                self._directory(parent)
             place.mkdir()
         place.chmod(mode)
         return place
@@ -142,32 +133,23 @@ class RootDisk:
     def _hide_private_files(self) -> None:
         for name, mode in _OWN_DIRECTORIES.items():
             self._hide(f"/{name}", mode)
-        for entry in os.scandir(self._machine_root):
+        for entry in os.scandir("/"):
             if entry.name not in SYSTEM_DIRECTORIES and entry.name not in _OWN_DIRECTORIES:
                 os.mknod(self._place(f"/{entry.name}"), stat.S_IFCHR, os.makedev(0, 0))  # a whiteout
         for path, mode in _HIDDEN_BELOW.items():
-            if (self._machine_root / path).is_symlink():
-                continue
-            self._hide(f"/{path}", mode)
+            if not os.path.islink(f"/{path}"):
+                self._hide(f"/{path}", mode)
 
     def _write(self, path: str, text: str, mode: int = 0o644) -> None:
-        self._directory(os.path.dirname(path), self._mode_below(os.path.dirname(path)))
+        self._directory(os.path.dirname(path))
         place = self._place(path)
         place.write_text(text)
         place.chmod(mode)
 
-    def _mode_below(self, directory: str) -> int:
-        place = self._place(directory)
-        below = self._machine_root / directory.lstrip("/")
-        for known in (place, below):
-            if known.is_dir():
-                return stat.S_IMODE(known.stat().st_mode)
-        return 0o755
-
     def _write_accounts(self, login_user: str, authorized_keys: list[str]) -> None:
-        shell = "/bin/bash" if (self._machine_root / "bin/bash").exists() else "/bin/sh"
-        users = [fields for fields in self._machine_lines("etc/passwd", 7) if fields[0] != login_user]
-        groups = [fields for fields in self._machine_lines("etc/group", 4) if fields[0] != login_user]
+        shell = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
+        users = [fields for fields in _machine_lines("/etc/passwd", 7) if fields[0] != login_user]
+        groups = [fields for fields in _machine_lines("/etc/group", 4) if fields[0] != login_user]
         for fields in users:
             if fields[0] == "root":
                 fields[5], fields[6] = "/root", shell
@@ -190,16 +172,10 @@ class RootDisk:
         for path in (home, f"{home}/.ssh", f"{home}/.ssh/authorized_keys"):
             os.chown(self._place(path), _FIRST_HUMAN_ID, _FIRST_HUMAN_ID)
 
-    def _machine_lines(self, path: str, count: int) -> list[list[str]]:
-        """Return the lines of this machine's passwd or group for system accounts, without those of people."""
-        lines = [line.split(":") for line in (self._machine_root / path).read_text().splitlines()]
-        return [
-            fields
-            for fields in lines
-            if len(fields) == count and not _FIRST_HUMAN_ID <= int(fields[2] or 0) <= _LAST_HUMAN_ID
-        ]
-
-    def _write_system_files(self, login_user: str, address: str) -> None:
+    def _write_system_files(self, login_user: str, address: str, hostname: str) -> None:
+        short = hostname.split(".", maxsplit=1)[0]
+        self._write("/etc/hostname", f"{hostname}\n")
+        self._write("/etc/hosts", f"127.0.0.1 localhost\n::1 localhost\n{address} {hostname} {short}\n")
         self._write("/etc/ssh/sshd_config", _SSHD_CONFIG.format(address=address, path=_LOGIN_PATH))
         self._write("/etc/sudoers", _SUDOERS.format(user=login_user, path=_LOGIN_PATH), 0o440)
         for service in ("sudo", "sudo-i", "su", "su-l"):
@@ -211,3 +187,13 @@ class RootDisk:
         self._write("/etc/machine-id", os.urandom(16).hex() + "\n")
         self._write("/etc/fstab", "")
         self._write("/etc/environment", "")
+
+
+def _machine_lines(path: str, count: int) -> list[list[str]]:
+    """Return the lines of this machine's passwd or group for system accounts, without those of people."""
+    lines = [line.split(":") for line in Path(path).read_text().splitlines()]
+    return [
+        fields
+        for fields in lines
+        if len(fields) == count and not _FIRST_HUMAN_ID <= int(fields[2] or 0) <= _LAST_HUMAN_ID
+    ]

@@ -15,51 +15,22 @@ from typing import Any
 _ALWAYS_TRUE = {"ssh_deletekeys", "ssh_genkeytypes", "disable_root", "ssh_pwauth", "preserve_hostname"}
 
 
-@dataclass(frozen=True)
-class FileToWrite:
-    """One entry of write_files."""
-
-    path: str
-    content: bytes
-    mode: int = 0o644
-    owner: str = "root:root"
-    append: bool = False
-
-
 @dataclass
 class FirstBoot:
-    """Parsed user data. A command is a list of arguments or one line for the shell."""
+    """Parsed user data, as plain data for the instance's init.
 
-    script: bytes | None = None
+    A command is a list of arguments or one line for the shell. The script and the contents of files are in base64.
+    """
+
+    script: str | None = None
     hostname: str | None = None
     host_key_private: str | None = None
     host_key_public: str | None = None
     authorized_keys: list[str] = field(default_factory=list)
-    files: list[FileToWrite] = field(default_factory=list)
+    files: list[dict[str, Any]] = field(default_factory=list)
     boot_commands: list[str | list[str]] = field(default_factory=list)
     run_commands: list[str | list[str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain data for the instance's init."""
-        return {
-            "script": base64.b64encode(self.script).decode() if self.script is not None else None,
-            "host_key_private": self.host_key_private,
-            "host_key_public": self.host_key_public,
-            "files": [
-                {
-                    "path": file.path,
-                    "content": base64.b64encode(file.content).decode(),
-                    "mode": file.mode,
-                    "owner": file.owner,
-                    "append": file.append,
-                }
-                for file in self.files
-            ],
-            "boot_commands": self.boot_commands,
-            "run_commands": self.run_commands,
-            "notes": self.notes,
-        }
 
 
 def parse_user_data(data: bytes) -> FirstBoot:
@@ -74,7 +45,7 @@ def parse_user_data(data: bytes) -> FirstBoot:
     if not data.strip():
         return first_boot
     if data.startswith(b"#!"):
-        first_boot.script = data
+        first_boot.script = base64.b64encode(data).decode()
     elif data.startswith(b"#cloud-config"):
         _read_cloud_config(data, first_boot)
     else:
@@ -150,15 +121,14 @@ def _read_write_files(value: list[dict[str, Any]], first_boot: FirstBoot) -> Non
         if encoding.startswith("gz"):
             raw = gzip.decompress(raw)
         mode = entry.get("permissions", 0o644)
-        first_boot.files.append(
-            FileToWrite(
-                path=str(entry["path"]),
-                content=raw,
-                mode=int(mode, 8) if isinstance(mode, str) else int(mode),
-                owner=str(entry.get("owner", "root:root")),
-                append=bool(entry.get("append", False)),
-            )
-        )
+        file = {
+            "path": str(entry["path"]),
+            "content": base64.b64encode(raw).decode(),
+            "mode": int(mode, 8) if isinstance(mode, str) else int(mode),
+            "owner": str(entry.get("owner", "root:root")),
+            "append": bool(entry.get("append", False)),
+        }
+        first_boot.files.append(file)
 
 
 def _commands(value: list[Any]) -> list[str | list[str]]:

@@ -96,7 +96,7 @@ class Network:
         self._taken: set[str] = set()
         self._groups: dict[str, str] = {}  # of addresses, also of instances that are stopped
         self._shaped: dict[str, _Shaped] = {}
-        self._shaping = threading.Lock()
+        self._lock = threading.Lock()
         self._holder = workshop.run(hold_namespace)
         try:
             self._make_switch()
@@ -137,20 +137,20 @@ class Network:
         )
 
     def take_address(self, zone_index: int) -> str:
-        """Reserve and return a free address of the zone. Raises `NetworkFailed` if there is none."""
+        """Take and return a free address of the zone. Raises `NetworkFailed` if there is none."""
         network = self._slot.zone_network(zone_index)
-        first = int(network.network_address) + RESERVED_ADDRESSES
-        for number in range(first, int(network.broadcast_address)):
-            address = str(type(network.network_address)(number))
-            if address not in self._taken:
-                self._taken.add(address)
-                return address
+        with self._lock:
+            for number in range(RESERVED_ADDRESSES, network.num_addresses - 1):
+                address = str(network[number])
+                if address not in self._taken:
+                    self._taken.add(address)
+                    return address
         raise NetworkFailed(f"no address is left in {network}")
 
     def release_address(self, address: str) -> None:
         """Release an address and remove it from its placement group."""
-        self._taken.discard(address)
-        with self._shaping:
+        with self._lock:
+            self._taken.discard(address)
             if self._groups.pop(address, None) is not None:
                 self._update_peers()
 
@@ -178,7 +178,7 @@ class Network:
         Raises `NetworkFailed`; then the cable is not shaped.
         """
         cable = _cable(address)
-        with self._shaping:
+        with self._lock:
             if group is not None:
                 self._groups[address] = group
             peers = self._peers_of(address)
@@ -192,10 +192,10 @@ class Network:
                 undo.pop_all()
         except (NetworkFailed, OSError) as error:
             self.unshape(pid, address)
-            with self._shaping:
+            with self._lock:
                 self._groups.pop(address, None)
             raise NetworkFailed(f"the network of {address} cannot be shaped: {error}") from error
-        with self._shaping:
+        with self._lock:
             self._shaped[address] = _Shaped(pid, shape, peers)
             self._update_peers()
         return ShapedEnds(cable.encode(), egress, ingress)
@@ -219,7 +219,7 @@ class Network:
 
     def unshape(self, pid: int, address: str) -> None:
         """Remove the shaping of a cable. Without effect if it was never shaped."""
-        with self._shaping:
+        with self._lock:
             self._shaped.pop(address, None)
         for device, namespace_of in (("eth0", pid), (_cable(address), self._holder.pid)):
             with contextlib.suppress(NetworkFailed):
@@ -227,7 +227,7 @@ class Network:
 
     def unplug(self, address: str) -> None:
         """Remove an instance's cable now; the kernel would remove it later with its namespace."""
-        with self._shaping:
+        with self._lock:
             self._shaped.pop(address, None)
         with contextlib.suppress(NetworkFailed):
             _ip([f"link delete {_cable(address)}"], self._holder.pid)
