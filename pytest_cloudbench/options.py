@@ -52,6 +52,15 @@ def parse_repeats(text: str) -> int | None:
     return int(text)
 
 
+def parse_regression(text: str) -> float | None:
+    """Return how much worse is allowed as a share of 1, None for "". Raises ValueError unless it is as "5%"."""
+    if not text:
+        return None
+    from pytest_cloudbench.verdicts.not_worse_than import checked_by
+
+    return checked_by(text)
+
+
 OPTIONS = (
     Option(
         "cloud",
@@ -118,6 +127,19 @@ OPTIONS = (
         "",
         None,
         "JSON file with hourly prices of instances and monthly prices of volumes, for the cost of each test on AWS",
+    ),
+    Option(
+        "baseline",
+        "",
+        None,
+        "earlier runs to compare with: evidence folders, or folders of them, separated by commas",
+    ),
+    Option(
+        "regression",
+        "",
+        None,
+        "fail every test that measures so much less than the earlier runs, such as 5%%",
+        check=parse_regression,
     ),
     Option("region", "", None, "AWS region (default: that of your AWS configuration)"),
     Option(

@@ -19,6 +19,7 @@ from pytest_cloudbench.options import (
     load_project_limits,
     modelled_latency,
     option_given,
+    option_source,
     pace,
     path_option,
     setting,
@@ -85,6 +86,8 @@ def pytest_configure(config: pytest.Config) -> None:
         _write_summary(config)
     if option_given(config, "prices"):
         _count_costs(config)
+    if option_given(config, "baseline", "regression"):
+        _compare_with_baseline(config)
 
 
 def _write_summary(config: pytest.Config) -> None:
@@ -113,6 +116,19 @@ def _count_costs(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from None
     if setting(config, "cloud") == "aws" and not option_given(config, "replay"):  # nothing else is billed
         config.pluginmanager.register(TestCosts(prices), "cloudbench-costs")
+
+
+def _compare_with_baseline(config: pytest.Config) -> None:
+    """Compare what tests measure with earlier runs. A baseline of another kind is refused now."""
+    if not option_given(config, "baseline"):
+        if option_source(config, "regression") == "command line":
+            raise pytest.UsageError(
+                "--cloudbench-regression compares with earlier runs: name them with --cloudbench-baseline=PATH"
+            )
+        return  # the ini file says how much is allowed whenever there is a baseline
+    from pytest_cloudbench.session.gate import open_gate
+
+    open_gate(config)
 
 
 def _add_to_reports(config: pytest.Config) -> None:
@@ -183,18 +199,27 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     except AssertionError as failure:
         verdict = getattr(failure, "verdict", None)
         if verdict is not None and _skips(item.config, verdict.machine_limited):
+            from pytest_cloudbench.reports.properties import add_undecided
+
+            counts = add_undecided(item)
+            others = f" (of this test's promises: {counts})" if "," in counts else ""
             # At the test's own line, not at this one.
-            raise pytest.skip.Exception(str(verdict), _use_item_location=True) from None
+            raise pytest.skip.Exception(f"{verdict}{others}", _use_item_location=True) from None
         raise
 
 
-def pytest_report_header(config: pytest.Config) -> str | None:
-    """Name the run that a replay replays."""
-    if not option_given(config, "replay"):
-        return None
-    from pytest_cloudbench.session.session import header
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Name the run that a replay replays, and the runs that this one is compared with."""
+    lines: list[str | None] = []
+    if option_given(config, "replay"):
+        from pytest_cloudbench.session.session import header
 
-    return header(config)
+        lines.append(header(config))
+    if option_given(config, "baseline"):
+        from pytest_cloudbench.session.gate import header_of
+
+        lines.append(header_of(config))
+    return [line for line in lines if line]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -203,6 +228,10 @@ def pytest_configure_node(node: Any) -> None:
     from pytest_cloudbench.session.session import send_to_worker
 
     send_to_worker(node)
+    if "pytest_cloudbench.session.gate" in sys.modules:
+        from pytest_cloudbench.session import gate
+
+        gate.send_to_worker(node)
 
 
 @pytest.hookimpl(trylast=True)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pytest_cloudbench.evidence.setups import without_ids
+
 if TYPE_CHECKING:
     from pytest_cloudbench.reports.plots.picture import Picture
 
-_ID = re.compile(r"\s*\b(?:i|vol|snap)-[0-9a-f]+\b")
 _SHORTEN_FROM = 46
 _ARROW = " -> "
 _WORK = 2
@@ -75,7 +75,7 @@ def joined(comparisons: Sequence[ComparedRuns]) -> list[ComparedRuns]:
             found.append(each)
         else:
             there = found[at].runs
-            more = [run for run in each.runs if not any(_is(run, other) for other in there)]
+            more = [run for run in each.runs if not any(is_same_run(run, other) for other in there)]
             found[at] = ComparedRuns((*there, *more))
     return found
 
@@ -108,26 +108,22 @@ def _without_common_words(texts: Sequence[str]) -> list[str]:
 def _parts(run: Any) -> tuple[str, ...]:
     """Return a run's host, target and workload, without the ids that differ from run to run."""
     if is_curve(run):
-        return _without_ids(run.maximum.host), _without_ids(run.target), str(run.mix.name)
+        return without_ids(run.maximum.host), without_ids(run.target), str(run.mix.name)
     where = getattr(run, "path", None)
     if where is None:
         where, on = str(getattr(run, "host", "")), str(getattr(run, "target", ""))
     else:
         where, on = _ends(str(where)), ""
-    return _without_ids(where), _without_ids(on), str(getattr(run, "workload", ""))
+    return without_ids(where), without_ids(on), str(getattr(run, "workload", ""))
 
 
 def _ends(path: str) -> str:
     """Return the instance types at both ends of a network; one if they are the same."""
-    ends = [_without_ids(end) for end in path.split(_ARROW)]
+    ends = [without_ids(end) for end in path.split(_ARROW)]
     return ends[0] if len(set(ends)) == 1 else _ARROW.join(ends)
 
 
-def _without_ids(text: str) -> str:
-    return _ID.sub("", text).strip()
-
-
-def _is(run: Any, other: Any) -> bool:
+def is_same_run(run: Any, other: Any) -> bool:
     """Return whether both are the same run; one may be a copy of the other with callbacks."""
     if run is other:
         return True
@@ -136,8 +132,8 @@ def _is(run: Any, other: Any) -> bool:
 
 
 def _same(runs: Sequence[Any], others: Sequence[Any]) -> bool:
-    return len(runs) == len(others) and all(_is(*pair) for pair in zip(runs, others, strict=True))
+    return len(runs) == len(others) and all(is_same_run(*pair) for pair in zip(runs, others, strict=True))
 
 
 def _share(runs: Sequence[Any], others: Sequence[Any]) -> bool:
-    return any(_is(run, other) for run in runs for other in others)
+    return any(is_same_run(run, other) for run in runs for other in others)

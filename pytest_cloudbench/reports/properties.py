@@ -30,6 +30,12 @@ MEASUREMENT_PROPERTY = "cloudbench.measurement"
 CLOUD_PROPERTY = "cloudbench.cloud"
 """Name of the property of every test that requests an instance: the cloud it measures in."""
 
+NOT_COMPARED_PROPERTY = "cloudbench.not_compared"
+"""Name of the property for a measurement that no earlier run can be compared with, and why."""
+
+UNDECIDED_PROPERTY = "cloudbench.undecided"
+"""Name of the property of a test that was skipped because a promise is inconclusive: how many of its promises are."""
+
 COST_PROPERTY = "cloudbench.cost"
 """Name of the property for the cost of a test, if prices are known; only the teardown's report has it."""
 
@@ -75,6 +81,19 @@ def pytest_cloudbench_verdict(item: pytest.Item, verdict: Any) -> None:
         item.user_properties.append((REPEAT_PROPERTY, str(verdict)))
     else:
         item.user_properties += verdict_properties(verdict)
+
+
+def add_not_compared(item: pytest.Item, why: str) -> None:
+    """Write which measurement was not compared with earlier runs, and why."""
+    item.user_properties.append((NOT_COMPARED_PROPERTY, why))
+
+
+def add_undecided(item: pytest.Item) -> str:
+    """Write that a test is skipped because a promise is inconclusive. Return how many are: "2 held, 1 inconclusive"."""
+    words = [judged.outcome for judged in judged_promises(item.user_properties)] or ["inconclusive"]
+    counts = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
+    item.user_properties.append((UNDECIDED_PROPERTY, f"skipped, not passed: {counts}"))
+    return counts
 
 
 def add_cost(item: pytest.Item, cost: str) -> None:
@@ -152,6 +171,16 @@ def judged_promises(properties: Iterable[Property]) -> list[JudgedPromise]:
 def conditions_in(properties: Iterable[Property]) -> list[str]:
     """Return the conditions of a test's measurements, each once."""
     return list(dict.fromkeys(str(value) for name, value in properties if name == CONDITION_PROPERTY))
+
+
+def undecided_in(properties: Iterable[Property]) -> str:
+    """Return that a test was skipped because a promise is inconclusive, "" if it was not."""
+    return next((str(value) for name, value in properties if name == UNDECIDED_PROPERTY), "")
+
+
+def not_compared_in(properties: Iterable[Property]) -> list[str]:
+    """Return the measurements of a test that were not compared with earlier runs, and why."""
+    return [str(value) for name, value in properties if name == NOT_COMPARED_PROPERTY]
 
 
 def cost_in(properties: Iterable[Property]) -> str:

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_cloudbench.reports.properties import CONDITION_PROPERTY, MEASURED, VERDICT_PROPERTY
+from pytest_cloudbench.reports.properties import (
+    CONDITION_PROPERTY,
+    MEASURED,
+    NOT_COMPARED_PROPERTY,
+    VERDICT_PROPERTY,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     import pytest
 
+    from pytest_cloudbench.reports.properties import Property
+
+_SHOWN = (VERDICT_PROPERTY, CONDITION_PROPERTY, NOT_COMPARED_PROPERTY)
 _COLOURS = {"held": "green", "violated": "red", "inconclusive": "yellow"}
 
 
@@ -25,12 +35,17 @@ def write_verdicts(terminal: pytest.TerminalReporter) -> None:
         for reports in terminal.stats.values()
         for report in reports
         if getattr(report, "when", None) == "call"
-        and any(name in (VERDICT_PROPERTY, CONDITION_PROPERTY) for name, _ in report.user_properties)
+        and any(name in _SHOWN for name, _ in report.user_properties)
     ]
     if not tests:
         return
     # Imported here to keep sessions without verdicts fast.
-    from pytest_cloudbench.reports.properties import conditions_in, judged_promises
+    from pytest_cloudbench.reports.properties import (
+        conditions_in,
+        judged_promises,
+        not_compared_in,
+        undecided_in,
+    )
 
     terminal.write_sep("=", "cloudbench verdicts")
     for nodeid, properties in tests:
@@ -39,7 +54,35 @@ def write_verdicts(terminal: pytest.TerminalReporter) -> None:
             _write(terminal, judged.sentence, **{_COLOURS.get(judged.outcome, "white"): True})
         if conditions := conditions_in(properties):
             _write(terminal, f"({'; '.join(conditions)})")
+        for why in not_compared_in(properties):
+            _write(terminal, f"not compared with earlier runs: {why}", yellow=True)
+        if undecided := undecided_in(properties):
+            _write(terminal, undecided, yellow=True)
     _write_table(terminal, tests, costs_of(terminal))
+    for line in shortcomings([properties for _, properties in tests]):
+        terminal.write_line(line, yellow=True)
+
+
+def shortcomings(tests: Iterable[Sequence[Property]]) -> list[str]:
+    """Return what a run without failures does not show, with numbers: tests that judge nothing, workloads without
+    an earlier run. Each test is given by its properties.
+    """
+    from pytest_cloudbench.reports.properties import judged_promises, not_compared_in, undecided_in
+
+    tests = list(tests)
+    undecided = [properties for properties in tests if undecided_in(properties)]
+    lines = []
+    if undecided:
+        held = sum(judged.outcome == "held" for each in undecided for judged in judged_promises(each))
+        which = "1 test was" if len(undecided) == 1 else f"{len(undecided)} tests were"
+        lines.append(
+            f"{which} skipped as inconclusive, although {held} of their promises held: "
+            "--cloudbench-inconclusive=fail fails such tests"
+        )
+    if missing := sum(len(not_compared_in(properties)) for properties in tests):
+        which = "1 measurement was" if missing == 1 else f"{missing} measurements were"
+        lines.append(f"{which} not compared with earlier runs, because none has the test")
+    return lines
 
 
 def costs_of(terminal: pytest.TerminalReporter) -> dict[str, str]:

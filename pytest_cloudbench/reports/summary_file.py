@@ -11,11 +11,14 @@ import pytest
 
 from pytest_cloudbench.reports.properties import (
     JudgedPromise,
+    Property,
     conditions_in,
     cost_in,
     judged_promises,
+    not_compared_in,
     of_cloudbench,
 )
+from pytest_cloudbench.reports.summary import shortcomings
 from pytest_cloudbench.reports.summary_table import short_names, totals
 
 if TYPE_CHECKING:
@@ -39,6 +42,7 @@ class SummarisedTest:
     verdicts: tuple[JudgedPromise, ...]
     conditions: tuple[str, ...] = ()
     error: str = ""
+    properties: tuple[Property, ...] = ()
 
 
 def check_path(path: Path) -> None:
@@ -97,8 +101,10 @@ def summarised(report: pytest.TestReport) -> SummarisedTest | None:
     properties = report.user_properties
     verdicts = tuple(judged_promises(properties))
     ours = of_cloudbench(properties) or not _MARKERS.isdisjoint(report.keywords)
-    if report.when == "call" and verdicts:
-        return SummarisedTest(report.nodeid, verdicts, tuple(conditions_in(properties)))
+    if report.when == "call" and (verdicts or not_compared_in(properties)):
+        return SummarisedTest(
+            report.nodeid, verdicts, tuple(conditions_in(properties)), properties=tuple(properties)
+        )
     if ours and report.failed:
         return SummarisedTest(report.nodeid, (), error=_reason(report))
     return None
@@ -119,6 +125,11 @@ def markdown(tests: Sequence[SummarisedTest], *, about: str, costs: Mapping[str,
     failed = [test for test in tests if test.error]
     heads = [part for part in (totals(judged), f"{len(failed)} not judged" if failed else "") if part]
     lines = [f"### cloudbench: {', '.join(heads) or 'nothing was measured'}", ""]
+    lines += [
+        line
+        for text in shortcomings([test.properties for test in tests])
+        for line in (f"❔ **{_cell(text)}**", "")
+    ]
     named = list(zip(short_names([test.nodeid for test in tests]), tests, strict=True))
     if judged:
         lines += [f"| | test | promised | measured | verdict | {'cost | ' if paid else ''}limited by |"]
@@ -165,6 +176,10 @@ def _sentences(named: Sequence[tuple[str, SummarisedTest]]) -> list[str]:
             lines.append(f"- {_code(name)}")
             lines += [f"  - {_cell(verdict.sentence)}" for verdict in test.verdicts]
             lines += [f"  - _{_cell('; '.join(test.conditions))}_"] if test.conditions else []
+            lines += [
+                f"  - not compared with earlier runs: {_cell(why)}"
+                for why in not_compared_in(test.properties)
+            ]
     return lines
 
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+REQUESTED: pytest.StashKey[WorkloadRequest] = pytest.StashKey()
+"""In a test's stash: the workload that it asked for last."""
 _KEEPER: pytest.StashKey[Keeper] = pytest.StashKey()
 
 

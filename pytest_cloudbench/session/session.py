@@ -21,7 +21,10 @@ from pytest_cloudbench.reports.properties import OTHERWISE_PROPERTY
 OFF = "off"
 RECORDER_PLUGIN = "cloudbench-recorder"
 """Name under which a recording is registered with pytest."""
-_OF_THE_REPLAY = ("evidence", "sign", "replay", "progress", "inconclusive", "summary", "prices")
+_OF_THE_REPLAY = (
+    *("evidence", "sign", "replay", "progress", "inconclusive", "summary", "prices"),
+    *("baseline", "regression"),
+)
 """Options that a replay does not take from the recording."""
 _WORKER_KEY = "cloudbench_evidence"
 

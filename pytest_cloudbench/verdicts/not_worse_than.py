@@ -129,9 +129,10 @@ def _judged(
         return draft.verdict(Outcome.HELD, text + better)
     was = f"; changed: {listed(changed)}" if changed else "; no change of the conditions was recorded"
     if beyond > -margin:
-        return draft.verdict(
+        undecided = draft.verdict(
             Outcome.INCONCLUSIVE, f"{text}, too close to decide: {_advice(usable, margin)}{was}"
         )
+        return replace(undecided, leans=Outcome.HELD if beyond >= 0 else Outcome.VIOLATED)
     if limit := other_limit(now, now.rate):
         return draft.inconclusive(limit, f"{text}; but ")
     found = now.bounds(now.rates)

@@ -1,0 +1,209 @@
+"""Earlier runs, to compare a present one with: which can be compared, and what they measured for the same workload."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pytest_cloudbench.evidence.folder import JOURNALS, EvidenceError
+from pytest_cloudbench.evidence.reader import Evidence, RecordedTest
+from pytest_cloudbench.evidence.restorable import NotRestored, measurement_from
+from pytest_cloudbench.evidence.setups import recorded_setup
+from pytest_cloudbench.verdicts.not_worse_than import Earlier, EarlierRun, Setup
+
+MUST_BE_EQUAL = ("cloud", "pace", "twin-time", "twin-latency")
+"""Options without which two runs measured different things."""
+_REPEAT = re.compile(r"(?:\[|-)repeat \d+ of \d+\]\Z")
+
+
+class NoBaseline(EvidenceError):
+    """There is no earlier run that the present one can be compared with."""
+
+
+def folders_in(paths: Iterable[Path]) -> list[Path]:
+    """Return the evidence folders at or below paths, each once. Raises NoBaseline for a path that is no folder."""
+    found: list[Path] = []
+    for path in paths:
+        if not path.is_dir():
+            raise NoBaseline(f"{path} is not a folder: give an evidence folder, or a folder of them")
+        found += sorted(_evidence_below(path))
+    return list(dict.fromkeys(found))
+
+
+def _evidence_below(path: Path) -> Iterator[Path]:
+    for directory, folders, _ in os.walk(path):
+        if JOURNALS in folders:
+            folders.clear()
+            yield Path(directory)
+
+
+class Baseline:
+    """Earlier runs that can be compared with the present one, oldest first.
+
+    ``left_out`` says for each other run, by its id, why it cannot be compared.
+    """
+
+    def __init__(self, folders: Iterable[Path], options: Mapping[str, str], *, but: str = "") -> None:
+        """Open the runs in these folders, except the one with the id ``but``.
+
+        ``options`` are those of the present run. Raises NoBaseline if there are runs, but none of its kind,
+        EvidenceError if a folder cannot be read.
+        """
+        self.left_out: dict[str, str] = {}
+        self.runs: list[Evidence] = []
+        for evidence in sorted(map(Evidence, folders), key=lambda each: each.began):
+            name = str(evidence.run["run"])
+            if name in (but, *(str(run.run["run"]) for run in self.runs)):
+                continue
+            if why := _differs(evidence.run.get("options", {}), options):
+                self.left_out[name] = why
+            else:
+                self.runs.append(evidence)
+        if self.left_out and not self.runs:
+            name, why = next(reversed(self.left_out.items()))
+            raise NoBaseline(f"no earlier run can be compared with this one: run {name} had {why}")
+
+    def __str__(self) -> str:
+        if not self.runs:
+            return "no earlier runs"
+        runs = "1 earlier run" if len(self.runs) == 1 else f"{len(self.runs)} earlier runs"
+        last = self.runs[-1]
+        text = f"{runs}, the last is {last.run['run']} of {last.began[:16].replace('T', ' ')} UTC"
+        if self.left_out:
+            why = next(reversed(self.left_out.values()))
+            text += f"; {len(self.left_out)} left out, the last had {why}"
+        return text
+
+    def earlier(
+        self, nodeid: str, asked: Mapping[str, Any], setup: Setup, nth: int = 0, *, part: str = ""
+    ) -> Earlier:
+        """Return what earlier runs measured in a test when it asked for the ``nth`` time for this workload, from 0.
+
+        ``asked`` has its "name" and its "arguments", as evidence has them; ``setup`` are the present conditions.
+        ``part`` is "forward" or "backward" for one direction of a network.
+        """
+        found: list[EarlierRun] = []
+        missing = ""
+        for name, test in self._tests(nodeid):
+            if why := _unfit(test):
+                missing = f"in run {name}, {why}"
+                continue
+            entries = [entry for entry in test.of_kind("workload") if _is(entry, asked)]
+            if nth >= len(entries):
+                missing = f"in run {name}, {_nearest(test, asked, nth)}"
+                continue
+            try:
+                found.append(_earlier_run(name, test, entries[nth], part))
+            except NotRestored as error:
+                missing = f"in run {name}, its measurement cannot be restored: {error}"
+        return Earlier(tuple(found), setup, missing or self._unknown(nodeid))
+
+    def knows(self, nodeid: str) -> bool:
+        """Return True if any earlier run has this test."""
+        return any(True for _ in self._tests(nodeid))
+
+    def _unknown(self, nodeid: str) -> str:
+        if not self.runs:
+            return "there are no earlier runs"
+        return f"no earlier run has {plain_nodeid(nodeid)}"
+
+    def _tests(self, nodeid: str) -> Iterator[tuple[str, RecordedTest]]:
+        """Yield the last attempt of a test in each run, and of each of its repeats, with the run's id."""
+        wanted = plain_nodeid(nodeid)
+        for evidence, by_name in zip(self.runs, self._by_name, strict=True):
+            name = wanted if wanted in by_name else _only_ending(wanted, by_name)
+            for test in by_name.get(name, ()):
+                repeat = _REPEAT.search(test.nodeid)
+                yield f"{evidence.run['run']}{f' ({repeat[0][1:-1]})' if repeat else ''}", test
+
+    @cached_property
+    def _by_name(self) -> list[dict[str, list[RecordedTest]]]:
+        found = []
+        for evidence in self.runs:
+            last = {test.nodeid: test for test in evidence.tests}
+            by_name: dict[str, list[RecordedTest]] = {}
+            for nodeid, test in last.items():
+                by_name.setdefault(plain_nodeid(nodeid), []).append(test)
+            found.append(by_name)
+        return found
+
+
+def plain_nodeid(nodeid: str) -> str:
+    """Return a test's node id without its repeat: "test_x[3]" of "test_x[3-repeat 1 of 6]"."""
+    found = _REPEAT.search(nodeid)
+    if found is None:
+        return nodeid
+    return nodeid[: found.start()] + ("]" if found[0].startswith("-") else "")
+
+
+def observed_in(value: Any, part: str = "") -> Any:
+    """Return what verdicts judge of a measurement: a sweep's maximum, its ``part``, the device of created files."""
+    value = getattr(value, "maximum", value)
+    value = getattr(value, part) if part else value
+    observed = getattr(value, "_observed", None)
+    return observed() if observed is not None else value
+
+
+def _differs(recorded: Mapping[str, str], present: Mapping[str, str]) -> str:
+    words = [
+        f"{name} {recorded[name] or 'not set'}, this one {present[name] or 'not set'}"
+        for name in MUST_BE_EQUAL
+        if name in recorded and recorded[name] != present.get(name, recorded[name])
+    ]
+    return " and ".join(words)
+
+
+def _unfit(test: RecordedTest) -> str:
+    """Return why an attempt of a test is nothing to compare with; "" if it is.
+
+    A test that failed only because something was inconclusive still measured a usual run.
+    """
+    outcomes = [entry["verdict"]["outcome"]["value"] for entry in test.of_kind("verdict")]
+    if "violated" in outcomes:
+        return f"{test.nodeid} violated a promise"
+    if test.outcome in ("passed", "skipped") or (test.outcome == "failed" and "inconclusive" in outcomes):
+        return ""
+    return f"{test.nodeid} {test.outcome or 'did not end'}"
+
+
+def _is(entry: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+    return (entry["name"], entry["arguments"]) == (asked["name"], asked["arguments"]) and "file" in entry
+
+
+def _earlier_run(name: str, test: RecordedTest, entry: Mapping[str, Any], part: str) -> EarlierRun:
+    record = test.measurement(entry["file"])
+    if record.get("outcome") == "failed":
+        raise NotRestored("the workload failed")
+    value = measurement_from(record, lambda path: b"")  # no verdict reads the tool's own files
+    measured = getattr(value, "maximum", value)
+    return EarlierRun(name, observed_in(value, part), recorded_setup(test, measured))
+
+
+def _nearest(test: RecordedTest, asked: Mapping[str, Any], nth: int) -> str:
+    """Return how the nearest workload of a test differs from the one that is asked for."""
+    alike = [entry for entry in test.of_kind("workload") if entry["name"] == asked["name"]]
+    if not alike:
+        return f"the test did not run {asked['name']}"
+    if any(entry["arguments"] == asked["arguments"] for entry in alike):
+        return f"the test ran this {asked['name']} fewer than {nth + 1} times"
+
+    def differing(entry: Mapping[str, Any]) -> list[str]:
+        names = {**entry["arguments"], **asked["arguments"]}
+        return [name for name in names if entry["arguments"].get(name) != asked["arguments"].get(name)]
+
+    nearest = min(alike, key=lambda entry: len(differing(entry)))
+    words = [
+        f"{name}={nearest['arguments'].get(name)!r}, here {name}={asked['arguments'].get(name)!r}"
+        for name in differing(nearest)
+    ]
+    return f"{asked['name']} had {' and '.join(words)}"
+
+
+def _only_ending(wanted: str, names: Iterable[str]) -> str:
+    """Return the only name that is the same below another root folder; "" if none or several are."""
+    alike = [name for name in names if name.endswith(f"/{wanted}") or wanted.endswith(f"/{name}")]
+    return alike[0] if len(alike) == 1 else ""

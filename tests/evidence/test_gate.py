@@ -1,0 +1,253 @@
+"""A session that is compared with earlier ones: fio is a stand-in, the evidence is real."""
+
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+BODY = """
+def test_it(volume, fio):
+    rates[:] = [{rate}]
+    run = fio(volume, rw="randread", iodepth=16, runtime=300{more})
+    assert run.reaches("1,000 IOPS")
+"""
+
+
+@pytest.fixture
+def measure(session):
+    """Run a session whose volume serves this rate; it leaves its evidence in runs/NAME."""
+
+    def run(rate, *options, name=None, body=BODY, more=""):
+        kept = "off" if name is None else f"runs/{name}"
+        options = (f"--cloudbench-evidence={kept}", "--cloudbench-pace=full", *options)
+        return session(body.format(rate=rate, more=more), *options)
+
+    return run
+
+
+@pytest.fixture
+def three_runs(measure):
+    for name, rate in (("one", 3_000.0), ("two", 3_004.0), ("three", 2_997.0)):
+        measure(rate, name=name).assert_outcomes(passed=1)
+    return ("--cloudbench-baseline=runs", "--cloudbench-regression=5%")
+
+
+def test_a_regression_fails_a_test_that_holds_its_own_promise(measure, three_runs, pytester):
+    result = measure(2_000.0, *three_runs, "--junitxml=out.xml", "--cloudbench-summary=out.md")
+    result.assert_outcomes(failed=1)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        [
+            "cloudbench baseline: 3 earlier runs, the last is * UTC; at most 5 % worse allowed",
+            "*violated: 2,000 IOPS against 3,000 IOPS in 3 earlier runs (33 % less, 95 % interval*",
+        ]
+    )
+    (case,) = ElementTree.parse(pytester.path / "out.xml").iter("testcase")
+    assert "2,000 IOPS against 3,000 IOPS" in case.find("failure").attrib["message"]
+    said = [
+        each.attrib["value"] for each in case.iter("property") if each.attrib["name"].endswith(".outcome")
+    ]
+    assert said == ["held", "violated"]
+    summary = (pytester.path / "out.md").read_text()
+    assert "1 held, 1 violated" in summary
+    assert "not worse than 3 earlier runs by more than 5 %" in summary
+
+
+def test_as_good_as_before_passes(measure, three_runs):
+    result = measure(2_999.0, *three_runs)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["  held: 2,999 IOPS against 3,000 IOPS in 3 earlier runs*"])
+
+
+def test_better_passes_and_says_so(measure, three_runs):
+    result = measure(9_000.0, *three_runs)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*9,000 IOPS against 3,000 IOPS*better, beyond the noise*"])
+
+
+def test_without_the_option_nothing_is_judged(measure, three_runs):
+    result = measure(2_000.0, three_runs[0])
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("*against 3,000 IOPS*")
+
+
+def test_one_run_alone_is_inconclusive_and_fails(measure):
+    measure(3_000.0, name="one")
+    result = measure(
+        2_990.0,
+        "--cloudbench-baseline=runs/one",
+        "--cloudbench-regression=0.5%",
+        "--cloudbench-inconclusive=fail",
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*inconclusive: 2,990 IOPS*one earlier run does not show how much runs differ*"]
+    )
+
+
+def test_an_inconclusive_gate_may_skip(measure):
+    measure(3_000.0, name="one")
+    result = measure(
+        2_990.0,
+        *("--cloudbench-baseline=runs/one", "--cloudbench-regression=0.5%", "--cloudbench-inconclusive=skip"),
+    )
+    result.assert_outcomes(skipped=1)
+
+
+def test_a_skipped_test_that_holds_other_promises_does_not_look_green(measure, pytester):
+    body = BODY + "\n    assert run.sustains('1,000 IOPS', for_='10 min')\n"
+    result = measure(
+        2_000.0,
+        *("--cloudbench-inconclusive=skip", "--junitxml=out.xml", "--cloudbench-summary=out.md", "-rs"),
+        body=body,
+    )
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(
+        [
+            "  skipped, not passed: 1 held, 1 inconclusive",
+            "1 test was skipped as inconclusive, although 1 of their promises held*--cloudbench-inconclusive=fail*",
+            "SKIPPED*inconclusive: *(of this test's promises: 1 held, 1 inconclusive)",
+        ]
+    )
+    (case,) = ElementTree.parse(pytester.path / "out.xml").iter("testcase")
+    assert "1 held, 1 inconclusive" in case.find("skipped").attrib["message"]
+    assert {each.attrib["name"] for each in case.iter("property")} >= {"cloudbench.undecided"}
+    assert "1 test was skipped as inconclusive" in (pytester.path / "out.md").read_text()
+
+
+def test_a_regression_fails_a_test_that_would_be_skipped(measure, three_runs):
+    body = BODY + "\n    assert fio(volume, rw='randwrite').sustains('1,000 IOPS', for_='10 min')\n"
+    result = measure(2_000.0, *three_runs, "--cloudbench-inconclusive=skip", body=body)
+    result.assert_outcomes(failed=1)
+
+
+def test_a_test_that_fails_anyway_keeps_its_own_failure(measure, three_runs):
+    body = BODY + "\n    assert run.iops == 7\n"
+    result = measure(2_000.0, *three_runs, body=body)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E*2000.0 == 7*", "*violated: 2,000 IOPS against 3,000 IOPS*"])
+
+
+def test_a_new_test_is_not_compared_and_says_so(measure, three_runs):
+    body = BODY.replace("test_it", "test_new")
+    result = measure(2_000.0, *three_runs, body=body)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*not compared*no earlier run has test_it.py::test_new*"])
+
+
+def test_another_block_size_is_refused_with_the_difference(measure, three_runs):
+    result = measure(3_000.0, *three_runs, "--cloudbench-inconclusive=fail", more=", bs='16k'")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*inconclusive:*fio had bs='4k', here bs='16k'*"])
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--cloudbench-pace=quick"], "pace full, this one quick"),
+        (["--cloudbench-cloud=aws"], "cloud embedded, this one aws"),
+        (["--cloudbench-twin-time=60"], "twin-time 1, this one 60"),
+    ],
+)
+def test_runs_of_another_kind_are_refused_before_anything_runs(measure, three_runs, options, said):
+    result = measure(3_000.0, *three_runs, *options)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*no earlier run can be compared with this one: run * had {said}"])
+
+
+def test_runs_of_another_kind_among_others_are_left_out_and_counted(measure, three_runs):
+    result = measure(3_000.0, "--cloudbench-pace=quick", name="quick")
+    result.assert_outcomes(passed=1)
+    result = measure(3_000.0, *three_runs)
+    result.stdout.fnmatch_lines(
+        ["cloudbench baseline: 3 earlier runs*1 left out, the last had pace quick, this one*"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--cloudbench-regression=5%"], "*name them with --cloudbench-baseline=PATH*"),
+        (["--cloudbench-baseline=nowhere"], "*nowhere is not a folder*"),
+        (["--cloudbench-baseline=a,,b"], "*names an empty path*"),
+        (
+            ["--cloudbench-baseline=runs", "--cloudbench-regression=five"],
+            "*--cloudbench-regression*is no share*",
+        ),
+    ],
+)
+def test_options_that_cannot_be_used(measure, pytester, options, said):
+    (pytester.path / "runs").mkdir()
+    result = measure(3_000.0, *options)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([said])
+
+
+def test_a_folder_without_runs_compares_nothing_and_says_so(measure, pytester):
+    (pytester.path / "runs").mkdir()
+    result = measure(3_000.0, "--cloudbench-baseline=runs", "--cloudbench-regression=5%")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        ["cloudbench baseline: no earlier runs*", "*not compared*there are no earlier runs*"]
+    )
+
+
+IN_A_TEST = """
+def test_it(volume, fio, baseline):
+    rates[:] = [{rate}]
+    run = fio(volume, rw="randread", iodepth=16, runtime=300{more})
+    assert run.not_worse_than(baseline, by="5%")
+"""
+
+
+def test_a_test_may_ask_itself(measure, three_runs):
+    result = measure(2_999.0, three_runs[0], body=IN_A_TEST)
+    result.assert_outcomes(passed=1)
+    result = measure(2_000.0, *three_runs, body=IN_A_TEST)
+    result.assert_outcomes(failed=1)
+    assert str(result.stdout).count("  violated: 2,000 IOPS against") == 1, (
+        "judged once, not again by the option"
+    )
+
+
+def test_a_test_that_asks_without_a_baseline_is_inconclusive(measure):
+    result = measure(3_000.0, "--cloudbench-inconclusive=fail", body=IN_A_TEST)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*inconclusive:*--cloudbench-baseline=PATH*"])
+
+
+def test_a_run_that_violated_a_promise_is_no_baseline(measure, three_runs):
+    measure(500.0, name="bad").assert_outcomes(failed=1)
+    result = measure(3_000.0, *three_runs)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*in 3 earlier runs*"])
+
+
+def test_a_replay_is_compared_too_but_not_with_itself(measure, three_runs):
+    measure(2_000.0, name="worse").assert_outcomes(passed=1)
+    result = measure(1.0, *three_runs, "--cloudbench-replay=runs/worse")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*2,000 IOPS against 3,000 IOPS in 3 earlier runs*"])
+
+
+def test_the_workers_of_xdist_compare_with_the_same_runs(measure, three_runs, pytester):
+    pytest.importorskip("xdist")
+    pytester.makepyfile(test_it="from conftest import ran, rates\n" + BODY.format(rate=2_000.0, more=""))
+    result = pytester.runpytest_subprocess(
+        "-n1", "-p", "no:cacheprovider", "--cloudbench-evidence=off", "--cloudbench-pace=full", *three_runs
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*2,000 IOPS against 3,000 IOPS in 3 earlier runs*"])
+
+
+def test_repeated_requests_are_compared_in_their_order(measure):
+    body = """
+def test_two(volume, fio):
+    rates[:] = [{rate}, 1_000.0]
+    for _ in range(2):
+        fio(volume, rw="randread")
+"""
+    for name in ("one", "two", "three"):
+        measure(3_000.0, name=name, body=body)
+    result = measure(3_000.0, "--cloudbench-baseline=runs", "--cloudbench-regression=5%", body=body)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*held: 3,000 IOPS against 3,000*", "*held: 1,000 IOPS against 1,000*"])
