@@ -32,7 +32,7 @@ def _of_storage(facts: StorageFacts) -> Measurement:
         read=None,
         write=None,
         latency=Latency(
-            latency_s, latency_s / 4, latency_s * 9, latency_s * 0.9, latency_s * 2, latency_s * 3
+            latency_s, latency_s / 4, latency_s * 9, latency_s * 0.9, latency_s * 1.5, latency_s * 2
         ),
         series=Series(
             facts.seconds or tuple(float(number) for number in range(1, count + 1)),
@@ -110,5 +110,5 @@ def _of_network(facts: NetworkFacts) -> NetworkMeasurement:
         counters=counters,
         generator=GeneratorLoad(*facts.generator) if facts.generator else None,
         rate_asked=facts.rate_asked,
-        mss=8_949,
+        mss=facts.mss,
     )

@@ -13,7 +13,16 @@ from labelled_runs.hardware import (
     storage,
     volume_iops,
 )
-from labelled_runs.labels import LabelledRun, held, labelled, not_held, unknown, violated
+from labelled_runs.labels import (
+    LabelledRun,
+    held,
+    labelled,
+    not_held,
+    not_violated,
+    refused,
+    unknown,
+    violated,
+)
 from labelled_runs.shapes import at_a_limit, falling
 from pytest_cloudbench.limits.volumes import gp2, io2
 
@@ -55,6 +64,23 @@ def shallow_end(rng: random.Random) -> LabelledRun:
     return gp2_run(
         rng, rng.choice([670, 700, 750, 800, 870]), rng.uniform(0.002, 0.07), rng.choice([0.0, 0.0, 0.3])
     )
+
+
+@labelled("end of a burst at an edge of the run", decides=0.5)
+def at_an_edge(rng: random.Random) -> LabelledRun:
+    size_gib = rng.choice([100, 200, 334])
+    envelope = envelope_of(BIG, gp2(size_gib=size_gib))
+    mine, spread = volume_iops(envelope), rng.uniform(0.002, 0.05)
+    before, after = rng.choice([(8, 150), (20, 100), (150, 8), (100, 20)])
+    factors = falling(at_a_limit(rng, before, spread), at_a_limit(rng, after, spread), size_gib / 1_000)
+    run = storage([BURST * factor for factor in factors], envelope, 64)
+    left = 3.0 * size_gib
+    questions = (
+        not_violated("reaches", mine),
+        held("drops_to", f"{left:.0f} IOPS"),
+        refused("capped_by", f"{run.total_iops:.0f} IOPS"),
+    )
+    return LabelledRun((run,), questions)
 
 
 @labelled("end of an instance's burst", decides=0.8)

@@ -54,7 +54,8 @@ class StorageFacts:
 class NetworkFacts:
     """A run over a network as its tools report it, in Gbit/s of data.
 
-    ``counters`` holds packets above the bandwidth allowance of the client and of the server.
+    ``counters`` holds packets above the bandwidth allowance of the client and of the server, ``mss`` the bytes of data
+    in one TCP segment.
     """
 
     gbit: tuple[float, ...]
@@ -65,6 +66,7 @@ class NetworkFacts:
     counters: tuple[int, int] | None = None
     generator: tuple[float, float, int] | None = None
     rate_asked: Rate | None = None
+    mss: int = 8_949
 
 
 Facts: TypeAlias = StorageFacts | NetworkFacts

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from labelled_runs.hardware import (
     BIG,
     LARGE,
+    as_iops,
     as_mib,
     counted,
     deep,
@@ -201,6 +203,8 @@ def short(rng: random.Random) -> LabelledRun:
     values = [mine.limit.per_second * factor for factor in at_a_limit(rng, count, rng.uniform(0.001, 0.04))]
     counters = counted(count, "volume_iops") if rng.random() < 0.5 else None
     run = storage(values, envelope, deep(rng, mine.limit.per_second), counters=counters)
+    # The tool's own mean covers the unfinished last second too.
+    run = replace(run, total_iops=run.total_iops * rng.uniform(0.98, 1.02))
     questions = (
         held("reaches", mine),
         held("capped_by", mine, limiters=(mine.label,)),
@@ -239,6 +243,40 @@ def larger(rng: random.Random) -> LabelledRun:
         *steadiness(spread, memory),
     )
     return LabelledRun((run,), questions)
+
+
+@labelled("other samples than whole seconds", decides=0.9)
+def other_samples(rng: random.Random) -> LabelledRun:
+    """Half seconds, or time stamps that are some milliseconds late."""
+    envelope = envelope_of(BIG, some_volume(rng))
+    mine, count, step = volume_iops(envelope), rng.choice([60, 120]), rng.choice([0.5, 1.0])
+    values = [mine.limit.per_second * factor for factor in at_a_limit(rng, count, rng.uniform(0.002, 0.04))]
+    late = 0.02 * step
+    seconds = tuple(step * number + rng.uniform(0, late) for number in range(1, count + 1))
+    run = storage(values, envelope, deep(rng, mine.limit.per_second), seconds=seconds)
+    questions = (
+        held("reaches", mine),
+        held("capped_by", mine, limiters=(mine.label,)),
+        not_held("capped_by", instance_iops(envelope)),
+    )
+    return LabelledRun((run,), questions)
+
+
+@labelled("job's own rate above the limit", decides=0.6)
+def own_rate_above(rng: random.Random) -> LabelledRun:
+    envelope = envelope_of(BIG, some_volume(rng))
+    mine, count = volume_iops(envelope), length(rng)
+    limit = mine.limit.per_second
+    values = [limit * factor for factor in at_a_limit(rng, count, rng.uniform(0.002, 0.03))]
+    counters = counted(count, "volume_iops") if rng.random() < 0.5 else None
+    run = storage(
+        values,
+        envelope,
+        deep(rng, limit),
+        rate_asked=as_iops(limit * rng.uniform(1.1, 3.0)),
+        counters=counters,
+    )
+    return LabelledRun((run,), (held("reaches", mine), held("capped_by", mine, limiters=(mine.label,))))
 
 
 @labelled("slow start", decides=0.7)

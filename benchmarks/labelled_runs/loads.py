@@ -23,8 +23,8 @@ from labelled_runs.shapes import alternating, at_a_limit, drifting, length, nois
 from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.volumes import io2
 
-FULL = (99.6, 190.0, 8)
-"""A generator whose busiest job uses a whole CPU."""
+FULL = ((99.6, 190.0, 8), (97.0, 380.0, 4), (60.0, 396.0, 4))
+"""Generators whose busiest job uses a whole CPU, or whose jobs use all CPUs together."""
 
 
 def shallow(rng: random.Random, envelope: Envelope, iops: float, counters: bool) -> StorageFacts:
@@ -77,7 +77,11 @@ def saturated(rng: random.Random, envelope: Envelope, iops: float, counters: boo
     values = [iops * factor for factor in at_a_limit(rng, count, rng.uniform(0.002, 0.05))]
     outstanding = deep(rng, iops)
     return storage(
-        values, envelope, outstanding, generator=FULL, counters=counted(count) if counters else None
+        values,
+        envelope,
+        outstanding,
+        generator=rng.choice(FULL),
+        counters=counted(count) if counters else None,
     )
 
 

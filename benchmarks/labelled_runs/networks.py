@@ -111,6 +111,22 @@ def slower_end(rng: random.Random) -> LabelledRun:
     return LabelledRun((run,), questions)
 
 
+@labelled("network: frames of 1,500 bytes", decides=0.9)
+def small_frames(rng: random.Random) -> LabelledRun:
+    """Headers take 4.6 % of the wire, so data cannot reach the limit."""
+    both = ends("m5.8xlarge", 10.0)
+    envelope = network_envelope(both, both, streams=4, cluster=False)
+    mine = end_of(envelope)
+    values = [value / GOODPUT * 0.954 for value in at(rng, 10.0, 0.03)]
+    run = network(values, envelope, rng, mss=1_448)
+    questions = (
+        held("reaches", mine, within=0.02),
+        held("capped_by", mine, limiters=(mine.label,)),
+        not_held("capped_by", flow_of(envelope), limiters=(mine.label,)),
+    )
+    return LabelledRun((run,), questions)
+
+
 @labelled("network: flow and peak 1 to 10 % apart", decides=0.3)
 def flow_beside_peak(rng: random.Random) -> LabelledRun:
     apart = rng.uniform(1.01, 1.10)

@@ -127,6 +127,36 @@ def near_tolerance(rng: random.Random) -> LabelledRun:
     return LabelledRun((run,), (kept_if(kept, "reaches", mine, limiters=()),))
 
 
+@labelled("stalls without any I/O", decides=0.9)
+def still(rng: random.Random) -> LabelledRun:
+    """Whole seconds without an I/O, as the total says too: such a run is not damaged."""
+    envelope = envelope_of(BIG, some_volume(rng))
+    mine, count = volume_iops(envelope), rng.choice([60, 120, 300])
+    lost = set(rng.sample(range(count), round(count * rng.choice([0.03, 0.06, 0.2, 0.4]))))
+    factors = at_a_limit(rng, count, rng.uniform(0.002, 0.03))
+    values = [
+        0.0 if index in lost else mine.limit.per_second * factor for index, factor in enumerate(factors)
+    ]
+    run = storage(values, envelope, deep(rng, mine.limit.per_second))
+    kept = run.total_iops >= 0.9 * mine.limit.per_second
+    return LabelledRun(
+        (run,), (kept_if(kept, "reaches", mine), violated("sustains", mine, for_=float(count - 1)))
+    )
+
+
+@labelled("one volume of a stripe is broken", decides=0.9)
+def broken_stripe(rng: random.Random) -> LabelledRun:
+    count, slow = rng.choice([2, 3, 5]), rng.uniform(0.1, 0.6)
+    envelope = envelope_of(BIG, *[some_volume(rng, 3_000) for _ in range(count)])
+    mine = volume_iops(envelope)
+    # Each volume gets every so manieth I/O, so the slowest sets the pace of all.
+    rate = mine.limit.per_second * slow
+    values = [rate * factor for factor in at_a_limit(rng, length(rng), rng.uniform(0.002, 0.05))]
+    run = storage(values, envelope, deep(rng, mine.limit.per_second))
+    questions = (violated("reaches", mine, limiters=()), not_held("capped_by", mine, limiters=()))
+    return LabelledRun((run,), questions)
+
+
 @labelled("many stalls", decides=0.7)
 def many_stalls(rng: random.Random) -> LabelledRun:
     envelope = envelope_of(BIG, some_volume(rng))
@@ -199,7 +229,11 @@ def latency(rng: random.Random) -> LabelledRun:
         generator=(8.0, 12.0, 8),
     )  # fmt: skip
     allowed = mean_s * rng.choice([rng.uniform(0.3, 0.97), rng.uniform(1.03, 3.0)])
-    return LabelledRun((run,), (kept_if(mean_s <= allowed, "latency", mean=allowed),))
+    questions = (
+        kept_if(mean_s <= allowed, "latency", mean=allowed),
+        kept_if(mean_s <= allowed, "latency", p99=2 * allowed),  # the p99 of these runs is twice their mean
+    )
+    return LabelledRun((run,), questions)
 
 
 @labelled("latency of a queue at a limit", decides=0.95)
