@@ -17,6 +17,7 @@ from itertools import groupby, pairwise
 from statistics import fmean, median
 from typing import Any
 
+from pytest_cloudbench.verdicts.autocorrelation import inflation, products, unbiased
 from pytest_cloudbench.verdicts.levels import (
     falling_splits,
     level_of,
@@ -233,14 +234,11 @@ def _standard_errors(before: Sequence[float], after: Sequence[float]) -> float:
         mean = fmean(tame)
         rests.append([value - mean for value in tame])
     count = len(before) + len(after)
-    squares = sum(value * value for rest in rests for value in rest)
+    sums = [products(rest) for rest in rests]
+    squares, neighbours = (sum(each) for each in zip(*sums, strict=True))
     if squares == 0:
         return math.inf
-    products = sum(one * other for rest in rests for one, other in pairwise(rest))
-    found = products / squares
-    # In short series the estimate is too low by about this much.
-    memory = min(0.98, max(0.0, found + (1 + 4 * found) / count))
-    variance = squares / (count - 2) * (1 + memory) / (1 - memory)
+    variance = squares / (count - 2) * inflation(unbiased(neighbours / squares, count))
     error = math.sqrt(variance * (1 / len(before) + 1 / len(after)))
     return (median(before) - median(after)) / error
 

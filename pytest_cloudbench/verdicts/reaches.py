@@ -33,7 +33,8 @@ def reaches(
     run of which it speaks: a limit that bursts before the rate fell because its credits were spent, a network's
     baseline after the last lasting fall. A plain rate is judged on the whole run. With ``share`` (such as 0.999)
     the one-second series is judged instead: held when the share of samples at or above the same floor, with its
-    95 % Wilson interval, is consistent with that share of the time.
+    95 % Wilson interval, is consistent with that share of the time. Samples below that come in clusters count as fewer,
+    and are inconclusive if that alone makes them consistent.
 
     A shortfall is violated when a promised limit explains it or nothing does, and inconclusive when
     the load, its generator or the machine under an embedded region was the limit.
@@ -72,8 +73,11 @@ def reaches(
         found = time_share(samples, plain(floor) * (1 - _ROUNDING))
         details |= found.details(required)
         figures = found.text(floor, required) + part.where
-        if found.high >= required:
+        if (consistent := found.consistent(required)) is True:
             return draft.verdict(Outcome.HELD, f"{figures}, consistent with {tolerance(required)}")
+        if consistent is None:
+            text = f"{figures}: the samples below come in clusters, too few to tell: lengthen the run"
+            return draft.verdict(Outcome.INCONCLUSIVE, text)
         reason = why_below(part, type(asked)(fmean(found.short)), found.short, asked)
         text = f"{figures}, not consistent with {tolerance(required)}; the samples below: {reason.text}"
     return draft.short(reason, text)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from statistics import NormalDist, fmean, pvariance, variance
+from itertools import accumulate, pairwise
+from operator import mul
+from statistics import NormalDist, fmean, variance
 from typing import Any
 
 from pytest_cloudbench.limits.quantities import Rate
+from pytest_cloudbench.verdicts.autocorrelation import inflation, innovations, memory_of
 from pytest_cloudbench.verdicts.wording import percent, tolerance
 
 FEWEST_FOR_HALVES = 4
@@ -17,6 +19,8 @@ FEWEST_FOR_A_SHARE = 5
 FEWEST_FOR_NOISE = 5
 FEWEST_BATCHES = 5
 CONFIDENCE = 0.95
+_SHORTEST_LEVEL = 5  # samples
+_STRONG = 10.0  # twice the log of a likelihood ratio: "very strong" (Kass and Raftery, Bayes Factors, 1995)
 NOISE_METHOD = "the larger of batch means and first-order autocorrelation, Student's t"
 
 
@@ -36,8 +40,8 @@ class Steadiness:
 def steadiness(samples: Sequence[float], within: float) -> Steadiness:
     """Compare the two halves of a series.
 
-    They disagree if their means differ by more than ``within`` of the whole mean and by more than the scatter of the
-    samples explains, so that noise alone is not called a drift.
+    They disagree if their means differ by more than ``within`` of the whole mean and by more than the noise of the
+    samples explains, in which each may resemble the one before.
     """
     count = len(samples)
     if count < FEWEST_FOR_HALVES:
@@ -46,20 +50,65 @@ def steadiness(samples: Sequence[float], within: float) -> Steadiness:
     half = count // 2
     first, second = samples[:half], samples[count - half :]
     means = fmean(first), fmean(second)
-    error = math.sqrt(pvariance(first) / (half - 1) + pvariance(second) / (half - 1))
-    # Three standard errors for long series, more for short ones, whose scatter is only estimated.
-    noise = (3 + 6 / count) * error
     difference = abs(means[0] - means[1])
-    drifted = difference > within * fmean(samples) and difference > noise
+    drifted = difference > within * fmean(samples) and difference > _noise_of_halves(samples)
     return Steadiness(count, means[0], means[1], not drifted)
+
+
+def _noise_of_halves(samples: Sequence[float]) -> float:
+    """Return by how much the means of two halves may differ by noise alone: the most that is no drift.
+
+    The noise is what the best of three models leaves: two levels, a line, or a step anywhere. A step must be far more
+    likely than the others, since its place is chosen to fit.
+    """
+    count = len(samples)
+    rests = min(_rests_of_halves(samples), _rests_of_line(samples), key=innovations)
+    if count >= 2 * _SHORTEST_LEVEL:
+        stepped = _rests_of_step(samples)
+        if innovations(stepped) <= innovations(rests) * math.exp(-_STRONG / count):
+            rests = stepped
+    squares = sum(map(mul, rests, rests))
+    spread = inflation(memory_of(rests, levels=2))
+    # Three standard errors for long series, more for few independent samples, whose scatter is only estimated.
+    return (3 + 6 * spread / count) * math.sqrt(squares / (count - 2) * spread * 4 / count)
+
+
+def _rests_of_halves(samples: Sequence[float]) -> list[float]:
+    half = len(samples) // 2
+    first, second = samples[:half], samples[len(samples) - half :]
+    levels = fmean(first), fmean(second)
+    return [value - levels[0] for value in first] + [value - levels[1] for value in second]
+
+
+def _rests_of_line(samples: Sequence[float]) -> list[float]:
+    middle, mean = (len(samples) - 1) / 2, fmean(samples)
+    places = [index - middle for index in range(len(samples))]
+    slope = sum(map(mul, places, samples)) / sum(map(mul, places, places))
+    return [value - mean - slope * place for value, place in zip(samples, places, strict=True)]
+
+
+def _rests_of_step(samples: Sequence[float]) -> list[float]:
+    """Return what the best fit of two levels leaves."""
+    count, sums = len(samples), [0.0, *accumulate(samples)]
+    at = max(
+        range(_SHORTEST_LEVEL, count - _SHORTEST_LEVEL + 1),
+        key=lambda place: sums[place] ** 2 / place + (sums[-1] - sums[place]) ** 2 / (count - place),
+    )
+    before, after = sums[at] / at, (sums[-1] - sums[at]) / (count - at)
+    return [value - (before if index < at else after) for index, value in enumerate(samples)]
 
 
 @dataclass(frozen=True)
 class TimeShare:
-    """The number of samples, those below the floor, and the interval of the share of the others."""
+    """The number of samples, those below the floor, and the 95 % interval of the share of the others.
+
+    Seconds below the floor come in clusters, so ``independent`` says how many independent samples show the share as
+    well as these do, and ``low`` and ``high`` are the interval of so many.
+    """
 
     samples: int
     short: tuple[float, ...]
+    independent: float
     low: float
     high: float
 
@@ -68,28 +117,49 @@ class TimeShare:
         """Samples at or above the floor."""
         return self.samples - len(self.short)
 
+    @property
+    def share(self) -> float:
+        """The share of samples at or above the floor."""
+        return self.good / self.samples
+
+    def consistent(self, required: float) -> bool | None:
+        """Return whether the samples are consistent with this share of the time; None if clusters leave it open."""
+        if wilson_interval(self.good, self.samples)[1] >= required:
+            return True
+        return None if self.high >= required else False
+
     def text(self, floor: Rate, required: float) -> str:
         """Return the share in words, with its interval, never rounded across the required share."""
         return (
-            f"{percent(self.good / self.samples, required, 1.0)} of {self.samples:,} one-second samples at or "
+            f"{percent(self.share, required, 1.0)} of {self.samples:,} one-second samples at or "
             f"above {floor} (95 % interval {percent(self.low, required)} to {percent(self.high, required)})"
         )
 
     def details(self, required: float) -> dict[str, Any]:
         """Return plain values for a report."""
         return {
-            "share": self.good / self.samples,
+            "share": self.share,
             "share_wanted": required,
             "share_interval": [self.low, self.high],
             "samples": self.samples,
+            "independent_samples": self.independent,
         }
 
 
 def time_share(samples: Sequence[float], floor: float) -> TimeShare:
     """Return which share of ``samples`` (at least one) lies at or above ``floor``."""
     short = tuple(value for value in samples if value < floor)
-    low, high = wilson_interval(len(samples) - len(short), len(samples))
-    return TimeShare(len(samples), short, low, high)
+    independent = independent_samples([value < floor for value in samples])
+    low, high = wilson_interval((1 - len(short) / len(samples)) * independent, independent)
+    return TimeShare(len(samples), short, independent, low, high)
+
+
+def independent_samples(flags: Sequence[bool]) -> float:
+    """Return how many independent samples show the share of True as well as these (at least one) do."""
+    share, count = fmean(flags), len(flags)
+    if share in (0.0, 1.0) or count < FEWEST_FOR_NOISE:
+        return count
+    return min(count, max(1.0, share * (1 - share) / noise_of([flags]).error ** 2))
 
 
 def too_few(samples: Sequence[float], required: float) -> str | None:
@@ -102,7 +172,7 @@ def too_few(samples: Sequence[float], required: float) -> str | None:
     )
 
 
-def wilson_interval(good: int, samples: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+def wilson_interval(good: float, samples: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """Return the Wilson score interval of a share of ``good`` among ``samples`` (at least 1), as shares of 1."""
     z = NormalDist().inv_cdf(0.5 + confidence / 2)
     share, spread = good / samples, z * z / samples
@@ -157,11 +227,9 @@ def noise_of(pieces: Sequence[Sequence[float]]) -> Noise:
     squares = sum(value * value for value in rests)
     if squares == 0:
         return Noise(0.0, batches - 1)
-    memory = sum(one * other for one, other in pairwise(rests)) / squares
-    # In short series the estimate is too low by about this much.
-    memory = min(0.98, max(0.0, memory + (1 + 4 * memory) / count))
-    spread = squares / max(1, count - len(pieces)) / count
-    by_memory = math.sqrt(spread * (1 + memory) / (1 - memory))
+    by_memory = math.sqrt(
+        squares / max(1, count - len(pieces)) / count * inflation(memory_of(rests, levels=len(pieces)))
+    )
     return Noise(max(by_batches, by_memory), batches - 1)
 
 

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import fmean, median
 
 from pytest_cloudbench.limits.quantities import Rate
 from pytest_cloudbench.verdicts.attribution import at_a_promise, region_machine
 from pytest_cloudbench.verdicts.details import details_of, unusable
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.run_view import Run
-from pytest_cloudbench.verdicts.sample_statistics import FEWEST_FOR_A_SHARE, steadiness, wilson_interval
+from pytest_cloudbench.verdicts.sample_statistics import (
+    FEWEST_FOR_A_SHARE,
+    independent_samples,
+    steadiness,
+    wilson_interval,
+)
 from pytest_cloudbench.verdicts.targets import checked_within
 from pytest_cloudbench.verdicts.timeline import Timeline
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
@@ -67,9 +72,9 @@ def steady(obs: AnyObservation, *, within: float = 0.05) -> Verdict:
 def _scatter(run: Run, line: Timeline, values: list[float], within: float) -> _Finding:
     """Judge how the seconds of a run without a fall scatter around their median."""
     middle = median(values)
-    near = sum(abs(value - middle) <= within * middle for value in values)
-    share = near / len(values)
-    low, high = wilson_interval(near, len(values))
+    near = [abs(value - middle) <= within * middle for value in values]
+    share, independent = fmean(near), independent_samples(near)
+    low, high = wilson_interval(share * independent, independent)
     details = {"share": share, "share_wanted": WITHIN_SHARE, "share_interval": [low, high]}
     text = (
         f"{percent(share, WITHIN_SHARE, 1.0)} of {len(values):,} seconds within {tolerance(within)} of "

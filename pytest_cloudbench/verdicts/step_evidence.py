@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from operator import mul
 from statistics import fmean, median
 
+from pytest_cloudbench.verdicts.autocorrelation import innovations
 from pytest_cloudbench.verdicts.levels import SCALED_MAD
 
 _OUTLIER = 3.0  # standard deviations
@@ -26,19 +27,11 @@ def step_evidence(before: Sequence[float], after: Sequence[float]) -> float:
     tame = [level + min(far, max(-far, rest)) for level, rest in zip(levels, rests, strict=True)]
     split = len(before)
     high, low = fmean(tame[:split]), fmean(tame[split:])
-    stepped = _unexplained([value - high for value in tame[:split]] + [value - low for value in tame[split:]])
-    curved = _unexplained(_without_cubic(tame))
+    stepped = innovations([value - high for value in tame[:split]] + [value - low for value in tame[split:]])
+    curved = innovations(_without_cubic(tame))
     if stepped <= 0:
         return math.inf if curved > 0 else 0.0
     return len(tame) * math.log(max(curved, stepped * 1e-9) / stepped)
-
-
-def _unexplained(rests: Sequence[float]) -> float:
-    """Return the sum of squares that AR(1) noise of the best memory leaves of its innovations."""
-    now, last = rests[1:], rests[:-1]
-    squares, product = sum(map(mul, last, last)), sum(map(mul, now, last))
-    total = sum(map(mul, now, now))
-    return total - product * product / squares if squares else total
 
 
 def _without_cubic(values: Sequence[float]) -> list[float]:
