@@ -62,6 +62,8 @@ from pytest_cloudbench.resources.volumes import Snapshot as Snapshot
 from pytest_cloudbench.resources.volumes import Volume as Volume
 from pytest_cloudbench.resources.volumes import VolumeGroup as VolumeGroup
 from pytest_cloudbench.verdicts.attribution import why_below as why_below
+from pytest_cloudbench.verdicts.bottleneck import Bottleneck as Bottleneck
+from pytest_cloudbench.verdicts.bottleneck import Suspect as Suspect
 from pytest_cloudbench.verdicts.network_run import NetworkRun as NetworkRun
 from pytest_cloudbench.verdicts.run import run_of as run_of
 from pytest_cloudbench.verdicts.run_view import Run as Run

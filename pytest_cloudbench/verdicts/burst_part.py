@@ -9,7 +9,7 @@ from typing import TypeVar
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.envelope import TIE, Envelope
 from pytest_cloudbench.limits.quantities import Iops, Rate, figure
-from pytest_cloudbench.verdicts.attribution import why_short
+from pytest_cloudbench.verdicts.attribution import machine_excluded, why_short
 from pytest_cloudbench.verdicts.run_view import Bound, Rates, Run
 from pytest_cloudbench.verdicts.targets import plain, ratio
 from pytest_cloudbench.verdicts.verdict import Outcome, Reason
@@ -56,21 +56,21 @@ def after_its_falls(run: _R, like: Rate) -> _R | None:
 def why_run_short(run: Run, rates: Rates, asked: Rate, *, but: Sequence[Bound] = ()) -> Reason:
     """Return why a run, judged as a whole, fell short, with limits in ``but`` excluded.
 
-    If it fell for good to the level of a promised limit, the fall is what it missed by. If storage fell to any
-    other level, no promised ceiling explains it: its mean over the fall lies at no limit, and what counters saw may
-    have held it before.
+    If it fell for good, the fall is what it missed by, and the reason is that of the part after it. On an embedded
+    region the latency of a part is unknown, so whether its machine was late is known of the whole run only.
     """
     fallen = None if run.falls_explain and run.where else after_its_falls(run, asked)
-    if fallen is not None:
-        after = fallen.rates
-        reason = why_short(fallen, after, asked, but=but)
-        if reason.at_level or run.falls_explain:
-            at = moment(fallen.part_details["judged_from_s"])
-            return replace(reason, text=f"the rate fell to {after.like(asked)} after {at}, {reason.text}")
-        but = [Bound(ceiling, None, None) for ceiling in run.envelope.promised.ceilings]
-    if text := _late(run, rates.like(asked), asked):
-        return Reason(Outcome.INCONCLUSIVE, text)
-    return why_short(run, rates, asked, but=but)
+    if fallen is None:
+        if text := _late(run, rates.like(asked), asked):
+            return Reason(Outcome.INCONCLUSIVE, text)
+        return why_short(run, rates, asked, but=but)
+    after, at = fallen.rates, moment(fallen.part_details["judged_from_s"])
+    reason = why_short(fallen, after, asked, but=but)
+    if reason.machine_limited and machine_excluded(run):
+        reason = Reason(Outcome.VIOLATED, run.unexplained())
+    if reason.outcome is Outcome.INCONCLUSIVE and not run.falls_explain:
+        return why_short(run, rates, asked, but=run.nearest_bounds(rates))
+    return replace(reason, text=f"the rate fell to {after.like(asked)} after {at}, {reason.text}")
 
 
 def remaining_at(rate: Rate, envelope: Envelope) -> tuple[Ceiling, ...]:

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_cloudbench.limits.ceilings import GIVEN, MACHINE_OWNER, Ceiling
+from pytest_cloudbench.limits.ceilings import GIVEN, Ceiling
 from pytest_cloudbench.limits.envelope import Level
 from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput
-from pytest_cloudbench.verdicts.attribution import drift, few_outstanding
+from pytest_cloudbench.verdicts.attribution import beside_limits
 from pytest_cloudbench.verdicts.burst_part import after_its_falls, part_for, remaining_at, why_run_short
 from pytest_cloudbench.verdicts.details import details_of, unusable
 from pytest_cloudbench.verdicts.machine_delay import machine_disturbed, machine_text, machine_to_blame
 from pytest_cloudbench.verdicts.network_capped_by import network_capped_by
 from pytest_cloudbench.verdicts.network_run import NetworkRun
+from pytest_cloudbench.verdicts.plateau import not_a_plateau
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.run_view import Bound
-from pytest_cloudbench.verdicts.sample_statistics import FEWEST_FOR_HALVES
 from pytest_cloudbench.verdicts.storage_run import StorageRun
-from pytest_cloudbench.verdicts.targets import as_ceilings, checked_within, plain, ratio
+from pytest_cloudbench.verdicts.targets import as_ceilings, checked_within, not_a_limit, plain, ratio
 from pytest_cloudbench.verdicts.verdict import Doubt, Draft, Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import (
     Named,
@@ -108,9 +108,7 @@ def _storage_capped_by(
         sure = not (reason.bound_by or fell or machine_disturbed(run))
         if claim.acted and sure:
             counted = f"its throttle counter says that it acted for {run.exceeded_text(ceilings)}"
-            return draft.verdict(
-                Outcome.VIOLATED, f"{figures}, not at {claim.label}, although {counted}", ceilings
-            )
+            return draft.verdict(Outcome.VIOLATED, f"{figures}, not at {claim.label}, although {counted}")
         text = f"{figures}, so not at {claim.label}; {reason.text}"
         return draft.short(reason, text)
     if doubt := _doubt(run, claim):
@@ -143,12 +141,20 @@ def _above(claim: _Claim, highest: Rate, where: str) -> str:
 
 def _doubt(run: StorageRun, claim: _Claim) -> Doubt | None:
     return (
-        _demand_not_above(run, claim)
-        or _not_a_plateau(run, claim)
+        _not_a_limit(run, claim)
+        or _demand_not_above(run, claim)
+        or not_a_plateau(run, claim.asked, claim.within)
         or _counters_disagree(run, claim)
         or _rivals(run, claim)
-        or _machine_or_generator(run, claim)
+        or (None if claim.acted else beside_limits(run, claim.label))
     )
+
+
+def _not_a_limit(run: StorageRun, claim: _Claim) -> Doubt | None:
+    promised = run.envelope.promised.ordered
+    if claim.ceilings[0].scope != GIVEN or not promised or _rivals(run, claim):
+        return None
+    return Doubt(not_a_limit(claim.asked, promised))
 
 
 def _demand_not_above(run: StorageRun, claim: _Claim) -> Doubt | None:
@@ -161,23 +167,7 @@ def _demand_not_above(run: StorageRun, claim: _Claim) -> Doubt | None:
                 f"the job limited its own load to {run.job_limit}, not above {claim.label}: "
                 "ask for more than the ceiling, or lift the limit"
             )
-    if not claim.acted and (text := few_outstanding(run, claim.asked)):
-        return Doubt(text)
     return None
-
-
-def _not_a_plateau(run: StorageRun, claim: _Claim) -> Doubt | None:
-    samples = run.samples(claim.asked)
-    if len(samples) < FEWEST_FOR_HALVES:
-        few = f"{len(samples)} one-second samples are too few to see a plateau, at least {FEWEST_FOR_HALVES} are needed"
-        lasted_s = run.runtime_s / run.time_compression
-        if run.on_region and lasted_s >= FEWEST_FOR_HALVES + 1:
-            return Doubt(
-                f"{few}: {MACHINE_OWNER} was too busy to take more in {lasted_s:.0f} s", machine_limited=True
-            )
-        return Doubt(f"{few}: lengthen runtime")
-    text = drift(run, claim.asked, claim.within)
-    return Doubt(text) if text else None
 
 
 def _counters_disagree(run: StorageRun, claim: _Claim) -> Doubt | None:
@@ -228,16 +218,6 @@ def _near_level(run: StorageRun, claim: _Claim, rival: Ceiling) -> Level | None:
     for other in run.envelope.levels_of(rival):
         if abs(other.iops / claim.level.iops - 1) <= claim.within:
             return other
-    return None
-
-
-def _machine_or_generator(run: StorageRun, claim: _Claim) -> Doubt | None:
-    if claim.acted:
-        return None
-    if machine_disturbed(run):
-        return Doubt(f"{claim.label} or {machine_text(run)} held it there", machine_limited=True)
-    if busy := run.saturated():
-        return Doubt(f"{claim.label} or the load generator held it there: {busy}")
     return None
 
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput
-from pytest_cloudbench.verdicts.attribution import other_limit, region_machine, why_below
+from pytest_cloudbench.verdicts.attribution import other_limit, region_machine, why_below, why_short
 from pytest_cloudbench.verdicts.change_point import FEWEST_SAMPLES, SMALLEST_FALL, Fall
 from pytest_cloudbench.verdicts.details import details_of, unusable
 from pytest_cloudbench.verdicts.drop_targets import DropLevel, drop_level
@@ -115,7 +115,8 @@ def _fallen(run: Run, claim: DropLevel, line: Timeline, within: float) -> _Findi
         return _Finding(Outcome.HELD, f"{figures}{claim.owner_text}{below}", after, claim.ceilings)
     if share > 1:
         return _Finding(Outcome.VIOLATED, f"{figures}, above {claim.name}", after)
-    reason = why_below(run, after, plateau.values, claim.rate)
+    part = run.part(line, line.after(last), "") or run
+    reason = why_short(part, run.rates_of(after), claim.rate)
     return _with_reason(f"{figures}, below {claim.name}", reason, after)
 
 

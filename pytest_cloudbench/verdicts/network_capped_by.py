@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_cloudbench.limits.ceilings import FLOW, MACHINE_OWNER, Ceiling
+from pytest_cloudbench.limits.ceilings import FLOW, GIVEN, Ceiling
 from pytest_cloudbench.limits.envelope import TIE
 from pytest_cloudbench.limits.network import FLOW_LIMIT, FLOW_LIMIT_IN_CLUSTER
 from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Throughput
-from pytest_cloudbench.verdicts.attribution import drift, why_short
+from pytest_cloudbench.verdicts.attribution import beside_limits, why_short
 from pytest_cloudbench.verdicts.burst_part import part_for
 from pytest_cloudbench.verdicts.details import details_of, unusable
 from pytest_cloudbench.verdicts.network_levels import NetworkLevel, NetworkTarget
 from pytest_cloudbench.verdicts.network_run import NetworkRun
-from pytest_cloudbench.verdicts.sample_statistics import FEWEST_FOR_HALVES
-from pytest_cloudbench.verdicts.targets import checked_within
+from pytest_cloudbench.verdicts.plateau import not_a_plateau
+from pytest_cloudbench.verdicts.targets import check_is_of, checked_within, not_a_limit
 from pytest_cloudbench.verdicts.verdict import Doubt, Draft, Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import around, listed, of, percent, tolerance
 
@@ -46,6 +46,8 @@ def network_capped_by(
     """Judge whether ``ceiling`` is what held a run over a network back; see `capped_by`."""
     tolerated = checked_within(within)
     target = whole.target(ceiling, "capped_by", by_figure=True)
+    if not target.plain:
+        check_is_of(target.ceilings[0], whole.envelope.promised.ceilings)
     run = part_for(whole, target.ceilings, spent=target.spent)
     claim = _Claim(target, run.throughput, tolerated, any(level.acted for level in target.levels))
     asked, measured = claim.asked, claim.measured
@@ -112,12 +114,20 @@ def _meant_for_one_flow(run: NetworkRun, claim: _Claim) -> str | None:
 
 def _doubt(run: NetworkRun, claim: _Claim) -> Doubt | None:
     return (
-        _demand_not_above(run, claim)
-        or _not_a_plateau(run, claim)
+        _not_a_limit(run, claim)
+        or _demand_not_above(run, claim)
+        or not_a_plateau(run, claim.asked, claim.within)
         or _streams_disagree(run, claim)
         or _rivals(run, claim)
-        or _machine_or_generator(run, claim)
+        or (None if claim.acted else beside_limits(run, claim.target.label))
     )
+
+
+def _not_a_limit(run: NetworkRun, claim: _Claim) -> Doubt | None:
+    promised = run.envelope.promised.ordered
+    if claim.target.ceilings[0].scope != GIVEN or not promised or _rivals(run, claim):
+        return None
+    return Doubt(not_a_limit(claim.asked, promised))
 
 
 def _demand_not_above(run: NetworkRun, claim: _Claim) -> Doubt | None:
@@ -132,17 +142,6 @@ def _demand_not_above(run: NetworkRun, claim: _Claim) -> Doubt | None:
         f"the job limited its own load to {own}, not above {claim.target.label}: "
         "ask for more than the limit, or leave the bitrate out"
     )
-
-
-def _not_a_plateau(run: NetworkRun, claim: _Claim) -> Doubt | None:
-    samples = len(run.samples(claim.asked))
-    if samples < FEWEST_FOR_HALVES:
-        return Doubt(
-            f"{samples} one-second samples are too few to see a plateau, at least {FEWEST_FOR_HALVES} are "
-            "needed: lengthen the duration"
-        )
-    text = drift(run, claim.asked, claim.within)
-    return Doubt(text) if text else None
 
 
 def _streams_disagree(run: NetworkRun, claim: _Claim) -> Doubt | None:
@@ -182,18 +181,6 @@ def _near(run: NetworkRun, claim: _Claim, rival: NetworkLevel) -> bool:
     if abs(rival.rate / claim.asked - 1) <= claim.within:
         return True
     return run.is_at(claim.measured, rival.rate, claim.within)
-
-
-def _machine_or_generator(run: NetworkRun, claim: _Claim) -> Doubt | None:
-    if claim.acted:
-        return None
-    label = claim.target.label
-    if run.machine_is_near(claim.measured):
-        text = f"{label} or {MACHINE_OWNER} held it there: {run.machine_carries}"
-        return Doubt(text, machine_limited=True)
-    if busy := run.saturated():
-        return Doubt(f"{label} or the load generator held it there: {busy}", machine_limited=run.on_region)
-    return None
 
 
 def _others(run: NetworkRun, claim: _Claim) -> str:

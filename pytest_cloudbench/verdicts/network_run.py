@@ -7,12 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pytest_cloudbench.limits.ceilings import FLOW, GIVEN, INSTANCE, MACHINE_OWNER, Ceiling
+from pytest_cloudbench.limits.ceilings import FLOW, GIVEN, INSTANCE, Ceiling
 from pytest_cloudbench.limits.envelope import TIE
 from pytest_cloudbench.limits.network import BASELINE, ONE_BYTE, PEAK, NetworkEnvelope
 from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Rate, Throughput, figure
 from pytest_cloudbench.verdicts.change_point import falls_details
-from pytest_cloudbench.verdicts.counters import AllowancePair, bandwidth_acted, exceeded_text
+from pytest_cloudbench.verdicts.counters import (
+    ACTED_PER_SECOND,
+    AllowancePair,
+    bandwidth_acted,
+    exceeded_text,
+)
 from pytest_cloudbench.verdicts.network_levels import NetworkLevel, NetworkTarget
 from pytest_cloudbench.verdicts.observation import GeneratorLoad, NetworkObservation
 from pytest_cloudbench.verdicts.run_view import (
@@ -27,6 +32,7 @@ from pytest_cloudbench.verdicts.run_view import (
 )
 from pytest_cloudbench.verdicts.targets import as_rate_or_ceiling, ratio
 from pytest_cloudbench.verdicts.timeline import Plateau, Timeline
+from pytest_cloudbench.verdicts.verdict import Evidence
 from pytest_cloudbench.verdicts.wording import listed, percent
 
 HEADER_BYTES = 70
@@ -35,8 +41,6 @@ USUAL_MTU = 9001
 """Between instances of one region, unless somebody changed it (EC2 user guide, "Network MTU")."""
 _ETHERNET_BYTES, _IP_BYTES, _UDP_BYTES = 18, 20, 8
 _LOSS_TO_REPORT = 0.001
-# The machine's own figure is a probe's, not an enforced limit: it is only about right.
-_MACHINE_NEAR = 0.10
 
 
 @dataclass(frozen=True)
@@ -227,6 +231,21 @@ class NetworkRun(Run):
         possible = [level for level in found if level.acted is not False]
         return tuple(confirmed or possible or ([] if self.on_region else found))
 
+    def nearest_bounds(self, rate: Rates) -> tuple[NetworkLevel, ...]:
+        return self.levels
+
+    def counted_evidence(self, ceiling: Ceiling) -> tuple[Evidence, ...]:
+        ends = self.counters.of(ceiling) if self.counters is not None else ()
+        return tuple(
+            Evidence(
+                "packets above the allowance",
+                end.bandwidth_exceeded,
+                ACTED_PER_SECOND * end.elapsed_s,
+                "packets",
+            )
+            for end in ends
+        )
+
     def unequal_streams(self, level: NetworkLevel) -> bool:
         """Return True if the streams show that it was not one flow's limit: each would have to lie at it."""
         if len(self.streams) < 2:
@@ -259,34 +278,6 @@ class NetworkRun(Run):
         spent = [level.rate for level in self.levels if level.spent]
         spent += [Bandwidth.of(one.base) for one in ceilings if isinstance(one.base, Throughput)]
         return any(self.is_at(rate, level) for level in spent)
-
-    def doubtful(self, measured: Rate) -> bool:
-        return self.machine_is_near(measured) or self.saturated() is not None
-
-    def machine_is_near(self, measured: Rate) -> bool:
-        """Return True if the machine's own limit is so close to the rate that it may be what was measured."""
-        machine = self.machine_rate
-        return machine is not None and ratio(measured, machine) * (1 + _MACHINE_NEAR) >= 1
-
-    @property
-    def machine_carries(self) -> str:
-        """What the machine does without any shaping, in words."""
-        return f"its network carries about {self.machine_rate} from one process without any shaping"
-
-    def machine_held(self, measured: Rate, suspects: Sequence[Bound]) -> str:
-        names = self.labels(suspects)
-        if busy := self.saturated():
-            # The generator's processors are those of that machine.
-            who = (
-                f"{names} or the load generator held it back" if names else "the load generator was the limit"
-            )
-            return f"{who}: {busy}"
-        text = f"{names} or {MACHINE_OWNER} held it back"
-        if not names:
-            text = f"no promised limit held it back: {MACHINE_OWNER} was the limit"
-            if self.machine_rate is not None and ratio(measured, self.machine_rate) < 0.5:
-                text += ", busy with other work or with the load itself"
-        return f"{text} ({self.machine_carries})"
 
     def unexplained(self) -> str:
         lost = self.lost_share

@@ -19,12 +19,15 @@ from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Rate, Size, Thr
 from pytest_cloudbench.verdicts.observation import GeneratorLoad, MachineDelay, RateSeries
 from pytest_cloudbench.verdicts.targets import plain
 from pytest_cloudbench.verdicts.timeline import Plateau, Timeline, timed_samples
+from pytest_cloudbench.verdicts.verdict import Evidence
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 NEAR = 0.05
 """A rate within this share of a limit counts as lying at it."""
+ABOVE = 0.10
+"""A limit does not yield this much more than itself over a run: something else served it."""
 SATURATED_PERCENT = 95.0
 """From this use of a CPU on, a load generator counts as the limit."""
 
@@ -193,6 +196,10 @@ class Run(ABC):
     def remark(self, goal: Goal, measured: Rate, within: float) -> str:
         """Return a remark on a rate that reached its goal: well above every limit, or short by headers only."""
 
+    def beyond_limits(self) -> str | None:
+        """Return a sentence if the rate is so far above the limits that something else must have served it."""
+        return None
+
     @abstractmethod
     def may_burst(self, ceilings: Sequence[Ceiling]) -> bool:
         """Return True if a claim on ``ceilings`` speaks of the time before a burst ended."""
@@ -200,6 +207,14 @@ class Run(ABC):
     @abstractmethod
     def bounds(self, rate: Rates, *, but: Sequence[Bound] = ()) -> tuple[Bound, ...]:
         """Return the promised ceilings that explain a rate, ``but`` excluded."""
+
+    @abstractmethod
+    def nearest_bounds(self, rate: Rates) -> Sequence[Bound]:
+        """Return every promised ceiling with the level that is nearest to a rate, and what its counters say."""
+
+    @abstractmethod
+    def counted_evidence(self, ceiling: Ceiling) -> tuple[Evidence, ...]:
+        """Return the figure of the counters of a ceiling; none without any."""
 
     @abstractmethod
     def labels(self, found: Sequence[Bound]) -> str:
@@ -216,14 +231,6 @@ class Run(ABC):
     @abstractmethod
     def ends_a_burst(self, rate: Rate, ceilings: Sequence[Ceiling]) -> bool:
         """Return True if a rate is what remains of a limit, promised or claimed, once its credits are spent."""
-
-    @abstractmethod
-    def doubtful(self, measured: Rate) -> bool:
-        """Return True if more than a promised limit may have held the run at this rate."""
-
-    @abstractmethod
-    def machine_held(self, measured: Rate, suspects: Sequence[Bound]) -> str:
-        """Return the sentence for a rate on an embedded region that no promised limit is shown to have held."""
 
     @abstractmethod
     def unexplained(self) -> str:

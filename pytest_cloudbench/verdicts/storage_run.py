@@ -12,10 +12,10 @@ from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.envelope import Envelope, Level
 from pytest_cloudbench.limits.quantities import MIB, Iops, Rate, Throughput, figure
 from pytest_cloudbench.verdicts.change_point import falls_details
-from pytest_cloudbench.verdicts.counters import ThrottleDelta, acted
-from pytest_cloudbench.verdicts.machine_delay import machine_disturbed, machine_text
+from pytest_cloudbench.verdicts.counters import ACTED_SHARE, ThrottleDelta, acted
 from pytest_cloudbench.verdicts.observation import GeneratorLoad, Observation
 from pytest_cloudbench.verdicts.run_view import (
+    ABOVE,
     NEAR,
     SATURATED_PERCENT,
     Bound,
@@ -27,7 +27,10 @@ from pytest_cloudbench.verdicts.run_view import (
 )
 from pytest_cloudbench.verdicts.targets import as_rate_or_ceiling, ratio
 from pytest_cloudbench.verdicts.timeline import Plateau, Timeline, full_samples
+from pytest_cloudbench.verdicts.verdict import Evidence
 from pytest_cloudbench.verdicts.wording import Named, listed, named, percent
+
+_WHAT_ELSE = "look for a cache, burst credits or the wrong device"
 
 
 @dataclass(frozen=True)
@@ -172,17 +175,23 @@ class StorageRun(Run):
         return Goal(asked, found.label, (self.known(found),)) if isinstance(found, Ceiling) else Goal(asked)
 
     def remark(self, goal: Goal, measured: Rate, within: float) -> str:
+        above = self._above_limits()
+        return f"; but {above[1]}: {_WHAT_ELSE}" if above is not None else ""
+
+    def beyond_limits(self) -> str | None:
+        above = self._above_limits()
+        if above is None or above[0] <= ABOVE:
+            return None
+        return f"{above[1]}, which no limit yields: {_WHAT_ELSE}"
+
+    def _above_limits(self) -> tuple[float, str] | None:
+        """Return by which share the rate exceeds the lowest limit, also in words; None if it does not."""
         if not self.envelope.promised.ceilings:
-            return ""
+            return None
         lowest = self.envelope.promised.ordered[0]
         limit = self.envelope.levels_of(lowest)[0].like(lowest.limit)
         above = ratio(self.rate_like(lowest.limit), limit) - 1
-        if above <= NEAR:
-            return ""
-        return (
-            f"; but {percent(above)} above {lowest.label}, {limit}: "
-            "look for a cache, burst credits or the wrong device"
-        )
+        return (above, f"{percent(above)} above {lowest.label}, {limit}") if above > NEAR else None
 
     def may_burst(self, ceilings: Sequence[Ceiling]) -> bool:
         return any(ceiling.base is not None for ceiling in ceilings)
@@ -219,6 +228,18 @@ class StorageRun(Run):
         confirmed = [bound for bound in at_level if bound.acted]
         return tuple(confirmed or at_level or by_counters)
 
+    def nearest_bounds(self, rate: Rates) -> tuple[Bound, ...]:
+        return tuple(
+            Bound(ceiling, self.nearest_level(ceiling, rate)[0], self.acted(ceiling))
+            for ceiling in self.envelope.promised.ordered
+        )
+
+    def counted_evidence(self, ceiling: Ceiling) -> tuple[Evidence, ...]:
+        seconds = self.counters.seconds_of(ceiling) if self.counters is not None else None
+        if self.counters is None or seconds is None:
+            return ()
+        return (Evidence("time above the limit", seconds, ACTED_SHARE * self.counters.elapsed_s, "s"),)
+
     def labels(self, found: Sequence[Bound]) -> str:
         return listed(bound.ceiling.label for bound in found)
 
@@ -249,15 +270,6 @@ class StorageRun(Run):
             if level.burst_spent
         ]
         return any(abs(ratio(rates.like(level), level) - 1) <= NEAR for level in spent)
-
-    def doubtful(self, measured: Rate) -> bool:
-        return machine_disturbed(self)
-
-    def machine_held(self, measured: Rate, suspects: Sequence[Bound]) -> str:
-        machine = machine_text(self)
-        if suspects:
-            return f"{self.labels(suspects)} or {machine} held it back"
-        return f"no promised ceiling held it back: {machine} was the limit"
 
     def unexplained(self) -> str:
         if not self.envelope.promised.ceilings:

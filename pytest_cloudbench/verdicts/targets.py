@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from pytest_cloudbench.limits.ceilings import FLOW, GIVEN, VOLUME, Ceiling
 from pytest_cloudbench.limits.envelope import TIE, Envelope
@@ -71,17 +72,35 @@ def as_ceilings(target: Ceiling | Rate, envelope: Envelope | None) -> tuple[Ceil
     """Return the ceilings that a claim is about.
 
     A ceiling stands for itself, with the envelope's own figures if it has them. A plain rate stands for every
-    promised ceiling of that figure (within 0.5 %), or for itself if there is none.
+    promised ceiling of that figure (within 0.5 %), or for itself if there is none. Raises ValueError for a ceiling of
+    another volume or instance, if the run's own are known.
     """
-    if isinstance(target, Ceiling):
-        return ((envelope.find(target) if envelope else None) or target,)
     promised = envelope.promised.ordered if envelope else ()
+    if isinstance(target, Ceiling):
+        check_is_of(target, promised)
+        return ((envelope.find(target) if envelope else None) or target,)
     same = tuple(
         ceiling
         for ceiling in promised
         if ceiling.of_iops == isinstance(target, Iops) and abs(ratio(ceiling.limit, target) - 1) <= TIE
     )
     return same or (Ceiling("the given limit", "", GIVEN, target, "given in the test"),)
+
+
+def check_is_of(target: Ceiling, promised: Sequence[Ceiling]) -> None:
+    """Raise ValueError if a ceiling belongs to another volume or instance than those of the run."""
+    owners = {ceiling.owner for ceiling in promised if ceiling.scope == target.scope}
+    if owners and target.owner not in owners:
+        raise ValueError(
+            f"capped_by({target}): that is no limit of this run, whose limits are those of "
+            f"{', '.join(sorted(owners))}: pass one of these"
+        )
+
+
+def not_a_limit(asked: Rate, promised: Sequence[Ceiling]) -> str:
+    """Return a sentence for a plain rate at which a run lies, but none of its limits."""
+    known = ", ".join(f"{ceiling}" for ceiling in promised)
+    return f"{asked} is no limit of this run, so nothing shows what held it there: its limits are {known}"
 
 
 def checked_within(within: object) -> float:

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any, ParamSpec, TypeVar
 
 from pytest_cloudbench.limits.ceilings import Ceiling
-from pytest_cloudbench.limits.quantities import Rate
+from pytest_cloudbench.limits.quantities import Rate, figure
 
 _P = ParamSpec("_P")
 _V = TypeVar("_V")
@@ -99,6 +99,19 @@ class Verdict:
         return self.sentence
 
     __str__ = __repr__
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One figure beside the one with which it is compared, both in ``unit``."""
+
+    what: str
+    value: float
+    compared_with: float
+    unit: str
+
+    def __str__(self) -> str:
+        return f"{self.what} {figure(self.value)} {self.unit} ({figure(self.compared_with)} {self.unit})"
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from pytest_cloudbench.verdicts.verdict import judging
 if TYPE_CHECKING:
     from pytest_cloudbench.limits.ceilings import Ceiling
     from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput
+    from pytest_cloudbench.verdicts.bottleneck import Bottleneck
     from pytest_cloudbench.verdicts.not_worse_than import Earlier
     from pytest_cloudbench.verdicts.verdict import Verdict
 
@@ -48,6 +49,18 @@ class Judged:
             if name in type(self)._of_other_kinds:
                 text = f"this was a run on {self._kind}, and {name} {self._of_other_kinds[name]}"
             raise AttributeError(text, name=name, obj=self)
+
+    @property
+    def bottleneck(self) -> Bottleneck:
+        """What held the run back: the suspects with the evidence for and against each, the most likely first.
+
+        `print(run.bottleneck)` says it in a sentence. Of a run whose rate fell for good it is that of the part after
+        the last fall.
+        """
+        from pytest_cloudbench.verdicts.attribution import bottleneck_of
+        from pytest_cloudbench.verdicts.run import run_of
+
+        return bottleneck_of(run_of(self._observed()))
 
     @judging
     def reaches(

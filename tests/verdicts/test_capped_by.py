@@ -1,11 +1,13 @@
 """`capped_by`: both sides of the ceiling, everything that makes it unproven, and how it reads."""
 
 import math
+import random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_runs import C5, FIVE_IO1, GP3, LATE, M2, M5, STRONG_MACHINE, WEAK_MACHINE, ceiling, run_of
+from synthetic_series import noise
 
 from pytest_cloudbench import Ceiling, Iops, Outcome, Throughput, gp2
 from pytest_cloudbench.verdicts.capped_by import capped_by
@@ -150,6 +152,18 @@ def test_a_plain_figure_that_no_ceiling_has():
     near = capped_by(gp3_run(), "3,050 IOPS")
     assert near.outcome is Outcome.INCONCLUSIVE
     assert "the given limit (3,050 IOPS) and gp3 vol-0def IOPS (3,000 IOPS) are too close" in near.sentence
+    far = capped_by(gp3_run(2_000), "2,000 IOPS")
+    assert (far.outcome, far.bound_by) == (Outcome.INCONCLUSIVE, ())
+    assert "2,000 IOPS is no limit of this run" in far.sentence
+    assert "gp3 vol-0def IOPS, 3,000 IOPS" in far.sentence
+
+
+def test_a_limit_of_other_hardware_is_refused_with_those_of_the_run():
+    run = gp3_run(2_000)
+    with pytest.raises(ValueError, match=r"gp3 vol-0other IOPS.*no limit of this run.*gp3 vol-0def"):
+        capped_by(run, Ceiling("gp3 vol-0other", "volume IOPS", "volume", Iops(2_000)))
+    with pytest.raises(ValueError, match=r"c5.18xlarge EBS IOPS.*no limit of this run.*m5.2xlarge"):
+        capped_by(run, C5.ebs_iops)
 
 
 def test_a_ceiling_needs_no_envelope():
@@ -197,6 +211,34 @@ def test_a_drift_is_not_a_plateau():
     verdict = judge_gp3(3_000, values=[3_300] * 30 + [2_700] * 30)
     assert verdict.outcome is Outcome.INCONCLUSIVE
     assert verdict.sentence.endswith("not steady: 3,300 IOPS in the first half, 2,700 IOPS in the second")
+
+
+@pytest.mark.parametrize("counters", [None, ThrottleDelta(8, 4), ThrottleDelta(8, 8)])
+@pytest.mark.parametrize(
+    "values",
+    [
+        [4_000, 2_000] * 4,
+        [4_000] * 2 + [2_900] * 14 + [2_000] * 2,
+        [3_400] * 3 + [2_600] * 3 + [3_400, 2_600],
+    ],
+)
+def test_seconds_that_no_limit_yields_are_not_a_plateau(values, counters):
+    verdict = judge_gp3(sum(values) / len(values), values=values, counters=counters)
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert "no limit yields such seconds" in verdict.sentence or "not steady" in verdict.sentence
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [3_150, 2_850] * 4,  # a sample of fio covers a little more or less than a second
+        [3_900, *[3_000] * 7],  # a bucket that was full at the start
+        [*[3_050] * 57, 1_500, 1_000, 3_050],  # stalls
+        [3_000 * factor for factor in noise(120, 0.07, random.Random(4))],
+    ],
+)
+def test_seconds_as_limits_yield_them(values):
+    assert judge_gp3(sum(values) / len(values), values=values).outcome is Outcome.HELD
 
 
 @pytest.mark.parametrize("run", [{"values": [3_001] * 3}, {"series": False}, {"values": []}])
@@ -324,6 +366,13 @@ def test_nothing_is_held_away_from_a_ceiling(
     assert "\n" not in verdict.sentence
     assert not verdict.machine_limited or (machine is not None and verdict.outcome is Outcome.INCONCLUSIVE)
     assert not any(one.scope == "machine" for one in verdict.bound_by)
+
+
+@given(st.floats(0.2, 0.6), st.sampled_from([1, 2, 3, 5]), st.floats(0, 60))
+def test_an_alternating_rate_is_never_capped(apart, period, acted_s):
+    values = ([3_000 * (1 + apart)] * period + [3_000 * (1 - apart)] * period) * 6
+    verdict = judge_gp3(3_000, values=values, counters=ThrottleDelta(60, acted_s))
+    assert verdict.outcome is Outcome.INCONCLUSIVE
 
 
 @given(st.lists(st.floats(2_900, 3_100), min_size=4, max_size=120))

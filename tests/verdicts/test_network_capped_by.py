@@ -238,9 +238,29 @@ def test_a_rate_below_it_because_of_the_machine_is_not_violated():
     assert verdict.machine_limited
 
 
+def test_a_figure_that_is_no_limit_of_the_run_shows_nothing():
+    verdict = capped_by(network_run(9.93, client=C5_18XL, streams=5, server=T2_MEDIUM), "10 Gbit/s")
+    assert (verdict.outcome, verdict.bound_by) == (Outcome.INCONCLUSIVE, ())
+    assert "10 Gbit/s is no limit of this run" in verdict.sentence
+    assert "t2.medium network bandwidth, 1.02 Gbit/s" in verdict.sentence
+
+
+def test_an_end_that_was_not_in_the_run_is_refused():
+    with pytest.raises(ValueError, match=r"m5.2xlarge network bandwidth.*no limit of this run.*c5.18xlarge"):
+        capped_by(one_flow(), PEAK)
+
+
+@pytest.mark.parametrize("values", [[7, 3] * 10, [6.4, 6.4, 3.6, 3.6] * 5])
+@pytest.mark.parametrize("counters", [None, AllowancePair(OUT, IDLE)])
+def test_a_rate_that_alternates_around_a_limit_is_not_capped(values, counters):
+    verdict = capped_by(network_run(5, client=C5_18XL, values=values, counters=counters), FLOW)
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert "no limit yields such seconds" in verdict.sentence
+
+
 def test_a_lower_limit_that_did_not_act_is_named():
-    run = network_run(9.93, client=C5_18XL, streams=5, server=T2_MEDIUM)
-    verdict = capped_by(run, "10 Gbit/s")
+    run = network_run(4.96, client=C5_18XL, server=T2_MEDIUM)
+    verdict = capped_by(run, FLOW)
     assert verdict.sentence.endswith(
         "though t2.medium network bandwidth is lower, 1.02 Gbit/s, and did not hold it back"
     )
@@ -294,6 +314,10 @@ def test_nothing_is_held_away_from_a_limit(
         counters=counters,
         generator=load,
     )
+    if target in (PEAK, BASELINE) and PEAK.owner not in {one.owner for one in run.envelope.promised.ceilings}:
+        with pytest.raises(ValueError, match="no limit of this run"):
+            capped_by(run, target, within=within)
+        return
     verdict = capped_by(run, target, within=within)
     if verdict.outcome is Outcome.HELD:
         share = verdict.measured / verdict.asked
