@@ -183,7 +183,7 @@ class Measurement(Judged):
     `runtime_s` and the series count seconds of the test, `time_compression` of which pass in a real one; latencies
     and rates are real. `modelled_latency` is how an embedded region models the latency of storage, "ebs" or "none";
     None on AWS. `machine_delay` is how much of the time of its I/Os that region modelled, and how much its machine
-    added; None on AWS.
+    added; None on AWS. `kernel` is the release of the host's kernel; "" if it was not read.
     """
 
     workload: str
@@ -209,6 +209,7 @@ class Measurement(Judged):
     time_compression: float = 1.0
     modelled_latency: str | None = None
     machine_delay: MachineDelay | None = None
+    kernel: str = ""
     conditions: tuple[str, ...] = ()
     asked: dict[str, Any] = field(default_factory=dict)
     raw: dict[str, bytes] = field(default_factory=dict)
@@ -300,6 +301,7 @@ class Measurement(Judged):
             "modelled_latency": self.modelled_latency,
             "command": self.command,
             "tool_version": self.tool_version,
+            "kernel": self.kernel,
             "host": self.host,
             "target": self.target,
             "started_at": self.started_at,

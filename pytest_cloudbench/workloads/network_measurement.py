@@ -114,7 +114,8 @@ class NetworkMeasurement(Judged):
     `throughput` is what arrived, all streams together, as a mean over the run (goodput: no headers); what was sent,
     if the receiver's output is missing, which `conditions` then say. `runtime_s` is in seconds of the test. CPU is in
     per cent of one core over all processes of an end. `processes_why` is the reason for the number of processes.
-    `rate_asked` is the limit that the load set on itself, if any, `mss` the data in one TCP segment, in bytes. `raw`
+    `rate_asked` is the limit that the load set on itself, if any, `mss` the data in one TCP segment, in bytes.
+    `kernel` is the release of the kernels at both ends; "" if it was not read. `raw`
     holds the tool's own output by name. `on_verdict` is called with every verdict, `on_comparison` for every one that
     compares runs.
 
@@ -148,6 +149,7 @@ class NetworkMeasurement(Judged):
     generator: GeneratorLoad | None = None
     rate_asked: Bandwidth | None = None
     mss: int | None = None
+    kernel: str = ""
     conditions: tuple[str, ...] = ()
     asked: dict[str, Any] = field(default_factory=dict)
     raw: dict[str, bytes] = field(default_factory=dict)
@@ -250,6 +252,7 @@ class NetworkMeasurement(Judged):
             "client_commands": list(self.client_commands),
             "server_commands": list(self.server_commands),
             "tool_versions": dict(self.tool_versions),
+            "kernel": self.kernel,
             "started_at": self.started_at,
             "envelope": list(self.envelope.explain()) if self.envelope else None,
             "allowance_counters": asdict(self.counters) if self.counters else None,

@@ -38,6 +38,7 @@ def file(host: SshHost, tmp_path: Path) -> _FileTarget:
 def test_all_jobs_stay_within_the_one_file(file: _FileTarget) -> None:
     before = Path(file.path).read_bytes()
     run = run_fio(file, FioJob.of("randread", "4k", numjobs=3, runtime=1))
+    assert run.kernel == os.uname().release
     assert run.iops > 0
     assert run.outstanding_asked == 3
     assert run.conditions == ("laid out before",)

@@ -35,7 +35,7 @@ class _Host:
 
     def __init__(self, version: str, *, label: str = "instance i-0test", cpus: int = 8) -> None:
         self.label = label
-        self._said = f"iperf {version} (cJSON 1.7.15)\n{cpus}\n{label}\nreno cubic\n"
+        self._said = f"iperf {version} (cJSON 1.7.15)\n{cpus}\n{label}\nreno cubic\n6.1.5\n"
 
     def ensure_tool(self, name: str) -> str:
         return f"/usr/bin/{name}"

@@ -29,6 +29,7 @@ def _tool(version: str, label: str, machine: str) -> HostIperf3:
     tool.label, tool.path, tool.machine = label, "/usr/bin/iperf3", machine
     tool.version_line = f"iperf {version}"
     tool.version = parse_version(tool.version_line, label)
+    tool.kernel = "6.1.5"
     return tool
 
 

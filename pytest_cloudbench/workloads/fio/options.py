@@ -83,7 +83,7 @@ def option_text(name: str, value: Any) -> str:
     raise BadFioJob(f"fio option {name}={value!r}: the value must be a string, a number, a size or a bool")
 
 
-_FACTS = 'fio=$(command -v fio) && echo "$fio" && "$fio" --version && nproc'
+_FACTS = 'fio=$(command -v fio) && echo "$fio" && "$fio" --version && nproc && uname -r'
 
 
 class HostFio:
@@ -95,7 +95,7 @@ class HostFio:
         if found.exit_code != 0:
             host.ensure_tool("fio")
             found = host.run(["sh", "-c", _FACTS], idempotent=True)
-        self.path, self.version, cpus = found.stdout.split()
+        self.path, self.version, cpus, self.kernel = found.stdout.split()
         self.host_cpus = int(cpus)
         self._options: frozenset[str] | None = None
         self._engines: dict[str, frozenset[str]] = {}

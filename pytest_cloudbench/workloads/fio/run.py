@@ -261,6 +261,7 @@ def _measurement(
         rate_asked=job.rate_iops or job.rate,
         time_compression=target.time_compression,
         modelled_latency=target.modelled_latency,
+        kernel=fio.kernel,
         conditions=conditions,
         asked=job.asked(),
         raw={

@@ -129,6 +129,7 @@ def _measured(
         client_commands=tuple(shlex.join(command) for command in gathered.client_commands),
         server_commands=tuple(shlex.join(command) for command in gathered.server_commands),
         tool_versions={"client": plan.client.version_line, "server": plan.server.version_line},
+        kernel=", ".join(dict.fromkeys((plan.client.kernel, plan.server.kernel))),
         started_at=gathered.started_at,
         reverse=reverse,
         cpu_client_percent=sum_known(client_cpu),

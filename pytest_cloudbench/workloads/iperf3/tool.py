@@ -25,8 +25,9 @@ _FACTS_SCRIPT = """\
 nproc
 cat /proc/sys/kernel/random/boot_id
 cat /proc/sys/net/ipv4/tcp_available_congestion_control
+uname -r
 """
-_FACT_LINES = 4
+_FACT_LINES = 5
 
 
 class HostIperf3:
@@ -50,6 +51,7 @@ class HostIperf3:
         self.host_cpus = int(lines[1]) if lines[1].strip().isdecimal() else 1
         self.machine = lines[2].strip()
         self.congestion_controls: tuple[str, ...] = tuple(lines[3].split())
+        self.kernel = lines[4].strip()
 
 
 _hosts: WeakKeyDictionary[Host, HostIperf3] = WeakKeyDictionary()

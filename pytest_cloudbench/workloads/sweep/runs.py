@@ -153,4 +153,5 @@ class Runs:
             raw={RESULT_FILE: watched.document.encode(), MEASURED_FILE: last.to_fio()},
             time_compression=factor,
             modelled_latency=self.target.modelled_latency,
+            kernel=self.fio.kernel,
         )
