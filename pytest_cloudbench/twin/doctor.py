@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pytest_cloudbench.twin.linux import kernel_version
 from pytest_cloudbench.twin.volumes.disks import GIB, memory_available
 
 State = Literal["ok", "missing", "limited"]
@@ -126,15 +125,6 @@ def _loop_devices() -> Check:
     return Check("loop devices", "missing", "no /dev/loop-control", "modprobe loop")
 
 
-def _loop_direct_io() -> Check:
-    if kernel_version() >= (6, 6):
-        return Check("loop direct I/O", "ok", f"kernel {platform.release()} does direct I/O on tmpfs")
-    return Check(
-        "loop direct I/O", "limited", f"kernel {platform.release()} has no direct I/O on tmpfs (6.6 has)",
-        "nothing to do: rates are somewhat lower",
-    )  # fmt: skip
-
-
 def _fuse() -> Check:
     try:
         os.close(os.open(_FUSE, os.O_RDWR | os.O_CLOEXEC))
@@ -238,6 +228,6 @@ def _memory() -> Check:
 
 
 _CHECKS: tuple[Callable[[], Check], ...] = (
-    _root, _python, _loop_devices, _loop_direct_io, _fuse, _waits_for_no_io, _namespaces, _overlay,
+    _root, _python, _loop_devices, _fuse, _waits_for_no_io, _namespaces, _overlay,
     _bridge, _rate_limits, _flow_filter, _memory,
 )  # fmt: skip

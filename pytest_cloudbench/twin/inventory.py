@@ -14,7 +14,6 @@ from pytest_cloudbench.twin.volumes.disks import Disk
 from pytest_cloudbench.twin.volumes.instance_store import InstanceStore
 from pytest_cloudbench.twin.volumes.instance_volumes import InstanceVolumes
 from pytest_cloudbench.twin.volumes.shared_pages import Figures, VolumePage, VolumeState
-from pytest_cloudbench.twin.volumes.volume_process import PacedFile
 
 
 class PlaneError(RuntimeError):
@@ -35,7 +34,6 @@ class PlacedVolume:
     state: VolumeState
     fetches: bool = False
     done: Figures = field(default_factory=Figures)
-    file: PacedFile | None = None
     instance_id: str | None = None
     node: Node | None = None
 

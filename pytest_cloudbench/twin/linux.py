@@ -9,7 +9,6 @@ import contextlib
 import ctypes
 import fcntl
 import os
-import platform
 import signal
 import socket
 import struct
@@ -61,7 +60,6 @@ _MEMORY_CGROUP = "/sys/fs/cgroup/memory/cgroup.procs"
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p)
 _libc.umount2.argtypes = (ctypes.c_char_p, ctypes.c_int)
-_libc.sethostname.argtypes = (ctypes.c_char_p, ctypes.c_size_t)
 _libc.prctl.argtypes = (ctypes.c_int, *([ctypes.c_ulong] * 4))
 _libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_longlong, ctypes.c_longlong)
 _libc.pivot_root.argtypes = (ctypes.c_char_p, ctypes.c_char_p)
@@ -94,12 +92,6 @@ def hold_deadlines(nice: int) -> None:
 def punch_hole(descriptor: int, offset: int, length: int) -> None:
     """Release the blocks of a part of a file, which then reads as zeros. fallocate(2)."""
     _check(_libc.fallocate(descriptor, _FALLOC_PUNCH_HOLE_KEEP_SIZE, offset, length), "fallocate")
-
-
-def kernel_version() -> tuple[int, ...]:
-    """Return the version of the running kernel, such as (6, 1)."""
-    release = platform.release().split("-", maxsplit=1)[0]
-    return tuple(int(part) for part in release.split(".")[:2] if part.isdigit())
 
 
 def _check(result: int, what: str) -> None:
@@ -168,12 +160,6 @@ def change_root(new_root: str) -> None:
     _check(_libc.pivot_root(b".", b"."), "pivot_root")  # the old root now lies on top of the new one
     unmount(".", lazily=True)
     os.chdir("/")
-
-
-def set_hostname(name: str) -> None:
-    """sethostname(2)."""
-    data = name.encode()
-    _check(_libc.sethostname(data, len(data)), "sethostname")
 
 
 def use_congestion_control(*names: str) -> None:

@@ -113,7 +113,7 @@ def test_a_volume_that_changes_its_type_counts_requests_as_the_new_type_does(tmp
     (queue / "max_sectors_kb").write_text("256")
     monkeypatch.setattr(loop_devices, "_SYS", tmp_path)
     size = 125 * GIB
-    disk = Disk("vol-1", size, gp3(size_gib=125).io_unit.bytes, -1, None, None, "label", loop=LOOP)
+    disk = Disk(size, gp3(size_gib=125).io_unit.bytes, -1, None, "label", loop=LOOP)
     disk.modify(size=size, io_unit=gp2(size_gib=125).io_unit.bytes)
     assert (queue / "max_sectors_kb").read_text() == "256"
     disk.modify(size=size, io_unit=st1(size_gib=125).io_unit.bytes)

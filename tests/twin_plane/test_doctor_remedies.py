@@ -30,7 +30,6 @@ def does_not_end(command, timeout, **_):
 @pytest.fixture
 def worst_machine(monkeypatch):
     """A machine without any tool on which every attempt fails."""
-    monkeypatch.setattr(doctor, "kernel_version", lambda: (5, 10))
     monkeypatch.setattr(doctor, "_FUSE", "/nowhere/fuse")
     monkeypatch.setattr(doctor, "memory_available", lambda: 0)
     monkeypatch.setattr(doctor.subprocess, "run", refuses)

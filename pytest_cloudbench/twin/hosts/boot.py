@@ -24,6 +24,7 @@ import re
 import select
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -137,7 +138,7 @@ def _on_terminate(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _start(plan: dict[str, Any]) -> None:
-    linux.set_hostname(plan["hostname"])
+    socket.sethostname(plan["hostname"])
     linux.use_congestion_control(*CONGESTION_CONTROL)
     _build_root(plan)
     linux.drop_from_bounding_set(

@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -125,47 +125,48 @@ def _mount_tmpfs(place: Path, size: int, flags: int = 0) -> None:
 
 @dataclass
 class Disk:
-    """The data of one volume and, while it is attached, its loop device.
+    """The data of one volume and, while it is attached, its loop device and the file that paces its data.
 
     ``size`` and ``io_unit`` are in bytes; up to an ``io_unit`` counts as one I/O. ``label`` names the disk in the
     kernel's list of loop devices.
     """
 
-    volume_id: str
     size: int
     io_unit: int
     descriptor: int
-    store: Store
-    workshop: Workshop
+    parts: RegionParts
     label: str
-    loop: LoopDevice | None = field(default=None)
+    loop: LoopDevice | None = None
+    paced: PacedFile | None = None
 
     def plug_in(self, paced: PacedFile | None = None) -> LoopDevice:
         """Bind the loop device, whose queue splits requests larger than one I/O of the volume.
 
-        ``paced`` is the file that paces the data; without it the data are not paced.
+        ``paced`` is the file that paces the data, which `unplug` detaches; without it the data are not paced.
         """
-        if self.loop is None:
+        self.paced = paced
+        try:
             behind = os.dup(self.descriptor) if paced is None else paced.open()
             try:
-                loop = self.workshop.run(lambda: bind_loop_device(behind, self.label, self.store.roots))
+                self.loop = self.parts.workshop.run(
+                    lambda: bind_loop_device(behind, self.label, self.parts.roots)
+                )
             finally:
                 os.close(behind)
-            loop.set_queue("scheduler", "none")
-            loop.set_queue("nomerges", "2")
-            self.loop = loop
-            self._set_largest_request()
+        except BaseException:
+            self.unplug()
+            raise
+        self.loop.set_queue("scheduler", "none")
+        self.loop.set_queue("nomerges", "2")
+        self.loop.set_queue("max_sectors_kb", str(self.io_unit // KIB))
         return self.loop
-
-    def _set_largest_request(self) -> None:
-        if self.loop is not None:
-            self.loop.set_queue("max_sectors_kb", str(self.io_unit // KIB))
 
     def modify(self, *, size: int, io_unit: int) -> None:
         """Enlarge the data to ``size`` bytes and count I/Os of up to ``io_unit``. `grow` enlarges the device."""
         if io_unit != self.io_unit:
             self.io_unit = io_unit
-            self._set_largest_request()
+            if self.loop is not None:
+                self.loop.set_queue("max_sectors_kb", str(io_unit // KIB))
         if size > self.size:
             os.ftruncate(self.descriptor, size)
             self.size = size
@@ -179,7 +180,9 @@ class Disk:
         """Unbind the loop device and keep the data."""
         if self.loop is not None:
             self.loop.release()
-            self.loop = None
+        if self.paced is not None:
+            self.paced.detach()
+        self.loop = self.paced = None
 
     def close(self) -> None:
         """Remove the loop device and the data."""
@@ -208,7 +211,7 @@ def new_disk(name: str, size: int, io_unit: int, parts: RegionParts, *, owner: s
     except OSError as error:
         raise NoRoom(f"no file of {words} can be made for {name}: {error.strerror}") from error
     label = "/".join(part for part in (parts.slot.name, owner, name) if part)
-    return Disk(name, size, io_unit, descriptor, store, parts.workshop, label)
+    return Disk(size, io_unit, descriptor, parts, label)
 
 
 def nitro_node(number: int, volume_id: str, loop: LoopDevice) -> Node:

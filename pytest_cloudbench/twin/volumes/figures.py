@@ -57,8 +57,13 @@ class StageFigures:
 
     def balances(self, state: VolumeState, now: float) -> tuple[float | None, float | None]:
         """Return the credits of I/Os and of bytes in percent of a full bucket; None for a limit that does not burst."""
-        as_of, (iops, size) = state.levels
-        return _percent(self.iops.burst, as_of, iops, now), _percent(self.bytes.burst, as_of, size, now)
+        as_of, levels = state.levels
+        bursts = self.iops.burst, self.bytes.burst
+        iops, size = (
+            None if burst is None else burst.percent(as_of, level, now)
+            for burst, level in zip(bursts, levels, strict=True)
+        )
+        return iops, size
 
 
 @dataclass(frozen=True)
@@ -79,10 +84,6 @@ class VolumeFigures:
     service: ServiceTime | None = None
     touch_per_s: float = math.inf
     touch_share: float = 1.0
-
-
-def _percent(burst: Burst | None, as_of: float, level: float | None, now: float) -> float | None:
-    return None if burst is None else burst.percent(as_of, level, now)
 
 
 def volume_figures(spec: VolumeSpec, *, factor: float, service: ServiceTime | None) -> VolumeFigures:

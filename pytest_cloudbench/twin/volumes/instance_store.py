@@ -33,7 +33,7 @@ class InstanceStore:
         self._parts = parts
         # Not paced with the volumes: the instance's limits are those of its EBS volumes.
         self._paced = InstanceVolumes(f"{plan.instance_id}.store", StageFigures(), parts)
-        self._disks: list[tuple[Disk, Node, PacedFile | None]] = []
+        self._disks: list[tuple[Disk, Node]] = []
         self._sizes = [disk.size_gb * _BYTES_OF_GB for disk in plan.local_disks for _ in range(disk.count)]
         first = 1 if plan.nitro else 0  # on Nitro number 0 is the root volume
         self.names = tuple(f"nvme{number}n1" for number in range(first, first + len(self._sizes)))
@@ -44,7 +44,7 @@ class InstanceStore:
     @property
     def nodes(self) -> list[Node]:
         """The device nodes of the disks; none while the instance is stopped."""
-        return [node for _, node, _ in self._disks]
+        return [node for _, node in self._disks]
 
     def make(self, machine: MachineLimits | None) -> None:
         """Make new, empty disks if there are none. Raises `NoRoom` if nothing could be written to them.
@@ -75,16 +75,12 @@ class InstanceStore:
     def _make_one(self, name: str, size: int, figures: VolumeFigures | None) -> None:
         serial = f"AWS{secrets.token_hex(9)[:17].upper()}"
         disk = new_disk(serial, size, _LARGEST_REQUEST, self._parts, owner=self._plan.instance_id)
-        file = None
         try:
-            file = None if figures is None else self._pace(disk, figures)
-            loop = disk.plug_in(file)
+            loop = disk.plug_in(None if figures is None else self._pace(disk, figures))
         except BaseException:
             disk.close()
-            if file is not None:
-                file.detach()
             raise
-        self._disks.append((disk, store_node(name, serial, loop), file))
+        self._disks.append((disk, store_node(name, serial, loop)))
 
     def _pace(self, disk: Disk, figures: VolumeFigures) -> PacedFile:
         with closing(VolumePage.create()) as page, closing(VolumeState.create()) as state:
@@ -102,12 +98,10 @@ class InstanceStore:
     def remove_disks(self) -> None:
         """Remove the disks and their data."""
         disks, self._disks = self._disks, []
-        for disk, _, file in disks:
+        for disk, _ in disks:
             if disk.loop is not None:
                 disk.loop.wait_until_free(RELEASE_S)
             disk.close()
-            if file is not None:
-                file.detach()
 
 
 def store_node(name: str, serial: str, loop: LoopDevice) -> Node:

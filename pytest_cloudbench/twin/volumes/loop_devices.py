@@ -34,11 +34,6 @@ class LoopDevice:
     minor: int
     descriptor: int
 
-    @property
-    def sysfs(self) -> Path:
-        """Its directory in /sys/block."""
-        return _SYS / f"loop{self.number}"
-
     def busy(self) -> bool:
         """Return True if it is mounted or opened exclusively."""
         path = f"/proc/self/fd/{self.descriptor}"
@@ -63,7 +58,7 @@ class LoopDevice:
     def set_queue(self, name: str, value: str) -> None:
         """Write one queue setting. Kernels without it are ignored."""
         with contextlib.suppress(OSError):
-            (self.sysfs / "queue" / name).write_text(value)
+            (_SYS / f"loop{self.number}" / "queue" / name).write_text(value)
 
     def take_new_size(self) -> None:
         """Take the present size of the backing file."""

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from pytest_cloudbench.limits.volume_types import STATED_AT_BYTES, ServiceTime
 from pytest_cloudbench.twin.volumes.figures import PIECE_BYTES, Limit, StageFigures, VolumeFigures
-from pytest_cloudbench.twin.volumes.pacing import Budget, Credits, Stage, Waiting
+from pytest_cloudbench.twin.volumes.pacing import Budget, Stage, Waiting
 from pytest_cloudbench.twin.volumes.sequences import Sequences
 from pytest_cloudbench.twin.volumes.shared_pages import Figures, Levels, VolumeState
 
@@ -73,21 +73,6 @@ class _Volume:
         self.modelled_s = self.late_s = 0.0
 
 
-def _bucket(limit: Limit, level: float | None, now: float) -> Credits | None:
-    burst = limit.burst
-    if burst is None:
-        return None
-    return Credits(
-        capacity=burst.capacity, refill=burst.refill, spend=burst.spend, now=now, level=level,
-        factor=burst.factor, least_gain=burst.least_gain,
-    )  # fmt: skip
-
-
-def _change(stage: Stage, figures: StageFigures, levels: Levels, now: float) -> None:
-    stage.iops.change(figures.iops.per_second, _bucket(figures.iops, levels[0], now))
-    stage.bytes.change(figures.bytes.per_second, _bucket(figures.bytes, levels[1], now))
-
-
 _Request = tuple[int, bool, int, int, int]
 """The last fields of its `Answer`, from the size on."""
 _Wait = tuple[Stage, float, float] | None
@@ -115,7 +100,7 @@ class Pacer:
 
     def limit_instance(self, figures: StageFigures, levels: Levels, as_of: float) -> None:
         """Limit all volumes together from now on. The levels are those at ``as_of``."""
-        _change(self._instance, figures, levels, as_of)
+        self._instance.change(figures, levels, as_of)
         self._earned_at = as_of
 
     def add(self, node: int, backing: int, state: VolumeState, path_s: float) -> None:
@@ -130,14 +115,14 @@ class Pacer:
         """Apply these figures to a volume from its next request on. The levels are those at ``as_of``."""
         volume = self._volumes[node]
         volume.figures = figures
-        _change(volume.reads, figures.limits, levels, as_of)
+        volume.reads.change(figures.limits, levels, as_of)
         if figures.writes is None:
             volume.writes = volume.reads
         else:
             if volume.writes is volume.reads:
                 volume.writes = Stage()
-            _change(volume.writes, figures.writes, (None, None), as_of)
-        volume.touch.change(figures.touch_per_s)
+            volume.writes.change(figures.writes, (None, None), as_of)
+        volume.touch.change(Limit(figures.touch_per_s))
         volume.sequences = Sequences(figures.unit, merging=figures.merging)
         volume.service = figures.service
         volume.factors = () if figures.service is None else service_factors(figures.service.spread)

@@ -12,6 +12,9 @@ from __future__ import annotations
 
 import math
 
+from pytest_cloudbench.twin.volumes.figures import Burst, Limit, StageFigures
+from pytest_cloudbench.twin.volumes.shared_pages import Levels
+
 BURST_S = 0.001
 """A budget that was idle serves this much at once."""
 
@@ -26,23 +29,10 @@ class Credits:
 
     __slots__ = ("_used", "as_of", "capacity", "factor", "least_gain", "level", "refill", "spend")
 
-    def __init__(
-        self,
-        *,
-        capacity: float,
-        refill: float,
-        spend: float,
-        now: float,
-        level: float | None = None,
-        factor: float = 1.0,
-        least_gain: float = 0.0,
-    ) -> None:
-        self.capacity = capacity
-        self.refill = refill
-        self.spend = spend
-        self.level = capacity if level is None else min(level, capacity)
-        self.factor = factor
-        self.least_gain = least_gain
+    def __init__(self, burst: Burst, level: float | None, now: float) -> None:
+        self.capacity, self.refill, self.spend = burst.capacity, burst.refill, burst.spend
+        self.factor, self.least_gain = burst.factor, burst.least_gain
+        self.level = burst.capacity if level is None else min(level, burst.capacity)
         self.as_of = now
         self._used = 0.0
 
@@ -85,18 +75,21 @@ class Budget:
 
     __slots__ = ("cost_s", "credits", "next", "waited_until", "waiting")
 
-    def __init__(self, limit: float = math.inf) -> None:
+    def __init__(self) -> None:
         self.next = 0.0
         self.waiting = 0.0
         self.waited_until = -math.inf
-        self.change(limit)
+        self.change(Limit())
 
-    def change(self, limit: float, credits: Credits | None = None) -> None:
-        """Apply another limit from the next request on. New credits are charged for the requests that wait."""
-        self.credits = credits
-        self.cost_s = 1.0 / limit
-        if credits is not None:
-            credits.level -= self.waiting * credits.factor
+    def change(self, limit: Limit, level: float | None = None, now: float = 0.0) -> None:
+        """Apply another limit from the next request on, with the level of its bucket at ``now`` (None: full).
+
+        The bucket is charged for the requests that wait.
+        """
+        self.credits = None if limit.burst is None else Credits(limit.burst, level, now)
+        self.cost_s = 1.0 / limit.per_second
+        if self.credits is not None:
+            self.credits.level -= self.waiting * self.credits.factor
 
     def level_at(self, now: float) -> float:
         """Return what its bucket holds at ``now``; NaN if it does not burst."""
@@ -114,10 +107,14 @@ class Stage:
 
     __slots__ = ("bytes", "held_by", "iops")
 
-    def __init__(self, iops: Budget | None = None, size: Budget | None = None) -> None:
-        self.iops = iops or Budget()
-        self.bytes = size or Budget()
+    def __init__(self) -> None:
+        self.iops, self.bytes = Budget(), Budget()
         self.held_by: Budget | None = None
+
+    def change(self, figures: StageFigures, levels: Levels, now: float) -> None:
+        """Apply other limits, with the levels of their buckets at ``now``. See `Budget.change`."""
+        self.iops.change(figures.iops, levels[0], now)
+        self.bytes.change(figures.bytes, levels[1], now)
 
     def let_through(self, arrival: float, ios: float, size: float) -> float:
         """Charge a request and return the time at which it leaves this stage.

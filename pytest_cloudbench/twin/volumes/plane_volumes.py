@@ -17,8 +17,6 @@ from pytest_cloudbench.twin.volumes.snapshots import Snapshots, data_pieces
 from pytest_cloudbench.twin.volumes.volume_process import VolumeProcessEnded
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pytest_cloudbench.limits.volumes import VolumeSpec
     from pytest_cloudbench.twin.region_parts import RegionParts
 
@@ -59,36 +57,28 @@ class PlaneVolumes:
 
         Raises `NoRoom` if nothing could ever be written to it or the snapshot's data does not fit.
         """
-        self._create_disk(volume_id, spec, fetches=snapshot_id is not None)
-        if snapshot_id is None:
-            return
-        volume = self._inventory.volume(volume_id)
-        try:
-            self.snapshots.restore(snapshot_id, volume.disk.descriptor)
-        except BaseException as error:
-            self.delete_disk(volume_id)
-            if isinstance(error, KeyError):
-                raise PlaneError(f"there is no snapshot {snapshot_id}") from None
-            raise
-        for start, end in data_pieces(volume.disk.descriptor, volume.disk.size):
-            volume.state.set_untouched(start // PIECE_BYTES, -(-end // PIECE_BYTES))
-
-    def _create_disk(self, volume_id: str, spec: VolumeSpec, *, fetches: bool) -> None:
-        with self._inventory.lock, contextlib.ExitStack() as undo:
-            self._inventory.refuse_when_closed()
-            if volume_id in self._inventory.volumes:
-                raise PlaneError(f"{volume_id} exists already")
+        with contextlib.ExitStack() as undo:
             disk = new_disk(volume_id, spec.size.bytes, spec.io_unit.bytes, self._parts)
             undo.callback(disk.close)
             page_path = self._parts.roots / f"{volume_id}.page"
             page = self._workshop.run(lambda: VolumePage.create(str(page_path)))
             undo.callback(page.close)
+            fetches = snapshot_id is not None
             pieces = disk.size // PIECE_BYTES if fetches or spec.first_touch is not None else 0
             state = VolumeState.create(pieces)
             undo.callback(state.close)
-            if spec.first_touch is not None and not fetches:
+            if snapshot_id is not None:
+                try:
+                    self.snapshots.restore(snapshot_id, disk.descriptor)
+                except KeyError:
+                    raise PlaneError(f"there is no snapshot {snapshot_id}") from None
+                for start, end in data_pieces(disk.descriptor, disk.size):
+                    state.set_untouched(start // PIECE_BYTES, -(-end // PIECE_BYTES))
+            elif spec.first_touch is not None:
                 state.set_all_untouched(pieces)
-            self._inventory.volumes[volume_id] = PlacedVolume(disk, spec, page, page_path, state, fetches)
+            with self._inventory.lock:
+                self._inventory.refuse_when_closed()
+                self._inventory.volumes[volume_id] = PlacedVolume(disk, spec, page, page_path, state, fetches)
             undo.pop_all()
 
     def take_snapshot(self, snapshot_id: str, volume_id: str) -> None:
@@ -110,11 +100,11 @@ class PlaneVolumes:
                 raise PlaneError(f"{volume_id} is attached to {volume.instance_id}")
             disk = volume.disk
             volume.page.clear()
-            file = instance.paced.attach(
-                disk.size, self._figures(volume), disk.descriptor, volume.page, volume.state
+            loop = disk.plug_in(
+                instance.paced.attach(
+                    disk.size, self._figures(volume), disk.descriptor, volume.page, volume.state
+                )
             )
-            undo.callback(file.detach)
-            loop = disk.plug_in(file)
             undo.callback(disk.unplug)
             if instance.host.plan.nitro:
                 taken = {*instance.local.names, *(node.name for node in instance.nodes)}
@@ -122,20 +112,15 @@ class PlaneVolumes:
                 node = nitro_node(number, volume_id, loop)
             else:
                 node = xen_node(device_name, loop)
-            self._show_page(volume, instance.host.counters / node.name)
+            shown = instance.host.counters / node.name
+            self._workshop.run(lambda: shown.unlink(missing_ok=True))
+            self._workshop.run(lambda: shown.hardlink_to(volume.page_path))
             if instance.host.running:
                 instance.host.add_node(node)
             undo.pop_all()
-            volume.file, volume.node, volume.instance_id = file, node, instance_id
+            volume.node, volume.instance_id = node, instance_id
             instance.volumes[volume_id] = volume
             return node.name
-
-    def _show_page(self, volume: PlacedVolume, path: Path) -> None:
-        def link() -> None:
-            path.unlink(missing_ok=True)
-            path.hardlink_to(volume.page_path)
-
-        self._workshop.run(link)
 
     def detach(self, volume_id: str, *, force: bool = False) -> bool:
         """Detach a volume from its instance; return False, with no change, if it is still in use there.
@@ -147,8 +132,8 @@ class PlaneVolumes:
             return True
         with self._inventory.held(volume.instance_id) as instance:
             loop = volume.disk.loop
-            if force and volume.file is not None:
-                volume.file.fail()
+            if force and volume.disk.paced is not None:
+                volume.disk.paced.fail()
             elif loop is not None and not loop.wait_until_free(0.0 if instance.host.running else RELEASE_S):
                 return False
             self.release(volume_id, at_once=force)
@@ -157,25 +142,22 @@ class PlaneVolumes:
     def release(self, volume_id: str, *, at_once: bool = False) -> None:
         """Detach a volume, in use or not, since its instance ends. Without effect if it is not attached."""
         volume = self._inventory.volume(volume_id)
-        if volume.instance_id is None:
+        if volume.instance_id is None or volume.node is None:
             return
-        instance = self._inventory.instances[volume.instance_id]
-        running, node, file, loop = instance.host.running, volume.node, volume.file, volume.disk.loop
-        if node is not None:
-            if running:
-                instance.host.remove_node(node)
-            self._workshop.run(lambda: (instance.host.counters / node.name).unlink(missing_ok=True))
-        if not at_once and loop is not None:
-            loop.wait_until_free(0.0 if running else RELEASE_S)
-        if file is not None:
+        instance, disk = self._inventory.instances[volume.instance_id], volume.disk
+        running, shown = instance.host.running, instance.host.counters / volume.node.name
+        if running:
+            instance.host.remove_node(volume.node)
+        self._workshop.run(lambda: shown.unlink(missing_ok=True))
+        if not at_once and disk.loop is not None:
+            disk.loop.wait_until_free(0.0 if running else RELEASE_S)
+        if disk.paced is not None:
             with contextlib.suppress(VolumeProcessEnded):
-                file.confirm()  # the last to close a device waits until all data is written
-        volume.disk.unplug()
-        if file is not None:
-            file.detach()
+                disk.paced.confirm()  # the last to close a device waits until all data is written
+        disk.unplug()
         volume.done = volume.page.figures.after(volume.done)._replace(queue_length=0)
         instance.volumes.pop(volume_id, None)
-        volume.instance_id = volume.node = volume.file = None
+        volume.instance_id = volume.node = None
 
     def delete_disk(self, volume_id: str) -> None:
         """Remove a volume and its data. It must be detached."""
@@ -193,19 +175,15 @@ class PlaneVolumes:
         The volume keeps its burst credits, as far as its new bucket holds them.
         """
         volume = self._inventory.volume(volume_id)
-        held = (
-            contextlib.nullcontext()
-            if volume.instance_id is None
-            else self._inventory.held(volume.instance_id)
-        )
-        with held:
-            if volume.file is not None:
-                volume.file.confirm()  # changing the device's queue waits for its I/O
-            volume.disk.modify(size=spec.size.bytes, io_unit=spec.io_unit.bytes)
+        disk, instance_id = volume.disk, volume.instance_id
+        with contextlib.nullcontext() if instance_id is None else self._inventory.held(instance_id):
+            if disk.paced is not None:
+                disk.paced.confirm()  # changing the device's queue waits for its I/O
+            disk.modify(size=spec.size.bytes, io_unit=spec.io_unit.bytes)
             volume.spec = spec
-            if volume.file is not None:
-                volume.file.change(volume.disk.size, self._figures(volume))
-                volume.disk.grow()
+            if disk.paced is not None:
+                disk.paced.change(disk.size, self._figures(volume))
+                disk.grow()
 
     def storage_activity(self) -> tuple[list[VolumeActivity], list[InstanceActivity]]:
         """Return every volume's I/O since it was made, attached or not, and all balances of burst credits."""

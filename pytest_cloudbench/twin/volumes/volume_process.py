@@ -89,7 +89,7 @@ class VolumeProcess:
     @property
     def cpu_s(self) -> float:
         """CPU seconds that it has used."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        fields = _stat(self.pid)
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def limit(self, figures: StageFigures, state: VolumeState) -> None:
@@ -270,13 +270,14 @@ def _abort(connection: int, directory: Path) -> None:
 # --- leftovers of a killed region ------------------------------------------------------------------------
 
 
-def _started_at(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+def _stat(pid: int) -> list[str]:
+    """Return the fields of a process from its state on. proc_pid_stat(5)."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 def _record(directory: Path, pid: int, connection: int) -> None:
     with open(directory / _RECORD, "a", encoding="ascii") as file:
-        file.write(f"{pid} {_started_at(pid)} {connection}\n")
+        file.write(f"{pid} {_stat(pid)[19]} {connection}\n")
 
 
 def end_leftovers(directory: Path) -> None:
@@ -298,10 +299,10 @@ def end_leftovers(directory: Path) -> None:
 
 def _lives(pid: int, started_at: int) -> bool:
     try:
-        state, *_ = fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = _stat(pid)
     except OSError:
         return False
-    return state != "Z" and int(fields[19]) == started_at
+    return fields[0] != "Z" and int(fields[19]) == started_at
 
 
 # --- the time of an I/O without any limit ----------------------------------------------------------------
