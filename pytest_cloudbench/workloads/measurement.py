@@ -30,6 +30,16 @@ _LEAVES_SLOTS_EMPTY = frozenset(
 )
 """Options by which a load pauses, waits for batches or chooses its own depth."""
 
+_MOVES_MORE = ("fsync", "fdatasync", "sync", "verify")
+
+
+def _moves_more(asked: Mapping[str, Any]) -> bool:
+    """Return True if a load with these parameters moves other bytes on its device than those it counts."""
+    options = {name.replace("-", "_") for name in asked.get("options") or ()}
+    synced = any(asked.get(name) or any(each.startswith(name) for each in options) for name in _MOVES_MORE)
+    return synced or not asked.get("direct", True)
+
+
 MaybeNone: TypeAlias = Any
 """None is possible, but the type asks for no check, so that users write ``assert run.latency.at_most(p99="5 ms")``."""
 
@@ -137,7 +147,8 @@ class Series:
     are seconds of the test, and samples of a long run are shorter than a real second. `latency_s` is the mean over
     the I/Os of a sample; None without any. `percentiles_s` holds, by name ("p50", "p95", "p99", "p999"), the
     percentiles of each sample, if the workload kept histograms; None for a sample that they do not cover. Those of a
-    plain fio run are of completion latency, without submission.
+    plain fio run are of completion latency, without submission. `damage` says why the tool's own samples cannot be
+    used; then there are none, and every verdict is inconclusive with that reason.
     """
 
     seconds: tuple[float, ...] = ()
@@ -147,6 +158,7 @@ class Series:
     read: DirectionSeries | None = None
     write: DirectionSeries | None = None
     percentiles_s: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict, hash=False)
+    damage: str = ""
 
     def __len__(self) -> int:
         return len(self.seconds)
@@ -268,6 +280,21 @@ class Measurement(Judged):
         )
         pauses = any(name.replace("-", "_") in _LEAVES_SLOTS_EMPTY for name in asked.get("options") or ())
         return bool(asked.get("direct", True)) and not (limited or pauses or asked.get("fsync"))
+
+    @property
+    def share_of_others(self) -> float | None:
+        """At least this share of what the devices moved during the run was of other loads; None if unknown.
+
+        It is known of direct I/O if the devices have counters. Buffered and synced I/O moves more than the load itself.
+        """
+        limit = self.envelope.promised.limit_throughput if self.envelope else None
+        if self.counters is None or limit is None or _moves_more(self.asked):
+            return None
+        read, written = (
+            Throughput.from_mib(way.throughput_mib if way is not None else 0.0)
+            for way in (self.read, self.write)
+        )
+        return self.counters.share_of_others(read, written, self.runtime_s / self.time_compression, limit)
 
     @property
     def consistency(self) -> InFlight | None:

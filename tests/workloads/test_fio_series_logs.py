@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,10 +12,13 @@ from pytest_cloudbench.workloads.fio.series_logs import (
     BANDWIDTH_LOG,
     IOPS_LOG,
     LATENCY_LOG,
+    LOGS,
     series_from_logs,
     with_series_means,
 )
 from pytest_cloudbench.workloads.measurement import Direction, DirectionSeries, Series
+
+_RECORDED = Path(__file__).parent / "fio_outputs"
 
 
 def _log(jobs: list[list[tuple[int, float, int]]]) -> bytes:
@@ -70,10 +75,78 @@ def test_the_series_ends_with_the_first_job_to_end() -> None:
     assert _iops(series_from_logs(_logs([long, short]), runtime_s=3.0)) == [20, 20]
 
 
-def test_torn_lines_are_left_out() -> None:
+def test_a_torn_last_line_is_left_out() -> None:
     logs = _logs([[(1000, 100, 0), (2000, 100, 0)]])
     logs[IOPS_LOG] += b"3000, 1"
-    assert _iops(series_from_logs(logs, runtime_s=2.0)) == [100, 100]
+    series = series_from_logs(logs, runtime_s=2.0)
+    assert _iops(series) == [100, 100]
+    assert series.damage == ""
+
+
+@pytest.mark.parametrize("folder", ["four_jobs", "reads_and_writes"])
+def test_latency_of_real_logs_agrees_with_littles_law_to_the_last_second(folder: str) -> None:
+    """64 I/Os in flight on a volume of 6,000 IOPS; fio 3.33 ended the jobs' latency logs with repeated times."""
+    logs = {name: (_RECORDED / folder / name).read_bytes() for name in LOGS}
+    series = series_from_logs(logs, runtime_s=8.0)
+    assert len(series) == 7
+    assert [value for value in series.outstanding if value is not None] == pytest.approx([64] * 7, rel=0.01)
+
+
+@given(
+    st.lists(st.integers(1, 10**6), min_size=2, max_size=20),
+    st.integers(1, 4),
+    st.lists(st.integers(0, 3), min_size=4, max_size=4),
+    st.integers(1, 10**9),
+)
+def test_the_last_line_of_a_jobs_latency_log_changes_no_second(
+    values: list[int], jobs: int, late_ms: list[int], last_ns: int
+) -> None:
+    lines = [(1000 * (number + 1), value, 0) for number, value in enumerate(values)]
+    ended = [[*lines, (1000 * len(values) + late, last_ns, 0)] for late in late_ms[:jobs]]
+    rates = [[(ms, 100, 0) for ms, _, _ in lines]] * jobs
+    plain = series_from_logs(_logs(rates, [lines] * jobs), runtime_s=float(len(values)))
+    assert series_from_logs(_logs(rates, ended), runtime_s=float(len(values))) == plain
+
+
+def test_each_jobs_only_sample_counts_however_the_clocks_differ() -> None:
+    jobs = [[(1000, 100, 0), (1000, 10, 1)], [(1003, 100, 0), (1003, 10, 1)], [(999, 100, 0), (999, 10, 1)]]
+    series = series_from_logs(_logs(jobs, jobs), runtime_s=1.0)
+    assert _iops(series) == pytest.approx([330], rel=0.005)
+    assert series.read is not None
+    assert series.read.latency_s == pytest.approx([100e-9])
+
+
+def test_latency_is_unknown_if_its_log_lacks_a_job() -> None:
+    job = [(1000, 100, 0), (2000, 100, 0)]
+    assert series_from_logs(_logs([job, job], [job]), runtime_s=2.0).latency_s == (None, None)
+
+
+@pytest.mark.parametrize("log", LOGS)
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2000, -5, 0, 0, 0",
+        "2000, nan, 0, 0, 0",
+        "2000, 5, 2, 0, 0",
+        "2000, 5",
+        "-2000, 5, 0, 0, 0",
+        "x",
+        "",
+        "2000, 5, 0, 0, 0, 0, 0",
+        "2000, 5, 03000, 5, 0, 0, 0",
+        '2000, "5", 0, 0, 0',
+    ],
+)
+def test_a_line_that_is_no_sample_damages_the_series_and_is_named(log: str, line: str) -> None:
+    job = [(1000, 100, 0), (3000, 100, 0)]
+    logs = _logs([job], [job])
+    first, rest = logs[log].split(b"\n", 1)
+    logs[log] = b"\n".join([first, line.encode(), rest])
+    series = series_from_logs(logs, runtime_s=3.0)
+    assert len(series) == 0
+    assert log in series.damage
+    assert "line 2" in series.damage
+    assert repr(line) in series.damage
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ class FioRefused(FioError, WorkloadRefused):
 
 
 class FioOutputError(FioError):
-    """fio succeeded but its output is not readable as JSON."""
+    """fio succeeded but its output cannot be read."""
 
 
 class FioTimedOut(FioError):

@@ -24,6 +24,8 @@ _LARGEST_SUBMISSION = 0.10
 """With a larger share of submission in the latency, completion latency does not represent it."""
 _LATE = 0.25
 """How far a job's line may end from the end of its span, as a share of the span."""
+_FIRST = 1.5
+"""A line that ends before this many spans is the first of its job and direction."""
 _FEWEST = 0.5
 """The histograms must contain this share of a sample's I/Os: a job's last, unfinished interval is not logged."""
 _BITS = 6
@@ -37,7 +39,7 @@ _NS = 1e-9
 def with_percentiles(
     series: Series, log: bytes | None, *, sample_s: float, samples: int, submission_share: float
 ) -> Series:
-    """Return the series with the percentiles of each sample; unchanged if there is no such log.
+    """Return the series with the percentiles of each sample; unchanged if there is no such log, or a damaged one.
 
     log: the content of the file. sample_s: real seconds of one sample. samples: how many samples a line spans; each
     gets the percentiles of the whole line. submission_share: the share of submission in the mean latency of the run; if
@@ -49,7 +51,10 @@ def with_percentiles(
         sum(rate.per_second for rate in series.iops[first : first + samples]) * sample_s
         for first in range(0, len(series), samples)
     ]
-    merged = _merged(log, ios, span_ms=sample_s * samples * 1000)
+    try:
+        merged = _merged(log, ios, span_ms=sample_s * samples * 1000)
+    except ValueError:
+        return series
     spans = [_percentiles_s(bins, count) for bins, count in zip(merged, ios, strict=True)]
     if not any(spans):
         return series
@@ -80,8 +85,8 @@ def _merged(log: bytes, ios: Sequence[float], *, span_ms: float) -> list[dict[in
     ends: dict[str, float] = {}
     for end_ms, way, counts in _lines(log):
         end = end_ms / span_ms
-        if end <= ends.get(way, 0.0):
-            ends = {}  # the clock went back: the next job's lines
+        if end <= ends.get(way, 0.0) or (way in ends and end < _FIRST):
+            ends = {}  # the next job's lines: the clock went back, or began again
         begin, ends[way] = ends.get(way, 0.0), end
         for number, share in _shares(begin, end, ios):
             bins = merged[number]
@@ -108,19 +113,20 @@ def _snapped(at: float) -> float:
 
 
 def _lines(log: bytes) -> Iterator[tuple[float, str, dict[int, int]]]:
-    """Yield the end in ms, the direction and the counts of each line. Skip invalid lines, such as a torn last one."""
+    """Yield the end in ms, the direction and the counts of each line. A torn last line is left out.
+
+    Raises ValueError for any other line that is no histogram.
+    """
     columns = _OCTAVES << _BITS >> HISTOGRAM_COARSENESS
-    for line in log.decode("ascii", "replace").splitlines():
+    for line in log[: log.rfind(b"\n") + 1].decode("ascii", "replace").splitlines():
         fields = line.replace(" ", "").split(",")
         if len(fields) != columns + 3 or fields[1] not in _WAYS:
-            continue
-        try:
-            end_ms = float(fields[0])
-            counts = {_middle_ns(at): int(count) for at, count in enumerate(fields[3:]) if count != "0"}
-        except ValueError:
-            continue
-        if math.isfinite(end_ms):
-            yield end_ms, fields[1], counts
+            raise ValueError(f"no histogram: {line[:80]!r}")
+        end_ms = float(fields[0])
+        counts = {_middle_ns(at): int(count) for at, count in enumerate(fields[3:]) if count != "0"}
+        if not 0 <= end_ms < math.inf or min(counts.values(), default=0) < 0:
+            raise ValueError(f"no histogram: {line[:80]!r}")
+        yield end_ms, fields[1], counts
 
 
 def _middle_ns(number: int) -> int:
