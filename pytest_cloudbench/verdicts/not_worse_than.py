@@ -8,6 +8,7 @@ because one alone shows nothing.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
@@ -30,6 +31,8 @@ USUAL_NOISE = 0.02
 USUAL_NOISE_ON_REGION = 0.005
 """The same on an embedded region, whose limits are exact to 0.8 % over any 10 s (measured, November 2026)."""
 _USUAL_DEGREES = 2
+_FIGURES = re.compile(r"/(?!s\b)")
+"""What parts the figures of a volume: "gp3 500 GiB/6,000 IOPS/125 MiB/s"."""
 
 Setup = Mapping[str, str]
 """The conditions of a measurement in words, by their names: "instance", "zone" ... Unknown ones are absent."""
@@ -181,15 +184,15 @@ def changes(then: Setup, now: Setup) -> list[str]:
 
 
 def change(name: str, then: str, now: str) -> str:
-    """Return one changed condition. The words at the start that are the same are not repeated."""
-    same = 0
-    for position, (one, other) in enumerate(zip(then, now, strict=False), 1):
-        if one != other:
-            break
-        if one == "/" and name == "target":
-            same = position
-    what = "" if name == "target" else f"{name} "
-    return f"{what}{then} -> {now[same:]}"
+    """Return one changed condition. Of a target, figures that are the same are not repeated."""
+    if name != "target":
+        return f"{name} {then} -> {now}"
+    old, new = _FIGURES.split(then), _FIGURES.split(now)
+    if len(old) != len(new):
+        return f"{then} -> {now}"
+    differ = [place for place, pair in enumerate(zip(old, new, strict=True)) if pair[0] != pair[1]]
+    first, last = differ[0], differ[-1] + 1
+    return f"{'/'.join(old[:last])} -> {'/'.join(new[first:last])}"
 
 
 def _levels(runs: Sequence[EarlierRun], *, on_region: bool) -> _Levels:

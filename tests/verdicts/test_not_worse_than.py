@@ -157,7 +157,28 @@ def test_networks_are_compared_in_their_unit():
 
 def test_only_known_conditions_count_as_changed():
     assert changes({"zone": "a", "fio": "fio-3.33"}, {"zone": "b", "kernel": "6.1"}) == ["zone a -> b"]
-    assert change("target", "gp3 20 GiB", "gp3 20 GiB/4,000 IOPS") == "gp3 20 GiB -> gp3 20 GiB/4,000 IOPS"
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "said"),
+    [
+        ("gp3 20 GiB", "gp3 20 GiB/4,000 IOPS", "gp3 20 GiB -> gp3 20 GiB/4,000 IOPS"),
+        ("gp3 20 GiB", "gp3 40 GiB", "gp3 20 GiB -> gp3 40 GiB"),
+        ("gp3 1 GiB/6 IOPS/125 MiB/s", "gp3 1 GiB/4 IOPS/125 MiB/s", "gp3 1 GiB/6 IOPS -> 4 IOPS"),
+        (
+            "gp3 1 GiB/6 IOPS/125 MiB/s",
+            "gp3 1 GiB/6 IOPS/250 MiB/s",
+            "gp3 1 GiB/6 IOPS/125 MiB/s -> 250 MiB/s",
+        ),
+        (
+            "a 1 GiB/6 IOPS/125 MiB/s",
+            "b 1 GiB/6 IOPS/250 MiB/s",
+            "a 1 GiB/6 IOPS/125 MiB/s -> b 1 GiB/6 IOPS/250 MiB/s",
+        ),
+    ],
+)
+def test_a_changed_target_names_what_differs(then, now, said):
+    assert change("target", then, now) == said
 
 
 @pytest.mark.parametrize(
