@@ -33,6 +33,7 @@ from labelled_runs import bursts, damaged, limiters, loads, networks, pairs, pro
 from labelled_runs.labels import (
     CLASSES,
     HELD,
+    NOTHING_KNOWN,
     VIOLATED,
     LabelledRun,
     Question,
@@ -43,6 +44,8 @@ from pytest_cloudbench import scales_linearly
 
 RUNS = 100
 """Labelled runs of each class."""
+NAMED = "named"
+"""The outcome of a question for the bottleneck."""
 MOST_FALSE_HELD, MOST_FALSE_VIOLATED, MOST_A_A = 0.001, 0.01, 0.05
 
 
@@ -59,6 +62,8 @@ def ask(runs: Sequence[Any], question: Question) -> Answer:
     """Ask the judge. An error that the question does not allow is raised."""
     first, *others = runs
     try:
+        if question.call == "bottleneck":
+            return _bottleneck(first, question)
         if question.call == "scales_linearly":
             verdict = scales_linearly(runs, with_=question.args[0])
         elif question.call == "latency":
@@ -75,6 +80,17 @@ def ask(runs: Sequence[Any], question: Question) -> Answer:
     return Answer(
         verdict.outcome.value, verdict.sentence, tuple(ceiling.label for ceiling in verdict.bound_by)
     )
+
+
+def _bottleneck(run: Any, question: Question) -> Answer:
+    """Return who leads the suspects: limits by their labels, others by their kinds."""
+    found = run.bottleneck
+    named = tuple(
+        each.ceiling.label if each.ceiling is not None else each.kind.value for each in found.leading
+    )
+    if named == (NOTHING_KNOWN,) and NOTHING_KNOWN not in (question.limiters or ()):
+        named = ()  # it names nobody, so it is undecided
+    return Answer(NAMED, found.sentence, named)
 
 
 @dataclass
@@ -96,21 +112,7 @@ class Tally:
 
     def add(self, question: Question, answer: Answer) -> None:
         """Count one answer."""
-        self.outcomes[answer.outcome] += 1
-        mistakes = []
-        asked = ", ".join(str(each) for each in (*question.args, *question.options.items()))
-        called = f"{question.call}({asked})"
-        self.not_to_hold += HELD not in question.right
-        self.not_to_violate += VIOLATED not in question.right
-        if answer.outcome in (HELD, VIOLATED) and answer.outcome not in question.right:
-            self.false_held += answer.outcome == HELD
-            self.false_violated += answer.outcome == VIOLATED
-            mistakes.append(f"false {answer.outcome}")
-        if question.right and not question.may_doubt:
-            self.decidable += 1
-            self.decided += answer.outcome in (HELD, VIOLATED)
-            if answer.outcome not in (HELD, VIOLATED):
-                self.undecided.append(f"{called}: {answer.sentence}")
+        mistakes = [] if answer.outcome == NAMED else self._judged(question, answer)
         if question.limiters is not None and answer.named:
             right = any(name in question.limiters for name in answer.named)
             self.limiter_right += right
@@ -118,7 +120,24 @@ class Tally:
             if not right:
                 mistakes.append(f"wrong limiter {' and '.join(answer.named)}")
         if mistakes:
-            self.wrong.append(f"{', '.join(mistakes)} by {called}: {answer.sentence}")
+            self.wrong.append(f"{', '.join(mistakes)} by {question}: {answer.sentence}")
+
+    def _judged(self, question: Question, answer: Answer) -> list[str]:
+        """Count the outcome of a verdict; return what is wrong with it."""
+        self.outcomes[answer.outcome] += 1
+        self.not_to_hold += HELD not in question.right
+        self.not_to_violate += VIOLATED not in question.right
+        decided = answer.outcome in (HELD, VIOLATED)
+        if question.right and not question.may_doubt:
+            self.decidable += 1
+            self.decided += decided
+            if not decided:
+                self.undecided.append(f"{question}: {answer.sentence}")
+        if not decided or answer.outcome in question.right:
+            return []
+        self.false_held += answer.outcome == HELD
+        self.false_violated += answer.outcome == VIOLATED
+        return [f"false {answer.outcome}"]
 
     @property
     def verdicts(self) -> int:
@@ -142,7 +161,7 @@ def judge(one: RunClass, numbers: Iterable[int]) -> Tally:
             try:
                 answer = ask(runs, question)
             except Exception as error:
-                raise RuntimeError(f"{one.name}, run {number}: {question.call}{question.args}") from error
+                raise RuntimeError(f"{one.name}, run {number}: {question}") from error
             tally.add(question, answer)
     return tally
 

@@ -17,6 +17,7 @@ from labelled_runs.labels import (
     LabelledRun,
     held,
     labelled,
+    limited_by,
     not_held,
     not_violated,
     refused,
@@ -45,6 +46,7 @@ def gp2_run(rng: random.Random, size_gib: int, spread: float, memory: float) -> 
         held("burst_ends_at", mine, limiters=(mine.label,)),
         held("drops_to", f"{left:.0f} IOPS", limiters=(mine.label,)),
         held("capped_by", mine, limiters=(mine.label,)),
+        limited_by(mine.label),
         held("capped_by", f"{left:.0f} IOPS", limiters=(mine.label,)),
         not_held("drops_to", f"{left * 0.8:.0f} IOPS"),
         violated("steady"),
@@ -95,6 +97,7 @@ def instance_end(rng: random.Random) -> LabelledRun:
     questions = (
         held("reaches", mine),
         held("capped_by", mine, limiters=(mine.label,)),
+        limited_by(mine.label),
         held("drops_to", mine, limiters=(mine.label,)),
         held("burst_ends_at", mine, limiters=(mine.label,)),
     )
@@ -110,6 +113,7 @@ def endless(rng: random.Random) -> LabelledRun:
     questions = (
         held("reaches", mine),
         held("capped_by", mine, limiters=(mine.label,)),
+        limited_by(mine.label),
         unknown("burst_ends_at", mine),
     )
     return LabelledRun((run,), questions)

@@ -12,6 +12,9 @@ from pytest_cloudbench.limits.network import NetworkEnvelope
 from pytest_cloudbench.limits.quantities import Rate, Size
 
 HELD, VIOLATED = "held", "violated"
+LOAD, GENERATOR, MACHINE, NOTHING_KNOWN = "load", "generator", "machine", "unknown"
+SUSPECTS = (LOAD, GENERATOR, MACHINE, NOTHING_KNOWN)
+"""What may hold a run besides limits."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,10 @@ class Question:
     may_refuse: bool = False
     may_doubt: bool = False
 
+    def __str__(self) -> str:
+        options = (f"{name}={value}" for name, value in self.options.items())
+        return f"{self.call}({', '.join([*map(str, self.args), *options])})"
+
 
 @dataclass(frozen=True)
 class LabelledRun:
@@ -150,6 +157,11 @@ def unknown(call: str, *args: Any, limiters: tuple[str, ...] | None = None, **op
 def refused(call: str, *args: Any, **options: Any) -> Question:
     """Return a question that this run cannot decide and that may be refused with an error."""
     return Question(call, args, options, may_refuse=True)
+
+
+def limited_by(*suspects: str) -> Question:
+    """Return the question what held a run: one of these limits by their labels, or of the kinds of `SUSPECTS`."""
+    return Question("bottleneck", limiters=suspects)
 
 
 def not_held(call: str, *args: Any, limiters: tuple[str, ...] | None = None, **options: Any) -> Question:

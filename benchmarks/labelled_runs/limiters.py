@@ -21,7 +21,16 @@ from labelled_runs.hardware import (
     volume_iops,
     volume_throughput,
 )
-from labelled_runs.labels import LabelledRun, Question, held, kept_if, labelled, not_held, violated
+from labelled_runs.labels import (
+    LabelledRun,
+    Question,
+    held,
+    kept_if,
+    labelled,
+    limited_by,
+    not_held,
+    violated,
+)
 from labelled_runs.shapes import at_a_limit, length, slow_start, some_noise, stalls
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.envelope import Envelope
@@ -61,6 +70,7 @@ def volume_run(rng: random.Random, counter: str = "") -> LabelledRun:
     questions = (
         held("reaches", mine),
         held("capped_by", mine, limiters=(mine.label,)),
+        limited_by(mine.label),
         not_held("capped_by", other, limiters=(mine.label,)),
         violated("reaches", other, limiters=(mine.label,)),
         *steadiness(spread, memory),
@@ -88,6 +98,7 @@ def instance_run(rng: random.Random, counter: str = "") -> LabelledRun:
         held("reaches", mine),
         violated("reaches", other, limiters=(mine.label,)),
         held("capped_by", mine, limiters=(mine.label,)),
+        limited_by(mine.label),
         not_held("capped_by", other, limiters=(mine.label,)),
         *steadiness(spread, memory),
     )
@@ -126,6 +137,7 @@ def throughput_run(rng: random.Random, counter: str = "") -> LabelledRun:
     questions = (
         held("reaches", mine),
         held("capped_by", mine, limiters=(mine.label,)),
+        limited_by(mine.label),
         violated("reaches", other, limiters=(mine.label,)),
         *steadiness(spread, memory),
     )
@@ -150,7 +162,12 @@ def by_hard_disk(rng: random.Random) -> LabelledRun:
     run, spread, memory = at(rng, envelope, mine, "")
     return LabelledRun(
         (run,),
-        (held("reaches", mine), held("capped_by", mine, limiters=(mine.label,)), *steadiness(spread, memory)),
+        (
+            held("reaches", mine),
+            held("capped_by", mine, limiters=(mine.label,)),
+            limited_by(mine.label),
+            *steadiness(spread, memory),
+        ),
     )
 
 
@@ -160,7 +177,11 @@ def by_several_volumes(rng: random.Random) -> LabelledRun:
     envelope = envelope_of(BIG, *[some_volume(rng, 3_000) for _ in range(count)])
     mine = volume_iops(envelope)
     run, spread, memory = at(rng, envelope, mine, rng.choice(["", "volume_iops"]))
-    questions = (held("reaches", mine), held("capped_by", mine, limiters=(mine.label,)))
+    questions = (
+        held("reaches", mine),
+        held("capped_by", mine, limiters=(mine.label,)),
+        limited_by(mine.label),
+    )
     return LabelledRun((run,), (*questions, *steadiness(spread, memory)))
 
 
@@ -181,6 +202,7 @@ def neighbours(rng: random.Random, with_counters: bool) -> LabelledRun:
         held("reaches", mine),
         kept_if(run.total_iops >= 0.9 * high, "reaches", other, limiters=(mine.label,)),
         held("capped_by", mine, limiters=(mine.label,)),
+        limited_by(mine.label),
         not_held("capped_by", other, limiters=(mine.label,)),
     )
     return LabelledRun((run,), questions)
@@ -208,6 +230,7 @@ def short(rng: random.Random) -> LabelledRun:
     questions = (
         held("reaches", mine),
         held("capped_by", mine, limiters=(mine.label,)),
+        limited_by(mine.label),
         not_held("capped_by", instance_iops(envelope)),
         violated("reaches", instance_iops(envelope), limiters=(mine.label,)),
     )
@@ -227,7 +250,12 @@ def jitter(rng: random.Random) -> LabelledRun:
     run = storage(
         [mine.limit.per_second * factor for factor in factors], envelope, deep(rng, mine.limit.per_second)
     )
-    questions = (held("reaches", mine), held("capped_by", mine, limiters=(mine.label,)), held("steady"))
+    questions = (
+        held("reaches", mine),
+        held("capped_by", mine, limiters=(mine.label,)),
+        limited_by(mine.label),
+        held("steady"),
+    )
     return LabelledRun((run,), questions)
 
 
@@ -239,6 +267,7 @@ def larger(rng: random.Random) -> LabelledRun:
     questions = (
         held("reaches", mine),
         held("capped_by", mine, limiters=(mine.label,)),
+        limited_by(mine.label),
         violated("reaches", volume_throughput(envelope), limiters=(mine.label,)),
         *steadiness(spread, memory),
     )
@@ -257,6 +286,7 @@ def other_samples(rng: random.Random) -> LabelledRun:
     questions = (
         held("reaches", mine),
         held("capped_by", mine, limiters=(mine.label,)),
+        limited_by(mine.label),
         not_held("capped_by", instance_iops(envelope)),
     )
     return LabelledRun((run,), questions)
@@ -276,7 +306,10 @@ def own_rate_above(rng: random.Random) -> LabelledRun:
         rate_asked=as_iops(limit * rng.uniform(1.1, 3.0)),
         counters=counters,
     )
-    return LabelledRun((run,), (held("reaches", mine), held("capped_by", mine, limiters=(mine.label,))))
+    return LabelledRun(
+        (run,),
+        (held("reaches", mine), held("capped_by", mine, limiters=(mine.label,)), limited_by(mine.label)),
+    )
 
 
 @labelled("slow start", decides=0.7)
@@ -300,7 +333,14 @@ def rare_stalls(rng: random.Random) -> LabelledRun:
     values = [mine.limit.per_second * factor for factor in factors]
     run = storage(values, envelope, deep(rng, mine.limit.per_second))
     near_enough = run.total_iops >= 0.955 * mine.limit.per_second
-    capped = (held("capped_by", mine, limiters=(mine.label,)),) if near_enough else ()
+    capped = (
+        (
+            held("capped_by", mine, limiters=(mine.label,)),
+            limited_by(mine.label),
+        )
+        if near_enough
+        else ()
+    )
     good = [value >= 0.9 * mine.limit.per_second for value in values]
     for_ = count - 1
     return LabelledRun(

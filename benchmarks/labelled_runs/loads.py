@@ -18,7 +18,18 @@ from labelled_runs.hardware import (
     storage,
     volume_iops,
 )
-from labelled_runs.labels import LabelledRun, StorageFacts, labelled, not_held, refused, unknown, violated
+from labelled_runs.labels import (
+    GENERATOR,
+    LOAD,
+    LabelledRun,
+    StorageFacts,
+    labelled,
+    limited_by,
+    not_held,
+    refused,
+    unknown,
+    violated,
+)
 from labelled_runs.shapes import alternating, at_a_limit, drifting, length, noise
 from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.volumes import io2
@@ -41,7 +52,8 @@ def too_shallow(rng: random.Random) -> LabelledRun:
     mine = volume_iops(envelope)
     run = shallow(rng, envelope, rng.uniform(0.1, 0.75) * 16_000, rng.random() < 0.5)
     return LabelledRun(
-        (run,), (unknown("reaches", mine, limiters=()), not_held("capped_by", mine, limiters=()))
+        (run,),
+        (limited_by(LOAD), unknown("reaches", mine, limiters=()), not_held("capped_by", mine, limiters=())),
     )
 
 
@@ -56,7 +68,13 @@ def beside_instance(rng: random.Random) -> tuple[Envelope, float]:
 def too_shallow_beside(rng: random.Random) -> LabelledRun:
     envelope, near = beside_instance(rng)
     run = shallow(rng, envelope, near, counters=False)
-    return LabelledRun((run,), (unknown("reaches", volume_iops(envelope), limiters=()),))
+    return LabelledRun(
+        (run,),
+        (
+            limited_by(LOAD),
+            unknown("reaches", volume_iops(envelope), limiters=()),
+        ),
+    )
 
 
 @labelled("too shallow a load beside a limit, with counters")
@@ -65,6 +83,7 @@ def too_shallow_beside_counted(rng: random.Random) -> LabelledRun:
     run = shallow(rng, envelope, near, counters=True)
     mine = instance_iops(envelope)
     questions = (
+        limited_by(LOAD),
         unknown("reaches", volume_iops(envelope), limiters=()),
         not_held("capped_by", mine, limiters=()),
     )
@@ -90,7 +109,11 @@ def generator(rng: random.Random) -> LabelledRun:
     envelope = envelope_of(BIG, some_volume(rng, 64_000 if rng.random() < 0.5 else 16_000))
     mine = volume_iops(envelope)
     run = saturated(rng, envelope, rng.uniform(0.3, 0.85) * mine.limit.per_second, rng.random() < 0.5)
-    questions = (unknown("reaches", mine, limiters=()), not_held("capped_by", mine, limiters=()))
+    questions = (
+        limited_by(GENERATOR),
+        unknown("reaches", mine, limiters=()),
+        not_held("capped_by", mine, limiters=()),
+    )
     return LabelledRun((run,), questions)
 
 
@@ -99,7 +122,7 @@ def generator_beside(rng: random.Random) -> LabelledRun:
     envelope, near = beside_instance(rng)
     run = saturated(rng, envelope, near, counters=False)
     mine = instance_iops(envelope)
-    questions = (unknown("reaches", volume_iops(envelope)), unknown("capped_by", mine))
+    questions = (limited_by(GENERATOR), unknown("reaches", volume_iops(envelope)), unknown("capped_by", mine))
     return LabelledRun((run,), questions)
 
 
@@ -109,6 +132,7 @@ def generator_beside_counted(rng: random.Random) -> LabelledRun:
     run = saturated(rng, envelope, near, counters=True)
     mine = instance_iops(envelope)
     questions = (
+        limited_by(GENERATOR),
         unknown("reaches", volume_iops(envelope), limiters=()),
         not_held("capped_by", mine, limiters=()),
     )
@@ -130,7 +154,8 @@ def own_rate(rng: random.Random) -> LabelledRun:
         generator=(8.0, 12.0, 8),
     )
     return LabelledRun(
-        (run,), (unknown("reaches", mine, limiters=()), not_held("capped_by", mine, limiters=()))
+        (run,),
+        (limited_by(LOAD), unknown("reaches", mine, limiters=()), not_held("capped_by", mine, limiters=())),
     )
 
 
@@ -149,7 +174,13 @@ def own_rate_beside(rng: random.Random) -> LabelledRun:
         rate_asked=as_iops(asked),
         counters=counters,
     )
-    return LabelledRun((run,), (not_held("capped_by", mine, limiters=()),))
+    return LabelledRun(
+        (run,),
+        (
+            limited_by(LOAD),
+            not_held("capped_by", mine, limiters=()),
+        ),
+    )
 
 
 def alternating_run(rng: random.Random, counters: dict[str, float] | None, count: int) -> LabelledRun:

@@ -7,7 +7,20 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
-from labelled_runs.labels import LabelledRun, NetworkFacts, held, labelled, not_held, unknown, violated
+from labelled_runs.labels import (
+    GENERATOR,
+    LOAD,
+    MACHINE,
+    NOTHING_KNOWN,
+    LabelledRun,
+    NetworkFacts,
+    held,
+    labelled,
+    limited_by,
+    not_held,
+    unknown,
+    violated,
+)
 from labelled_runs.shapes import alternating, at_a_limit, falling, length, noise, some_noise
 from pytest_cloudbench.limits.ceilings import FLOW, INSTANCE, Ceiling, MachineLimits
 from pytest_cloudbench.limits.instances import InstanceLimits
@@ -68,6 +81,7 @@ def one_flow(rng: random.Random) -> LabelledRun:
     run = network(at(rng, limit), envelope, rng, counters=(0, 0) if rng.random() < 0.5 else None)
     questions = (
         held("capped_by", mine, limiters=(mine.label,)),
+        limited_by(mine.label),
         violated("reaches", peak, limiters=(mine.label,)),
         held("reaches", f"{limit:g} Gbit/s"),
         not_held("capped_by", peak, limiters=(mine.label,)),
@@ -86,6 +100,7 @@ def by_peak(rng: random.Random) -> LabelledRun:
     questions = (
         held("reaches", mine),
         held("capped_by", mine, limiters=(mine.label,)),
+        limited_by(mine.label),
         not_held("capped_by", flow_of(envelope), limiters=(mine.label,)),
     )
     return LabelledRun((run,), questions)
@@ -105,6 +120,7 @@ def slower_end(rng: random.Random) -> LabelledRun:
     run = network(values, envelope, rng, even=False, counters=counters)
     questions = (
         held("capped_by", mine, limiters=(mine.label,)),
+        limited_by(mine.label),
         violated("reaches", other, limiters=(mine.label,)),
         not_held("capped_by", other, limiters=(mine.label,)),
     )
@@ -122,6 +138,7 @@ def small_frames(rng: random.Random) -> LabelledRun:
     questions = (
         held("reaches", mine, within=0.02),
         held("capped_by", mine, limiters=(mine.label,)),
+        limited_by(mine.label),
         not_held("capped_by", flow_of(envelope), limiters=(mine.label,)),
     )
     return LabelledRun((run,), questions)
@@ -136,6 +153,7 @@ def flow_beside_peak(rng: random.Random) -> LabelledRun:
     run = network(at(rng, 10.0, 0.03), envelope, rng, counters=(0, 0) if rng.random() < 0.5 else None)
     questions = (
         held("capped_by", mine, limiters=(mine.label,)),
+        limited_by(mine.label),
         not_held("capped_by", other, limiters=(mine.label,)),
     )
     return LabelledRun((run,), questions)
@@ -146,7 +164,11 @@ def generator(rng: random.Random) -> LabelledRun:
     envelope = network_envelope(WIDE, WIDE, streams=8, cluster=False)
     run = network(at(rng, rng.uniform(8.0, 21.0)), envelope, rng, even=False, generator=FULL)
     mine = end_of(envelope)
-    questions = (unknown("reaches", mine, limiters=()), not_held("capped_by", mine, limiters=()))
+    questions = (
+        limited_by(GENERATOR),
+        unknown("reaches", mine, limiters=()),
+        not_held("capped_by", mine, limiters=()),
+    )
     return LabelledRun((run,), questions)
 
 
@@ -154,7 +176,11 @@ def generator(rng: random.Random) -> LabelledRun:
 def generator_beside(rng: random.Random) -> LabelledRun:
     envelope = network_envelope(ends("m5.8xlarge", 10.0), WIDE, streams=4, cluster=False)
     run = network(at(rng, 10.0 * rng.uniform(0.96, 0.99), 0.03), envelope, rng, even=False, generator=FULL)
-    questions = (unknown("reaches", end_of(envelope, "c5")), unknown("capped_by", end_of(envelope, "m5")))
+    questions = (
+        limited_by(GENERATOR),
+        unknown("reaches", end_of(envelope, "c5")),
+        unknown("capped_by", end_of(envelope, "m5")),
+    )
     return LabelledRun((run,), questions)
 
 
@@ -165,7 +191,11 @@ def own_rate(rng: random.Random) -> LabelledRun:
     values = [asked * factor for factor in at_a_limit(rng, length(rng), rng.uniform(0.001, 0.02))]
     run = network(values, envelope, rng, rate_asked=Bandwidth.from_gbit(asked))
     mine = end_of(envelope)
-    questions = (unknown("reaches", mine, limiters=()), not_held("capped_by", mine, limiters=()))
+    questions = (
+        limited_by(LOAD),
+        unknown("reaches", mine, limiters=()),
+        not_held("capped_by", mine, limiters=()),
+    )
     return LabelledRun((run,), questions)
 
 
@@ -175,7 +205,12 @@ def broken(rng: random.Random) -> LabelledRun:
     mine = end_of(envelope)
     run = network(at(rng, rng.uniform(8.0, 21.0), 0.05), envelope, rng, even=False, counters=(0, 0))
     return LabelledRun(
-        (run,), (violated("reaches", mine, limiters=()), not_held("capped_by", mine, limiters=()))
+        (run,),
+        (
+            limited_by(NOTHING_KNOWN),
+            violated("reaches", mine, limiters=()),
+            not_held("capped_by", mine, limiters=()),
+        ),
     )
 
 
@@ -203,6 +238,7 @@ def burst(rng: random.Random, both: InstanceLimits, streams: int) -> LabelledRun
     questions = (
         held("reaches", mine),
         held("capped_by", mine, limiters=(mine.label,)),
+        limited_by(mine.label),
         held("drops_to", mine, limiters=(mine.label, f"{mine.owner} network baseline")),
         not_held("drops_to", f"{low * 0.8:.3f} Gbit/s"),
         violated("steady"),
@@ -241,5 +277,9 @@ def machine(rng: random.Random) -> LabelledRun:
     values = [carries * factor for factor in noise(rng, length(rng), rng.uniform(0.01, 0.06))]
     run = network(values, envelope, rng, even=False, counters=(0, 0))
     mine = end_of(envelope)
-    questions = (unknown("reaches", mine, limiters=()), not_held("capped_by", mine, limiters=()))
+    questions = (
+        limited_by(MACHINE),
+        unknown("reaches", mine, limiters=()),
+        not_held("capped_by", mine, limiters=()),
+    )
     return LabelledRun((run,), questions)

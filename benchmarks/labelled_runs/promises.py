@@ -16,7 +16,17 @@ from labelled_runs.hardware import (
     storage,
     volume_iops,
 )
-from labelled_runs.labels import LabelledRun, held, kept_if, labelled, not_held, violated
+from labelled_runs.labels import (
+    LOAD,
+    NOTHING_KNOWN,
+    LabelledRun,
+    held,
+    kept_if,
+    labelled,
+    limited_by,
+    not_held,
+    violated,
+)
 from labelled_runs.shapes import at_a_limit, clustered, falling, length, longest, noise, some_noise, stalls
 from pytest_cloudbench.limits.quantities import Iops
 
@@ -31,8 +41,13 @@ def broken(rng: random.Random, counters: str) -> LabelledRun:
     assert far_from_limits(envelope, rate)
     seen = {"none": None, "silent": counted(count), "volume": counted(count, "volume_iops")}[counters]
     run = storage(values, envelope, deep(rng, mine.limit.per_second), counters=seen)
+    throttled = (mine.label,) if counters == "volume" else ()
     # A promise is not the cause of its own breach.
-    questions = (violated("reaches", mine, limiters=()), not_held("capped_by", mine, limiters=()))
+    questions = (
+        limited_by(NOTHING_KNOWN, *throttled),
+        violated("reaches", mine, limiters=()),
+        not_held("capped_by", mine, limiters=()),
+    )
     return LabelledRun((run,), questions)
 
 
@@ -63,6 +78,7 @@ def breaking(rng: random.Random, counters: bool) -> LabelledRun:
     run = storage(values, envelope, deep(rng, mine.limit.per_second), counters=seen)
     fell = mine.limit.per_second * left
     questions = (
+        limited_by(NOTHING_KNOWN),
         violated("reaches", mine, limiters=()),
         not_held("capped_by", mine),
         violated("steady"),
@@ -149,11 +165,15 @@ def broken_stripe(rng: random.Random) -> LabelledRun:
     count, slow = rng.choice([2, 3, 5]), rng.uniform(0.1, 0.6)
     envelope = envelope_of(BIG, *[some_volume(rng, 3_000) for _ in range(count)])
     mine = volume_iops(envelope)
-    # Each volume gets every so manieth I/O, so the slowest sets the pace of all.
+    # Each volume gets every so many-th I/O, so the slowest sets the pace of all.
     rate = mine.limit.per_second * slow
     values = [rate * factor for factor in at_a_limit(rng, length(rng), rng.uniform(0.002, 0.05))]
     run = storage(values, envelope, deep(rng, mine.limit.per_second))
-    questions = (violated("reaches", mine, limiters=()), not_held("capped_by", mine, limiters=()))
+    questions = (
+        limited_by(NOTHING_KNOWN),
+        violated("reaches", mine, limiters=()),
+        not_held("capped_by", mine, limiters=()),
+    )
     return LabelledRun((run,), questions)
 
 
@@ -230,6 +250,7 @@ def latency(rng: random.Random) -> LabelledRun:
     )  # fmt: skip
     allowed = mean_s * rng.choice([rng.uniform(0.3, 0.97), rng.uniform(1.03, 3.0)])
     questions = (
+        limited_by(LOAD),
         kept_if(mean_s <= allowed, "latency", mean=allowed),
         kept_if(mean_s <= allowed, "latency", p99=2 * allowed),  # the p99 of these runs is twice their mean
     )
@@ -244,6 +265,7 @@ def queued(rng: random.Random) -> LabelledRun:
     run = storage(values, envelope, deep(rng, mine.limit.per_second), counters=counted(count, "volume_iops"))
     allowed = run.latency_s * rng.choice([rng.uniform(0.3, 0.95), rng.uniform(1.05, 3.0)])
     questions = (
+        limited_by(mine.label),
         kept_if(run.latency_s <= allowed, "latency", mean=allowed, limiters=(mine.label,)),
         held("reaches", as_iops(0.8 * mine.limit.per_second)),
     )

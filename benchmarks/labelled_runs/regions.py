@@ -14,7 +14,19 @@ from labelled_runs.hardware import (
     storage,
     volume_iops,
 )
-from labelled_runs.labels import LabelledRun, Region, held, kept_if, labelled, not_held, unknown, violated
+from labelled_runs.labels import (
+    LOAD,
+    MACHINE,
+    LabelledRun,
+    Region,
+    held,
+    kept_if,
+    labelled,
+    limited_by,
+    not_held,
+    unknown,
+    violated,
+)
 from labelled_runs.shapes import at_a_limit, length, noise, some_noise
 
 MODELLED_S = 0.0005
@@ -36,6 +48,7 @@ def by_volume(rng: random.Random) -> LabelledRun:
         region=Region(waited * (1 - late), waited * late),
     )  # fmt: skip
     questions = (
+        limited_by(mine.label),
         held("reaches", mine),
         held("capped_by", mine, limiters=(mine.label,)),
         kept_if(True, "steady"),
@@ -57,7 +70,12 @@ def held_by_machine(rng: random.Random, share: float) -> LabelledRun:
         values, envelope, outstanding, counters=counted(count), region=Region(MODELLED_S, took - MODELLED_S)
     )
     return LabelledRun(
-        (run,), (unknown("reaches", mine, limiters=()), not_held("capped_by", mine, limiters=()))
+        (run,),
+        (
+            limited_by(MACHINE),
+            unknown("reaches", mine, limiters=()),
+            not_held("capped_by", mine, limiters=()),
+        ),
     )
 
 
@@ -77,7 +95,13 @@ def machine_beside(rng: random.Random) -> LabelledRun:
     run = storage(
         values, envelope, outstanding, counters=counted(count), region=Region(MODELLED_S, took - MODELLED_S)
     )
-    return LabelledRun((run,), (not_held("capped_by", mine, limiters=()),))
+    return LabelledRun(
+        (run,),
+        (
+            limited_by(MACHINE),
+            not_held("capped_by", mine, limiters=()),
+        ),
+    )
 
 
 @labelled("region: too shallow a load")
@@ -93,7 +117,8 @@ def too_shallow(rng: random.Random) -> LabelledRun:
     )
     assert far_from_limits(envelope, rate)
     return LabelledRun(
-        (run,), (unknown("reaches", mine, limiters=()), not_held("capped_by", mine, limiters=()))
+        (run,),
+        (limited_by(LOAD), unknown("reaches", mine, limiters=()), not_held("capped_by", mine, limiters=())),
     )
 
 
@@ -129,7 +154,9 @@ def latency(rng: random.Random) -> LabelledRun:
     run = storage(values, envelope, outstanding, counters=counted(count), region=Region(modelled, late))
     allowed = modelled * rng.choice([rng.uniform(0.3, 0.95), rng.uniform(1.1, 3.0)])
     broken = modelled > allowed
-    return LabelledRun((run,), (kept_if(not broken, "latency", mean=allowed), not_held("reaches", mine)))
+    # With one or two I/Os outstanding the load asks for less than the volume has, unless that is very little.
+    shallow = [unknown("reaches", mine, limiters=())] if rate < 0.85 * mine.limit.per_second else []
+    return LabelledRun((run,), (kept_if(not broken, "latency", mean=allowed), *shallow))
 
 
 @labelled("region: latency that the machine added")
