@@ -127,13 +127,16 @@ class CountersSnapshot:
         if not self.devices:
             return None
 
-        def longest_s(name: str) -> float:
-            gained = [0.0]
+        def gained(name: str) -> list[int]:
+            found = []
             for path, now in self.devices.items():
                 then = earlier.devices.get(path)
                 value, start = getattr(now, name), getattr(then, name) if then is not None else 0
-                gained.append((value - start if value >= start else value) / 1e6)
-            return max(gained)
+                found.append(value - start if value >= start else value)
+            return found
+
+        def longest_s(name: str) -> float:
+            return max(gained(name)) / 1e6
 
         return ThrottleDelta(
             elapsed_s=self.taken_s - earlier.taken_s,
@@ -141,6 +144,8 @@ class CountersSnapshot:
             volume_throughput_exceeded_s=longest_s("volume_throughput_exceeded_us"),
             instance_iops_exceeded_s=longest_s("instance_iops_exceeded_us"),
             instance_throughput_exceeded_s=longest_s("instance_throughput_exceeded_us"),
+            read_bytes=sum(gained("read_bytes")),
+            written_bytes=sum(gained("write_bytes")),
         )
 
 

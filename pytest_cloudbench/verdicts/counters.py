@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from pytest_cloudbench.limits.ceilings import INSTANCE, VOLUME, Ceiling
 from pytest_cloudbench.limits.network import CLIENT_END, SERVER_END
+from pytest_cloudbench.limits.quantities import Throughput
 from pytest_cloudbench.verdicts.wording import listed
 
 # A saturating load is throttled nearly all the time; a ceiling that hardly ever acted did not limit it.
@@ -27,7 +28,8 @@ class ThrottleDelta:
     """Seconds for which demand exceeded each limit during ``elapsed_s`` seconds of a run.
 
     For several volumes the volume figures are those of the one that was throttled longest. The instance figures are 0
-    if the device reports none. NaN is an unknown figure of a part of a run.
+    if the device reports none. NaN is an unknown figure of a part of a run. ``read_bytes`` and ``written_bytes`` are
+    what all devices moved, for whatever load; None if unknown.
     """
 
     elapsed_s: float
@@ -35,6 +37,24 @@ class ThrottleDelta:
     volume_throughput_exceeded_s: float = 0.0
     instance_iops_exceeded_s: float = 0.0
     instance_throughput_exceeded_s: float = 0.0
+    read_bytes: int | None = None
+    written_bytes: int | None = None
+
+    def share_of_others(
+        self, read: Throughput, written: Throughput, load_s: float, most: Throughput
+    ) -> float | None:
+        """Return the share of the devices' bytes that this load cannot have moved, 0 to 1; None if unknown.
+
+        ``read`` and ``written`` are the load's own rates over ``load_s`` seconds. During the rest of ``elapsed_s``, its
+        ramp, it may have moved as much as ``most``, the limit, allows.
+        """
+        counted = [(self.read_bytes, read), (self.written_bytes, written)]
+        moved = sum(number for number, _ in counted if number is not None)
+        if moved <= 0:
+            return None
+        own = sum(rate.bytes_per_second for number, rate in counted if number is not None) * load_s
+        own += most.bytes_per_second * max(0.0, self.elapsed_s - load_s)
+        return max(0.0, 1 - own / moved)
 
     def seconds_of(self, ceiling: Ceiling) -> float | None:
         """Return how long this ceiling was exceeded, in seconds; None if these counters do not watch it or it is

@@ -14,6 +14,10 @@ from pytest_cloudbench.verdicts.sample_statistics import steadiness
 from pytest_cloudbench.verdicts.targets import plain
 from pytest_cloudbench.verdicts.timeline import Timeline
 from pytest_cloudbench.verdicts.verdict import Doubt
+from pytest_cloudbench.verdicts.wording import percent
+
+OTHERS = 0.10
+"""A load has its devices to itself if others moved at most this share of the bytes: the tolerance of `reaches`."""
 
 
 def unusable(run: Run, measured: Rate) -> Doubt | None:
@@ -22,7 +26,18 @@ def unusable(run: Run, measured: Rate) -> Doubt | None:
         return Doubt(missing)
     if run.damage:
         return Doubt(f"the measurement is damaged: {run.damage}")
-    return inconsistent(run)
+    return _other_loads(run) or inconsistent(run)
+
+
+def _other_loads(run: Run) -> Doubt | None:
+    """Return what is wrong if other loads were at work on the same devices: they took part of what was promised."""
+    share = run.share_of_others
+    if share is None or share <= OTHERS:
+        return None
+    return Doubt(
+        f"other loads were at work on the same volume: at least {percent(share)} of the bytes that it moved during the "
+        "run were not of this load: run them one after the other"
+    )
 
 
 def details_of(

@@ -66,7 +66,8 @@ class Observation(Protocol):
     I/O, if they are not fio's), ``carried_with_as_many`` (an Iops that this target carried with no more I/Os
     outstanding), ``keeps_outstanding`` (whether the load by its own parameters keeps ``outstanding_asked`` in flight
     at all times), ``machine_delay`` (the `MachineDelay` that an embedded region counted), ``modelled_latency``
-    ("none" if that region models no latency), ``asked``, ``conditions`` and ``time_compression``.
+    ("none" if that region models no latency), ``share_of_others`` (the share of what the devices moved during the run
+    that was of other loads, at least), ``asked``, ``conditions`` and ``time_compression``.
     """
 
     @property

@@ -12,7 +12,7 @@ from pytest_cloudbench.verdicts.details import details_of, unusable
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.sample_statistics import time_share, too_few
 from pytest_cloudbench.verdicts.targets import checked_share, checked_within, plain, ratio
-from pytest_cloudbench.verdicts.verdict import Doubt, Draft, Outcome, Verdict
+from pytest_cloudbench.verdicts.verdict import Draft, Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import at_least, tolerance
 
 # Binary fractions: 0.9 x 80,000 must not miss 72,000 by a rounding error.
@@ -57,10 +57,8 @@ def reaches(
 
     draft = Draft(promise, asked, measured, details)
 
-    if wrong := unusable(run, measured):
+    if wrong := unusable(run, measured) or part.beyond_limits():
         return draft.inconclusive(wrong)
-    if beyond := part.beyond_limits():
-        return draft.inconclusive(Doubt(beyond), f"{at_least(measured, asked, tolerated)}{part.where}; ")
     least = (1 - tolerated) * (1 - run.header_share)
     if required is None:
         figures = at_least(measured, asked, tolerated) + part.where

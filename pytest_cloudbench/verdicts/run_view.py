@@ -19,7 +19,7 @@ from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Rate, Size, Thr
 from pytest_cloudbench.verdicts.observation import GeneratorLoad, MachineDelay, RateSeries
 from pytest_cloudbench.verdicts.targets import plain
 from pytest_cloudbench.verdicts.timeline import Plateau, Timeline, timed_samples
-from pytest_cloudbench.verdicts.verdict import Evidence
+from pytest_cloudbench.verdicts.verdict import Doubt, Evidence
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -81,7 +81,8 @@ class Run(ABC):
     ``keeps_outstanding`` says whether the load by its own parameters keeps ``outstanding_asked`` I/Os in flight at all
     times (None if it does not say), ``carried_with_as_many`` is a rate that this target carried with no more of
     them, ``more_load_by`` names the options to raise for more. ``modelled_latency`` is "none" if the embedded
-    region models no latency, ``idle_at_start_s`` for how long the load at first gave the target nothing to do.
+    region models no latency, ``share_of_others`` the share of what the devices moved that was of other loads, at least,
+    ``idle_at_start_s`` for how long the load at first gave the target nothing to do.
     ``header_share`` is the share of the wire's rate that headers take, ``streams`` are the means of the connections,
     ``machine_rate`` is what the machine under an embedded region carries without any shaping.
     """
@@ -115,6 +116,7 @@ class Run(ABC):
     keeps_outstanding: bool | None = None
     carried_with_as_many: Iops | None = None
     more_load_by: str = "iodepth or numjobs"
+    share_of_others: float | None = None
     # Known of a network only.
     header_share: float = 0.0
     streams: tuple[Bandwidth, ...] = ()
@@ -196,8 +198,8 @@ class Run(ABC):
     def remark(self, goal: Goal, measured: Rate, within: float) -> str:
         """Return a remark on a rate that reached its goal: well above every limit, or short by headers only."""
 
-    def beyond_limits(self) -> str | None:
-        """Return a sentence if the rate is so far above the limits that something else must have served it."""
+    def beyond_limits(self) -> Doubt | None:
+        """Return why the rate shows nothing: it is so far above the limits that something else must have served it."""
         return None
 
     @abstractmethod

@@ -27,7 +27,7 @@ from pytest_cloudbench.verdicts.run_view import (
 )
 from pytest_cloudbench.verdicts.targets import as_rate_or_ceiling, ratio
 from pytest_cloudbench.verdicts.timeline import Plateau, Timeline, full_samples
-from pytest_cloudbench.verdicts.verdict import Evidence
+from pytest_cloudbench.verdicts.verdict import Doubt, Evidence
 from pytest_cloudbench.verdicts.wording import Named, listed, named, percent
 
 _WHAT_ELSE = "look for a cache, burst credits or the wrong device"
@@ -82,6 +82,7 @@ class StorageRun(Run):
             carried_with_as_many=getattr(obs, "carried_with_as_many", None),
             more_load_by=getattr(obs, "more_load_by", "iodepth or numjobs"),
             modelled_latency=getattr(obs, "modelled_latency", None),
+            share_of_others=getattr(obs, "share_of_others", None),
         )
 
     # Rates and series
@@ -178,11 +179,11 @@ class StorageRun(Run):
         above = self._above_limits()
         return f"; but {above[1]}: {_WHAT_ELSE}" if above is not None else ""
 
-    def beyond_limits(self) -> str | None:
+    def beyond_limits(self) -> Doubt | None:
         above = self._above_limits()
         if above is None or above[0] <= ABOVE:
             return None
-        return f"{above[1]}, which no limit yields: {_WHAT_ELSE}"
+        return Doubt(f"{self.rate} is {above[1]}, which no limit yields: {_WHAT_ELSE}")
 
     def _above_limits(self) -> tuple[float, str] | None:
         """Return by which share the rate exceeds the lowest limit, also in words; None if it does not."""

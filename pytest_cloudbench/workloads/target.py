@@ -41,6 +41,11 @@ class Gained:
             throttled = replace(throttled, elapsed_s=min(throttled.elapsed_s, load_s))
         return replace(self, throttled=throttled)
 
+    def on_files(self) -> Gained:
+        """Leave out the written bytes: a file system writes more than its load, and files are laid out before it."""
+        throttled = self.throttled
+        return self if throttled is None else replace(self, throttled=replace(throttled, written_bytes=None))
+
 
 def counters_gained(before: CountersSnapshot | None, after: CountersSnapshot | None) -> Gained:
     """Return the increase of a target's counters (`Target.counters`) between two moments."""

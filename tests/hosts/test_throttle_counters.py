@@ -69,6 +69,15 @@ def test_the_difference_names_the_longest_throttled_volume() -> None:
     assert delta.instance_throughput_exceeded_s == 8.5
 
 
+def test_the_difference_adds_up_what_all_devices_moved() -> None:
+    before = CountersSnapshot(10.0, {name: DeviceCounters.parse(_page(*[100] * 11)) for name in "ab"})
+    pages = {"a": _page(0, 0, 4_100, 1_100, *[0] * 7), "b": _page(0, 0, 600, 100, *[0] * 7)}
+    after = CountersSnapshot(20.0, {name: DeviceCounters.parse(page) for name, page in pages.items()})
+    delta = after.since(before)
+    assert delta is not None
+    assert (delta.read_bytes, delta.written_bytes) == (4_500, 1_000)
+
+
 def test_counters_that_started_again_count_from_zero() -> None:
     before = CountersSnapshot(0.0, {"a": DeviceCounters.parse(_page(*[9_000_000] * 11))})
     after = CountersSnapshot(5.0, {"a": DeviceCounters.parse(_page(*[2_000_000] * 11))})

@@ -62,6 +62,7 @@ class SyntheticRun:
     generator: Any
     rate_asked: Any
     machine_delay: MachineDelay | None = None
+    share_of_others: float | None = None
 
 
 def delay_of(modelled_ms, late_ms=0.0, volumes=1):

@@ -21,10 +21,14 @@ from synthetic_runs import (
 )
 
 from pytest_cloudbench import Iops, Outcome, Throughput, gp2, gp3
+from pytest_cloudbench.verdicts.capped_by import capped_by
 from pytest_cloudbench.verdicts.counters import ThrottleDelta
+from pytest_cloudbench.verdicts.latency_limits import latency_at_most
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.verdicts.reaches import reaches
 from pytest_cloudbench.verdicts.sample_statistics import wilson_interval
+from pytest_cloudbench.verdicts.steady import steady
+from pytest_cloudbench.workloads.measurement import Latency
 
 
 def test_reached():
@@ -146,7 +150,7 @@ def test_a_rate_far_above_every_limit_says_nothing_of_the_volume(counters):
     run = run_of(41_335, on=M5, volumes=GP3, counters=counters)
     for verdict in (reaches(run, ceiling("gp3 vol-0def IOPS", run)), reaches(run, "3,000 IOPS", share=0.9)):
         assert (verdict.outcome, verdict.bound_by) == (Outcome.INCONCLUSIVE, ())
-        assert "41,335 of 3,000 IOPS" in verdict.sentence
+        assert "41,335 IOPS is 1,278 % above gp3 vol-0def IOPS, 3,000 IOPS" in verdict.sentence
         assert "the wrong device" in verdict.sentence
 
 
@@ -165,6 +169,18 @@ def test_a_generator_or_a_shallow_load_beside_a_limit_breaks_no_promise():
 def test_a_depth_that_suffices_for_the_limit_is_not_the_cause():
     verdict = reaches(run_of(9_061, "256k", outstanding=16), "80,000 IOPS")
     assert [one.label for one in verdict.bound_by] == ["c5.18xlarge EBS throughput"]
+
+
+@pytest.mark.parametrize(
+    ("share", "alone"), [(None, True), (0.0, True), (0.1, True), (0.12, False), (0.5, False)]
+)
+def test_a_volume_that_served_other_loads_too_is_not_judged(share, alone):
+    run = dataclasses.replace(run_of(1_500, on=M5, volumes=GP3), share_of_others=share)
+    verdicts = [reaches(run, "3,000 IOPS"), capped_by(run, "3,000 IOPS"), steady(run)]
+    verdicts.append(latency_at_most(run, Latency(0.5, 0.001, 1.0), {"mean": "5 ms"}))
+    for verdict in verdicts:
+        assert (verdict.outcome is not Outcome.INCONCLUSIVE) == alone
+        assert alone or f"at least {share:.0%}".replace("%", " %") in verdict.sentence
 
 
 @pytest.mark.parametrize("counters", [None, ThrottleDelta(60, 57), ThrottleDelta(60)])

@@ -89,6 +89,8 @@ def run_fio(
     started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
     running = target.host.start_job(argv, sudo=as_root, name="fio")
     with cleaned_up(running):
+        import msgspec.json  # noqa: F401  # fio's output needs it; while fio starts, it delays nothing
+
         exit_code = run.watch(running)
         if exit_code != 0:
             running.kill()  # the workers of a killed fio continue without it
@@ -185,7 +187,8 @@ class _Run:
     def counters_gained(self) -> Gained:
         """Return the increase of the counters since the load began."""
         after = self._target.counters() if self._before is not None else None
-        return counters_gained(self._before, after).within(self._length_s)
+        gained = counters_gained(self._before, after).within(self._length_s)
+        return gained if self._target.kind == "block" else gained.on_files()
 
     def _take(self, output: str) -> None:
         for progress in self._reader.feed(output):

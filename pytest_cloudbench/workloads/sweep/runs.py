@@ -81,6 +81,8 @@ class Runs:
         # The devices are idle between runs, so the counters after one run are those before the next.
         self.known.counters = self.target.counters() if before is not None else None
         counters = counters_gained(before, self.known.counters).within(load.times.length_s)
+        if self.target.kind != "block":
+            counters = counters.on_files()
         measurement = dataclasses.replace(
             self._measurement(load, shape, watched),
             command=shlex.join(argv),
