@@ -8,7 +8,7 @@ import pytest
 
 from pytest_cloudbench.hosts.network_counters import parse_statistics
 from pytest_cloudbench.twin.hosts.instance_commands import ALLOWANCES_DIRECTORY, ETHTOOL_COMMAND
-from pytest_cloudbench.twin.network.governor import AllowancePage, Allowances
+from pytest_cloudbench.twin.network.governor import AllowancePage
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def ethtool(tmp_path):
 
 def test_statistics_look_like_the_drivers(ethtool, tmp_path):
     page = AllowancePage(tmp_path / "eth0")
-    page.show(Allowances(bw_in=3, bw_out=2**63))
+    page.show(3, 2**63)
     assert (tmp_path / "eth0").stat().st_mode & 0o777 == 0o644
     for option in ("-S", "--statistics"):
         code, out, _ = ethtool(option, "eth0")
@@ -50,7 +50,7 @@ def test_statistics_look_like_the_drivers(ethtool, tmp_path):
             "     linklocal_allowance_exceeded: 0\n"
         )
     assert parse_statistics(out)["bw_in_exceeded"] == 3
-    page.show(Allowances(bw_in=4))
+    page.show(4, 0)
     assert parse_statistics(ethtool("-S", "eth0")[1])["bw_in_exceeded"] == 4
     page.close()
 

@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 
 from moto.ec2.responses import EC2Response
 
-from . import instance_admission
 from .backend import RegionVolume
-from .refusal import Refusal, required, well_formed_id
+from .refusal import Refusal, invalid_value, required, well_formed_id
 from .region import Region
 
 log = logging.getLogger(__name__)
@@ -45,7 +44,7 @@ class RegionActions(EC2Response):  # type: ignore[misc]  # moto is not typed her
 
     def found_instances(self, ids: list[str] | None) -> list[Any]:
         """Return the instances of these ids. Raises Refusal if any is missing."""
-        requested = instance_admission.admitted_instance_ids(ids)
+        requested = list(dict.fromkeys(well_formed_id("i", one) for one in required(ids, "InstanceId")))
         known = {instance.id: instance for instance in self.home.instances()}
         missing = [instance_id for instance_id in requested if instance_id not in known]
         if missing:
@@ -85,5 +84,10 @@ class RegionActions(EC2Response):  # type: ignore[misc]  # moto is not typed her
         """Refuse a request that sets the service's own tags."""
         specifications = self.params.get("TagSpecifications") or self.params.get("TagSpecification") or []
         tags = [tag for one in specifications for tag in one.get("Tags") or []]
-        tags += self.params.get("Tags") or []
-        instance_admission.refuse_reserved_tags(tag.get("Key") for tag in tags)
+        for tag in [*tags, *(self.params.get("Tags") or [])]:
+            key = tag.get("Key") or ""
+            if key.lower().startswith("aws:"):
+                raise invalid_value(
+                    f"Value ({key}) for parameter key is invalid. Tag keys starting with 'aws:' are reserved for "
+                    "internal use."
+                )

@@ -1,4 +1,4 @@
-"""All actions of the EC2 API: those on tags, security groups and placement groups, and those that are not available."""
+"""All actions of the EC2 API: those on security groups and placement groups, and those that are not available."""
 
 from __future__ import annotations
 
@@ -39,15 +39,7 @@ UNSUPPORTED = {
 
 
 class OtherActions(RegionActions):
-    """Tags and security groups, with refusals of the service that moto lacks."""
-
-    def create_tags(self) -> Any:
-        self.refuse_reserved_tags()
-        return super().create_tags()
-
-    def delete_tags(self) -> Any:
-        self.refuse_reserved_tags()
-        return super().delete_tags()
+    """Security groups, with refusals of the service that moto lacks."""
 
     def delete_security_group(self) -> Any:
         named = self.params.get("GroupId") or self.params.get("GroupName") or ""
@@ -81,7 +73,6 @@ class PlacementGroupActions(RegionActions):
 
     def create_placement_group(self) -> Any:
         params, groups = self.params, self.home.backend.placement_groups
-        self.refuse_reserved_tags()
         if given := [name for name in _RESERVED if params.get(name)]:
             raise unsupported(f"This region does not support the parameter {given[0]}.")
         count = params.get("PartitionCount")
@@ -90,7 +81,7 @@ class PlacementGroupActions(RegionActions):
         partitions = admission.admitted_partition_count(strategy, count)
         level = admission.admitted_spread_level(strategy, params.get("SpreadLevel"))
         tags = self._tags_of_the_group()
-        if groups.named(name) is not None:
+        if name in groups:
             raise Refusal("InvalidPlacementGroup.Duplicate", f"The Placement Group '{name}' already exists.")
         if len(groups) >= admission.MAX_GROUPS:
             raise Refusal(
@@ -99,7 +90,7 @@ class PlacementGroupActions(RegionActions):
             )
         self.error_on_dryrun()
         group = PlacementGroup(self.home.backend, name, strategy, partitions, level)
-        groups.add(group)
+        groups[name] = group
         group.add_tags(tags)
         return ActionResult({"PlacementGroup": group})
 
@@ -118,7 +109,7 @@ class PlacementGroupActions(RegionActions):
         filters = self._filters_from_querystring()
         refuse_unknown_filters(filters)
         self.error_on_dryrun()
-        requested = dict.fromkeys(named) if names or ids else groups
+        requested = dict.fromkeys(named) if names or ids else groups.values()
         return ActionResult({"PlacementGroups": [group for group in requested if group.passes(filters)]})
 
     def delete_placement_group(self) -> Any:
@@ -130,7 +121,8 @@ class PlacementGroupActions(RegionActions):
                 f"The placement group '{group.group_name}' is in use and may not be deleted.",
             )
         self.error_on_dryrun()
-        groups.remove(group)
+        del groups[group.group_name]
+        self.home.backend.tags.pop(group.id, None)
         return EmptyResult()
 
 
@@ -141,4 +133,5 @@ class Ec2Actions(VolumeActions, SnapshotActions, InstanceActions, PlacementGroup
         action = self._get_action()
         if reason := UNSUPPORTED.get(action):
             raise unsupported(f"{action} is not available: {reason}.")
+        self.refuse_reserved_tags()
         return super().call_action()

@@ -17,8 +17,6 @@ from .refusal import Refusal, invalid_combination, invalid_value, required, well
 
 MAX_USER_DATA_BYTES = 16 * 1024  # Amazon EC2 User Guide, "Run commands when you launch", 2026-11
 
-RESERVED_TAG_PREFIX = "aws:"
-
 
 def admitted_image(image_id: str | None, images: Mapping[str, Image]) -> Image:
     """Return the image of this id."""
@@ -104,18 +102,3 @@ def admitted_user_data(encoded: Any) -> bytes:
             f"User data is limited to {MAX_USER_DATA_BYTES} bytes before encoding; this has {len(user_data)}."
         )
     return user_data
-
-
-def admitted_instance_ids(ids: Collection[str] | None) -> list[str]:
-    """Return well-formed instance ids, each once. Whether the instances exist is not checked."""
-    return list(dict.fromkeys(well_formed_id("i", one) for one in required(ids, "InstanceId")))
-
-
-def refuse_reserved_tags(keys: Iterable[str | None]) -> None:
-    """Refuse tags that start with "aws:", which only the service sets."""
-    for key in keys:
-        if key and key.lower().startswith(RESERVED_TAG_PREFIX):
-            raise invalid_value(
-                f"Value ({key}) for parameter key is invalid. Tag keys starting with 'aws:' are reserved for "
-                "internal use."
-            )

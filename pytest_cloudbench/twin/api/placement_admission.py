@@ -199,7 +199,7 @@ def refuse_crowded_start(instances: Collection[Any], backend: RegionBackend) -> 
     """Refuse to start stopped instances of a spread group that has no room for them."""
     for instance in instances:
         name, zone = instance.placement.group_name, instance.availability_zone
-        group = backend.placement_groups.named(name) if name else None
+        group = backend.placement_groups.get(name)
         if group is not None and group.strategy == SPREAD and instance.state == "stopped":
             more = sum(
                 one.state == "stopped"

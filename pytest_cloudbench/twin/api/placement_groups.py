@@ -6,7 +6,7 @@ Import only after `moto_loading.load_moto`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,41 +103,19 @@ class RegionPlacement(InstancePlacement):  # type: ignore[misc]  # moto is not t
         return "" if self.partition_number is None else str(self.partition_number)
 
 
-class PlacementGroups:
+class PlacementGroups(dict[str, PlacementGroup]):
     """All placement groups of the region by name. The caller holds the region's lock."""
-
-    def __init__(self) -> None:
-        self._by_name: dict[str, PlacementGroup] = {}
-
-    def __len__(self) -> int:
-        return len(self._by_name)
-
-    def __iter__(self) -> Iterator[PlacementGroup]:
-        return iter(self._by_name.values())
-
-    def add(self, group: PlacementGroup) -> None:
-        """Add a new group."""
-        self._by_name[group.group_name] = group
-
-    def remove(self, group: PlacementGroup) -> None:
-        """Remove a group and its tags."""
-        self._by_name.pop(group.group_name, None)
-        group.ec2_backend.tags.pop(group.id, None)
-
-    def named(self, name: str) -> PlacementGroup | None:
-        """Return the group of this name; None if there is none."""
-        return self._by_name.get(name)
 
     def known(self, name: str) -> PlacementGroup:
         """Return the group of this name. Raises Refusal if there is none."""
-        group = self._by_name.get(name)
+        group = self.get(name)
         if group is None:
             raise _unknown(name)
         return group
 
     def with_id(self, group_id: str) -> PlacementGroup:
         """Return the group of this id. Raises Refusal if there is none."""
-        for group in self._by_name.values():
+        for group in self.values():
             if group.id == group_id:
                 return group
         raise _unknown(group_id)

@@ -26,7 +26,6 @@ class SnapshotActions(RegionActions):
 
     def create_snapshot(self) -> Any:
         params, region = self.params, self.home
-        self.refuse_reserved_tags()
         volume = self.volume(params.get("VolumeId"))
         volume_id = volume.id
         if volume.backs_root:

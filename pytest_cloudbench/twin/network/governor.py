@@ -16,7 +16,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
@@ -32,29 +32,17 @@ _EMPTY_WITHIN_S = 0.001  # a bucket that is empty so soon counts as empty: the t
 _WINDOW_S = 1.0  # over which the rate is measured that the machine carries
 _WRAP = 2**32
 PAGE_BYTES = 4096
-_ALLOWANCES = struct.Struct("=5Q")
+_BANDWIDTH = struct.Struct("=2Q")
 _log = logging.getLogger(__name__)
 
 
-@dataclass
-class Allowances:
-    """Packets that were queued or dropped because an allowance of the instance was exceeded, as ENA counts them.
-
-    A packet is one unit of the kernel, up to 64 KiB. The region limits only bandwidth; the other counters stay zero.
-    """
-
-    bw_in: int = 0
-    bw_out: int = 0
-    pps: int = 0
-    conntrack: int = 0
-    linklocal: int = 0
-
-
 class AllowancePage:
-    """The allowance counters of one instance in a file that it can read.
+    """The allowance counters of one instance in a file that it can read, all zero at first.
 
-    The file is mapped into memory, so the instance sees an update at once. It holds the fields of `Allowances` in
-    their order, 8 bytes each in the machine's byte order.
+    They count packets that were queued or dropped because an allowance was exceeded, as ENA does: bandwidth in,
+    bandwidth out, packets per second, connections, link-local packets; 8 bytes each in the machine's byte order. A
+    packet is one unit of the kernel, up to 64 KiB. The region limits only bandwidth; the other counters stay zero. The
+    file is mapped into memory, so the instance sees an update at once.
     """
 
     def __init__(self, path: Path) -> None:
@@ -67,9 +55,9 @@ class AllowancePage:
         finally:
             os.close(descriptor)
 
-    def show(self, allowances: Allowances) -> None:
-        """Publish the counters."""
-        _ALLOWANCES.pack_into(self._memory, 0, *astuple(allowances))
+    def show(self, bw_in: int, bw_out: int) -> None:
+        """Publish the counters of bandwidth."""
+        _BANDWIDTH.pack_into(self._memory, 0, bw_in, bw_out)
 
     def close(self) -> None:
         """Unmap the memory."""
@@ -83,7 +71,8 @@ class _Governed:
     rates: ShapedRates
     bucket: Bucket | None
     page: AllowancePage
-    allowances: Allowances = field(default_factory=Allowances)
+    waited_in: int = 0
+    waited_out: int = 0
     ends: ShapedEnds | None = None
     shaped_to: Bandwidth | None = None
     line: bytes = b""
@@ -141,7 +130,6 @@ class NetworkGovernor:
                 baseline=rates.baseline.bytes_per_second,
                 compression=self._compression,
             )
-        page.show(Allowances())
         with self._lock:
             self._instances[instance_id] = _Governed(rates, bucket, page)
 
@@ -195,8 +183,8 @@ class NetworkGovernor:
             if governed.bucket is not None:
                 governed.bucket.refill()
             governed.slowed_at = None
-            governed.allowances = Allowances()
-            governed.page.show(governed.allowances)
+            governed.waited_in = governed.waited_out = 0
+            governed.page.show(0, 0)
 
     def slowed_at(self, instance_id: str) -> float | None:
         """Return when a burst last ended, in seconds since the epoch; None if none has since the last `refill`."""
@@ -306,9 +294,9 @@ class NetworkGovernor:
         lost_in = (received.drops - governed.received.drops) % _WRAP
         waited = bool(waited_out or waited_in or lost_in)
         if waited:
-            governed.allowances.bw_out += waited_out
-            governed.allowances.bw_in += waited_in + lost_in
-            governed.page.show(governed.allowances)
+            governed.waited_out += waited_out
+            governed.waited_in += waited_in + lost_in
+            governed.page.show(governed.waited_in, governed.waited_out)
         governed.sent, governed.received = sent, received
         return moved, waited
 
