@@ -1,4 +1,7 @@
-"""Two runs side by side: are their means alike, or is one faster, beyond what the noise of both explains?"""
+"""Two runs side by side: are their means alike, or is one faster, beyond what the noise of both explains?
+
+The noise is that within each run and the usual one from run to run, which one run of each cannot show.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from pytest_cloudbench.limits.quantities import Rate, Throughput, figure
 from pytest_cloudbench.verdicts.attribution import machines_part, other_limit
 from pytest_cloudbench.verdicts.details import details_of, unusable
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
+from pytest_cloudbench.verdicts.run_to_run import of_single_runs, usual_noise
 from pytest_cloudbench.verdicts.run_view import NEAR, Run
 from pytest_cloudbench.verdicts.sample_statistics import FEWEST_FOR_NOISE, NOISE_METHOD, Noise, noise_of
 from pytest_cloudbench.verdicts.targets import checked_within, plain, ratio
@@ -18,15 +22,21 @@ from pytest_cloudbench.verdicts.wording import listed, percent, tolerance
 
 CONFIDENCE = 0.95
 _ROUNDING = 1e-9
+_REPEAT = ": repeat both runs"
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of two runs. ``noise`` is None if its series is too short to know it; ``machine`` as `machines_part`."""
+    """One of two runs.
+
+    ``noise`` is that within the run, None if its series is too short to know it, ``run_to_run`` the usual standard
+    deviation from run to run; ``machine`` as `machines_part`.
+    """
 
     mean: Rate
     samples: int
     noise: Noise | None
+    run_to_run: float
     limit: Doubt | None
     failed: Doubt | None
     machine: str | None
@@ -37,7 +47,8 @@ def margin(one: Side, other: Side, times: float) -> float:
     """Return half the 95 % interval of (``one`` - ``times`` x ``other``), as a share of ``other``."""
     assert one.noise is not None
     assert other.noise is not None
-    together = one.noise.combined(other.noise.scaled(times))
+    within = one.noise.combined(other.noise.scaled(times))
+    together = within.combined(of_single_runs(one.run_to_run, other.run_to_run * times))
     return together.margin(CONFIDENCE) / plain(other.mean)
 
 
@@ -121,12 +132,14 @@ def _side(run: Run, like: Rate, within: float) -> Side:
     first = line.rate(line.plateaus[0].mean) if len(pieces) > 1 else mean
     limit = None if failed else other_limit(run, first)
     noise = noise_of(pieces) if enough and not failed else None
+    usual = usual_noise(on_region=run.on_region)
     details = details_of(run, measured=mean, within=within, asked=None, line=line)
     details |= {
         "noise_error": noise.error if noise else None,
         "noise_degrees": noise.degrees if noise else None,
+        "run_to_run": usual,
     }
-    return Side(mean, len(line.values), noise, limit, failed, machines_part(run), details)
+    return Side(mean, len(line.values), noise, usual * plain(mean), limit, failed, machines_part(run), details)
 
 
 def _remark(first: Run, second: Run) -> str:
@@ -151,9 +164,9 @@ def outperforms(obs: AnyObservation, other: AnyObservation, *, by: float = 0.0) 
     """Judge whether the mean of ``obs`` lies above that of ``other`` by the share ``by`` of it, or more.
 
     Held or violated if the difference from the required one exceeds its 95 % interval, which accounts for the
-    correlation of a run's seconds. Inconclusive within that interval, for runs of fewer than five samples, and if the
-    slower run's true capacity is unknown: its job, its generator or the machine under an embedded region was the
-    limit. Only these two runs are compared: the noise of one run does not contain how runs differ from day to day.
+    correlation of a run's seconds and for the usual noise from run to run (`run_to_run`). Inconclusive within that
+    interval, for runs of fewer than five samples, and if the slower run's true capacity is unknown: its job, its
+    generator or the machine under an embedded region was the limit.
 
     Raises TypeError if ``other`` is not a measurement or of another kind, and for a ``by`` that is not a number;
     ValueError for one below zero.
@@ -172,19 +185,27 @@ def outperforms(obs: AnyObservation, other: AnyObservation, *, by: float = 0.0) 
         return verdict(Outcome.INCONCLUSIVE, wrong.text, machine=wrong.machine_limited)
     noise = margin(found.first, found.second, 1 + required)
     details["margin"] = noise
-    text = f"{found.text}, {_required_text(required)}; the noise of both is ±{figure(noise * 100)} %)"
+    text = f"{found.text}, {_required_text(required)}; {_noise_text(noise)})"
     beyond = found.share - (1 + required)
     equal = abs(found.share - 1) <= _ROUNDING and required <= _ROUNDING
-    if abs(beyond) < noise or equal:
-        whose = found.machines_noise(noise)
-        text += f", too small a difference for that noise{whose}"
-        return verdict(Outcome.INCONCLUSIVE, text, machine=bool(whose))
     outcome = Outcome.HELD if beyond >= -_ROUNDING else Outcome.VIOLATED
     name, loser = ("second", found.second) if outcome is Outcome.HELD else ("first", found.first)
+    if abs(beyond) < noise or equal:
+        whose = found.machines_noise(noise)
+        undecided = verdict(
+            Outcome.INCONCLUSIVE,
+            f"{text}, too small a difference for that{whose or _REPEAT}",
+            machine=bool(whose),
+        )
+        return undecided if equal or whose or loser.limit else replace(undecided, leans=outcome)
     if loser.limit is not None:
         text += f"; but {limits_text((name, loser))}"
         return verdict(Outcome.INCONCLUSIVE, text, machine=loser.limit.machine_limited)
     return verdict(outcome, text)
+
+
+def _noise_text(noise: float) -> str:
+    return f"the noise of two single runs is ±{figure(noise * 100)} %"
 
 
 def _required_text(by: float) -> str:
@@ -203,9 +224,9 @@ def resembles(obs: AnyObservation, other: AnyObservation, *, within: float = 0.1
     """Judge whether the means of two runs are the same within the share ``within``.
 
     The larger may exceed the smaller by that share, so the order of the runs does not matter. Held if the whole 95 %
-    interval of their difference lies within it, violated if the whole lies outside. Inconclusive if the noise is too
-    large to decide, for runs of fewer than five samples, and if the job, the generator or the machine under an
-    embedded region was a run's limit.
+    interval of their difference, as in `outperforms`, lies within it, violated if the whole lies outside. Inconclusive
+    if the noise is too large to decide, for runs of fewer than five samples, and if the job, the generator or the
+    machine under an embedded region was a run's limit.
 
     Raises TypeError if ``other`` is not a measurement or of another kind, and for a tolerance that is not a number;
     ValueError for one outside 0 to 1.
@@ -226,10 +247,7 @@ def resembles(obs: AnyObservation, other: AnyObservation, *, within: float = 0.1
     noise = margin(high[1], low[1], 1 + tolerated)
     apart = ratio(high[1].mean, low[1].mean) - 1
     details |= {"apart": apart, "margin": noise}
-    text = (
-        f"{found.text}, at most {tolerance(tolerated)} apart required; the noise of both is "
-        f"±{figure(noise * 100)} %)"
-    )
+    text = f"{found.text}, at most {tolerance(tolerated)} apart required; {_noise_text(noise)})"
     if apart - noise > tolerated + _ROUNDING:
         # A limit on the faster run only makes the two more alike.
         doubtful, outcome = [low], Outcome.VIOLATED
@@ -237,7 +255,12 @@ def resembles(obs: AnyObservation, other: AnyObservation, *, within: float = 0.1
         doubtful, outcome = sides, Outcome.HELD
     else:
         whose = found.machines_noise(noise)
-        return verdict(Outcome.INCONCLUSIVE, f"{text}, too much to decide{whose}", machine=bool(whose))
+        undecided = verdict(
+            Outcome.INCONCLUSIVE, f"{text}, too much to decide{whose or _REPEAT}", machine=bool(whose)
+        )
+        if whose or limits_text(*sides):
+            return undecided
+        return replace(undecided, leans=Outcome.HELD if apart <= tolerated else Outcome.VIOLATED)
     if limits := limits_text(*doubtful):
         machine = any(side.limit is not None and side.limit.machine_limited for _, side in doubtful)
         return verdict(Outcome.INCONCLUSIVE, f"{text}; but {limits}", machine=machine)

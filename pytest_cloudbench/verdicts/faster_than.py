@@ -11,9 +11,10 @@ from pytest_cloudbench.limits.quantities import Throughput, figure
 from pytest_cloudbench.verdicts.machine_delay import machine_disturbed, machine_text
 from pytest_cloudbench.verdicts.observation import Observation
 from pytest_cloudbench.verdicts.run import run_of
+from pytest_cloudbench.verdicts.run_to_run import of_single_runs, usual_noise
 from pytest_cloudbench.verdicts.run_view import Run
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
-from pytest_cloudbench.verdicts.wording import duration, listed
+from pytest_cloudbench.verdicts.wording import duration, listed, percent
 
 RESOLUTION_S = 0.1
 """How exact a time until on the device is, in seconds: throttles work in slices of about this length."""
@@ -48,8 +49,8 @@ def faster_than(run: TimedWork, other: TimedWork, *, by: float = 1.0) -> Verdict
     """Judge whether ``run`` was on its device at least ``by`` times as fast as ``other`` was on its own.
 
     Inconclusive if the two did not do the same work, if one did not wait for its device, if the ratio is too close to
-    ``by`` for times known to about 0.1 s, and if the machine under an embedded region was the limit in a way that
-    could have changed the answer: it can only make a run slower.
+    ``by`` for times known to about 0.1 s and for the usual noise from run to run (`run_to_run`), and if the machine
+    under an embedded region was the limit in a way that could have changed the answer: it can only make a run slower.
 
     Raises TypeError if one has no created files or ``by`` is not a number, ValueError for a ``by`` below 1.
     """
@@ -91,18 +92,23 @@ def faster_than(run: TimedWork, other: TimedWork, *, by: float = 1.0) -> Verdict
 def _judged(run: TimedWork, other: TimedWork, factor: float, figures: str, draft: Verdict) -> Verdict:
     mine, theirs = run.on_device_s or math.nan, other.on_device_s or math.nan
     held = theirs / mine >= factor * (1 - _ROUNDING)
-    low = max(0.0, theirs - RESOLUTION_S) / (mine + RESOLUTION_S)
-    high = (theirs + RESOLUTION_S) / (mine - RESOLUTION_S) if mine > RESOLUTION_S else math.inf
+    # The machine can only slow a run down, so the side that was too slow is the suspect.
+    suspect = other if held else run
+    text = _held_by_machine(run_of(suspect.device_side))
+    noise = _noise_of_ratio(run, other)
+    low = max(0.0, theirs - RESOLUTION_S) / (mine + RESOLUTION_S) / noise
+    high = (theirs + RESOLUTION_S) / (mine - RESOLUTION_S) * noise if mine > RESOLUTION_S else math.inf
+    draft.details["ratio_interval"] = [low, high if math.isfinite(high) else None]
     if low < factor <= high:
         most = "more" if math.isinf(high) else _times(high, factor)
         return replace(
             draft,
-            sentence=f"inconclusive: {figures}; times are known to about {duration(RESOLUTION_S)}, so it may be "
-            f"{_times(low, factor)} to {most}: create more files",
+            sentence=f"inconclusive: {figures}; times are known to about {duration(RESOLUTION_S)} and two single runs "
+            f"differ by up to {percent(noise - 1)}, so it may be {_times(low, factor)} to {most}: "
+            "repeat both with more files",
+            leans=None if text else Outcome.HELD if held else Outcome.VIOLATED,
         )
-    # The machine can only slow a run down, so the side that was too slow is the suspect.
-    suspect = other if held else run
-    if text := _held_by_machine(run_of(suspect.device_side)):
+    if text:
         sentence = f"inconclusive: {figures}; {text} on {suspect.target}"
         return replace(draft, sentence=sentence, machine_limited=True)
     if held:
@@ -116,6 +122,12 @@ def _judged(run: TimedWork, other: TimedWork, factor: float, figures: str, draft
         sentence=f"violated: {figures}{reason}",
         bound_by=tuple(bound.ceiling for bound in found),
     )
+
+
+def _noise_of_ratio(run: TimedWork, other: TimedWork) -> float:
+    """Return the factor by which the ratio of two single runs may be off, at 95 %."""
+    usual = (usual_noise(on_region=run_of(each.device_side).on_region) for each in (run, other))
+    return math.exp(of_single_runs(*usual).margin())
 
 
 def _held_by_machine(seen: Run) -> str | None:

@@ -19,6 +19,7 @@ from pytest_cloudbench.limits.quantities import figure
 from pytest_cloudbench.verdicts.attribution import other_limit
 from pytest_cloudbench.verdicts.details import unusable
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
+from pytest_cloudbench.verdicts.run_to_run import usual_noise
 from pytest_cloudbench.verdicts.run_view import Run
 from pytest_cloudbench.verdicts.sample_statistics import FEWEST_FOR_NOISE, Noise, noise_of
 from pytest_cloudbench.verdicts.targets import plain
@@ -26,10 +27,6 @@ from pytest_cloudbench.verdicts.verdict import Doubt, Draft, Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import listed, percent, tolerance
 
 CONFIDENCE = 0.95
-USUAL_NOISE = 0.02
-"""Standard deviation of the rate from run to run on AWS: a choice of this project. It counts as two runs."""
-USUAL_NOISE_ON_REGION = 0.005
-"""The same on an embedded region, whose limits are exact to 0.8 % over any 10 s (measured, November 2026)."""
 _USUAL_DEGREES = 2
 _FIGURES = re.compile(r"/(?!s\b)")
 """What parts the figures of a volume: "gp3 500 GiB/6,000 IOPS/125 MiB/s"."""
@@ -203,7 +200,7 @@ def _levels(runs: Sequence[EarlierRun], *, on_region: bool) -> _Levels:
     latest = groups[tuple(sorted(runs[-1].setup.items()))]
     means = {key: fmean(group) for key, group in groups.items()}
     squares = sum((value - means[key]) ** 2 for key, group in groups.items() for value in group)
-    usual = USUAL_NOISE_ON_REGION if on_region else USUAL_NOISE
+    usual = usual_noise(on_region=on_region)
     degrees = _USUAL_DEGREES + len(runs) - len(groups)
     error = math.sqrt((_USUAL_DEGREES * usual**2 + squares) / degrees)
     return _Levels(fmean(latest), len(latest), Noise(error, degrees))

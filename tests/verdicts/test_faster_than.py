@@ -101,13 +101,26 @@ def test_unfinished_work_and_work_without_a_sync_cannot_be_compared(mine: bool) 
             bool(verdict)
 
 
-def test_a_ratio_within_the_clocks_resolution_is_not_decided() -> None:
+def test_a_ratio_within_the_clocks_resolution_and_the_noise_of_single_runs_is_not_decided() -> None:
     verdict = faster_than(Created(1.0), Created(1.35), by=1.3)
     assert verdict.outcome is Outcome.INCONCLUSIVE
-    assert "times are known to about 100 ms, so it may be 1.14 to 1.61: create more files" in str(verdict)
+    assert verdict.details["ratio_interval"] == pytest.approx(
+        [1.25 / 1.1 / 1.066, 1.45 / 0.9 * 1.066], rel=0.01
+    )
+    assert "times are known to about 100 ms" in str(verdict)
     assert not verdict.machine_limited
+    assert verdict.leans is Outcome.HELD
     assert "it may be 0.00 to more" in str(faster_than(Created(0.05), Created(0.1), by=1.3))
-    assert faster_than(Created(100.0), Created(135.0), by=1.3)
+    assert faster_than(Created(100.0), Created(135.0), by=1.3).outcome is Outcome.INCONCLUSIVE
+    assert faster_than(Created(100.0), Created(125.0), by=1.3).leans is Outcome.VIOLATED
+    assert faster_than(Created(100.0), Created(140.0), by=1.3)
+
+
+def test_runs_on_a_region_differ_less() -> None:
+    one, other = (Created(seconds, volumes=GP3, machine=STRONG_MACHINE) for seconds in (600.0, 800.5))
+    assert faster_than(one, other, by=1.3).details["ratio_interval"] == pytest.approx(
+        [1.313, 1.356], abs=0.002
+    )
 
 
 def test_the_machine_does_not_matter_if_the_run_was_fast_enough() -> None:

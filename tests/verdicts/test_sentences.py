@@ -186,7 +186,7 @@ def of_several_runs():
         "outperforms, own limit",
         outperforms(noisy(9.93, 1), dataclasses.replace(low, rate_asked=low.throughput)),
     )
-    yield "resembles", resembles(noisy(9.93, 1), noisy(9.7, 2))
+    yield "resembles", resembles(noisy(9.93, 1), noisy(9.9, 2))
     yield "resembles", resembles(noisy(9.93, 1), noisy(7.5, 2))
     yield "resembles, noise", resembles(noisy(9.93, 1, 0.2), noisy(9.93, 3, 0.2))
     yield "scales_linearly", scales_linearly([on(1, 1_000), on(2, 2_000), on(5, 4_960)], with_=[1, 2, 5])
