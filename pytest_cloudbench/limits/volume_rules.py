@@ -15,6 +15,7 @@ FIRST_TOUCH_SOURCE = (
     "Volumes') spoke of 5 to 50 percent less at the first use of a block"
 )
 SMALLEST_FIRST_TOUCH = 0.01
+LARGE_WRITES_SOURCE = "pytest-cloudbench, a weakness of the embedded region's volumes for tests"
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,15 @@ def _first_touch_problems(kind: VolumeType, first_touch: float | None) -> list[R
     rule = f"first_touch is a share of the volume's rate, from {SMALLEST_FIRST_TOUCH} to less than 1"
     message = f"invalid first_touch={first_touch:g}: {rule}"
     return [RuleBroken("InvalidParameterValue", message, rule, FIRST_TOUCH_SOURCE, kind.date)]
+
+
+def large_writes_problems(share: float | None) -> list[RuleBroken]:
+    """Return the rule that a share of the rate for large writes breaks, if it breaks one."""
+    if share is None or SMALLEST_FIRST_TOUCH <= share < 1:
+        return []
+    rule = f"large_writes is a share of the volume's rate, from {SMALLEST_FIRST_TOUCH} to less than 1"
+    message = f"invalid large_writes={share:g}: {rule}"
+    return [RuleBroken("InvalidParameterValue", message, rule, LARGE_WRITES_SOURCE)]
 
 
 def _broken(kind: VolumeType, code: str, what: str, rule: str) -> RuleBroken:

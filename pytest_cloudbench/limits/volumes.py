@@ -7,14 +7,17 @@ from dataclasses import dataclass
 
 from pytest_cloudbench.limits.ceilings import VOLUME, Ceiling
 from pytest_cloudbench.limits.credits import CreditRule, volume_credits
-from pytest_cloudbench.limits.quantities import Iops, Rate, Size, Throughput, figure
-from pytest_cloudbench.limits.volume_rules import RuleBroken, volume_problems
+from pytest_cloudbench.limits.quantities import KIB, Iops, Rate, Size, Throughput, figure
+from pytest_cloudbench.limits.volume_rules import RuleBroken, large_writes_problems, volume_problems
 from pytest_cloudbench.limits.volume_types import SSD_IO_UNIT, VOLUME_TYPES
 
-# Tags of this project, which AWS ignores: EBS has only the units of its volume types, and its new volumes are at full
-# speed at once.
+# Tags of this project, which AWS ignores: EBS has only the units of its volume types, its new volumes are at full speed
+# at once, and large writes have the rate of all others.
 IO_UNIT_TAG = "cloudbench:io-unit"
 FIRST_TOUCH_TAG = "cloudbench:first-touch"
+LARGE_WRITES_TAG = "cloudbench:large-writes"
+LARGE_WRITE = Size(64 * KIB)
+"""Writes above this size are the large ones."""
 
 
 class InvalidSpec(ValueError):
@@ -33,8 +36,9 @@ class VolumeSpec:
     Make one with `gp2`, `gp3`, `io1`, `io2`, `st1` or `sc1`, or with `of` for any other type. ``requested_iops`` and
     ``requested_throughput_mib`` (MiB/s) are None if the request leaves them out. ``iops`` and ``throughput_mib`` hold
     for good, ``burst_iops`` and ``burst_throughput_mib`` while credits last (the same if the type does not burst).
-    ``counted_in`` is an I/O unit other than the type's own, and ``first_touch`` the share of its rate that blocks
-    deliver until they were used once; only an embedded region applies these two.
+    ``counted_in`` is an I/O unit other than the type's own, ``first_touch`` the share of its rate that blocks deliver
+    until they were used once, and ``large_writes`` the share that writes above 64 KiB get, a weakness to plant for
+    tests, which no promise contains. Only an embedded region applies these three.
 
     Making a spec raises TypeError for values of the wrong type; `problems` returns the rules that it breaks, and
     `check` raises them.
@@ -46,6 +50,7 @@ class VolumeSpec:
     requested_throughput_mib: int | None = None
     counted_in: Size | None = None
     first_touch: float | None = None
+    large_writes: float | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.type, str):
@@ -62,7 +67,9 @@ class VolumeSpec:
         if self.counted_in is not None:
             object.__setattr__(self, "counted_in", _io_unit(self.counted_in, name))
         if self.first_touch is not None:
-            object.__setattr__(self, "first_touch", _share(self.first_touch, name))
+            object.__setattr__(self, "first_touch", _share("first_touch", self.first_touch, name))
+        if self.large_writes is not None:
+            object.__setattr__(self, "large_writes", _share("large_writes", self.large_writes, name))
 
     @classmethod
     def of(
@@ -74,9 +81,10 @@ class VolumeSpec:
         io_unit: str | int | Size | None = None,
         *,
         first_touch: float | None = None,
+        large_writes: float | None = None,
     ) -> VolumeSpec:
         """Make a spec from plain values: ``VolumeSpec.of("gp3", size_gib=100, iops=6_000)``."""
-        return cls(type, size_gib, iops, throughput_mib, io_unit, first_touch)  # type: ignore[arg-type]  # checked
+        return cls(type, size_gib, iops, throughput_mib, io_unit, first_touch, large_writes)  # type: ignore[arg-type]  # checked
 
     @property
     def iops(self) -> int | None:
@@ -143,18 +151,23 @@ class VolumeSpec:
             tags[IO_UNIT_TAG] = f"{figure(self.counted_in.kib)}k"
         if self.first_touch is not None:
             tags[FIRST_TOUCH_TAG] = f"{self.first_touch!r}"
+        if self.large_writes is not None:
+            tags[LARGE_WRITES_TAG] = f"{self.large_writes!r}"
         return tags
 
     def problems(self) -> list[RuleBroken]:
         """Return every rule of its type that this spec breaks; none if EBS accepts it."""
-        return volume_problems(
-            self.type,
-            self.size_gib,
-            self.requested_iops,
-            self.requested_throughput_mib,
-            self.counted_in,
-            first_touch=self.first_touch,
-        )
+        return [
+            *volume_problems(
+                self.type,
+                self.size_gib,
+                self.requested_iops,
+                self.requested_throughput_mib,
+                self.counted_in,
+                first_touch=self.first_touch,
+            ),
+            *large_writes_problems(self.large_writes),
+        ]
 
     def check(self) -> VolumeSpec:
         """Return the spec itself. Raises InvalidSpec with every rule that it breaks."""
@@ -174,6 +187,8 @@ class VolumeSpec:
             parts.append(f"counted in {self.counted_in}")
         if self.first_touch is not None:
             parts.append(f"first touch at {figure(100 * self.first_touch)} %")
+        if self.large_writes is not None:
+            parts.append(f"writes above {LARGE_WRITE} at {figure(100 * self.large_writes)} %")
         return "/".join(parts)
 
     def _figures(self, *, burst: bool) -> tuple[int, float] | None:
@@ -325,10 +340,10 @@ def _io_unit(value: object, name: str) -> Size:
         raise TypeError(f"invalid io_unit of {name}: {error}") from None
 
 
-def _share(value: object, name: str) -> float:
+def _share(field: str, value: object, name: str) -> float:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
-    raise TypeError(f"invalid first_touch of {name}: expected a share of its rate such as 0.5, got {value!r}")
+    raise TypeError(f"invalid {field} of {name}: expected a share of its rate such as 0.5, got {value!r}")
 
 
 def _whole(value: object, name: str, field: str, unit: str) -> int:

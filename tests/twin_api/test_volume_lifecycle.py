@@ -90,6 +90,22 @@ def test_a_tag_sets_the_share_at_first_touch(calls: Calls, plane: RecordingPlane
         assert refused.value.response["Error"]["Code"] == "InvalidParameterValue"
 
 
+def test_a_tag_plants_a_weakness_for_large_writes(calls: Calls, plane: RecordingPlane) -> None:
+    def tagged(share: str) -> list[dict]:
+        return [{"ResourceType": "volume", "Tags": [{"Key": "cloudbench:large-writes", "Value": share}]}]
+
+    volume = calls.volume(VolumeType="gp3", Size=100, TagSpecifications=tagged("0.25"))
+    [(_, _, _, spec)] = plane.named("create_disk")
+    assert spec.large_writes == 0.25
+    calls.ec2.modify_volume(VolumeId=volume, Iops=4000)
+    [(_, _, modified)] = plane.named("modify")
+    assert (modified.iops, modified.large_writes) == (4000, 0.25)
+    for share, says in (("slow", "must be a share of a rate"), ("nan", "less than 1"), ("1", "less than 1")):
+        with pytest.raises(ClientError, match=says) as refused:
+            calls.volume(VolumeType="gp3", Size=100, TagSpecifications=tagged(share))
+        assert refused.value.response["Error"]["Code"] == "InvalidParameterValue"
+
+
 def test_the_default_type_is_gp2(calls: Calls) -> None:
     answer = calls.ec2.create_volume(AvailabilityZone="us-east-1a", Size=10)
     assert calls.described_volume(answer["VolumeId"])["VolumeType"] == "gp2"

@@ -48,6 +48,7 @@ volumes = st.one_of(
         service=services,
         touch_per_s=st.sampled_from([math.inf, 800.0]),
         touch_share=st.sampled_from([1.0, 0.5]),
+        large_write_share=st.sampled_from([1.0, 0.25]),
     ),
     st.builds(VolumeFigures, st.just(MIB), limits=stages, whole_units=st.just(True), service=services),
 )

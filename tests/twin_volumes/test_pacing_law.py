@@ -428,6 +428,15 @@ class TestFirstTouch:
         assert times(answers)[249] == pytest.approx(0.5, abs=0.004)
         assert times(answers)[-1] == pytest.approx(0.75, abs=0.004)
 
+    @pytest.mark.parametrize(
+        ("size", "write", "takes_s"),
+        [(128 * 1024, True, 4.0), (64 * 1024, True, 1.0), (128 * 1024, False, 1.0)],
+    )
+    def test_a_planted_weakness_slows_writes_above_64_kib_only(self, bench, size, write, takes_s):
+        node = bench.volume(held(100, large_write_share=0.25), pieces=1)
+        (answers,) = bench.run(10.0, Load(node, 1, [(number * MIB, size, write) for number in range(100)]))
+        assert times(answers)[-1] == pytest.approx(takes_s, abs=0.05)
+
     def test_pieces_behind_the_end_count_as_used(self, bench):
         node = bench.volume(held(touch_per_s=800), pieces=8, untouched=8)
         bench.run(1.0, Load(node, 1, [(7 * self.PIECE, MIB, False), (2**40, MIB, False)]))

@@ -44,6 +44,7 @@ class VolumeActions(RegionActions):
             volume_admission.admitted_io_unit(tags),
             first_touch=volume_admission.admitted_first_touch(tags, from_snapshot=snapshot is not None),
         )
+        spec = volume_admission.with_planted_weakness(spec, tags)
         zone = self._admitted_zone()
         self.error_on_dryrun()
         if known := region.tokens.recall("CreateVolume", params):

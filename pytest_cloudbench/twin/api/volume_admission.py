@@ -7,11 +7,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.limits.volume_rules import volume_problems
 from pytest_cloudbench.limits.volume_types import VOLUME_TYPES
-from pytest_cloudbench.limits.volumes import FIRST_TOUCH_TAG, IO_UNIT_TAG, VolumeSpec
+from pytest_cloudbench.limits.volumes import (
+    FIRST_TOUCH_TAG,
+    IO_UNIT_TAG,
+    LARGE_WRITES_TAG,
+    InvalidSpec,
+    VolumeSpec,
+)
 
 from .refusal import Refusal, invalid_combination, invalid_value, required
 
@@ -71,6 +78,21 @@ def admitted_first_touch(tags: Mapping[str, str], *, from_snapshot: bool) -> flo
     except ValueError:
         raise invalid_value(
             f"The tag {FIRST_TOUCH_TAG} must be a share of a rate such as 0.5, got {text!r}."
+        ) from None
+
+
+def with_planted_weakness(spec: VolumeSpec, tags: Mapping[str, str]) -> VolumeSpec:
+    """Return the spec with the weakness in a new volume's tags, which only this region reads."""
+    text = tags.get(LARGE_WRITES_TAG)
+    if text is None:
+        return spec
+    try:
+        return replace(spec, large_writes=float(text)).check()
+    except InvalidSpec as error:
+        raise invalid_value(str(error)) from None
+    except ValueError:
+        raise invalid_value(
+            f"The tag {LARGE_WRITES_TAG} must be a share of a rate such as 0.25, got {text!r}."
         ) from None
 
 

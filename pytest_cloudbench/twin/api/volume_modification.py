@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 from moto.core.utils import utcnow
@@ -81,9 +82,10 @@ def admitted_target(volume: RegionVolume, params: dict[str, Any]) -> VolumeSpec:
     if iops is None and _requires_iops(target_type) and _requires_iops(volume.volume_type):
         iops = volume.spec.requested_iops  # between types that require IOPS the service keeps the figure
     throughput = requested["Throughput"] or (kept.requested_throughput_mib if kept else None)
-    return volume_admission.admitted_spec(
+    spec = volume_admission.admitted_spec(
         target_type, size, iops, throughput, volume.spec.counted_in, first_touch=volume.spec.first_touch
     )
+    return replace(spec, large_writes=volume.spec.large_writes)
 
 
 def _requires_iops(volume_type: str) -> bool:

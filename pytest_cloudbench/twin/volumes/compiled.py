@@ -7,6 +7,7 @@ from array import array
 from pathlib import Path
 
 from pytest_cloudbench.limits.volume_types import STATED_AT_BYTES
+from pytest_cloudbench.limits.volumes import LARGE_WRITE
 from pytest_cloudbench.twin.volumes import core, fuse
 from pytest_cloudbench.twin.volumes.figures import PIECE_BYTES, Limit, StageFigures, VolumeFigures
 from pytest_cloudbench.twin.volumes.pacer import service_factors
@@ -31,8 +32,9 @@ class Pacer(core.Pacer):
     def limit_volume(self, node: int, figures: VolumeFigures, levels: Levels, as_of: float) -> None:
         """Apply these figures to a volume from its next request on. The levels are those at ``as_of``."""
         self.set_counting(
-            node, figures.unit, figures.merging, figures.whole_units, figures.touch_per_s, figures.touch_share
-        )
+            node, figures.unit, figures.merging, figures.whole_units, figures.touch_per_s, figures.touch_share,
+            LARGE_WRITE.bytes, figures.large_write_share,
+        )  # fmt: skip
         self.set_limits(node, False, *_limits(figures.limits, levels), as_of)
         if figures.writes is not None:
             self.set_limits(node, True, *_limits(figures.writes, (None, None)), as_of)

@@ -240,7 +240,8 @@ typedef struct {
     Py_buffer state;
     Py_ssize_t untouched_at, bits_at;
     int64_t piece_bytes;
-    double path_s, touch_share;
+    double path_s, touch_share, large_write_share;
+    int64_t large_write;
     Stage reads, own_writes, *writes;
     Budget touch;
     Sequences sequences;
@@ -402,6 +403,8 @@ static void pace(Pacer *pacer, Request *request) {
     double share = 1.0;
     int64_t fetched = touched(volume, request->offset, request->size, write, &share);
     Stage *stage = write ? volume->writes : &volume->reads;
+    if (write && request->size > volume->large_write)
+        share *= volume->large_write_share;
     double taken = request->ios / share;
     charged /= share;
     double leaves = stage_let_through(stage, now, taken, charged);
@@ -585,7 +588,7 @@ static PyObject *pacer_add_volume(Pacer *self, PyObject *args) {
     stage_clear(&volume->reads);
     stage_clear(&volume->own_writes);
     volume->writes = &volume->reads;
-    volume->touch_share = 1.0;
+    volume->touch_share = volume->large_write_share = 1.0;
     self->volumes[self->volume_count++] = volume;
     Py_RETURN_NONE;
 failed:
@@ -620,11 +623,11 @@ static PyObject *pacer_set_limits(Pacer *self, PyObject *args) {
 /* Set how a volume's requests are counted. They have no service time until one is set. */
 static PyObject *pacer_set_counting(Pacer *self, PyObject *args) {
     Named named = {self, NULL};
-    long long unit;
+    long long unit, large_write;
     int merging, whole_units;
-    double touch_per_s, touch_share;
-    if (!PyArg_ParseTuple(args, "O&Lppdd", known_volume, &named, &unit, &merging, &whole_units, &touch_per_s,
-                          &touch_share))
+    double touch_per_s, touch_share, large_write_share;
+    if (!PyArg_ParseTuple(args, "O&LppddLd", known_volume, &named, &unit, &merging, &whole_units, &touch_per_s,
+                          &touch_share, &large_write, &large_write_share))
         return NULL;
     Volume *volume = named.volume;
     if (unit <= 0)
@@ -634,6 +637,8 @@ static PyObject *pacer_set_counting(Pacer *self, PyObject *args) {
     volume->whole_units = whole_units;
     volume->touch.cost_s = 1.0 / touch_per_s;
     volume->touch_share = touch_share;
+    volume->large_write = large_write;
+    volume->large_write_share = large_write_share;
     if (volume->factors.obj != NULL)
         PyBuffer_Release(&volume->factors);
     Py_RETURN_NONE;

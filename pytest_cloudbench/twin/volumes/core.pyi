@@ -27,6 +27,8 @@ class Pacer:
         whole_units: bool,
         touch_per_s: float,
         touch_share: float,
+        large_write: int,
+        large_write_share: float,
         /,
     ) -> None: ...
     def set_service_times(

@@ -73,7 +73,7 @@ class VolumeFigures:
     Up to ``unit`` bytes count as one I/O. With ``merging`` sequential I/Os share a unit. With ``whole_units``
     throughput counts whole units, as on hard disks. ``writes`` are the limits of writes if reads have limits of their
     own. ``touch_per_s`` pieces per second can be read for the first time. A piece that was never used has
-    ``touch_share`` of the rate.
+    ``touch_share`` of the rate, a write above LARGE_WRITE has ``large_write_share`` of it.
     """
 
     unit: int
@@ -84,6 +84,7 @@ class VolumeFigures:
     service: ServiceTime | None = None
     touch_per_s: float = math.inf
     touch_share: float = 1.0
+    large_write_share: float = 1.0
 
 
 def volume_figures(spec: VolumeSpec, *, factor: float, service: ServiceTime | None) -> VolumeFigures:
@@ -102,6 +103,7 @@ def volume_figures(spec: VolumeSpec, *, factor: float, service: ServiceTime | No
         limits=StageFigures(Limit(iops, None if hdd else burst), Limit(throughput, burst if hdd else None)),
         service=service,
         touch_share=spec.first_touch or 1.0,
+        large_write_share=spec.large_writes or 1.0,
     )
 
 

@@ -15,12 +15,14 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from pytest_cloudbench.limits.volume_types import STATED_AT_BYTES, ServiceTime
+from pytest_cloudbench.limits.volumes import LARGE_WRITE
 from pytest_cloudbench.twin.volumes.figures import PIECE_BYTES, Limit, StageFigures, VolumeFigures
 from pytest_cloudbench.twin.volumes.pacing import Budget, Stage, Waiting
 from pytest_cloudbench.twin.volumes.sequences import Sequences
 from pytest_cloudbench.twin.volumes.shared_pages import Figures, Levels, VolumeState
 
 FACTORS = 4096
+_LARGE_WRITE = LARGE_WRITE.bytes
 
 
 @lru_cache(maxsize=16)
@@ -159,10 +161,12 @@ class Pacer:
             if size > STATED_AT_BYTES:
                 earliest += service.transfer_s(size)
         stage = volume.writes if write else volume.reads
-        fetched, taken = 0, ios
+        fetched, share = 0, 1.0
         if volume.state.untouched:
             fetched, share = _touched(volume, offset, size, write)
-            taken, charged = ios / share, charged / share
+        if write and size > _LARGE_WRITE:
+            share *= figures.large_write_share
+        taken, charged = ios / share, charged / share
         leaves = stage.let_through(now, taken, charged)
         if stage.held_by is not None:
             padded = figures.whole_units and not sequential and size < figures.unit
