@@ -98,7 +98,8 @@ def _judged(run: TimedWork, other: TimedWork, factor: float, figures: str, draft
     noise = _noise_of_ratio(run, other)
     low = max(0.0, theirs - RESOLUTION_S) / (mine + RESOLUTION_S) / noise
     high = (theirs + RESOLUTION_S) / (mine - RESOLUTION_S) * noise if mine > RESOLUTION_S else math.inf
-    draft.details["ratio_interval"] = [low, high if math.isfinite(high) else None]
+    interval = [low, high if math.isfinite(high) else None]
+    draft = replace(draft, details={**draft.details, "ratio_interval": interval})
     if low < factor <= high:
         most = "more" if math.isinf(high) else _times(high, factor)
         return replace(
