@@ -86,8 +86,8 @@ start() {{
     job="$base"/{job_id}
     if [ -d "$job" ]; then echo attached; return 0; fi
     # The end of another job may have removed the empty base at this moment.
-    new=$(mktemp -d "$base/.{job_id}-XXXXXX" 2>/dev/null || {{ mkdir -p "$base"; mktemp -d "$base/.{job_id}-XXXXXX"; }}) ||
-        return 1
+    new="$base"/.{job_id}-$$
+    mkdir "$new" 2> /dev/null || mkdir -p "$new" || return 1
     {files}
     if mv -T "$new" "$job" 2> /dev/null; then
         {launch}
@@ -106,10 +106,20 @@ for name in {patterns}; do
     [ -f "$name" ] && set -- "$@" "$name"
 done
 [ $# -gt 0 ] || exit 0
+sudo=
 stat -c '%s %n' -- "$@" | while read -r size name; do
     echo "$size $name"
-    head -c "$size" -- "$name"
+    [ -r "$name" ] || sudo='sudo -n'
+    $sudo head -c "$size" -- "$name"
 done
+"""
+
+CLEANUP = """\
+# Usage: DIRECTORY. What root made in it usually needs no sudo, which costs as much as the rest.
+set -- "$1" "${1%/*}/.${1##*/}-"*
+rm -rf -- "$@" 2> /dev/null || sudo -n rm -rf -- "$@"
+rmdir -- "${1%/*}" 2> /dev/null
+[ ! -e "$1" ]
 """
 
 _KILL = """\
@@ -167,12 +177,9 @@ def start_script(
             writes.append(f"base64 -d > {file} <<'END' || return 1\n{text}END")
     prefix = f"sudo -n env {marker(job_id)} " if sudo else ""  # sudo clears the environment
     away = "> /dev/null 2>&1 < /dev/null"
-    # Without --fork, sh starts the job with interrupts ignored; killing it then takes TERM.
-    launch = (
-        "if setsid --help 2>&1 | grep -q -e --fork; "
-        f'then {prefix}setsid --fork sh "$job/runner" {away}; '
-        f'else {prefix}setsid sh "$job/runner" {away} & fi'
-    )
+    # Some setsid have no --fork. Without it sh starts the job with interrupts ignored; killing it then takes TERM.
+    started = f'{prefix}setsid --fork sh "$job/runner" {away}'
+    launch = f'{started} || {{ {prefix}setsid sh "$job/runner" {away} & }}'
     script = _START.format(
         base=shlex.quote(base_directory(user)),
         job_id=shlex.quote(job_id),

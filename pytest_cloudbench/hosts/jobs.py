@@ -20,7 +20,14 @@ from pytest_cloudbench.hosts.errors import (
     JobVanished,
 )
 from pytest_cloudbench.hosts.host import Command, JobState, checked_argv
-from pytest_cloudbench.hosts.job_scripts import base_directory, fetch_script, kill_script, marker, start_script
+from pytest_cloudbench.hosts.job_scripts import (
+    CLEANUP,
+    base_directory,
+    fetch_script,
+    kill_script,
+    marker,
+    start_script,
+)
 
 if TYPE_CHECKING:
     from pytest_cloudbench.hosts.shell_host import ShellHost
@@ -150,7 +157,6 @@ class DetachedJob:
         result = self._host.run(
             ["sh", "-c", fetch_script(self.directory, names)],
             timeout_s=_FETCH_S,
-            sudo=self._sudo,
             idempotent=True,
         )
         return _unpacked(result.stdout_bytes)
@@ -175,8 +181,7 @@ class DetachedJob:
 
     def cleanup(self) -> None:
         """Remove the job's directory from the host, and the parent directory if no other job is in it."""
-        script = 'rm -rf -- "$1" "${1%/*}/.${1##*/}-"*; rmdir -- "${1%/*}" 2> /dev/null; [ ! -e "$1" ]'
-        self._host.run(["sh", "-c", script, "sh", self.directory], sudo=self._sudo, idempotent=True)
+        self._host.run(["sh", "-c", CLEANUP, "sh", self.directory], idempotent=True)
 
     def _look(self, hold_s: float) -> JobState:
         try:
