@@ -47,6 +47,36 @@ def test_a_violated_promise_names_the_instance_that_held_it_back(ec2_instance, e
     assert run.counters is None or run.counters.instance_iops_exceeded_s > 1
 
 
+_OTHER_LOAD = (
+    "fio --name=other --filename={path} --rw=randread --bs=4k --iodepth=16 --ioengine=libaio --direct=1 --runtime=30 "
+    "--time_based --output=/dev/null > /dev/null 2>&1 < /dev/null &"
+)
+
+
+@pytest.mark.ec2_instance("m5.xlarge")
+@pytest.mark.ebs_volume(gp3(size_gib=2))
+def test_a_volume_with_another_load_is_not_judged(ec2_instance, ebs_volume, fio):
+    job = {"rw": "randread", "bs": "4k", "iodepth": 16, "runtime": 5, "ramp_time": 1}
+    alone = fio(ebs_volume, **job)
+    assert alone.share_of_others < 0.05
+    ec2_instance.run(["sh", "-c", _OTHER_LOAD.format(path=ebs_volume.path)], sudo=True)
+    shared = fio(ebs_volume, **job)
+    assert shared.share_of_others > 0.2
+    for verdict in (shared.reaches(ebs_volume.iops), shared.capped_by(ebs_volume.iops), shared.steady()):
+        assert verdict.outcome is Outcome.INCONCLUSIVE
+        assert "other loads were at work on the same volume" in str(verdict)
+
+
+@pytest.mark.ec2_instance("m5.xlarge")
+@pytest.mark.ebs_volume(gp3(size_gib=2))
+def test_latency_below_the_limit_is_held_and_violated(ebs_volume, fio):
+    run = fio(ebs_volume, rw="randread", bs="4k", iodepth=1, runtime=5, ramp_time=1)
+    assert run.iops < 2_500
+    assert conclusive(run.latency.at_most(mean="5 ms", p99="20 ms"))
+    for limits in ({"mean": "0.2 ms"}, {"p99": "0.2 ms"}):
+        assert conclusive(run.latency.at_most(**limits)).outcome is Outcome.VIOLATED
+
+
 @pytest.mark.ec2_instance("m5.xlarge")
 @pytest.mark.ebs_volume(gp3(size_gib=4))
 @pytest.mark.parametrize("filesystem", ["xfs", "ext4"])
