@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from labelled_runs.labels import Facts, NetworkFacts, StorageFacts
@@ -9,7 +10,7 @@ from labelled_runs.labels import Facts, NetworkFacts, StorageFacts
 from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Throughput
 from pytest_cloudbench.verdicts.counters import AllowanceDelta, AllowancePair, ThrottleDelta
 from pytest_cloudbench.verdicts.observation import GeneratorLoad, MachineDelay
-from pytest_cloudbench.workloads.measurement import Latency, Measurement, Series
+from pytest_cloudbench.workloads.measurement import Direction, Latency, Measurement, Series
 from pytest_cloudbench.workloads.network_measurement import NetworkMeasurement, NetworkSeries, StreamResult
 
 
@@ -22,14 +23,11 @@ def _of_storage(facts: StorageFacts) -> Measurement:
     count, block = len(facts.iops), facts.block
     mib = facts.throughput_mib or [value * block.mib for value in facts.iops]
     latency_s = facts.latency_s
-    more: dict[str, Any] = {}
-    if facts.device_iops is not None and "device_ios" in Measurement.__dataclass_fields__:
-        more["device_ios"] = round(facts.device_iops * count)
     return Measurement(
         workload="labelled",
         iops=facts.total_iops,
         throughput_mib=facts.total_iops * block.mib,
-        read=None,
+        read=_reads(facts, count),
         write=None,
         latency=Latency(
             latency_s, latency_s / 4, latency_s * 9, latency_s * 0.9, latency_s * 1.5, latency_s * 2
@@ -56,15 +54,23 @@ def _of_storage(facts: StorageFacts) -> Measurement:
         modelled_latency="ebs" if facts.region else None,
         machine_delay=_delay(facts, count),
         asked={"direct": True},
-        **more,
     )
+
+
+def _reads(facts: StorageFacts, count: int) -> Direction | None:
+    if not math.isfinite(facts.total_iops):
+        return None
+    ios = round(facts.total_iops * count)
+    return Direction(facts.total_iops, facts.total_iops * facts.block.mib, ios, ios * facts.block.bytes)
 
 
 def _throttled(facts: StorageFacts, count: int) -> ThrottleDelta | None:
     if facts.counters is None:
         return None
+    exceeded = {f"{name}_exceeded_s": seconds for name, seconds in facts.counters.items()}
+    moved = facts.total_iops if facts.device_iops is None else facts.device_iops
     return ThrottleDelta(
-        float(count), **{f"{name}_exceeded_s": seconds for name, seconds in facts.counters.items()}
+        float(count), **exceeded, read_bytes=round(moved * count * facts.block.bytes), written_bytes=0
     )
 
 

@@ -33,7 +33,8 @@ class StorageFacts:
     1, 2, 3 ... if None. ``latency_s`` is the mean of one I/O, ``sample_latency_s`` one for each sample. ``counters``
     maps "volume_iops", "volume_throughput", "instance_iops" and "instance_throughput" to the seconds for which demand
     exceeded that limit. ``generator`` is the CPU use of the busiest job and of all jobs, in per cent of one CPU, and
-    the number of CPUs. ``device_iops`` is what the device itself served, other loads included.
+    the number of CPUs. ``device_iops`` is what the device itself counted beside its throttle counters, with the I/Os of
+    other loads.
     """
 
     iops: tuple[float, ...]

@@ -247,6 +247,6 @@ def foreign_load(rng: random.Random) -> LabelledRun:
     share = rng.uniform(0.25, 0.75)
     rate = mine.limit.per_second * share
     values = [rate * factor for factor in at_a_limit(rng, count, rng.uniform(0.005, 0.06))]
-    counters = counted(count, "volume_iops") if rng.random() < 0.5 else None
+    counters = counted(count, "volume_iops")
     run = storage(values, envelope, deep(rng, rate), counters=counters, device_iops=mine.limit.per_second)
     return LabelledRun((run,), (unknown("reaches", mine), not_held("capped_by", mine)))
