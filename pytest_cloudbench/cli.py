@@ -8,18 +8,23 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_cloudbench import __version__, launcher
 from pytest_cloudbench.limits.region_settings import EBS, LATENCY_MODES, factor_words, parse_time_factor
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.reports.pages import Section
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     options = _parser().parse_args(arguments)
-    if options.room == "verify":
-        return _verify(options.folder, options.signer, options.manifest)
-    if options.room == "report":
-        return _report(options.folder, options.output, single_file=not options.served)
+    rooms = {"verify": _verify, "report": _report, "history": _history, "compare": _compare, "twin": _twin}
+    return rooms[options.room](options)
+
+
+def _twin(options: argparse.Namespace) -> int:
     try:
         if options.action == "up":
             return _up(options)
@@ -67,6 +72,31 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="make a folder for a web server, for large reports, instead of one file that opens from the disk",
     )
+    history = rooms.add_parser(
+        "history",
+        help="show what each test measured over runs, and between which runs it changed",
+        epilog="exit codes: 0 shown, 3 no evidence found",
+    )
+    history.add_argument(
+        "places", metavar="DIR|s3://...", nargs="+", help="evidence folders, or folders of them"
+    )
+    compare = rooms.add_parser(
+        "compare",
+        help="compare a run with an earlier one, or with several",
+        epilog="exit codes: 0 nothing is worse, 1 something is, 2 something is inconclusive, 3 nothing to compare",
+    )
+    compare.add_argument("before", metavar="BEFORE", help="evidence of earlier runs: DIR or s3://...")
+    compare.add_argument("now", metavar="NOW", help="evidence of one run: DIR or s3://...")
+    compare.add_argument(
+        "--by", metavar="SHARE", default="5%", help="how much less is allowed (default: 5%%)"
+    )
+    for each in (history, compare):
+        each.add_argument(
+            "--format", choices=("text", "markdown", "html"), default="text", help="default: text"
+        )
+        each.add_argument(
+            "--output", metavar="FILE", type=Path, help="write to this file, not to the terminal"
+        )
     twin = rooms.add_parser("twin", help="control the EC2 region embedded on this machine")
     actions = twin.add_subparsers(dest="action", required=True, metavar="ACTION")
     up = actions.add_parser("up", help="start a region, keep it, and print the environment to export")
@@ -101,12 +131,12 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _verify(folder: Path, signer: Path | None, manifest: str | None) -> int:
+def _verify(options: argparse.Namespace) -> int:
     from pytest_cloudbench.evidence.folder import EvidenceError
     from pytest_cloudbench.evidence.verify import NO_EVIDENCE, verify
 
     try:
-        found = verify(folder, signers=signer, manifest_sha256=manifest)
+        found = verify(options.folder, signers=options.signer, manifest_sha256=options.manifest)
     except EvidenceError as error:
         print(f"cloudbench: {error}", file=sys.stderr)
         return NO_EVIDENCE
@@ -131,23 +161,73 @@ def _limits_file(text: str) -> str:
     return text
 
 
-def _report(folder: Path, output: Path | None, *, single_file: bool) -> int:
+def _report(options: argparse.Namespace) -> int:
     from pytest_cloudbench.reports.allure.html_report import NoReport, make_report
 
     try:
         page, allure = make_report(
-            folder, output or folder.absolute().with_name("allure-report"), single_file=single_file
+            options.folder,
+            options.output or options.folder.absolute().with_name("allure-report"),
+            single_file=not options.served,
         )
     except (NoReport, OSError) as error:
         print(f"cloudbench: {error}", file=sys.stderr)
         return 3
     served = (
         ""
-        if single_file
+        if not options.served
         else f"; serve it with: python3 -m http.server --directory {shlex.quote(str(page.parent))}"
     )
     print(f"{page} made by {allure}{served}")
     return 0
+
+
+def _history(options: argparse.Namespace) -> int:
+    from pytest_cloudbench.evidence.folder import EvidenceError
+    from pytest_cloudbench.evidence.measured import runs_in
+    from pytest_cloudbench.evidence.places import evidence_at
+    from pytest_cloudbench.reports.run_history import history
+
+    try:
+        sections = history(runs_in(evidence_at(options.places)))
+        if not sections:
+            raise EvidenceError(f"no run with a measurement was found in {', '.join(options.places)}")
+        _show("History of what was measured", sections, options)
+    except (EvidenceError, OSError) as error:
+        print(f"cloudbench: {error}", file=sys.stderr)
+        return 3
+    return 0
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from pytest_cloudbench.evidence.folder import EvidenceError
+    from pytest_cloudbench.evidence.measured import runs_in
+    from pytest_cloudbench.evidence.places import evidence_at
+    from pytest_cloudbench.reports.run_history import compare
+    from pytest_cloudbench.verdicts.not_worse_than import checked_by
+    from pytest_cloudbench.verdicts.verdict import Outcome
+
+    try:
+        by = checked_by(options.by)
+        before, now = (runs_in(evidence_at([place])) for place in (options.before, options.now))
+        if len(now) != 1:
+            raise EvidenceError(f"{options.now} has {len(now)} runs: name the folder of one")
+        title, sections, worst = compare(before, now[0], by=by)
+        _show(title, sections, options)
+    except (EvidenceError, OSError, ValueError) as error:
+        print(f"cloudbench: {error}", file=sys.stderr)
+        return 3
+    return {Outcome.HELD: 0, Outcome.VIOLATED: 1, Outcome.INCONCLUSIVE: 2}[worst]
+
+
+def _show(title: str, sections: Sequence[Section], options: argparse.Namespace) -> None:
+    from pytest_cloudbench.reports.pages import page
+
+    text = page(title, sections, options.format)
+    if options.output is None:
+        print(text, end="")
+    else:
+        options.output.write_text(text, encoding="utf-8")
 
 
 def _up(options: argparse.Namespace) -> int:

@@ -132,7 +132,7 @@ OPTIONS = (
         "baseline",
         "",
         None,
-        "earlier runs to compare with: evidence folders, or folders of them, separated by commas",
+        "earlier runs to compare with: evidence folders, folders of them, or s3://bucket/prefix, separated by commas",
     ),
     Option(
         "regression",

@@ -51,11 +51,12 @@ def _said(name: str, value: Any) -> str:
 def markdown(rows: Sequence[Row], *, title: str) -> str:
     """Return the figures as a Markdown table."""
     lines = [f"### {title}", "", "| figure | value |", "|---|---|"]
-    lines += [f"| {_cell(name)} | {_cell(value)} |" for name, value in rows]
+    lines += [f"| {markdown_cell(name)} | {markdown_cell(value)} |" for name, value in rows]
     return "\n".join(lines) + "\n"
 
 
-def _cell(text: str) -> str:
+def markdown_cell(text: str) -> str:
+    """Escape a text so that it stays in its cell of a Markdown table."""
     return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", "<br>")
 
 
@@ -67,12 +68,12 @@ def html_page(rows: Sequence[Row], *, title: str, sentences: Sequence[str] = ())
     )
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f"<title>{html.escape(title)}</title><style>{_STYLE}</style></head>"
+        f"<title>{html.escape(title)}</title><style>{PAGE_STYLE}</style></head>"
         f"<body><h1>{html.escape(title)}</h1>{said}<table>{body}</table></body></html>\n"
     )
 
 
-_STYLE = (
+PAGE_STYLE = (
     "body{font:14px/1.4 system-ui,sans-serif;color:#1a1a1a;background:#fff;margin:1em}"
     "h1{font-size:1.1em}table{border-collapse:collapse}"
     "th,td{text-align:left;vertical-align:top;padding:.2em .8em;border-bottom:1px solid #ddd}"

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_cloudbench.evidence.baseline import Baseline, NoBaseline, folders_in, observed_in
+from pytest_cloudbench.evidence.baseline import Baseline, NoBaseline, observed_in
 from pytest_cloudbench.evidence.folder import EvidenceError
+from pytest_cloudbench.evidence.places import evidence_at
 from pytest_cloudbench.evidence.reader import Evidence
 from pytest_cloudbench.evidence.setups import InstanceFacts, setup_of
 from pytest_cloudbench.options import options_in_force, parse_regression, path_option, setting
@@ -167,7 +168,7 @@ def open_gate(config: pytest.Config) -> None:
     replayed = setting(config, "replay")
     try:
         folders = [Path(each) for each in getattr(config, "workerinput", {}).get(_WORKER_KEY, ())]
-        folders = folders or folders_in(_places(config))
+        folders = folders or evidence_at(_places(config), lambda each: path_option(config, "baseline", each))
         but = str(Evidence(path_option(config, "replay")).run["run"]) if replayed else ""
         baseline = Baseline(folders, options_in_force(config), but=but)
     except EvidenceError as error:
@@ -192,13 +193,13 @@ def send_to_worker(node: Any) -> None:
         node.workerinput[_WORKER_KEY] = [str(run.root) for run in gate.baseline.runs]
 
 
-def _places(config: pytest.Config) -> list[Path]:
+def _places(config: pytest.Config) -> list[str]:
     given = [each.strip() for each in setting(config, "baseline").split(",")]
     if not all(given):
         raise NoBaseline(
             f"{setting(config, 'baseline')!r} names an empty path: separate paths by single commas"
         )
-    return [path_option(config, "baseline", each) for each in given]
+    return given
 
 
 def _fail_if_worse(verdicts: list[Verdict]) -> None:

@@ -1,0 +1,103 @@
+"""What recorded runs measured, workload by workload, to set runs side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pytest_cloudbench.evidence.baseline import MUST_BE_EQUAL, observed_in, plain_nodeid
+from pytest_cloudbench.evidence.reader import Evidence, RecordedTest
+from pytest_cloudbench.evidence.restorable import NotRestored, measurement_from
+from pytest_cloudbench.evidence.setups import recorded_setup
+from pytest_cloudbench.limits.quantities import Rate
+from pytest_cloudbench.verdicts.details import unusable
+from pytest_cloudbench.verdicts.not_worse_than import Setup
+from pytest_cloudbench.verdicts.run import run_of
+from pytest_cloudbench.verdicts.run_view import Run
+
+
+@dataclass(frozen=True)
+class MeasuredWorkload:
+    """One measurement of one run. ``nth`` counts the same requests of a test, from 0."""
+
+    evidence: Evidence
+    test: RecordedTest
+    asked: Mapping[str, Any]
+    nth: int
+    value: Any
+
+    @property
+    def key(self) -> tuple[str, str, str, int]:
+        """What makes it the same workload in another run: the test, the workload, its arguments, and its number."""
+        arguments = sorted((name, repr(value)) for name, value in self.asked["arguments"].items())
+        return plain_nodeid(self.test.nodeid), str(self.asked["name"]), repr(arguments), self.nth
+
+    @property
+    def name(self) -> str:
+        """The workload in words: "fio randread 4k", with "#2" for the second of a test."""
+        measured = getattr(self.value, "maximum", self.value)
+        words = str(getattr(measured, "workload", "") or self.asked["name"])
+        return f"{words} #{self.nth + 1}" if self.nth else words
+
+    @cached_property
+    def run(self) -> Run:
+        """The view of the run that verdicts judge. Raises ValueError for a measurement that cannot be judged."""
+        return run_of(observed_in(self.value))
+
+    @property
+    def rate(self) -> Rate | None:
+        """The mean rate; None if the measurement is damaged or cannot be judged as a whole."""
+        try:
+            run = self.run
+        except ValueError:
+            return None
+        return None if unusable(run, run.rate) else run.rate
+
+    @cached_property
+    def setup(self) -> Setup:
+        """The conditions."""
+        return recorded_setup(self.test, getattr(self.value, "maximum", self.value))
+
+    @property
+    def outcomes(self) -> list[str]:
+        """The outcome of each verdict of the test, in order."""
+        return [entry["verdict"]["outcome"]["value"] for entry in self.test.of_kind("verdict")]
+
+
+def measured_in(evidence: Evidence) -> Iterator[MeasuredWorkload]:
+    """Yield what a run measured, of each test its last attempt. What cannot be restored is left out."""
+    last = {test.nodeid: test for test in evidence.tests}
+    for test in last.values():
+        counted: dict[str, int] = {}
+        for entry in test.of_kind("workload"):
+            if "file" not in entry or entry.get("outcome") == "failed":
+                continue
+            asked = {name: entry[name] for name in ("name", "arguments")}
+            nth = counted[repr(asked)] = counted.get(repr(asked), -1) + 1
+            try:
+                value = measurement_from(test.measurement(entry["file"]), lambda path: b"")
+            except NotRestored:
+                continue
+            yield MeasuredWorkload(evidence, test, asked, nth, value)
+
+
+def runs_in(folders: Iterable[Path]) -> list[Evidence]:
+    """Return the runs in evidence folders, each once, oldest first. Raises EvidenceError for one that is none."""
+    by_id = {str(evidence.run["run"]): evidence for evidence in map(Evidence, folders)}
+    return sorted(by_id.values(), key=lambda each: each.began)
+
+
+def kind_of(evidence: Evidence) -> str:
+    """Return the settings without which two runs measured different things: "embedded, quick pace"."""
+    options = evidence.run.get("options", {})
+    words = [f"{options.get('cloud', '?')}, {options.get('pace', '?')} pace"]
+    usual = {"twin-time": "1", "twin-latency": "ebs"}
+    words += [
+        f"{name} {options[name]}"
+        for name in MUST_BE_EQUAL
+        if name in usual and options.get(name, usual[name]) != usual[name]
+    ]
+    return ", ".join(words)

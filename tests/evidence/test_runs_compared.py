@@ -1,0 +1,131 @@
+"""`cloudbench history` and `cloudbench compare` on recorded sessions."""
+
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from pytest_cloudbench.cli import main
+from pytest_cloudbench.reports.pages import Section, page, sparkline, svg
+
+BODY = """
+import dataclasses
+
+def test_it(volume, fio):
+    rates[:] = [{rate}]
+    volume = dataclasses.replace(volume, label="{label} vol-0123456789abcdef0")
+    run = fio(volume, rw="randread", iodepth=16)
+    assert run.reaches("1,000 IOPS")
+"""
+
+
+@pytest.fixture
+def measure(session):
+    def run(name, rate, label="gp3 10 GiB/3,000 IOPS"):
+        session(
+            BODY.format(rate=rate, label=label),
+            f"--cloudbench-evidence=runs/{name}",
+            "--cloudbench-pace=full",
+        ).assert_outcomes(passed=1)
+
+    return run
+
+
+@pytest.fixture
+def five_runs(measure):
+    for number, rate in enumerate((3_000.0, 3_004.0, 2_997.0)):
+        measure(f"a{number}", rate)
+    for number, rate in enumerate((2_000.0, 2_002.0)):
+        measure(f"b{number}", rate, "gp3 10 GiB/2,000 IOPS")
+
+
+def test_history_names_the_run_of_a_change_and_what_changed_with_it(five_runs, capsys):
+    capsys.readouterr()
+    assert main(["history", "runs"]) == 0
+    said = capsys.readouterr().out
+    assert "test_it.py::test_it: fio randread 4k (embedded, full pace)" in said
+    (changed,) = [line for line in said.splitlines() if line.startswith("* run ")]
+    assert "33.3 % less, from 3,000 IOPS to 2,001 IOPS" in changed
+    assert "changed with it: gp3 10 GiB/3,000 IOPS -> 2,000 IOPS" in changed
+    assert sum("1 held" in line for line in said.splitlines()) == 5
+    assert "███▆▆" in said
+
+
+def test_history_as_html_has_a_picture_with_the_change_marked(five_runs, pytester):
+    assert main(["history", "runs", "--format=html", "--output=out.html"]) == 0
+    text = (pytester.path / "out.html").read_text()
+    picture = ElementTree.fromstring(text[text.index("<svg") : text.index("</svg>") + 6])
+    assert len(list(picture.iter("{http://www.w3.org/2000/svg}circle"))) == 5
+    assert text.count("stroke-dasharray") == 1
+    assert "http://" not in text.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_compare_fails_for_a_run_that_is_worse(five_runs, capsys):
+    capsys.readouterr()
+    assert main(["compare", "runs/a0", "runs/b0", "--format=markdown"]) == 1
+    said = capsys.readouterr().out
+    assert "| test\\_it.py::test\\_it |" in said or "| test_it.py::test_it |" in said
+    assert "| 3,000 IOPS | 2,000 IOPS | -33.3 % | violated | gp3 10 GiB/3,000 IOPS -> 2,000 IOPS |" in said
+    assert main(["compare", "runs/b0", "runs/a0"]) == 0, "better is not worse"
+
+
+def test_compare_of_several_runs_with_one(five_runs, capsys):
+    assert main(["compare", "runs", "runs/a0", "--by=50%"]) == 0
+    assert "in 2 earlier runs" in capsys.readouterr().out, "with the latest conditions, and not with itself"
+
+
+def test_compare_of_two_runs_that_are_too_close_is_inconclusive(measure, capsys):
+    measure("a", 3_000.0)
+    measure("b", 2_950.0)
+    assert main(["compare", "runs/a", "runs/b", "--by=1%"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["history", "nowhere"], "nowhere is not a folder"),
+        (["history", "empty"], "no run with a measurement was found in empty"),
+        (["compare", "runs", "runs"], "runs has 2 runs: name the folder of one"),
+        (["compare", "runs/a", "runs/b", "--by=5"], "is no share"),
+    ],
+)
+def test_what_cannot_be_shown(measure, pytester, capsys, command, said):
+    measure("a", 3_000.0)
+    measure("b", 3_000.0)
+    (pytester.path / "empty").mkdir()
+    assert main(command) == 3
+    assert said in capsys.readouterr().err
+
+
+def test_runs_of_another_pace_have_a_history_of_their_own(measure, session, capsys):
+    measure("a", 3_000.0)
+    session(BODY.format(rate=2_000.0, label="gp3"), "--cloudbench-evidence=runs/quick").assert_outcomes(
+        passed=1
+    )
+    capsys.readouterr()
+    assert main(["history", "runs"]) == 0
+    said = capsys.readouterr().out
+    assert "(embedded, full pace)" in said
+    assert "(embedded, quick pace)" in said
+    assert main(["compare", "runs/a", "runs/quick"]) == 3
+    assert "pace full, this one quick" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "html"])
+def test_every_format_shows_every_cell_and_sentence(form):
+    section = Section("A | title", ("one", "two"), (("a < b", "c | d"),), ("it <fell>",), (1.0, 2.0), (1,))
+    text = page("Runs & more", [section], form)
+    for words in ("title", "one", "two", "fell"):
+        assert words in text
+    if form == "html":
+        assert "a &lt; b" in text
+        assert "<fell>" not in text
+    if form == "markdown":
+        assert "c \\| d" in text
+
+
+def test_pictures_of_little_data():
+    assert sparkline([]) == ""
+    assert sparkline([0.0]) == "▁"
+    assert sparkline([1.0, 0.5]) == "█▅"
+    ElementTree.fromstring(svg([1.0], [], "one"))
+    ElementTree.fromstring(svg([0.0, 0.0], [], "none & <all>"))
