@@ -27,7 +27,18 @@ from labelled_runs.labels import (
     not_held,
     violated,
 )
-from labelled_runs.shapes import at_a_limit, clustered, falling, length, longest, noise, some_noise, stalls
+from labelled_runs.shapes import (
+    alternating,
+    at_a_limit,
+    clustered,
+    drifting,
+    falling,
+    length,
+    longest,
+    noise,
+    some_noise,
+    stalls,
+)
 from pytest_cloudbench.limits.quantities import Iops
 
 
@@ -129,6 +140,36 @@ def dips(rng: random.Random) -> LabelledRun:
         not_held("drops_to", f"{mine.limit.per_second * left:.0f} IOPS"),
         violated("sustains", mine, for_=float(count - 1)),
     )
+    return LabelledRun((run,), questions)
+
+
+@labelled("slow drift within the tolerance", decides=0.9)
+def drifts_a_little(rng: random.Random) -> LabelledRun:
+    envelope = envelope_of(BIG, some_volume(rng))
+    mine, count = volume_iops(envelope), rng.choice([60, 120, 300])
+    change = rng.choice([-1, 1]) * rng.uniform(0.0, 0.035)
+    factors = drifting(rng, count, change, rng.uniform(0.001, 0.01))
+    run = storage(
+        [mine.limit.per_second * factor for factor in factors], envelope, deep(rng, mine.limit.per_second)
+    )
+    questions = (
+        held("reaches", mine),
+        held("steady"),
+        held("capped_by", mine, limiters=(mine.label,)),
+        limited_by(mine.label),
+    )
+    return LabelledRun((run,), questions)
+
+
+@labelled("alternating below the promise", decides=0.6)
+def alternates_below(rng: random.Random) -> LabelledRun:
+    envelope = envelope_of(BIG, some_volume(rng))
+    mine, count = volume_iops(envelope), rng.choice([60, 120])
+    high = mine.limit.per_second * rng.uniform(0.6, 1.0)
+    values = alternating(rng, count, high, high * rng.uniform(0.2, 0.8), rng.uniform(0.0, 0.03))
+    run = storage(values, envelope, deep(rng, mine.limit.per_second))
+    kept = run.total_iops >= 0.9 * mine.limit.per_second
+    questions = (kept_if(kept, "reaches", mine), not_held("capped_by", mine), violated("steady"))
     return LabelledRun((run,), questions)
 
 

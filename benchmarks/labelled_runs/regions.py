@@ -104,6 +104,28 @@ def machine_beside(rng: random.Random) -> LabelledRun:
     )
 
 
+@labelled("region: machine late now and then")
+def late_at_times(rng: random.Random) -> LabelledRun:
+    """The volume's limit acts most of the time, and the machine answers late in the other seconds."""
+    envelope = envelope_of(BIG, some_volume(rng))
+    mine, count = volume_iops(envelope), rng.choice([30, 60, 120])
+    limit = mine.limit.per_second
+    bad = rng.uniform(0.2, 0.5)
+    values = [
+        limit * (rng.uniform(0.2, 0.7) if rng.random() < bad else rng.uniform(0.99, 1.01))
+        for _ in range(count)
+    ]
+    outstanding = min(QUEUE, deep(rng, limit))
+    mean = sum(values) / count
+    modelled = outstanding / limit
+    region = Region(modelled, outstanding / mean - modelled)
+    counters = counted(count, "volume_iops", share=1 - bad)
+    run = storage(values, envelope, outstanding, counters=counters, region=region)
+    kept = mean >= 0.9 * limit
+    questions = (held("reaches", mine) if kept else unknown("reaches", mine), unknown("steady"))
+    return LabelledRun((run,), questions)
+
+
 @labelled("region: too shallow a load")
 def too_shallow(rng: random.Random) -> LabelledRun:
     envelope = envelope_of(BIG, some_volume(rng, 16_000))
