@@ -11,12 +11,8 @@ from pytest_cloudbench.evidence.measured import MeasuredWorkload, kind_of, measu
 from pytest_cloudbench.evidence.reader import Evidence
 from pytest_cloudbench.reports.pages import Section
 from pytest_cloudbench.verdicts.level_changes import level_changes
-from pytest_cloudbench.verdicts.not_worse_than import (
-    USUAL_NOISE,
-    USUAL_NOISE_ON_REGION,
-    changes,
-    not_worse_than,
-)
+from pytest_cloudbench.verdicts.not_worse_than import changes, not_worse_than
+from pytest_cloudbench.verdicts.run_to_run import usual_noise
 from pytest_cloudbench.verdicts.targets import plain
 from pytest_cloudbench.verdicts.verdict import Outcome
 
@@ -35,7 +31,7 @@ def history(runs: Sequence[Evidence]) -> list[Section]:
 
 def _history_of(series: Sequence[MeasuredWorkload], *, kind: str) -> Section:
     rates = [plain(each.run.rate) for each in series]
-    usual = USUAL_NOISE_ON_REGION if series[-1].run.on_region else USUAL_NOISE
+    usual = usual_noise(on_region=series[-1].run.on_region)
     found = {change.index: change for change in level_changes(rates, usual_noise=usual)}
     rows, sentences = [], []
     for number, each in enumerate(series):
