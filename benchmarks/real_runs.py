@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from labelled_runs.labels import held, not_held, not_violated, unknown, violated
-from verdict_accuracy import ask
+from verdict_tally import ask
 
 from pytest_cloudbench import gp2, gp3, io1, io2, recorded_limits
 

@@ -1,5 +1,6 @@
 """The labelled runs of the benchmark: independent of the judge, and judged rightly."""
 
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +8,6 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-A_FEW = 4
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +54,41 @@ def test_a_wrong_verdict_and_a_wrong_limiter_are_counted(accuracy):
     tally.add(kept, accuracy.Answer("inconclusive", ""))
     broken = accuracy.Question("reaches", right=frozenset({"violated"}))
     tally.add(broken, accuracy.Answer("held", ""))
-    assert (tally.false_held, tally.not_to_hold) == (1, 1)
-    assert (tally.false_violated, tally.not_to_violate) == (1, 3)
-    assert (tally.limiter_right, tally.limiter_wrong) == (1, 1)
-    assert tally.decided_share == pytest.approx(3 / 4)
+    found = accuracy.Totals.of({accuracy.RunClass("one", None, 0.8, "runs"): tally})
+    assert (found.false_held.count, found.false_held.of) == (1, 1)
+    assert (found.false_violated.count, found.false_violated.of) == (1, 3)
+    assert (found.limiter_wrong.count, found.limiter_wrong.of) == (1, 2)
+    assert (found.decided.count, found.decided.of) == (3, 4)
+    assert found.seldom == ("one",)
     assert len(tally.wrong) == 2
+    assert not found.good
+
+
+def test_damaged_runs_and_pairs_of_one_thing_have_figures_of_their_own(accuracy):
+    tallies = {}
+    for group in ("damaged", "A/A"):
+        tally = accuracy.Tally()
+        for outcome in ("held", "inconclusive", "inconclusive", "inconclusive"):
+            tally.add(accuracy.Question("outperforms"), accuracy.Answer(outcome, ""))
+        tallies[accuracy.RunClass(group, None, 0.0, group)] = tally
+    found = accuracy.Totals.of(tallies)
+    assert (found.damaged.count, found.damaged.of) == (1, 4)
+    assert found.a_a.share == pytest.approx(0.25)
+    assert found.false_held.of == found.false_violated.of == 0
+
+
+def test_shapes_have_the_figures_that_their_labels_state(accuracy):
+    from labelled_runs import shapes
+
+    rng = random.Random(1)
+    for memory in (0.0, 0.9):
+        limited = shapes.at_a_limit(rng, 60, 0.09, memory)
+        assert 0.994 <= sum(limited) / 60 <= 1.006
+    free = shapes.noise(rng, 20_000, 0.05, 0.6)
+    middle = sum(free) / len(free)
+    spread = (sum((each - middle) ** 2 for each in free) / len(free)) ** 0.5
+    assert middle == pytest.approx(1.0, abs=0.005)
+    assert spread == pytest.approx(0.05, rel=0.05)
+    good = shapes.clustered(rng, 100_000, bad=0.1, lasts=8.0)
+    assert good.count(False) / len(good) == pytest.approx(0.1, rel=0.1)
+    assert shapes.longest([True, True, False, True]) == 2
