@@ -96,7 +96,7 @@ def not_worse_than(obs: AnyObservation, earlier: Earlier, *, by: float | str = 0
         "confidence": CONFIDENCE,
     }
     draft = Draft(f"not worse by more than {tolerance(allowed)}", None, now.rate, details)
-    if wrong := unusable(now, now.rate):
+    if wrong := _proves_nothing(now):
         return draft.inconclusive(wrong)
     if not usable:
         why = next(reversed(refused.values()), earlier.missing) or "no earlier run was given"
@@ -145,16 +145,22 @@ def _usable(now: Run, runs: Sequence[EarlierRun]) -> tuple[list[EarlierRun], dic
     usable, refused = [], {}
     for each in runs:
         then = run_of(each.run)
-        limit = None if unusable(then, then.rate) else other_limit(then, then.rate)
+        wrong = _proves_nothing(then)
+        limit = None if wrong else other_limit(then, then.rate)
         if why := incomparable(then, now):
             refused[each.name] = f"the run of {each.name} had {why}"
-        elif wrong := unusable(then, then.rate):
+        elif wrong:
             refused[each.name] = f"of the run of {each.name}: {wrong.text}"
         elif limit is not None and limit.machine_limited:
             refused[each.name] = f"in the run of {each.name}, {limit.text}"
         else:
             usable.append(replace(each, run=then))  # its view, which is made once
     return usable, refused
+
+
+def _proves_nothing(run: Run) -> Doubt | None:
+    """Return what is wrong with a run: its data, or a rate that none of its limits yields; None if nothing is."""
+    return unusable(run, run.rate) or run.beyond_limits()
 
 
 def incomparable(then: Run, now: Run) -> str:

@@ -59,9 +59,15 @@ def test_as_good_as_before_passes(measure, three_runs):
 
 
 def test_better_passes_and_says_so(measure, three_runs):
-    result = measure(9_000.0, *three_runs)
+    result = measure(3_140.0, *three_runs)
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*9,000 IOPS against 3,000 IOPS*better, beyond the noise*"])
+    result.stdout.fnmatch_lines(["*3,140 IOPS against 3,000 IOPS*: better, beyond the noise*"])
+
+
+def test_a_rate_that_no_limit_yields_is_no_improvement(measure, three_runs):
+    result = measure(9_000.0, *three_runs, "--cloudbench-inconclusive=fail", body=IN_A_TEST)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*inconclusive: 9,000 IOPS is 200 % above*"])
 
 
 def test_without_the_option_nothing_is_judged(measure, three_runs):
