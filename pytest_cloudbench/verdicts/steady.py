@@ -1,23 +1,25 @@
 """`steady`: did the rate stay the same over the run?
 
-The rule: no lasting fall, no drift (the means of the two halves differ by less than the tolerance, or by less than
-the scatter explains), and at least 90 % of the seconds within the tolerance of their median.
+The rule for its seconds: no lasting fall, no drift (the means of the two halves differ by less than the tolerance, or
+by less than the noise explains), and at least 90 % of the seconds within the tolerance of their median. SNIA's rule for
+rounds is in `snia`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from statistics import fmean, median
+from statistics import median
+from typing import Any, Literal, get_args
 
 from pytest_cloudbench.limits.quantities import Rate
+from pytest_cloudbench.verdicts import snia
 from pytest_cloudbench.verdicts.attribution import at_a_promise, region_machine
 from pytest_cloudbench.verdicts.details import details_of, unusable
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.run_view import Run
 from pytest_cloudbench.verdicts.sample_statistics import (
     FEWEST_FOR_A_SHARE,
-    independent_samples,
     steadiness,
     wilson_interval,
 )
@@ -27,6 +29,7 @@ from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import moment, percent, tolerance
 
 WITHIN_SHARE = 0.90
+_WITHIN = 0.05
 
 
 @dataclass(frozen=True)
@@ -37,22 +40,36 @@ class _Finding:
     machine_limited: bool = False
 
 
-def steady(obs: AnyObservation, *, within: float = 0.05) -> Verdict:
-    """Judge whether a run's rate (Gbit/s of a network, else IOPS) was steady within ``within``.
+Method = Literal["seconds", "snia"]
 
-    Violated by a lasting fall, a drift or too much scatter. Inconclusive for a series of fewer than five seconds, for
-    scatter in too few seconds to decide, and if the load generator or the machine under an embedded region may be the
-    cause.
 
-    Raises TypeError for a tolerance that is not a number, ValueError for one outside 0 to 1.
+def steady(obs: AnyObservation, *, within: float = 0.05, method: Method = "seconds") -> Verdict:
+    """Judge whether a run's rate (Gbit/s of a network, else IOPS) was steady.
+
+    By ``method="seconds"`` every second counts, ``within`` is the tolerance, and a lasting fall, a drift or too much
+    scatter violates it. By ``method="snia"`` the means of five rounds count (`snia`), whose limits are SNIA's.
+    Inconclusive for a series of fewer than five seconds, for scatter in too few seconds to decide, and if the load
+    generator or the machine under an embedded region may be the cause.
+
+    Raises TypeError for a tolerance that is not a number, ValueError for one outside 0 to 1, for another method, and
+    for a tolerance of SNIA's method.
     """
     tolerated = checked_within(within)
+    if method not in get_args(Method):
+        raise ValueError(f"method={method!r}: expected 'seconds' or 'snia'")
+    if method == "snia" and within != _WITHIN:
+        raise ValueError(
+            f"within={within}: SNIA's method has limits of its own, {tolerance(snia.MOST_RANGE)} for the range and "
+            f"{tolerance(snia.MOST_SLOPE)} for the slope: leave within out"
+        )
     run = run_of(obs)
     rate = run.rate
     line = run.timeline(rate)
     values = line.of_real_seconds(line.values)
-    details = details_of(run, measured=rate, within=tolerated, asked=None, line=line)
-    promise = f"steady within {tolerance(tolerated)}"
+    details = details_of(run, measured=rate, within=tolerated, asked=None, line=line) | {
+        "steady_method": method
+    }
+    promise = f"steady within {tolerance(tolerated)}" if method == "seconds" else "steady by SNIA's rounds"
 
     if wrong := unusable(run, rate):
         found = _Finding(Outcome.INCONCLUSIVE, wrong.text, machine_limited=wrong.machine_limited)
@@ -60,6 +77,8 @@ def steady(obs: AnyObservation, *, within: float = 0.05) -> Verdict:
         text = f"{len(values)} one-second samples are too few to see whether the rate was steady"
         text += f", at least {FEWEST_FOR_A_SHARE} are needed: lengthen the run"
         found = _Finding(Outcome.INCONCLUSIVE, text)
+    elif method == "snia":
+        found = _rounds(run, line, values)
     elif fallen := _fall(run, line):
         found = fallen
     else:
@@ -72,9 +91,9 @@ def steady(obs: AnyObservation, *, within: float = 0.05) -> Verdict:
 def _scatter(run: Run, line: Timeline, values: list[float], within: float) -> _Finding:
     """Judge how the seconds of a run without a fall scatter around their median."""
     middle = median(values)
-    near = [abs(value - middle) <= within * middle for value in values]
-    share, independent = fmean(near), independent_samples(near)
-    low, high = wilson_interval(share * independent, independent)
+    near = sum(abs(value - middle) <= within * middle for value in values)
+    share = near / len(values)
+    low, high = wilson_interval(near, len(values))
     details = {"share": share, "share_wanted": WITHIN_SHARE, "share_interval": [low, high]}
     text = (
         f"{percent(share, WITHIN_SHARE, 1.0)} of {len(values):,} seconds within {tolerance(within)} of "
@@ -84,13 +103,36 @@ def _scatter(run: Run, line: Timeline, values: list[float], within: float) -> _F
     if moved is None and share >= WITHIN_SHARE:
         return _Finding(Outcome.HELD, f"{text}, no drift and no drop", details)
     text = moved or f"{text}, at least {tolerance(WITHIN_SHARE)} required"
+    few = moved is None and high >= WITHIN_SHARE
+    return _unsteady(run, text, details, few=few)
+
+
+def _rounds(run: Run, line: Timeline, values: list[float]) -> _Finding:
+    """Judge the last five rounds of a run by SNIA's limits."""
+    seconds = line.length_s / len(values)
+    window = snia.last_window(values, seconds)
+    details: dict[str, Any] = {"rounds": list(window.rounds), "round_s": window.round_samples * seconds}
+    text = f"the last {snia.ROUNDS} rounds of {moment(window.round_samples * seconds)}"
+    if not window.mean:
+        return _unsteady(run, f"nothing was transferred in {text}", details)
+    details |= {"range": window.range, "slope": window.slope}
+    text += (
+        f" range over {percent(window.range, snia.MOST_RANGE)} of their mean, {line.rate(window.mean)}, and their line "
+        f"{'falls' if window.slope < 0 else 'rises'} by {percent(abs(window.slope), snia.MOST_SLOPE)} of it "
+        f"(at most {tolerance(snia.MOST_RANGE)} and {tolerance(snia.MOST_SLOPE)} required, by SNIA)"
+    )
+    return _Finding(Outcome.HELD, text, details) if window.steady else _unsteady(run, text, details)
+
+
+def _unsteady(run: Run, text: str, details: Mapping[str, object], *, few: bool = False) -> _Finding:
+    """Judge a rate that was not steady; ``few`` seconds decide nothing."""
     machine = region_machine(run)
     if busy := run.saturated():
         text += f"; the load generator was at its limit: {busy}"
     elif machine:
         # The region's limits are steady, and a mean does not show in which seconds its machine was late.
         text += f"; {machine} may be why"
-    elif moved is None and high >= WITHIN_SHARE:
+    elif few:
         text += "; too few seconds to tell: lengthen the run"
     else:
         return _Finding(Outcome.VIOLATED, text, details)

@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from pytest_cloudbench.verdicts.verdict import judging
 
@@ -83,11 +83,11 @@ class Judged:
         return self._reported(capped_by(self._observed(), ceiling, within=within))
 
     @judging
-    def steady(self, *, within: float = 0.05) -> Verdict:
-        """Did the rate stay the same over the run, within the fraction `within`?"""
+    def steady(self, *, within: float = 0.05, method: Literal["seconds", "snia"] = "seconds") -> Verdict:
+        """Did the rate stay the same over the run, within the fraction `within`, or by SNIA's five rounds?"""
         from pytest_cloudbench.verdicts.steady import steady
 
-        return self._reported(steady(self._observed(), within=within))
+        return self._reported(steady(self._observed(), within=within, method=method))
 
     @judging
     def drops_to(self, level: Ceiling | Rate | str, *, within: float = 0.05) -> Verdict:

@@ -64,6 +64,7 @@ def sentences():
             capped_by(flow, flow_limit(cluster=False)),
             drops_to(spent, M5_2XL.network_baseline),
             steady(network_run(values=scatter)),
+            steady(network_run(values=scatter), method="snia"),
             outperforms(fast, slow, by=0.5),
             resembles(fast, nearly),
             burst_ends_at(spent_early, gp2_iops(spent_early)),
@@ -83,7 +84,7 @@ def sentences():
 
 def test_every_quoted_sentence_is_one_that_a_verdict_says():
     quoted = [line for block in blocks("text") for line in block.splitlines()]
-    assert len(quoted) == 21
+    assert len(quoted) == 22
     assert set(quoted) == sentences()
 
 
@@ -107,7 +108,7 @@ def test_every_verdict_is_described_with_its_own_parameters():
     for name, verdict in VERDICTS.items():
         parameters = list(inspect.signature(verdict).parameters.values())[verdict in OF_ONE_RUN :]
         shown = [
-            each.name if each.default is each.empty else f"{each.name}={each.default}" for each in parameters
+            each.name if each.default is each.empty else f"{each.name}={each.default!r}" for each in parameters
         ]
         match = re.search(rf"^## (?:.* and )?{name}\((.*?)\)", DOCS, re.MULTILINE)
         assert match, name

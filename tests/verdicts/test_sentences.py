@@ -107,6 +107,8 @@ def of_rates():
     )
     yield "steady, storage", steady(reached)
     yield "steady, storage", steady(dips)
+    yield "steady, storage, SNIA", steady(dips, method="snia")
+    yield "steady, storage, SNIA", steady(run_of(50_000, values=range(30_000, 70_000, 500)), method="snia")
     yield "steady, storage, fall", steady(gp2)
     yield (
         "steady, storage, machine",
