@@ -17,6 +17,7 @@ from pytest_cloudbench.verdicts.not_worse_than import Earlier, EarlierRun, Setup
 
 MUST_BE_EQUAL = ("cloud", "pace", "twin-time", "twin-latency")
 """Options without which two runs measured different things."""
+DIRECTIONS = ("forward", "backward")
 _REPEAT = re.compile(r"(?:\[|-)repeat \d+ of \d+\]\Z")
 
 
@@ -140,6 +141,11 @@ def plain_nodeid(nodeid: str) -> str:
     return nodeid[: found.start()] + ("]" if found[0].startswith("-") else "")
 
 
+def parts_of(measurement: Any) -> tuple[str, ...]:
+    """Return the names of what is judged of a measurement: both directions of a network's, else "", the whole."""
+    return DIRECTIONS if getattr(measurement, "directions", ()) else ("",)
+
+
 def observed_in(value: Any, part: str = "") -> Any:
     """Return what verdicts judge of a measurement: a sweep's maximum, its ``part``, the device of created files."""
     value = getattr(value, "maximum", value)
@@ -162,10 +168,12 @@ def _unfit(test: RecordedTest) -> str:
 
     A test that failed only because something was inconclusive still measured a usual run.
     """
+    if test.outcome in ("passed", "skipped"):
+        return ""
     outcomes = [entry["verdict"]["outcome"]["value"] for entry in test.of_kind("verdict")]
-    if "violated" in outcomes:
+    if test.outcome == "failed" and "violated" in outcomes:
         return f"{test.nodeid} violated a promise"
-    if test.outcome in ("passed", "skipped") or (test.outcome == "failed" and "inconclusive" in outcomes):
+    if test.outcome == "failed" and "inconclusive" in outcomes:
         return ""
     return f"{test.nodeid} {test.outcome or 'did not end'}"
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pytest_cloudbench.evidence.baseline import MUST_BE_EQUAL, observed_in, plain_nodeid
+from pytest_cloudbench.evidence.baseline import MUST_BE_EQUAL, observed_in, parts_of, plain_nodeid
 from pytest_cloudbench.evidence.reader import Evidence, RecordedTest
 from pytest_cloudbench.evidence.restorable import NotRestored, measurement_from
 from pytest_cloudbench.evidence.setups import recorded_setup
@@ -21,31 +21,34 @@ from pytest_cloudbench.verdicts.run_view import Run
 
 @dataclass(frozen=True)
 class MeasuredWorkload:
-    """One measurement of one run. ``nth`` counts the same requests of a test, from 0."""
+    """One measurement of one run, or one ``part`` of it. ``nth`` counts the same requests of a test, from 0."""
 
     evidence: Evidence
     test: RecordedTest
     asked: Mapping[str, Any]
     nth: int
     value: Any
+    part: str = ""
 
     @property
-    def key(self) -> tuple[str, str, str, int]:
+    def key(self) -> tuple[str, str, str, int, str]:
         """What makes it the same workload in another run: the test, the workload, its arguments, and its number."""
         arguments = sorted((name, repr(value)) for name, value in self.asked["arguments"].items())
-        return plain_nodeid(self.test.nodeid), str(self.asked["name"]), repr(arguments), self.nth
+        return plain_nodeid(self.test.nodeid), str(self.asked["name"]), repr(arguments), self.nth, self.part
 
     @property
     def name(self) -> str:
         """The workload in words: "fio randread 4k", with "#2" for the second of a test."""
         measured = getattr(self.value, "maximum", self.value)
         words = str(getattr(measured, "workload", "") or self.asked["name"])
-        return f"{words} #{self.nth + 1}" if self.nth else words
+        return " ".join(
+            [words, *([f"#{self.nth + 1}"] if self.nth else []), *([self.part] if self.part else [])]
+        )
 
     @cached_property
     def run(self) -> Run:
         """The view of the run that verdicts judge. Raises ValueError for a measurement that cannot be judged."""
-        return run_of(observed_in(self.value))
+        return run_of(observed_in(self.value, self.part))
 
     @property
     def rate(self) -> Rate | None:
@@ -81,7 +84,8 @@ def measured_in(evidence: Evidence) -> Iterator[MeasuredWorkload]:
                 value = measurement_from(test.measurement(entry["file"]), lambda path: b"")
             except NotRestored:
                 continue
-            yield MeasuredWorkload(evidence, test, asked, nth, value)
+            for part in parts_of(value):
+                yield MeasuredWorkload(evidence, test, asked, nth, value, part)
 
 
 def runs_in(folders: Iterable[Path]) -> list[Evidence]:

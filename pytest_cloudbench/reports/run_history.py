@@ -72,7 +72,9 @@ def compare(before: Sequence[Evidence], now: Evidence, *, by: float) -> tuple[st
     for measured in measured_in(now):
         if measured.rate is None:
             continue
-        earlier = baseline.earlier(measured.test.nodeid, measured.asked, measured.setup, measured.nth)
+        earlier = baseline.earlier(
+            measured.test.nodeid, measured.asked, measured.setup, measured.nth, part=measured.part
+        )
         verdict = not_worse_than(measured.run, earlier, by=by)
         outcomes.append(verdict.outcome)
         details: Mapping[str, Any] = verdict.details

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_cloudbench.evidence.baseline import Baseline, NoBaseline, observed_in
+from pytest_cloudbench.evidence.baseline import DIRECTIONS, Baseline, NoBaseline, observed_in, parts_of
 from pytest_cloudbench.evidence.folder import EvidenceError
 from pytest_cloudbench.evidence.places import evidence_at
 from pytest_cloudbench.evidence.reader import Evidence
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 _GATE: pytest.StashKey[Gate] = pytest.StashKey()
 _MEASURED: pytest.StashKey[MeasuredByTest] = pytest.StashKey()
 _WORKER_KEY = "cloudbench_baseline"
-
-
-_DIRECTIONS = ("forward", "backward")
 
 
 class Regression(AssertionError):
@@ -123,9 +120,13 @@ class Gate:
             if not earlier.runs and not self.baseline.knows(item.nodeid):
                 add_not_compared(item, f"{measurement}: {earlier.missing}")
                 continue
-            for part in _parts(measurement):
+            for part in parts_of(measurement):
+                try:
+                    observed = observed_in(measurement, part)
+                except ValueError as error:  # created files that did not wait for their device
+                    add_not_compared(item, f"{measurement}: {error}")
+                    continue
                 there = self._earlier(item, measurement, asked, nth, part=part) if part else earlier
-                observed = observed_in(measurement, part)
                 verdict = judging(not_worse_than)(observed, there, by=self.by)
                 call_hook(item, "verdict", verdict=verdict, measurement=measurement)
                 verdicts.append(verdict)
@@ -208,15 +209,10 @@ def _fail_if_worse(verdicts: list[Verdict]) -> None:
         raise Regression("\n".join(verdict.sentence for verdict in worse)) from None
 
 
-def _parts(measurement: Any) -> tuple[str, ...]:
-    """Return the names of what is judged of a measurement: both directions of a network's, else the whole."""
-    return _DIRECTIONS if getattr(measurement, "directions", ()) else ("",)
-
-
 def _part_of(whole: Any, judged: Any) -> str | None:
     """Return which part of a measurement a test judges; None if it is another measurement's."""
     if is_same_run(whole, judged):
         return ""
     if getattr(whole, "directions", ()):
-        return next((part for part in _DIRECTIONS if is_same_run(getattr(whole, part), judged)), None)
+        return next((part for part in DIRECTIONS if is_same_run(getattr(whole, part), judged)), None)
     return None
