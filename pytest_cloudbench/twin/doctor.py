@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -192,14 +193,6 @@ def _bridge() -> Check:
     return Check("bridge and veth", "missing", done.stderr.strip(), "modprobe bridge veth")
 
 
-def _rate_limits() -> Check:
-    return _try_tc("network rates", "htb", _HTB)
-
-
-def _flow_filter() -> Check:
-    return _try_tc("network flows", "the bpf filter", f"{_HTB} && {_FILTER}")
-
-
 def _try_tc(name: str, what: str, command: str) -> Check:
     """Try a part of traffic control in a network namespace of its own, for which a stock kernel loads its module."""
     if shutil.which("tc") is None:
@@ -229,5 +222,6 @@ def _memory() -> Check:
 
 _CHECKS: tuple[Callable[[], Check], ...] = (
     _root, _python, _loop_devices, _fuse, _waits_for_no_io, _namespaces, _overlay,
-    _bridge, _rate_limits, _flow_filter, _memory,
+    _bridge, partial(_try_tc, "network rates", "htb", _HTB),
+    partial(_try_tc, "network flows", "the bpf filter", f"{_HTB} && {_FILTER}"), _memory,
 )  # fmt: skip

@@ -21,6 +21,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_cloudbench import __version__
 from pytest_cloudbench.limits.region_settings import EBS
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def _serve(keep: bool, owner: int | None, options: dict[str, Any]) -> int:
             slot=slot.number,
             kept=keep,
             started_at=time.time(),
-            version=_version(),
+            version=__version__,
             time_compression=plane.time_compression,
             latency=plane.latency,
         )
@@ -227,12 +228,3 @@ def _owner(requested: int | None) -> int:
         return requested
     sudo_user = os.environ.get("SUDO_UID", "")
     return int(sudo_user) if sudo_user.isdigit() else os.getuid()
-
-
-def _version() -> str:
-    from importlib import metadata
-
-    try:
-        return metadata.version("pytest-cloudbench")
-    except metadata.PackageNotFoundError:
-        return "unknown"

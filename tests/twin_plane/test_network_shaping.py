@@ -10,21 +10,16 @@ import subprocess
 import time
 
 import pytest
+from real_plane import RealPlane, running_plane, wait_until
 
 from pytest_cloudbench.hosts.network_counters import parse_statistics
 from pytest_cloudbench.limits.network_credits import NetworkCredits, ShapedRates
 from pytest_cloudbench.limits.quantities import Bandwidth
-from pytest_cloudbench.twin.hosts.hosts import HostPlan
 from pytest_cloudbench.twin.inventory import PlaneError
 from pytest_cloudbench.twin.network import cables as network_module
 from pytest_cloudbench.twin.network import shaping
-from pytest_cloudbench.twin.plane import Plane
-from pytest_cloudbench.twin.regions import sweep_slot
-from pytest_cloudbench.twin.slots import take_slot
 
 pytestmark = [pytest.mark.embedded, pytest.mark.alone]
-NEEDS = "needs root"
-HAS_WHAT_IT_NEEDS = os.geteuid() == 0
 COMPRESSION = 60.0
 ACCEPTABLE = 0.015  # of goodput, headers of 0.7 % included, in short runs on a busy machine
 
@@ -33,31 +28,22 @@ def gbit(figure):
     return Bandwidth.from_gbit(figure)
 
 
-class Driver:
-    """A plane whose instances have networks, and OpenSSH's own client to them."""
+class Driver(RealPlane):
+    """A plane whose instances have networks."""
 
     def __init__(self, plane, key):
-        self.plane = plane
-        self.key = key
-        self.addresses = {}
+        super().__init__(plane, key)
         self._port = 5300
 
     def boot(self, instance_id, peak=None, baseline=None, *, burst_s=0.0, group=None):
         """Boot an instance whose full bucket lasts ``burst_s`` seconds by the clock."""
-        address = self.addresses[instance_id] = self.plane.network.take_address(0)
         rates = credits = None
         if peak is not None:
             rates = ShapedRates(gbit(peak), gbit(baseline or peak))
         if burst_s:
             capacity = (rates.peak - rates.baseline).bytes_per_second * burst_s * COMPRESSION
             credits = NetworkCredits(capacity, "test", "2026-11")
-        self.plane.instances.boot(
-            HostPlan(
-                instance_id, "test", address, instance_id, "ec2-user",
-                (self.key.with_suffix(".pub").read_text(),),
-                network=rates, network_credits=credits, placement_group=group,
-            )
-        )  # fmt: skip
+        self.launch(instance_id, network=rates, network_credits=credits, placement_group=group)
 
     @contextlib.contextmanager
     def launched(self, *names, **shape):
@@ -69,19 +55,6 @@ class Driver:
             for name in names:
                 with contextlib.suppress(PlaneError):
                     self.plane.instances.terminate(name)
-
-    def command(self, instance_id, command):
-        return [
-            "ssh", "-i", str(self.key), "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
-            "-o", "LogLevel=ERROR", "-o", "ConnectTimeout=10", f"ec2-user@{self.addresses[instance_id]}", command,
-        ]  # fmt: skip
-
-    def ssh(self, instance_id, command):
-        done = subprocess.run(
-            self.command(instance_id, command), capture_output=True, text=True, timeout=60, check=False
-        )
-        assert done.returncode == 0, f"{command!r}: {done.stdout!r} {done.stderr!r}"
-        return done.stdout
 
     @contextlib.contextmanager
     def serving(self, server):
@@ -125,29 +98,10 @@ class Driver:
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory):
-    if not HAS_WHAT_IT_NEEDS:
-        pytest.skip(NEEDS)
-    key = tmp_path_factory.mktemp("key") / "key"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
-    slot = take_slot(sweep_slot)
-    try:
-        plane = Plane(slot, time_compression=COMPRESSION)
-        try:
-            driver = Driver(plane, key)
-            driver.boot("i-slow", 0.3)
-            driver.boot("i-slow-too", 0.3)
-            yield driver
-        finally:
-            plane.close()
-    finally:
-        slot.release()
-
-
-def wait_until(condition, what, seconds=10):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(0.02)
+    with running_plane(Driver, tmp_path_factory.mktemp("key"), time_compression=COMPRESSION) as driver:
+        driver.boot("i-slow", 0.3)
+        driver.boot("i-slow-too", 0.3)
+        yield driver
 
 
 @pytest.mark.parametrize(("streams", "options"), [(1, ""), (5, ""), (1, "-R"), (5, "-R")])

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from real_plane import HAS_WHAT_IT_NEEDS, NEEDS, RealPlane, running_plane, wait_until
 
 from pytest_cloudbench.limits.instances import EbsLimit, LocalDisk
 from pytest_cloudbench.limits.quantities import Iops, Throughput
@@ -29,9 +30,6 @@ from pytest_cloudbench.twin.volumes import disks
 from pytest_cloudbench.twin.volumes.disks import NoRoom
 
 pytestmark = [pytest.mark.embedded, pytest.mark.alone]
-# The plane is the inside of the region's own process; a plain user meets it through sudo, end to end.
-NEEDS = "needs root"
-HAS_WHAT_IT_NEEDS = os.geteuid() == 0
 needs_root = pytest.mark.skipif(not HAS_WHAT_IT_NEEDS, reason=NEEDS)
 
 COUNTERS = (
@@ -40,42 +38,12 @@ COUNTERS = (
 )  # fmt: skip
 
 
-class Driver:
-    """A plane, and OpenSSH's own client to its instances."""
+class Driver(RealPlane):
+    """A plane with instances of 80,000 IOPS."""
 
-    def __init__(self, plane, key):
-        self.plane = plane
-        self.key = key
-        self.public_key = key.with_suffix(".pub").read_text()
-        self.addresses = {}
-
-    def boot(self, instance_id, *, zone=0, iops=80_000, nitro=True, user_data=b"", user="ec2-user"):
-        address = self.addresses[instance_id] = self.plane.network.take_address(zone)
-        self.plane.instances.boot(
-            HostPlan(
-                instance_id=instance_id,
-                instance_type="c5.18xlarge",
-                private_ip=address,
-                hostname=f"ip-{address.replace('.', '-')}.ec2.internal",
-                login_user=user,
-                authorized_keys=(self.public_key,),
-                user_data=user_data,
-                ebs_limit=EbsLimit(Iops(iops), Throughput.from_mbit(19_000)),
-                nitro=nitro,
-            )
-        )
-
-    def ssh(self, instance_id, command, *, user="ec2-user", check=True, text=True):
-        done = subprocess.run(
-            [
-                "ssh", "-i", str(self.key), "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
-                "-o", "LogLevel=ERROR", "-o", "ConnectTimeout=10", f"{user}@{self.addresses[instance_id]}", command,
-            ],
-            capture_output=True, text=text, timeout=60, check=False,
-        )  # fmt: skip
-        if check and done.returncode != 0:
-            raise AssertionError(f"{command!r}: {done.stdout!r} {done.stderr!r}")
-        return done.stdout
+    def boot(self, instance_id, *, iops=80_000, **plan):
+        limit = EbsLimit(Iops(iops), Throughput.from_mbit(19_000))
+        self.launch(instance_id, "c5.18xlarge", ebs_limit=limit, **plan)
 
     def fio(self, instance_id, device, options):
         """Return the IOPS of one job. On a slow machine jobs start apart, and fio adds rates that do not overlap."""
@@ -96,33 +64,12 @@ class Driver:
         return dict(zip(COUNTERS, struct.unpack_from("<11Q", page, 8), strict=True))
 
 
-def wait_until(condition, what, seconds=10):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(0.02)
-
-
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory):
-    if not HAS_WHAT_IT_NEEDS:
-        pytest.skip(NEEDS)
-    key = tmp_path_factory.mktemp("key") / "key"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
-    slot = take_slot(sweep_slot)
-    try:
-        plane = Plane(slot)
-        try:
-            driver = Driver(plane, key)
-            driver.boot("i-one", user_data=b"#cloud-config\nruncmd:\n - echo ran >> /var/tmp/ran\nfoo: 1\n")
-            driver.boot("i-two", zone=1, user_data=b"#!/bin/sh\necho from a script; id -un > /var/tmp/who\n")
-            yield driver
-        finally:
-            plane.close()
-            plane.close()
-    finally:
-        slot.release()
-    assert not (Path("/sys/class/net") / slot.interface).exists()
+    with running_plane(Driver, tmp_path_factory.mktemp("key")) as driver:
+        driver.boot("i-one", user_data=b"#cloud-config\nruncmd:\n - echo ran >> /var/tmp/ran\nfoo: 1\n")
+        driver.boot("i-two", zone=1, user_data=b"#!/bin/sh\necho from a script; id -un > /var/tmp/who\n")
+        yield driver
 
 
 def test_the_images_user_logs_in_and_has_sudo(driver):
@@ -451,7 +398,7 @@ def test_volumes_can_be_in_a_directory(tmp_path):
             assert list(tmp_path.iterdir()) == []  # the data have no name, so they go with the region
         finally:
             plane.close()
-        assert not (loop.sysfs / "loop").exists()
+        assert not Path(f"/sys/block/loop{loop.number}/loop").exists()
         with pytest.raises(PlaneError, match="shutting down"):
             plane.volumes.create_disk("vol-late", gp3(size_gib=1))
         with pytest.raises(PlaneError, match="shutting down"):

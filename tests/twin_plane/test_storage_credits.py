@@ -4,46 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from real_plane import RealPlane, running_plane
 
 from pytest_cloudbench.limits.instances import EbsLimit
 from pytest_cloudbench.limits.quantities import MIB, Iops, Throughput
 from pytest_cloudbench.limits.volumes import gp2, gp3, io1, io2, st1
-from pytest_cloudbench.twin.hosts.hosts import HostPlan
-from pytest_cloudbench.twin.plane import Plane
-from pytest_cloudbench.twin.regions import sweep_slot
-from pytest_cloudbench.twin.slots import take_slot
 
 pytestmark = pytest.mark.embedded
-NEEDS = "needs root"
-HAS_WHAT_IT_NEEDS = os.geteuid() == 0
 COMPRESSION = 200.0
 ALL = EbsLimit(Iops(80_000), Throughput.from_mbit(19_000))
 
 
-class Driver:
-    """A plane whose credits drain and refill 200 times faster, and OpenSSH's client to its instances."""
+class Driver(RealPlane):
+    """A plane whose credits drain and refill 200 times faster."""
 
     def __init__(self, plane, key):
-        self.plane = plane
-        self._key = key
-        self._addresses = {}
+        super().__init__(plane, key)
         self._volumes = 0
 
     @contextlib.contextmanager
     def instance(self, name, *, maximum=ALL, baseline=None):
-        address = self._addresses[name] = self.plane.network.take_address(0)
-        public = self._key.with_suffix(".pub").read_text()
-        self.plane.instances.boot(
-            HostPlan(
-                name, "test", address, name, "ec2-user", (public,), ebs_limit=maximum, ebs_baseline=baseline
-            )
-        )
+        self.launch(name, ebs_limit=maximum, ebs_baseline=baseline)
         try:
             yield name
         finally:
@@ -66,15 +51,8 @@ class Driver:
             f"sudo fio --name=t --filename={device} --ioengine=libaio --direct=1 --time_based --randrepeat=0 "
             f"--norandommap --output-format=json --allow_file_create=0 {options}"
         )
-        done = subprocess.run(
-            [
-                "ssh", "-i", str(self._key), "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
-                "-o", "LogLevel=ERROR", "-o", "ConnectTimeout=10", f"ec2-user@{self._addresses[instance]}", command,
-            ],
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        job = json.loads(done.stdout[done.stdout.index("{") :])["jobs"][0]
+        text = self.ssh(instance, command)
+        job = json.loads(text[text.index("{") :])["jobs"][0]
         return (
             job["read"]["iops"] + job["write"]["iops"],
             job["read"]["bw_bytes"] + job["write"]["bw_bytes"],
@@ -99,19 +77,8 @@ class Driver:
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory):
-    if not HAS_WHAT_IT_NEEDS:
-        pytest.skip(NEEDS)
-    key = tmp_path_factory.mktemp("key") / "key"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
-    slot = take_slot(sweep_slot)
-    try:
-        plane = Plane(slot, time_compression=COMPRESSION)
-        try:
-            yield Driver(plane, key)
-        finally:
-            plane.close()
-    finally:
-        slot.release()
+    with running_plane(Driver, tmp_path_factory.mktemp("key"), time_compression=COMPRESSION) as driver:
+        yield driver
 
 
 @pytest.fixture(scope="module")

@@ -57,6 +57,7 @@ class PlaneVolumes:
 
         Raises `NoRoom` if nothing could ever be written to it or the snapshot's data does not fit.
         """
+        self._inventory.refuse_when_closed()
         with contextlib.ExitStack() as undo:
             disk = new_disk(volume_id, spec.size.bytes, spec.io_unit.bytes, self._parts)
             undo.callback(disk.close)

@@ -144,15 +144,7 @@ class VolumeProcess:
                     raise VolumeProcessError(
                         f"the process {self.pid} that paces the volumes of {self._label} cannot be ended"
                     ) from error
-                self.abort()
-
-    def abort(self) -> None:
-        """Make all I/O of its volumes fail, even if the process does not react.
-
-        If memory is short, and the machine does not permit PR_SET_IO_FLUSHER, the process may wait for I/O that only
-        it could serve. It cannot be ended before its I/O has failed.
-        """
-        _abort(self._connection, self._records)
+                _abort(self._connection, self._records)
 
     def open_file(self, name: str) -> int:
         """Open a file of its file system."""
@@ -251,7 +243,11 @@ def _mount(directory: Path) -> tuple[int, int, int]:
 
 
 def _abort(connection: int, directory: Path) -> None:
-    """End a FUSE connection: every request fails, including those for which its own server waits."""
+    """End a FUSE connection: every request fails, including those for which its own server waits.
+
+    If memory is short, and the machine does not permit PR_SET_IO_FLUSHER, the process may wait for I/O that only it
+    could serve. It cannot be ended before its I/O has failed.
+    """
     place = directory / "connections"
 
     def abort() -> None:
