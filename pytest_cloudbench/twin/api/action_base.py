@@ -39,29 +39,19 @@ class RegionActions(EC2Response):  # type: ignore[misc]  # moto is not typed her
         return self.home.backend
 
     def instance(self, instance_id: str | None) -> Any:
-        """Return the instance of this id. Raises Refusal if there is none."""
+        """Return the instance of this id. Refuses the request if there is none."""
         return self.found_instances([instance_id] if instance_id else None)[0]
 
     def found_instances(self, ids: list[str] | None) -> list[Any]:
-        """Return the instances of these ids. Raises Refusal if any is missing."""
-        requested = list(dict.fromkeys(well_formed_id("i", one) for one in required(ids, "InstanceId")))
-        known = {instance.id: instance for instance in self.home.instances()}
-        missing = [instance_id for instance_id in requested if instance_id not in known]
-        if missing:
-            some = "IDs" if len(missing) > 1 else "ID"
-            does = "do" if len(missing) > 1 else "does"
-            raise Refusal(
-                "InvalidInstanceID.NotFound", f"The instance {some} '{', '.join(missing)}' {does} not exist"
-            )
-        return [known[instance_id] for instance_id in requested]
+        """Return the instances of these ids. Refuses the request if any is missing."""
+        requested = dict.fromkeys(well_formed_id("i", one) for one in required(ids, "InstanceId"))
+        found: list[Any] = self.home.backend.get_multi_instances_by_id(list(requested))
+        return found
 
     def volume(self, volume_id: str | None) -> RegionVolume:
-        """Return the volume of this id. Raises Refusal if there is none."""
-        volume: RegionVolume | None = self.home.backend.volumes.get(
-            well_formed_id("vol", required(volume_id, "volumeId"))
-        )
-        if volume is None:
-            raise Refusal("InvalidVolume.NotFound", f"The volume '{volume_id}' does not exist.")
+        """Return the volume of this id. Refuses the request if there is none."""
+        volume_id = well_formed_id("vol", required(volume_id, "volumeId"))
+        volume: RegionVolume = self.home.backend.get_volume(volume_id)
         return volume
 
     @contextlib.contextmanager

@@ -157,9 +157,7 @@ def _admitted_subnet(
             raise Refusal("MissingInput", f"No default subnet for availability zone: '{zone}'.")
         return default
     well_formed_id("subnet", subnet_id)
-    subnet = next((one for one in backend.describe_subnets() if one.id == subnet_id), None)
-    if subnet is None:
-        raise Refusal("InvalidSubnetID.NotFound", f"The subnet ID '{subnet_id}' does not exist")
+    subnet = backend.get_subnet(subnet_id)
     if not subnet.default_for_az:
         raise unsupported(
             f"The hosts of this region are reached through its default subnets only; {subnet_id} "
