@@ -272,6 +272,9 @@ def _too_few_outstanding(run: Run, measured: Rate, asked: Rate | None, at: Suspe
     evidence = (Evidence("I/Os outstanding", run.outstanding_asked, needed, "I/Os"),)
     # If the machine is disturbed, only a load that is clearly too shallow is put down to itself.
     enough = needed * (1 - NEAR) if machine_disturbed(run) else needed * (1 - ROUNDING)
+    if asked is None and at is None and delay is not None:
+        # Without a rate to ask for, a load is too shallow if all its I/Os are in service all the time.
+        enough = needed / (1 - TOO_MUCH)
     if run.outstanding_asked >= enough or _carried_before(run, rate):
         text = f"the load kept {run.outstanding_asked:,} I/Os outstanding, enough to ask for {rate}"
         return [Suspect(Kind.LOAD, "the load", Standing.EXCLUDED, text, (), evidence)]
@@ -281,10 +284,10 @@ def _too_few_outstanding(run: Run, measured: Rate, asked: Rate | None, at: Suspe
         at_latency = f" (modelled latency {duration(delay.modelled_s)})"
     elif math.isfinite(latency) and latency > 0:
         at_latency = f" (mean latency {duration(latency)})"
-    text = (
-        f"the load kept only {kept} outstanding{at_latency}, at least {math.ceil(needed):,} are needed to ask for "
-        f"{rate}: raise {run.more_load_by}"
-    )
+    text = f"the load kept only {kept} outstanding{at_latency}"
+    if run.outstanding_asked < needed:
+        text += f", at least {math.ceil(needed):,} are needed to ask for {rate}"
+    text += f": raise {run.more_load_by}"
     return [Suspect(Kind.LOAD, "the load", Standing.LIKELY, text, evidence)]
 
 

@@ -12,7 +12,7 @@ from statistics import fmean
 from pytest_cloudbench.limits.ceilings import MACHINE_OWNER
 from pytest_cloudbench.limits.quantities import Rate
 from pytest_cloudbench.verdicts.machine_delay import machine_disturbed
-from pytest_cloudbench.verdicts.run_view import NEAR, Run
+from pytest_cloudbench.verdicts.run_view import FAR_ABOVE, NEAR, Run, most_far_above
 from pytest_cloudbench.verdicts.sample_statistics import FEWEST_FOR_HALVES, steadiness
 from pytest_cloudbench.verdicts.targets import plain
 from pytest_cloudbench.verdicts.verdict import Doubt
@@ -20,9 +20,6 @@ from pytest_cloudbench.verdicts.wording import percent, tolerance
 
 FEWEST_NEAR = 1 / 3
 """At least this share of the seconds lies within `NEAR` of a limit that held them: of noise of 9 %, 42 % do."""
-FAR_ABOVE = 0.25
-"""A limit does not yield this much more than itself for a second; a bucket that was full gives so much only once."""
-MOST_FAR_ABOVE = 0.02
 
 
 @dataclass(frozen=True)
@@ -36,8 +33,7 @@ class Spread:
     @property
     def at_a_limit(self) -> bool:
         """True if a limit may have held these seconds."""
-        few_above = self.above <= max(1.0, MOST_FAR_ABOVE * self.samples)
-        return few_above and self.near >= FEWEST_NEAR * self.samples
+        return self.above <= most_far_above(self.samples) and self.near >= FEWEST_NEAR * self.samples
 
     @property
     def text(self) -> str:

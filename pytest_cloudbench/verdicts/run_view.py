@@ -28,6 +28,8 @@ NEAR = 0.05
 """A rate within this share of a limit counts as lying at it."""
 ABOVE = 0.10
 """A limit does not yield this much more than itself over a run: something else served it."""
+FAR_ABOVE = 0.25
+"""A limit does not yield this much more than itself for a second; a bucket that was full gives so much only once."""
 SATURATED_PERCENT = 95.0
 """From this use of a CPU on, a load generator counts as the limit."""
 
@@ -267,6 +269,11 @@ class Run(ABC):
     @abstractmethod
     def own_details(self) -> dict[str, Any]:
         """Return the plain values that only this kind of run has."""
+
+
+def most_far_above(samples: int) -> float:
+    """Return how many of ``samples`` seconds may lie `FAR_ABOVE` a limit: one, or 2 %."""
+    return max(1.0, 0.02 * samples)
 
 
 def why_no_rate(measured: Rate, nothing: str, unit: str) -> str | None:

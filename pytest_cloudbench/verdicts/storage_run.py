@@ -16,6 +16,7 @@ from pytest_cloudbench.verdicts.counters import ACTED_SHARE, ThrottleDelta, acte
 from pytest_cloudbench.verdicts.observation import GeneratorLoad, Observation
 from pytest_cloudbench.verdicts.run_view import (
     ABOVE,
+    FAR_ABOVE,
     NEAR,
     SATURATED_PERCENT,
     Bound,
@@ -23,6 +24,7 @@ from pytest_cloudbench.verdicts.run_view import (
     Rates,
     Run,
     checked_series,
+    most_far_above,
     why_no_rate,
 )
 from pytest_cloudbench.verdicts.targets import as_rate_or_ceiling, ratio
@@ -181,9 +183,18 @@ class StorageRun(Run):
 
     def beyond_limits(self) -> Doubt | None:
         above = self._above_limits()
-        if above is None or above[0] <= ABOVE:
+        if above is not None and above[0] > ABOVE:
+            return Doubt(f"{self.rate} is {above[1]}, which no limit yields: {_WHAT_ELSE}")
+        if (limit := self.envelope.promised.limit_iops) is None:
             return None
-        return Doubt(f"{self.rate} is {above[1]}, which no limit yields: {_WHAT_ELSE}")
+        samples = self.samples(limit)
+        far = sum(value > limit.per_second * (1 + FAR_ABOVE) for value in samples)
+        if far <= most_far_above(len(samples)):
+            return None
+        return Doubt(
+            f"{percent(far / len(samples))} of the seconds lie more than {percent(FAR_ABOVE)} above every limit, up to "
+            f"{Iops(max(samples))}, which no limit yields: {_WHAT_ELSE}"
+        )
 
     def _above_limits(self) -> tuple[float, str] | None:
         """Return by which share the rate exceeds the lowest limit, also in words; None if it does not."""

@@ -43,6 +43,8 @@ def suspect(bottleneck, kind):
         (gp3_run(2_000, rate_asked=Iops(2_000)), [Kind.LOAD]),
         (gp3_run(2_000, generator=ROOM), [Kind.UNKNOWN]),
         (gp3_run(2_000, delay=LATE), [Kind.MACHINE]),
+        (gp3_run(1_900, outstanding=1, delay=delay_of(0.5, 0.01)), [Kind.LOAD]),
+        (gp3_run(1_000, outstanding=2, delay=delay_of(0.5, 1.5)), [Kind.MACHINE]),
         (gp3_run(3_000, delay=LATE, outstanding=16), [Kind.CEILING, Kind.MACHINE]),
         (gp3_run(values=[4_000, 2_000] * 30), [Kind.UNKNOWN]),
         (falling(2_000), [Kind.CREDITS]),
