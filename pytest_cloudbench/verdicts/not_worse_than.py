@@ -234,7 +234,10 @@ def _advice(usable: Sequence[EarlierRun], margin: float) -> str:
 def _more_or_less(difference: float, bound: float) -> str:
     if abs(difference) < 0.5e-4:
         return "the same"
-    return f"{percent(abs(difference), abs(bound))} {'more' if difference > 0 else 'less'}"
+    text = f"{abs(difference):.1%}".replace("%", " %")
+    if (round(difference, 3) < bound) != (difference < bound):  # rounded across what is allowed
+        text = percent(abs(difference), abs(bound))
+    return f"{text} {'more' if difference > 0 else 'less'}"
 
 
 def _signed(share: float) -> str:

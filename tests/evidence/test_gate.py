@@ -38,7 +38,7 @@ def test_a_regression_fails_a_test_that_holds_its_own_promise(measure, three_run
     result.stdout.fnmatch_lines(
         [
             "cloudbench baseline: 3 earlier runs, the last is * UTC; at most 5 % worse allowed",
-            "*violated: 2,000 IOPS against 3,000 IOPS in 3 earlier runs (33 % less, 95 % interval*",
+            "*violated: 2,000 IOPS against 3,000 IOPS in 3 earlier runs (33.3 % less, 95 % interval*",
         ]
     )
     (case,) = ElementTree.parse(pytester.path / "out.xml").iter("testcase")
@@ -243,6 +243,15 @@ def test_the_workers_of_xdist_compare_with_the_same_runs(measure, three_runs, py
     )
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*2,000 IOPS against 3,000 IOPS in 3 earlier runs*"])
+
+
+def test_repeats_are_judged_together(measure, three_runs):
+    options = (*three_runs, "--cloudbench-repeats=6")
+    worse = measure(2_000.0, *options)
+    worse.assert_outcomes(passed=6, failed=1)
+    worse.stdout.fnmatch_lines(["*violated: not worse than 3 earlier runs*in 0 of 6 repeats*"])
+    same = measure(3_000.0, *options)
+    same.assert_outcomes(passed=7)
 
 
 def test_repeated_requests_are_compared_in_their_order(measure):

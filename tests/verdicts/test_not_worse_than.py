@@ -41,7 +41,7 @@ def test_a_drop_beyond_the_noise_is_violated_and_names_what_was_changed():
     changed = SETUP | {"target": "gp3 500 GiB/4,000 IOPS"}
     verdict = not_worse_than(now(4_000, 4_000), earlier(6_000, 5_990, 6_010, setup=changed), by="5%")
     assert verdict.outcome is Outcome.VIOLATED
-    assert "4,000 IOPS against 6,000 IOPS in 3 earlier runs (33 % less" in verdict.sentence
+    assert "4,000 IOPS against 6,000 IOPS in 3 earlier runs (33.3 % less" in verdict.sentence
     assert "gp3 500 GiB/6,000 IOPS -> 4,000 IOPS" in verdict.sentence
     assert verdict.sentence.endswith("limited by gp3 vol-0 IOPS, 4,000 IOPS")
     assert [str(each) for each in verdict.bound_by] == ["gp3 vol-0 IOPS, 4,000 IOPS"]
@@ -49,6 +49,12 @@ def test_a_drop_beyond_the_noise_is_violated_and_names_what_was_changed():
     assert low < -0.333 < high < -0.3
     assert verdict.details["changed"] == ["gp3 500 GiB/6,000 IOPS -> 4,000 IOPS"]
     assert str(verdict.asked) == "5,700 IOPS"
+
+
+def test_a_difference_is_not_rounded_across_what_is_allowed():
+    sentence = str(not_worse_than(now(5_699), earlier(6_000)))
+    assert "(5.02 % less" in sentence
+    assert "(0.3 % less" in str(not_worse_than(now(5_982), earlier(6_000)))
 
 
 def test_a_drop_without_a_recorded_change_says_so():
