@@ -18,6 +18,7 @@ from pytest_cloudbench.verdicts.counters import (
     bandwidth_acted,
     exceeded_text,
 )
+from pytest_cloudbench.verdicts.damage import damage_of
 from pytest_cloudbench.verdicts.network_levels import NetworkLevel, NetworkTarget
 from pytest_cloudbench.verdicts.observation import GeneratorLoad, NetworkObservation
 from pytest_cloudbench.verdicts.run_view import (
@@ -27,7 +28,6 @@ from pytest_cloudbench.verdicts.run_view import (
     Goal,
     Rates,
     Run,
-    checked_series,
     why_no_rate,
 )
 from pytest_cloudbench.verdicts.targets import as_rate_or_ceiling, ratio
@@ -72,7 +72,7 @@ class NetworkRun(Run):
     @classmethod
     def of(cls, obs: NetworkObservation) -> NetworkRun:
         """Return the view of a measurement; what it does not say is unknown."""
-        series, damage = checked_series(obs.series)
+        damage = damage_of(obs, {"throughput": obs.throughput})
         asked: object = getattr(obs, "asked", None)
         own, lost = getattr(obs, "rate_asked", None), getattr(obs, "lost_percent", None)
         load = getattr(obs, "generator", None)
@@ -87,7 +87,7 @@ class NetworkRun(Run):
             whole=Bandwidth.of(obs.throughput),
             streams=streams,
             block_size=ONE_BYTE,
-            series=series,
+            series=None if damage else obs.series,
             damage=damage,
             envelope=envelope,
             machine_rate=envelope.bandwidth_of(machine[0]) if machine else None,

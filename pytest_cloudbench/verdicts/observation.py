@@ -38,7 +38,12 @@ class MachineDelay:
 
 
 class RateSeries(Protocol):
-    """A time series of rates, about one sample a second."""
+    """A time series of rates, about one sample a second.
+
+    These attributes are optional: ``damage`` (what is wrong with the samples; then there are none), ``latency_s`` (the
+    mean latency of each), ``gapless`` (True if each sample covers all of the time since the one before, so that its
+    length may vary) and ``of_devices`` (True if the devices counted it, with what a file system adds to the load).
+    """
 
     @property
     def seconds(self) -> Sequence[float]:

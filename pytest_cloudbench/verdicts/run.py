@@ -16,8 +16,8 @@ AnyObservation = Observation | NetworkObservation | Run
 def run_of(obs: AnyObservation) -> StorageRun | NetworkRun:
     """Return the view of a run, on storage or over a network; a view stays itself.
 
-    Damaged data (a series whose times do not rise, whose columns differ in length, or with a rate that is negative or
-    no number) leave the view without a series, and every verdict on it is inconclusive with that reason.
+    Damaged data (`damage.py`) leave the view without a series, and every verdict on it is inconclusive with that
+    reason.
     """
     if isinstance(obs, (StorageRun, NetworkRun)):
         return obs

@@ -10,7 +10,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pytest_cloudbench.limits.ceilings import Ceiling
@@ -284,23 +283,3 @@ def why_no_rate(measured: Rate, nothing: str, unit: str) -> str | None:
     if value == 0:
         return f"{nothing}, so nothing was measured: look at the workload's own output"
     return f"the measurement has no rate ({value} {unit}): look at the workload's own output"
-
-
-def checked_series(series: Any) -> tuple[Any, str]:
-    """Return a series that can be judged, or None and what is wrong with it.
-
-    Its times must rise, its columns be of one length (an empty one is unknown), its rates finite and not negative.
-    """
-    if series is None:
-        return None, ""
-    seconds = list(series.seconds)
-    if any(not math.isfinite(at) for at in seconds) or any(late <= at for at, late in pairwise(seconds)):
-        return None, "the times of its series do not rise"
-    for name in ("iops", "throughput"):
-        rates: Sequence[Rate] = getattr(series, name, None) or ()
-        if rates and len(rates) != len(seconds):
-            return None, f"its series holds {len(seconds)} times but {len(rates)} values of {name}"
-        wrong = next((rate for rate in rates if not (math.isfinite(plain(rate)) and plain(rate) >= 0)), None)
-        if wrong is not None:
-            return None, f"its series holds {plain(wrong)} as {name}, which is no rate"
-    return series, ""

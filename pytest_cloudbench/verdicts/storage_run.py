@@ -13,6 +13,7 @@ from pytest_cloudbench.limits.envelope import Envelope, Level
 from pytest_cloudbench.limits.quantities import MIB, Iops, Rate, Throughput, figure
 from pytest_cloudbench.verdicts.change_point import falls_details
 from pytest_cloudbench.verdicts.counters import ACTED_SHARE, ThrottleDelta, acted
+from pytest_cloudbench.verdicts.damage import damage_of
 from pytest_cloudbench.verdicts.observation import GeneratorLoad, Observation
 from pytest_cloudbench.verdicts.run_view import (
     ABOVE,
@@ -23,7 +24,6 @@ from pytest_cloudbench.verdicts.run_view import (
     Goal,
     Rates,
     Run,
-    checked_series,
     most_far_above,
     why_no_rate,
 )
@@ -59,14 +59,18 @@ class StorageRun(Run):
     @classmethod
     def of(cls, obs: Observation) -> StorageRun:
         """Return the view of a measurement; what it does not say is unknown."""
-        series, damage = checked_series(obs.series)
+        means: dict[str, Rate] = {
+            "iops": Iops(obs.iops),
+            "throughput": Throughput.from_mib(obs.throughput_mib),
+        }
+        damage = damage_of(obs, means)
         latency, own = obs.latency_mean_s, getattr(obs, "rate_asked", None)
         return cls(
             iops=obs.iops,
             throughput_mib=obs.throughput_mib,
             block_size=obs.block_size,
             sequential=obs.sequential,
-            series=series,
+            series=None if damage else obs.series,
             damage=damage,
             envelope=obs.envelope or Envelope((), obs.block_size, obs.sequential),
             counters=obs.counters,

@@ -148,7 +148,8 @@ class Series:
     the I/Os of a sample; None without any. `percentiles_s` holds, by name ("p50", "p95", "p99", "p999"), the
     percentiles of each sample, if the workload kept histograms; None for a sample that they do not cover. Those of a
     plain fio run are of completion latency, without submission. `damage` says why the tool's own samples cannot be
-    used; then there are none, and every verdict is inconclusive with that reason.
+    used; then there are none, and every verdict is inconclusive with that reason. `gapless` says that each sample
+    covers all of the time since the one before, so that its length may vary.
     """
 
     seconds: tuple[float, ...] = ()
@@ -159,6 +160,7 @@ class Series:
     write: DirectionSeries | None = None
     percentiles_s: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict, hash=False)
     damage: str = ""
+    gapless: bool = False
 
     def __len__(self) -> int:
         return len(self.seconds)

@@ -97,7 +97,8 @@ def run_of(
 ):
     """A run of ``iops`` I/Os a second; its series is flat unless ``values`` gives one.
 
-    Its latency is what Little's law makes of ``outstanding``; ``delay`` is what a region counted.
+    It lasts as long as its series, and ``samples`` seconds at least. Its latency is what Little's law makes of
+    ``outstanding``; ``delay`` is what a region counted.
     """
     size = Size.parse(block)
     found = storage_envelope(on, volumes, size, sequential=sequential, machine=machine) if envelope else None
@@ -112,7 +113,7 @@ def run_of(
         counters=counters,
         outstanding_asked=outstanding,
         latency_mean_s=outstanding / iops if iops else float("nan"),
-        runtime_s=float(samples),
+        runtime_s=float(max(samples, seconds[-1] if seconds else len(values))),
         generator=generator,
         rate_asked=rate_asked,
         machine_delay=delay,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -209,8 +210,13 @@ def _series(seconds: int) -> Series:
     def of(iops: float) -> DirectionSeries:
         return DirectionSeries((Iops(iops),) * seconds, (Throughput(iops * 4096),) * seconds)
 
+    both = of(1_000.0)
     return Series(
-        seconds=tuple(float(second + 1) for second in range(seconds)), read=of(704.0), write=of(296.0)
+        seconds=tuple(float(second + 1) for second in range(seconds)),
+        iops=both.iops,
+        throughput=both.throughput,
+        read=of(704.0),
+        write=of(296.0),
     )
 
 
@@ -224,3 +230,11 @@ def test_rates_are_the_means_of_a_series_that_covers_the_run() -> None:
 @pytest.mark.parametrize(("seconds", "runtime_s"), [(0, 10.0), (4, 4.2), (7, 10.0)])
 def test_fios_own_rates_are_used_if_the_series_is_short_or_partial(seconds: int, runtime_s: float) -> None:
     assert with_series_means(_fio_says(runtime_s), _series(seconds), sample_s=1.0) == _fio_says(runtime_s)
+
+
+def test_a_series_that_contradicts_fios_own_figures_does_not_replace_them() -> None:
+    for damaged in (
+        replace(_series(9), iops=(Iops(1_000.0),) * 6 + (Iops(0.0),) * 3),
+        replace(_series(9), throughput=(Throughput(0.0),) * 9),
+    ):
+        assert with_series_means(_fio_says(10.1), damaged, sample_s=1.0) == _fio_says(10.1)

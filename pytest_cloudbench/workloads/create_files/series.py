@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 from pytest_cloudbench.limits.quantities import Iops, Throughput
 from pytest_cloudbench.workloads.create_files.record import Record, Sample
@@ -20,6 +20,9 @@ class DeviceSeries:
 
     `seconds` holds the end of each interval; the last interval may be shorter than a second.
     """
+
+    gapless: ClassVar[bool] = True
+    of_devices: ClassVar[bool] = True
 
     seconds: tuple[float, ...] = ()
     iops: tuple[Iops, ...] = ()

@@ -232,6 +232,7 @@ def series_of(totals: Sequence[Totals]) -> Series:
         percentiles_s={
             name: tuple(way.percentile_s(percent) for _, way in between) for name, percent in PERCENTS.items()
         },
+        gapless=True,
     )
 
 

@@ -1,0 +1,118 @@
+"""What is wrong with the data of a run, looked for once, when its view is made.
+
+A tool, a disk or a parser that fails leaves data from which a figure can still be drawn. No verdict may rest on it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, pairwise
+from operator import mul
+from statistics import median
+from typing import Any
+
+from pytest_cloudbench.limits.quantities import Rate
+from pytest_cloudbench.verdicts.targets import plain
+
+CONTRADICTS = 0.05
+"""Samples and a total that are this far apart, as a share of the total, are not of one run."""
+_LONG = 1.5
+"""An interval of this many usual ones lacks samples."""
+_TIMES = ("mean_s", "min_s", "max_s", "p50_s", "p95_s", "p99_s", "p999_s")
+"""What may be known of a latency."""
+
+
+def damage_of(obs: Any, means: Mapping[str, Rate]) -> str:
+    """Return what is wrong with a measurement, in words; "" if nothing is.
+
+    ``means`` holds its mean rates by the names of the columns of its series. A mean that is no rate is left to
+    the judges, who say that nothing was measured.
+    """
+    series, runtime_s = obs.series, obs.runtime_s
+    if not (math.isfinite(runtime_s) and runtime_s >= 0):
+        return f"its run time is {runtime_s} s"
+    return next(filter(None, chain(_of_series(series, means, runtime_s), _of_latencies(obs))), "")
+
+
+def contradicts(samples: Sequence[float], lengths_s: Sequence[float], mean: float, runtime_s: float) -> bool:
+    """Return True if these samples and that mean rate cannot be of one run.
+
+    The samples may leave time of the run out, such as an unfinished last second: in it the rate was between nothing
+    and the highest sample. A second of nothing is a stall, which the total shows too.
+    """
+    total = mean * runtime_s
+    if not (math.isfinite(total) and total > 0 and samples):
+        return False
+    seen = sum(value * length_s for value, length_s in zip(samples, lengths_s, strict=True))
+    unseen_s = max(0.0, runtime_s - sum(lengths_s))
+    return not -CONTRADICTS * total <= total - seen <= CONTRADICTS * total + unseen_s * max(samples)
+
+
+def _of_series(series: Any, means: Mapping[str, Rate], runtime_s: float) -> Iterator[str]:
+    if series is None:
+        return
+    yield getattr(series, "damage", "")
+    seconds = list(series.seconds)
+    samples = {name: [plain(rate) for rate in getattr(series, name, None) or ()] for name in means}
+    for name, values in samples.items():
+        if values and len(values) != len(seconds):
+            yield f"its series holds {len(seconds)} times but {len(values)} values of {name}"
+        wrong = next((value for value in values if not _is_amount(value)), None)
+        if wrong is not None:
+            yield f"its series holds {wrong} as {name}, which is no rate"
+    yield _of_times(seconds, varies=getattr(series, "gapless", False))
+    for value in getattr(series, "latency_s", None) or ():
+        if value is not None and not _is_amount(value):
+            yield f"its series holds a latency of {value} s"
+    if getattr(series, "of_devices", False):
+        return
+    lengths_s = _lengths(seconds)
+    for name, mean in means.items():
+        if contradicts(samples[name], lengths_s, plain(mean), runtime_s):
+            seen = sum(map(mul, samples[name], lengths_s)) / sum(lengths_s)
+            yield f"its samples have a mean of {type(mean)(seen)}, but the run has one of {mean}"
+
+
+def _of_times(seconds: Sequence[float], *, varies: bool) -> str:
+    """Return what is wrong with the ends of intervals; if their length ``varies``, none of them can be missing."""
+    if any(not math.isfinite(at) for at in seconds) or any(late <= at for at, late in pairwise(seconds)):
+        return "the times of its series do not rise"
+    if seconds and seconds[0] < 0:
+        return f"its series begins {-seconds[0]:g} s before the run"
+    lengths = _lengths(seconds)
+    if varies or len(lengths) < 2:
+        return ""
+    usual = median(lengths)
+    for number, (end_s, length_s) in enumerate(zip(seconds, lengths, strict=True)):
+        begin_s = seconds[number - 1] if number else 0.0
+        if end_s - begin_s > _LONG * usual:
+            return f"its series lacks samples from {begin_s:g} to {end_s - usual:g} s"
+        if length_s * _LONG < usual and number < len(seconds) - 1:
+            return f"its series has a sample of {length_s:g} s at {end_s:g} s among those of {usual:g} s"
+    return ""
+
+
+def _lengths(seconds: Sequence[float]) -> list[float]:
+    """Return the length of each interval; the first began with the run, or took as long as others do."""
+    gaps = [late - at for at, late in pairwise(seconds)]
+    first = seconds[0] if seconds else 0.0
+    usual = median(gaps) if gaps else first
+    return [first if 0 < first <= _LONG * usual else usual, *gaps] if seconds else []
+
+
+def _of_latencies(obs: Any) -> Iterator[str]:
+    """Yield what is wrong with the latencies of a run, of its reads and of its writes."""
+    mean_s = getattr(obs, "latency_mean_s", math.nan)
+    if isinstance(mean_s, (int, float)) and (mean_s < 0 or math.isinf(mean_s)):
+        yield f"its mean latency is {mean_s} s"
+    for part in (obs, getattr(obs, "read", None), getattr(obs, "write", None)):
+        latency = getattr(part, "latency", None)
+        for name in _TIMES:
+            value = getattr(latency, name, None)
+            if isinstance(value, (int, float)) and not _is_amount(value):
+                yield f"its latency has {name.removesuffix('_s')} {value} s"
+
+
+def _is_amount(value: float) -> bool:
+    return math.isfinite(value) and value >= 0
