@@ -61,6 +61,7 @@ from pytest_cloudbench.resources.stripes import Stripe as Stripe
 from pytest_cloudbench.resources.volumes import Snapshot as Snapshot
 from pytest_cloudbench.resources.volumes import Volume as Volume
 from pytest_cloudbench.resources.volumes import VolumeGroup as VolumeGroup
+from pytest_cloudbench.session.gate import BaselineRuns as BaselineRuns
 from pytest_cloudbench.verdicts.attribution import why_below as why_below
 from pytest_cloudbench.verdicts.bottleneck import Bottleneck as Bottleneck
 from pytest_cloudbench.verdicts.bottleneck import Suspect as Suspect

@@ -140,7 +140,7 @@ class Gate:
         return self.baseline.earlier(item.nodeid, asked, setup, nth, part=part)
 
 
-class TestBaseline:
+class BaselineRuns:
     """The value of the ``baseline`` fixture: ``run.not_worse_than(baseline, by="5%")``."""
 
     __test__ = False
@@ -159,9 +159,9 @@ class TestBaseline:
         return f"<baseline: {self._gate.baseline if self._gate else 'none'}>"
 
 
-def baseline_of(item: pytest.Item) -> TestBaseline:
+def baseline_of(item: pytest.Item) -> BaselineRuns:
     """Return the baseline of a test."""
-    return TestBaseline(item.config.stash.get(_GATE, None), item)
+    return BaselineRuns(item.config.stash.get(_GATE, None), item)
 
 
 def open_gate(config: pytest.Config) -> None:

@@ -20,10 +20,11 @@ from synthetic_networks import (
     network_run,
     noise,
 )
-from synthetic_runs import CALM, GP3, LATE, M5, STRONG_MACHINE, WEAK_MACHINE, ceiling, run_of
+from synthetic_runs import CALM, GP3, LATE, M5, STRONG_MACHINE, WEAK_MACHINE, ceiling, delay_of, run_of
 from test_burst_ends_at import falling, gp2_iops
 from test_faster_than import Created
 from test_latency_limits import at_the_ceiling, far_below, latency
+from test_not_worse_than import SETUP, earlier, now
 from test_scales_linearly import on
 from test_stays_below import LIMITED
 
@@ -36,6 +37,7 @@ from pytest_cloudbench.verdicts.counters import AllowanceDelta, AllowancePair, T
 from pytest_cloudbench.verdicts.drops_to import drops_to
 from pytest_cloudbench.verdicts.faster_than import faster_than
 from pytest_cloudbench.verdicts.latency_limits import latency_at_most
+from pytest_cloudbench.verdicts.not_worse_than import Earlier, EarlierRun, not_worse_than
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.verdicts.reaches import reaches
 from pytest_cloudbench.verdicts.scales_linearly import scales_linearly
@@ -58,6 +60,7 @@ def verdicts():
     yield from of_time()
     yield from of_several_runs()
     yield from of_latency_and_files()
+    yield from of_earlier_runs()
 
 
 def of_rates():
@@ -228,6 +231,27 @@ def of_latency_and_files():
     )
     yield "reaches, files", reaches(Created(800).device_side, "125 MiB/s")
     yield "reaches, files", reaches(Created(1_600).device_side, "125 MiB/s")
+
+
+def of_earlier_runs():
+    changed = SETUP | {"target": "gp3 500 GiB/4,000 IOPS", "zone": "us-east-1b", "kernel": "6.12.1"}
+    three = earlier(6_004, 5_990, 6_011, setup=changed)
+    slow_machine = now(4_500, machine=WEAK_MACHINE, delay=LATE)
+    on_region = earlier(6_000, machine=STRONG_MACHINE, delay=delay_of(170))
+    other_size = Earlier((EarlierRun("20261120-1", run_of(6_000, "16k", on=M5, volumes=GP3)),))
+    yield "not_worse_than", not_worse_than(now(3_996, 4_000), three, by="5%")
+    yield "not_worse_than, nothing changed", not_worse_than(now(4_500), earlier(6_004, 5_990, 6_011))
+    yield "not_worse_than", not_worse_than(now(5_985), earlier(*[6_004, 5_990] * 3))
+    yield "not_worse_than, better", not_worse_than(now(6_600, 9_000), earlier(*[6_004, 5_990] * 3))
+    yield "not_worse_than, one run", not_worse_than(now(5_700), earlier(6_000))
+    yield "not_worse_than, several runs", not_worse_than(now(5_700), earlier(6_100, 5_900, 6_000))
+    yield "not_worse_than, generator", not_worse_than(now(4_000, generator=BUSY), earlier(6_000))
+    yield "not_worse_than, machine", not_worse_than(slow_machine, on_region)
+    yield "not_worse_than, other block size", not_worse_than(now(6_000), other_size)
+    yield (
+        "not_worse_than, no earlier run",
+        not_worse_than(now(6_000), Earlier(missing="there are no earlier runs")),
+    )
 
 
 def text():
