@@ -25,7 +25,7 @@ from pytest_cloudbench.verdicts.verdict import Doubt, Evidence, Outcome, Reason
 from pytest_cloudbench.verdicts.wording import duration, listed, moment, percent
 
 DRIFT = 0.10
-OWN_LIMIT = "the job's own limit"
+_OWN_LIMIT = "the job's own limit"
 ROUNDING = 1e-9
 # AWS advises one outstanding I/O per 1,000 IOPS, which is what a latency of 1 ms needs.
 ADVISED_LATENCY_S = 0.001
@@ -85,17 +85,14 @@ def why_below(run: Run, mean: Rate, values: Sequence[float], asked: Rate) -> Rea
 
 def other_limit(run: Run, measured: Rate) -> Doubt | None:
     """Return what besides a promise may have set this rate; None if nothing did."""
-    for suspect in suspects_of(run, run.rates_of(measured)):
-        if suspect.kind is Kind.GENERATOR or suspect.name == OWN_LIMIT:
-            possible = suspect.standing is not Standing.EXCLUDED
-        else:
-            possible = (
-                suspect.kind is Kind.MACHINE and not at_a_promise(run, measured) and machine_to_blame(run)
-            )
-        if possible:
-            text = f"{suspect.name} was the limit" if suspect.kind is Kind.MACHINE else suspect.sentence
-            return Doubt(text, machine_limited=_of_machine(run, suspect))
-    return None
+    suspects = [*_own_limit(run, measured, None, None), *_generator(run)]
+    if machine_to_blame(run) and not at_a_promise(run, measured):
+        suspects += _machine(run, measured)
+    suspect = next((each for each in suspects if each.standing is not Standing.EXCLUDED), None)
+    if suspect is None:
+        return None
+    text = f"{suspect.name} was the limit" if suspect.kind is Kind.MACHINE else suspect.sentence
+    return Doubt(text, machine_limited=_of_machine(run, suspect))
 
 
 def beside_limits(run: Run, names: str) -> Doubt | None:
@@ -240,11 +237,11 @@ def _own_limit(run: Run, measured: Rate, asked: Rate | None, at: Suspect | None)
         text += f" ({percent(ratio(own, asked))} of the required rate)"
     evidence = (Evidence("own limit", plain(own), plain(measured), _unit(own)),)
     if not (reached or below):
-        return [Suspect(Kind.LOAD, OWN_LIMIT, Standing.EXCLUDED, text, (), evidence)]
+        return [Suspect(Kind.LOAD, _OWN_LIMIT, Standing.EXCLUDED, text, (), evidence)]
     # A counter shows that the demand was above a ceiling.
     shown = at is not None and at.standing is Standing.SHOWN
     standing = Standing.POSSIBLE if shown else Standing.SHOWN
-    return [Suspect(Kind.LOAD, OWN_LIMIT, standing, text, evidence)]
+    return [Suspect(Kind.LOAD, _OWN_LIMIT, standing, text, evidence)]
 
 
 def _too_few_outstanding(run: Run, measured: Rate, asked: Rate | None, at: Suspect | None) -> list[Suspect]:

@@ -11,10 +11,12 @@ from pytest_cloudbench.limits.durations import parse_duration
 from pytest_cloudbench.verdicts.details import details_of, unusable
 from pytest_cloudbench.verdicts.little import in_flight
 from pytest_cloudbench.verdicts.machine_delay import (
+    NOT_MODELLED,
     as_modelled,
     keeps_in_flight,
     machine_explains,
     machine_text,
+    not_modelled,
 )
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.run_view import Run
@@ -70,7 +72,7 @@ def latency_at_most(
     these are judged. Latency above a limit is violated, and the sentence says what limited the load, since beyond
     that I/Os wait for each other. On an embedded region latency is modelled; the verdict is inconclusive if the
     machine underneath may have raised it above the limit (`machine_explains`), unless the mean follows from the
-    load's own depth at a ceiling.
+    load's own depth at a ceiling, and if that region models no latency.
 
     Raises ValueError for a percentile that was not measured or an invalid time, TypeError without any limit.
     """
@@ -96,6 +98,9 @@ def latency_at_most(
     law = in_flight(run)
     consistent = f"; {law.text}" if law is not None and not of else ""
     broken = [one for one in checked if not one.kept]
+    if not broken and not_modelled(run) and not run.bounds(run.rates):
+        text = f"{figures}{consistent}; {NOT_MODELLED}"
+        return draft.inconclusive(Doubt(text, machine_limited=True))
     if not broken:
         return draft.verdict(Outcome.HELD, figures + consistent)
     return _exceeded(run, latency, broken, figures + consistent, draft)

@@ -15,6 +15,7 @@ from pytest_cloudbench.verdicts.run_view import Run
 from pytest_cloudbench.verdicts.targets import ratio
 from pytest_cloudbench.verdicts.wording import duration, percent
 
+NOT_MODELLED = "the embedded region models no latency here, so this is the latency of its machine"
 TOO_MUCH = 0.10
 """The machine's share of the delay above which it may have decided a verdict: the tolerance of `reaches`."""
 QUEUE = 128
@@ -114,6 +115,14 @@ def as_modelled(run: Run) -> str:
     """Return " (modelled)" for a run whose latency a region modelled, so that nobody mistakes it for AWS's; else ""."""
     known = run.machine_delay is not None and run.modelled_latency != "none"
     return " (modelled)" if known else ""
+
+
+def not_modelled(run: Run) -> bool:
+    """Return True if an embedded region models no latency, or none for this device.
+
+    Below all limits the latency of a run there is that of the machine underneath.
+    """
+    return run.on_region and (run.machine_delay is None or run.modelled_latency == "none")
 
 
 def _took_s(run: Run, delay: MachineDelay) -> float:

@@ -20,10 +20,12 @@ from pytest_cloudbench.verdicts.load_curve import (
     latency_name,
 )
 from pytest_cloudbench.verdicts.machine_delay import (
+    NOT_MODELLED,
     as_modelled,
     keeps_in_flight,
     machine_explains,
     machine_text,
+    not_modelled,
 )
 from pytest_cloudbench.verdicts.run import run_of
 from pytest_cloudbench.verdicts.targets import checked_within, plain, ratio
@@ -99,6 +101,8 @@ def stays_below(
     )
     worst_s = _worst_s([step for step in curve.steps if claim.covers(step)], claim)
     found = _unfit(curve, claim) or _above(curve, claim) or _undelivered(curve, claim) or _reach(curve, claim)
+    if found.outcome is Outcome.HELD and not_modelled(run_of(curve.maximum)):
+        found = Reason(Outcome.INCONCLUSIVE, f"{found.text}; {NOT_MODELLED}", machine_limited=True)
     promise = f"{claim.name} stays at or below {duration(claim.limit_s)}"
     promise += f" until {claim.until}" if claim.until is not None else ""
     return Verdict(

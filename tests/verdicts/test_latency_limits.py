@@ -77,8 +77,19 @@ def test_modelled_latency_is_judged_like_any_other_and_called_modelled():
         verdict = latency_at_most(calm, latency(5, 9, 11), limits)
         assert (verdict.outcome, verdict.machine_limited) == (Outcome.VIOLATED, False), limits
         assert "no known ceiling was reached" in verdict.sentence
-    unmodelled = SimpleNamespace(**vars(calm), modelled_latency="none")
-    assert "(modelled)" not in latency_at_most(unmodelled, latency(5), {"mean": "6 ms"}).sentence
+
+
+def test_a_region_that_models_no_latency_shows_none_below_its_limits():
+    for run in (
+        SimpleNamespace(**vars(one_after_another(5, 0.1)), modelled_latency="none"),
+        far_below(machine=STRONG_MACHINE),
+    ):
+        verdict = latency_at_most(run, latency(5), {"mean": "6 ms"})
+        assert (verdict.outcome, verdict.machine_limited) == (Outcome.INCONCLUSIVE, True)
+        assert "(modelled)" not in verdict.sentence
+        assert "models no latency" in verdict.sentence
+    at_it = SimpleNamespace(**vars(at_the_ceiling(delay=delay_of(63, 0.5))), modelled_latency="none")
+    assert latency_at_most(at_it, latency(64), {"mean": "70 ms"}).outcome is Outcome.HELD
 
 
 def test_latency_that_the_machine_added_decides_nothing():

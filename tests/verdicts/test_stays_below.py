@@ -125,6 +125,12 @@ def test_what_a_region_modelled_is_judged_and_named_as_such():
     assert "(modelled)" in held.figure
 
 
+def test_a_region_that_models_no_latency_holds_none():
+    verdict = stays_below(curve_of(machine=STRONG_MACHINE, **LIMITED), "100ms", until=60_000)
+    assert (verdict.outcome, verdict.machine_limited) == (Outcome.INCONCLUSIVE, True)
+    assert "models no latency" in verdict.sentence
+
+
 def test_what_the_machine_of_a_region_added_decides_nothing():
     late = slow(30, 0.004, machine_delay=delay_of(0.5, 0.1))
     curve = curve_of(machine=STRONG_MACHINE, changes=late, delay=delay_of(0.5, 0.01), **LIMITED)
