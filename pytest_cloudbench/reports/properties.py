@@ -19,7 +19,7 @@ VERDICT_PROPERTY = "cloudbench.verdict"
 """Name of the property that holds a verdict's sentence."""
 
 REPEAT_PROPERTY = "cloudbench.repeat_verdict"
-"""Name of the property for a verdict of one repeat, which counts only together with those of the others."""
+"""Name of the property for a verdict of one repeat, or one job of a search, which counts only with the others."""
 
 CONDITION_PROPERTY = "cloudbench.condition"
 """Name of the property for what was done otherwise than the test says, such as a shortened run."""
@@ -49,7 +49,7 @@ OUTCOME, PROMISE, ASKED, MEASURED, BOUND_BY = (
 Property = tuple[str, Any]
 
 REPEATED: pytest.StashKey[str] = pytest.StashKey()
-"""Which repeat a test is, such as "repeat 1 of 6"; absent for a test that runs once."""
+"""What a test's verdicts are a part of, such as "repeat 1 of 6" or "search"; absent if they count by themselves."""
 
 _CLAIMS = ("reaches", "capped by", "drops to")
 """First words of promises that their figure states completely."""
@@ -76,7 +76,7 @@ def pytest_cloudbench_measurement(item: pytest.Item, measurement: Any) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cloudbench_verdict(item: pytest.Item, verdict: Any) -> None:
-    """Write the verdict's sentence and its parts; of one repeat the sentence only."""
+    """Write the verdict's sentence and its parts; of a part the sentence only."""
     if REPEATED in item.stash:
         item.user_properties.append((REPEAT_PROPERTY, str(verdict)))
     else:

@@ -178,8 +178,8 @@ class Draft:
 
 
 @contextlib.contextmanager
-def truth_by(decide: Callable[[Verdict], bool]) -> Iterator[None]:
-    """Let ``decide`` return the truth value of every verdict that the block asserts."""
+def truth_by(decide: Callable[[Verdict], bool] | None) -> Iterator[None]:
+    """Let ``decide`` return the truth value of every verdict that the block asserts; with None it is the outcome."""
     token = _TRUTH.set(decide)
     try:
         yield

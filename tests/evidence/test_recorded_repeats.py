@@ -142,3 +142,41 @@ def test_it(ec2):
     )
     assert result.parseoutcomes()["failed"] >= 1
     result.stdout.fnmatch_lines([said])
+
+
+SEARCH = """
+import pytest
+from pytest_cloudbench import gp3
+from pytest_cloudbench.strategies import fio_jobs
+
+@pytest.mark.ec2_instance("m5.xlarge")
+@pytest.mark.ebs_volume(gp3(size_gib=10))
+def test_it(ebs_volume, fio, search_jobs):
+    def keeps(job):
+        run = fio(ebs_volume, **job)
+        assert run.reaches("{target} IOPS")
+
+    jobs = fio_jobs(patterns=("randread", "read"), blocks=("4k", "8k"), depths=(16,), numjobs=(1,))
+    assert search_jobs(ebs_volume, jobs, keeps)
+"""
+
+
+def test_a_replay_judges_the_jobs_of_a_search_again(sessions, pytester):
+    result = sessions(SEARCH.format(target="3,000"), "--cloudbench-evidence=kept")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["  held: no job fell short; 4 jobs were measured in *"])
+    assert verify(pytester.path / "kept").exit_code == 0
+    pytester.makeconftest(recorded_runs.STANDS_IN + recorded_runs.CLOUD_STANDS_IN + NOTHING)
+    sessions(SEARCH.format(target="3,000"), "--cloudbench-replay=kept").assert_outcomes(passed=1)
+    stricter = sessions(SEARCH.format(target="4,000"), "--cloudbench-replay=kept")
+    stricter.assert_outcomes(failed=1)
+    stricter.stdout.fnmatch_lines(["*violated: the smallest job that falls short is rw=*4 jobs*"])
+
+
+def test_jobs_of_a_search_are_judged_one_by_one_in_a_repeat_too(sessions):
+    body = SEARCH.format(target="4,000").replace(
+        "@pytest.mark.ec2", "@pytest.mark.cloudbench_repeats(6)\n@pytest.mark.ec2", 1
+    )
+    result = sessions(body, "--cloudbench-evidence=off")
+    result.assert_outcomes(passed=6, failed=1)
+    result.stdout.fnmatch_lines(["  violated: search*0 of 6 repeats*"])

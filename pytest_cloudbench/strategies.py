@@ -1,0 +1,155 @@
+"""Strategies of hypothesis: valid volumes, instance types that can carry them, fio jobs, and mixes.
+
+    from pytest_cloudbench.strategies import fio_jobs, volume_specs
+
+Each draws only what the plugin and EBS accept, and shrinks to the smallest: fewer GiB and IOPS, smaller blocks, fewer
+I/Os outstanding. This module is public. It needs the extra `hypothesis`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from itertools import pairwise
+from typing import Any
+
+from pytest_cloudbench.limits.instances import InstanceLimits
+from pytest_cloudbench.limits.quantities import Iops, Size, Throughput
+from pytest_cloudbench.limits.volume_types import VOLUME_TYPES
+from pytest_cloudbench.limits.volumes import VolumeSpec
+from pytest_cloudbench.workloads.sweep.mixes import Mix, Skew
+
+try:
+    from hypothesis import strategies as st
+except ImportError as error:
+    raise ImportError(
+        "pytest_cloudbench.strategies needs hypothesis: pip install pytest-cloudbench[hypothesis]"
+    ) from error
+
+PATTERNS = ("randread", "read", "randwrite", "write", "randrw", "rw")
+BLOCKS = ("4k", "8k", "16k", "32k", "64k", "128k", "256k")
+DEPTHS = (1, 2, 4, 8, 16, 32, 64)
+_MOST_IOPS_BEFORE_NITRO = 32_000
+"""Amazon EBS User Guide, "Provisioned IOPS SSD volumes", 2026-11: instances not built on Nitro."""
+
+
+@st.composite
+def volume_specs(
+    draw: st.DrawFn,
+    /,
+    types: Collection[str] | None = None,
+    *,
+    most_gib: int | None = None,
+    most_iops: int | None = None,
+) -> VolumeSpec:
+    """Draw valid volumes of these types (default: all that are known), at most so large and with so many IOPS.
+
+    Raises ValueError for an unknown type, and for bounds that no volume of these types meets.
+    """
+    if unknown := [name for name in types or () if name not in VOLUME_TYPES]:
+        raise ValueError(f"unknown volume type {unknown[0]!r}: use {', '.join(sorted(VOLUME_TYPES))}")
+    kinds = [kind for kind in VOLUME_TYPES.values() if types is None or kind.name in types]
+    kinds = [
+        kind
+        for kind in kinds
+        if (most_gib is None or kind.size_range[0] <= most_gib)
+        and (most_iops is None or kind.iops_range is None or kind.iops_range[0] <= most_iops)
+    ]
+    if not kinds:
+        raise ValueError(
+            f"no volume of these types has at most {most_gib} GiB and {most_iops} IOPS: raise these"
+        )
+    kind = draw(st.sampled_from(kinds))
+    low, high = kind.size_range
+    size = draw(st.integers(low, high if most_gib is None else min(high, most_gib)))
+    iops = throughput = None
+    if kind.iops_range is not None:
+        least, most = kind.iops_range
+        if kind.iops_per_gib is not None:
+            most = min(most, max(kind.iops_free_of_ratio, kind.iops_per_gib * size))
+        figures = st.integers(least, most if most_iops is None else min(most, most_iops))
+        iops = draw(figures if kind.iops_default is None else st.none() | figures)
+    if kind.throughput_range is not None:
+        least, most = kind.throughput_range
+        if kind.throughput_per_iops is not None:
+            most = min(most, int(kind.throughput_per_iops * (iops or kind.iops_default or 0)))
+        throughput = draw(st.none() | st.integers(least, most))
+    return VolumeSpec.of(kind.name, size, iops, throughput)
+
+
+def instance_types(spec: VolumeSpec, offered: Iterable[InstanceLimits]) -> st.SearchStrategy[InstanceLimits]:
+    """Draw an instance type that can carry the volume: its EBS limits are at least the volume's, for good.
+
+    ``offered`` are the limits of the types to choose from. Raises ValueError if none of them can.
+    """
+    able = sorted(
+        (limits for limits in offered if can_carry(limits, spec)),
+        key=lambda each: (each.vcpus or 0, each.name),
+    )
+    if not able:
+        raise ValueError(f"none of the offered instance types can carry {spec}: offer larger ones")
+    return st.sampled_from(able)
+
+
+def can_carry(limits: InstanceLimits, spec: VolumeSpec) -> bool:
+    """Return whether an instance of this type serves all that the volume promises, bursts included.
+
+    False for a type whose EBS limits are unknown.
+    """
+    held, iops, throughput = limits.ebs_baseline, spec.burst_iops, spec.burst_throughput_mib
+    if held is None or iops is None or throughput is None or limits.max_ebs_attachments == 0:
+        return False
+    if not limits.nitro and iops > _MOST_IOPS_BEFORE_NITRO:
+        return False
+    return held.iops >= Iops(float(iops)) and held.throughput >= Throughput.from_mib(throughput)
+
+
+@st.composite
+def fio_jobs(
+    draw: st.DrawFn,
+    /,
+    *,
+    patterns: Sequence[str] = PATTERNS,
+    blocks: Sequence[str] = BLOCKS,
+    depths: Sequence[int] = DEPTHS,
+    numjobs: Sequence[int] = (1, 2, 4),
+    **fixed: Any,
+) -> dict[str, Any]:
+    """Draw arguments of a fio call: ``fio(target, **job)``. The first of each sequence is the simplest.
+
+    ``fixed`` are further arguments, the same for all jobs: ``fio_jobs(runtime=2, size="64m")``.
+    """
+    job: dict[str, Any] = {
+        "rw": draw(st.sampled_from(patterns)),
+        "bs": draw(st.sampled_from(blocks)),
+        "iodepth": draw(st.sampled_from(depths)),
+        "numjobs": draw(st.sampled_from(numjobs)),
+    }
+    if job["rw"] in ("rw", "randrw"):
+        job["rwmixread"] = draw(st.sampled_from((50, 30, 70, 10, 90)))
+    return {**job, **fixed}
+
+
+@st.composite
+def mixes(draw: st.DrawFn, /, *, blocks: Sequence[str] = BLOCKS, writes: bool = True) -> Mix:
+    """Draw mixes for a sweep; without ``writes`` only those that read."""
+    sizes = draw(st.lists(st.sampled_from(blocks), min_size=1, max_size=min(4, len(blocks)), unique=True))
+    cuts = draw(
+        st.lists(st.integers(1, 99), min_size=len(sizes) - 1, max_size=len(sizes) - 1, unique=True).map(
+            sorted
+        )
+    )
+    edges = [0, *cuts, 100]
+    shares = [high - low for low, high in pairwise(edges)]
+    random_percent = draw(st.sampled_from((100, 0)) | st.integers(1, 99))
+    skew = None
+    if random_percent and draw(st.booleans()):
+        space = draw(st.integers(1, 98))
+        skew = Skew(percent_of_io=draw(st.integers(space + 1, 99)), percent_of_space=space)
+    return Mix(
+        "drawn",
+        tuple(sorted((Size.parse(size), share) for size, share in zip(sizes, shares, strict=True))),
+        draw(st.sampled_from((100, 0)) | st.integers(1, 99)) if writes else 100,
+        random_percent,
+        "drawn by hypothesis",
+        skew,
+    )
