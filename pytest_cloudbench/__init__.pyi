@@ -37,6 +37,10 @@ from pytest_cloudbench.limits.volumes import io1 as io1
 from pytest_cloudbench.limits.volumes import io2 as io2
 from pytest_cloudbench.limits.volumes import sc1 as sc1
 from pytest_cloudbench.limits.volumes import st1 as st1
+from pytest_cloudbench.reports.plots.kinds import line_plot as line_plot
+from pytest_cloudbench.reports.plots.kinds import network_plots as network_plots
+from pytest_cloudbench.reports.plots.kinds import storage_plots as storage_plots
+from pytest_cloudbench.reports.plots.picture import Picture as Picture
 from pytest_cloudbench.resources.ec2 import Ec2 as Ec2
 from pytest_cloudbench.resources.errors import AttachmentLimit as AttachmentLimit
 from pytest_cloudbench.resources.errors import CloudError as CloudError

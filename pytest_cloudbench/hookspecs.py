@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from pytest_cloudbench.reports.plots.picture import Picture
     from pytest_cloudbench.resources.instance import Instance
     from pytest_cloudbench.resources.provider import Provider
     from pytest_cloudbench.verdicts.verdict import Verdict
@@ -54,7 +55,9 @@ def pytest_cloudbench_partial_measurement(item: pytest.Item, measurement: Any) -
 
 
 @pytest.hookspec
-def pytest_cloudbench_measurement(item: pytest.Item, measurement: Any) -> None:
+def pytest_cloudbench_measurement(
+    item: pytest.Item, measurement: Any, pictures: Callable[[], Sequence[Picture]]
+) -> None:
     """Called when a workload has returned a measurement, before the test receives it.
 
     A workload that broke off reports what it measured until then. A sweep reports its maximum here and its curve
@@ -62,15 +65,18 @@ def pytest_cloudbench_measurement(item: pytest.Item, measurement: Any) -> None:
 
     :param item: the test.
     :param measurement: a ``Measurement``, ``NetworkMeasurement``, ``FileCreation`` or a plugin's own kind.
+    :param pictures: draws the pictures that the workload declares, each with ``name``, ``svg`` and ``png``. It raises
+        ImportError without matplotlib.
     """
 
 
 @pytest.hookspec
-def pytest_cloudbench_curve(item: pytest.Item, curve: Any) -> None:
+def pytest_cloudbench_curve(item: pytest.Item, curve: Any, pictures: Callable[[], Sequence[Picture]]) -> None:
     """Called when a sweep has returned its curve of latency over load.
 
     :param item: the test.
     :param curve: the ``Curve``, with its steps.
+    :param pictures: as for `pytest_cloudbench_measurement`.
     """
 
 

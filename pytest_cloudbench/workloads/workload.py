@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from pytest_cloudbench.reports.plots.kinds import Plots, storage_plots
 from pytest_cloudbench.workloads.errors import WorkloadRefused
 
 M = TypeVar("M")
@@ -29,6 +30,8 @@ class Workload(Generic[M]):
     None if no progress is displayed. It raises `WorkloadFailed` if the measurement could not be made, with what was
     measured until then as ``measurement``.
     describe: the job in a few words, for the live line and the report.
+    plots: the pictures of a measurement in reports, such as ``storage_plots``, which is the default, or
+    ``lambda run: [*storage_plots(run), line_plot(...)]``.
     tools: programs that the target's host needs; a missing one is installed by the host's package manager.
     records: the workload's own dataclasses, enums and exceptions that evidence must restore. Records name them
     ``NAME.Class``, so keep these names.
@@ -38,6 +41,7 @@ class Workload(Generic[M]):
     parse: Callable[..., Any]
     run: Callable[..., M]
     describe: Callable[[Any], str] = str
+    plots: Plots = storage_plots
     tools: tuple[str, ...] = ()
     records: tuple[type[Any], ...] = ()
 

@@ -1,5 +1,6 @@
 """A workload from outside the package: the recipe of docs/extending.md adds ``sysbench fileio``."""
 
+import json
 import shutil
 
 import pytest
@@ -15,6 +16,15 @@ from pytest_cloudbench import TargetError, WorkloadRefused
 
 DEVICE = types.SimpleNamespace(kind="block", label="gp3 vol-1", host=types.SimpleNamespace(ensure_tool=print))
 """
+
+
+PICTURES = ["IOPS over time", "slowest 1 %"]
+
+
+def svg_names(folder):
+    """Return the names of the pictures in the results of allure-pytest."""
+    (result,) = (json.loads(path.read_text()) for path in folder.glob("*-result.json"))
+    return [each["name"] for each in result["attachments"] if each["type"] == "image/svg+xml"]
 
 
 @pytest.fixture
@@ -34,10 +44,12 @@ def run(pytester):
 def test_the_recipe_measures_records_and_replays(run, pytester):
     if shutil.which("sysbench") is None:
         pytest.skip("sysbench is not installed on this machine, which is the embedded region's host")
-    recorded = run(TEST, "--cloudbench-evidence=kept", "--junitxml=recorded.xml")
+    recorded = run(TEST, "--cloudbench-evidence=kept", "--junitxml=recorded.xml", "--alluredir=allure")
     recorded.assert_outcomes(passed=1)
     (pytester.path / "kept").rename(pytester.path / "moved")
-    replayed = run(TEST, "--cloudbench-replay=moved", "--junitxml=replayed.xml")
+    replayed = run(
+        TEST, "--cloudbench-replay=moved", "--junitxml=replayed.xml", "--alluredir=allure-replayed"
+    )
     replayed.assert_outcomes(passed=1)
     said = [(pytester.path / name).read_text() for name in ("recorded.xml", "replayed.xml")]
     for text in said:
@@ -49,6 +61,9 @@ def test_the_recipe_measures_records_and_replays(run, pytester):
     ]
     assert verdicts[0] == verdicts[1]
     assert len(verdicts[0]) == 2
+    for folder in ("allure", "allure-replayed"):
+        pictures = svg_names(pytester.path / folder)
+        assert pictures == [f"sysbench rndrd 4k: {name}" for name in PICTURES], "no latency by the second"
 
 
 def test_a_job_that_cannot_be_run_is_refused_before_anything_starts(run):

@@ -472,13 +472,15 @@ SWEEPING = f"""
 import sys
 sys.path.insert(0, {str(Path(__file__).parent.parent / "verdicts")!r})
 from synthetic_curves import curve_of
+from functools import partial
 from pytest_cloudbench.reports.hooks import call_hook
+from pytest_cloudbench.reports.plots.kinds import curve_plots, drawn
 
 
 def test_two_curves(fio, request):
     first, second = curve_of(), curve_of(32_000, mix="vdi-boot")
     for curve in (first, second):
-        call_hook(request.node, "curve", curve=curve)
+        call_hook(request.node, "curve", curve=curve, pictures=partial(drawn, curve_plots, curve))
     call_hook(request.node, "comparison", runs=(first, second), labels=(), title="")
 """
 

@@ -23,7 +23,8 @@ pytest.importorskip("matplotlib")
 
 from pytest_cloudbench.reports.plots.comparison import plot_comparison
 from pytest_cloudbench.reports.plots.drawing import broken
-from pytest_cloudbench.reports.plots.measurement import plot_measurement
+from pytest_cloudbench.reports.plots.kinds import creation_plots, line_plot, network_plots, storage_plots
+from pytest_cloudbench.reports.plots.kinds import drawn as draw
 from pytest_cloudbench.reports.plots.picture import PlotsMissing
 from pytest_cloudbench.reports.plots.sheet import Sheet
 
@@ -37,6 +38,12 @@ def texts(picture):
     assert width == 1350
     assert height >= 300
     return ["".join(each.itertext()).strip() for each in root.iter("{http://www.w3.org/2000/svg}text")]
+
+
+def plot_measurement(run):
+    """Draw what a workload with such runs declares."""
+    of_network = network_plots if hasattr(run, "streams") else storage_plots
+    return draw(creation_plots if hasattr(run, "files_per_second") else of_network, run)
 
 
 def drawn(measurement):
@@ -334,3 +341,19 @@ def test_files_without_a_series_are_compared_by_the_time_until_on_the_device():
     said = texts(plot_comparison(runs, ["gp3", "nvme"], "EBS against instance store", over_time=False))
     assert "files per second until all were on the device" in said
     assert [line for line in said if line in ("100", "98", "99", "101", "307", "308", "306", "309")], said
+
+
+def test_lines_of_any_kind():
+    picture = line_plot(
+        "slowest 1 %", {"p99": [1.5, 2.5], "mean": [0.5, 0.5]}, seconds=[1, 2], unit="latency, ms"
+    )
+    assert picture.name == "slowest 1 %"
+    assert {"slowest 1 %", "p99", "mean", "latency, ms", "time, s"} <= set(texts(picture))
+    assert line_plot("one value", {"p99": [1.5]}, seconds=[1], unit="ms") is None
+    assert line_plot("no line", {}, seconds=[1, 2], unit="ms") is None
+    with pytest.raises(ValueError, match=r"'p99' of 'short' has 1 values for 2 seconds"):
+        line_plot("short", {"p99": [1.5]}, seconds=[1, 2], unit="ms")
+
+
+def test_a_run_without_a_series_has_no_pictures():
+    assert plot_measurement(dataclasses.replace(storage(noisy(80_000, 10)), series=None)) == []

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from pytest_cloudbench.reports.comparisons import joined
 from pytest_cloudbench.reports.hooks import unharmed
 from pytest_cloudbench.reports.measurement_tables import figures, html_page, markdown, series_csv
-from pytest_cloudbench.reports.plots.curve import curves_picture
 from pytest_cloudbench.reports.plots.picture import Picture, PlotsMissing
 
 if TYPE_CHECKING:
@@ -52,13 +51,14 @@ def attach_all(reporter: Any, attempt: Attempt, cleaner: Cleaner) -> None:
     for each in joined(attempt.comparisons):
         for _, data, ending in drawn(lambda each=each: [each.picture()]):  # type: ignore[misc]
             attach(_with_ending(f"comparison: {_short(each.heading)}", ending), data, ending, clean=False)
-    for curve in attempt.curves:
-        title = f"sweep {curve.mix.name}: latency over load"
-        for _, data, ending in drawn(lambda curve=curve: [curves_picture([curve])]):  # type: ignore[misc]
-            attach(_with_ending(title, ending), data, ending, clean=False)
+    for curve, pictures in attempt.curves:
+        for _, data, ending in drawn(pictures):
+            attach(
+                _with_ending(f"sweep {curve.mix.name}: latency over load", ending), data, ending, clean=False
+            )
         attach(f"sweep {curve.mix.name}: every step", f"{curve}\n".encode(), "txt")
-    for title, measurement in zip(titles, measurements, strict=True):
-        for name, data, ending in pictures(measurement):
+    for title, pictures in zip(titles, attempt.pictures, strict=True):
+        for name, data, ending in drawn(pictures):
             attach(_with_ending(f"{title}: {name}", ending), data, ending, clean=False)
     for title, measurement in zip(titles, measurements, strict=True):
         rows = figures(measurement)
@@ -75,13 +75,6 @@ def attach_all(reporter: Any, attempt: Attempt, cleaner: Cleaner) -> None:
             _, dot, ending = name.rpartition(".")
             attach(f"{title}: {name}", data, ending if dot and ending.isalnum() else "txt")
     result.attachments.extend(theirs)
-
-
-def pictures(measurement: Any) -> list[tuple[str, bytes, str]]:
-    """Return the pictures of a measurement as (name, data, "svg" or "png"); none if none can be drawn."""
-    from pytest_cloudbench.reports.plots.measurement import plot_measurement
-
-    return drawn(lambda: plot_measurement(measurement))
 
 
 def drawn(draw: Callable[[], Sequence[Picture]]) -> list[tuple[str, bytes, str]]:

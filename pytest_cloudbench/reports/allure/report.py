@@ -22,6 +22,7 @@ from pytest_cloudbench.reports.allure.labels import marked_labels
 from pytest_cloudbench.reports.allure.outcome import guarded, outcome_of
 from pytest_cloudbench.reports.allure.result import (
     Attempt,
+    Pictures,
     add_labels,
     add_links,
     add_step,
@@ -74,18 +75,19 @@ class AllureReport:
         tested_on.add(self._facts, tested_on.of_instance(instance, cloud))
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_cloudbench_measurement(self, item: pytest.Item, measurement: Any) -> None:
+    def pytest_cloudbench_measurement(self, item: pytest.Item, measurement: Any, pictures: Pictures) -> None:
         """Remember the measurement until the test's end, when its verdicts are known."""
         attempt = self._of(item)
         if attempt is not None:
             attempt.measurements.append(measurement)
+            attempt.pictures.append(pictures)
         tested_on.add(self._facts, tested_on.of_measurement(measurement))
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_cloudbench_curve(self, item: pytest.Item, curve: Any) -> None:
+    def pytest_cloudbench_curve(self, item: pytest.Item, curve: Any, pictures: Pictures) -> None:
         """Remember the curve."""
         if (attempt := self._of(item)) is not None:
-            attempt.curves.append(curve)
+            attempt.curves.append((curve, pictures))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cloudbench_comparison(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +20,14 @@ from pytest_cloudbench.reports.allure.labels import (
 )
 from pytest_cloudbench.reports.allure.outcome import LABEL, TestOutcome, marked
 from pytest_cloudbench.reports.comparisons import ComparedRuns
+from pytest_cloudbench.reports.plots.picture import Picture
 
 if TYPE_CHECKING:
     from pytest_cloudbench.verdicts.verdict import Verdict
+
+
+Pictures = Callable[[], Sequence[Picture]]
+"""Draws the pictures of a measurement."""
 
 
 @dataclass
@@ -30,8 +35,9 @@ class Attempt:
     """What is known of one attempt of a test so far.
 
     ``result`` is allure-pytest's own. ``began`` is in seconds since the epoch. ``instances`` have the endpoint and
-    region of their provider. ``times_s`` are begin and end of this plugin's steps by identity, finer than the
-    milliseconds of the result. ``shown`` is True when the result is complete except for its outcome.
+    region of their provider. ``pictures`` draws those of each measurement. ``times_s`` are begin and end of this
+    plugin's steps by identity, finer than the milliseconds of the result. ``shown`` is True when the result is complete
+    except for its outcome.
     """
 
     result: Any
@@ -39,7 +45,8 @@ class Attempt:
     instances: list[tuple[Any, str, str]] = field(default_factory=list)
     measurements: list[Any] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
-    curves: list[Any] = field(default_factory=list)
+    pictures: list[Pictures] = field(default_factory=list)
+    curves: list[tuple[Any, Pictures]] = field(default_factory=list)
     comparisons: list[ComparedRuns] = field(default_factory=list)
     times_s: dict[int, tuple[float, float]] = field(default_factory=dict)
     outcome: TestOutcome | None = None

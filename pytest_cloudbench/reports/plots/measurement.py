@@ -1,41 +1,20 @@
-"""The pictures of one measurement of any kind."""
+"""Pictures of one measurement: both directions of a network, a creation of files, lines of any kind."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_cloudbench.limits.quantities import figure
-from pytest_cloudbench.reports.plots.picture import Picture, check_can_draw
+from pytest_cloudbench.reports.plots.picture import Picture
 from pytest_cloudbench.reports.plots.rate_over_time import draw_rates, draw_series, told_below
 from pytest_cloudbench.reports.plots.rate_scale import MIB_PER_S, time_scale
-from pytest_cloudbench.reports.plots.sheet import SERIES, Sheet
-from pytest_cloudbench.verdicts.run import is_of_network
+from pytest_cloudbench.reports.plots.sheet import COLOURS, SERIES, STYLES, Sheet
 from pytest_cloudbench.verdicts.timeline import Timeline
 
 
-def plot_measurement(measurement: Any) -> list[Picture]:
-    """Draw a measurement's rate over time and its latency; nothing if its series is too short.
-
-    Raises PlotsMissing if matplotlib is not installed.
-    """
-    check_can_draw()
-    return [picture for draw in _drawings(measurement) if (picture := draw(measurement)) is not None]
-
-
-def _drawings(measurement: Any) -> list[Any]:
-    from pytest_cloudbench.reports.plots.latency import latency_distribution, latency_over_time
-    from pytest_cloudbench.reports.plots.rate_over_time import rate_over_time
-
-    if hasattr(measurement, "files_per_second"):
-        return [files_over_time]
-    if is_of_network(measurement):
-        return [_both_ways if getattr(measurement, "directions", ()) else rate_over_time]
-    if not hasattr(measurement, "series") or not hasattr(measurement, "block_size"):
-        return []  # a curve of many runs has a picture of its own
-    return [rate_over_time, latency_over_time, latency_distribution]
-
-
-def _both_ways(measurement: Any) -> Picture | None:
+def both_ways(measurement: Any) -> Picture | None:
+    """Draw both directions of a network run as lines; None if one of them has no series."""
     from pytest_cloudbench.reports.plots.comparison import lines_over_time
 
     ways = [
@@ -105,3 +84,22 @@ def files_over_time(creation: Any) -> Picture | None:
 
 
 PANEL_ALONE_IN = 2.6
+
+
+def lines_in_one_panel(
+    name: str, lines: Mapping[str, Sequence[float]], *, seconds: Sequence[float], unit: str, title: str
+) -> Picture:
+    """Draw the picture of `line_plot`."""
+    time_unit, per_s = time_scale(seconds[-1])
+    sheet = Sheet([PANEL_ALONE_IN])
+    sheet.title(title or name, "")
+    panel = sheet.panels[0]
+    panel.upwards(0, max(max(values) for values in lines.values()) * 1.12 or 1)
+    panel.across(0, seconds[-1] * per_s)
+    panel.unit(unit)
+    for number, (label, values) in enumerate(lines.items()):
+        colour, style = COLOURS[number % len(COLOURS)], STYLES[number % len(STYLES)]
+        panel.line([at * per_s for at in seconds], list(values), colour, style=style, width=1.4)
+        panel.label(values[-1], label, colour=colour)
+    sheet.time_axis(time_unit)
+    return sheet.picture(name)

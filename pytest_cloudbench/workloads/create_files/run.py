@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from pytest_cloudbench.hosts.host import Job
+from pytest_cloudbench.reports.plots.kinds import creation_plots
 from pytest_cloudbench.workloads.create_files.commands import job_argv, job_files
 from pytest_cloudbench.workloads.create_files.creation import FileCreation
 from pytest_cloudbench.workloads.create_files.errors import CreationFailed, CreationTimedOut
@@ -229,4 +230,4 @@ def _longest_s(target: Target, job: FilesJob) -> float:
     return job.data.bytes / max(slowest, 1.0) + job.count / _SLOWEST_FILES + _SPARE_S
 
 
-CREATE_FILES = Workload("create_files", parse=FilesJob.of, run=run_create_files)
+CREATE_FILES = Workload("create_files", parse=FilesJob.of, run=run_create_files, plots=creation_plots)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from pytest_cloudbench.limits.quantities import Bandwidth
+from pytest_cloudbench.reports.plots.kinds import network_plots
 from pytest_cloudbench.verdicts.counters import AllowancePair
 from pytest_cloudbench.workloads.iperf3.ends import (
     SERVER_ENDS_WITHIN_S,
@@ -209,4 +210,4 @@ def _counter_gains(plan: Plan, path: NetworkPath, before: PathCounters | None) -
     return dataclasses.replace(gained, client=client, server=server)
 
 
-IPERF3 = Workload("iperf3", parse=Iperf3Job.of, run=run_iperf3)
+IPERF3 = Workload("iperf3", parse=Iperf3Job.of, run=run_iperf3, plots=network_plots)

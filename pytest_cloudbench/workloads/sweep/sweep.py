@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pytest_cloudbench.limits.quantities import Iops, Size, figure
+from pytest_cloudbench.reports.plots.kinds import curve_plots
 from pytest_cloudbench.verdicts.wording import duration
 from pytest_cloudbench.workloads.fio.job import FioJob
 from pytest_cloudbench.workloads.fio.options import fio_of
@@ -180,4 +181,6 @@ class _Clock:
         return second
 
 
-SWEEP = Workload("sweep", parse=SweepPlan.of, run=run_sweep, describe=lambda plan: plan.mix.name)
+SWEEP = Workload(
+    "sweep", parse=SweepPlan.of, run=run_sweep, describe=lambda plan: plan.mix.name, plots=curve_plots
+)

@@ -1,0 +1,76 @@
+"""The pictures of each kind of measurement, and a plain one of lines: what a `Workload` declares as its ``plots``.
+
+The drawing is loaded when a picture is drawn, because most sessions declare workloads and draw nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from pytest_cloudbench.reports.plots.picture import Picture, check_can_draw
+
+Plots = Callable[[Any], Iterable[Picture | None]]
+"""Returns the pictures of a measurement; None stands for one that cannot be drawn of it."""
+
+
+def drawn(plots: Plots, measurement: Any) -> list[Picture]:
+    """Draw the pictures of a measurement. Raises PlotsMissing if matplotlib is not installed."""
+    check_can_draw()
+    return [picture for picture in plots(measurement) if picture is not None]
+
+
+def storage_plots(run: Any) -> list[Picture | None]:
+    """Draw a storage run: its rate and its latency over time, and how its latency was distributed.
+
+    Nothing of a run without a series.
+    """
+    from pytest_cloudbench.reports.plots.latency import latency_distribution, latency_over_time
+    from pytest_cloudbench.reports.plots.rate_over_time import rate_over_time
+
+    if getattr(run, "series", None) is None:
+        return []
+    return [rate_over_time(run), latency_over_time(run), latency_distribution(run)]
+
+
+def network_plots(run: Any) -> list[Picture | None]:
+    """Draw a network run: its rate over time, of both directions apart if it had two."""
+    from pytest_cloudbench.reports.plots.measurement import both_ways
+    from pytest_cloudbench.reports.plots.rate_over_time import rate_over_time
+
+    return [both_ways(run) if run.directions else rate_over_time(run)]
+
+
+def creation_plots(creation: Any) -> list[Picture | None]:
+    """Draw a creation of files: the files, and the data on the device, over time."""
+    from pytest_cloudbench.reports.plots.measurement import files_over_time
+
+    return [files_over_time(creation)]
+
+
+def curve_plots(curve: Any) -> list[Picture | None]:
+    """Draw a sweep: its latency over the load."""
+    from pytest_cloudbench.reports.plots.curve import curves_picture
+
+    return [curves_picture([curve])]
+
+
+def line_plot(
+    name: str, lines: Mapping[str, Sequence[float]], *, seconds: Sequence[float], unit: str, title: str = ""
+) -> Picture | None:
+    """Draw lines over time in one panel: each has a value, in ``unit``, for each of the rising ``seconds``.
+
+    ``name`` names the picture in reports and is its default title. Return None if no line has two values. Raises
+    ValueError for a line of another length, PlotsMissing if matplotlib is not installed.
+    """
+    from pytest_cloudbench.reports.plots.measurement import lines_in_one_panel
+
+    for label, values in lines.items():
+        if len(values) != len(seconds):
+            raise ValueError(
+                f"line {label!r} of {name!r} has {len(values)} values for {len(seconds)} seconds"
+            )
+    if not lines or len(seconds) < 2:
+        return None
+    check_can_draw()
+    return lines_in_one_panel(name, lines, seconds=seconds, unit=unit, title=title)
