@@ -5,55 +5,19 @@ Each suspect is listed with its figures (`Bottleneck`), and what a verdict says 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-from pytest_cloudbench.limits.quantities import Iops, Rate
-from pytest_cloudbench.verdicts.bottleneck import Bottleneck, Kind, Standing, Suspect, leading, ranked
+from pytest_cloudbench.limits.quantities import Rate
+from pytest_cloudbench.verdicts.bottleneck import Bottleneck, Kind, Standing, Suspect, leading
 from pytest_cloudbench.verdicts.details import unusable
-from pytest_cloudbench.verdicts.machine_delay import (
-    TOO_MUCH,
-    machine_disturbed,
-    machine_share,
-    machine_text,
-    machine_to_blame,
-)
-from pytest_cloudbench.verdicts.plateau import FEWEST_NEAR, drift, spread_at
-from pytest_cloudbench.verdicts.run_view import NEAR, SATURATED_PERCENT, Bound, Rates, Run
-from pytest_cloudbench.verdicts.targets import plain, ratio
-from pytest_cloudbench.verdicts.verdict import Doubt, Evidence, Outcome, Reason
-from pytest_cloudbench.verdicts.wording import duration, listed, moment, percent
+from pytest_cloudbench.verdicts.machine_delay import machine_text, machine_to_blame
+from pytest_cloudbench.verdicts.plateau import drift
+from pytest_cloudbench.verdicts.run_view import Bound, Rates, Run
+from pytest_cloudbench.verdicts.suspects import generator, machine, own_limit, suspects_of
+from pytest_cloudbench.verdicts.verdict import Doubt, Outcome, Reason
+from pytest_cloudbench.verdicts.wording import listed, moment
 
 DRIFT = 0.10
-_OWN_LIMIT = "the job's own limit"
-ROUNDING = 1e-9
-# AWS advises one outstanding I/O per 1,000 IOPS, which is what a latency of 1 ms needs.
-ADVISED_LATENCY_S = 0.001
-_SELF_LIMITED = 0.95
-# The machine's own figure is a probe's, not an enforced limit: it is only about right.
-_MACHINE_NEAR = 0.10
-
-
-def suspects_of(
-    run: Run, rates: Rates, asked: Rate | None = None, *, but: Sequence[Bound] = ()
-) -> tuple[Suspect, ...]:
-    """Return who may have held a run at ``rates``, the most likely first.
-
-    With ``asked``, who may have kept it below that rate: a limit at or above it did not. Limits in ``but`` are
-    excluded.
-    """
-    measured = rates.like(asked or run.rate)
-    ceilings = ranked(_ceilings(run, rates, asked, but))
-    at = ceilings[0] if ceilings and ceilings[0].standing >= Standing.LIKELY else None
-    found = [
-        *_own_limit(run, measured, asked, at),
-        *_too_few_outstanding(run, measured, asked, at),
-        *ceilings,
-        *_generator(run),
-        *_machine(run, measured),
-        _unknown(run, ceilings),
-    ]
-    return ranked(found)
 
 
 def bottleneck_of(run: Run) -> Bottleneck:
@@ -85,9 +49,9 @@ def why_below(run: Run, mean: Rate, values: Sequence[float], asked: Rate) -> Rea
 
 def other_limit(run: Run, measured: Rate) -> Doubt | None:
     """Return what besides a promise may have set this rate; None if nothing did."""
-    suspects = [*_own_limit(run, measured, None, None), *_generator(run)]
+    suspects = [*own_limit(run, measured, None, None), *generator(run)]
     if machine_to_blame(run) and not at_a_promise(run, measured):
-        suspects += _machine(run, measured)
+        suspects += machine(run, measured)
     suspect = next((each for each in suspects if each.standing is not Standing.EXCLUDED), None)
     if suspect is None:
         return None
@@ -117,15 +81,6 @@ def region_machine(run: Run) -> str | None:
     return machine_text(run) if run.on_region else None
 
 
-def machine_excluded(run: Run) -> bool:
-    """Return True if the machine under an embedded region was measured to be on time while a limit acted.
-
-    Below all limits its part is not fully seen: of many I/Os only those count that its queue holds.
-    """
-    acted = any(run.acted(each) for each in run.envelope.promised.ceilings)
-    return acted and run.on_region and not machine_to_blame(run)
-
-
 def machines_part(run: Run) -> str | None:
     """Return the machine under an embedded region, with its figures if known, if it may have set a rate; else None.
 
@@ -143,16 +98,16 @@ def _reason(run: Run, measured: Rate, suspects: Sequence[Suspect]) -> Reason:
     if not others:
         at_level = any(bound.level is not None for bound in bounds)
         return Reason(Outcome.VIOLATED, run.bound_text(bounds), ceilings, at_level=at_level)
-    machine = any(_of_machine(run, each) for each in others)
+    on_machine = any(_of_machine(run, each) for each in others)
     if bounds:
         names = [run.labels(bounds), *(each.name for each in others)]
         text = f"{listed(names, 'or')} held it back{others[0].because}"
-        return Reason(Outcome.INCONCLUSIVE, text, (), machine)
+        return Reason(Outcome.INCONCLUSIVE, text, (), on_machine)
     (other,) = others
     if other.kind is Kind.MACHINE:
         return Reason(Outcome.INCONCLUSIVE, f"no promised limit held it back: {other.sentence}", (), True)
     if other.kind is not Kind.UNKNOWN:
-        return Reason(Outcome.INCONCLUSIVE, other.sentence, (), machine)
+        return Reason(Outcome.INCONCLUSIVE, other.sentence, (), on_machine)
     if moved := drift(run, measured, DRIFT):
         return Reason(Outcome.INCONCLUSIVE, moved)
     return Reason(Outcome.VIOLATED, other.sentence)
@@ -161,200 +116,3 @@ def _reason(run: Run, measured: Rate, suspects: Sequence[Suspect]) -> Reason:
 def _of_machine(run: Run, suspect: Suspect) -> bool:
     """Return True if a suspect is the machine under an embedded region, whose CPUs are also the generator's."""
     return suspect.kind is Kind.MACHINE or (suspect.kind is Kind.GENERATOR and run.on_region)
-
-
-# The suspects
-
-
-def _ceilings(run: Run, rates: Rates, asked: Rate | None, but: Sequence[Bound]) -> list[Suspect]:
-    """Return every promised ceiling, at its level nearest to the rate."""
-    found = [
-        bound
-        for bound in run.bounds(rates, but=but)
-        if asked is None or _limit(run, bound, asked) < plain(asked)
-    ]
-    suspects = []
-    for nearest in run.nearest_bounds(rates):
-        bound = next(
-            (one for one in found if one.ceiling == nearest.ceiling and one.level in (nearest.level, None)),
-            None,
-        )
-        shown = bound or nearest
-        limit = shown.ceiling.limit
-        evidence = [
-            (_rate_evidence(rates.like(limit), nearest), bound is not None and bound.level is not None),
-            *((each, shown.acted is not False) for each in run.counted_evidence(shown.ceiling)),
-        ]
-        standing = Standing.EXCLUDED
-        if bound is not None:
-            standing = Standing.SHOWN if bound.acted and bound.level is not None else Standing.LIKELY
-            if scattered := _scatter(run, rates, bound):
-                standing, evidence = Standing.EXCLUDED, [*evidence, (scattered, False)]
-        suspects.append(
-            Suspect(
-                Kind.CREDITS if nearest.level is not None and "spent" in nearest.level.how else Kind.CEILING,
-                run.labels([shown]),
-                standing,
-                run.bound_text([shown]),
-                tuple(each for each, speaks_for in evidence if speaks_for),
-                tuple(each for each, speaks_for in evidence if not speaks_for),
-                shown,
-            )
-        )
-    return suspects
-
-
-def _limit(run: Run, bound: Bound, like: Rate) -> float:
-    """Return the figure of a bound: its level, or the limit of a ceiling that only its counters name."""
-    level = bound.level if bound.level is not None else run.envelope.levels_of(bound.ceiling)[0]
-    return plain(level.like(like)) * (1 + ROUNDING)
-
-
-def _rate_evidence(measured: Rate, nearest: Bound) -> Evidence:
-    assert nearest.level is not None
-    return Evidence("rate", plain(measured), plain(nearest.level.like(measured)), _unit(measured))
-
-
-def _scatter(run: Run, rates: Rates, bound: Bound) -> Evidence | None:
-    """Return a figure that speaks against a limit if a run's seconds do not lie at it."""
-    if rates != run.rates or bound.level is None:
-        return None
-    spread = spread_at(run, bound.level.like(run.rate))
-    if spread is None or spread.at_a_limit:
-        return None
-    return Evidence("share of seconds near it", spread.near / spread.samples, FEWEST_NEAR, "of 1")
-
-
-def _own_limit(run: Run, measured: Rate, asked: Rate | None, at: Suspect | None) -> list[Suspect]:
-    """Return the limit that the job set on its own load, if any."""
-    own = run.own_limit(asked or measured)
-    if own is None:
-        return []
-    reached = ratio(measured, own) >= _SELF_LIMITED
-    below = asked is not None and ratio(own, asked) < 1
-    text = f"the job limited its own load to {run.job_limit}"
-    if asked is not None:
-        text += f" ({percent(ratio(own, asked))} of the required rate)"
-    evidence = (Evidence("own limit", plain(own), plain(measured), _unit(own)),)
-    if not (reached or below):
-        return [Suspect(Kind.LOAD, _OWN_LIMIT, Standing.EXCLUDED, text, (), evidence)]
-    # A counter shows that the demand was above a ceiling.
-    shown = at is not None and at.standing is Standing.SHOWN
-    standing = Standing.POSSIBLE if shown else Standing.SHOWN
-    return [Suspect(Kind.LOAD, _OWN_LIMIT, standing, text, evidence)]
-
-
-def _too_few_outstanding(run: Run, measured: Rate, asked: Rate | None, at: Suspect | None) -> list[Suspect]:
-    """Return the depth of the load: too small for the limit near which it lies, or else for the rate asked.
-
-    The number needed follows from the latency by Little's law: the modelled one on an embedded region, on AWS and for
-    a part of a run the one that AWS advises to reckon with. It is unknown for a region that counted nothing, and for a
-    network.
-    """
-    if run.outstanding_asked is None:
-        return []
-    rate = asked or measured
-    if at is not None and at.bound is not None and at.bound.level is not None:
-        rate = at.bound.level.like(rate)
-    delay = run.machine_delay
-    # What waits at a limit is deep enough for it, and its modelled latency is that of waiting.
-    waits = any(run.acted(one) for one in run.envelope.promised.ceilings)
-    if run.on_region and (delay is None or waits):
-        return []
-    latency = run.latency_mean_s
-    if not math.isfinite(latency):
-        delay = None
-    iops = run.rates_of(rate).iops.per_second
-    needed = iops * (ADVISED_LATENCY_S if delay is None else delay.modelled_s)
-    evidence = (Evidence("I/Os outstanding", run.outstanding_asked, needed, "I/Os"),)
-    # If the machine is disturbed, only a load that is clearly too shallow is put down to itself.
-    enough = needed * (1 - NEAR) if machine_disturbed(run) else needed * (1 - ROUNDING)
-    if asked is None and at is None and delay is not None:
-        # Without a rate to ask for, a load is too shallow if all its I/Os are in service all the time.
-        enough = needed / (1 - TOO_MUCH)
-    if run.outstanding_asked >= enough or _carried_before(run, rate):
-        text = f"the load kept {run.outstanding_asked:,} I/Os outstanding, enough to ask for {rate}"
-        return [Suspect(Kind.LOAD, "the load", Standing.EXCLUDED, text, (), evidence)]
-    kept = "1 I/O" if run.outstanding_asked == 1 else f"{run.outstanding_asked:,} I/Os"
-    at_latency = ""
-    if delay is not None:
-        at_latency = f" (modelled latency {duration(delay.modelled_s)})"
-    elif math.isfinite(latency) and latency > 0:
-        at_latency = f" (mean latency {duration(latency)})"
-    text = f"the load kept only {kept} outstanding{at_latency}"
-    if run.outstanding_asked < needed:
-        text += f", at least {math.ceil(needed):,} are needed to ask for {rate}"
-    text += f": raise {run.more_load_by}"
-    return [Suspect(Kind.LOAD, "the load", Standing.LIKELY, text, evidence)]
-
-
-def _carried_before(run: Run, rate: Rate) -> bool:
-    """Return True if as many I/Os outstanding are known to have been enough for this rate."""
-    carried = run.carried_with_as_many
-    return carried is not None and ratio(run.as_quantity(carried, rate), rate) >= 1 - ROUNDING
-
-
-def _generator(run: Run) -> list[Suspect]:
-    """Return the load generator, if its CPU use is known."""
-    load, busy = run.generator, run.saturated()
-    if load is None:
-        return []
-    figures = [Evidence("CPU of the busiest process", load.cpu_percent_busiest, SATURATED_PERCENT, "%")]
-    if load.cpu_percent_total is not None and load.cpus:
-        limit = SATURATED_PERCENT * load.cpus
-        figures.append(Evidence("CPU of all processes", load.cpu_percent_total, limit, "%"))
-    evidence = tuple(figures)
-    if busy is None:
-        text = (
-            f"the load generator had CPU time left: its busiest process used {load.cpu_percent_busiest:.0f} %"
-        )
-        return [Suspect(Kind.GENERATOR, "the load generator", Standing.EXCLUDED, text, (), evidence)]
-    text = f"the load generator was the limit: {busy}"
-    return [Suspect(Kind.GENERATOR, "the load generator", Standing.LIKELY, text, evidence)]
-
-
-def _machine(run: Run, measured: Rate) -> list[Suspect]:
-    """Return the machine under an embedded region: by its measured part of the delay, or by its network's own limit."""
-    if not run.on_region:
-        return []
-    evidence, standing = [], Standing.EXCLUDED if machine_excluded(run) else Standing.POSSIBLE
-    text = f"{machine_text(run)} was the limit"
-    if (share := machine_share(run)) is not None:
-        evidence.append(Evidence("share of the delay that it added", share, TOO_MUCH, "of 1"))
-        if machine_disturbed(run):
-            standing = Standing.LIKELY
-    if run.machine_rate is not None:
-        carried = ratio(measured, run.machine_rate)
-        evidence.append(Evidence("rate", plain(measured), plain(run.machine_rate), "bytes/s"))
-        if carried * (1 + _MACHINE_NEAR) >= 1:
-            standing = Standing.LIKELY
-        elif carried < 0.5:
-            text += ", busy with other work or with the load itself"
-        text += f" (its network carries about {run.machine_rate} from one process without any shaping)"
-    speaks = tuple(evidence)
-    excluded = standing is Standing.EXCLUDED
-    return [
-        Suspect(
-            Kind.MACHINE,
-            machine_text(run),
-            standing,
-            text,
-            () if excluded else speaks,
-            speaks if excluded else (),
-        )
-    ]
-
-
-def _unknown(run: Run, ceilings: Sequence[Suspect]) -> Suspect:
-    """Return the suspect that remains if no other one leads."""
-    text = run.unexplained()
-    if acted := [
-        each for each in ceilings if each.standing is Standing.EXCLUDED and each.bound and each.bound.acted
-    ]:
-        names = listed(each.name for each in acted)
-        text = f"no known ceiling explains it, although {names} acted by its counter"
-    return Suspect(Kind.UNKNOWN, "nothing known", Standing.POSSIBLE, text)
-
-
-def _unit(rate: Rate) -> str:
-    return "IOPS" if isinstance(rate, Iops) else "bytes/s"

@@ -9,8 +9,9 @@ from typing import TypeVar
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.envelope import TIE, Envelope
 from pytest_cloudbench.limits.quantities import Iops, Rate, figure
-from pytest_cloudbench.verdicts.attribution import machine_excluded, why_short
+from pytest_cloudbench.verdicts.attribution import why_short
 from pytest_cloudbench.verdicts.run_view import Bound, Rates, Run
+from pytest_cloudbench.verdicts.suspects import machine_excluded
 from pytest_cloudbench.verdicts.targets import plain, ratio
 from pytest_cloudbench.verdicts.verdict import Outcome, Reason
 from pytest_cloudbench.verdicts.wording import moment
