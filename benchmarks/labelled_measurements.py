@@ -21,6 +21,7 @@ def measured(facts: Facts) -> Any:
 
 def _of_storage(facts: StorageFacts) -> Measurement:
     count, block = len(facts.iops), facts.block
+    runtime_s = float(count) if facts.runtime_s is None else facts.runtime_s
     mib = facts.throughput_mib or [value * block.mib for value in facts.iops]
     latency_s = facts.latency_s
     return Measurement(
@@ -41,7 +42,7 @@ def _of_storage(facts: StorageFacts) -> Measurement:
         block_size=block,
         sequential=facts.sequential,
         outstanding_asked=facts.outstanding,
-        runtime_s=float(count),
+        runtime_s=runtime_s,
         command="fio",
         tool_version="fio-3.33",
         host="host",

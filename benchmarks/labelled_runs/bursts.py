@@ -9,6 +9,7 @@ from labelled_runs.hardware import (
     LARGE,
     envelope_of,
     instance,
+    instance_iops,
     instance_throughput,
     storage,
     volume_iops,
@@ -66,6 +67,32 @@ def shallow_end(rng: random.Random) -> LabelledRun:
     return gp2_run(
         rng, rng.choice([670, 700, 750, 800, 870]), rng.uniform(0.002, 0.07), rng.choice([0.0, 0.0, 0.3])
     )
+
+
+@labelled("shallow end of a burst in the strongest noise")
+def noisy_end(rng: random.Random) -> LabelledRun:
+    """A fall that may be hidden: whoever does not see it must not take the mean over it for a broken promise."""
+    return gp2_run(rng, rng.choice([670, 750, 870]), rng.uniform(0.05, 0.09), rng.choice([0.5, 0.8, 0.9]))
+
+
+@labelled("two ends of bursts", decides=0.6)
+def two_ends(rng: random.Random) -> LabelledRun:
+    """First the instance's credits end, then the volume's."""
+    on = instance("m5.test", 2_600, 2_000.0, base=(2_000, 2_000.0))
+    envelope = envelope_of(on, gp2(size_gib=100))
+    mine, limit = instance_iops(envelope), volume_iops(envelope)
+    spread = rng.uniform(0.002, 0.04)
+    pieces = [(2_600.0, 120), (2_000.0, 120), (300.0, 120)]
+    values = [level * factor for level, count in pieces for factor in at_a_limit(rng, count, spread)]
+    run = storage(values, envelope, 64)
+    questions = (
+        held("reaches", mine),
+        held("drops_to", "300 IOPS"),
+        not_held("drops_to", "2000 IOPS"),
+        violated("steady"),
+        not_held("capped_by", limit),
+    )
+    return LabelledRun((run,), questions)
 
 
 @labelled("end of a burst at an edge of the run", decides=0.5)

@@ -30,11 +30,11 @@ class StorageFacts:
     """A run on storage as its tools report it.
 
     ``iops`` are the one-second samples and ``total_iops`` the tool's own mean; ``seconds`` are the ends of the samples,
-    1, 2, 3 ... if None. ``latency_s`` is the mean of one I/O, ``sample_latency_s`` one for each sample. ``counters``
-    maps "volume_iops", "volume_throughput", "instance_iops" and "instance_throughput" to the seconds for which demand
-    exceeded that limit. ``generator`` is the CPU use of the busiest job and of all jobs, in per cent of one CPU, and
-    the number of CPUs. ``device_iops`` is what the device itself counted beside its throttle counters, with the I/Os of
-    other loads.
+    1, 2, 3 ... if None; ``runtime_s`` is as many seconds as there are samples if None. ``latency_s`` is the mean of one
+    I/O, ``sample_latency_s`` one for each sample. ``counters`` maps "volume_iops", "volume_throughput", "instance_iops"
+    and "instance_throughput" to the seconds for which demand exceeded that limit. ``generator`` is the CPU use of the
+    busiest job and of all jobs, in per cent of one CPU, and the number of CPUs. ``device_iops`` is what the device
+    itself counted beside its throttle counters, with the I/Os of other loads.
     """
 
     iops: tuple[float, ...]
@@ -52,6 +52,7 @@ class StorageFacts:
     rate_asked: Rate | None = None
     region: Region | None = None
     device_iops: float | None = None
+    runtime_s: float | None = None
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,10 @@ from labelled_runs.labels import (
     labelled,
     limited_by,
     not_held,
+    unknown,
     violated,
 )
-from labelled_runs.shapes import at_a_limit, length, slow_start, some_noise, stalls
+from labelled_runs.shapes import at_a_limit, length, noise, slow_start, some_noise, stalls
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.quantities import Size
@@ -310,6 +311,67 @@ def own_rate_above(rng: random.Random) -> LabelledRun:
         (run,),
         (held("reaches", mine), held("capped_by", mine, limiters=(mine.label,)), limited_by(mine.label)),
     )
+
+
+@labelled("limit with noise on one side", decides=0.8)
+def one_sided(rng: random.Random) -> LabelledRun:
+    """A limit that seconds fall short of, and that none exceeds."""
+    envelope = envelope_of(BIG, some_volume(rng))
+    mine, count = volume_iops(envelope), length(rng)
+    factors = [min(1.002, factor) for factor in noise(rng, count, rng.uniform(0.002, 0.07))]
+    run = storage(
+        [mine.limit.per_second * factor for factor in factors], envelope, deep(rng, mine.limit.per_second)
+    )
+    questions = (
+        held("reaches", mine),
+        held("capped_by", mine, limiters=(mine.label,)),
+        limited_by(mine.label),
+        not_held("capped_by", instance_iops(envelope)),
+    )
+    return LabelledRun((run,), questions)
+
+
+@labelled("volume IOPS and throughput 1 to 10 % apart", decides=0.5)
+def near_each_other(rng: random.Random) -> LabelledRun:
+    block, iops = Size.parse("64k"), rng.choice([3_000, 4_000, 6_000])
+    low = iops / 16  # MiB/s
+    mib = round(low * rng.choice([rng.uniform(1.01, 1.1), rng.uniform(0.91, 0.99)]))
+    envelope = envelope_of(BIG, gp3(size_gib=500, iops=iops, throughput_mib=mib), block=block)
+    mine, other, counter = volume_iops(envelope), volume_throughput(envelope), "volume_iops"
+    if mib < low:
+        mine, other, counter = other, mine, "volume_throughput"
+    run, *_ = at(rng, envelope, mine, rng.choice(["", counter]), 0.03)
+    questions = (
+        held("reaches", mine),
+        held("capped_by", mine, limiters=(mine.label,)),
+        not_held("capped_by", other, limiters=(mine.label,)),
+        limited_by(mine.label),
+    )
+    return LabelledRun((run,), questions)
+
+
+@labelled("without a series", decides=0.9)
+def no_series(rng: random.Random) -> LabelledRun:
+    """A tool that keeps no samples: only the mean is known."""
+    envelope = envelope_of(BIG, some_volume(rng))
+    mine = volume_iops(envelope)
+    run, *_ = at(rng, envelope, mine, "", 0.03)
+    run = replace(run, iops=(), seconds=(), sample_latency_s=(), runtime_s=float(len(run.iops)))
+    questions = (held("reaches", mine), unknown("steady"), unknown("sustains", mine, for_=5.0))
+    return LabelledRun((run,), questions)
+
+
+@labelled("limits unknown", decides=0.9)
+def no_limits(rng: random.Random) -> LabelledRun:
+    envelope = replace(envelope_of(BIG, some_volume(rng)), ceilings=())
+    count, rate = length(rng), rng.uniform(1_000, 20_000)
+    values = [rate * factor for factor in at_a_limit(rng, count, rng.uniform(0.002, 0.03))]
+    run = storage(values, envelope, deep(rng, rate))
+    questions = (
+        held("reaches", f"{rate * 0.9:.0f} IOPS"),
+        not_held("reaches", f"{rate * 1.4:.0f} IOPS", limiters=()),
+    )
+    return LabelledRun((run,), questions)
 
 
 @labelled("slow start", decides=0.7)

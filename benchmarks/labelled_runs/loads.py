@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
+from statistics import fmean
 
 from labelled_runs.hardware import (
     BASE_LATENCY_S,
@@ -201,6 +203,26 @@ def alternating_rate(rng: random.Random) -> LabelledRun:
 def alternating_rate_counted(rng: random.Random) -> LabelledRun:
     count = rng.choice([30, 60, 120])
     return alternating_run(rng, counted(count, "volume_iops", share=rng.uniform(0.45, 0.55)), count)
+
+
+@labelled("any rate around a limit", decides=0.9)
+def anything(rng: random.Random) -> LabelledRun:
+    """Seconds whose mean is the limit's figure by chance: waves, scatter, or two levels of unequal length."""
+    envelope = envelope_of(BIG, some_volume(rng))
+    mine, count = volume_iops(envelope), rng.choice([60, 120, 300])
+    kind = rng.choice(["waves", "scatter", "two levels"])
+    if kind == "waves":
+        period, height = rng.uniform(4, count / 2), rng.uniform(0.25, 0.5)
+        factors = [1 + height * math.sin(2 * math.pi * index / period) for index in range(count)]
+    elif kind == "scatter":
+        factors = [rng.uniform(0.5, 1.5) for _ in range(count)]
+    else:
+        share, low = rng.uniform(0.2, 0.5), rng.uniform(0.2, 0.5)
+        high = (1 - share * low) / (1 - share)
+        factors = [low if rng.random() < share else high for _ in range(count)]
+    level = mine.limit.per_second / fmean(factors)
+    run = storage([level * factor for factor in factors], envelope, deep(rng, mine.limit.per_second))
+    return LabelledRun((run,), (not_held("capped_by", mine), violated("steady")))
 
 
 @labelled("drifting through a limit", decides=0.8)

@@ -8,6 +8,7 @@ from statistics import fmean
 from labelled_runs.hardware import (
     BASE_LATENCY_S,
     BIG,
+    counted,
     deep,
     envelope_of,
     instance,
@@ -19,6 +20,7 @@ from labelled_runs.hardware import (
 from labelled_runs.labels import (
     LabelledRun,
     NetworkFacts,
+    Region,
     StorageFacts,
     held,
     labelled,
@@ -65,6 +67,22 @@ def same_storage(rng: random.Random) -> LabelledRun:
 def same_network(rng: random.Random) -> LabelledRun:
     level = rng.uniform(0.6, 0.97)
     return LabelledRun((network_at(rng, level), network_at(rng, level)), (unknown("outperforms"),))
+
+
+@labelled("A/A: region", group="A/A")
+def same_on_region(rng: random.Random) -> LabelledRun:
+    """The limits of a region are exact, so two runs differ by little."""
+    envelope, runs = envelope_of(BIG, some_volume(rng, 6_000)), []
+    for _ in range(2):
+        own = 6_000 * rng.gauss(1, 0.003)
+        values = [
+            own * factor for factor in at_a_limit(rng, rng.choice([30, 60, 120]), rng.uniform(0.001, 0.02))
+        ]
+        waited = 64 / own
+        counters = counted(len(values), "volume_iops")
+        region = Region(waited * 0.98, waited * 0.02)
+        runs.append(storage(values, envelope, 64, counters=counters, region=region))
+    return LabelledRun(tuple(runs), (unknown("outperforms"),))
 
 
 @labelled("A/A: alike within 15 %", decides=0.6)
