@@ -20,7 +20,7 @@ from pytest_cloudbench.verdicts.attribution import other_limit
 from pytest_cloudbench.verdicts.details import unusable
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.run_to_run import usual_noise
-from pytest_cloudbench.verdicts.run_view import Run
+from pytest_cloudbench.verdicts.run_view import NEAR, Run
 from pytest_cloudbench.verdicts.sample_statistics import FEWEST_FOR_NOISE, Noise, noise_of
 from pytest_cloudbench.verdicts.targets import plain
 from pytest_cloudbench.verdicts.verdict import Doubt, Draft, Outcome, Verdict
@@ -126,7 +126,7 @@ def _judged(
     )
     if beyond >= margin:
         better = ": better, beyond the noise" if difference > margin else ""
-        return draft.verdict(Outcome.HELD, text + better)
+        return draft.verdict(Outcome.HELD, text + better + _own_limit(now))
     was = f"; changed: {listed(changed)}" if changed else "; no change of the conditions was recorded"
     if beyond > -margin:
         undecided = draft.verdict(
@@ -218,6 +218,13 @@ def _noise_within(run: Run) -> Noise | None:
     if len(line.values) < FEWEST_FOR_NOISE:
         return None
     return noise_of([plateau.values for plateau in line.plateaus]).scaled(1 / plain(run.rate))
+
+
+def _own_limit(run: Run) -> str:
+    own = run.own_limit(run.rate)
+    if own is None or plain(run.rate) < plain(own) * (1 - NEAR):
+        return ""
+    return f"; the job limited its own load to {own}, so a slower target shows in its latency"
 
 
 def _advice(usable: Sequence[EarlierRun], margin: float) -> str:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from synthetic_networks import network_run
 from synthetic_runs import GP3, LATE, M5, STRONG_MACHINE, WEAK_MACHINE, delay_of, run_of
 
-from pytest_cloudbench import Outcome, gp3
+from pytest_cloudbench import Iops, Outcome, gp3
 from pytest_cloudbench.verdicts.not_worse_than import (
     Earlier,
     EarlierRun,
@@ -154,6 +154,15 @@ def test_a_run_that_the_regions_machine_limited_is_not_a_regression():
     verdict = not_worse_than(now(4_500, **late), earlier(6_000, 6_000, 6_000, **calm))
     assert verdict.outcome is Outcome.INCONCLUSIVE
     assert verdict.machine_limited
+
+
+def test_a_job_that_limits_its_own_load_says_nothing_of_a_slower_target():
+    own = {"rate_asked": Iops(1_000)}
+    verdict = not_worse_than(now(1_000, **own), earlier(*[1_000] * 6, **own))
+    assert verdict.outcome is Outcome.HELD
+    assert verdict.sentence.endswith(
+        "the job limited its own load to 1,000 IOPS, so a slower target shows in its latency"
+    )
 
 
 def test_networks_are_compared_in_their_unit():
