@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import median
@@ -140,12 +140,32 @@ class _Figures:
         if any(each.asked != asked for each in verdicts):
             asked = None
         allowed = exceptions_allowed(len(values))
-        if allowed is None:
-            return cls((f"median {middle}, {kind(values[0])} to {kind(values[-1])}",), asked, middle)
-        low, high = values[allowed], values[-1 - allowed]
-        sure = figure(confidence_of(len(values), allowed) * 100, 1)
-        text = f"median {middle}, {sure} % interval {kind(low)} to {kind(high)}"
-        return cls((text,), asked, middle, [low, high])
+        ends = _ends(values)
+        ratios = [_ratio(each.details) for each in verdicts]
+        if None not in ratios:  # pairs of runs, whose ratio varies less than the rates of either
+            values = sorted(each for each in ratios if each is not None)
+            texts = [f"{figure(each, 3)} times" for each in (median(values), *_ends(values))]
+        else:
+            texts = [str(middle), *(str(kind(each)) for each in ends)]
+        sure = (
+            "" if allowed is None else f"{figure(confidence_of(len(values), allowed) * 100, 1)} % interval "
+        )
+        text = f"median {texts[0]}, {sure}{texts[1]} to {texts[2]}"
+        return cls((text,), asked, middle, None if allowed is None else list(ends))
+
+
+def _ends(values: Sequence[float]) -> tuple[float, float]:
+    """Return the interval of the median of sorted values; for too few of them the smallest and the largest."""
+    allowed = exceptions_allowed(len(values)) or 0
+    return values[allowed], values[-1 - allowed]
+
+
+def _ratio(details: Mapping[str, Any]) -> float | None:
+    """Return the first rate as a multiple of the second if the verdict compares two runs; else None."""
+    try:
+        return float(details["first"]["measured"]) / float(details["second"]["measured"])
+    except (KeyError, TypeError, ZeroDivisionError):
+        return None
 
 
 def _promise(judged: Sequence[Repeat]) -> str:
@@ -162,24 +182,21 @@ def _what_would_decide(total: int, count: dict[Outcome, int]) -> str:
     if count[majority] == 0 or more > max(total, FEWEST_REPEATS):
         return "the repeats differ too much for a few more to decide this"
     words = "1 more repeat" if more == 1 else f"{more} more repeats"
-    agree = (
-        ""
-        if total - count[majority] == 0
-        else f" if {majority.value} in {'it' if more == 1 else 'all of them'}"
-    )
+    how = "all of them hold" if majority is Outcome.HELD else "none of them holds"
+    agree = "" if total == count[majority] else f" if {how}"
     fewest = f" ({FEWEST_REPEATS} are the fewest for 95 %)" if total < FEWEST_REPEATS else ""
     return f"{words} would decide this{agree}{fewest}"
 
 
 def _exceptions(repeats: Sequence[Repeat], outcome: Outcome) -> list[str]:
-    """Return a text for each kind of repeat that differs: which they are, and the reason that the first gives."""
+    """Return a text for each kind of repeat that does not hold: which they are, and the reason that the first gives."""
     texts = []
     for kind in (Outcome.VIOLATED, Outcome.INCONCLUSIVE):
         found = [each for each in repeats if each.verdict is not None and each.outcome is kind]
         if found and found[0].verdict is not None:
             reason = found[0].verdict.sentence.partition(": ")[2]
-            which = "" if kind is outcome and len(found) == len(repeats) else f" in {_named(found)}"
-            texts.append(f"{kind.value}{which}: {reason}")
+            which = _named(found[:1]) if kind is outcome else f"{kind.value} in {_named(found)}"
+            texts.append(f"{which}: {reason}")
     texts += [
         f"repeat {each.number} was not judged: {each.missing}" for each in repeats if each.verdict is None
     ]

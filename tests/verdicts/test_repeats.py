@@ -6,8 +6,10 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from synthetic_runs import run_of
 
 from pytest_cloudbench.limits.quantities import Bandwidth, Iops
+from pytest_cloudbench.verdicts.comparison import outperforms
 from pytest_cloudbench.verdicts.repeats import (
     Repeat,
     confidence_of,
@@ -98,6 +100,18 @@ def test_six_that_are_violated_are_violated_with_the_reason_of_one():
     assert found.outcome is VIOLATED
     assert "0 of 6 repeats" in found.sentence
     assert "2,000 IOPS" in found.sentence
+
+
+def test_runs_that_are_compared_in_each_repeat_have_the_median_of_their_ratios():
+    """The first run is 2 % faster each time, although the rates of both differ by 20 % from hour to hour."""
+    found = over_repeats(
+        [
+            Repeat(number, outperforms(run_of(rate * 1.02), run_of(rate)))
+            for number, rate in enumerate((3_000, 3_600, 3_100, 3_300, 3_500, 3_200), 1)
+        ]
+    )
+    assert found.outcome is HELD
+    assert "median 1.02 times, 96.9 % interval 1.02 times to 1.02 times" in found.sentence
 
 
 def test_one_in_six_that_differs_needs_three_more():

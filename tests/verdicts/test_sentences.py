@@ -40,6 +40,7 @@ from pytest_cloudbench.verdicts.latency_limits import latency_at_most
 from pytest_cloudbench.verdicts.not_worse_than import Earlier, EarlierRun, not_worse_than
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.verdicts.reaches import reaches
+from pytest_cloudbench.verdicts.repeats import Repeat, over_repeats
 from pytest_cloudbench.verdicts.scales_linearly import scales_linearly
 from pytest_cloudbench.verdicts.stays_below import stays_below
 from pytest_cloudbench.verdicts.steady import steady
@@ -61,6 +62,7 @@ def verdicts():
     yield from of_several_runs()
     yield from of_latency_and_files()
     yield from of_earlier_runs()
+    yield from of_repeats()
 
 
 def of_rates():
@@ -251,6 +253,26 @@ def of_earlier_runs():
     yield (
         "not_worse_than, no earlier run",
         not_worse_than(now(6_000), Earlier(missing="there are no earlier runs")),
+    )
+
+
+def of_repeats():
+    rates = (3_001, 2_996, 3_004, 2_999, 3_002, 2_105)
+    six = [reaches(run_of(rate, on=M5, volumes=GP3), "3,000 IOPS") for rate in rates]
+    lost = Repeat(6, None, "HostLost: no answer from i-0123 within 300 s")
+    yield "repeats", over_repeats([Repeat(number, six[number % 5]) for number in range(1, 7)])
+    yield "repeats", over_repeats([Repeat(number, six[5]) for number in range(1, 7)])
+    yield "repeats, one differs", over_repeats([Repeat(*each) for each in enumerate(six, 1)])
+    yield "repeats, not measured", over_repeats([*(Repeat(*each) for each in enumerate(six[:5], 1)), lost])
+    yield "repeats, half", over_repeats([Repeat(number, six[4 + number % 2]) for number in range(1, 7)])
+    yield (
+        "repeats, pairs",
+        over_repeats(
+            [
+                Repeat(number, outperforms(run_of(rate * 1.02), run_of(rate)))
+                for number, rate in enumerate(rates, 1)
+            ]
+        ),
     )
 
 
