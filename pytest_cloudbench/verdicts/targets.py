@@ -72,8 +72,8 @@ def as_ceilings(target: Ceiling | Rate, envelope: Envelope | None) -> tuple[Ceil
     """Return the ceilings that a claim is about.
 
     A ceiling stands for itself, with the envelope's own figures if it has them. A plain rate stands for every
-    promised ceiling of that figure (within 0.5 %), or for itself if there is none. Raises ValueError for a ceiling of
-    another volume or instance, if the run's own are known.
+    promised ceiling of that figure (within 0.5 %, at the run's block size), or for itself if there is none. Raises
+    ValueError for a ceiling of another volume or instance, if the run's own are known.
     """
     promised = envelope.promised.ordered if envelope else ()
     if isinstance(target, Ceiling):
@@ -87,6 +87,13 @@ def as_ceilings(target: Ceiling | Rate, envelope: Envelope | None) -> tuple[Ceil
     return same or (Ceiling("the given limit", "", GIVEN, target, "given in the test"),)
 
 
+    if envelope and not same:
+        # A figure may state the other quantity of a ceiling, as it follows from the run's block size.
+        same = tuple(
+            ceiling
+            for ceiling in promised
+            if abs(ratio(envelope.levels_of(ceiling)[0].like(target), target) - 1) <= TIE
+        )
 def check_is_of(target: Ceiling, promised: Sequence[Ceiling]) -> None:
     """Raise ValueError if a ceiling belongs to another volume or instance than those of the run."""
     owners = {ceiling.owner for ceiling in promised if ceiling.scope == target.scope}

@@ -146,6 +146,13 @@ def test_a_plain_figure_stands_for_every_ceiling_of_that_figure():
     assert counted.outcome is Outcome.HELD
 
 
+def test_a_plain_figure_may_state_the_other_quantity_of_a_ceiling():
+    verdict = capped_by(run_of(9_060, "256k"), "9,060 IOPS")
+    assert verdict.outcome is Outcome.HELD
+    assert [one.label for one in verdict.bound_by] == ["c5.18xlarge EBS throughput"]
+    assert capped_by(gp3_run(), "11.72 MiB/s").bound_by[0].label == GP3_IOPS
+
+
 def test_a_plain_figure_that_no_ceiling_has():
     bare = capped_by(run_of(3_001, envelope=False), "3,000 IOPS")
     assert bare.sentence == "held: 3,001 of 3,000 IOPS (100.0 %), capped by the given limit"
