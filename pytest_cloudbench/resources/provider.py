@@ -199,7 +199,10 @@ class Provider(Protocol):
     # The end
 
     def release(self, resources: Iterable[Resource]) -> None:
-        """Remove what one test created, without waiting. `close` waits for it and checks it."""
+        """Remove what one test created, without waiting. `close` waits for it and checks it.
+
+        Volumes may still be mounted on a host that stays.
+        """
         ...
 
     def close(self) -> TeardownReport:

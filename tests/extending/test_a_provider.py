@@ -1,6 +1,8 @@
 """A provider from outside the package: the recipe of docs/extending.md makes this machine a cloud of one instance."""
 
+import os
 import shutil
+import subprocess
 
 import pytest
 from recipes import code_blocks
@@ -12,7 +14,7 @@ needs_fio = pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not i
 @pytest.fixture
 def project(pytester):
     """A project with the recipe's conftest and test."""
-    conftest, test = code_blocks("A provider")
+    conftest, test, _, _ = code_blocks("A provider")
     pytester.makeconftest(conftest)
     pytester.makeini("[pytest]\ncloudbench_evidence = off\n")
     pytester.makepyfile(test_it=test)
@@ -32,6 +34,27 @@ def test_the_recipe_measures_on_this_machine_and_replays_without_the_provider(pr
     replayed = run(project, "--cloudbench-replay=kept")
     replayed.assert_outcomes(passed=1)
     replayed.stdout.fnmatch_lines(["cloudbench replays *lab*"])
+
+
+def loop_devices():
+    """Return the loop devices whose files belong to the recipe."""
+    listed = subprocess.check_output(["losetup", "--list", "--noheadings", "--output", "BACK-FILE"], text=True)
+    return [line for line in listed.splitlines() if "/lab-" in line]
+
+
+@needs_fio
+@pytest.mark.alone
+@pytest.mark.skipif(os.geteuid() != 0, reason="loop devices need root")
+def test_the_recipe_with_volumes_measures_on_real_devices_and_replays(project):
+    conftest, _, disks, test = code_blocks("A provider")
+    project.makeconftest(conftest + disks)
+    project.makepyfile(test_it=test)
+    recorded = run(project, "--cloudbench-cloud=lab-with-disks", "--cloudbench-evidence=kept")
+    recorded.assert_outcomes(passed=1)
+    assert loop_devices() == []
+    project.makeconftest("")
+    replayed = run(project, "--cloudbench-replay=kept")
+    replayed.assert_outcomes(passed=1)
 
 
 def test_an_unknown_name_is_refused_before_anything_is_collected(project):
@@ -83,7 +106,7 @@ def test_requests_within_a_test_are_refused_alike(project, doing, error):
 
 
 def test_what_remains_at_the_end_fails_the_session(project):
-    conftest, _ = code_blocks("A provider")
+    conftest = code_blocks("A provider")[0]
     left = 'TeardownReport(remaining=(Leftover("machine", "workbench-1", "on"),))'
     project.makeconftest(
         conftest.replace("TeardownReport()", left).replace("NotOffered, ", "NotOffered, Leftover, ")
