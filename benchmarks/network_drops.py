@@ -117,7 +117,7 @@ def drop(under_test: Region, number: int, burst_s: float, compression: float) ->
             measured = run_iperf3(pair, Iperf3Job(streams=STREAMS, duration=duration))
         finally:
             watch.close()
-        slowed_at = under_test.plane.networks.governor.slowed_at(f"i-{number}-a")
+        slowed_at = under_test.plane.governor.slowed_at(f"i-{number}-a")
     verdict = measured.drops_to(BASELINE, within=0.05)
     if slowed_at is None or watch.began_at is None:
         return f"the bucket was never empty: {verdict}", False

@@ -127,12 +127,12 @@ def show_governor(seconds: int, rounds: int) -> None:
             under_test.launch(f"i-{number}", **_EBS, network=rates, network_credits=credits)
 
         def share(what: str, during: float) -> None:
-            cpu, wall = under_test.plane.networks.governor.cpu_s, time.monotonic()
+            cpu, wall = under_test.plane.governor.cpu_s, time.monotonic()
             if during:
                 time.sleep(during)
             else:
                 iperf3(under_test, "i-0", "i-1", streams=5, seconds=seconds * rounds)
-            used = (under_test.plane.networks.governor.cpu_s - cpu) / (time.monotonic() - wall)
+            used = (under_test.plane.governor.cpu_s - cpu) / (time.monotonic() - wall)
             print(f"governor, {IDLE_INSTANCES} instances, {what}: {used:.2%} of a core", flush=True)
 
         share("idle", seconds * rounds)

@@ -11,7 +11,7 @@ from pytest_cloudbench.limits.region_settings import EBS
 from pytest_cloudbench.twin.inventory import Inventory, PlaneError
 from pytest_cloudbench.twin.machine import PAYLOAD_SHARE, Machine, MachineRecord
 from pytest_cloudbench.twin.network.cables import Network
-from pytest_cloudbench.twin.network.instance_networks import InstanceNetworks
+from pytest_cloudbench.twin.network.governor import NetworkGovernor
 from pytest_cloudbench.twin.plane_instances import PlaneInstances
 from pytest_cloudbench.twin.region_parts import RegionParts
 from pytest_cloudbench.twin.slots import Slot
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 class Plane:
     """Everything of one region except its API: ``instances``, ``volumes``, ``network`` and the ``machine`` below them.
 
-    ``store`` holds the data of volumes. ``networks`` shapes the network of each instance and keeps its credits.
+    ``store`` holds the data of volumes. ``governor`` keeps the credits of networks.
 
     Needs root. Methods may be called from any thread; the messages of their errors are sentences for people.
     ``backing`` is a directory for the volumes' data instead of memory: larger and slower. Burst credits drain and
@@ -48,9 +48,8 @@ class Plane:
             undo.callback(self.store.close)
             self.network = Network(slot, self._workshop)
             undo.callback(self.network.close)
-            self.networks = InstanceNetworks(
-                self.network,
-                self._workshop,
+            self.governor = NetworkGovernor(
+                self.network.open_counters(),
                 time_compression=time_compression,
                 on_carried=lambda rate: record.update_network(rate * PAYLOAD_SHARE),
             )
@@ -61,7 +60,7 @@ class Plane:
         self.machine = Machine(parts, record)
         self.volumes = PlaneVolumes(self._inventory, parts)
         self.instances = PlaneInstances(
-            self._inventory, parts, self.networks, self.volumes.release, self.machine.disks
+            self._inventory, parts, self.governor, self.volumes.release, self.machine.disks
         )
 
     def close(self) -> None:
@@ -91,7 +90,7 @@ class Plane:
             with collecting(volume_id):
                 self.volumes.delete_disk(volume_id)
         for what, close in (
-            ("network's governor", self.networks.governor.close),
+            ("network's governor", self.governor.close),
             ("network", self.network.close),
             ("snapshots", self.volumes.snapshots.close),
             ("store", self.store.close),

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 from pytest_cloudbench.limits.ceilings import MachineLimits
 from pytest_cloudbench.twin.hosts.hosts import BootFailed, Host, HostPlan, read_console
 from pytest_cloudbench.twin.inventory import Inventory, PlacedInstance
-from pytest_cloudbench.twin.network.instance_networks import InstanceNetworks
+from pytest_cloudbench.twin.network.cables import NetworkFailed
+from pytest_cloudbench.twin.network.governor import AllowancePage, NetworkGovernor
+from pytest_cloudbench.twin.network.shaping import Shape
 from pytest_cloudbench.twin.region_parts import RegionParts
 from pytest_cloudbench.twin.volumes.disks import NoRoom
 from pytest_cloudbench.twin.volumes.figures import instance_figures
 from pytest_cloudbench.twin.volumes.instance_store import InstanceStore
 from pytest_cloudbench.twin.volumes.instance_volumes import InstanceVolumes
 
+_INTERFACE = "eth0"
+_log = logging.getLogger(__name__)
+
 
 class PlaneInstances:
     """The instances in an inventory, each with its host, its network and the process that paces its volumes.
 
+    ``governor`` keeps the credits of their networks; one without network figures in its plan is not shaped.
     ``release_volume`` detaches a volume of an instance that ends; ``machine_disks`` returns what this machine's
     disks serve.
     """
@@ -27,13 +35,13 @@ class PlaneInstances:
         self,
         inventory: Inventory,
         parts: RegionParts,
-        networks: InstanceNetworks,
+        governor: NetworkGovernor,
         release_volume: Callable[[str], None],
         machine_disks: Callable[[], MachineLimits | None],
     ) -> None:
         self._inventory = inventory
         self._parts = parts
-        self._networks = networks
+        self._governor = governor
         self._release_volume = release_volume
         self._machine_disks = machine_disks
 
@@ -54,8 +62,8 @@ class PlaneInstances:
             host = Host(
                 plan,
                 self._parts,
-                on_plugged=lambda pid: self._networks.plugged(plan, host.allowances, pid),
-                on_unplugging=lambda: self._networks.governor.disconnect(instance_id),
+                on_plugged=lambda pid: self._shape(plan, host.allowances, pid),
+                on_unplugging=lambda: self._governor.disconnect(instance_id),
             )
             figures = instance_figures(plan.ebs_limit, plan.ebs_baseline, factor=self._parts.time_compression)
             paced = InstanceVolumes(instance_id, figures, self._parts)
@@ -68,6 +76,35 @@ class PlaneInstances:
             self._forget(instance)
             raise
 
+    def _shape(self, plan: HostPlan, pages: Path, pid: int) -> None:
+        """Shape the new cable of an instance, whose eth0 is in the network namespace of process ``pid``.
+
+        Its counters are published in the directory ``pages``. Its credits are full at its first cable. If shaping
+        fails, the instance has an unlimited network until its next boot.
+        """
+        network, workshop, rates = self._parts.network, self._parts.workshop, plan.network
+        instance_id = plan.instance_id
+        if rates is None:
+            return
+        try:
+            rate = self._governor.rate(instance_id)
+            if rate is None:
+                page = workshop.run(lambda: AllowancePage(pages / _INTERFACE))
+                self._governor.add(instance_id, rates, plan.network_credits, page)
+                rate = rates.peak
+            shape = Shape(rate, rates.peak, in_cluster=plan.placement_group is not None)
+            ends = network.shape(pid, plan.private_ip, shape, plan.placement_group)
+            try:
+                self._governor.connect(instance_id, ends)
+            except BaseException:
+                network.unshape(pid, plan.private_ip)
+                raise
+        except (NetworkFailed, OSError, ValueError) as error:
+            # The instance is useful for its disks. The governor's `rate` reports that its network is not shaped.
+            _log.error("%s runs with an unlimited network: %s", instance_id, error)
+            self._governor.remove(instance_id)
+            workshop.run(lambda: (pages / _INTERFACE).unlink(missing_ok=True))
+
     def stop(self, instance_id: str) -> None:
         """Shut an instance down. Its root disk, address and attachments stay; its network credits are full again.
 
@@ -76,7 +113,7 @@ class PlaneInstances:
         with self._inventory.held(instance_id) as instance:
             self._halt(instance)
             instance.local.remove_disks()
-            self._networks.governor.refill(instance_id)
+            self._governor.refill(instance_id)
 
     def start(self, instance_id: str) -> None:
         """Boot a stopped instance with the volumes that are attached to it. Raises `BootFailed`."""
@@ -124,7 +161,7 @@ class PlaneInstances:
         instance.local.close()
         instance.paced.close()
         instance_id = host.plan.instance_id
-        self._networks.remove(instance_id)
+        self._governor.remove(instance_id)
         self._parts.workshop.run(lambda: shutil.rmtree(host.directory, ignore_errors=True))
         with self._inventory.lock:
             self._inventory.instances.pop(instance_id, None)

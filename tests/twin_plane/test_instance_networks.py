@@ -10,9 +10,11 @@ import pytest
 from pytest_cloudbench.limits.network_credits import NetworkCredits, ShapedRates
 from pytest_cloudbench.limits.quantities import Bandwidth
 from pytest_cloudbench.twin.hosts.hosts import Host, HostPlan
+from pytest_cloudbench.twin.inventory import Inventory
 from pytest_cloudbench.twin.network.cables import NetworkFailed
-from pytest_cloudbench.twin.network.instance_networks import InstanceNetworks
+from pytest_cloudbench.twin.network.governor import NetworkGovernor
 from pytest_cloudbench.twin.network.traffic_control import ClassFigures, ShapedEnds
+from pytest_cloudbench.twin.plane_instances import PlaneInstances
 
 PEAK, BASELINE = Bandwidth.from_gbit(10), Bandwidth.from_gbit(2.5)
 PLAN = HostPlan(
@@ -49,9 +51,6 @@ class Network:
         self.refuses = self.mute = False
         self.shaped, self.ends = {}, []
 
-    def open_counters(self):
-        return io.BytesIO(b"Inter-|\n face |\n")
-
     def shape(self, pid, address, shape, group):
         if self.refuses:
             raise NetworkFailed(f"the network of {address} cannot be shaped")
@@ -69,13 +68,20 @@ def network():
 
 
 @pytest.fixture
-def networks(network, tmp_path):
-    subject = InstanceNetworks(network, Workshop(), time_compression=1.0)
-    (tmp_path / "pages").mkdir()
-    try:
-        yield subject
-    finally:
-        subject.governor.close()
+def governor():
+    subject = NetworkGovernor(io.BytesIO(b"Inter-|\n face |\n"))
+    yield subject
+    subject.close()
+
+
+@pytest.fixture
+def plug_in(network, governor, tmp_path):
+    """Shape a new cable of the instance, which leads to the process with this number."""
+    parts = SimpleNamespace(network=network, workshop=Workshop())
+    instances = PlaneInstances(Inventory(), parts, governor, None, None)
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    return lambda pid: instances._shape(PLAN, pages, pid)
 
 
 def fail_by(network, way):
@@ -83,10 +89,12 @@ def fail_by(network, way):
 
 
 @pytest.mark.parametrize("way", ["refuses", "mute"])
-def test_a_cable_that_cannot_be_shaped_is_reported_as_unlimited(networks, network, tmp_path, caplog, way):
+def test_a_cable_that_cannot_be_shaped_is_reported_as_unlimited(
+    plug_in, governor, network, tmp_path, caplog, way
+):
     fail_by(network, way)
-    networks.plugged(PLAN, tmp_path / "pages", 1)
-    assert networks.governor.rate("i-1") is None
+    plug_in(1)
+    assert governor.rate("i-1") is None
     assert "i-1 runs with an unlimited network" in caplog.text
     assert network.shaped == {}
     assert all(end.closed for end in network.ends)
@@ -95,14 +103,14 @@ def test_a_cable_that_cannot_be_shaped_is_reported_as_unlimited(networks, networ
 
 
 @pytest.mark.parametrize("way", ["refuses", "mute"])
-def test_failed_shaping_is_tried_again_with_the_next_cable(networks, network, tmp_path, way):
+def test_failed_shaping_is_tried_again_with_the_next_cable(plug_in, governor, network, tmp_path, way):
     fail_by(network, way)
-    networks.plugged(PLAN, tmp_path / "pages", 1)
-    networks.governor.disconnect("i-1")
+    plug_in(1)
+    governor.disconnect("i-1")
     network.refuses = network.mute = False
-    networks.plugged(PLAN, tmp_path / "pages", 2)
+    plug_in(2)
     assert network.shaped == {"198.18.0.4": PEAK}
-    assert networks.governor.rate("i-1") == PEAK
+    assert governor.rate("i-1") == PEAK
     assert [page.name for page in (tmp_path / "pages").iterdir()] == ["eth0"]
 
 

@@ -198,7 +198,7 @@ def test_a_burst_ends_at_the_reported_moment_and_at_the_baseline(driver):
         # interval of 0.1 s at either end of what is judged has more or less, 2 MB too.
         run = driver.iperf3("i-burst", "i-burst-too", streams=5, seconds=14, options="-i 0.1")
         began = run["start"]["timestamp"]["timemillisecs"] / 1000 if "timemillisecs" in run["start"] else None
-        governor = driver.plane.networks.governor
+        governor = driver.plane.governor
         assert [governor.rate(name) for name in ("i-burst", "i-burst-too")] == [gbit(0.2)] * 2
         slowed_at = governor.slowed_at("i-burst")
         assert abs(slowed_at - governor.slowed_at("i-burst-too")) < 0.1
@@ -218,7 +218,7 @@ def test_a_burst_ends_at_the_reported_moment_and_at_the_baseline(driver):
 def test_a_reboot_keeps_the_credits_and_a_stop_and_start_fills_them(driver):
     with driver.launched("i-burst", "i-burst-too", peak=0.8, baseline=0.01, burst_s=1.0):
         driver.iperf3("i-burst", "i-burst-too", seconds=2)
-        governor = driver.plane.networks.governor
+        governor = driver.plane.governor
         assert governor.rate("i-burst") == gbit(0.01)
         driver.plane.instances.reboot("i-burst")
         assert governor.rate("i-burst") == gbit(0.01)
@@ -251,13 +251,13 @@ def test_a_load_slowed_by_the_machine_does_not_burst_again(driver):
 def test_a_rest_brings_the_peak_back(driver):
     with driver.launched("i-burst", "i-burst-too", peak=0.8, baseline=0.4, burst_s=0.5):
         driver.iperf3("i-burst", "i-burst-too", seconds=1)
-        wait_until(lambda: driver.plane.networks.governor.rate("i-burst") == gbit(0.8), "the peak is back")
+        wait_until(lambda: driver.plane.governor.rate("i-burst") == gbit(0.8), "the peak is back")
         assert "rate 800Mbit" in driver.tc("i-burst", "class show dev eth0 classid 1:1")
 
 
 def test_a_type_without_figures_is_not_shaped(driver):
     with driver.launched("i-any", "i-any-too"):
-        assert driver.plane.networks.governor.rate("i-any") is None
+        assert driver.plane.governor.rate("i-any") is None
         assert "htb" not in driver.tc("i-any", "qdisc show dev eth0")
         assert "allowance" not in driver.ssh("i-any", "ethtool -S eth0 2>&1 || true")
         assert driver.goodput("i-any", "i-any-too") > 1
@@ -273,7 +273,7 @@ def test_a_machine_that_cannot_shape_runs_instances(driver, monkeypatch, caplog)
 
     monkeypatch.setattr(network_module, "_run", refused)
     with driver.launched("i-any", peak=1.0):
-        assert driver.plane.networks.governor.rate("i-any") is None
+        assert driver.plane.governor.rate("i-any") is None
         assert "allowance" not in driver.ssh("i-any", "ethtool -S eth0 2>&1 || true")
     assert "i-any runs with an unlimited network" in caplog.text
     assert "Specified qdisc kind is unknown." in caplog.text

@@ -146,10 +146,9 @@ class InstanceActions(RegionActions):
 
     def get_console_output(self) -> Any:
         instance = self.instance(self.params.get("InstanceId"))
-        text = self.home.last_consoles.get(instance.id)
-        if text is None:
-            with self.home.aside():
-                text = self.home.plane.instances.console_output(instance.id)
+        with self.home.aside():
+            text = self.home.plane.instances.console_output(instance.id)
+        text += self.home.boot_errors.get(instance.id, "")
         return ActionResult(
             {
                 "InstanceId": instance.id,

@@ -89,9 +89,7 @@ class InstanceLifecycle:
             region.measure_network()
         except Exception as error:
             log.exception("%s did not start", instance.id)
-            region.last_consoles[instance.id] = (
-                f"{region.plane.instances.console_output(instance.id)}{error}\n"
-            )
+            region.boot_errors[instance.id] = f"{error}\n"
             sentence = f"Server.InternalError: {error}"
             self._end(instance, ("Server.InternalError", sentence), sentence)
             return
@@ -156,7 +154,6 @@ class InstanceLifecycle:
     def _end(self, instance: Any, reason: tuple[str, str], transition: str) -> None:
         region = self._region
         if instance.id in region.on_plane:
-            region.last_consoles.setdefault(instance.id, region.plane.instances.console_output(instance.id))
             try:
                 region.plane.instances.terminate(instance.id)
             except Exception:

@@ -136,7 +136,7 @@ class Region:
         self.queues = OperationQueues()
         self.metrics = StorageMetrics(plane)
         self.on_plane: set[str] = set()  # instances that have a host, running or stopped
-        self.last_consoles: dict[str, str] = {}  # console output of terminated instances
+        self.boot_errors: dict[str, str] = {}  # of instances that did not start, for their console output
         self.closing = threading.Event()
         self._disks: MachineLimits | None = None
         self._network: Throughput | None = None

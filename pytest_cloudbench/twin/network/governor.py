@@ -46,7 +46,6 @@ class AllowancePage:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
             os.fchmod(descriptor, 0o644)  # whatever the umask: every user of the instance may read it
@@ -133,15 +132,13 @@ class NetworkGovernor:
         with self._lock:
             self._instances[instance_id] = _Governed(rates, bucket, page)
 
-    def remove(self, instance_id: str) -> Path | None:
-        """Forget an instance and return the path of its page; None if the instance is unknown."""
+    def remove(self, instance_id: str) -> None:
+        """Forget an instance. Unknown ones are ignored."""
         self.disconnect(instance_id)
         with self._lock:
             governed = self._instances.pop(instance_id, None)
-        if governed is None:
-            return None
-        governed.page.close()
-        return governed.page.path
+        if governed is not None:
+            governed.page.close()
 
     def rate(self, instance_id: str) -> Bandwidth | None:
         """Return the instance's present rate in each direction; None if its network is not shaped."""

@@ -216,8 +216,13 @@ def new_disk(name: str, size: int, io_unit: int, parts: RegionParts, *, owner: s
 
 def nitro_node(number: int, volume_id: str, loop: LoopDevice) -> Node:
     """Return the node of an instance's NVMe device; number 0 is its root disk."""
-    link = f"disk/by-id/nvme-Amazon_Elastic_Block_Store_{volume_id.replace('-', '')}"
-    return Node(f"nvme{number}n1", loop.major, loop.minor, (link, f"{link}_1", f"{link}-ns-1"))
+    return nvme_node(f"nvme{number}n1", f"Amazon_Elastic_Block_Store_{volume_id.replace('-', '')}", loop)
+
+
+def nvme_node(name: str, model_and_serial: str, loop: LoopDevice) -> Node:
+    """Return the node of an NVMe device, with the links that identify it."""
+    link = f"disk/by-id/nvme-{model_and_serial}"
+    return Node(name, loop.major, loop.minor, (link, f"{link}_1", f"{link}-ns-1"))
 
 
 def xen_node(device_name: str, loop: LoopDevice) -> Node:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from pytest_cloudbench.limits.instance_store import STORE_RATES, STORE_SERVICE_TIME
 from pytest_cloudbench.twin.hosts.hosts import HostPlan, Node
-from pytest_cloudbench.twin.volumes.disks import KIB, Disk, new_disk
+from pytest_cloudbench.twin.volumes.disks import KIB, Disk, new_disk, nvme_node
 from pytest_cloudbench.twin.volumes.figures import Limit, StageFigures, VolumeFigures
 from pytest_cloudbench.twin.volumes.instance_volumes import InstanceVolumes
-from pytest_cloudbench.twin.volumes.loop_devices import RELEASE_S, LoopDevice
+from pytest_cloudbench.twin.volumes.loop_devices import RELEASE_S
 from pytest_cloudbench.twin.volumes.shared_pages import VolumePage, VolumeState
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class InstanceStore:
         except BaseException:
             disk.close()
             raise
-        self._disks.append((disk, store_node(name, serial, loop)))
+        self._disks.append((disk, nvme_node(name, f"Amazon_EC2_NVMe_Instance_Storage_{serial}", loop)))
 
     def _pace(self, disk: Disk, figures: VolumeFigures) -> PacedFile:
         with closing(VolumePage.create()) as page, closing(VolumeState.create()) as state:
@@ -102,9 +102,3 @@ class InstanceStore:
             if disk.loop is not None:
                 disk.loop.wait_until_free(RELEASE_S)
             disk.close()
-
-
-def store_node(name: str, serial: str, loop: LoopDevice) -> Node:
-    """Return the node of a local disk, with links that identify it."""
-    link = f"disk/by-id/nvme-Amazon_EC2_NVMe_Instance_Storage_{serial}"
-    return Node(name, loop.major, loop.minor, (link, f"{link}_1", f"{link}-ns-1"))
