@@ -7,6 +7,7 @@ from synthetic_networks import C5_18XL, network_run
 from synthetic_runs import M2, WEAK_MACHINE, run_of
 
 from pytest_cloudbench import io1
+from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.verdicts.scales_linearly import scales_linearly
 from pytest_cloudbench.verdicts.verdict import Outcome
 
@@ -33,6 +34,13 @@ def test_the_first_that_falls_off_is_named_with_its_limit():
         "violated: with 5: 1,907 of 5,000 IOPS (38 %, 95 to 105 % required), off the line from 1,000 IOPS with 1; "
         "limited by m2.4xlarge EBS throughput, 119.21 MiB/s at 64 KiB: more volumes would not help"
     )
+
+
+def test_a_generator_beside_the_limit_that_held_the_last_decides_nothing():
+    runs = [on(1, 1_000, "64k"), on(5, 1_907, "64k", generator=GeneratorLoad(100.0, 400.0, 8))]
+    verdict = scales_linearly(runs, with_=[1, 5])
+    assert (verdict.outcome, verdict.bound_by) == (Outcome.INCONCLUSIVE, ())
+    assert "m2.4xlarge EBS throughput or the load generator held it back" in verdict.sentence
 
 
 def test_runs_may_come_in_any_order():
