@@ -208,7 +208,7 @@ def test_local_disks_are_lost_with_a_stop_and_kept_over_a_reboot(driver):
     )  # fmt: skip
     plane.volumes.create_disk("vol-0f", gp3(size_gib=1))
     try:
-        [(disk, node, _)] = plane._inventory.instances["i-local"].local._disks
+        [(disk, node)] = plane._inventory.instances["i-local"].local._disks
         assert node.name == "nvme1n1"
         if plane.instances.store_is_limited("i-local"):  # 20,000 reads and 9,000 writes a second
             load = "--bs=4k --offset=1g --size=64m --iodepth=32 --ramp_time=1 --runtime=2"
@@ -229,7 +229,7 @@ def test_local_disks_are_lost_with_a_stop_and_kept_over_a_reboot(driver):
         assert disk.loop is None
         assert plane._inventory.instances["i-local"].local.nodes == []
         plane.instances.start("i-local")
-        [(_, other, _)] = plane._inventory.instances["i-local"].local._disks
+        [(_, other)] = plane._inventory.instances["i-local"].local._disks
         assert other.name == "nvme1n1"
         assert other.links != node.links
         assert driver.ssh("i-local", "sudo head -c 1M /dev/nvme1n1 | tr -d '\\0' | wc -c") == "0\n"
