@@ -280,7 +280,7 @@ def test_deep_end_of_a_burst(ec2, fio, asked, size_gib):
     instance = ec2.launch("c5.18xlarge")
     volume = ec2.create_volume(gp2(size_gib=size_gib), instance)
     lasts_s = 5_400_000 / (3_000 - 3 * size_gib)
-    run = fio(volume, **RANDOM | {"runtime": lasts_s * 2, "ramp_time": 0})
+    run = fio(volume, **RANDOM | {"runtime": round(lasts_s * 2), "ramp_time": 0})
     asked(
         [run],
         held("reaches", volume.iops),
@@ -296,7 +296,7 @@ def test_shallow_end_of_a_burst(ec2, fio, asked, size_gib):
     instance = ec2.launch("c5.18xlarge")
     volume = ec2.create_volume(gp2(size_gib=size_gib), instance)
     lasts_s = 5_400_000 / (3_000 - 3 * size_gib)
-    run = fio(volume, **RANDOM | {"runtime": lasts_s * 1.6, "ramp_time": 0})
+    run = fio(volume, **RANDOM | {"runtime": round(lasts_s * 1.6), "ramp_time": 0})
     asked(
         [run],
         held("reaches", volume.iops),

@@ -127,6 +127,26 @@ def slower_end(rng: random.Random) -> LabelledRun:
     return LabelledRun((run,), questions)
 
 
+@labelled("network: two ends of one type with other limits", decides=0.9)
+def unlike_ends(rng: random.Random) -> LabelledRun:
+    slow, fast = ends("m5.8xlarge", rng.choice([0.8, 2.0, 4.0])), ends("m5.8xlarge", 10.0)
+    client_is_slow = rng.random() < 0.5
+    envelope = network_envelope(
+        slow if client_is_slow else fast, fast if client_is_slow else slow, streams=4, cluster=False
+    )
+    mine, other = slow.network_peak, fast.network_peak
+    assert mine is not None
+    assert other is not None
+    run = network(at(rng, mine.limit.gbit, 0.04), envelope, rng, even=False)
+    questions = (
+        held("reaches", mine),
+        held("capped_by", mine),
+        violated("reaches", other),
+        not_held("capped_by", other),
+    )
+    return LabelledRun((run,), questions)
+
+
 @labelled("network: frames of 1,500 bytes", decides=0.9)
 def small_frames(rng: random.Random) -> LabelledRun:
     """Headers take 4.6 % of the wire, so data cannot reach the limit."""

@@ -142,8 +142,13 @@ class Envelope:
         return self.throughput_of(self.ordered[0]) if self.ceilings else None
 
     def find(self, ceiling: Ceiling) -> Ceiling | None:
-        """Return the envelope's ceiling that is the same limit of the same owner; None if there is none."""
-        return next((mine for mine in self.ceilings if mine.same_as(ceiling)), None)
+        """Return the envelope's ceiling that is the same limit of the same owner; None if there is none.
+
+        Of several, such as the ends of a network that are of one type, it is the one with the same figures if any is.
+        """
+        same = [mine for mine in self.ceilings if mine.same_as(ceiling)]
+        equal = [mine for mine in same if (mine.limit, mine.base) == (ceiling.limit, ceiling.base)]
+        return next(iter(equal or same), None)
 
     def explain(self) -> list[str]:
         """Return one line per ceiling, lowest first: what it allows and how far it is above the lowest."""

@@ -109,9 +109,9 @@ def network_envelope(
 ) -> NetworkEnvelope:
     """Return every ceiling of ``streams`` connections between ``client`` and ``server``, in either direction.
 
-    Two ends of one type are one ceiling. An unknown end, or one whose type has no network figures, has none.
-    ``cluster`` is True if both are in one cluster placement group; ``machine`` is None unless the region is an
-    embedded one.
+    Two ends of one type are one ceiling, unless their limits differ. An unknown end, or one whose type has no network
+    figures, has none. ``cluster`` is True if both are in one cluster placement group; ``machine`` is None unless the
+    region is an embedded one.
     """
     ceilings = [flow_limit(cluster), *_ends(client, server)]
     if machine is not None and machine.network is not None:
@@ -125,10 +125,14 @@ def network_envelope(
 def _ends(client: InstanceLimits | None, server: InstanceLimits | None) -> list[Ceiling]:
     sends = client.network_peak if client is not None else None
     receives = server.network_peak if server is not None else None
-    if sends is not None and receives is not None and sends.same_as(receives):
+    if sends is not None and receives is not None and _alike(sends, receives):
         return [replace(sends, detail=BOTH_ENDS)]
     ends = ((sends, CLIENT_END), (receives, SERVER_END))
     return [replace(ceiling, detail=end) for ceiling, end in ends if ceiling is not None]
+
+
+def _alike(one: Ceiling, other: Ceiling) -> bool:
+    return one.same_as(other) and (one.limit, one.base) == (other.limit, other.base)
 
 
 def _bytes(limit: Rate) -> Throughput:

@@ -45,7 +45,8 @@ class NetworkLevel(Bound):
 
     def same_as(self, other: NetworkLevel) -> bool:
         """Return True if both are the same level of the same ceiling."""
-        return self.ceiling.same_as(other.ceiling) and self.spent == other.spent
+        same = self.ceiling.same_as(other.ceiling) and self.spent == other.spent
+        return same and self.rate == other.rate
 
     def named(self, streams: int) -> str:
         """Return name, figure and remarks: "t2.medium network bandwidth, 1.02 Gbit/s (the client's end)"."""

@@ -201,9 +201,12 @@ class NetworkRun(Run):
         """Return the ceiling's level, with the envelope's own figures if it has them."""
         said = self.acted(ceiling)
         if ceiling.quantity == BASELINE and ceiling.scope == INSTANCE:
-            for mine in self.envelope.ceilings:
-                if (mine.owner, mine.quantity) == (ceiling.owner, PEAK):
-                    return NetworkLevel(mine, self.envelope.levels_of(mine)[-1], self.acted(mine))
+            peaks = [
+                one for one in self.envelope.ceilings if (one.owner, one.quantity) == (ceiling.owner, PEAK)
+            ]
+            if peaks:
+                mine = next((one for one in peaks if one.base == ceiling.limit), peaks[0])
+                return NetworkLevel(mine, self.envelope.levels_of(mine)[-1], self.acted(mine))
             return NetworkLevel.of(ceiling, self.envelope.bandwidth_of(ceiling), said, spent=True)
         known = self.envelope.find(ceiling) or ceiling
         return NetworkLevel.of(known, self.envelope.bandwidth_of(known), self.acted(known))

@@ -17,6 +17,7 @@ from synthetic_networks import (
     burst,
     machine,
     network_run,
+    type_of,
 )
 from synthetic_runs import C5, GP3, run_of
 
@@ -394,3 +395,29 @@ def test_faster_is_never_worse(one, other, within):
     slow, fast = sorted((one, other))
     if reaches(network_run(slow), PEAK, within=within).outcome is Outcome.HELD:
         assert reaches(network_run(fast), PEAK, within=within).outcome is Outcome.HELD
+
+
+@pytest.mark.parametrize("slow_is_client", [True, False])
+def test_two_ends_of_one_type_with_other_limits_are_two_limits(slow_is_client):
+    """Recorded limits belong to an instance: its neighbour of the same type may have others."""
+    slow, fast = type_of("m5.8xlarge", 0.8), type_of("m5.8xlarge", 4.0)
+    client, server = (slow, fast) if slow_is_client else (fast, slow)
+    run = network_run(0.794, client=client, server=server, streams=4)
+    assert reaches(run, slow.network_peak).outcome is Outcome.HELD
+    assert capped_by(run, slow.network_peak).outcome is Outcome.HELD
+    verdict = reaches(run, fast.network_peak)
+    assert verdict.outcome is Outcome.VIOLATED
+    assert verdict.asked == Bandwidth.from_gbit(4)
+    (limit,) = verdict.bound_by
+    assert limit.limit == Bandwidth.from_gbit(0.8)
+    assert limit.detail == ("the client's end" if slow_is_client else "the server's end")
+    claim = capped_by(run, fast.network_peak)
+    assert claim.outcome is Outcome.VIOLATED
+    assert [each.limit for each in claim.bound_by] == [Bandwidth.from_gbit(0.8)]
+
+
+def test_the_baselines_of_two_ends_of_one_type_may_differ():
+    early, late = type_of("m5.2xlarge", 4.0, 0.5), type_of("m5.2xlarge", 4.0, 1.0)
+    run = network_run(client=early, server=late, streams=4, values=burst(100, 300, 3.972, 0.4965))
+    assert drops_to(run, early.network_baseline).outcome is Outcome.HELD
+    assert drops_to(run, late.network_baseline).outcome is not Outcome.HELD
