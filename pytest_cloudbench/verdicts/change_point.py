@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from itertools import groupby, pairwise
 from statistics import fmean, median
@@ -19,6 +19,7 @@ from typing import Any
 
 from pytest_cloudbench.verdicts.autocorrelation import inflation, products, unbiased
 from pytest_cloudbench.verdicts.levels import (
+    SCALED_MAD,
     falling_splits,
     level_of,
     median_filtered,
@@ -76,10 +77,13 @@ PARAMETERS: dict[str, float] = {
 FEWEST_SAMPLES = FEWEST_BEFORE + FEWEST_AFTER
 
 _MOST_CANDIDATES = 48
+_FAR_ABOVE_NOISE = (
+    25.0  # variances of noise that resembles nothing, which a candidate explains: 5 standard errors
+)
 _ON_THE_WAY = 2  # samples on each side of a fall that belong to neither level
 _LOCAL = 5
 _CURVE_REACH = 200  # samples on one side
-_LONGEST_WINDOW = 2_000  # samples on one side; more of them add nothing
+_LONGEST_WINDOW = 1_000  # samples on one side; more of them add nothing
 
 
 @dataclass(frozen=True)
@@ -158,13 +162,27 @@ def find_falls(seconds: Sequence[float], values: Sequence[float]) -> Falls:
         cuts.remove(least.at)
         if flaw is _Flaw.MAY_RECOVER:
             unproven = least
-    falls = tuple(_fall(seconds, values, one) for one in lasting)
-    return Falls(falls, _fall(seconds, values, unproven) if unproven is not None else None)
+    if unproven is None and not lasting:
+        return Falls(())
+    interval = median([after - before for before, after in pairwise(seconds)])
+
+    def fall(one: _Candidate) -> Fall:
+        at_s = seconds[one.at - 1] - interval + interval * _share_before(values, one)
+        return Fall(at_s, one.before, one.after, one.at, one.standard_errors)
+
+    return Falls(tuple(map(fall, lasting)), fall(unproven) if unproven is not None else None)
 
 
 def _cuts(values: Sequence[float], narrow: Sequence[float]) -> list[int]:
-    wide = median_filtered(values, WIDE_FILTER)
-    rough = falling_splits(wide, shortest=FEWEST_BEFORE, smallest=SMALLEST_FALL / 2, most=_MOST_CANDIDATES)
+    steps = [abs(after - before) for before, after in pairwise(values)]
+    noise = SCALED_MAD**2 / 2 * median(steps) ** 2
+    rough = falling_splits(
+        median_filtered(values, WIDE_FILTER),
+        shortest=FEWEST_BEFORE,
+        smallest=SMALLEST_FALL / 2,
+        most=_MOST_CANDIDATES,
+        explained=_FAR_ABOVE_NOISE * noise,
+    )
     cuts: list[int] = []
     for split in rough:
         at = nearest_split(narrow, split, reach=WIDE_FILTER // 2 + _ON_THE_WAY, shortest=FEWEST_BEFORE)
@@ -183,18 +201,27 @@ def _judged(
         values[low : max(low + 1, at - _ON_THE_WAY)],
         values[min(at + _ON_THE_WAY, high - 1) : high],
     )
+    found = _Candidate(low, at, high, level_of(before), level_of(after))
+    if not (_large(found) and _sharp(narrow, found) and _better_than_a_curve(values, found)):
+        return found, _Flaw.NO_STEP
     window = _LONGEST_WINDOW
     errors = _standard_errors(narrow[max(low, at - window) : at], narrow[at : min(high, at + window)])
-    found = _Candidate(low, at, high, level_of(before), level_of(after), errors)
-    return found, _flaw(values, narrow, found)
+    found = replace(found, standard_errors=errors)
+    return found, _flaw(narrow, found)
 
 
-def _flaw(values: Sequence[float], narrow: Sequence[float], one: _Candidate) -> _Flaw | None:
-    if not (_stands_out(one) and _sharp(narrow, one) and _better_than_a_curve(values, one)):
+def _large(one: _Candidate) -> bool:
+    # There is no fall from a level of zero.
+    return one.before > 0 and one.height >= SMALLEST_FALL * one.before
+
+
+def _flaw(narrow: Sequence[float], one: _Candidate) -> _Flaw | None:
+    if one.standard_errors < STANDARD_ERRORS + STANDARD_ERRORS_SHORT / (one.high - one.low):
         return _Flaw.NO_STEP
-    above = [value > one.middle for value in narrow[one.at :]]
+    middle = one.middle
+    above = [value > middle for value in narrow[one.at :]]
     recovered = _longest_run(above) >= RECOVERED or all(above[-_ON_THE_WAY - 1 :])
-    below = [value <= one.middle for value in narrow[slow_start(narrow[: one.at]) : one.at]]
+    below = [value <= middle for value in narrow[slow_start(narrow[: one.at]) : one.at]]
     low_before = sum(below) > MOST_BELOW_BEFORE * len(below)
     if recovered or low_before or sum(above) > MOST_ABOVE_AFTER * len(above):
         return _Flaw.TAKEN_BACK
@@ -203,14 +230,8 @@ def _flaw(values: Sequence[float], narrow: Sequence[float], one: _Candidate) -> 
     return None
 
 
-def _stands_out(one: _Candidate) -> bool:
-    errors = STANDARD_ERRORS + STANDARD_ERRORS_SHORT / (one.high - one.low)
-    # There is no fall from a level of zero.
-    return one.before > 0 and one.height >= SMALLEST_FALL * one.before and one.standard_errors >= errors
-
-
 def _longest_run(flags: Sequence[bool]) -> int:
-    return max((len(list(run)) for flag, run in groupby(flags) if flag), default=0)
+    return max((sum(run) for flag, run in groupby(flags) if flag), default=0)
 
 
 def _sharp(narrow: Sequence[float], one: _Candidate) -> bool:
@@ -243,17 +264,13 @@ def _standard_errors(before: Sequence[float], after: Sequence[float]) -> float:
     return (median(before) - median(after)) / error
 
 
-def _fall(seconds: Sequence[float], values: Sequence[float], one: _Candidate) -> Fall:
-    """Return the fall with its moment, which usually lies within a sample: that sample's share of both levels shows
-    where.
+def _share_before(values: Sequence[float], one: _Candidate) -> float:
+    """Return where a fall lies in the two samples around it, from 0 to 2.
+
+    It usually lies within a sample, whose share of both levels shows where.
     """
-    interval = median(after - before for before, after in pairwise(seconds))
-    first = one.at - 1
-    at_s = seconds[first] - interval
-    for index in (first, one.at):
-        share = (values[index] - one.after) / one.height
-        at_s += interval * min(1.0, max(0.0, share))
-    return Fall(at_s, one.before, one.after, one.at, one.standard_errors)
+    shares = [(value - one.after) / one.height for value in values[one.at - 1 : one.at + 1]]
+    return sum(min(1.0, max(0.0, share)) for share in shares)
 
 
 def falls_details(found: Falls) -> dict[str, Any]:

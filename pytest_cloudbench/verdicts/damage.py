@@ -58,13 +58,14 @@ def _of_series(series: Any, means: Mapping[str, Rate], runtime_s: float) -> Iter
     for name, values in samples.items():
         if values and len(values) != len(seconds):
             yield f"its series holds {len(seconds)} times but {len(values)} values of {name}"
-        wrong = next((value for value in values if not _is_amount(value)), None)
-        if wrong is not None:
+        if not _are_amounts(values):
+            wrong = next(value for value in values if not _is_amount(value))
             yield f"its series holds {wrong} as {name}, which is no rate"
     yield _of_times(seconds, varies=getattr(series, "gapless", False))
-    for value in getattr(series, "latency_s", None) or ():
-        if value is not None and not _is_amount(value):
-            yield f"its series holds a latency of {value} s"
+    latencies = [value for value in getattr(series, "latency_s", None) or () if value is not None]
+    if not _are_amounts(latencies):
+        wrong = next(value for value in latencies if not _is_amount(value))
+        yield f"its series holds a latency of {wrong} s"
     if getattr(series, "of_devices", False):
         return
     lengths_s = _lengths(seconds)
@@ -76,7 +77,7 @@ def _of_series(series: Any, means: Mapping[str, Rate], runtime_s: float) -> Iter
 
 def _of_times(seconds: Sequence[float], *, varies: bool) -> str:
     """Return what is wrong with the ends of intervals; if their length ``varies``, none of them can be missing."""
-    if any(not math.isfinite(at) for at in seconds) or any(late <= at for at, late in pairwise(seconds)):
+    if not all(map(math.isfinite, seconds)) or any(late <= at for at, late in pairwise(seconds)):
         return "the times of its series do not rise"
     if seconds and seconds[0] < 0:
         return f"its series begins {-seconds[0]:g} s before the run"
@@ -112,6 +113,10 @@ def _of_latencies(obs: Any) -> Iterator[str]:
             value = getattr(latency, name, None)
             if isinstance(value, (int, float)) and not _is_amount(value):
                 yield f"its latency has {name.removesuffix('_s')} {value} s"
+
+
+def _are_amounts(values: Sequence[float]) -> bool:
+    return all(map(math.isfinite, values)) and min(values, default=0.0) >= 0
 
 
 def _is_amount(value: float) -> bool:

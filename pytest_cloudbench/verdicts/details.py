@@ -10,7 +10,7 @@ from pytest_cloudbench.verdicts.change_point import falls_details
 from pytest_cloudbench.verdicts.little import in_flight, inconsistent
 from pytest_cloudbench.verdicts.machine_delay import machine_share
 from pytest_cloudbench.verdicts.run_view import Run
-from pytest_cloudbench.verdicts.sample_statistics import steadiness
+from pytest_cloudbench.verdicts.sample_statistics import half_means
 from pytest_cloudbench.verdicts.targets import plain
 from pytest_cloudbench.verdicts.timeline import Timeline
 from pytest_cloudbench.verdicts.verdict import Doubt
@@ -47,7 +47,8 @@ def details_of(
 
     ``line`` adds the falls of the series.
     """
-    halves = steadiness(run.samples(asked or measured), within)
+    samples = run.samples(asked or measured)
+    first_half, second_half = half_means(samples)
     check = in_flight(run)
     return {
         "quantity": "IOPS" if isinstance(asked or measured, Iops) else "bytes per second",
@@ -57,9 +58,9 @@ def details_of(
         "runtime_s": run.runtime_s,
         "rate_asked": str(run.job_limit) if run.job_limit is not None else None,
         "outstanding": check.text if check is not None else None,
-        "first_half": halves.first_half,
-        "second_half": halves.second_half,
-        "samples": halves.samples,
+        "first_half": first_half,
+        "second_half": second_half,
+        "samples": len(samples),
         "counters": asdict(run.counters) if run.counters is not None else None,
         "machine_share": machine_share(run),
         "generator": asdict(run.generator) if run.generator is not None else None,

@@ -32,19 +32,32 @@ def median_filtered(values: Sequence[float], width: int) -> list[float]:
 
     Outliers shorter than half the width disappear; the edge between two levels keeps its place.
     """
-    half, last = width // 2, len(values) - 1
-    found = []
-    for index in range(len(values)):
-        reach = min(half, index, last - index)
-        found.append(sorted(values[index - reach : index + reach + 1])[reach])
-    return found
+    half, count = width // 2, len(values)
+    if count <= width:
+        return [_middle_around(values, index, half) for index in range(count)]
+    shifted = [values[start : count - width + 1 + start] for start in range(width)]
+    return [
+        *(_middle_around(values, index, half) for index in range(half)),
+        *(sorted(window)[half] for window in zip(*shifted, strict=True)),
+        *(_middle_around(values, index, half) for index in range(count - half, count)),
+    ]
+
+
+def _middle_around(values: Sequence[float], index: int, half: int) -> float:
+    reach = min(half, index, len(values) - 1 - index)
+    return sorted(values[index - reach : index + reach + 1])[reach]
 
 
 def without_outliers(values: Sequence[float], deviations: float = 3.0) -> list[float]:
     """Return the values with outliers moved to ``deviations`` robust standard deviations from the median."""
     middle = median(values)
-    far = deviations * SCALED_MAD * median(abs(value - middle) for value in values)
-    return [min(middle + far, max(middle - far, value)) for value in values]
+    far = deviations * SCALED_MAD * median([abs(value - middle) for value in values])
+    return clipped(values, middle - far, middle + far)
+
+
+def clipped(values: Sequence[float], low: float, high: float) -> list[float]:
+    """Return the values with those outside ``low`` to ``high`` moved to the nearer of both."""
+    return [value if low <= value <= high else low if value < low else high for value in values]
 
 
 def slow_start(values: Sequence[float]) -> int:
@@ -66,12 +79,14 @@ class _Split:
     high: int = field(compare=False)
 
 
-def falling_splits(values: Sequence[float], *, shortest: int, smallest: float, most: int) -> list[int]:
+def falling_splits(
+    values: Sequence[float], *, shortest: int, smallest: float, most: int, explained: float = 0.0
+) -> list[int]:
     """Return the indices at which the series falls, the most significant first, each the first value after a fall.
 
     The piece whose best fit of two levels explains most is split there, then the pieces of the pieces, while the
-    level after is lower by the share ``smallest`` of the level before. A side is at least ``shortest`` values long,
-    and there are at most ``most`` splits.
+    level after is lower by the share ``smallest`` of the level before and the split explains more than ``explained``
+    of the sum of squares. A side is at least ``shortest`` values long, and there are at most ``most`` splits.
     """
     sums = [0.0, *accumulate(values)]
     waiting: list[_Split] = []
@@ -79,7 +94,7 @@ def falling_splits(values: Sequence[float], *, shortest: int, smallest: float, m
 
     def look(low: int, high: int) -> None:
         split = _best(sums, low, high, shortest, smallest)
-        if split is not None:
+        if split is not None and -split.order > explained:
             heapq.heappush(waiting, split)
 
     look(0, len(values))
@@ -116,12 +131,14 @@ def _best_between(
 ) -> tuple[int, float] | None:
     """Return the falling split of [low, high) from ``first`` to ``last`` that explains most, and how much."""
     start, total, length = sums[low], sums[high] - sums[low], high - low
+    mean = total / length
+    # The sum before a split exceeds that of as many means by (fall x count x others / length).
     best, best_at = 0.0, None
-    for at in range(first, last + 1):
-        count, part = at - low, sums[at] - start
-        fall = part / count - (total - part) / (length - count)
-        if fall > 0:
-            explained = fall * fall * count * (length - count)
+    for at, part in enumerate(sums[first : last + 1], first):
+        count = at - low
+        above = part - start - mean * count
+        if above > 0:
+            explained = above * above / (count * (length - count))
             if explained > best:
                 best, best_at = explained, at
-    return None if best_at is None else (best_at, best / length)
+    return None if best_at is None else (best_at, best * length)

@@ -43,16 +43,22 @@ def steadiness(samples: Sequence[float], within: float) -> Steadiness:
     They disagree if their means differ by more than ``within`` of the whole mean and by more than the noise of the
     samples explains, in which each may resemble the one before.
     """
+    count, means = len(samples), half_means(samples)
+    if count < FEWEST_FOR_HALVES:
+        return Steadiness(count, *means, steady=None)
+    difference = abs(means[0] - means[1])
+    drifted = difference > within * fmean(samples) and difference > _noise_of_halves(samples)
+    return Steadiness(count, *means, steady=not drifted)
+
+
+def half_means(samples: Sequence[float]) -> tuple[float, float]:
+    """Return the means of both halves of a series; the mean of all, or 0, for one too short to have halves."""
     count = len(samples)
     if count < FEWEST_FOR_HALVES:
         mean = fmean(samples) if samples else 0.0
-        return Steadiness(count, mean, mean, None)
+        return mean, mean
     half = count // 2
-    first, second = samples[:half], samples[count - half :]
-    means = fmean(first), fmean(second)
-    difference = abs(means[0] - means[1])
-    drifted = difference > within * fmean(samples) and difference > _noise_of_halves(samples)
-    return Steadiness(count, means[0], means[1], not drifted)
+    return fmean(samples[:half]), fmean(samples[count - half :])
 
 
 def _noise_of_halves(samples: Sequence[float]) -> float:
@@ -75,9 +81,8 @@ def _noise_of_halves(samples: Sequence[float]) -> float:
 
 def _rests_of_halves(samples: Sequence[float]) -> list[float]:
     half = len(samples) // 2
-    first, second = samples[:half], samples[len(samples) - half :]
-    levels = fmean(first), fmean(second)
-    return [value - levels[0] for value in first] + [value - levels[1] for value in second]
+    before, after = half_means(samples)
+    return [value - before for value in samples[:half]] + [value - after for value in samples[-half:]]
 
 
 def _rests_of_line(samples: Sequence[float]) -> list[float]:

@@ -8,9 +8,10 @@ from operator import mul
 from statistics import fmean, median
 
 from pytest_cloudbench.verdicts.autocorrelation import innovations
-from pytest_cloudbench.verdicts.levels import SCALED_MAD
+from pytest_cloudbench.verdicts.levels import SCALED_MAD, clipped
 
 _OUTLIER = 3.0  # standard deviations
+_EXACT = 1e-12  # share of the squares below which only rounding is left
 
 
 def step_evidence(before: Sequence[float], after: Sequence[float]) -> float:
@@ -21,17 +22,21 @@ def step_evidence(before: Sequence[float], after: Sequence[float]) -> float:
     strong" evidence (Kass and Raftery, Bayes Factors, 1995). The pieces are of one length, at least two samples:
     a curve cannot follow a lopsided series. Outliers are moved to three standard deviations from their level.
     """
-    levels = [median(before)] * len(before) + [median(after)] * len(after)
-    rests = [value - level for value, level in zip((*before, *after), levels, strict=True)]
+    levels = median(before), median(after)
+    rests = [value - levels[0] for value in before] + [value - levels[1] for value in after]
     far = _OUTLIER * SCALED_MAD * median(map(abs, rests))
-    tame = [level + min(far, max(-far, rest)) for level, rest in zip(levels, rests, strict=True)]
+    tame = [
+        value
+        for piece, level in zip((before, after), levels, strict=True)
+        for value in clipped(piece, level - far, level + far)
+    ]
     split = len(before)
     high, low = fmean(tame[:split]), fmean(tame[split:])
     stepped = innovations([value - high for value in tame[:split]] + [value - low for value in tame[split:]])
     curved = innovations(_without_cubic(tame))
-    if stepped <= 0:
-        return math.inf if curved > 0 else 0.0
-    return len(tame) * math.log(max(curved, stepped * 1e-9) / stepped)
+    if curved <= 0:
+        return 0.0
+    return len(tame) * math.log(curved / max(stepped, _EXACT * curved))
 
 
 def _without_cubic(values: Sequence[float]) -> list[float]:

@@ -105,7 +105,7 @@ class StorageRun(Run):
         return self.rates.like(like)
 
     def samples(self, like: Rate) -> Sequence[float]:
-        return full_samples(self.series, like)
+        return self.timeline(like).values
 
     def part(self, line: Timeline, kept: Plateau, where: str) -> StorageRun | None:
         """Return the part of this run that is one plateau of ``line``; None if it holds no sample.

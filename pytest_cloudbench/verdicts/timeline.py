@@ -12,7 +12,6 @@ from statistics import fmean, median
 from pytest_cloudbench.limits.quantities import Iops, Rate
 from pytest_cloudbench.verdicts.change_point import Fall, Falls, find_falls
 from pytest_cloudbench.verdicts.observation import RateSeries
-from pytest_cloudbench.verdicts.targets import plain
 
 SHORT_INTERVAL = 0.9
 _ON_THE_WAY = 2
@@ -112,6 +111,8 @@ class Timeline:
         """
         real_s = self.interval_s / self.time_compression
         together = round(1 / real_s) if 0 < real_s < 1 else 1
+        if together == 1:
+            return list(values)
         full = len(values) - len(values) % together
         return [fmean(values[at : at + together]) for at in range(0, full, together)]
 
@@ -128,8 +129,10 @@ def timed_samples(series: RateSeries | None, like: Rate) -> tuple[list[float], l
     """Return the end of each full interval, in seconds, and its sample; see `full_samples`."""
     if series is None:
         return [], []
-    rates: Sequence[Rate] = getattr(series, "iops", ()) if isinstance(like, Iops) else series.throughput
-    values = [plain(rate) for rate in rates]
+    if isinstance(like, Iops):
+        values = [rate.per_second for rate in getattr(series, "iops", ())]
+    else:
+        values = [rate.bytes_per_second for rate in series.throughput]
     seconds = list(series.seconds)[: len(values)]
     gaps = [after - before for before, after in pairwise(seconds)]
     if len(gaps) >= 2 and gaps[-1] < SHORT_INTERVAL * median(gaps[:-1]):

@@ -235,7 +235,7 @@ def test_the_first_split_leaves_the_least_squared_error(values):
 
 
 def test_a_clean_step_is_beyond_doubt_and_a_clean_slope_is_none():
-    assert step_evidence([9.0] * 20, [5.0] * 20) == math.inf
+    assert step_evidence([9.0] * 20, [5.0] * 20) > 1_000
     slope = [float(value) for value in range(40, 0, -1)]
     assert step_evidence(slope[:20], slope[20:]) < 0
     assert step_evidence([5.0] * 20, [5.0] * 20) == 0.0

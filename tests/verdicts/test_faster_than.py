@@ -175,7 +175,8 @@ def test_the_outcome_follows_the_ratio(mine: float, theirs: float, by: float) ->
         assert ratio < by
         assert (theirs + 0.1) / (mine - 0.1) < by
     else:
-        assert (theirs - 0.1) / (mine + 0.1) < by * (1 + 1e-6)
+        # Two single runs on AWS differ by up to 6.6 %.
+        assert (theirs - 0.1) / (mine + 0.1) / 1.067 < by * (1 + 1e-6)
     # No run is clearly faster than another that is clearly faster than it.
     turned = faster_than(Created(theirs), Created(mine), by=by)
     assert not (verdict.outcome is Outcome.HELD and turned.outcome is Outcome.HELD and by > 1)
