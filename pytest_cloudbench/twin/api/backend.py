@@ -55,13 +55,21 @@ class RegionVolume(Volume):  # type: ignore[misc]  # moto is not typed here
 
     def set_spec(self, spec: VolumeSpec) -> None:
         """Describe the volume by ``spec`` from now on."""
-        kind = VOLUME_TYPES[spec.type]
         self.spec = spec
-        self.volume_type = spec.type
-        self.size = spec.size_gib
-        shows_iops = kind.takes_iops or (kind.iops is not None and kind.iops.per > 0)
-        self.iops = spec.iops if shows_iops else None
-        self.throughput = int(spec.throughput_mib or 0) if kind.takes_throughput else None
+        for name, figure in described_figures(spec).items():
+            setattr(self, name, figure)
+
+
+def described_figures(spec: VolumeSpec) -> dict[str, Any]:
+    """Return the figures with which the service describes a volume, by their names in moto."""
+    kind = VOLUME_TYPES[spec.type]
+    shows_iops = kind.takes_iops or (kind.iops is not None and kind.iops.per > 0)
+    return {
+        "size": spec.size_gib,
+        "volume_type": spec.type,
+        "iops": spec.iops if shows_iops else None,
+        "throughput": int(spec.throughput_mib or 0) if kind.takes_throughput else None,
+    }
 
 
 class RegionSnapshot(Snapshot):  # type: ignore[misc]  # moto is not typed here

@@ -31,7 +31,6 @@ class VolumeActions(RegionActions):
 
     def create_volume(self) -> Any:
         params, region = self.params, self.home
-        self.refuse_reserved_tags()
         if params.get("MultiAttachEnabled"):
             raise unsupported("This region attaches a volume to one instance at a time.")
         tags = self._parse_tag_specification().get("volume", {})

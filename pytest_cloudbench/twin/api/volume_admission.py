@@ -115,12 +115,3 @@ def same_attachment_point(one: str, other: str) -> bool:
 def _attachment_point(device_name: str) -> str:
     name = device_name.removeprefix("/dev/").removeprefix("xv").removeprefix("s")
     return name.removesuffix("1") if name in ("da", "da1") else name
-
-
-def refuse_shrinking(volume_id: str, size_gib: int, target_gib: int) -> None:
-    """Refuse a smaller size: a volume can only grow."""
-    if target_gib < size_gib:
-        raise invalid_value(
-            f"New size cannot be smaller than existing size: volume {volume_id} has {size_gib} GiB, "
-            f"{target_gib} GiB were requested."
-        )

@@ -13,7 +13,7 @@ from pytest_cloudbench.limits.volume_types import VOLUME_TYPES
 from pytest_cloudbench.limits.volumes import VolumeSpec
 
 from . import volume_admission
-from .backend import RegionVolume
+from .backend import RegionVolume, described_figures
 from .refusal import Refusal, incorrect_state, invalid_value, unsupported
 
 _DAY_S = 24 * 3600
@@ -26,13 +26,9 @@ class RegionModification(VolumeModification):  # type: ignore[misc]  # moto is n
 
     def __init__(self, volume: RegionVolume, spec: VolumeSpec) -> None:
         super().__init__(volume=volume, target_size=spec.size_gib)
-        target = RegionVolume(
-            volume.ec2_backend, volume_id=volume.id, size=spec.size_gib, zone=volume.zone, spec=spec
-        )
-        target.set_spec(spec)
-        for name in ("size", "volume_type", "iops", "throughput"):
+        for name, target in described_figures(spec).items():
             setattr(self, f"original_{name}", getattr(volume, name))
-            setattr(self, f"target_{name}", getattr(target, name))
+            setattr(self, f"target_{name}", target)
         self.original_multi_attach_enabled = self.target_multi_attach_enabled = False
         self.end_time = None
         self._applied_at: float | None = None
@@ -74,7 +70,11 @@ def admitted_target(volume: RegionVolume, params: dict[str, Any]) -> VolumeSpec:
     if volume.backs_root:
         raise unsupported(f"{volume.id} is a root volume: this region cannot modify those.")
     size = requested["Size"] or volume.size
-    volume_admission.refuse_shrinking(volume.id, volume.size, size)
+    if size < volume.size:
+        raise invalid_value(
+            f"New size cannot be smaller than existing size: volume {volume.id} has {volume.size} GiB, {size} GiB were "
+            "requested."
+        )
     same_type = requested["VolumeType"] in (None, volume.volume_type)
     target_type = requested["VolumeType"] or volume.volume_type
     kept = volume.spec if same_type else None
