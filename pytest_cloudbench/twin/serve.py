@@ -165,14 +165,12 @@ def _make_plane(slot: Slot, options: dict[str, Any]) -> Plane:
 
 
 def _ended_by_signals(*, keep: bool) -> threading.Event:
-    """Return an event that SIGTERM and SIGINT set, any number of times."""
+    """Return an event that SIGTERM, SIGINT and SIGHUP set, any number of times; SIGHUP does not end a kept region."""
     end = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda _number, _frame: end.set())
     if keep:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    else:
-        signal.signal(signal.SIGHUP, lambda _number, _frame: end.set())
     return end
 
 

@@ -81,18 +81,19 @@ class StorageMetrics:
     def _take(self, at: float) -> Iterator[_Datum]:
         volumes, instances = self._plane.volumes.storage_activity()
         done: dict[str, Figures] = {}
-        of_instances: dict[str, list[Figures]] = {}
+        of_instances: dict[str, Figures] = {}
         for volume in volumes:
             since = volume.done.since(self._before.get(volume.volume_id, Figures()))
             done[volume.volume_id] = volume.done
             if volume.instance_id is not None:
-                of_instances.setdefault(volume.instance_id, []).append(since)
+                others = of_instances.get(volume.instance_id, Figures())
+                of_instances[volume.instance_id] = since.after(others)
             elif not (since.read_ops or since.write_ops):
                 continue  # after its last I/O a detached volume has no metrics
             yield from _of_volume(at, volume, since)
         self._before = done
         for instance in instances:
-            yield from _of_instance(at, instance, of_instances.get(instance.instance_id, []))
+            yield from _of_instance(at, instance, of_instances.get(instance.instance_id, Figures()))
 
 
 def _of_volume(at: float, volume: VolumeActivity, since: Figures) -> Iterator[_Datum]:
@@ -109,16 +110,15 @@ def _of_volume(at: float, volume: VolumeActivity, since: Figures) -> Iterator[_D
     ))  # fmt: skip
 
 
-def _of_instance(at: float, instance: InstanceActivity, volumes: list[Figures]) -> Iterator[_Datum]:
-    iops_exceeded = any(each.instance_iops_exceeded_s > 0 for each in volumes)
-    throughput_exceeded = any(each.instance_throughput_exceeded_s > 0 for each in volumes)
+def _of_instance(at: float, instance: InstanceActivity, since: Figures) -> Iterator[_Datum]:
+    iops_exceeded, throughput_exceeded = since.instance_iops_exceeded_s, since.instance_throughput_exceeded_s
     yield from _data(at, EC2, ("InstanceId", instance.instance_id), (
-        ("EBSReadOps", sum(each.read_ops for each in volumes), "Count"),
-        ("EBSWriteOps", sum(each.write_ops for each in volumes), "Count"),
-        ("EBSReadBytes", sum(each.read_bytes for each in volumes), "Bytes"),
-        ("EBSWriteBytes", sum(each.write_bytes for each in volumes), "Bytes"),
-        ("InstanceEBSIOPSExceededCheck", float(iops_exceeded), "None"),
-        ("InstanceEBSThroughputExceededCheck", float(throughput_exceeded), "None"),
+        ("EBSReadOps", since.read_ops, "Count"),
+        ("EBSWriteOps", since.write_ops, "Count"),
+        ("EBSReadBytes", since.read_bytes, "Bytes"),
+        ("EBSWriteBytes", since.write_bytes, "Bytes"),
+        ("InstanceEBSIOPSExceededCheck", float(iops_exceeded > 0), "None"),
+        ("InstanceEBSThroughputExceededCheck", float(throughput_exceeded > 0), "None"),
         ("EBSIOBalance%", instance.io_balance, "Percent"),
         ("EBSByteBalance%", instance.byte_balance, "Percent"),
     ))  # fmt: skip
