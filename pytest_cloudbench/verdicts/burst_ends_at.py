@@ -36,7 +36,7 @@ class _Bucket:
 
 
 def burst_ends_at(
-    obs: AnyObservation, level: Ceiling | Iops | Throughput | str, *, within: float = 0.05
+    obs: AnyObservation, level: Ceiling | Iops | Throughput | str, *, within: float | str = 0.05
 ) -> Verdict:
     """Judge whether a run's burst ended at ``level``; the sentence compares the moment with the arithmetic of the
     credits.

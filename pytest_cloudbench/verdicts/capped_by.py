@@ -58,7 +58,7 @@ class _Claim:
 
 
 def capped_by(
-    obs: AnyObservation, ceiling: Ceiling | Iops | Throughput | str, *, within: float = 0.05
+    obs: AnyObservation, ceiling: Ceiling | Iops | Throughput | str, *, within: float | str = 0.05
 ) -> Verdict:
     """Judge whether ``ceiling`` is what held a run back.
 
@@ -77,7 +77,7 @@ def capped_by(
 
 
 def _storage_capped_by(
-    whole: StorageRun, ceiling: Ceiling | Iops | Throughput | str, within: float
+    whole: StorageRun, ceiling: Ceiling | Iops | Throughput | str, within: float | str
 ) -> Verdict:
     tolerated = checked_within(within)
     target = whole.parse_target(ceiling, "capped_by")

@@ -5,7 +5,6 @@ The noise is that within each run and the usual one from run to run, which one r
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +15,7 @@ from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.run_to_run import of_single_runs, usual_noise
 from pytest_cloudbench.verdicts.run_view import NEAR, Run
 from pytest_cloudbench.verdicts.sample_statistics import FEWEST_FOR_NOISE, NOISE_METHOD, Noise, noise_of
-from pytest_cloudbench.verdicts.targets import checked_within, plain, ratio
+from pytest_cloudbench.verdicts.targets import checked_more, checked_within, plain, ratio
 from pytest_cloudbench.verdicts.verdict import Doubt, Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import listed, percent, tolerance
 
@@ -139,12 +138,16 @@ def _side(run: Run, like: Rate, within: float) -> Side:
         "noise_degrees": noise.degrees if noise else None,
         "run_to_run": usual,
     }
-    return Side(mean, len(line.values), noise, usual * plain(mean), limit, failed, machines_part(run), details)
+    return Side(
+        mean, len(line.values), noise, usual * plain(mean), limit, failed, machines_part(run), details
+    )
 
 
 def _remark(first: Run, second: Run) -> str:
     """Return the conditions in which two runs differ: they do not make the comparison wrong."""
     words = []
+    if first.block_size != second.block_size:
+        words.append(f"blocks of {first.block_size} against {second.block_size}")
     if first.time_compression != second.time_compression:
         factors = [f"{each.time_compression:g}" for each in (first, second)]
         words.append(f"time compressed {' against '.join(factors)} times")
@@ -160,20 +163,23 @@ def limits_text(*sides: tuple[str, Side]) -> str:
     return listed(f"in the {which} run, {side.limit.text}" for which, side in sides if side.limit)
 
 
-def outperforms(obs: AnyObservation, other: AnyObservation, *, by: float = 0.0) -> Verdict:
+def outperforms(obs: AnyObservation, other: AnyObservation, *, by: float | str = 0.0) -> Verdict:
     """Judge whether the mean of ``obs`` lies above that of ``other`` by the share ``by`` of it, or more.
 
+    ``by`` below 0 allows for so much less: -0.05 asks that it is not worse by more than 5 %.
     Held or violated if the difference from the required one exceeds its 95 % interval, which accounts for the
     correlation of a run's seconds and for the usual noise from run to run (`run_to_run`). Inconclusive within that
     interval, for runs of fewer than five samples, and if the slower run's true capacity is unknown: its job, its
     generator or the machine under an embedded region was the limit.
 
-    Raises TypeError if ``other`` is not a measurement or of another kind, and for a ``by`` that is not a number;
-    ValueError for one below zero.
+    Raises TypeError if ``other`` is not a measurement or of another kind, and for a ``by`` that is neither a number nor
+    per cent; ValueError for one that is -1 or less, and for a bare number from 5 on, as it would mean 500 %.
     """
-    required = _checked_by(by)
+    required = checked_more(by)
     found = compared("outperforms", obs, other, within=required)
     promise = "outperforms the other run" + (f" by {tolerance(required)}" if required else "")
+    if required < 0:
+        promise = f"is at most {tolerance(-required)} below the other run"
     details = found.details() | {"by": required}
 
     def verdict(outcome: Outcome, text: str, *, machine: bool = False) -> Verdict:
@@ -187,7 +193,7 @@ def outperforms(obs: AnyObservation, other: AnyObservation, *, by: float = 0.0) 
     details["margin"] = noise
     text = f"{found.text}, {_required_text(required)}; {_noise_text(noise)})"
     beyond = found.share - (1 + required)
-    equal = abs(found.share - 1) <= _ROUNDING and required <= _ROUNDING
+    equal = abs(found.share - 1) <= _ROUNDING and abs(required) <= _ROUNDING
     outcome = Outcome.HELD if beyond >= -_ROUNDING else Outcome.VIOLATED
     name, loser = ("second", found.second) if outcome is Outcome.HELD else ("first", found.first)
     if abs(beyond) < noise or equal:
@@ -209,18 +215,12 @@ def _noise_text(noise: float) -> str:
 
 
 def _required_text(by: float) -> str:
+    if by < 0:
+        return f"at most {tolerance(-by)} less required"
     return f"at least {tolerance(by)} more required" if by else "more required"
 
 
-def _checked_by(by: object) -> float:
-    if isinstance(by, bool) or not isinstance(by, (int, float)):
-        raise TypeError(f"by={by!r} is no number: write a share of 1, such as by=0.10 for 10 %")
-    if not math.isfinite(by) or by < 0:
-        raise ValueError(f"by={by}: by how much more is a share of 1, not below 0, such as by=0.10 for 10 %")
-    return float(by)
-
-
-def resembles(obs: AnyObservation, other: AnyObservation, *, within: float = 0.10) -> Verdict:
+def resembles(obs: AnyObservation, other: AnyObservation, *, within: float | str = 0.10) -> Verdict:
     """Judge whether the means of two runs are the same within the share ``within``.
 
     The larger may exceed the smaller by that share, so the order of the runs does not matter. Held if the whole 95 %

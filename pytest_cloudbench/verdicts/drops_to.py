@@ -41,7 +41,7 @@ class _Finding:
 
 
 def drops_to(
-    obs: AnyObservation, level: Ceiling | Iops | Throughput | str, *, within: float = 0.05
+    obs: AnyObservation, level: Ceiling | Iops | Throughput | str, *, within: float | str = 0.05
 ) -> Verdict:
     """Judge whether a run's rate fell to ``level`` and stayed there; the sentence says when.
 

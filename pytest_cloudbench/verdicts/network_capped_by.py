@@ -41,7 +41,7 @@ class _Claim:
 
 
 def network_capped_by(
-    whole: NetworkRun, ceiling: Ceiling | Iops | Throughput | str, within: float
+    whole: NetworkRun, ceiling: Ceiling | Iops | Throughput | str, within: float | str
 ) -> Verdict:
     """Judge whether ``ceiling`` is what held a run over a network back; see `capped_by`."""
     tolerated = checked_within(within)

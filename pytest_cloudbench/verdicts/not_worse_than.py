@@ -14,15 +14,15 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
-from pytest_cloudbench.limits.numbers import parse_number
 from pytest_cloudbench.limits.quantities import figure
 from pytest_cloudbench.verdicts.attribution import other_limit
 from pytest_cloudbench.verdicts.details import unusable
+from pytest_cloudbench.verdicts.machine_delay import machine_share, machine_text
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.run_to_run import usual_noise
 from pytest_cloudbench.verdicts.run_view import NEAR, Run
 from pytest_cloudbench.verdicts.sample_statistics import FEWEST_FOR_NOISE, Noise, noise_of
-from pytest_cloudbench.verdicts.targets import plain
+from pytest_cloudbench.verdicts.targets import as_share, plain
 from pytest_cloudbench.verdicts.verdict import Doubt, Draft, Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import listed, percent, tolerance
 
@@ -133,7 +133,7 @@ def _judged(
             Outcome.INCONCLUSIVE, f"{text}, too close to decide: {_advice(usable, margin)}{was}"
         )
         return replace(undecided, leans=Outcome.HELD if beyond >= 0 else Outcome.VIOLATED)
-    if limit := other_limit(now, now.rate):
+    if limit := other_limit(now, now.rate) or _delayed_by_machine(now, beyond + margin):
         return draft.inconclusive(limit, f"{text}; but ")
     found = now.bounds(now.rates)
     bound = f"; {now.bound_text(found)}" if found else ""
@@ -220,6 +220,17 @@ def _noise_within(run: Run) -> Noise | None:
     return noise_of([plateau.values for plateau in line.plateaus]).scaled(1 / plain(run.rate))
 
 
+def _delayed_by_machine(run: Run, beyond: float) -> Doubt | None:
+    """Return the machine under an embedded region if a run is not worse without the delay that it added.
+
+    ``beyond`` is how far the logarithm of the rate lies below what is allowed, as a negative number.
+    """
+    share = machine_share(run) or 0.0
+    if share >= 1 or beyond - math.log1p(-share) > 0:
+        return Doubt(f"{machine_text(run)} was the limit", machine_limited=True)
+    return None
+
+
 def _own_limit(run: Run) -> str:
     own = run.own_limit(run.rate)
     if own is None or plain(run.rate) < plain(own) * (1 - NEAR):
@@ -260,21 +271,5 @@ def checked_by(by: object) -> float:
 
     Raises TypeError for anything but a number or text, ValueError for one that is not a share from 0 to below 1.
     """
-    value: object = by
-    if isinstance(by, str):
-        number, sign, rest = by.strip().partition("%")
-        if not sign or rest:
-            raise ValueError(
-                f'by={by!r} is no share: write per cent such as by="5%", or a share such as by=0.05'
-            )
-        try:
-            value = float(parse_number(number.strip())) / 100
-        except ValueError as error:
-            raise ValueError(f"by={by!r}: {error}") from None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f'by={by!r} is no number: write per cent such as by="5%", or a share such as by=0.05')
-    if not 0 <= value < 1:
-        raise ValueError(
-            f'by={by!r}: how much less is allowed, from 0 to below 1, such as by=0.05 or by="5%"'
-        )
-    return float(value)
+    rule = 'how much less is allowed, from 0 to below 1, such as by=0.05 or by="5%"'
+    return as_share("by", by, rule, lambda share: 0 <= share < 1)

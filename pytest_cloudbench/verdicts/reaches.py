@@ -23,8 +23,8 @@ def reaches(
     obs: AnyObservation,
     target: Ceiling | Iops | Throughput | str,
     *,
-    within: float = 0.10,
-    share: float | None = None,
+    within: float | str = 0.10,
+    share: float | str | None = None,
 ) -> Verdict:
     """Judge whether a run reached ``target``.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +35,7 @@ class _Point:
 
 
 def scales_linearly(
-    measurements: Sequence[AnyObservation], *, with_: Sequence[int], within: float = 0.05
+    measurements: Sequence[AnyObservation], *, with_: Sequence[int], within: float | str = 0.05
 ) -> Verdict:
     """Judge whether the rate of ``measurements`` grew in proportion to ``with_``, how many of something each had.
 
@@ -133,6 +133,10 @@ def _volumes_allow(point: _Point) -> float | None:
 
 
 def _points(measurements: Sequence[AnyObservation], with_: Sequence[int]) -> list[_Point]:
+    if not isinstance(measurements, Iterable) or isinstance(measurements, str):
+        raise TypeError(f"scales_linearly({measurements!r}): pass a list of runs, such as [one, two]")
+    if not isinstance(with_, Iterable) or isinstance(with_, str):
+        raise TypeError(f"with_={with_!r}: give a count for each measurement, such as with_=[1, 2]")
     runs, counts = list(measurements), list(with_)
     for run in runs:
         if isinstance(run, (str, int, float)) or not hasattr(run, "series"):

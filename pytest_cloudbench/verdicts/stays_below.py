@@ -77,7 +77,7 @@ def stays_below(
     *,
     until: float | Rate | Ceiling | str | None = None,
     percentile: float | str | None = None,
-    within: float = 0.10,
+    within: float | str = 0.10,
 ) -> Verdict:
     """Judge whether latency stays at or below ``latency`` ("1ms") in every step up to the rate ``until``.
 

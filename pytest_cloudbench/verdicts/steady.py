@@ -43,7 +43,7 @@ class _Finding:
 Method = Literal["seconds", "snia"]
 
 
-def steady(obs: AnyObservation, *, within: float = 0.05, method: Method = "seconds") -> Verdict:
+def steady(obs: AnyObservation, *, within: float | str = 0.05, method: Method = "seconds") -> Verdict:
     """Judge whether a run's rate (Gbit/s of a network, else IOPS) was steady.
 
     By ``method="seconds"`` every second counts, ``within`` is the tolerance, and a lasting fall, a drift or too much

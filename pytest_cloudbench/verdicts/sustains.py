@@ -28,8 +28,8 @@ def sustains(
     rate: Ceiling | Iops | Throughput | str,
     *,
     for_: str | float,
-    share: float = 1.0,
-    within: float = 0.10,
+    share: float | str = 1.0,
+    within: float | str = 0.10,
 ) -> Verdict:
     """Judge whether a run held ``rate``, within the fraction ``within``, for the time ``for_`` without a break.
 
@@ -104,7 +104,8 @@ class _Stretch:
         self._good = [value >= floor for value in self.values]
         together = len(line.values) // len(self.values) if self.values else 1
         self._interval_s = line.interval_s * together
-        needed = math.ceil(length_s / self._interval_s - 1e-3) if self._interval_s > 0 else 1
+        # What is shorter than a sample is seen in one.
+        needed = max(1, math.ceil(length_s / self._interval_s - 1e-3)) if self._interval_s > 0 else 1
         # A run of exactly that length lacks the sample that its end cut short.
         self.samples = needed - 1 if len(self.values) == needed - 1 and needed > 1 else needed
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pytest_cloudbench.limits.ceilings import FLOW, GIVEN, VOLUME, Ceiling
 from pytest_cloudbench.limits.envelope import TIE, Envelope
 from pytest_cloudbench.limits.network import BASELINE, PEAK
+from pytest_cloudbench.limits.numbers import parse_number
 from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput, figure, parse_rate
 
+_NO_SHARE = 5.0
+"""A bare number from here on is more likely per cent than a share of 1."""
 EXAMPLES = (
     "a ceiling such as ebs_volume.iops or ec2_instance.ebs_throughput, "
     "or a rate with its unit such as '3,000 IOPS' or '125 MiB/s'"
@@ -84,9 +87,6 @@ def as_ceilings(target: Ceiling | Rate, envelope: Envelope | None) -> tuple[Ceil
         for ceiling in promised
         if ceiling.of_iops == isinstance(target, Iops) and abs(ratio(ceiling.limit, target) - 1) <= TIE
     )
-    return same or (Ceiling("the given limit", "", GIVEN, target, "given in the test"),)
-
-
     if envelope and not same:
         # A figure may state the other quantity of a ceiling, as it follows from the run's block size.
         same = tuple(
@@ -94,6 +94,9 @@ def as_ceilings(target: Ceiling | Rate, envelope: Envelope | None) -> tuple[Ceil
             for ceiling in promised
             if abs(ratio(envelope.levels_of(ceiling)[0].like(target), target) - 1) <= TIE
         )
+    return same or (Ceiling("the given limit", "", GIVEN, target, "given in the test"),)
+
+
 def check_is_of(target: Ceiling, promised: Sequence[Ceiling]) -> None:
     """Raise ValueError if a ceiling belongs to another volume or instance than those of the run."""
     owners = {ceiling.owner for ceiling in promised if ceiling.scope == target.scope}
@@ -111,29 +114,53 @@ def not_a_limit(asked: Rate, promised: Sequence[Ceiling]) -> str:
 
 
 def checked_within(within: object) -> float:
-    """Return a tolerance as a share of 1. Raises TypeError for anything but a number, ValueError outside 0 to 1."""
-    value = _checked_number("within", within)
-    if 1 <= value <= 100:
-        raise ValueError(
-            f"within={within} means {figure(value * 100)} %: a tolerance is a share of 1; "
-            f"write within={value / 100:.4g} for {figure(value)} %"
-        )
-    if not 0 <= value < 1:
-        raise ValueError(f"within={within}: a tolerance is a share of 1, from 0 to below 1, such as 0.10")
-    return value
+    """Return a tolerance as a share of 1, from 0 to below 1. Raises as `as_share` does."""
+    rule = "a tolerance is a share of 1, from 0 to below 1, such as 0.10 or '10 %'"
+    return as_share("within", within, rule, lambda share: 0 <= share < 1)
 
 
 def checked_share(share: object) -> float:
-    """Return a share of time as a share of 1. Raises TypeError for anything but a number, ValueError outside 0 to 1."""
-    value = _checked_number("share", share)
-    if 1 < value <= 100:
-        raise ValueError(
-            f"share={share}: a share of time is a share of 1; "
-            f"write share={value / 100:.6g} for {figure(value)} %"
-        )
-    if not 0 < value <= 1:
-        raise ValueError(f"share={share}: a share of time is above 0 and at most 1, such as 0.999")
-    return value
+    """Return a share of time as a share of 1, above 0. Raises as `as_share` does."""
+    rule = "a share of time is a share of 1, above 0 and at most 1, such as 0.999 or '99.9 %'"
+    return as_share("share", share, rule, lambda share: 0 < share <= 1)
+
+
+def checked_more(by: object) -> float:
+    """Return by how much more as a share of 1, above -1; below 0 it allows for so much less.
+
+    Raises as `as_share` does. A bare number from 5 on is refused: it would mean 500 % and is usually meant as per cent.
+    """
+    rule = (
+        "by how much more is a share of 1, such as by=0.10 for 10 %, and from 5 on a text, such as by='500 %'"
+    )
+    return as_share("by", by, rule, lambda share: share > -1 and (isinstance(by, str) or share < _NO_SHARE))
+
+
+def as_share(name: str, value: object, rule: str, is_valid: Callable[[float], bool]) -> float:
+    """Return the share of 1 that a number, or a text such as "5 %", states.
+
+    Raises TypeError for a value of another type, and ValueError with ``rule`` for any other text or share.
+    """
+    if isinstance(value, str):
+        number, sign, rest = value.strip().partition("%")
+        if not sign or rest:
+            raise ValueError(f"{name}={value!r} is no share: {rule}")
+        try:
+            share = float(parse_number(number.strip())) / 100
+        except ValueError as error:
+            raise ValueError(f"{name}={value!r} is no share: {error}") from None
+    elif isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name}={value!r} is no number: {rule}")
+    else:
+        share = float(value)
+    if math.isfinite(share) and is_valid(share):
+        return share
+    text = f"{name}={value!r}: {rule}"
+    if isinstance(value, (int, float)) and value >= 1 and math.isfinite(value):
+        text = f"{name}={value!r} means {figure(share * 100)} %: {rule}"
+        if is_valid(share / 100):
+            text += f"; write {name}={share / 100:.6g} for {figure(share)} %"
+    raise ValueError(text)
 
 
 def plain(rate: Rate) -> float:
@@ -148,11 +175,3 @@ def ratio(rate: Rate, other: Rate) -> float:
     if isinstance(rate, Throughput) and isinstance(other, Throughput):
         return rate / other
     raise TypeError(f"{rate} and {other} are different quantities: IOPS and throughput have no ratio")
-
-
-def _checked_number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{name}={value!r} is no number: write a share of 1, such as {name}=0.10")
-    if not math.isfinite(value):
-        raise ValueError(f"{name}={value!r} is no share of 1: write a finite number, such as {name}=0.10")
-    return float(value)

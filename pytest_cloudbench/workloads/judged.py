@@ -67,8 +67,8 @@ class Judged:
         self,
         target: Ceiling | Iops | Throughput | str,
         *,
-        within: float = 0.10,
-        share: float | None = None,
+        within: float | str = 0.10,
+        share: float | str | None = None,
     ) -> Verdict:
         """Was `target` reached, within the fraction `within`? With `share`, in that share of the seconds."""
         from pytest_cloudbench.verdicts.reaches import reaches
@@ -76,28 +76,30 @@ class Judged:
         return self._reported(reaches(self._observed(), target, within=within, share=share))
 
     @judging
-    def capped_by(self, ceiling: Ceiling | Iops | Throughput | str, *, within: float = 0.05) -> Verdict:
+    def capped_by(self, ceiling: Ceiling | Iops | Throughput | str, *, within: float | str = 0.05) -> Verdict:
         """Was the rate at `ceiling`, neither below nor above, and for no other reason?"""
         from pytest_cloudbench.verdicts.capped_by import capped_by
 
         return self._reported(capped_by(self._observed(), ceiling, within=within))
 
     @judging
-    def steady(self, *, within: float = 0.05, method: Literal["seconds", "snia"] = "seconds") -> Verdict:
+    def steady(
+        self, *, within: float | str = 0.05, method: Literal["seconds", "snia"] = "seconds"
+    ) -> Verdict:
         """Did the rate stay the same over the run, within the fraction `within`, or by SNIA's five rounds?"""
         from pytest_cloudbench.verdicts.steady import steady
 
         return self._reported(steady(self._observed(), within=within, method=method))
 
     @judging
-    def drops_to(self, level: Ceiling | Rate | str, *, within: float = 0.05) -> Verdict:
+    def drops_to(self, level: Ceiling | Rate | str, *, within: float | str = 0.05) -> Verdict:
         """Did the rate fall to `level`, within the fraction `within`, and stay there? The verdict says when."""
         from pytest_cloudbench.verdicts.drops_to import drops_to
 
         return self._reported(drops_to(self._observed(), level, within=within))
 
     @judging
-    def burst_ends_at(self, level: Ceiling | Rate | str, *, within: float = 0.05) -> Verdict:
+    def burst_ends_at(self, level: Ceiling | Rate | str, *, within: float | str = 0.05) -> Verdict:
         """Did a burst of storage end at `level`, within the fraction `within`?
 
         The verdict compares the moment with the arithmetic of the credits.
@@ -108,7 +110,12 @@ class Judged:
 
     @judging
     def sustains(
-        self, rate: Ceiling | Rate | str, *, for_: str | float, share: float = 1.0, within: float = 0.10
+        self,
+        rate: Ceiling | Rate | str,
+        *,
+        for_: str | float,
+        share: float | str = 1.0,
+        within: float | str = 0.10,
     ) -> Verdict:
         """Was `rate`, within the fraction `within`, held without a break for the time `for_` ("10 min")?
 
@@ -119,14 +126,14 @@ class Judged:
         return self._reported(sustains(self._observed(), rate, for_=for_, share=share, within=within))
 
     @judging
-    def outperforms(self, other: Any, *, by: float = 0.0) -> Verdict:
+    def outperforms(self, other: Any, *, by: float | str = 0.0) -> Verdict:
         """Is this measurement above `other`, another measurement, by the fraction `by` or more?"""
         from pytest_cloudbench.verdicts.comparison import outperforms
 
         return self._compared(outperforms(self._observed(), _observed(other), by=by), (self, other))
 
     @judging
-    def resembles(self, other: Any, *, within: float = 0.10) -> Verdict:
+    def resembles(self, other: Any, *, within: float | str = 0.10) -> Verdict:
         """Are this measurement and `other`, another one, the same within the fraction `within`?"""
         from pytest_cloudbench.verdicts.comparison import resembles
 
@@ -231,7 +238,9 @@ def _place_of(judge: Callable[..., Any]) -> str:
 
 
 @judging
-def scales_linearly(measurements: Sequence[Any], *, with_: Sequence[int], within: float = 0.05) -> Verdict:
+def scales_linearly(
+    measurements: Sequence[Any], *, with_: Sequence[int], within: float | str = 0.05
+) -> Verdict:
     """Did the rate grow in proportion to `with_`, within the fraction `within`?
 
     `with_` counts something in each of `measurements`: `scales_linearly([one, two, five], with_=[1, 2, 5])`. The

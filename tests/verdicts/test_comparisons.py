@@ -229,10 +229,38 @@ def test_unlike_runs_are_refused():
             outperforms(FAST, wrong)
 
 
-@pytest.mark.parametrize(("by", "error"), [("x", TypeError), (True, TypeError), (-0.1, ValueError)])
+@pytest.mark.parametrize(
+    ("by", "error"),
+    [("x", ValueError), (True, TypeError), (-1, ValueError), (50, ValueError), (5, ValueError)],
+)
 def test_a_wrong_margin_shows_how_to_write_it(by, error):
     with pytest.raises(error, match=r"by=0\.10 for 10 %"):
         outperforms(FAST, SLOW, by=by)
+
+
+def test_a_margin_that_looks_like_per_cent_is_refused_and_may_be_given_as_such():
+    with pytest.raises(ValueError, match=r"by=50 means 5,000 %.*write by=0\.5 for 50 %"):
+        outperforms(FAST, SLOW, by=50)
+    assert outperforms(FAST, SLOW, by="50 %").sentence == outperforms(FAST, SLOW, by=0.5).sentence
+    assert outperforms(FAST, SLOW, by="5000 %").outcome is Outcome.VIOLATED
+
+
+def test_a_run_may_be_asked_to_be_at_most_so_much_worse():
+    base = noisy(5.0, 0.001)
+    verdicts = [outperforms(noisy(gbit, 0.001, seed=2), base, by=-0.2) for gbit in (5.5, 4.6, 3.0)]
+    assert [one.outcome for one in verdicts] == [Outcome.HELD, Outcome.HELD, Outcome.VIOLATED]
+    assert verdicts[1].promise == "is at most 20 % below the other run"
+    assert "at most 20 % less required" in str(verdicts[1])
+    assert outperforms(base, base, by="-20 %").outcome is Outcome.HELD
+
+
+def test_runs_of_different_block_sizes_are_compared_with_a_remark():
+    for verdict in (
+        outperforms(run_of(6_000, "16k"), run_of(6_000)),
+        resembles(run_of(6_000, "16k"), run_of(6_000)),
+    ):
+        assert "blocks of 16 KiB against 4 KiB" in str(verdict)
+    assert "blocks" not in str(outperforms(run_of(6_000), run_of(3_000, volumes=GP3)))
 
 
 gbits = st.floats(0.1, 30)

@@ -165,6 +165,20 @@ def test_a_job_that_limits_its_own_load_says_nothing_of_a_slower_target():
     )
 
 
+@pytest.mark.parametrize(
+    ("late_ms", "outcome"), [(0.5, Outcome.INCONCLUSIVE), (0.05, Outcome.VIOLATED), (0, Outcome.VIOLATED)]
+)
+def test_a_delay_of_the_regions_machine_is_deducted_before_a_run_counts_as_worse(late_ms, outcome):
+    """5,477 of 6,000 IOPS with 32 in flight: without half a millisecond of delay they would be as many as before."""
+    how = {"machine": STRONG_MACHINE, "outstanding": 32}
+    before = earlier(6_000, **how, delay=delay_of(5.33))
+    verdict = not_worse_than(now(5_477, **how, delay=delay_of(32 / 5.477 - late_ms, late_ms)), before)
+    assert verdict.outcome is outcome
+    assert verdict.machine_limited is (outcome is Outcome.INCONCLUSIVE)
+    changed = now(4_000, 4_000, **how, delay=delay_of(32 / 4 - late_ms, late_ms))
+    assert not_worse_than(changed, before).outcome is Outcome.VIOLATED
+
+
 def test_networks_are_compared_in_their_unit():
     then = Earlier(tuple(EarlierRun(f"{n}", network_run(5.0 + n / 1_000)) for n in range(3)))
     assert "2 Gbit/s against 5" in not_worse_than(network_run(2.0), then).sentence

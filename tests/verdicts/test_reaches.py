@@ -357,8 +357,20 @@ def test_a_tolerance_in_per_cent_shows_how_to_write_it():
         reaches(run_of(80_000), "80,000 IOPS", within=10)
     with pytest.raises(ValueError, match=r"share=99.9.*write share=0.999 for 99.9 %"):
         reaches(run_of(80_000), "80,000 IOPS", share=99.9)
-    with pytest.raises(TypeError, match="within='x'"):
-        reaches(run_of(80_000), "80,000 IOPS", within="x")
+    with pytest.raises(ValueError, match=r"within=100 means 10,000 %: .* below 1, such as 0\.10") as refused:
+        reaches(run_of(80_000), "80,000 IOPS", within=100)
+    assert "write" not in str(refused.value)
+    with pytest.raises(TypeError, match="within=None"):
+        reaches(run_of(80_000), "80,000 IOPS", within=None)
+
+
+@pytest.mark.parametrize("wrong", ["x", "10", "0.1", "4,5 %", "100 %", "-1 %", "5 % more", "%"])
+def test_a_tolerance_as_a_text_is_per_cent(wrong):
+    assert reaches(run_of(76_001), "80,000 IOPS", within="5 %").outcome is Outcome.HELD
+    assert reaches(run_of(75_999), "80,000 IOPS", within="5%").outcome is not Outcome.HELD
+    assert reaches(run_of(80_000), "80,000 IOPS", share="99.9 %").outcome is Outcome.HELD
+    with pytest.raises(ValueError, match=f"within='{wrong}'"):
+        reaches(run_of(80_000), "80,000 IOPS", within=wrong)
 
 
 @pytest.mark.parametrize("share", [0, -1, math.nan])

@@ -102,3 +102,14 @@ def test_held_is_within_the_tolerance_on_either_side(share, count):
     verdict = scales_linearly([on(1, 100), on(count, 100 * count * share)], with_=[1, count])
     off = abs(share - 1)
     assert abs(off - 0.05) < 1e-6 or (verdict.outcome is Outcome.HELD) == (off < 0.05)
+
+
+@pytest.mark.parametrize("with_", [2, None, "12"])
+def test_counts_that_are_no_list_are_refused_with_an_example(with_):
+    with pytest.raises(TypeError, match=r"with_=\[1, 2\]"):
+        scales_linearly([run_of(1_000), run_of(2_000)], with_=with_)
+
+
+def test_a_single_run_is_refused_with_an_example():
+    with pytest.raises(TypeError, match=r"\[one, two\]"):
+        scales_linearly(run_of(1_000), with_=[1])

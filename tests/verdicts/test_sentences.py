@@ -117,7 +117,7 @@ def of_rates():
     yield "steady, storage, fall", steady(gp2)
     yield (
         "steady, storage, machine",
-        steady(run_of(50_000, values=[50_000, 30_000] * 30, machine=STRONG_MACHINE, delay=LATE)),
+        steady(run_of(40_000, values=[50_000, 30_000] * 30, machine=STRONG_MACHINE, delay=LATE)),
     )
 
 
@@ -181,6 +181,10 @@ def of_time():
     yield "sustains", sustains(held, "80,000 IOPS", for_="10 min")
     yield "sustains", sustains(dip, "80,000 IOPS", for_="10 min")
     yield "sustains, share", sustains(dip, "80,000 IOPS", for_="10 min", share=0.99)
+    for values in ([80_000] * 40 + [0] * 20, [80_000] * 59 + [-1]):
+        yield "sustains, damaged", sustains(run_of(80_000, values=values), "80,000 IOPS", for_="10 s")
+    lost = run_of(80_000, values=[80_000] * 58, seconds=[*range(1, 31), *range(33, 61)])
+    yield "sustains, damaged", sustains(lost, "80,000 IOPS", for_="10 s")
     yield "sustains, too short", sustains(run_of(80_000), "80,000 IOPS", for_="10 min")
 
 
@@ -188,6 +192,8 @@ def of_several_runs():
     low = network_run(5.0, client=C5_18XL)
     yield "outperforms", outperforms(noisy(9.93, 1), noisy(4.96, 2), by=0.5)
     yield "outperforms", outperforms(noisy(4.96, 2), noisy(9.93, 1))
+    yield "outperforms, at most less", outperforms(noisy(9.1, 1), noisy(9.93, 2), by="-25 %")
+    yield "outperforms, blocks", outperforms(run_of(6_000, "16k"), run_of(6_000))
     yield "outperforms, noise", outperforms(noisy(9.93, 1, 0.2), noisy(9.93, 3, 0.2))
     yield (
         "outperforms, own limit",

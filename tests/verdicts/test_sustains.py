@@ -88,3 +88,9 @@ def test_it_holds_exactly_where_such_a_stretch_exists(good, length):
 def test_throughput_can_be_sustained_too():
     run = run_of(80_000)
     assert sustains(run, Throughput.from_mib(312.5), for_=60)
+
+
+@pytest.mark.parametrize("for_", [0.001, 1e-9, "1 us"])
+def test_a_time_shorter_than_a_sample_is_seen_in_one(for_):
+    assert sustains(run_of(80_000), "80,000 IOPS", for_=for_).outcome is Outcome.HELD
+    assert sustains(run_of(40_000), "80,000 IOPS", for_=for_).outcome is not Outcome.HELD

@@ -52,7 +52,7 @@ class Step:
         """The mean number of I/Os in flight, by Little's law."""
         return self.measurement.outstanding_mean
 
-    def reached(self, within: float = 0.05) -> Verdict:
+    def reached(self, within: float | str = 0.05) -> Verdict:
         """Judge whether the requested rate was reached. If not, the verdict names the limit."""
         return self.measurement.reaches(self.asked, within=within)
 
@@ -136,7 +136,7 @@ class Curve:
         *,
         until: float | Rate | Ceiling | str | None = None,
         percentile: float | str | None = None,
-        within: float = 0.10,
+        within: float | str = 0.10,
     ) -> Verdict:
         """Judge whether latency stays at or below ``latency`` ("1ms") until the load is ``until`` (IOPS or a rate).
 
