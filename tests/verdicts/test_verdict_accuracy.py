@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+A_FEW, PAIRS = 3, 40
 
 
 @pytest.fixture(scope="module")
@@ -92,3 +93,20 @@ def test_shapes_have_the_figures_that_their_labels_state(accuracy):
     good = shapes.clustered(rng, 100_000, bad=0.1, lasts=8.0)
     assert good.count(False) / len(good) == pytest.approx(0.1, rel=0.1)
     assert shapes.longest([True, True, False, True]) == 2
+
+
+def test_few_runs_of_every_class_are_judged_rightly(accuracy):
+    # A share of pairs takes more of them than a mistake that must not occur.
+    tallies = {
+        one: accuracy.judge(one, range(PAIRS if one.group == "A/A" else A_FEW)) for one in accuracy.CLASSES
+    }
+    totals = accuracy.Totals.of(tallies)
+    wrong = [f"{one.name}: {sentence}" for one, tally in tallies.items() for sentence in tally.wrong]
+    assert totals.runs >= 300
+    assert totals.false_held.count == 0, wrong
+    assert totals.false_violated.share <= 0.01, wrong
+    assert totals.limiter_wrong.count == 0, wrong
+    assert totals.limiter_wrong.of > 100
+    assert totals.damaged.count == 0, wrong
+    assert totals.a_a.share <= 0.05, wrong
+    assert totals.decided.share >= 0.9
