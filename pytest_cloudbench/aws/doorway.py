@@ -9,8 +9,7 @@ from typing import Any
 from pytest_cloudbench.resources.errors import CloudError
 
 from .access import own_public_cidr
-from .run import Run
-from .tags import only_ours, run_filter
+from .run import Run, only_ours, run_filter
 from .waits import retry_while
 
 SSH_PORT = 22

@@ -13,8 +13,7 @@ from pytest_cloudbench.resources.facts import Attachment, Command, ImageFacts, L
 
 from .clients import Secret
 from .doorway import KeyPair
-from .run import Run
-from .tags import tags_of
+from .run import Run, tags_of
 from .user_data import HostKey, cloud_config, new_host_key
 from .waits import poll, retry_while
 

@@ -9,8 +9,7 @@ from typing import Any
 from pytest_cloudbench.resources.errors import CloudError, PlacementRefused, WaitTimeout, ZoneMismatch
 from pytest_cloudbench.resources.facts import PlacementGroup
 
-from .run import Run
-from .tags import belongs_to, tags_of
+from .run import Run, belongs_to, tags_of
 from .waits import poll
 
 CREATE_PLACEMENT_GROUP = "create_placement_group"

@@ -12,9 +12,9 @@ from pytest_cloudbench.resources.facts import Leftover
 
 from .clients import Clients
 from .placement_groups import CREATE_PLACEMENT_GROUP, UNKNOWN
+from .run import only_ours, run_filter
 from .snapshots import CREATE_SNAPSHOT
 from .snapshots import UNKNOWN as UNKNOWN_SNAPSHOT
-from .tags import only_ours, run_filter
 from .waits import Bounds, gather, poll, retry_while
 
 log = logging.getLogger(__name__)

@@ -1,14 +1,21 @@
-"""What all parts of the control plane know of their run."""
+"""A run of the control plane: what all its parts know, and the tags by which it finds its resources.
+
+Nothing without the run's tag is ever touched.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 from .clients import Clients
 from .journal import Journal
-from .tags import run_tags, specification
 from .waits import Bounds
+
+RUN_TAG = "cloudbench:run"
+CREATED_TAG = "cloudbench:created"
+_LONGEST_VALUE = 255
 
 
 class Run(NamedTuple):
@@ -30,3 +37,45 @@ class Run(NamedTuple):
     ) -> list[dict[str, Any]]:
         """Return the TagSpecifications of a call that creates these resources. `name` is for people."""
         return specification(run_tags(self.run_id, name, {**self.tags, **(extra or {})}), *resource_types)
+
+
+def run_tags(run_id: str, name: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the tags of a resource that this run creates now. `name` is for people (the test's name)."""
+    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return {
+        **(extra or {}),
+        RUN_TAG: run_id,
+        CREATED_TAG: now,
+        "Name": f"cloudbench {name.removeprefix('cloudbench ')}".strip()[:_LONGEST_VALUE],
+    }
+
+
+def specification(tags: Mapping[str, str], *resource_types: str) -> list[dict[str, Any]]:
+    """Return `tags` as the TagSpecifications of a creating call."""
+    pairs = [{"Key": key, "Value": value} for key, value in tags.items()]
+    return [{"ResourceType": kind, "Tags": pairs} for kind in resource_types]
+
+
+def run_filter(run_id: str) -> list[dict[str, Any]]:
+    """Return the filter of a Describe call that finds what this run created."""
+    return [{"Name": f"tag:{RUN_TAG}", "Values": [run_id]}]
+
+
+def as_dict(tags: Iterable[Mapping[str, str]] | None) -> dict[str, str]:
+    """Return the Tags list of an answer as a dict."""
+    return {tag["Key"]: tag.get("Value", "") for tag in tags or ()}
+
+
+def belongs_to(resource: Mapping[str, Any], run_id: str) -> bool:
+    """Return True if the answer itself has the run's tag: an ignored filter must not delete other resources."""
+    return as_dict(resource.get("Tags")).get(RUN_TAG) == run_id
+
+
+def only_ours(resources: Iterable[Mapping[str, Any]], run_id: str) -> Sequence[dict[str, Any]]:
+    """Return those of `resources` that have the run's tag."""
+    return [dict(resource) for resource in resources if belongs_to(resource, run_id)]
+
+
+def tags_of(description: Mapping[str, Any]) -> dict[str, str]:
+    """Return the tags of one described resource."""
+    return as_dict(description.get("Tags"))

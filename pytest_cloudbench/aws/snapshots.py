@@ -10,8 +10,7 @@ from pytest_cloudbench.limits.volumes import InvalidSpec, VolumeSpec
 from pytest_cloudbench.resources.errors import CloudError, ResourceFailed, WaitTimeout
 from pytest_cloudbench.resources.facts import CreatedSnapshot, CreatedVolume
 
-from .run import Run
-from .tags import tags_of
+from .run import Run, tags_of
 from .waits import poll
 
 CREATE_SNAPSHOT = "create_snapshot"

@@ -20,8 +20,7 @@ from pytest_cloudbench.resources.errors import (
 )
 from pytest_cloudbench.resources.facts import Attachment, CreatedVolume, LaunchedInstance
 
-from .run import Run
-from .tags import tags_of
+from .run import Run, tags_of
 from .waits import poll
 
 # Amazon EC2 User Guide, "Device names for volumes on Amazon EC2 instances" (HVM), read 2026-11: /dev/sd[a-z],

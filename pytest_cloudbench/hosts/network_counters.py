@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
+from weakref import WeakSet
 
 from pytest_cloudbench.hosts.errors import CommandFailed, HostError, ToolMissing
 from pytest_cloudbench.hosts.host import operation
@@ -83,7 +83,7 @@ def parse_statistics(text: str) -> dict[str, int]:
     return packets
 
 
-_without: WeakKeyDictionary[Host, str] = WeakKeyDictionary()
+_without: WeakSet[Host] = WeakSet()
 
 
 @operation("read_allowances", repeatable=True)
@@ -91,8 +91,7 @@ def read_allowances(host: Host, address: str) -> AllowanceSnapshot | None:
     """Return the counters of the interface with `address`, the host's private address, at this moment.
 
     None if they cannot be read: they are evidence, and a measurement does not fail without them. If the reason is
-    permanent (another driver, no ethtool and no way to install it), this host is not asked again, and
-    `why_no_allowances` returns the reason.
+    permanent (another driver, no ethtool and no way to install it), this host is not asked again.
     """
     if host in _without:
         return None
@@ -100,13 +99,8 @@ def read_allowances(host: Host, address: str) -> AllowanceSnapshot | None:
         tool = host.ensure_tool("ethtool")
         result = host.run(["sh", "-c", _READ, "sh", tool, address], timeout_s=_READ_LIMIT_S, idempotent=True)
         return AllowanceSnapshot(time.monotonic(), parse_statistics(result.stdout))
-    except (ToolMissing, CommandFailed, NoAllowanceCounters) as error:
-        _without[host] = str(error)
+    except (ToolMissing, CommandFailed, NoAllowanceCounters):
+        _without.add(host)
     except HostError:
         pass  # the next attempt may succeed
     return None
-
-
-def why_no_allowances(host: Host) -> str | None:
-    """Return why `read_allowances` always returns None on this host; None if it does not."""
-    return _without.get(host)

@@ -53,13 +53,8 @@ class ChosenMethod:
     why: str = ""
 
 
-def able_methods(host: Host) -> tuple[Method, ...]:
-    """Return the methods that the host's kernel has and its root may use; the tools may still be missing."""
-    able = _look(host)
-    return tuple(method for method in METHODS if method in able)
-
-
 def _look(host: Host) -> list[str]:
+    """Return the methods that the host's kernel has and its root may use; the tools may still be missing."""
     return host.run(["sh", "-c", _LOOK], sudo=True, idempotent=True).stdout.split()
 
 

@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakSet
 
 from pytest_cloudbench.hosts.errors import CommandFailed, CommandTimedOut, ToolMissing
 from pytest_cloudbench.hosts.host import operation
@@ -149,7 +149,7 @@ class CountersSnapshot:
         )
 
 
-_without: WeakKeyDictionary[Host, str] = WeakKeyDictionary()
+_without: WeakSet[Host] = WeakSet()
 _without_region: WeakSet[Host] = WeakSet()
 
 
@@ -158,7 +158,7 @@ def read_counters(host: Host, devices: Sequence[BlockDevice]) -> CountersSnapsho
     """Return the counters of the devices at this moment, all read by one command.
 
     None if they cannot be read: Xen devices on AWS, no nvme-cli and no way to install it, no such log page.
-    This host is then not asked again, and `why_no_counters` returns the reason.
+    This host is then not asked again.
     """
     paths = [device.path for device in devices]
     paged = all(path.startswith("/dev/nvme") for path in paths)
@@ -175,11 +175,8 @@ def read_counters(host: Host, devices: Sequence[BlockDevice]) -> CountersSnapsho
             for number, path in enumerate(paths)
             if paged
         }
-    except (ToolMissing, CommandFailed, CommandTimedOut, ValueError) as error:
-        if paged:
-            _without[host] = str(error)
-        else:
-            _without_region.add(host)
+    except (ToolMissing, CommandFailed, CommandTimedOut, ValueError):
+        (_without if paged else _without_region).add(host)
         return None
     region = {
         path: RegionCounters(*figures)
@@ -206,8 +203,3 @@ def _read(host: Host, paths: Sequence[str], *, paged: bool) -> bytes:
         if error.exit_code != _NO_TOOL:
             raise
     return run(host.ensure_tool("nvme"))
-
-
-def why_no_counters(host: Host) -> str | None:
-    """Return why `read_counters` returned None for NVMe devices on this host; None if it did not."""
-    return _without.get(host)

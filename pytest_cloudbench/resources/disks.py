@@ -6,14 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from pytest_cloudbench.limits.quantities import Size
-from pytest_cloudbench.resources.mounted import Mountable, Mounted
+from pytest_cloudbench.resources.mounted import Mountable
 from pytest_cloudbench.resources.storage_target import StorageInUse, StorageTarget
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
     from pytest_cloudbench.hosts.devices import BlockDevice
-    from pytest_cloudbench.resources.mounted import Filesystem
     from pytest_cloudbench.resources.stripes import Stripe
     from pytest_cloudbench.workloads.fio.data_pass import Initialisation, Way
 
@@ -48,11 +47,6 @@ class Disk(Mountable):
         return self.device.path
 
     @property
-    def paths(self) -> tuple[str, ...]:
-        """The one path."""
-        return (self.path,)
-
-    @property
     def from_snapshot(self) -> bool:
         """True if its blocks come from a snapshot: they are initialised by reading rather than writing."""
         return False
@@ -80,24 +74,12 @@ class Disk(Mountable):
         self.forget_mount("its host was restarted, which ends every mount")
 
     def check_alone(self, what: str) -> None:
-        """Raise StorageInUse if it is part of a stripe; `what` is what cannot be done with it, such as "mounted"."""
+        """Raise StorageInUse if it is part of a stripe."""
         if self.stripe is not None:
             raise StorageInUse(
                 f"{self.label} is part of {self.stripe.label} and cannot be {what} by itself: dissolve() the "
                 "stripe first"
             )
-
-    def mounted(
-        self,
-        filesystem: Filesystem = "xfs",
-        *,
-        at: str | None = None,
-        owner: str | None = None,
-        overwrite: bool = False,
-    ) -> Mounted:
-        """Make a file system on it, mount it, and return the directory; see `Mountable.mounted`."""
-        self.check_alone("mounted")
-        return super().mounted(filesystem, at=at, owner=owner, overwrite=overwrite)
 
     def initialised(self, *, by: Way | None = None, overwrite: bool = False) -> Self:
         """Write every block, or read it if the disk is made from a snapshot, and return the disk itself.

@@ -57,6 +57,7 @@ class Mountable(StorageTarget):
         """
         from pytest_cloudbench.hosts.filesystems import mount_new
 
+        self.check_alone("mounted")
         at = at or self.default_mount_point
         owner = owner or self.instance.launched.login_user
         if self._mounted is not None:
@@ -88,6 +89,9 @@ class Mountable(StorageTarget):
             self._mounted.ended = why
         self._mounted = None
 
+    def check_alone(self, what: str) -> None:
+        """Raise if it is a part of other storage; `what` is what cannot be done with it then, such as "mounted"."""
+
     def check_there(self) -> None:
         """Raise if its data is known to be lost. The default is for disks that keep their data."""
 
@@ -108,11 +112,6 @@ class Mounted(Layer):
     def path(self) -> str:
         """The mount point."""
         return self.mount.path
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The one path."""
-        return (self.path,)
 
     @property
     def label(self) -> str:
@@ -179,11 +178,6 @@ class PrefilledFile(Layer):
     def path(self) -> str:
         """The path of the file."""
         return self.prefilled_as.path
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The one path."""
-        return (self.path,)
 
     @property
     def size(self) -> Size:

@@ -45,6 +45,16 @@ class StorageTarget:
         raise NotImplementedError
 
     @property
+    def path(self) -> str:
+        """The path on the host, of the first device if it has several."""
+        raise NotImplementedError
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths of its devices, or the one path of a directory or file."""
+        return (self.path,)
+
+    @property
     def size(self) -> Size:
         """The size of everything below it together."""
         raise NotImplementedError

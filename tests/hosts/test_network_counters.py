@@ -13,7 +13,6 @@ from pytest_cloudbench.hosts.network_counters import (
     NoAllowanceCounters,
     parse_statistics,
     read_allowances,
-    why_no_allowances,
 )
 from pytest_cloudbench.hosts.ssh import SshHost
 from pytest_cloudbench.verdicts.counters import AllowanceDelta
@@ -118,30 +117,22 @@ def test_the_counters_are_those_of_the_interface_with_the_address(host: SshHost,
     assert after.since(before).bw_out_exceeded == 758
     assert after.since(before).elapsed_s > 0
     assert calls.read_text().split("\n") == ["-S lo", "-S lo", ""]
-    assert why_no_allowances(host) is None
 
 
 @pytest.mark.parametrize(
-    ("script", "why"),
-    [
-        ("echo 'NIC statistics:'; echo '     rx_drops: 0'", "no allowance counters"),
-        ("echo 'no stats available' >&2; exit 94", "no stats available"),
-    ],
+    "script",
+    ["echo 'NIC statistics:'; echo '     rx_drops: 0'", "echo 'no stats available' >&2; exit 94"],
 )
-def test_a_driver_without_counters_is_asked_once(
-    host: SshHost, tmp_path: Path, script: str, why: str
-) -> None:
+def test_a_driver_without_counters_is_asked_once(host: SshHost, tmp_path: Path, script: str) -> None:
     calls = _install_ethtool(host, tmp_path, script)
     assert read_allowances(host, "127.0.0.1") is None
     assert read_allowances(host, "127.0.0.1") is None
     assert calls.read_text() == "-S lo\n"
-    assert why in (why_no_allowances(host) or "")
 
 
 def test_an_unknown_address_has_no_counters(host: SshHost, tmp_path: Path) -> None:
     calls = _install_ethtool(host, tmp_path, "exit 0")
     assert read_allowances(host, "192.0.2.199") is None
-    assert "no interface carries 192.0.2.199" in (why_no_allowances(host) or "")
     assert not calls.exists()
 
 
@@ -151,7 +142,8 @@ def test_without_ethtool_there_are_no_counters(host: SshHost, monkeypatch: pytes
 
     monkeypatch.setattr(host, "ensure_tool", missing)
     assert read_allowances(host, "127.0.0.1") is None
-    assert "ethtool is not on" in (why_no_allowances(host) or "")
+    monkeypatch.setattr(host, "ensure_tool", None)  # it is not asked again
+    assert read_allowances(host, "127.0.0.1") is None
 
 
 def test_a_missing_answer_is_not_an_error_and_is_retried(
@@ -165,7 +157,6 @@ def test_a_missing_answer_is_not_an_error_and_is_retried(
     with monkeypatch.context() as patch:
         patch.setattr(host, "run", late)
         assert read_allowances(host, "127.0.0.1") is None
-    assert why_no_allowances(host) is None
     (tmp_path / "statistics").write_text(ENA)
     _install_ethtool(host, tmp_path, 'cat "${0%/*}/statistics"')
     assert read_allowances(host, "127.0.0.1") is not None

@@ -15,7 +15,7 @@ from pytest_cloudbench.hosts.devices import BlockDevice
 from pytest_cloudbench.hosts.errors import FilesystemError, NotOurs, StripeError
 from pytest_cloudbench.hosts.filesystems import mount_new, prove_mounted, read_signature, unmount
 from pytest_cloudbench.hosts.ssh import SshHost
-from pytest_cloudbench.hosts.stripe_methods import ChosenMethod, Method, able_methods, choose_method
+from pytest_cloudbench.hosts.stripe_methods import ChosenMethod, Method, _look, choose_method
 from pytest_cloudbench.hosts.stripes import BTRFS_CHUNK, StripedDevices, find_again, stripe, unstripe
 from pytest_cloudbench.limits.quantities import Size
 
@@ -75,7 +75,7 @@ def as_device(
     tool, module = {"md": ("mdadm", "raid0"), "LVM": ("lvcreate", "dm_mod")}[method]
     if shutil.which(tool, path="/usr/sbin:/sbin:/usr/bin") is None:
         pytest.skip(f"{tool} is not installed on this machine")
-    if method not in able_methods(host):
+    if method not in _look(host):
         pytest.skip(f"this machine's kernel has no {module}, or root may not make device nodes here")
     monkeypatch.setattr("pytest_cloudbench.hosts.stripes.choose_method", lambda _: ChosenMethod(method))
     made = stripe(host, disks, chunk=_CHUNK)

@@ -118,11 +118,6 @@ class Mix:
         return Size(round(sum(size.bytes * share for size, share in self.blocks) / 100))
 
     @property
-    def smallest_block(self) -> Size:
-        """The smallest block size of the mix."""
-        return min(size for size, _ in self.blocks)
-
-    @property
     def largest_block(self) -> Size:
         """The largest block size of the mix."""
         return max(size for size, _ in self.blocks)
