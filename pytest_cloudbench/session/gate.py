@@ -20,7 +20,7 @@ from pytest_cloudbench.evidence.setups import InstanceFacts, setup_of
 from pytest_cloudbench.options import options_in_force, parse_regression, path_option, setting
 from pytest_cloudbench.reports.comparisons import is_same_run
 from pytest_cloudbench.reports.hooks import call_hook
-from pytest_cloudbench.reports.properties import add_not_compared
+from pytest_cloudbench.reports.properties import REPEATED, add_not_compared
 from pytest_cloudbench.session.keeper import REQUESTED
 from pytest_cloudbench.verdicts.not_worse_than import Earlier, not_worse_than
 from pytest_cloudbench.verdicts.verdict import Inconclusive, Outcome, Verdict, judging
@@ -93,7 +93,8 @@ class Gate:
             self._judge(item)
             raise
         verdicts = self._judge(item)
-        _fail_if_worse(verdicts)
+        if REPEATED not in item.stash:  # a repeat fails by none: all of them are judged together
+            _fail_if_worse(verdicts)
         for verdict in verdicts:
             if not verdict:  # raises if it is inconclusive
                 raise Regression(verdict.sentence)

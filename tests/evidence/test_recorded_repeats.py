@@ -144,6 +144,19 @@ def test_it(ec2):
     result.stdout.fnmatch_lines([said])
 
 
+def test_a_gate_judges_all_repeats_together(sessions, pytester):
+    plain = body(target="1,000").replace("rates[:] = [", "rates[:] = [3_000.0] or [")
+    sessions(plain, "--cloudbench-evidence=earlier").assert_outcomes(passed=10)
+    gate = ("--cloudbench-evidence=off", "--cloudbench-baseline=earlier", "--cloudbench-regression=5%")
+    worse_once = body(target="1,000").replace("2_000.0", "1_500.0")
+    result = sessions(worse_once, *gate)
+    result.assert_outcomes(passed=10)
+    result.stdout.fnmatch_lines(["  held: *not worse*8 of 9 repeats*violated in repeat 4: *"])
+    result = sessions(plain.replace("3_000.0] or", "1_500.0] or"), *gate)
+    result.assert_outcomes(passed=9, failed=1)
+    result.stdout.fnmatch_lines(["  violated: *not worse*0 of 9 repeats*"])
+
+
 SEARCH = """
 import pytest
 from pytest_cloudbench import gp3

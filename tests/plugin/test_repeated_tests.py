@@ -219,6 +219,15 @@ def test_a_plain_assertion_fails_its_own_repeat(run):
     result.stdout.fnmatch_lines(["FAILED *repeat 2 of 6*"])
 
 
+def test_an_expected_failure_is_that_of_all_repeats(run):
+    result = run(
+        given(*["violated"] * 6).replace(
+            "@pytest.mark.cloud", "@pytest.mark.xfail(strict=True)\n    @pytest.mark.cloud"
+        )
+    )
+    result.assert_outcomes(passed=6, xfailed=1)
+
+
 def test_asserting_the_contrary_of_a_verdict_is_refused_with_what_to_do(run):
     result = run(
         """
