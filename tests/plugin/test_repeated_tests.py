@@ -220,11 +220,8 @@ def test_a_plain_assertion_fails_its_own_repeat(run):
 
 
 def test_an_expected_failure_is_that_of_all_repeats(run):
-    result = run(
-        given(*["violated"] * 6).replace(
-            "@pytest.mark.cloud", "@pytest.mark.xfail(strict=True)\n    @pytest.mark.cloud"
-        )
-    )
+    marked = "@pytest.mark.xfail(strict=True)\n    @pytest.mark.cloudbench_repeats"
+    result = run(given(*["violated"] * 6).replace("@pytest.mark.cloudbench_repeats", marked))
     result.assert_outcomes(passed=6, xfailed=1)
 
 
