@@ -84,11 +84,13 @@ def test_one_earlier_run_decides_only_beyond_the_usual_noise():
 
 
 def test_on_the_embedded_region_the_usual_noise_is_smaller():
-    how = {"machine": STRONG_MACHINE, "delay": delay_of(2.7), "outstanding": 16}
-    one = earlier(6_000, **how)
-    assert not_worse_than(now(5_990, **how), one).outcome is Outcome.HELD
-    assert not_worse_than(now(5_500, **how), one).outcome is Outcome.VIOLATED
-    assert not_worse_than(now(5_750, **how), one).outcome is Outcome.INCONCLUSIVE
+    def of(rate):
+        return {"machine": STRONG_MACHINE, "delay": delay_of(16_000 / rate), "outstanding": 16}
+
+    one = earlier(6_000, **of(6_000))
+    assert not_worse_than(now(5_990, **of(5_990)), one).outcome is Outcome.HELD
+    assert not_worse_than(now(5_500, **of(5_500)), one).outcome is Outcome.VIOLATED
+    assert not_worse_than(now(5_750, **of(5_750)), one).outcome is Outcome.INCONCLUSIVE
 
 
 def test_the_noise_between_runs_is_that_of_runs_under_the_same_conditions():
