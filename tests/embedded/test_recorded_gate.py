@@ -1,7 +1,9 @@
-"""Two volumes measured on the embedded region and recorded; pytest-benchmark's gate judges them without any region."""
+"""Two volumes measured on the embedded region: this plugin's gate and pytest-benchmark's compare them."""
 
 import json
+import re
 import sys
+import xml.etree.ElementTree as ElementTree
 
 import pytest
 
@@ -18,12 +20,12 @@ from pytest_cloudbench import gp3
 @pytest.mark.ec2_instance("m5.2xlarge")
 @pytest.mark.ebs_volume(gp3(size_gib=20, iops=int(os.environ["PROVISIONED"])))
 def test_it(ebs_volume, fio):
-    run = fio(ebs_volume, rw="randread", bs="4k", iodepth=32, runtime=4, ramp_time=1)
-    assert run.reaches(ebs_volume.iops)
+    run = fio(ebs_volume, rw="randread", bs="4k", iodepth=32, runtime=6, ramp_time=1)
+    assert run.reaches(ebs_volume.iops, within=0.2)  # the machine may be busy: what counts is the comparison
 """
 
 
-def test_a_faster_volume_passes_the_gate_and_a_slower_one_does_not(pytester, monkeypatch):
+def test_a_slower_volume_does_not_pass_the_gates(pytester, monkeypatch):
     pytester.makepyfile(test_it=BODY)
 
     def run(provisioned, *options):
@@ -31,15 +33,28 @@ def test_a_faster_volume_passes_the_gate_and_a_slower_one_does_not(pytester, mon
         quiet = ("-p", "no:cacheprovider", "-p", "no:allure_pytest")
         return pytester.run(sys.executable, "-m", "pytest", *quiet, *options, "test_it.py")
 
-    for provisioned in (3_000, 4_000):
-        recorded = run(provisioned, f"--cloudbench-evidence=kept-{provisioned}", "-p", "no:benchmark")
-        recorded.assert_outcomes(passed=1)
-    for base, other, passes in ((3_000, 4_000, True), (4_000, 3_000, False)):
+    def compared_with(provisioned):
+        return (f"--cloudbench-baseline=kept-{provisioned}", "--cloudbench-regression=5%")
+
+    without = ("-p", "no:benchmark")
+    run(6_000, "--cloudbench-evidence=kept-6000", *without).assert_outcomes(passed=1)
+
+    slower = run(
+        4_000, "--cloudbench-evidence=kept-4000", *without, *compared_with(6_000), "--junitxml=out.xml"
+    )
+    slower.assert_outcomes(failed=1)
+    (case,) = ElementTree.parse(pytester.path / "out.xml").iter("testcase")
+    said = case.find("failure").attrib["message"]
+    assert "violated: " in said
+    assert re.search(r" IOPS in 1 earlier run \(\d\d\.\d % less, 95 % interval", said)
+    assert "changed: gp3 20 GiB/6,000 IOPS -> 4,000 IOPS;" in said, "the volume and nothing else"
+
+    for base, other, passes in ((4_000, 6_000, True), (6_000, 4_000, False)):
         replayed = run(base, f"--cloudbench-replay=kept-{base}", f"--benchmark-save=of-{base}")
         replayed.assert_outcomes(passed=1)
         (saved,) = pytester.path.glob(f".benchmarks/*/*_of-{base}.json")
         (row,) = json.loads(saved.read_text())["benchmarks"]
-        assert row["stats"]["ops"] == pytest.approx(base, rel=0.1)
+        assert row["stats"]["ops"] == pytest.approx(base, rel=0.2)
         number = saved.name.partition("_")[0]
         gate = (f"--benchmark-compare={number}", "--benchmark-compare-fail=mean:5%")
         judged = run(other, f"--cloudbench-replay=kept-{other}", *gate)
