@@ -146,7 +146,7 @@ def _usable(now: Run, runs: Sequence[EarlierRun]) -> tuple[list[EarlierRun], dic
     for each in runs:
         then = run_of(each.run)
         wrong = _proves_nothing(then)
-        limit = None if wrong else other_limit(then, then.rate)
+        limit = other_limit(then, then.rate) if then.on_region and not wrong else None
         if why := incomparable(then, now):
             refused[each.name] = f"the run of {each.name} had {why}"
         elif wrong:

@@ -250,7 +250,7 @@ def test_how_often_it_is_wrong(runs, noise):
     """Noise alone is hardly ever violated, and a run worse by just more than allowed is hardly ever held."""
     chance = random.Random(f"{runs} {noise}")
 
-    def share(worse, outcome, tries=200):
+    def share(worse, outcome, tries=120):
         hits = 0
         for _ in range(tries):
             rates = [6_000 * math.exp(chance.gauss(0, noise)) for _ in range(runs)]
