@@ -12,6 +12,7 @@ from typing import Any
 
 from pytest_cloudbench.limits.quantities import Rate
 from pytest_cloudbench.verdicts.autocorrelation import inflation, innovations, memory_of
+from pytest_cloudbench.verdicts.step_evidence import without_cubic
 from pytest_cloudbench.verdicts.wording import percent, tolerance
 
 FEWEST_FOR_HALVES = 4
@@ -20,6 +21,7 @@ FEWEST_FOR_NOISE = 5
 FEWEST_BATCHES = 5
 CONFIDENCE = 0.95
 _SHORTEST_LEVEL = 5  # samples
+_FEWEST_FOR_MEMORY = 10  # samples: fewer do not show how much each resembles the one before
 _STRONG = 10.0  # twice the log of a likelihood ratio: "very strong" (Kass and Raftery, Bayes Factors, 1995)
 NOISE_METHOD = "the larger of batch means and first-order autocorrelation, Student's t"
 
@@ -64,17 +66,18 @@ def half_means(samples: Sequence[float]) -> tuple[float, float]:
 def _noise_of_halves(samples: Sequence[float]) -> float:
     """Return by how much the means of two halves may differ by noise alone: the most that is no drift.
 
-    The noise is what the best of three models leaves: two levels, a line, or a step anywhere. A step must be far more
-    likely than the others, since its place is chosen to fit.
+    The noise is what the best of four models leaves: two levels, a line, a cubic, or a step anywhere. The last two fit
+    themselves to noise that resembles the sample before, so they must be far more likely than the others. Few samples
+    count as independent of each other.
     """
-    count = len(samples)
-    rests = min(_rests_of_halves(samples), _rests_of_line(samples), key=innovations)
-    if count >= 2 * _SHORTEST_LEVEL:
-        stepped = _rests_of_step(samples)
-        if innovations(stepped) <= innovations(rests) * math.exp(-_STRONG / count):
-            rests = stepped
+    count, rests, spread = len(samples), _rests_of_halves(samples), 1.0
+    if count >= _FEWEST_FOR_MEMORY:
+        rests = min(rests, _rests_of_line(samples), key=innovations)
+        flexible = min(without_cubic(samples), _rests_of_step(samples), key=innovations)
+        if innovations(flexible) <= innovations(rests) * math.exp(-_STRONG / count):
+            rests = flexible
+        spread = inflation(memory_of(rests, levels=2))
     squares = sum(map(mul, rests, rests))
-    spread = inflation(memory_of(rests, levels=2))
     # Three standard errors for long series, more for few independent samples, whose scatter is only estimated.
     return (3 + 6 * spread / count) * math.sqrt(squares / (count - 2) * spread * 4 / count)
 

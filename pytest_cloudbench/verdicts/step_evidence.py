@@ -33,13 +33,13 @@ def step_evidence(before: Sequence[float], after: Sequence[float]) -> float:
     split = len(before)
     high, low = fmean(tame[:split]), fmean(tame[split:])
     stepped = innovations([value - high for value in tame[:split]] + [value - low for value in tame[split:]])
-    curved = innovations(_without_cubic(tame))
+    curved = innovations(without_cubic(tame))
     if curved <= 0:
         return 0.0
     return len(tame) * math.log(curved / max(stepped, _EXACT * curved))
 
 
-def _without_cubic(values: Sequence[float]) -> list[float]:
+def without_cubic(values: Sequence[float]) -> list[float]:
     """Return what the least-squares cubic leaves, by polynomials orthogonal on a symmetric grid."""
     count = len(values)
     line = [(2 * index + 1) / count - 1 for index in range(count)]

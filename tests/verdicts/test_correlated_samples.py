@@ -1,5 +1,6 @@
 """Samples that resemble the one before: their noise is no drift, and a cluster of bad seconds counts as few."""
 
+import math
 import random
 from statistics import fmean
 
@@ -12,7 +13,11 @@ from synthetic_runs import run_of
 from pytest_cloudbench import Outcome
 from pytest_cloudbench.verdicts.autocorrelation import inflation, innovations, memory_of
 from pytest_cloudbench.verdicts.reaches import reaches
-from pytest_cloudbench.verdicts.sample_statistics import independent_samples, steadiness, time_share
+from pytest_cloudbench.verdicts.sample_statistics import (
+    independent_samples,
+    steadiness,
+    time_share,
+)
 
 
 def drifts(series, within=0.05):
@@ -47,6 +52,22 @@ def test_a_drift_is_seen_in_noise(shape, spread, memory):
         for _ in range(50)
     ]
     assert drifts(series) >= 47
+
+
+@pytest.mark.parametrize("count", [10, 20, 60, 300])
+@pytest.mark.parametrize("share", [0.25, 0.5])
+@pytest.mark.parametrize(
+    ("depth", "spread", "memory"), [(0.5, 0.01, 0.0), (0.9, 0.01, 0.0), (0.9, 0.03, 0.5)]
+)
+def test_a_rate_that_warms_up_smoothly_drifts(count, share, depth, spread, memory):
+    """It resembles the second before, as noise with much memory does."""
+    numbers = random.Random(count)
+    curve = [1 - depth * math.exp(-index / (share * count)) for index in range(count)]
+    series = [
+        [value * factor for value, factor in zip(curve, noise(count, spread, numbers, memory), strict=True)]
+        for _ in range(20)
+    ]
+    assert drifts(series, 0.1) >= 18
 
 
 @pytest.mark.parametrize("memory", [0.0, 0.3, 0.6, 0.9])
