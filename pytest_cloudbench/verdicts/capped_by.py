@@ -99,7 +99,8 @@ def _storage_capped_by(
     if wrong := unusable(whole, claim.measured):
         return draft.inconclusive(wrong)
     if ratio(claim.measured, highest) > (1 + tolerated) * (1 + _ROUNDING):
-        return draft.verdict(Outcome.VIOLATED, _above(claim, highest, run.where))
+        doubt = _burst_without_an_end(whole, claim) if spent else None
+        return _above(draft, claim, highest, run.where, doubt)
     figures = around(claim.measured, claim.asked, tolerated) + run.where
     if abs(ratio(claim.measured, claim.asked) - 1) > tolerated * (1 + _ROUNDING):
         excluded = [Bound(one, None, None) for one in ceilings]
@@ -131,11 +132,25 @@ def _claim(run: StorageRun, ceilings: tuple[Ceiling, ...], within: float) -> _Cl
     return _Claim(ceilings, level, level.like(limit), rates.like(limit), within, all_said)
 
 
-def _above(claim: _Claim, highest: Rate, where: str) -> str:
+def _above(draft: Draft, claim: _Claim, highest: Rate, where: str, doubt: Doubt | None) -> Verdict:
     share = percent(ratio(claim.measured, highest), 1 + claim.within)
-    return (
-        f"{of(claim.measured, highest)} ({share}, at most {tolerance(1 + claim.within)} possible under it){where}; "
-        f"above the ceiling {claim.label}: a cache, burst credits or the wrong device served it"
+    most = tolerance(1 + claim.within)
+    figures = f"{of(claim.measured, highest)} ({share}, at most {most} possible under it){where}; "
+    if doubt:
+        return draft.inconclusive(doubt, figures)
+    text = f"above the ceiling {claim.label}: a cache, burst credits or the wrong device served it"
+    return draft.verdict(Outcome.VIOLATED, figures + text)
+
+
+def _burst_without_an_end(whole: StorageRun, claim: _Claim) -> Doubt | None:
+    """Return why a mean above what remains of a limit may contain its burst, if no fall was found in the run."""
+    bursting = whole.known(claim.ceilings[0])
+    below_burst = ratio(claim.measured, bursting.limit) < 1 - claim.within
+    if whole.timeline(claim.measured).falls.lasting or not below_burst:
+        return None
+    return Doubt(
+        f"it lies between what remains of {bursting.label} and its burst, {bursting.limit}, which may have ended in "
+        f"the run, but no lasting fall was found: {whole.needs_longer}"
     )
 
 
