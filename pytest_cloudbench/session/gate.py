@@ -44,7 +44,7 @@ class MeasuredByTest:
         self.instances: list[InstanceFacts] = []
         self.region = ""
         self.runs: list[tuple[Any, dict[str, Any], int]] = []
-        self.judged: list[Any] = []
+        self.judged: set[tuple[int, str]] = set()
 
     def add(self, measurement: Any, asked: dict[str, Any]) -> None:
         """Add a measurement; its number counts the same requests of the test, from 0."""
@@ -105,7 +105,7 @@ class Gate:
         for run in item.stash[_MEASURED].runs:
             part = _part_of(run[0], measurement)
             if part is not None:
-                item.stash[_MEASURED].judged.append(run[0])
+                item.stash[_MEASURED].judged.add((id(run[0]), part))
                 return self._earlier(item, *run, part=part)
         return Earlier(missing="this measurement was not made by a fixture of this test")
 
@@ -115,20 +115,19 @@ class Gate:
             return []
         verdicts = []
         for measurement, asked, nth in item.stash[_MEASURED].runs:
-            if any(measurement is each for each in item.stash[_MEASURED].judged):
-                continue
-            earlier = self._earlier(item, measurement, asked, nth)
-            if not earlier.runs and not self.baseline.knows(item.nodeid):
-                add_not_compared(item, f"{measurement}: {earlier.missing}")
-                continue
             for part in parts_of(measurement):
+                if (id(measurement), part) in item.stash[_MEASURED].judged:
+                    continue
                 try:
                     observed = observed_in(measurement, part)
                 except ValueError as error:  # created files that did not wait for their device
                     add_not_compared(item, f"{measurement}: {error}")
                     continue
-                there = self._earlier(item, measurement, asked, nth, part=part) if part else earlier
-                verdict = judging(not_worse_than)(observed, there, by=self.by)
+                earlier = self._earlier(item, measurement, asked, nth, part=part)
+                if not earlier.runs and not self.baseline.knows(item.nodeid):
+                    add_not_compared(item, f"{measurement}: {earlier.missing}")
+                    continue
+                verdict = judging(not_worse_than)(observed, earlier, by=self.by)
                 call_hook(item, "verdict", verdict=verdict, measurement=measurement)
                 verdicts.append(verdict)
         return verdicts

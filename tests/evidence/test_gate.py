@@ -276,3 +276,53 @@ def test_two(volume, fio):
     result = measure(3_000.0, "--cloudbench-baseline=runs", "--cloudbench-regression=5%", body=body)
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*held: 3,000 IOPS against 3,000*", "*held: 1,000 IOPS against 1,000*"])
+
+
+BOTH_WAYS = """
+import pytest
+import recorded_runs
+from conftest import Target
+from workload_stand_ins import stand_in
+
+@pytest.fixture(autouse=True)
+def _network(monkeypatch):
+    stand_in(monkeypatch, "iperf3", lambda target, job, *, pace, on_progress: recorded_runs.both_ways())
+
+def test_network(iperf3{fixture}):
+    run = iperf3(Target("a -> b"), duration=10, bidirectional=True)
+    {ask}
+"""
+
+
+@pytest.mark.parametrize("ask", ["pass", "assert run.forward.not_worse_than(baseline, by='20%')"])
+def test_both_directions_of_a_network_are_judged_once_each(measure, session, ask):
+    body = BOTH_WAYS.replace("{fixture}", ", baseline").replace("{ask}", ask)
+    session(body.replace(ask, "pass"), "--cloudbench-evidence=runs/one").assert_outcomes(passed=1)
+    gate = ("--cloudbench-baseline=runs", "--cloudbench-regression=20%", "--cloudbench-evidence=off")
+    result = session(body, *gate)
+    result.assert_outcomes(passed=1)
+    text = str(result.stdout)
+    assert text.count("  held: 4.9 Gbit/s against 4.9 Gbit/s") == 1
+    assert text.count("  held: 4.8 Gbit/s against 4.8 Gbit/s") == 1
+
+
+def test_created_files_that_did_not_wait_for_their_device_are_not_compared(session):
+    body = """
+import dataclasses
+import pytest
+import recorded_runs
+from workload_stand_ins import stand_in
+
+@pytest.fixture(autouse=True)
+def _files(monkeypatch):
+    made = dataclasses.replace(recorded_runs.files_created(), on_device_s=None)
+    stand_in(monkeypatch, "create_files", lambda target, job, *, pace, on_progress: made)
+
+def test_files(volume, create_files):
+    create_files(volume, count=10, sync="none")
+"""
+    session(body, "--cloudbench-evidence=runs/one").assert_outcomes(passed=1)
+    gate = ("--cloudbench-baseline=runs", "--cloudbench-regression=20%", "--cloudbench-evidence=off")
+    result = session(body, *gate)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*1 measurement was not compared with earlier runs*"])
