@@ -100,8 +100,6 @@ class Job(Protocol):
     """A command that runs on the host by itself, whether or not anybody is connected."""
 
     @property
-    def job_id(self) -> str: ...
-    @property
     def directory(self) -> str:
         """The job's own directory on the host; the command runs in it."""
         ...
@@ -109,10 +107,6 @@ class Job(Protocol):
     @property
     def host_label(self) -> str:
         """The host's label, for messages."""
-        ...
-
-    def poll(self) -> JobState:
-        """Look at the job once. Raises JobVanished if it has ended without an exit code."""
         ...
 
     def wait(self, timeout_s: float, *, on_output: Callable[[str], None] | None = None) -> JobState:

@@ -8,7 +8,7 @@ import shlex
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_cloudbench.hosts.errors import (
     CommandTimedOut,
@@ -19,7 +19,7 @@ from pytest_cloudbench.hosts.errors import (
     JobTimedOut,
     JobVanished,
 )
-from pytest_cloudbench.hosts.host import Command, JobState, checked_argv
+from pytest_cloudbench.hosts.host import Command, CommandResult, JobState, checked_argv
 from pytest_cloudbench.hosts.job_scripts import (
     CLEANUP,
     base_directory,
@@ -154,26 +154,16 @@ class DetachedJob:
 
     def fetch(self, names: Sequence[str]) -> dict[str, bytes]:
         """Return the content of the job's files that match (patterns with * and ?), by one command."""
-        result = self._host.run(
-            ["sh", "-c", fetch_script(self.directory, names)],
-            timeout_s=_FETCH_S,
-            idempotent=True,
-        )
-        return _unpacked(result.stdout_bytes)
+        script = fetch_script(self.directory, names)
+        return _unpacked(self._run("be read", ["sh", "-c", script], timeout_s=_FETCH_S).stdout_bytes)
 
     def kill(self) -> None:
         """End the job and everything it started: interrupt it, and kill what still runs after 5 s.
 
         Returns once all of it has ended. Raises HostError if it cannot be ended, HostLost if its host was lost.
         """
-        if self._lost:
-            raise HostLost(f"{self._name()} cannot be ended: its host was lost")
-        result = self._host.run(
-            ["sh", "-c", kill_script(self.directory, patience_s=_INTERRUPT_PATIENCE_S)],
-            sudo=self._sudo,
-            check=False,
-            idempotent=True,
-        )
+        script = kill_script(self.directory, patience_s=_INTERRUPT_PATIENCE_S)
+        result = self._run("be ended", ["sh", "-c", script], sudo=self._sudo, check=False)
         if result.exit_code != 0:
             raise HostError(
                 f"{self._name()} cannot be ended: {result.stderr.strip() or 'it survives SIGKILL'}"
@@ -181,7 +171,17 @@ class DetachedJob:
 
     def cleanup(self) -> None:
         """Remove the job's directory from the host, and the parent directory if no other job is in it."""
-        self._host.run(["sh", "-c", CLEANUP, "sh", self.directory], idempotent=True)
+        self._run("be removed", ["sh", "-c", CLEANUP, "sh", self.directory])
+
+    def _run(self, what: str, argv: Sequence[str], **options: Any) -> CommandResult:
+        """Run a command for the job, unless its host was lost: another attempt would take as long as the first."""
+        if self._lost:
+            raise HostLost(f"{self._name()} cannot {what}: its host was lost")
+        try:
+            return self._host.run(argv, idempotent=True, **options)
+        except HostUnreachable:
+            self._lost = True
+            raise
 
     def _look(self, hold_s: float) -> JobState:
         try:

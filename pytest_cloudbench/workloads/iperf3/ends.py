@@ -20,6 +20,7 @@ from pytest_cloudbench.workloads.iperf3.load_script import (
 )
 from pytest_cloudbench.workloads.iperf3.output import SERVER, ProcessFiles, iperf3_words, parse_output
 from pytest_cloudbench.workloads.iperf3.plan import Plan
+from pytest_cloudbench.workloads.tool_run import cleaned_up
 
 LISTENS_WITHIN_S = 15
 SERVER_ENDS_WITHIN_S = 5.0
@@ -37,12 +38,11 @@ _LISTEN = "0A"
 
 @dataclass
 class Side:
-    """One end of a run: its job, the job's commands, and whether the host could not be reached any more."""
+    """One end of a run: its job, and the job's commands."""
 
     host: Host
     job: Job
     commands: tuple[tuple[str, ...], ...]
-    lost: bool = False
 
     def end(self) -> None:
         """Interrupt running processes, so that they write their results. Errors of the host are ignored."""
@@ -51,17 +51,9 @@ class Side:
 
     def fetch(self) -> dict[str, bytes]:
         """Return the processes' files by name; empty if the host cannot be reached."""
-        try:
+        with contextlib.suppress(Exception):  # any error of the host: the other end's output still counts
             return self.job.fetch(["process-*.json", "process-*.err", CODES_FILE])
-        except Exception:  # any error of the host: the other end's output still counts
-            self.lost = True
-            return {}
-
-    def remove(self) -> None:
-        """Remove the job's directory from the host, unless the host cannot be reached."""
-        if not self.lost:
-            with contextlib.suppress(Exception):
-                self.job.cleanup()
+        return {}
 
     def processes(self, files: dict[str, bytes]) -> list[ProcessFiles]:
         """Group the fetched files by process."""
@@ -95,15 +87,14 @@ def start_server(plan: Plan) -> tuple[Side, tuple[int, ...]]:
         try:
             ended = _wait_until_listening(side, ports)
         except BaseException:
-            side.end()
-            side.remove()
-            raise
+            with cleaned_up(side.job):
+                raise
         if not ended:
             return side, ports
         # Another process may have taken a port since the check.
-        side.end()
-        words = _server_error(side)
-        side.remove()
+        with cleaned_up(side.job):
+            side.end()
+            words = _server_error(side)
         if not any(each in words for each in _PORT_TAKEN):
             raise ServerNotUp(f"the server's iperf3 on {host.label} ended before it listened: {words}")
         if asked is not None:

@@ -25,6 +25,7 @@ from pytest_cloudbench.workloads.iperf3.result import Gathered, measurement_of, 
 from pytest_cloudbench.workloads.network_measurement import NetworkMeasurement
 from pytest_cloudbench.workloads.pace import Pace
 from pytest_cloudbench.workloads.target import NetworkPath, PathCounters
+from pytest_cloudbench.workloads.tool_run import cleaned_up
 from pytest_cloudbench.workloads.workload import Workload
 
 
@@ -116,26 +117,18 @@ def run_iperf3(
     before = _counters(path)
     started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
     server, ports = start_server(plan)
-    client: Side | None = None
     cause: Exception | None = None
-    try:
+    with cleaned_up(server.job):
         client = start_client(plan, ports, with_samples=on_progress is not None)
-        try:
-            _watch(plan, client, on_progress)
-        except Exception as error:  # raised below, after reading what both ends measured
-            cause = error
-            client.end()
-        counters = _counter_gains(plan, path, before)
-        _let_end(server, at_once=cause is not None)
-        gathered = _gather(plan, client, server, counters, started_at)
-    except BaseException:
-        for side in (client, server):
-            if side is not None:
-                side.end()
-                side.remove()
-        raise
-    for side in (client, server):
-        side.remove()
+        with cleaned_up(client.job):
+            try:
+                _watch(plan, client, on_progress)
+            except Exception as error:  # raised below, after reading what both ends measured
+                cause = error
+                client.end()
+            counters = _counter_gains(plan, path, before)
+            _let_end(server, at_once=cause is not None)
+            gathered = _gather(plan, client, server, counters, started_at)
     failure = failure_of(plan, gathered, cause)
     if failure is not None:
         if cause is not None and not gathered.measured and not isinstance(cause, TimeoutError):
