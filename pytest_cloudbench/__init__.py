@@ -6,7 +6,7 @@
     def test_io2_reaches_its_provisioned_iops(ec2_instance, ebs_volume, fio): ...
 
 Import public names from here; ``__init__.pyi`` lists them all, for type checkers and for this module. All other modules
-of the package are private and may move between releases.
+of the package except `strategies` are private and may move between releases.
 
 A public name is loaded at its first use, so a project that merely has the plugin installed does not pay for it.
 """
