@@ -87,14 +87,6 @@ class CreditBucket:
         above = (self.spend if rate is None else min(rate, self.spend)) - self.refill
         return self.level / (above * time_compression) if above > 0 else math.inf
 
-    def time_until_full(self, rate: float = 0.0, time_compression: float = 1.0) -> float:
-        """Return the seconds until it is full at a steady rate; infinity above the baseline."""
-        missing = self.capacity - self.level
-        if missing == 0:
-            return 0.0
-        gain = self._gain(rate, held_back=False)
-        return missing / (gain * time_compression) if gain > 0 else math.inf
-
     def served(self, demand: float, seconds: float, time_compression: float = 1.0) -> float:
         """Return how much a load that demands ``demand`` per second gets in ``seconds``, first from credits."""
         burst_s = min(seconds, self.time_until_empty(demand, time_compression))

@@ -127,11 +127,6 @@ class Envelope:
         return tuple(ceiling for ceiling in self.ordered if self._above_lowest(ceiling) <= TIE)
 
     @property
-    def runner_up(self) -> Ceiling | None:
-        """The lowest ceiling that does not bind."""
-        return next((ceiling for ceiling in self.ordered if self._above_lowest(ceiling) > TIE), None)
-
-    @property
     def limit_iops(self) -> Iops | None:
         """The highest IOPS of this load; None if no ceiling is known."""
         return self.iops_of(self.ordered[0]) if self.ceilings else None

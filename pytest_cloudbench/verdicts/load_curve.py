@@ -128,11 +128,6 @@ class CurveComparison:
         """The first peak as a multiple of the second."""
         return self.first_peak / self.second_peak
 
-    def latency_times(self, iops: float) -> float | None:
-        """Return the first latency at a load as a multiple of the second; None if not both carried that load."""
-        points = [(row.iops.per_second, row.times) for row in self.rows]
-        return _between(points, iops)
-
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; the keys carry the unit."""
         return {

@@ -32,7 +32,7 @@ def test_io2_on_c5_at_small_blocks_ties_with_the_instance(block, throughput):
     assert found.limit_iops == Iops(80_000)
     assert found.limit_throughput == Throughput.from_mib(throughput)
     assert {ceiling.label for ceiling in found.binding} == {"io2 vol-0abc IOPS", "c5.18xlarge EBS IOPS"}
-    assert found.runner_up.label == "c5.18xlarge EBS throughput"
+    assert found.ordered[2].label == "c5.18xlarge EBS throughput"
     assert sum("binds, tied" in line for line in found.explain()) == 2
 
 
@@ -42,8 +42,8 @@ def test_the_instance_limits_io2_on_c5_at_256k(sequential):
     assert [ceiling.label for ceiling in found.binding] == ["c5.18xlarge EBS throughput"]
     assert str(found.limit_throughput) == "2,264.98 MiB/s"
     assert found.limit_iops.per_second == pytest.approx(9_059.9, abs=0.1)
-    assert found.runner_up.label == "io2 vol-0abc throughput"
-    assert found.throughput_of(found.runner_up) == Throughput.from_mib(4_000)
+    assert found.ordered[1].label == "io2 vol-0abc throughput"
+    assert found.throughput_of(found.ordered[1]) == Throughput.from_mib(4_000)
     assert found.explain()[0] == (
         "c5.18xlarge EBS throughput: 9,060 IOPS = 2,264.98 MiB/s at 256 KiB (binds)"
     )
@@ -61,9 +61,9 @@ def test_the_instance_s_gigabit_limits_five_volumes_on_m2():
     assert found.binding[0].label == "m2.4xlarge EBS throughput"
     assert found.limit_throughput == Throughput.from_mb(125)
     assert found.limit_iops.per_second == pytest.approx(1_907.3, abs=0.1)
-    assert found.runner_up.label == "5 io1 volumes IOPS"
-    assert found.throughput_of(found.runner_up) == Throughput.from_mib(312.5)
-    assert found.runner_up.detail == "5 x io1 200 GiB/1,000 IOPS"
+    assert found.ordered[1].label == "5 io1 volumes IOPS"
+    assert found.throughput_of(found.ordered[1]) == Throughput.from_mib(312.5)
+    assert found.ordered[1].detail == "5 x io1 200 GiB/1,000 IOPS"
     assert envelope(M2, volumes, "16k").limit_iops == Iops(5_000)
 
 
@@ -148,7 +148,7 @@ def test_the_machine_is_a_ceiling_but_no_promise():
 def test_an_envelope_without_ceilings_has_no_limit():
     found = envelope(None, [], "4k")
     assert found.binding == ()
-    assert found.limit_iops is found.limit_throughput is found.runner_up is None
+    assert found.limit_iops is found.limit_throughput is None
     assert found.explain() == []
 
 
@@ -206,7 +206,7 @@ def test_the_lowest_ceiling_binds(inst, fleet, block, sequential):
     assert found.limit_iops == lowest
     assert found.ordered[0] in found.binding
     assert all(found.iops_of(ceiling) <= lowest * 1.00501 for ceiling in found.binding)
-    assert found.runner_up is None or found.iops_of(found.runner_up) > lowest
+    assert all(found.iops_of(ceiling) > lowest for ceiling in found.ordered[len(found.binding) :])
     assert len(found.explain()) == len(found.ceilings)
     assert found.limit_iops.at(block).bytes_per_second == pytest.approx(
         found.limit_throughput.bytes_per_second

@@ -120,7 +120,7 @@ def test_either_end_limits_five_streams_of_an_equal_pair():
     assert found.limit_throughput == Bandwidth.from_gbit(10)
     assert [str(level.throughput) for level in found.levels_of(end)] == ["10 Gbit/s", "2.5 Gbit/s"]
     assert found.levels_of(end)[1].how == "network credits spent"
-    assert found.bandwidth_of(found.runner_up) == Bandwidth.from_gbit(25)
+    assert found.bandwidth_of(found.ordered[1]) == Bandwidth.from_gbit(25)
     assert found.explain() == [
         "m5.2xlarge network bandwidth: 10 Gbit/s (binds); either end; while network credits last, then "
         "2.5 Gbit/s",
@@ -135,7 +135,7 @@ def test_the_slower_end_decides(client, server, end):
     (slower,) = found.binding
     assert (slower.label, slower.detail) == ("t2.medium network bandwidth", end)
     assert found.limit_throughput == Bandwidth.from_gbit(1.024)
-    assert found.runner_up.owner == "m5.2xlarge"
+    assert found.ordered[1].owner == "m5.2xlarge"
 
 
 @pytest.mark.parametrize(("cluster", "gbit"), [(False, 5), (True, 10)])
@@ -143,7 +143,7 @@ def test_the_flow_limits_one_stream_of_a_large_instance(cluster, gbit):
     found = network_envelope(C5, C5, streams=1, cluster=cluster)
     assert found.binding[0].scope == FLOW
     assert found.limit_throughput == Bandwidth.from_gbit(gbit)
-    assert isinstance(found.throughput_of(found.runner_up), Bandwidth)
+    assert isinstance(found.throughput_of(found.ordered[1]), Bandwidth)
 
 
 def test_the_machine_is_a_ceiling_but_no_promise():
