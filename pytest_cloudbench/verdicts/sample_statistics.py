@@ -21,6 +21,7 @@ FEWEST_FOR_NOISE = 5
 FEWEST_BATCHES = 5
 CONFIDENCE = 0.95
 _SHORTEST_LEVEL = 5  # samples
+_ENOUGH_SAMPLES = 300  # of more than twice as many, the means of a few in a row show the noise as well
 _FEWEST_FOR_MEMORY = 10  # samples: fewer do not show how much each resembles the one before
 _STRONG = 10.0  # twice the log of a likelihood ratio: "very strong" (Kass and Raftery, Bayes Factors, 1995)
 NOISE_METHOD = "the larger of batch means and first-order autocorrelation, Student's t"
@@ -70,6 +71,11 @@ def _noise_of_halves(samples: Sequence[float]) -> float:
     themselves to noise that resembles the sample before, so they must be far more likely than the others. Few samples
     count as independent of each other.
     """
+    together = len(samples) // _ENOUGH_SAMPLES if len(samples) > 2 * _ENOUGH_SAMPLES else 1
+    if together > 1:
+        samples = [
+            fmean(samples[at : at + together]) for at in range(0, len(samples) - together + 1, together)
+        ]
     count, rests, spread = len(samples), _rests_of_halves(samples), 1.0
     if count >= _FEWEST_FOR_MEMORY:
         rests = min(rests, _rests_of_line(samples), key=innovations)

@@ -26,7 +26,13 @@ def drifts(series, within=0.05):
 
 @pytest.mark.parametrize(
     ("count", "memory", "spread", "most"),
-    [(300, 0.9, 0.09, 4), (120, 0.8, 0.05, 4), (60, 0.6, 0.09, 6), (60, 0.9, 0.09, 14)],
+    [
+        (1_200, 0.97, 0.09, 4),
+        (300, 0.9, 0.09, 4),
+        (120, 0.8, 0.05, 4),
+        (60, 0.6, 0.09, 6),
+        (60, 0.9, 0.09, 14),
+    ],
 )
 def test_noise_that_resembles_itself_is_no_drift(count, memory, spread, most):
     """Of 200; standard errors of independent samples call 7 to 90 of them a drift."""
