@@ -60,44 +60,40 @@ def _ceilings(run: Run, rates: Rates, asked: Rate | None, but: Sequence[Bound]) 
     ]
     suspects = []
     for nearest in run.nearest_bounds(rates):
-        bound = next(
-            (one for one in found if one.ceiling == nearest.ceiling and one.level in (nearest.level, None)),
-            None,
-        )
-        shown = bound or nearest
-        limit = shown.ceiling.limit
-        evidence = [
-            (_rate_evidence(rates.like(limit), nearest), bound is not None and bound.level is not None),
-            *((each, shown.acted is not False) for each in run.counted_evidence(shown.ceiling)),
-        ]
-        standing = Standing.EXCLUDED
-        if bound is not None:
-            standing = Standing.SHOWN if bound.acted and bound.level is not None else Standing.LIKELY
-            if scattered := _scatter(run, rates, bound):
-                standing, evidence = Standing.EXCLUDED, [*evidence, (scattered, False)]
-        suspects.append(
-            Suspect(
-                Kind.CREDITS if nearest.level is not None and "spent" in nearest.level.how else Kind.CEILING,
-                run.labels([shown]),
-                standing,
-                run.bound_text([shown]),
-                tuple(each for each, speaks_for in evidence if speaks_for),
-                tuple(each for each, speaks_for in evidence if not speaks_for),
-                shown,
-            )
-        )
+        same = (one for one in found if one.ceiling == nearest.ceiling and one.level in (nearest.level, None))
+        suspects.append(_ceiling(run, rates, nearest, next(same, None)))
     return suspects
+
+
+def _ceiling(run: Run, rates: Rates, nearest: Bound, bound: Bound | None) -> Suspect:
+    """Return one ceiling at its ``nearest`` level; ``bound`` is None if it does not explain the rate."""
+    shown = bound or nearest
+    assert nearest.level is not None
+    measured, level = rates.like(shown.ceiling.limit), nearest.level.like(shown.ceiling.limit)
+    rate = Evidence("rate", plain(measured), plain(level), _unit(measured))
+    evidence = [(rate, bound is not None and bound.level is not None)]
+    evidence += [(each, shown.acted is not False) for each in run.counted_evidence(shown.ceiling)]
+    standing = Standing.EXCLUDED
+    if bound is not None and (scattered := _scatter(run, rates, bound)):
+        evidence.append((scattered, False))
+    elif bound is not None:
+        standing = Standing.SHOWN if bound.acted and bound.level is not None else Standing.LIKELY
+    name, excluded = run.labels([shown]), standing is Standing.EXCLUDED
+    return Suspect(
+        Kind.CREDITS if "spent" in nearest.level.how else Kind.CEILING,
+        name,
+        standing,
+        f"{name} did not hold it back" if excluded else run.bound_text([shown]),
+        tuple(each for each, speaks_for in evidence if speaks_for),
+        tuple(each for each, speaks_for in evidence if not speaks_for),
+        shown,
+    )
 
 
 def _limit(run: Run, bound: Bound, like: Rate) -> float:
     """Return the figure of a bound: its level, or the limit of a ceiling that only its counters name."""
     level = bound.level if bound.level is not None else run.envelope.levels_of(bound.ceiling)[0]
     return plain(level.like(like)) * (1 + ROUNDING)
-
-
-def _rate_evidence(measured: Rate, nearest: Bound) -> Evidence:
-    assert nearest.level is not None
-    return Evidence("rate", plain(measured), plain(nearest.level.like(measured)), _unit(measured))
 
 
 def _scatter(run: Run, rates: Rates, bound: Bound) -> Evidence | None:

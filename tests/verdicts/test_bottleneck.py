@@ -76,6 +76,7 @@ def test_figures_for_and_against_are_data():
     others = [one for one in bottleneck.suspects if one.kind is Kind.CEILING][1:]
     assert others
     assert all(one.standing is Standing.EXCLUDED and one.evidence_against for one in others)
+    assert not any("limited by" in one.sentence for one in others)
     assert json.loads(json.dumps(bottleneck.to_dict()))["suspects"][0]["name"] == "gp3 vol-0def IOPS"
 
 
