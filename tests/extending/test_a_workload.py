@@ -86,8 +86,8 @@ def test_a_target_of_another_kind(sysbench):
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        (('Workload("sysbench"', 'Workload("fio"'), "fio is a workload of pytest-cloudbench"),
-        (('Workload("sysbench"', 'Workload("sysbench fileio"'), "use an identifier"),
+        (('"sysbench", parse', '"fio", parse'), "fio is a workload of pytest-cloudbench"),
+        (('"sysbench", parse', '"sysbench fileio", parse'), "use an identifier"),
         (("records=(SysbenchRun,)", "records=(str,)"), "str"),
     ],
 )
