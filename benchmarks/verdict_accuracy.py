@@ -10,7 +10,7 @@ and a limit that was not the limiter are wrong; inconclusive is not, but counts 
 Exit code 1 if more than 0.1 % of the verdicts that must not be held are held, more than 1 % of those that must not be
 violated are violated, one damaged run has a verdict, more than 5 % of the A/A pairs are decided, a wrong limiter is
 named, or a class is decided less often than a useful judge decides it. With ``--real`` the runs are those of an
-embedded region; that needs root and takes about half an hour.
+embedded region; that needs root and takes a quarter of an hour.
 """
 
 from __future__ import annotations
