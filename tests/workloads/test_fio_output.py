@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
+import math
 import random
 import subprocess
 from pathlib import Path
@@ -166,6 +167,32 @@ def test_json_of_another_shape_is_reported(document: dict[str, Any]) -> None:
 def test_a_run_without_io_is_an_error() -> None:
     with pytest.raises(FioOutputError, match="did no I/O"):
         parse_output(_output({"jobs": [{"error": 0, "read": _NOTHING, "write": _NOTHING}]}))
+
+
+@pytest.mark.parametrize("wrong", [-1, math.nan, math.inf, "5", True, []])
+@pytest.mark.parametrize(
+    "place",
+    [
+        ("read", "iops"),
+        ("read", "bw_bytes"),
+        ("read", "runtime"),
+        ("write", "total_ios"),
+        ("read", "lat_ns", "mean"),
+        ("read", "lat_ns", "max"),
+        ("write", "lat_ns", "N"),
+        ("write", "lat_ns", "bins", "4000"),
+        ("usr_cpu",),
+        ("error",),
+    ],
+)
+def test_a_value_that_is_no_amount_is_refused(place: tuple[str, ...], wrong: object) -> None:
+    document = copy.deepcopy(_DOCUMENT)
+    part = document["jobs"][0]
+    for key in place[:-1]:
+        part = part[key]
+    part[place[-1]] = wrong
+    with pytest.raises(FioOutputError, match=f"{place[-1]} is "):
+        parse_output(_output(document))
 
 
 @given(cut=st.integers(0, 5000), flip=st.integers(0, 5000), byte=st.integers(0, 255))

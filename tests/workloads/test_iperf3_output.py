@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
+import re
 from typing import Any
 
 import pytest
@@ -259,11 +260,53 @@ def test_null_is_unknown_and_an_interval_without_length_is_skipped() -> None:
     strange = document("3.12", "tcp", CLIENT)
     first = strange["intervals"][1]["streams"][0]
     first.update(rtt=None, retransmits=None, snd_cwnd=None)
-    second = strange["intervals"][2]["streams"][0]
-    second["end"] = second["start"]
+    for stream in strange["intervals"][2]["streams"]:
+        late = {**stream, "start": stream["start"], "end": stream["start"], "bytes": 0}
+        strange["intervals"].insert(2, {"streams": [late]})
     flow = _parse(as_written(strange)).flows[0]
     assert (flow.intervals[0].rtt_s, flow.intervals[0].retransmits) == (None, None)
-    assert len(flow.intervals) == 2
+    assert len(flow.intervals) == 3
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "role"),
+    [("3.12", "server-killed", CLIENT), ("3.22", "client-interrupted", SERVER)],
+)
+def test_the_last_interval_that_an_interrupted_run_repeats_counts_once(
+    version: str, kind: str, role: str
+) -> None:
+    assert len(document(version, kind, role)["intervals"]) == 4
+    for flow in parsed(version, kind, role).flows:
+        assert [round(each.end_s) for each in flow.intervals] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"bytes": -1}, "holds -1 bytes"),
+        ({"bytes": None}, "holds None bytes"),
+        ({"bytes": float("nan")}, "holds nan bytes"),
+        ({"start": 0.0, "end": 1.0}, "after one that ended"),
+        ({"start": 1.5}, "after one that ended at 1"),
+        ({"start": 2.5, "end": 1.5}, "lasts from 2.5 to 1.5 s"),
+        ({"end": None}, "lasts from"),
+        ({"end": 1e9}, "lasts from"),
+        ({"bytes": 5}, "but its total is"),
+    ],
+)
+def test_an_interval_that_is_wrong_is_refused(changes: dict[str, Any], why: str) -> None:
+    strange = document("3.12", "tcp", CLIENT)
+    strange["intervals"][2]["streams"][0].update(changes)
+    with pytest.raises(Iperf3OutputError, match=re.escape(why)):
+        _parse(as_written(strange))
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_missing_interval_is_refused(lost: int) -> None:
+    strange = document("3.12", "tcp", CLIENT)
+    del strange["intervals"][lost]
+    with pytest.raises(Iperf3OutputError, match="after one that ended"):
+        _parse(as_written(strange))
 
 
 @pytest.mark.parametrize("output", [None, b""])

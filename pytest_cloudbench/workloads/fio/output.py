@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections import Counter
@@ -64,17 +65,17 @@ def parse_output(output: bytes | None, *, exit_code: int = 0, stderr: str = "") 
     jobs = document.get("jobs")
     if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
         raise FioOutputError(f"fio's JSON has no list of jobs: its keys are {', '.join(document)}")
-    for job in jobs:
-        if number := int(_number(job, "error")):
-            raise FioRefused(
-                f"fio's job {job.get('jobname', '?')!r} failed with {os.strerror(number)} (errno {number}): "
-                f"{fio_words(said)}"
-            )
-    if exit_code != 0:
-        raise FioRefused(f"fio ended with exit code {exit_code}: {fio_words(said)}")
-    if not jobs:
-        raise FioOutputError("fio's JSON lists no job")
     try:
+        for job in jobs:
+            if number := int(_number(job, "error")):
+                raise FioRefused(
+                    f"fio's job {job.get('jobname', '?')!r} failed with {os.strerror(number)} (errno {number}): "
+                    f"{fio_words(said)}"
+                )
+        if exit_code != 0:
+            raise FioRefused(f"fio ended with exit code {exit_code}: {fio_words(said)}")
+        if not jobs:
+            raise FioOutputError("fio's JSON lists no job")
         return _result(document, jobs, notes=notes, said=said)
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
         raise FioOutputError(f"fio's JSON has an invalid value: {error}") from None
@@ -187,13 +188,14 @@ def _submission_share(jobs: Sequence[Mapping[str, Any]]) -> float:
 def _percentiles_ns(stats: Sequence[Mapping[str, Any]]) -> dict[float, float]:
     """Return fio's own percentiles if there is one set of them, else those of the merged histograms."""
     if len(stats) == 1:
-        return {float(key): float(value) for key, value in (stats[0].get("percentile") or {}).items()}
+        percentiles = stats[0].get("percentile") or {}
+        return {float(key): _number(percentiles, key) for key in percentiles}
     merged: Counter[int] = Counter()
     for each in stats:
         bins = each.get("bins")
         if not bins:
             return {}
-        merged.update({int(value_ns): int(count) for value_ns, count in bins.items()})
+        merged.update({int(value_ns): int(_number(bins, value_ns)) for value_ns in bins})
     return {percent: percentile_of_bins(merged, percent) for percent in PERCENTS.values()}
 
 
@@ -217,6 +219,11 @@ def _seconds(percentile_ns: Mapping[float, float], percent: float) -> float | No
 
 
 def _number(values: Any, key: str) -> float:
-    """Return a number from fio's JSON; 0 if it is missing or not a number."""
+    """Return an amount from fio's JSON; 0 if it is missing. Raises ValueError for what is no amount."""
     value = values.get(key) if isinstance(values, dict) else None
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else 0.0
+    if value is None:
+        return 0.0
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not (math.isfinite(value) and value >= 0):
+        raise ValueError(f"{key} is {value!r}")
+    return float(value)

@@ -2,6 +2,7 @@
 
 - text before the JSON;
 - an "error" key beside good intervals, with exit code 0 up to 3.13; in 3.9 no such key, only text on stderr;
+- the last interval twice, if the run was interrupted;
 - sums that hold one of two directions (3.7 to 3.9);
 - streams that do not say whether they send (3.1);
 - figures of the other end that are outdated or nonsense.
@@ -19,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pytest_cloudbench.verdicts.damage import CONTRADICTS
 from pytest_cloudbench.workloads.iperf3.errors import Iperf3OutputError, Iperf3Refused
 
 CLIENT, SERVER = "client", "server"
@@ -28,6 +30,8 @@ _PREFIXES = ("iperf3: ", "parameter error - ", "error - ", "interrupt - ")
 _KILLED = 128
 _LATEST_S = 200_000.0
 """Longer than any run: iperf3 accepts at most one day."""
+_APART_S = 0.05
+"""Intervals of a stream follow each other; their times are rounded (all recorded ones agree within 1 ms)."""
 _US = 1e-6
 _MS = 1e-3
 
@@ -160,9 +164,12 @@ def _process_output(document: dict[str, Any], *, role: str, reverse: bool, notes
     ports = _ports(start, role)
     cpu = _mapping(end, "cpu_utilization_percent")
     nested = document.get("server_output_json")
+    flows = _flows(intervals, ports, sends=(role == CLIENT) != reverse)
+    if "error" not in document:
+        _check_totals(flows, end)
     return ProcessOutput(
         version=str(start.get("version", "iperf3 of unknown version")),
-        flows=_flows(intervals, ports, sends=(role == CLIENT) != reverse),
+        flows=tuple(flows.values()),
         cpu_percent=_number(cpu, "host_total"),
         other_cpu_percent=_number(cpu, "remote_total"),
         error=None,
@@ -186,7 +193,8 @@ def _ports(start: Mapping[str, Any], role: str) -> dict[int, int]:
     return found
 
 
-def _flows(intervals: list[Any], ports: Mapping[int, int], *, sends: bool) -> tuple[Flow, ...]:
+def _flows(intervals: list[Any], ports: Mapping[int, int], *, sends: bool) -> dict[int, Flow]:
+    """Return the flows by socket. Raises ValueError if intervals are missing, overlap or hold no amount of data."""
     gathered: dict[int, list[Interval]] = {}
     sending: dict[int, bool] = {}
     for interval in intervals:
@@ -199,23 +207,63 @@ def _flows(intervals: list[Any], ports: Mapping[int, int], *, sends: bool) -> tu
                 gathered.setdefault(socket, []).append(read)
             sender = stream.get("sender")
             sending[socket] = sender if isinstance(sender, bool) else sends
-    return tuple(
-        Flow(ports.get(socket), sending[socket], tuple(sorted(found, key=lambda each: each.end_s)))
+    return {
+        socket: Flow(ports.get(socket), sending[socket], _in_order(found))
         for socket, found in gathered.items()
-    )
+    }
+
+
+def _in_order(intervals: list[Interval]) -> tuple[Interval, ...]:
+    """Return the intervals of a stream in the order of time, each once."""
+    found: list[Interval] = []
+    end_s = 0.0
+    for each in sorted(dict.fromkeys(intervals), key=lambda each: each.end_s):
+        if abs(each.start_s - end_s) > _APART_S:
+            raise ValueError(
+                f"a stream has an interval from {each.start_s:.3f} to {each.end_s:.3f} s after one that ended at "
+                f"{end_s:.3f} s"
+            )
+        found.append(each)
+        end_s = each.end_s
+    return tuple(found)
+
+
+def _check_totals(flows: Mapping[int, Flow], end: Mapping[str, Any]) -> None:
+    """Raise ValueError if the intervals of a TCP stream contradict its total at the same end.
+
+    Those of UDP do not count: they are 0 at a server, and too high in version 3.1.
+    """
+    streams = end.get("streams")
+    for stream in streams if isinstance(streams, list) else ():
+        if not isinstance(stream, dict) or "udp" in stream:
+            continue
+        for role, sender in (("sender", True), ("receiver", False)):
+            own = _mapping(stream, role)
+            flow, total = flows.get(_whole(own, "socket") or 0), _number(own, "bytes")
+            if flow is None or flow.sender != sender or total is None:
+                continue
+            moved = sum(each.bytes for each in flow.intervals)
+            if abs(moved - total) > CONTRADICTS * max(moved, total):
+                raise ValueError(
+                    f"the intervals of a stream hold {moved:,.0f} bytes, but its total is {total:,.0f}"
+                )
 
 
 def _interval(stream: Mapping[str, Any]) -> Interval | None:
     """Parse an interval; None if it has no length, which iperf3 writes after its timer was late."""
     start_s, end_s = _number(stream, "start"), _number(stream, "end")
     moved = _number(stream, "bytes")
-    if start_s is None or end_s is None or moved is None or not 0 <= start_s < end_s <= _LATEST_S:
+    if start_s is None or end_s is None or not 0 <= start_s <= end_s <= _LATEST_S:
+        raise ValueError(f"an interval lasts from {stream.get('start')!r} to {stream.get('end')!r} s")
+    if start_s == end_s:
         return None
+    if moved is None or moved < 0:
+        raise ValueError(f"the interval to {end_s:.3f} s holds {stream.get('bytes')!r} bytes")
     rtt_us, jitter_ms = _number(stream, "rtt"), _number(stream, "jitter_ms")
     return Interval(
         start_s=start_s,
         end_s=end_s,
-        bytes=max(0.0, moved),
+        bytes=moved,
         retransmits=_count(stream, "retransmits"),
         cwnd_bytes=_count(stream, "snd_cwnd"),
         rtt_s=rtt_us * _US if rtt_us is not None and rtt_us > 0 else None,
