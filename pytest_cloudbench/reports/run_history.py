@@ -58,7 +58,8 @@ def _history_of(series: Sequence[MeasuredWorkload], *, kind: str) -> Section:
                 ", ".join(changed),
             )
         )
-    title = f"{series[-1].key[0]}: {series[-1].name} ({kind})"
+    asked = ", ".join(f"{name}={value}" for name, value in series[-1].asked["arguments"].items())
+    title = f"{series[-1].key[0]}: {series[-1].name} [{asked}] ({kind})"
     return Section(title, _HEADS, tuple(rows), tuple(sentences), tuple(rates), tuple(found))
 
 

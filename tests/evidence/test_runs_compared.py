@@ -42,7 +42,9 @@ def test_history_names_the_run_of_a_change_and_what_changed_with_it(five_runs, c
     capsys.readouterr()
     assert main(["history", "runs"]) == 0
     said = capsys.readouterr().out
-    assert "test_it.py::test_it: fio randread 4k (embedded, full pace)" in said
+    assert (
+        "test_it.py::test_it: fio randread 4k [rw=randread, bs=4k, iodepth=16] (embedded, full pace)" in said
+    )
     (changed,) = [line for line in said.splitlines() if line.startswith("* run ")]
     assert "33.3 % less, from 3,000 IOPS to 2,001 IOPS" in changed
     assert "changed with it: gp3 10 GiB/3,000 IOPS -> 2,000 IOPS" in changed
