@@ -2,13 +2,12 @@
 
 import shutil
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 from recipes import code_blocks
 
-if TYPE_CHECKING:
-    from pytest_cloudbench import Host, ShellHost
+# Here, because modules that are loaded while `pytester` is in use are forgotten at its end.
+from pytest_cloudbench import Host, HostDirectory, HostError, ShellHost
 
 QUIET = ("-p", "no:cacheprovider", "-p", "no:benchmark")
 needs_fio = pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed on this machine")
@@ -25,7 +24,7 @@ def local_host(pytester, monkeypatch):
     del sys.modules["local_host_recipe"]
 
 
-def _is_a_host(host: "ShellHost") -> "Host":
+def _is_a_host(host: ShellHost) -> Host:
     """A type checker accepts the base class as the protocol."""
     return host
 
@@ -72,8 +71,6 @@ def test_its_tools_are_found(local_host):
 
 @pytest.mark.parametrize("name", ["missing", "file", "relative"])
 def test_a_target_must_be_a_directory_that_the_user_can_write_to(local_host, tmp_path, name):
-    from pytest_cloudbench import HostDirectory, HostError
-
     (tmp_path / "file").write_text("")
     path = "relative" if name == "relative" else str(tmp_path / name)
     with pytest.raises(HostError, match=f"{name} on this machine is not a directory"):
