@@ -39,7 +39,9 @@ def test_the_recipe_measures_on_this_machine_and_replays_without_the_provider(pr
 
 def loop_devices():
     """Return the loop devices whose files belong to the recipe."""
-    listed = subprocess.check_output(["losetup", "--list", "--noheadings", "--output", "BACK-FILE"], text=True)
+    listed = subprocess.check_output(
+        ["losetup", "--list", "--noheadings", "--output", "BACK-FILE"], text=True
+    )
     return [line for line in listed.splitlines() if "/lab-" in line]
 
 

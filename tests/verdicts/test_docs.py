@@ -108,7 +108,8 @@ def test_every_verdict_is_described_with_its_own_parameters():
     for name, verdict in VERDICTS.items():
         parameters = list(inspect.signature(verdict).parameters.values())[verdict in OF_ONE_RUN :]
         shown = [
-            each.name if each.default is each.empty else f"{each.name}={each.default!r}" for each in parameters
+            each.name if each.default is each.empty else f"{each.name}={each.default!r}"
+            for each in parameters
         ]
         match = re.search(rf"^## (?:.* and )?{name}\((.*?)\)", DOCS, re.MULTILINE)
         assert match, name
