@@ -86,12 +86,16 @@ def test_a_target_of_another_kind(sysbench):
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        (('"sysbench", parse', '"fio", parse'), "fio is a workload of pytest-cloudbench"),
-        (('"sysbench", parse', '"sysbench fileio", parse'), "use an identifier"),
+        (
+            ('Workload(\n        "sysbench"', 'Workload(\n        "fio"'),
+            "fio is a workload of pytest-cloudbench",
+        ),
+        (('Workload(\n        "sysbench"', 'Workload(\n        "sysbench fileio"'), "use an identifier"),
         (("records=(SysbenchRun,)", "records=(str,)"), "str"),
     ],
 )
 def test_a_faulty_declaration_is_refused(run, changed, said):
+    assert changed[0] in CONFTEST
     result = run("def test_it(sysbench):\n    pass\n", conftest=CONFTEST.replace(*changed))
     assert result.ret != 0
     assert said in str(result.stdout) + str(result.stderr)
