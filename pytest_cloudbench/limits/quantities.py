@@ -342,7 +342,8 @@ class Size:
     def parse(cls, text: str | int | Size) -> Size:
         """Parse a size as fio does: "4k" is 4 KiB, "500m" is 500 MiB, "20g" is 20 GiB, a bare number is bytes.
 
-        "4 KiB", "4 kB" (4,000 bytes) and "1.5g" are valid too. "4 KB" is refused, as fio reads it as 4 KiB.
+        "4 KiB", "4 kB" (4,000 bytes) and "1.5g" are valid too. "4 KB" is refused, as fio reads it as 4 KiB, and so is
+        "500.000", which may mean 500,000 bytes.
 
         Raises ValueError for any other text, TypeError for a value that is neither a text nor a whole number.
         """
@@ -355,14 +356,15 @@ class Size:
         parts = split_quantity(text)
         if parts is None:
             raise ValueError(f"invalid size {text!r}: {_SIZE_HINT}")
+        unit = _size_unit(text, parts[1])
         try:
-            number = parse_number(parts[0])
+            number = parse_count(parts[0]) if unit == 1 else parse_number(parts[0])
         except ValueError as error:
             raise ValueError(f"invalid size {text!r}: {error}") from None
-        size = number * _size_unit(text, parts[1])
+        size = number * unit
         if size < 0:
             raise ValueError(f"invalid size {text!r}: it must be at least 0")
-        if size == number and size != round(size):
+        if unit == 1 and size != round(size):
             raise ValueError(f"invalid size {text!r}: bytes are a whole number; write '4k' for 4 KiB")
         return cls(round(size))
 

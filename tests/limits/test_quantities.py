@@ -1,5 +1,6 @@
 """Quantities: parsing, formatting, and the algebra of units."""
 
+import re
 from decimal import Decimal
 
 import pytest
@@ -193,6 +194,17 @@ def test_a_size_of_another_language_is_refused_with_a_hint(text):
 def test_an_invalid_size_is_refused(text):
     with pytest.raises(ValueError, match="size"):
         Size.parse(text)
+
+
+@pytest.mark.parametrize("unit", ["", " B", "b"])
+@given(st.integers(1, 999), st.integers(0, 999))
+def test_bytes_with_a_point_before_three_digits_are_refused_with_a_hint(unit, thousands, rest):
+    number = f"{thousands}.{rest:03}"
+    with pytest.raises(
+        ValueError, match=f"size.*{re.escape(number)} is ambiguous: write {thousands},{rest:03}"
+    ):
+        Size.parse(number + unit)
+    assert Size.parse(f"{thousands},{rest:03}{unit}") == Size(1000 * thousands + rest)
 
 
 @pytest.mark.parametrize("wrong", [True, None, "5", [1]])
