@@ -8,13 +8,14 @@ I/Os outstanding. This module is public. It needs the extra `hypothesis`.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
 from pytest_cloudbench.limits.instances import InstanceLimits
 from pytest_cloudbench.limits.quantities import Iops, Size, Throughput
-from pytest_cloudbench.limits.volume_types import VOLUME_TYPES
+from pytest_cloudbench.limits.volume_types import VOLUME_TYPES, VolumeType
 from pytest_cloudbench.limits.volumes import VolumeSpec
 from pytest_cloudbench.workloads.sweep.mixes import Mix, Skew
 
@@ -43,37 +44,52 @@ def volume_specs(
 ) -> VolumeSpec:
     """Draw valid volumes of these types (default: all that are known), at most so large and with so many IOPS.
 
-    Raises ValueError for an unknown type, and for bounds that no volume of these types meets.
+    ``most_iops`` bounds what a volume promises for good; burst credits may allow more.
+
+    Raises ValueError for an unknown type, for no type, and for bounds that no volume of these types meets.
     """
     if unknown := [name for name in types or () if name not in VOLUME_TYPES]:
         raise ValueError(f"unknown volume type {unknown[0]!r}: use {', '.join(sorted(VOLUME_TYPES))}")
+    if types is not None and not types:
+        raise ValueError(f"types={types!r} names no volume type: use {', '.join(sorted(VOLUME_TYPES))}")
     kinds = [kind for kind in VOLUME_TYPES.values() if types is None or kind.name in types]
-    kinds = [
-        kind
-        for kind in kinds
-        if (most_gib is None or kind.size_range[0] <= most_gib)
-        and (most_iops is None or kind.iops_range is None or kind.iops_range[0] <= most_iops)
-    ]
+    sizes = {kind.name: _sizes(kind, most_gib, most_iops) for kind in kinds}
+    kinds = [kind for kind in kinds if sizes[kind.name]]
     if not kinds:
+        bounds = ((most_gib, "GiB", "most_gib"), (most_iops, "IOPS", "most_iops"))
+        given = [(f"{most:,} {unit}", name) for most, unit, name in bounds if most is not None]
         raise ValueError(
-            f"no volume of these types has at most {most_gib} GiB and {most_iops} IOPS: raise these"
+            f"no volume of these types has at most {' and '.join(text for text, _ in given)}: "
+            f"raise {' or '.join(name for _, name in given)}"
         )
     kind = draw(st.sampled_from(kinds))
-    low, high = kind.size_range
-    size = draw(st.integers(low, high if most_gib is None else min(high, most_gib)))
+    size = draw(st.integers(sizes[kind.name][0], sizes[kind.name][-1]))
     iops = throughput = None
     if kind.iops_range is not None:
         least, most = kind.iops_range
         if kind.iops_per_gib is not None:
             most = min(most, max(kind.iops_free_of_ratio, kind.iops_per_gib * size))
-        figures = st.integers(least, most if most_iops is None else min(most, most_iops))
-        iops = draw(figures if kind.iops_default is None else st.none() | figures)
+        most = most if most_iops is None else min(most, most_iops)
+        figures = st.integers(least, most)
+        allowed = kind.iops_default is not None and kind.iops_default <= most
+        iops = draw(st.none() | figures if allowed else figures)
     if kind.throughput_range is not None:
         least, most = kind.throughput_range
         if kind.throughput_per_iops is not None:
             most = min(most, int(kind.throughput_per_iops * (iops or kind.iops_default or 0)))
         throughput = draw(st.none() | st.integers(least, most))
     return VolumeSpec.of(kind.name, size, iops, throughput)
+
+
+def _sizes(kind: VolumeType, most_gib: int | None, most_iops: int | None) -> range:
+    """Return the sizes in GiB of volumes of this type within the bounds."""
+    low, high = kind.size_range
+    sizes = range(low, (high if most_gib is None else min(high, most_gib)) + 1)
+    if most_iops is None:
+        return sizes
+    if kind.iops_range is not None:
+        return sizes if kind.iops_range[0] <= most_iops else range(0)
+    return sizes[: bisect_right(sizes, most_iops, key=lambda size: kind.figures(size)[0])]
 
 
 def instance_types(spec: VolumeSpec, offered: Iterable[InstanceLimits]) -> st.SearchStrategy[InstanceLimits]:

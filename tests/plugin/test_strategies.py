@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import HealthCheck, find, given, settings
 from hypothesis import strategies as st
+from hypothesis.errors import NoSuchExample
 
 from pytest_cloudbench import gp3, io1, io2
 from pytest_cloudbench.limits.instances import InstanceLimits
@@ -19,12 +20,29 @@ def test_volumes_are_valid(spec):
     assert spec.problems() == []
 
 
-@given(data=st.data(), most_gib=st.integers(125, 20_000), most_iops=st.integers(3_000, 300_000))
-def test_volumes_are_within_the_bounds(data, most_gib, most_iops):
-    spec = data.draw(volume_specs(most_gib=most_gib, most_iops=most_iops))
+@given(
+    data=st.data(),
+    types=st.sets(st.sampled_from(sorted(VOLUME_TYPES)), min_size=1) | st.none(),
+    most_gib=st.integers(125, 20_000) | st.none(),
+    most_iops=st.integers(200, 300_000) | st.none(),
+)
+def test_volumes_are_within_the_bounds(data, types, most_gib, most_iops):
+    if types == {"gp3"} and most_iops is not None:
+        most_iops += 3_000
+    spec = data.draw(volume_specs(types, most_gib=most_gib, most_iops=most_iops))
     assert spec.problems() == []
-    assert spec.size_gib <= most_gib
-    assert (spec.requested_iops or 0) <= most_iops
+    assert types is None or spec.type in types
+    assert most_gib is None or spec.size_gib <= most_gib
+    assert most_iops is None or spec.iops <= most_iops
+
+
+@pytest.mark.parametrize(("most_iops", "most_gib"), [(100, 33), (3_000, 1_000), (16_000, 16 * 1024)])
+def test_iops_that_follow_from_the_size_bound_the_size(most_iops, most_gib):
+    largest = find(volume_specs(["gp2"], most_iops=most_iops), lambda spec: spec.size_gib >= most_gib)
+    assert (largest.size_gib, largest.iops) == (most_gib, min(16_000, max(100, 3 * most_gib)))
+    if most_gib < 16 * 1024:
+        with pytest.raises(NoSuchExample):
+            find(volume_specs(["gp2"], most_iops=most_iops), lambda spec: spec.size_gib > most_gib)
 
 
 @pytest.mark.parametrize("name", sorted(VOLUME_TYPES))
@@ -40,11 +58,22 @@ def test_the_largest_figures_are_drawn():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"), [((["gp9"],), "unknown volume type 'gp9'"), ((["io2"],), "at most 3 GiB")]
+    ("types", "bounds", "said"),
+    [
+        (["gp9"], {"most_gib": 3}, "unknown volume type 'gp9'"),
+        ([], {}, r"types=\[\] names no volume type: use gp2"),
+        (["io2"], {"most_gib": 3}, "at most 3 GiB: raise most_gib\n"),
+        (["gp2", "gp3"], {"most_iops": 99}, "at most 99 IOPS: raise most_iops\n"),
+        (
+            ["gp3"],
+            {"most_gib": 9, "most_iops": 2_999},
+            "at most 9 GiB and 2,999 IOPS: raise most_gib or most_iops",
+        ),
+    ],
 )
-def test_volumes_that_cannot_be_are_refused(arguments, said):
+def test_volumes_that_cannot_be_are_refused(types, bounds, said):
     with pytest.raises(ValueError, match=said):
-        find(volume_specs(*arguments, most_gib=3), lambda spec: True)
+        find(volume_specs(types, **bounds), lambda spec: True)
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=40)
