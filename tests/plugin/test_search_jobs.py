@@ -1,6 +1,10 @@
 """The search for a job that breaks a promise: what it finds, what bounds it, and what it keeps."""
 
 import itertools
+import json
+import os
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import hypothesis
@@ -60,6 +64,39 @@ def test_it_is_kept_and_tried_first_the_next_time(database):
     _, found = searched(weak)
     assert is_weak(found["tried"][0])
     assert len(found["tried"]) < 30
+
+
+IN_CI = """
+import json
+from pytest_cloudbench.fixtures.search_jobs import _Search
+from pytest_cloudbench.strategies import fio_jobs
+
+def keeps(job):
+    assert "write" not in job["rw"] or int(job["bs"][:-1]) <= 64
+
+print(json.dumps(_Search(keeps, 1e9).run(fio_jobs(), "test_it.py::test_it")))
+"""
+
+
+@pytest.mark.parametrize("variable", ["CI", "NO_CI"])
+def test_it_is_kept_in_files_and_jobs_differ_each_time_in_ci_too(tmp_path, variable):
+    """With CI set, hypothesis itself keeps nothing and draws the same examples each time."""
+
+    def search(folder):
+        folder.mkdir(exist_ok=True)
+        known = {name: value for name, value in os.environ.items() if name not in ("CI", "GITHUB_ACTIONS")}
+        command = [sys.executable, "-c", IN_CI]
+        done = subprocess.run(
+            command, cwd=folder, env={**known, variable: "true"}, capture_output=True, text=True, check=True
+        )
+        return json.loads(done.stdout)
+
+    first = search(tmp_path / "one")
+    again = search(tmp_path / "one")
+    assert (tmp_path / "one/.hypothesis/examples").is_dir()
+    assert is_weak(again["tried"][0])
+    assert len(again["tried"]) < 30
+    assert search(tmp_path / "two")["tried"] != first["tried"]
 
 
 def test_each_job_is_measured_once(database):
