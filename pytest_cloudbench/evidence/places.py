@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,10 @@ from pytest_cloudbench.evidence.baseline import NoBaseline, folders_in
 from pytest_cloudbench.evidence.folder import MANIFEST, PARTIAL
 
 S3 = "s3://"
+_NO_NAMES = frozenset({"", ".", ".."})
+_JOURNAL = re.compile(r"(?:(.*)/)?journals/[^/]+\.jsonl\Z")
 _NEEDED = re.compile(
-    rf"(?:.*/)?(?:journals/[^/]+\.jsonl|tests/[^/]+/\d+/(?:journal\.jsonl|measurement-\d+\.json)|{re.escape(MANIFEST)})\Z"
+    rf"{_JOURNAL.pattern}|(?:.*/)?(?:tests/[^/]+/\d+/(?:journal\.jsonl|measurement-\d+\.json)|{re.escape(MANIFEST)})\Z"
 )
 """The objects of a run that a comparison reads: not the tools' own files, which are most of it."""
 
@@ -23,44 +25,63 @@ def evidence_at(places: Iterable[str], local: Callable[[str], Path] = Path) -> l
 
     Raises NoBaseline for a place that is no folder, or that cannot be read.
     """
-    return folders_in([copied(place) if place.startswith(S3) else local(place) for place in places])
+    found: list[Path] = []
+    for place in places:
+        found += copied(place) if place.startswith(S3) else folders_in([local(place)])
+    return list(dict.fromkeys(found))
 
 
-def copied(place: str) -> Path:
-    """Copy what is needed of the runs below "s3://bucket/prefix" and return the folder of the copy.
+def copied(place: str) -> list[Path]:
+    """Copy what is needed of the runs below "s3://bucket/prefix" and return the folders of the copies.
 
-    Evidence never changes, so what was copied before is not copied again. Raises NoBaseline if it cannot be read.
+    Evidence never changes, so what was copied before is not copied again. A run that the bucket has no longer is not
+    returned. Raises NoBaseline if the bucket cannot be read or the copy cannot be written.
     """
     import boto3
+    from boto3.exceptions import Boto3Error
     from botocore.exceptions import BotoCoreError, ClientError
 
     bucket, _, prefix = place.removeprefix(S3).partition("/")
     prefix = prefix.strip("/")
-    if not bucket:
+    if bucket in _NO_NAMES:
         raise NoBaseline(f"{place!r} names no bucket: write s3://bucket/prefix")
     folder = _cache() / bucket / prefix
+    runs = set()
     try:
         client = boto3.client("s3")
-        pages = client.get_paginator("list_objects_v2").paginate(
-            Bucket=bucket, Prefix=f"{prefix}/" if prefix else ""
-        )
-        for page in pages:
-            for each in page.get("Contents", ()):
-                _copy(client, bucket, each, _cache() / bucket)
-    except (BotoCoreError, ClientError) as error:
+        for key, size in _needed(client, bucket, f"{prefix}/" if prefix else ""):
+            below = key[len(prefix) :].lstrip("/")
+            if journal := _JOURNAL.fullmatch(below):
+                runs.add(folder / (journal[1] or ""))
+            _copy(client, bucket, key, size)
+    except (Boto3Error, BotoCoreError, ClientError) as error:
         raise NoBaseline(
             f"{place} cannot be read ({error}): check the name, the region and your AWS credentials"
         ) from error
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    except OSError as error:
+        raise NoBaseline(
+            f"{place} cannot be copied to {folder} ({error}): set XDG_CACHE_HOME to a folder with space that "
+            "you may write to"
+        ) from error
+    return sorted(runs)
 
 
-def _copy(client: Any, bucket: str, found: dict[str, Any], below: Path) -> None:
-    key = str(found["Key"])
-    if not _NEEDED.fullmatch(key) or ".." in key.split("/"):
-        return
-    target = below / key
-    if target.is_file() and target.stat().st_size == found["Size"]:
+def _needed(client: Any, bucket: str, prefix: str) -> Iterator[tuple[str, int]]:
+    """Yield the key and the size of each object to copy.
+
+    A key becomes a path in the cache, so a key that begins with "/" or contains "..", and could name a path outside
+    it, is refused.
+    """
+    for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
+        for each in page.get("Contents", ()):
+            key = str(each["Key"])
+            if _NEEDED.fullmatch(key) and _NO_NAMES.isdisjoint(key.split("/")):
+                yield key, int(each["Size"])
+
+
+def _copy(client: Any, bucket: str, key: str, size: int) -> None:
+    target = _cache() / bucket / key
+    if target.is_file() and target.stat().st_size == size:
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f"{target.name}.{os.getpid()}{PARTIAL}")

@@ -1,13 +1,17 @@
 """Earlier runs in S3, on moto's server on this machine."""
 
 import os
+from pathlib import Path
+from urllib.request import urlopen
 
 import boto3
 import pytest
+from boto3.exceptions import S3TransferFailedError
+from botocore.exceptions import HTTPClientError
 
 from pytest_cloudbench.cli import main
 from pytest_cloudbench.evidence.baseline import NoBaseline
-from pytest_cloudbench.evidence.places import copied
+from pytest_cloudbench.evidence.places import copied, evidence_at
 
 moto_server = pytest.importorskip("moto.server")
 
@@ -34,6 +38,7 @@ def s3(monkeypatch, tmp_path):
     client = boto3.client("s3")
     client.create_bucket(Bucket="runs")
     yield client
+    urlopen(f"http://{host}:{port}/moto-api/reset", data=b"").close()
     server.stop()
 
 
@@ -62,11 +67,62 @@ def test_a_run_is_compared_with_runs_in_a_bucket(s3, session, pytester, tmp_path
 def test_what_was_copied_is_not_copied_again(s3, session, pytester):
     session(BODY.format(rate=3_000.0), "--cloudbench-evidence=kept/one")
     upload(s3, pytester.path / "kept" / "one", "nightly")
-    folder = copied("s3://runs/nightly")
+    (folder,) = copied("s3://runs/nightly")
     files = {path: os.stat(path).st_mtime_ns for path in folder.rglob("*") if path.is_file()}
     assert files
-    assert copied("s3://runs/nightly") == folder
+    assert copied("s3://runs/nightly") == [folder]
     assert files == {path: os.stat(path).st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_run_that_was_deleted_from_the_bucket_does_not_count(s3):
+    for run in ("one", "two"):
+        s3.put_object(Bucket="runs", Key=f"nightly/{run}/journals/main.jsonl", Body=b"{}")
+    assert [folder.name for folder in copied("s3://runs/nightly")] == ["one", "two"]
+    s3.delete_object(Bucket="runs", Key="nightly/one/journals/main.jsonl")
+    assert [folder.name for folder in copied("s3://runs/nightly")] == ["two"]
+    assert [folder.name for folder in evidence_at(["s3://runs/nightly"])] == ["two"]
+
+
+def test_the_prefix_may_be_one_run(s3):
+    s3.put_object(Bucket="runs", Key="nightly/one/journals/main.jsonl", Body=b"{}")
+    s3.put_object(Bucket="runs", Key="nightly/one-more/journals/main.jsonl", Body=b"{}")
+    assert [folder.name for folder in copied("s3://runs/nightly/one/")] == ["one"]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "{outside}/journals/main.jsonl",
+        "../../../../outside/journals/main.jsonl",
+        "a/../../../../../outside/journals/main.jsonl",
+        "a//{outside}/journals/main.jsonl",
+        "./a/journals/main.jsonl",
+    ],
+)
+def test_nothing_is_written_outside_the_cache(s3, tmp_path, monkeypatch, key):
+    """The names of objects are chosen by whoever may write to the bucket. A service may list any name."""
+    listed = {"Contents": [{"Key": key.format(outside=tmp_path / "outside"), "Size": 2}]}
+
+    class Listing:
+        def get_paginator(self, _name):
+            return self
+
+        def paginate(self, **_asked):
+            return [listed]
+
+        def download_file(self, _bucket, _key, path):
+            Path(path).write_text("{}")
+
+    monkeypatch.setattr(boto3, "client", lambda _name: Listing())
+    before = set(tmp_path.rglob("*"))
+    assert copied("s3://runs") == []
+    assert {path for path in set(tmp_path.rglob("*")) - before if path.is_file()} == set()
+
+
+def test_an_absolute_key_of_a_bucket_is_refused(s3, tmp_path):
+    s3.put_object(Bucket="runs", Key=f"{tmp_path}/outside/journals/main.jsonl", Body=b"{}")
+    assert copied("s3://runs") == []
+    assert not (tmp_path / "outside").exists()
 
 
 def test_an_empty_prefix_has_no_runs(s3, session):
@@ -78,8 +134,32 @@ def test_an_empty_prefix_has_no_runs(s3, session):
 
 
 @pytest.mark.parametrize(
-    ("place", "said"), [("s3://", "names no bucket"), ("s3://absent/x", "cannot be read")]
+    ("place", "said"),
+    [
+        ("s3://", "names no bucket"),
+        ("s3://../x", "names no bucket"),
+        ("s3://absent/x", "cannot be read"),
+    ],
 )
 def test_a_place_that_cannot_be_read(s3, place, said):
     with pytest.raises(NoBaseline, match=said):
         copied(place)
+
+
+def test_a_cache_that_cannot_be_written(s3, tmp_path):
+    s3.put_object(Bucket="runs", Key="one/journals/main.jsonl", Body=b"{}")
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    with pytest.raises(NoBaseline, match="XDG_CACHE_HOME"):
+        copied("s3://runs")
+
+
+@pytest.mark.parametrize("error", [S3TransferFailedError("half of it"), HTTPClientError(error="cut off")])
+def test_a_download_that_breaks_off(s3, monkeypatch, error):
+    s3.put_object(Bucket="runs", Key="one/journals/main.jsonl", Body=b"{}")
+
+    def fails(*_asked):
+        raise error
+
+    monkeypatch.setattr("boto3.s3.inject.download_file", fails)
+    with pytest.raises(NoBaseline, match="s3://runs cannot be read"):
+        copied("s3://runs")
