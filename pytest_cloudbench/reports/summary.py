@@ -74,10 +74,12 @@ def shortcomings(tests: Iterable[Sequence[Property]]) -> list[str]:
     lines = []
     if undecided:
         held = sum(judged.outcome == "held" for each in undecided for judged in judged_promises(each))
-        which = "1 test was" if len(undecided) == 1 else f"{len(undecided)} tests were"
+        which, whose = (
+            ("1 test was", "its") if len(undecided) == 1 else (f"{len(undecided)} tests were", "their")
+        )
+        although = f", although {held} of {whose} promises held" if held else ""
         lines.append(
-            f"{which} skipped as inconclusive, although {held} of their promises held: "
-            "--cloudbench-inconclusive=fail fails such tests"
+            f"{which} skipped as inconclusive{although}: --cloudbench-inconclusive=fail fails such tests"
         )
     if missing := sum(len(not_compared_in(properties)) for properties in tests):
         which = "1 measurement was" if missing == 1 else f"{missing} measurements were"

@@ -120,7 +120,7 @@ def test_a_skipped_test_that_holds_other_promises_does_not_look_green(measure, p
     result.stdout.fnmatch_lines(
         [
             "  skipped, not passed: 1 held, 1 inconclusive",
-            "1 test was skipped as inconclusive, although 1 of their promises held*--cloudbench-inconclusive=fail*",
+            "1 test was skipped as inconclusive, although 1 of its promises held*--cloudbench-inconclusive=fail*",
             "SKIPPED*inconclusive: *(of this test's promises: 1 held, 1 inconclusive)",
         ]
     )

@@ -4,7 +4,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_cloudbench.reports.summary import CONDITION_PROPERTY, VERDICT_PROPERTY, write_verdicts
+from pytest_cloudbench.reports.properties import UNDECIDED_PROPERTY
+from pytest_cloudbench.reports.summary import (
+    CONDITION_PROPERTY,
+    VERDICT_PROPERTY,
+    shortcomings,
+    write_verdicts,
+)
 
 HELD = "held: fell at 902 s from 9.94 Gbit/s to 2.49 Gbit/s, within 0.4 % of m5.2xlarge network baseline, 2.5 Gbit/s"
 PROPERTIES = [
@@ -59,3 +65,19 @@ def test_in_a_file_a_sentence_is_one_line():
         f"  {HELD}",
         "  (time compressed 60 times: 1,800 s ran in 30 s; 2 iperf3 processes)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("tests", "held", "said"),
+    [
+        (1, 0, "1 test was skipped as inconclusive: "),
+        (1, 1, "1 test was skipped as inconclusive, although 1 of its promises held: "),
+        (2, 1, "2 tests were skipped as inconclusive, although 2 of their promises held: "),
+        (3, 0, "3 tests were skipped as inconclusive: "),
+    ],
+)
+def test_what_skipped_tests_held_is_named_only_if_they_held_something(tests, held, said):
+    undecided = (UNDECIDED_PROPERTY, "skipped, not passed: 1 inconclusive")
+    properties = [*[(VERDICT_PROPERTY, HELD)] * held, undecided]
+    (line,) = shortcomings([properties] * tests)
+    assert line.startswith(said)
