@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 
+from pytest_cloudbench.verdicts.run_to_run import noise_of_runs
+
 SIGNIFICANT = 0.0005
 """Greatest probability that a change between two sides is chance.
 
 Half of Otava's default: so a history of 60 runs without a change has one in fewer than 5 % of cases.
 """
 _FIRST_STEP = 10 * SIGNIFICANT
-_USUAL_DEGREES = 2
 
 
 @dataclass(frozen=True)
@@ -81,13 +82,9 @@ def _best_split(values: Sequence[float], low: int, high: int) -> tuple[int, int,
 
 def _chance(one: Sequence[float], other: Sequence[float], usual: float) -> float:
     """Return the probability that both sides have one level, by Student's t-test with the usual noise as two runs."""
-    means = fmean(one), fmean(other)
-    squares = sum(
-        (value - mean) ** 2 for side, mean in zip((one, other), means, strict=True) for value in side
-    )
-    degrees = _USUAL_DEGREES + len(one) + len(other) - 2
-    spread = math.sqrt((_USUAL_DEGREES * usual**2 + squares) / degrees)
-    return two_sided(abs(means[0] - means[1]) / (spread * math.sqrt(1 / len(one) + 1 / len(other))), degrees)
+    noise = noise_of_runs((one, other), usual)
+    error = noise.error * math.sqrt(1 / len(one) + 1 / len(other))
+    return two_sided(abs(fmean(one) - fmean(other)) / error, round(noise.degrees))
 
 
 def two_sided(t: float, degrees: int) -> float:

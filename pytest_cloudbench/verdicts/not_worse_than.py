@@ -19,7 +19,7 @@ from pytest_cloudbench.verdicts.attribution import other_limit
 from pytest_cloudbench.verdicts.details import unusable
 from pytest_cloudbench.verdicts.machine_delay import machine_share, machine_text
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
-from pytest_cloudbench.verdicts.run_to_run import usual_noise
+from pytest_cloudbench.verdicts.run_to_run import noise_of_runs, usual_noise
 from pytest_cloudbench.verdicts.run_view import NEAR, Run
 from pytest_cloudbench.verdicts.sample_statistics import FEWEST_FOR_NOISE, Noise, noise_of
 from pytest_cloudbench.verdicts.targets import as_share, plain
@@ -27,7 +27,6 @@ from pytest_cloudbench.verdicts.verdict import Doubt, Draft, Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import listed, percent, tolerance
 
 CONFIDENCE = 0.95
-_USUAL_DEGREES = 2
 _FIGURES = re.compile(r"/(?!s\b)")
 """What parts the figures of a volume: "gp3 500 GiB/6,000 IOPS/125 MiB/s"."""
 
@@ -73,6 +72,11 @@ class _Levels:
             whole = whole.combined(Noise(more, within.degrees))
         return whole.margin(CONFIDENCE)
 
+    @property
+    def own_margin(self) -> float:
+        """Half the 95 % interval of the level alone: repeats share it, so it does not average out over them."""
+        return self.noise.scaled(1 / math.sqrt(self.runs)).margin(CONFIDENCE)
+
 
 def not_worse_than(obs: AnyObservation, earlier: Earlier, *, by: float | str = 0.05) -> Verdict:
     """Judge whether the mean rate of ``obs`` lies at most the share ``by`` below that of earlier runs.
@@ -81,6 +85,8 @@ def not_worse_than(obs: AnyObservation, earlier: Earlier, *, by: float | str = 0
     on one side of that; it accounts for how much runs differ from each other and for the noise within this run. Better
     is always held. Inconclusive within the interval, without an earlier run under comparable conditions, and if this
     run was slower because of its job, its generator or the machine under an embedded region.
+
+    One of several repeats leans to a side only beyond the 95 % interval of the earlier runs' level, which all share.
 
     Raises TypeError and ValueError for a ``by`` that is no share from 0 to below 1.
     """
@@ -128,13 +134,16 @@ def _judged(
         better = ": better, beyond the noise" if difference > margin else ""
         return draft.verdict(Outcome.HELD, text + better + _own_limit(now))
     was = f"; changed: {listed(changed)}" if changed else "; no change of the conditions was recorded"
-    if beyond > -margin:
-        undecided = draft.verdict(
-            Outcome.INCONCLUSIVE, f"{text}, too close to decide: {_advice(usable, margin)}{was}"
-        )
-        return replace(undecided, leans=Outcome.HELD if beyond >= 0 else Outcome.VIOLATED)
-    if limit := other_limit(now, now.rate) or _delayed_by_machine(now, beyond + margin):
+    undecided = draft.verdict(
+        Outcome.INCONCLUSIVE, f"{text}, too close to decide: {_advice(usable, margin)}{was}"
+    )
+    if beyond >= -levels.own_margin:
+        return replace(undecided, leans=Outcome.HELD if beyond >= levels.own_margin else None)
+    sure = margin if beyond <= -margin else levels.own_margin
+    if limit := other_limit(now, now.rate) or _delayed_by_machine(now, beyond + sure):
         return draft.inconclusive(limit, f"{text}; but ")
+    if beyond > -margin:
+        return replace(undecided, leans=Outcome.VIOLATED)
     found = now.bounds(now.rates)
     bound = f"; {now.bound_text(found)}" if found else ""
     return draft.verdict(Outcome.VIOLATED, f"{text}{was}{bound}", (each.ceiling for each in found))
@@ -204,12 +213,9 @@ def _levels(runs: Sequence[EarlierRun], *, on_region: bool) -> _Levels:
         key = tuple(sorted(each.setup.items()))
         groups.setdefault(key, []).append(math.log(plain(run_of(each.run).rate)))
     latest = groups[tuple(sorted(runs[-1].setup.items()))]
-    means = {key: fmean(group) for key, group in groups.items()}
-    squares = sum((value - means[key]) ** 2 for key, group in groups.items() for value in group)
-    usual = usual_noise(on_region=on_region)
-    degrees = _USUAL_DEGREES + len(runs) - len(groups)
-    error = math.sqrt((_USUAL_DEGREES * usual**2 + squares) / degrees)
-    return _Levels(fmean(latest), len(latest), Noise(error, degrees))
+    return _Levels(
+        fmean(latest), len(latest), noise_of_runs(groups.values(), usual_noise(on_region=on_region))
+    )
 
 
 def _noise_within(run: Run) -> Noise | None:

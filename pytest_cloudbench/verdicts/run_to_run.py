@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Sequence
+from statistics import fmean
 
 from pytest_cloudbench.verdicts.sample_statistics import Noise
 
@@ -16,6 +18,8 @@ USUAL_NOISE_ON_REGION = 0.005
 """The same on an embedded region, whose limits are exact to 0.8 % over any 10 s (measured, November 2026)."""
 _KNOWN_FROM_RUNS = 10
 """Two single runs are compared as if ten runs had shown the usual noise."""
+_USUAL_DEGREES = 2
+"""The usual noise counts as so many more runs beside those that were measured."""
 
 
 def usual_noise(*, on_region: bool) -> float:
@@ -26,3 +30,15 @@ def usual_noise(*, on_region: bool) -> float:
 def of_single_runs(one: float, other: float) -> Noise:
     """Return the noise of the difference of two single runs, of which each has this one from run to run."""
     return Noise(math.hypot(one, other), _KNOWN_FROM_RUNS - 1)
+
+
+def noise_of_runs(groups: Collection[Sequence[float]], usual: float) -> Noise:
+    """Return the noise of one run by the logarithms of runs, each group around its own mean.
+
+    The usual noise, a share of the rate, counts as two more runs, so that a few runs that are alike prove nothing.
+    """
+    means = map(fmean, groups)
+    rests = [value - mean for group, mean in zip(groups, means, strict=True) for value in group]
+    degrees = _USUAL_DEGREES + len(rests) - len(groups)
+    squares = _USUAL_DEGREES * usual**2 + sum(rest**2 for rest in rests)
+    return Noise(math.sqrt(squares / degrees), degrees)

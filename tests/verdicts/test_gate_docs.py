@@ -11,7 +11,9 @@ from test_not_worse_than import SETUP, earlier, now
 from pytest_cloudbench.cli import main
 from pytest_cloudbench.options import OPTIONS
 from pytest_cloudbench.verdicts.not_worse_than import not_worse_than
+from pytest_cloudbench.verdicts.repeats import Repeat, over_repeats
 from pytest_cloudbench.verdicts.run_to_run import USUAL_NOISE
+from pytest_cloudbench.verdicts.verdict import Outcome
 
 DOCS = (Path(__file__).resolve().parents[2] / "docs" / "gate.md").read_text()
 
@@ -53,6 +55,27 @@ def test_its_table_of_intervals(words, noise):
         raw = [spread.inv_cdf((number + 0.5) / runs) for number in range(int(runs))]
         wanted = noise / statistics.stdev(raw) if runs > 1 else 0.0
         assert half_interval([6_000 * (1 + wanted * each) for each in raw]) == pytest.approx(figure, abs=0.06)
+
+
+def least_loss(violated):
+    """Return the least loss in per cent that is violated, to 0.1 %."""
+    return next(loss / 10 for loss in range(1_000) if violated(6_000 * (1 - loss / 1_000)))
+
+
+def test_its_losses_that_one_earlier_run_shows():
+    one = earlier(6_000)
+
+    def judged(rate):
+        return not_worse_than(now(rate, samples=6), one, by="5%")
+
+    single = least_loss(lambda rate: judged(rate).outcome is Outcome.VIOLATED)
+    assert re.findall(r"a loss of more than (\d+) %", DOCS) == [f"{single:.0f}"]
+    repeated = least_loss(
+        lambda rate: (
+            over_repeats([Repeat(number, judged(rate)) for number in range(6)]).outcome is Outcome.VIOLATED
+        )
+    )
+    assert re.findall(r"then it is (\d+) %", DOCS) == [f"{repeated:.0f}"]
 
 
 def test_its_options_and_commands_exist():

@@ -19,6 +19,7 @@ from pytest_cloudbench.verdicts.not_worse_than import (
     not_worse_than,
 )
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
+from pytest_cloudbench.verdicts.repeats import Repeat, over_repeats
 
 SETUP = {"instance": "m5.2xlarge", "target": "gp3 500 GiB/6,000 IOPS", "kernel": "6.1.5"}
 
@@ -260,3 +261,55 @@ def test_how_often_it_is_wrong(runs, noise):
 
     assert share(0.0, Outcome.VIOLATED) <= 0.01
     assert share(0.0501, Outcome.HELD) <= (0.05 if noise <= 0.02 else 0.12)
+
+
+def six_repeats(rate, then, **how):
+    return over_repeats([Repeat(number, not_worse_than(now(rate, **how), then)) for number in range(1, 7)])
+
+
+def test_repeats_that_their_generator_limited_are_no_regression():
+    then = earlier(*[6_000] * 3)
+    assert six_repeats(5_500, then).outcome is Outcome.VIOLATED
+    verdict = six_repeats(5_500, then, generator=GeneratorLoad(100.0))
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert "load generator was the limit" in verdict.sentence
+
+
+def test_a_repeat_that_the_regions_machine_delayed_does_not_lean_to_violated():
+    how = {"machine": STRONG_MACHINE, "outstanding": 32}
+    then = earlier(6_000, **how, delay=delay_of(5.33))
+
+    def leans(late_ms):
+        return not_worse_than(now(5_550, **how, delay=delay_of(32 / 5.55 - late_ms, late_ms)), then).leans
+
+    assert leans(0) is Outcome.VIOLATED
+    assert leans(0.5) is None
+
+
+def test_repeats_share_the_noise_of_their_earlier_runs():
+    """The level of one earlier run is known to ±8.6 %: 4.3 (Student's t) x 2 %."""
+    assert six_repeats(5_688, earlier(6_000)).outcome is Outcome.INCONCLUSIVE
+    assert six_repeats(5_250, earlier(6_000)).outcome is Outcome.INCONCLUSIVE
+    assert six_repeats(5_200, earlier(6_000)).outcome is Outcome.VIOLATED
+    assert six_repeats(6_150, earlier(6_000)).outcome is Outcome.INCONCLUSIVE
+    assert six_repeats(6_250, earlier(6_000), iops=9_000).outcome is Outcome.HELD
+
+
+@pytest.mark.parametrize("runs", [1, 3, 6])
+@pytest.mark.parametrize("noise", [0.02, 0.04])
+def test_six_repeats_of_equal_things_are_told_apart_in_at_most_5_percent(runs, noise):
+    chance = random.Random(f"{runs} {noise}")
+
+    def rate():
+        return 6_000 * math.exp(chance.gauss(0, noise))
+
+    tries = 150
+    decided = 0
+    for _ in range(tries):
+        then = earlier(*(rate() for _ in range(runs)), samples=6)
+        repeats = [
+            Repeat(number, not_worse_than(now(rate(), 12_000, samples=6), then, by=0))
+            for number in range(1, 7)
+        ]
+        decided += over_repeats(repeats).outcome is not Outcome.INCONCLUSIVE
+    assert decided / tries <= 0.05
