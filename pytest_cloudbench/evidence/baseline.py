@@ -13,7 +13,7 @@ from pytest_cloudbench.evidence.folder import JOURNALS, EvidenceError
 from pytest_cloudbench.evidence.reader import Evidence, RecordedTest
 from pytest_cloudbench.evidence.restorable import NotRestored, measurement_from
 from pytest_cloudbench.evidence.setups import recorded_setup
-from pytest_cloudbench.verdicts.not_worse_than import Earlier, EarlierRun, Setup
+from pytest_cloudbench.verdicts.not_worse_than import Earlier, EarlierRun, Setup, compared_view
 
 MUST_BE_EQUAL = ("cloud", "pace", "twin-time", "twin-latency")
 """Options without which two runs measured different things."""
@@ -147,11 +147,11 @@ def parts_of(measurement: Any) -> tuple[str, ...]:
 
 
 def observed_in(value: Any, part: str = "") -> Any:
-    """Return what verdicts judge of a measurement: a sweep's maximum, its ``part``, the device of created files."""
+    """Return what runs are compared by: a sweep's maximum, its ``part``, the bytes of created files on their device."""
     value = getattr(value, "maximum", value)
     value = getattr(value, part) if part else value
     observed = getattr(value, "_observed", None)
-    return observed() if observed is not None else value
+    return compared_view(observed()) if observed is not None else value
 
 
 def _differs(recorded: Mapping[str, str], present: Mapping[str, str]) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
-from pytest_cloudbench.limits.quantities import figure
+from pytest_cloudbench.limits.quantities import Iops, figure
 from pytest_cloudbench.verdicts.attribution import other_limit
 from pytest_cloudbench.verdicts.details import unusable
 from pytest_cloudbench.verdicts.machine_delay import machine_share, machine_text
@@ -91,7 +91,7 @@ def not_worse_than(obs: AnyObservation, earlier: Earlier, *, by: float | str = 0
     Raises TypeError and ValueError for a ``by`` that is no share from 0 to below 1.
     """
     allowed = checked_by(by)
-    now = run_of(obs)
+    now = compared_view(obs)
     usable, refused = _usable(now, earlier.runs)
     changed = changes(usable[-1].setup, earlier.setup) if usable else []
     details: dict[str, Any] = {
@@ -108,6 +108,12 @@ def not_worse_than(obs: AnyObservation, earlier: Earlier, *, by: float | str = 0
         why = next(reversed(refused.values()), earlier.missing) or "no earlier run was given"
         return draft.inconclusive(Doubt(f"{now.shown(now.rate)}, compared with nothing: {why}"))
     return _judged(now, usable, changed, allowed, details)
+
+
+def compared_view(obs: AnyObservation) -> Run:
+    """Return the view of a run as runs are compared: by its bytes if the kernel decided how many I/Os carry them."""
+    run = run_of(obs)
+    return replace(run, by_bytes=True) if getattr(obs, "ios_merge", False) else run
 
 
 def _judged(
@@ -153,7 +159,7 @@ def _usable(now: Run, runs: Sequence[EarlierRun]) -> tuple[list[EarlierRun], dic
     """Return the earlier runs that can be compared with this one, and why the others cannot, by their names."""
     usable, refused = [], {}
     for each in runs:
-        then = run_of(each.run)
+        then = compared_view(each.run)
         wrong = _proves_nothing(then)
         limit = other_limit(then, then.rate) if then.on_region and not wrong else None
         if why := incomparable(then, now):
@@ -176,7 +182,8 @@ def incomparable(then: Run, now: Run) -> str:
     """Return in which condition two runs differ that makes their rates incomparable; "" if in none."""
     pairs = [
         ("a load on", then.kind, now.kind),
-        ("block size", str(then.block_size), str(now.block_size)),
+        ("a rate of", *("I/Os" if isinstance(run.rate, Iops) else "bytes" for run in (then, now))),
+        ("block size", *(str(run.block_size) if isinstance(run.rate, Iops) else "" for run in (then, now))),
         ("a region that is", _region_kind(then), _region_kind(now)),
         ("time compressed", f"{then.time_compression:g} times", f"{now.time_compression:g} times"),
     ]

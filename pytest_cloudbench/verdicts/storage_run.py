@@ -44,7 +44,10 @@ class _Samples:
 
 @dataclass(frozen=True, kw_only=True)
 class StorageRun(Run):
-    """A run on storage, reads and writes together. Of a part of it the latency is unknown (NaN)."""
+    """A run on storage, reads and writes together. Of a part of it the latency is unknown (NaN).
+
+    With ``by_bytes`` its rate is the throughput: the kernel decided how many I/Os carried the data.
+    """
 
     kind = "storage"
     needs_longer = "lengthen runtime"
@@ -55,6 +58,7 @@ class StorageRun(Run):
     sequential: bool
     counters: ThrottleDelta | None
     job_rate: Rate | None = None
+    by_bytes: bool = False
 
     @classmethod
     def of(cls, obs: Observation) -> StorageRun:
@@ -95,7 +99,7 @@ class StorageRun(Run):
 
     @property
     def rate(self) -> Rate:
-        return Iops(self.iops)
+        return self.rates.throughput if self.by_bytes else Iops(self.iops)
 
     @property
     def rates(self) -> Rates:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, ClassVar
 
 from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.quantities import Size, Throughput
@@ -57,6 +57,8 @@ class DeviceWrites:
 class DeviceSide:
     """The created files as verdicts judge them: a sequential write load on the device."""
 
+    ios_merge: ClassVar[bool] = True
+    """True if the kernel decides how many I/Os carry the data."""
     iops: float
     throughput_mib: float
     block_size: Size
