@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_cloudbench.evidence.folder import JOURNALS, EvidenceError
-from pytest_cloudbench.evidence.reader import Evidence, RecordedTest
+from pytest_cloudbench.evidence.reader import Evidence, RecordedTest, readable_runs
 from pytest_cloudbench.evidence.restorable import NotRestored, measurement_from
 from pytest_cloudbench.evidence.setups import recorded_setup
 from pytest_cloudbench.verdicts.not_worse_than import Earlier, EarlierRun, Setup, compared_view
@@ -45,28 +45,30 @@ def _evidence_below(path: Path) -> Iterator[Path]:
 class Baseline:
     """Earlier runs that can be compared with the present one, oldest first.
 
-    ``left_out`` says for each other run, by its id, why it cannot be compared.
+    ``left_out`` says for each other run, by its id, or by its folder if it cannot be read, why it is not compared.
+    ``unread`` says it of single tests, by their plain node ids, once these were read: their files were altered or lost.
     """
 
     def __init__(self, folders: Iterable[Path], options: Mapping[str, str], *, but: str = "") -> None:
         """Open the runs in these folders, except the one with the id ``but``.
 
-        ``options`` are those of the present run. Raises NoBaseline if there are runs, but none of its kind,
-        EvidenceError if a folder cannot be read.
+        ``options`` are those of the present run. Raises NoBaseline if there are runs, but none that can be read and
+        is of its kind.
         """
-        self.left_out: dict[str, str] = {}
+        found, self.left_out = readable_runs(folders)
         self.runs: list[Evidence] = []
-        for evidence in sorted(map(Evidence, folders), key=lambda each: each.began):
+        self.unread: dict[str, set[str]] = {}
+        for evidence in found:
             name = str(evidence.run["run"])
             if name in (but, *(str(run.run["run"]) for run in self.runs)):
                 continue
             if why := _differs(evidence.run.get("options", {}), options):
-                self.left_out[name] = why
+                self.left_out[name] = f"run {name} had {why}"
             else:
                 self.runs.append(evidence)
         if self.left_out and not self.runs:
-            name, why = next(reversed(self.left_out.items()))
-            raise NoBaseline(f"no earlier run can be compared with this one: run {name} had {why}")
+            why = next(reversed(self.left_out.values()))
+            raise NoBaseline(f"no earlier run can be compared with this one: {why}")
 
     def __str__(self) -> str:
         if not self.runs:
@@ -76,7 +78,7 @@ class Baseline:
         text = f"{runs}, the last is {last.run['run']} of {last.began[:16].replace('T', ' ')} UTC"
         if self.left_out:
             why = next(reversed(self.left_out.values()))
-            text += f"; {len(self.left_out)} left out, the last had {why}"
+            text += f"; {len(self.left_out)} left out, the last because {why}"
         return text
 
     def earlier(
@@ -90,17 +92,20 @@ class Baseline:
         found: list[EarlierRun] = []
         missing = ""
         for name, test in self._tests(nodeid):
-            if why := _unfit(test):
-                missing = f"in run {name}, {why}"
-                continue
-            entries = [entry for entry in test.of_kind("workload") if _is(entry, asked)]
-            if nth >= len(entries):
-                missing = f"in run {name}, {_nearest(test, asked, nth)}"
-                continue
             try:
+                if why := _unfit(test):
+                    missing = f"in run {name}, {why}"
+                    continue
+                entries = [entry for entry in test.of_kind("workload") if _is(entry, asked)]
+                if nth >= len(entries):
+                    missing = f"in run {name}, {_nearest(test, asked, nth)}"
+                    continue
                 found.append(_earlier_run(name, test, entries[nth], part))
             except NotRestored as error:
                 missing = f"in run {name}, its measurement cannot be restored: {error}"
+            except EvidenceError as error:
+                missing = f"in run {name}, {error}"
+                self.unread.setdefault(plain_nodeid(nodeid), set()).add(missing)
         return Earlier(tuple(found), setup, missing or self._unknown(nodeid))
 
     def knows(self, nodeid: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -113,10 +113,13 @@ class Evidence:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.folder = EvidenceFolder(root)
-        self.parts = {
-            path.name.removesuffix(SUFFIX): read_journal(path)
-            for path in sorted((root / JOURNALS).glob(f"*{SUFFIX}"))
-        }
+        try:
+            self.parts = {
+                path.name.removesuffix(SUFFIX): read_journal(path)
+                for path in sorted((root / JOURNALS).glob(f"*{SUFFIX}"))
+            }
+        except OSError as error:
+            raise EvidenceError(f"the journals in {root} cannot be read: {error}") from error
         opened = [part.entries[0] for part in self.parts.values() if part.entries]
         if not opened or opened[0].get("kind") != "open":
             raise EvidenceError(f"{root} holds no evidence of a run{_runs_below(root)}")
@@ -130,8 +133,9 @@ class Evidence:
     @property
     def run(self) -> dict[str, Any]:
         """The facts of the run: run id, versions, options, command, git revision, machine."""
-        first = self.parts.get(MAIN) or next(iter(self.parts.values()))
-        return first.entries[0]
+        main = self.parts.get(MAIN)
+        opened = [main] if main is not None and main.entries else self.parts.values()
+        return next(part.entries[0] for part in opened if part.entries)
 
     @property
     def began(self) -> str:
@@ -171,6 +175,20 @@ class Evidence:
             return exact
         alike = [test for test in self.tests if _same_ending(test.nodeid, nodeid)]
         return alike if len({test.nodeid for test in alike}) == 1 else []
+
+
+def readable_runs(folders: Iterable[Path]) -> tuple[list[Evidence], dict[str, str]]:
+    """Return the runs in evidence folders, oldest first, and for each other folder why it cannot be read.
+
+    A run may have been killed early, be half copied, or have been recorded by a version with another format.
+    """
+    runs, unreadable = [], {}
+    for folder in folders:
+        try:
+            runs.append(Evidence(folder))
+        except EvidenceError as error:
+            unreadable[str(folder)] = str(error)
+    return sorted(runs, key=lambda each: each.began), unreadable
 
 
 def _same_ending(one: str, other: str) -> bool:

@@ -88,6 +88,12 @@ def add_not_compared(item: pytest.Item, why: str) -> None:
     item.user_properties.append((NOT_COMPARED_PROPERTY, why))
 
 
+def add_condition(item: pytest.Item, condition: str) -> None:
+    """Write a condition of what the test measured or compared, once."""
+    if (CONDITION_PROPERTY, condition) not in item.user_properties:
+        item.user_properties.append((CONDITION_PROPERTY, condition))
+
+
 def add_undecided(item: pytest.Item) -> str:
     """Write that a test is skipped because a promise is inconclusive. Return how many are: "2 held, 1 inconclusive"."""
     words = [judged.outcome for judged in judged_promises(item.user_properties)] or ["inconclusive"]

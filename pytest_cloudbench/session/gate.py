@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_cloudbench.evidence.baseline import DIRECTIONS, Baseline, NoBaseline, observed_in, parts_of
+from pytest_cloudbench.evidence.baseline import (
+    DIRECTIONS,
+    Baseline,
+    NoBaseline,
+    observed_in,
+    parts_of,
+    plain_nodeid,
+)
 from pytest_cloudbench.evidence.folder import EvidenceError
 from pytest_cloudbench.evidence.places import evidence_at
 from pytest_cloudbench.evidence.reader import Evidence
@@ -20,7 +27,7 @@ from pytest_cloudbench.evidence.setups import InstanceFacts, setup_of
 from pytest_cloudbench.options import options_in_force, parse_regression, path_option, setting
 from pytest_cloudbench.reports.comparisons import is_same_run
 from pytest_cloudbench.reports.hooks import call_hook
-from pytest_cloudbench.reports.properties import REPEATED, add_not_compared
+from pytest_cloudbench.reports.properties import REPEATED, add_condition, add_not_compared
 from pytest_cloudbench.session.keeper import REQUESTED
 from pytest_cloudbench.verdicts.not_worse_than import Earlier, not_worse_than
 from pytest_cloudbench.verdicts.verdict import Inconclusive, Outcome, Verdict, judging
@@ -137,7 +144,10 @@ class Gate:
     ) -> Earlier:
         measured = item.stash[_MEASURED]
         setup = setup_of(measurement, measured.instances, measured.region)
-        return self.baseline.earlier(item.nodeid, asked, setup, nth, part=part)
+        earlier = self.baseline.earlier(item.nodeid, asked, setup, nth, part=part)
+        for why in sorted(self.baseline.unread.get(plain_nodeid(item.nodeid), ())):
+            add_condition(item, f"not compared with an earlier run: {why}")
+        return earlier
 
 
 class BaselineRuns:
@@ -168,8 +178,11 @@ def open_gate(config: pytest.Config) -> None:
     """Find the earlier runs and register the gate. Raises pytest.UsageError if none is comparable."""
     replayed = setting(config, "replay")
     try:
-        folders = [Path(each) for each in getattr(config, "workerinput", {}).get(_WORKER_KEY, ())]
-        folders = folders or evidence_at(_places(config), lambda each: path_option(config, "baseline", each))
+        sent = getattr(config, "workerinput", {}).get(_WORKER_KEY)
+        if sent is None:
+            folders = evidence_at(_places(config), lambda each: path_option(config, "baseline", each))
+        else:
+            folders = [Path(each) for each in sent]
         but = str(Evidence(path_option(config, "replay")).run["run"]) if replayed else ""
         baseline = Baseline(folders, options_in_force(config), but=but)
     except EvidenceError as error:

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from pytest_cloudbench import Outcome
 from pytest_cloudbench.evidence.baseline import Baseline, NoBaseline, folders_in, plain_nodeid
-from pytest_cloudbench.evidence.folder import EvidenceError
 from pytest_cloudbench.evidence.measured import measured_in, runs_in
 from pytest_cloudbench.reports.run_history import compare, history
 from pytest_cloudbench.verdicts.not_worse_than import not_worse_than
@@ -102,8 +101,21 @@ def test_altered_evidence_is_no_baseline(kept, workloads, tmp_path):
     (each, *_) = [each for each in workloads if each.test.nodeid == CAPPED]
     (file,) = (tmp_path / "altered" / each.test.path).glob("measurement-1.json")
     file.write_text(file.read_text().replace('"iops":', '"iops": '))
-    with pytest.raises(EvidenceError, match="was altered"):
-        Baseline([tmp_path / "altered"], OPTIONS).earlier(CAPPED, each.asked, each.setup, each.nth)
+    baseline = Baseline([tmp_path / "altered"], OPTIONS)
+    found = baseline.earlier(CAPPED, each.asked, each.setup, each.nth)
+    assert found.runs == ()
+    assert "was altered" in found.missing
+    assert baseline.unread == {CAPPED: {found.missing}}
+
+
+def test_a_folder_without_a_run_is_left_out(kept, tmp_path):
+    (tmp_path / "killed" / "journals").mkdir(parents=True)
+    (tmp_path / "killed" / "journals" / "main.jsonl").touch()
+    baseline = Baseline([tmp_path / "killed", kept], OPTIONS)
+    assert len(baseline.runs) == 1
+    assert list(baseline.left_out) == [str(tmp_path / "killed")]
+    with pytest.raises(NoBaseline, match="killed holds no evidence of a run"):
+        Baseline([tmp_path / "killed"], OPTIONS)
 
 
 def test_a_history_of_every_kind_of_workload(kept):

@@ -1,5 +1,6 @@
 """A session that is compared with earlier ones: fio is a stand-in, the evidence is real."""
 
+import json
 import shutil
 import xml.etree.ElementTree as ElementTree
 
@@ -175,7 +176,7 @@ def test_runs_of_another_kind_among_others_are_left_out_and_counted(measure, thr
     result.assert_outcomes(passed=1)
     result = measure(3_000.0, *three_runs)
     result.stdout.fnmatch_lines(
-        ["cloudbench baseline: 3 earlier runs*1 left out, the last had pace quick, this one*"]
+        ["cloudbench baseline: 3 earlier runs*1 left out, the last because run * had pace quick, this one*"]
     )
 
 
@@ -253,6 +254,76 @@ def test_the_workers_of_xdist_compare_with_the_same_runs(measure, three_runs, py
     )
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*2,000 IOPS against 3,000 IOPS in 3 earlier runs*"])
+
+
+def test_the_workers_of_xdist_do_not_look_for_runs_again(measure, pytester):
+    """The controller found no runs. A run that is there when a worker starts may be the present one."""
+    pytest.importorskip("xdist")
+    measure(3_000.0, name="other").assert_outcomes(passed=1)
+    (pytester.path / "runs" / "other").rename(pytester.path / "present")
+    pytester.makepyfile(
+        test_it="from conftest import ran, rates\n" + BODY.format(rate=2_000.0, more=""),
+        begins_later="""
+        import shutil
+
+        def pytest_configure_node(node):
+            shutil.copytree("present", "runs/present", dirs_exist_ok=True)
+        """,
+    )
+    gate = ("--cloudbench-baseline=runs", "--cloudbench-regression=5%", "--cloudbench-pace=full")
+    result = pytester.runpytest_subprocess(
+        *("-n1", "-p", "no:cacheprovider", "-p", "begins_later", "--cloudbench-evidence=off"), *gate
+    )
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*not compared*there are no earlier runs*"])
+
+
+def test_a_run_that_was_killed_early_among_others_is_left_out(measure, three_runs, pytester):
+    (pytester.path / "runs" / "killed" / "journals").mkdir(parents=True)
+    result = measure(3_000.0, *three_runs)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        ["cloudbench baseline: 3 earlier runs*1 left out*killed holds no evidence of a run*"]
+    )
+
+
+def test_a_run_of_another_format_among_others_is_left_out(measure, three_runs, pytester):
+    journal = pytester.path / "runs" / "one" / "journals" / "main.jsonl"
+    first, *others = journal.read_bytes().split(b"\n")
+    entry = {**json.loads(first), "format": 99}
+    journal.write_bytes(b"\n".join([json.dumps(entry).encode(), *others]))
+    result = measure(2_000.0, *three_runs)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["cloudbench baseline: 2 earlier runs*1 left out*format 99*"])
+
+
+@pytest.mark.parametrize("damage", ["lost", "altered"])
+@pytest.mark.parametrize("what", ["journal.jsonl", "measurement-1.json"])
+def test_an_altered_run_does_not_hide_what_the_others_show(measure, three_runs, pytester, what, damage):
+    """A half-uploaded run lacks files of its tests."""
+    (file,) = (pytester.path / "runs" / "one").rglob(f"tests/*/1/{what}")
+    if damage == "lost":
+        file.unlink()
+    else:
+        file.write_text(file.read_text().replace("3000", "9000"))
+    result = measure(2_000.0, *three_runs, "--cloudbench-summary=out.md")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*violated: 2,000 IOPS against *IOPS in 2 earlier runs*"])
+    said = "cannot be read" if damage == "lost" else "was altered"
+    result.stdout.fnmatch_lines([f"*not compared with an earlier run: in run *, *{said}*"])
+    result = measure(2_000.0, *three_runs, body=BODY + "\n    assert run.iops == 7\n")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E*2000.0 == 7*"])
+
+
+def test_a_test_whose_earlier_runs_are_all_altered_is_inconclusive(measure, pytester):
+    measure(3_000.0, name="one")
+    (file,) = (pytester.path / "runs" / "one").rglob("tests/*/1/measurement-1.json")
+    file.unlink()
+    gate = ("--cloudbench-baseline=runs", "--cloudbench-regression=5%", "--cloudbench-inconclusive=skip")
+    result = measure(3_000.0, *gate)
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["*inconclusive: 3,000 IOPS, compared with nothing: *cannot be read*"])
 
 
 def test_repeats_are_judged_together(measure, three_runs):
