@@ -19,6 +19,7 @@ MUST_BE_EQUAL = ("cloud", "pace", "twin-time", "twin-latency")
 """Options without which two runs measured different things."""
 DIRECTIONS = ("forward", "backward")
 _REPEAT = re.compile(r"(?:\[|-)repeat \d+ of \d+\]\Z")
+_NUMBERED = re.compile(r"repeat \d+ of (\d+)\]\Z")
 
 
 class NoBaseline(EvidenceError):
@@ -171,8 +172,14 @@ def _differs(recorded: Mapping[str, str], present: Mapping[str, str]) -> str:
 def _unfit(test: RecordedTest) -> str:
     """Return why an attempt of a test is nothing to compare with; "" if it is.
 
-    A test that failed only because something was inconclusive still measured a usual run.
+    A test that failed only because something was inconclusive still measured a usual run. A repeat fails by no promise
+    of its own, so that of all repeats counts too.
     """
+    whole = _all_repeats_of(test)
+    return _failure(test) or (_failure(whole) if whole is not None else "")
+
+
+def _failure(test: RecordedTest) -> str:
     if test.outcome in ("passed", "skipped"):
         return ""
     outcomes = [entry["verdict"]["outcome"]["value"] for entry in test.of_kind("verdict")]
@@ -181,6 +188,28 @@ def _unfit(test: RecordedTest) -> str:
     if test.outcome == "failed" and "inconclusive" in outcomes:
         return ""
     return f"{test.nodeid} {test.outcome or 'did not end'}"
+
+
+def _all_repeats_of(test: RecordedTest) -> RecordedTest | None:
+    """Return the record of the verdicts over all repeats of which ``test`` is one; None without any."""
+    name = _NUMBERED.sub(r"all \1 repeats]", test.nodeid)
+    attempts = test.evidence.attempts_of(name) if name != test.nodeid else []
+    return attempts[-1] if attempts else None
+
+
+def _undecided(test: RecordedTest, entry: Mapping[str, Any]) -> bool:
+    """Return True if a measurement was itself compared with earlier runs, and that was inconclusive."""
+    own = [each["verdict"] for each in _comparisons(test) if each["of"] == entry["file"]]
+    compared = [each for each in own if each["details"].get("earlier")]
+    whole = _all_repeats_of(test)
+    if compared and whole is not None:
+        compared = [each["verdict"] for each in _comparisons(whole)]
+    return any(each["outcome"]["value"] == "inconclusive" for each in compared)
+
+
+def _comparisons(test: RecordedTest) -> list[dict[str, Any]]:
+    entries = test.of_kind("verdict")
+    return [entry for entry in entries if str(entry["verdict"].get("promise")).startswith("not worse ")]
 
 
 def _is(entry: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
@@ -193,7 +222,8 @@ def _earlier_run(name: str, test: RecordedTest, entry: Mapping[str, Any], part: 
         raise NotRestored("the workload failed")
     value = measurement_from(record, lambda path: b"")  # no verdict reads the tool's own files
     measured = getattr(value, "maximum", value)
-    return EarlierRun(name, observed_in(value, part), recorded_setup(test, measured))
+    undecided = _undecided(test, entry)
+    return EarlierRun(name, observed_in(value, part), recorded_setup(test, measured), undecided)
 
 
 def _nearest(test: RecordedTest, asked: Mapping[str, Any], nth: int) -> str:

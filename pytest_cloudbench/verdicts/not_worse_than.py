@@ -1,8 +1,10 @@
 """`not_worse_than`: is a run as good as earlier ones of the same workload, beyond what runs differ anyway?
 
-The rates are compared as logarithms. Runs under the same conditions show how much runs differ; the level to keep is
-that of the latest conditions. A usual noise counts as two more runs, because a few runs may be alike by chance, and
-because one alone shows nothing.
+The rates are compared as logarithms. Runs under the same conditions show how much runs differ. A usual noise counts as
+two more runs, because a few runs may be alike by chance, and because one alone shows nothing.
+
+The level to keep is that of the latest conditions that were accepted. If every comparison of a run under new conditions
+was inconclusive, it is still that before them: else a loss that one run cannot show would be the level of the next.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.run_to_run import noise_of_runs, usual_noise
 from pytest_cloudbench.verdicts.run_view import NEAR, Run
 from pytest_cloudbench.verdicts.sample_statistics import FEWEST_FOR_NOISE, Noise, noise_of
+from pytest_cloudbench.verdicts.storage_run import StorageRun
 from pytest_cloudbench.verdicts.targets import as_share, plain
 from pytest_cloudbench.verdicts.verdict import Doubt, Draft, Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import listed, percent, tolerance
@@ -36,11 +39,15 @@ Setup = Mapping[str, str]
 
 @dataclass(frozen=True)
 class EarlierRun:
-    """One earlier measurement: its run's id, what was measured, and its conditions."""
+    """One earlier measurement: its run's id, what was measured, and its conditions.
+
+    ``undecided`` is True if it was itself compared with earlier runs, and that was inconclusive.
+    """
 
     name: str
     run: AnyObservation
     setup: Setup = field(default_factory=dict, hash=False)
+    undecided: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,7 @@ class Earlier:
 
 @dataclass(frozen=True)
 class _Levels:
-    """The level of the latest conditions and the noise from run to run, both as logarithms."""
+    """The level to keep and the noise from run to run, both as logarithms."""
 
     level: float
     runs: int
@@ -93,7 +100,7 @@ def not_worse_than(obs: AnyObservation, earlier: Earlier, *, by: float | str = 0
     allowed = checked_by(by)
     now = compared_view(obs)
     usable, refused = _usable(now, earlier.runs)
-    changed = changes(usable[-1].setup, earlier.setup) if usable else []
+    changed = changes(_level_runs(usable)[-1].setup, earlier.setup) if usable else []
     details: dict[str, Any] = {
         "by": allowed,
         "earlier": {each.name: plain(run_of(each.run).rate) for each in usable},
@@ -113,7 +120,9 @@ def not_worse_than(obs: AnyObservation, earlier: Earlier, *, by: float | str = 0
 def compared_view(obs: AnyObservation) -> Run:
     """Return the view of a run as runs are compared: by its bytes if the kernel decided how many I/Os carry them."""
     run = run_of(obs)
-    return replace(run, by_bytes=True) if getattr(obs, "ios_merge", False) else run
+    if isinstance(run, StorageRun) and getattr(obs, "ios_merge", False):
+        return replace(run, by_bytes=True)
+    return run
 
 
 def _judged(
@@ -215,14 +224,29 @@ def change(name: str, then: str, now: str) -> str:
 
 
 def _levels(runs: Sequence[EarlierRun], *, on_region: bool) -> _Levels:
-    groups: dict[tuple[tuple[str, str], ...], list[float]] = {}
+    kept = _logarithms(_level_runs(runs))
+    groups = [_logarithms(group) for group in _by_conditions(runs)]
+    return _Levels(fmean(kept), len(kept), noise_of_runs(groups, usual_noise(on_region=on_region)))
+
+
+def _level_runs(runs: Sequence[EarlierRun]) -> list[EarlierRun]:
+    """Return the runs whose mean is the level to keep: all under the latest conditions that were accepted."""
+    groups = _by_conditions(runs)
+    accepted = [group for group in groups if not all(each.undecided for each in group)]
+    return accepted[-1] if accepted else groups[0]
+
+
+def _by_conditions(runs: Sequence[EarlierRun]) -> list[list[EarlierRun]]:
+    """Return the runs under the same conditions together, those with the latest run last."""
+    groups: dict[tuple[tuple[str, str], ...], list[EarlierRun]] = {}
     for each in runs:
         key = tuple(sorted(each.setup.items()))
-        groups.setdefault(key, []).append(math.log(plain(run_of(each.run).rate)))
-    latest = groups[tuple(sorted(runs[-1].setup.items()))]
-    return _Levels(
-        fmean(latest), len(latest), noise_of_runs(groups.values(), usual_noise(on_region=on_region))
-    )
+        groups[key] = [*groups.pop(key, []), each]
+    return list(groups.values())
+
+
+def _logarithms(runs: Sequence[EarlierRun]) -> list[float]:
+    return [math.log(plain(run_of(each.run).rate)) for each in runs]
 
 
 def _noise_within(run: Run) -> Noise | None:

@@ -6,7 +6,8 @@ import pytest
 import recorded_runs
 
 from pytest_cloudbench import Outcome
-from pytest_cloudbench.evidence.baseline import observed_in
+from pytest_cloudbench.evidence.baseline import Baseline, observed_in
+from pytest_cloudbench.evidence.measured import measured_in, runs_in
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.verdicts.not_worse_than import Earlier, EarlierRun, not_worse_than
 from pytest_cloudbench.workloads.create_files.creation import DeviceWrites
@@ -39,3 +40,55 @@ def test_created_files_are_not_compared_with_io_of_a_block_size():
     verdict = files_created(1_000).not_worse_than(volume)
     assert verdict.outcome is Outcome.INCONCLUSIVE
     assert "a rate of I/Os, this one bytes" in verdict.sentence
+
+
+TEST = """
+def test_it(volume, fio):
+    rates[:] = [{rate}]
+    fio(volume, rw="randread", iodepth=16, runtime=300)
+"""
+GATE = ("--cloudbench-baseline=runs", "--cloudbench-regression=5%")
+
+
+@pytest.fixture
+def measure(session):
+    """Run a session whose volume serves this rate; it leaves its evidence in runs/NAME."""
+
+    def run(name, rate, *options):
+        return session(TEST.format(rate=rate), f"--cloudbench-evidence=runs/{name}", *options)
+
+    return run
+
+
+@pytest.fixture
+def found(pytester):
+    """Return the earlier runs of the test in the folders runs/NAME."""
+
+    def earlier(*names):
+        folders = [pytester.path / "runs" / name for name in names]
+        (first, *_) = measured_in(runs_in(folders)[0])
+        return Baseline(folders, {}).earlier(first.test.nodeid, first.asked, {})
+
+    return earlier
+
+
+def test_repeats_that_together_were_a_regression_are_no_baseline(measure, found):
+    for name in ("one", "two", "three"):
+        measure(name, 3_000.0).assert_outcomes(passed=1)
+    measure("worse", 2_000.0, *GATE, "--cloudbench-repeats=6").assert_outcomes(passed=6, failed=1)
+    assert found("worse").runs == ()
+    assert "[all 6 repeats] violated a promise" in found("worse").missing
+    assert len(found("one", "two", "three", "worse").runs) == 3
+    measure("as good", 3_000.0, *GATE, "--cloudbench-repeats=6").assert_outcomes(passed=7)
+    assert len(found("as good").runs) == 6
+
+
+def test_a_run_knows_whether_its_own_comparison_was_inconclusive(measure, found):
+    policy = "--cloudbench-inconclusive=fail"
+    for name in ("one", "two", "three"):
+        measure(name, 3_000.0, policy).assert_outcomes(passed=1)
+    measure("close", 2_800.0, *GATE, policy).assert_outcomes(failed=1)
+    measure("better", 3_100.0, *GATE, policy).assert_outcomes(passed=1)
+    measure("repeated", 2_860.0, *GATE, policy, "--cloudbench-repeats=6").assert_outcomes(passed=6, failed=1)
+    names = ("one", "close", "better", "repeated")
+    assert [each.undecided for each in found(*names).runs] == [False, True, False, *[True] * 6]

@@ -1,5 +1,6 @@
 """`not_worse_than`: one run against earlier ones, and how much runs differ anyway."""
 
+import dataclasses
 import math
 import random
 
@@ -313,3 +314,48 @@ def test_six_repeats_of_equal_things_are_told_apart_in_at_most_5_percent(runs, n
         ]
         decided += over_repeats(repeats).outcome is not Outcome.INCONCLUSIVE
     assert decided / tries <= 0.05
+
+
+NEW_KERNEL = SETUP | {"kernel": "6.12.1"}
+
+
+def after_a_new_kernel(*rates, undecided=True):
+    """Three runs at 6,000 IOPS, then these under a new kernel, each inconclusive by its own comparison."""
+    before = earlier(6_000, 6_000, 6_000)
+    after = earlier(*rates, setup=NEW_KERNEL, setups=[NEW_KERNEL] * len(rates))
+    new = tuple(
+        dataclasses.replace(each, name=f"new {each.name}", undecided=undecided) for each in after.runs
+    )
+    return Earlier((*before.runs, *new), NEW_KERNEL)
+
+
+def test_a_loss_that_was_not_decided_is_no_level():
+    """8 % less under a new kernel: too close for each run alone, until enough of them show how little runs differ."""
+    outcomes = [not_worse_than(now(5_520), after_a_new_kernel(*[5_520] * runs)).outcome for runs in range(6)]
+    assert Outcome.HELD not in outcomes
+    assert outcomes[1] is Outcome.INCONCLUSIVE
+    assert outcomes[-1] is Outcome.VIOLATED
+    verdict = not_worse_than(now(5_520), after_a_new_kernel(5_520))
+    assert verdict.details["level"] == pytest.approx(6_000)
+    assert verdict.details["changed"] == ["kernel 6.1.5 -> 6.12.1"]
+
+
+def test_a_loss_that_was_recorded_without_a_comparison_is_the_new_level():
+    accepted = after_a_new_kernel(5_520, 5_530, undecided=False)
+    verdict = not_worse_than(now(5_525), accepted)
+    assert verdict.details["level"] == pytest.approx(5_525, rel=1e-3)
+    assert verdict.details["changed"] == []
+
+
+@given(decided=st.lists(st.booleans(), min_size=1, max_size=8), kernels=st.data())
+def test_the_level_is_always_that_of_runs_under_one_set_of_conditions(decided, kernels):
+    setups = [SETUP | {"kernel": kernels.draw(st.sampled_from("abc"))} for _ in decided]
+    found = earlier(*[6_000] * len(decided), setups=setups, samples=6)
+    runs = [
+        dataclasses.replace(each, undecided=not one) for each, one in zip(found.runs, decided, strict=True)
+    ]
+    verdict = not_worse_than(now(6_000, samples=6), Earlier(tuple(runs), SETUP))
+    alike = [setups.count(setup) for setup in setups]
+    assert verdict.details["runs"] in alike
+    if decided[-1]:
+        assert verdict.details["runs"] == alike[-1]
