@@ -113,6 +113,42 @@ def test_nothing_is_judged_if_no_repeat_was_measured(run):
     result.stdout.fnmatch_lines(["*no repeat asserted a verdict*repeat 2: RuntimeError: the host is gone*"])
 
 
+@pytest.mark.parametrize("where", ["test", "fixture"])
+def test_repeats_that_are_all_skipped_are_skipped_together(run, where):
+    skip = 'pytest.skip("no such device")'
+    result = run(
+        f"""
+        import pytest
+
+        @pytest.fixture
+        def device():
+            {skip if where == "fixture" else "pass"}
+
+        @pytest.mark.cloudbench_repeats(3)
+        def test_it(device):
+            {skip}
+        """,
+        "-rs",
+    )
+    result.assert_outcomes(skipped=4)
+    result.stdout.fnmatch_lines(["SKIPPED*no repeat asserted a verdict*repeat 3: Skipped: no such device*"])
+
+
+def test_repeats_of_which_one_failed_are_not_skipped_together(run):
+    result = run(
+        """
+        import pytest
+
+        @pytest.mark.cloudbench_repeats(2)
+        def test_it(request):
+            if "repeat 2 " in request.node.name:
+                raise OSError("no capacity")
+            pytest.skip("no such device")
+        """
+    )
+    result.assert_outcomes(skipped=1, failed=2)
+
+
 def test_a_repeat_whose_fixture_fails_is_named(run):
     result = run(
         """
@@ -153,7 +189,7 @@ def test_repeats_of_tests_take_turns(run):
     assert names_run(result) == [
         *("test_one[repeat 1 of 2]", "test_once", *two[0]),
         *("test_one[repeat 2 of 2]", "test_one[all 2 repeats]", *two[1]),
-        *(two[2][0], two[2][1], "test_two[4k-all 3 repeats]", "test_two[64k-all 3 repeats]"),
+        *(two[2][0], "test_two[4k-all 3 repeats]", two[2][1], "test_two[64k-all 3 repeats]"),
     ]
 
 
@@ -300,6 +336,45 @@ def test_repeats_that_were_not_selected_are_named(pytester, run):
     result = pytester.runpytest_inprocess("-p", "no:cacheprovider", *names)
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*1 of 6 repeats*repeat 1 was not judged: it was not run*"])
+
+
+def test_the_item_for_all_selected_alone_runs_its_repeats(pytester, run):
+    pytester.makepyfile(test_some=given(*["held"] * 6))
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", "test_some.py::test_it[all 6 repeats]")
+    result.assert_outcomes(passed=7)
+
+
+@pytest.mark.parametrize(("option", "others"), [("--lf", 0), ("--ff", 1), ("--nf", 1)])
+def test_what_failed_last_is_judged_again_over_all_its_repeats(pytester, option, others):
+    pytester.makepyfile(judge=JUDGE, test_some=given(*["violated"] * 6), test_more="def test_more(): pass")
+    for options in ((), (option,), (option,)):
+        result = pytester.runpytest_inprocess(*options, "-v")
+        passed = 6 + (others if options else 1)
+        assert result.parseoutcomes()["passed"] == passed
+        assert result.parseoutcomes()["failed"] == 1
+        result.stdout.fnmatch_lines(["*violated: *0 of 6 repeats*"])
+        names = [name for name in names_run(result) if name != "test_more"]
+        assert names == [*(f"test_it[repeat {n} of 6]" for n in range(1, 7)), "test_it[all 6 repeats]"]
+
+
+SHARED = """
+    import pytest
+
+    from pytest_cloudbench.fixtures.repeats import is_used_again
+
+    @pytest.mark.cloudbench_repeats(4, on="same")
+    def test_it(request):
+        print("used again", is_used_again(request.node))
+"""
+
+
+@pytest.mark.parametrize("selected", [(1, 2, 3, 4), (1, 2, 3), (1, 3), (3,)])
+def test_shared_hardware_is_kept_until_the_last_repeat_that_is_selected(pytester, run, selected):
+    pytester.makepyfile(test_some=SHARED)
+    names = [f"test_some.py::test_it[repeat {number} of 4]" for number in selected]
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-s", *names)
+    used = [line.rpartition(" ")[2] for line in result.outlines if "used again" in line]
+    assert used == ["True"] * (len(selected) - 1) + ["False"]
 
 
 def test_junit_and_the_summary_have_the_verdict_over_all_as_the_test_s_outcome(run, pytester):
