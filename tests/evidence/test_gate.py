@@ -272,7 +272,7 @@ def test_the_workers_of_xdist_do_not_look_for_runs_again(measure, pytester):
     )
     gate = ("--cloudbench-baseline=runs", "--cloudbench-regression=5%", "--cloudbench-pace=full")
     result = pytester.runpytest_subprocess(
-        *("-n1", "-p", "no:cacheprovider", "-p", "begins_later", "--cloudbench-evidence=off"), *gate
+        *("-n1", "-p", "no:benchmark", "-p", "begins_later", "--cloudbench-evidence=off"), *gate
     )
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*not compared*there are no earlier runs*"])
