@@ -29,7 +29,7 @@ from pytest_cloudbench.reports.comparisons import is_same_run
 from pytest_cloudbench.reports.hooks import call_hook
 from pytest_cloudbench.reports.properties import REPEATED, add_condition, add_not_compared
 from pytest_cloudbench.session.keeper import REQUESTED
-from pytest_cloudbench.verdicts.not_worse_than import Earlier, not_worse_than
+from pytest_cloudbench.verdicts.not_worse_than import Earlier, not_worse_than, only_own_limit
 from pytest_cloudbench.verdicts.verdict import Inconclusive, Outcome, Verdict, judging
 
 if TYPE_CHECKING:
@@ -133,6 +133,9 @@ class Gate:
                 earlier = self._earlier(item, measurement, asked, nth, part=part)
                 if not earlier.runs and not self.baseline.knows(item.nodeid):
                     add_not_compared(item, f"{measurement}: {earlier.missing}")
+                    continue
+                if why := only_own_limit(observed, earlier):
+                    add_not_compared(item, f"{measurement}: {why}")
                     continue
                 verdict = judging(not_worse_than)(observed, earlier, by=self.by)
                 call_hook(item, "verdict", verdict=verdict, measurement=measurement)

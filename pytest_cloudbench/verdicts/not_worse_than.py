@@ -268,10 +268,30 @@ def _delayed_by_machine(run: Run, beyond: float) -> Doubt | None:
     return None
 
 
-def _own_limit(run: Run) -> str:
-    own = run.own_limit(run.rate)
-    if own is None or plain(run.rate) < plain(own) * (1 - NEAR):
+def only_own_limit(obs: AnyObservation, earlier: Earlier) -> str:
+    """Return why these rates say nothing of their target: the job's own limit set each of them; "" if they do."""
+    now = compared_view(obs)
+    if _proves_nothing(now):
         return ""
+    usable, _ = _usable(now, earlier.runs)
+    runs: list[Run] = [now, *(run_of(each.run) for each in usable)]
+    if not usable or not all(map(_kept_own_limit, runs)):
+        return ""
+    return (
+        f"the job limits its own load to {now.own_limit(now.rate)} and kept it each time, so a slower target shows "
+        "only in its latency: judge that, such as run.latency.at_most(...)"
+    )
+
+
+def _kept_own_limit(run: Run) -> bool:
+    own = run.own_limit(run.rate)
+    return own is not None and plain(run.rate) >= plain(own) * (1 - NEAR)
+
+
+def _own_limit(run: Run) -> str:
+    if not _kept_own_limit(run):
+        return ""
+    own = run.own_limit(run.rate)
     return f"; the job limited its own load to {own}, so a slower target shows in its latency"
 
 
