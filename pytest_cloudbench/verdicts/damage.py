@@ -17,6 +17,10 @@ from pytest_cloudbench.verdicts.targets import plain
 
 CONTRADICTS = 0.05
 """Samples and a total that are this far apart, as a share of the total, are not of one run."""
+_LATE = 0.05
+"""The last sample may end after the run by this share of itself: a log that ends so early counts as whole."""
+_ENOUGH_TO_EXTRAPOLATE = 5
+"""With fewer samples, the highest of them is no bound for a second that is not among them."""
 _LONG = 1.5
 """An interval of this many usual ones lacks samples."""
 _TIMES = ("mean_s", "min_s", "max_s", "p50_s", "p95_s", "p99_s", "p999_s")
@@ -39,14 +43,20 @@ def contradicts(samples: Sequence[float], lengths_s: Sequence[float], mean: floa
     """Return True if these samples and that mean rate cannot be of one run.
 
     The samples may leave time of the run out, such as an unfinished last second: in it the rate was between nothing
-    and the highest sample. A second of nothing is a stall, which the total shows too.
+    and the highest sample, and unknown if the samples are few. A second of nothing is a stall, which the total shows
+    too.
     """
     total = mean * runtime_s
     if not (math.isfinite(total) and total > 0 and samples):
         return False
-    seen = sum(value * length_s for value, length_s in zip(samples, lengths_s, strict=True))
-    unseen_s = max(0.0, runtime_s - sum(lengths_s))
-    return not -CONTRADICTS * total <= total - seen <= CONTRADICTS * total + unseen_s * max(samples)
+    missing = total - sum(value * length_s for value, length_s in zip(samples, lengths_s, strict=True))
+    unseen_s = runtime_s - sum(lengths_s)
+    if missing < 0:
+        late_s = min(max(0.0, -unseen_s), _LATE * lengths_s[-1])
+        return -missing > CONTRADICTS * total + late_s * max(samples)
+    if unseen_s > 0 and len(samples) < _ENOUGH_TO_EXTRAPOLATE:
+        return False
+    return missing > CONTRADICTS * total + max(0.0, unseen_s) * max(samples)
 
 
 def _of_series(series: Any, means: Mapping[str, Rate], runtime_s: float) -> Iterator[str]:

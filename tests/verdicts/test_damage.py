@@ -158,6 +158,34 @@ def test_sound_data_are_never_called_damaged(values, interval_s, rest, cut):
     assert damage(seconds, values, mean=total / runtime_s, runtime_s=runtime_s) == ""
 
 
+@pytest.mark.parametrize("samples", [1, 2, 3, 4])
+@given(data=st.data())
+def test_few_samples_say_nothing_about_the_rest_of_the_run(samples, data):
+    """fio logs one sample of a run of 2 s; in its other second this machine did 1.3 times as many I/Os (measured)."""
+    values = data.draw(st.lists(st.floats(1, 1e6), min_size=samples, max_size=samples))
+    rest_s, rest = data.draw(st.floats(0.05, 1.5)), data.draw(st.floats(0, 1e6))
+    seconds, runtime_s = [float(number + 1) for number in range(samples)], samples + rest_s
+    mean = (sum(values) + rest_s * rest) / runtime_s
+    assert damage(seconds, values, mean=mean, runtime_s=runtime_s) == ""
+    too_low = sum(values) / runtime_s * 0.9
+    assert damage(seconds, values, mean=too_low, runtime_s=runtime_s) != ""
+    assert damage(seconds, values, mean=2 * fmean(values), runtime_s=float(samples)) != ""
+
+
+@given(st.integers(1, 9), st.floats(1, 1e6), st.floats(0, 0.05))
+def test_a_last_sample_may_end_a_little_after_the_run(samples, rate, early_s):
+    """A sample counts as whole if a run that ended by itself covers all but 5 % of it."""
+    seconds, runtime_s = [float(number + 1) for number in range(samples)], samples - early_s
+    assert damage(seconds, [rate] * samples, mean=rate, runtime_s=runtime_s) == ""
+
+
+@given(st.lists(st.floats(1, 1e6), min_size=5, max_size=40), st.floats(0.05, 1.5), st.floats(0, 1.0))
+def test_an_unseen_end_that_is_no_faster_than_all_else_is_sound(values, rest_s, share):
+    seconds, runtime_s = [float(number + 1) for number in range(len(values))], len(values) + rest_s
+    mean = (sum(values) + rest_s * share * max(values)) / runtime_s
+    assert damage(seconds, values, mean=mean, runtime_s=runtime_s) == ""
+
+
 @given(RATES, st.data())
 def test_a_lost_inner_sample_is_always_seen(values, data):
     seconds = [float(number + 1) for number in range(len(values))]

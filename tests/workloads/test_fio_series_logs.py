@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_cloudbench.limits.quantities import MIB, Iops, Throughput
+from pytest_cloudbench.verdicts.damage import contradicts
 from pytest_cloudbench.workloads.fio.output import FioResult
 from pytest_cloudbench.workloads.fio.series_logs import (
     BANDWIDTH_LOG,
@@ -69,6 +70,27 @@ def test_an_interval_a_little_short_counts_as_a_whole_second() -> None:
 def test_an_unfinished_last_second_is_left_out() -> None:
     job = [(1000, 100, 0), (2000, 100, 0), (2400, 300, 0)]
     assert _iops(series_from_logs(_logs([job]), runtime_s=2.4)) == [100, 100]
+
+
+@pytest.mark.parametrize(
+    ("logged", "runtime_s", "iops"),
+    [
+        ([(1000, 14_617)], 2.001, 20_414.0),
+        ([(1000, 23_911)], 2.001, 27_169.4),
+        ([(1000, 38_597)], 2.004, 33_504.5),
+        ([(999, 26_931), (1999, 27_680)], 2.001, 27_270.4),  # after a ramp of 6 s
+        ([(1000, 22_702), (2001, 20_145)], 3.001, 23_629.5),  # after a ramp of 4 s
+        ([(1000, 17_002)], 1.427, 16_751.2),  # ended by its size
+        ([(1000, 28_761), (2000, 32_896), (3000, 33_513)], 3.208, 31_920.2),
+    ],
+)
+def test_short_real_runs_on_a_busy_machine_do_not_contradict_themselves(
+    logged: list[tuple[int, int]], runtime_s: float, iops: float
+) -> None:
+    """What fio 3.33 logged of random reads, and the rate that it reported: its log lacks about the last second."""
+    series = series_from_logs(_logs([[(ms, value, 0) for ms, value in logged]]), runtime_s=runtime_s)
+    assert len(series) >= 1
+    assert not contradicts(_iops(series), [1.0] * len(series), iops, runtime_s)
 
 
 def test_the_series_ends_with_the_first_job_to_end() -> None:
