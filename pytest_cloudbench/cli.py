@@ -189,9 +189,11 @@ def _history(options: argparse.Namespace) -> int:
     from pytest_cloudbench.reports.run_history import history
 
     try:
-        sections = history(runs_in(evidence_at(options.places)))
+        runs, unreadable = runs_in(evidence_at(options.places))
+        sections = history(runs, unreadable)
         if not sections:
-            raise EvidenceError(f"no run with a measurement was found in {', '.join(options.places)}")
+            found = f"no run with a measurement was found in {', '.join(options.places)}"
+            raise EvidenceError("; ".join((found, *unreadable.values())))
         _show("History of what was measured", sections, options)
     except (EvidenceError, OSError) as error:
         print(f"cloudbench: {error}", file=sys.stderr)
@@ -201,18 +203,18 @@ def _history(options: argparse.Namespace) -> int:
 
 def _compare(options: argparse.Namespace) -> int:
     from pytest_cloudbench.evidence.folder import EvidenceError
-    from pytest_cloudbench.evidence.measured import runs_in
     from pytest_cloudbench.evidence.places import evidence_at
+    from pytest_cloudbench.evidence.reader import Evidence
     from pytest_cloudbench.reports.run_history import compare
     from pytest_cloudbench.verdicts.not_worse_than import checked_by
     from pytest_cloudbench.verdicts.verdict import Outcome
 
     try:
         by = checked_by(options.by)
-        before, now = (runs_in(evidence_at([place])) for place in (options.before, options.now))
+        before, now = (evidence_at([place]) for place in (options.before, options.now))
         if len(now) != 1:
             raise EvidenceError(f"{options.now} has {len(now)} runs: name the folder of one")
-        title, sections, worst = compare(before, now[0], by=by)
+        title, sections, worst = compare(before, Evidence(now[0]), by=by)
         _show(title, sections, options)
     except (EvidenceError, OSError, ValueError) as error:
         print(f"cloudbench: {error}", file=sys.stderr)

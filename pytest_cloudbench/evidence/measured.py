@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_cloudbench.evidence.baseline import MUST_BE_EQUAL, observed_in, parts_of, plain_nodeid
-from pytest_cloudbench.evidence.reader import Evidence, RecordedTest
+from pytest_cloudbench.evidence.folder import EvidenceError
+from pytest_cloudbench.evidence.reader import Evidence, RecordedTest, readable_runs
 from pytest_cloudbench.evidence.restorable import NotRestored, measurement_from
 from pytest_cloudbench.evidence.setups import recorded_setup
 from pytest_cloudbench.limits.quantities import Rate
@@ -21,7 +22,10 @@ from pytest_cloudbench.verdicts.run_view import Run
 
 @dataclass(frozen=True)
 class MeasuredWorkload:
-    """One measurement of one run, or one ``part`` of it. ``nth`` counts the same requests of a test, from 0."""
+    """One measurement of one run, or one ``part`` of it. ``nth`` counts the same requests of a test, from 0.
+
+    ``value`` is None if it cannot be read, and ``unread`` says why.
+    """
 
     evidence: Evidence
     test: RecordedTest
@@ -29,6 +33,7 @@ class MeasuredWorkload:
     nth: int
     value: Any
     part: str = ""
+    unread: str = ""
 
     @property
     def key(self) -> tuple[str, str, str, int, str]:
@@ -51,13 +56,28 @@ class MeasuredWorkload:
         return run_of(observed_in(self.value, self.part))
 
     @property
+    def incomparable(self) -> str:
+        """Why verdicts have no rate of such a measurement, "" if they have: files that did not wait for a device."""
+        if self.unread:
+            return ""
+        try:
+            self.run  # noqa: B018  raises
+        except ValueError as error:
+            return str(error)
+        return ""
+
+    @property
+    def damage(self) -> str:
+        """Why the measurement shows nothing, "" if it does: it is altered or damaged, or contradicts itself."""
+        if self.unread or self.incomparable:
+            return self.unread
+        doubt = unusable(self.run, self.run.rate)
+        return doubt.text if doubt else ""
+
+    @property
     def rate(self) -> Rate | None:
         """The mean rate; None if the measurement is damaged or cannot be judged as a whole."""
-        try:
-            run = self.run
-        except ValueError:
-            return None
-        return None if unusable(run, run.rate) else run.rate
+        return None if self.damage or self.incomparable else self.run.rate
 
     @cached_property
     def setup(self) -> Setup:
@@ -71,27 +91,36 @@ class MeasuredWorkload:
 
 
 def measured_in(evidence: Evidence) -> Iterator[MeasuredWorkload]:
-    """Yield what a run measured, of each test its last attempt. What cannot be restored is left out."""
+    """Yield what a run measured, of each test its last attempt; also what cannot be read, with the reason."""
     last = {test.nodeid: test for test in evidence.tests}
     for test in last.values():
         counted: dict[str, int] = {}
-        for entry in test.of_kind("workload"):
+        try:
+            entries = test.of_kind("workload")
+        except EvidenceError as error:
+            yield MeasuredWorkload(evidence, test, _ANY_WORKLOAD, 0, None, unread=str(error))
+            continue
+        for entry in entries:
             if "file" not in entry or entry.get("outcome") == "failed":
                 continue
             asked = {name: entry[name] for name in ("name", "arguments")}
             nth = counted[repr(asked)] = counted.get(repr(asked), -1) + 1
             try:
                 value = measurement_from(test.measurement(entry["file"]), lambda path: b"")
-            except NotRestored:
+            except (NotRestored, EvidenceError) as error:
+                yield MeasuredWorkload(evidence, test, asked, nth, None, unread=str(error))
                 continue
             for part in parts_of(value):
                 yield MeasuredWorkload(evidence, test, asked, nth, value, part)
 
 
-def runs_in(folders: Iterable[Path]) -> list[Evidence]:
-    """Return the runs in evidence folders, each once, oldest first. Raises EvidenceError for one that is none."""
-    by_id = {str(evidence.run["run"]): evidence for evidence in map(Evidence, folders)}
-    return sorted(by_id.values(), key=lambda each: each.began)
+_ANY_WORKLOAD: Mapping[str, Any] = {"name": "all workloads", "arguments": {}}
+
+
+def runs_in(folders: Iterable[Path]) -> tuple[list[Evidence], dict[str, str]]:
+    """Return the runs in evidence folders, each once, oldest first, and for each other folder why it is unreadable."""
+    runs, unreadable = readable_runs(folders)
+    return list({str(evidence.run["run"]): evidence for evidence in runs}.values()), unreadable
 
 
 def kind_of(evidence: Evidence) -> str:

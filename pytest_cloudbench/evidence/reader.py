@@ -173,7 +173,7 @@ class Evidence:
         exact = [test for test in self.tests if test.nodeid == nodeid]
         if exact:
             return exact
-        alike = [test for test in self.tests if _same_ending(test.nodeid, nodeid)]
+        alike = [test for test in self.tests if is_same_test(test.nodeid, nodeid)]
         return alike if len({test.nodeid for test in alike}) == 1 else []
 
 
@@ -191,9 +191,10 @@ def readable_runs(folders: Iterable[Path]) -> tuple[list[Evidence], dict[str, st
     return sorted(runs, key=lambda each: each.began), unreadable
 
 
-def _same_ending(one: str, other: str) -> bool:
+def is_same_test(one: str, other: str) -> bool:
+    """Return True if two node ids name one test, perhaps relative to different root folders."""
     longer, shorter = sorted((one, other), key=len, reverse=True)
-    return longer.endswith(f"/{shorter}")
+    return longer == shorter or longer.endswith(f"/{shorter}")
 
 
 def _runs_below(root: Path) -> str:

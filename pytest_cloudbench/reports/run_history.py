@@ -3,30 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from pytest_cloudbench.evidence.baseline import Baseline
+from pytest_cloudbench.evidence.baseline import Baseline, plain_nodeid
 from pytest_cloudbench.evidence.folder import EvidenceError
 from pytest_cloudbench.evidence.measured import MeasuredWorkload, kind_of, measured_in
-from pytest_cloudbench.evidence.reader import Evidence
+from pytest_cloudbench.evidence.reader import Evidence, is_same_test
 from pytest_cloudbench.reports.pages import Section
 from pytest_cloudbench.verdicts.level_changes import level_changes
 from pytest_cloudbench.verdicts.not_worse_than import changes, not_worse_than
 from pytest_cloudbench.verdicts.run_to_run import usual_noise
 from pytest_cloudbench.verdicts.targets import plain
-from pytest_cloudbench.verdicts.verdict import Outcome
+from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 
 _HEADS = ("run", "measured", "level", "verdicts", "changed")
 
 
-def history(runs: Sequence[Evidence]) -> list[Section]:
-    """Return a table for each workload of each test over all runs, oldest first, with the changes of its level."""
+def history(runs: Sequence[Evidence], unreadable: Mapping[str, str] | None = None) -> list[Section]:
+    """Return a table for each workload of each test over all runs, oldest first, with the changes of its level.
+
+    A last table names what is not shown, and why: the folders that are ``unreadable``, and damaged measurements.
+    Without any measurement there is no table.
+    """
     found: dict[tuple[Any, ...], list[MeasuredWorkload]] = {}
+    left_out = [(folder, "", why) for folder, why in (unreadable or {}).items()]
     for evidence in runs:
         for measured in measured_in(evidence):
             if measured.rate is not None:
                 found.setdefault((*measured.key, kind_of(evidence)), []).append(measured)
-    return [_history_of(series, kind=str(key[-1])) for key, series in found.items()]
+            elif measured.damage:
+                left_out.append((_when(measured), f"{measured.key[0]}: {measured.name}", measured.damage))
+    sections = [_history_of(series, kind=str(key[-1])) for key, series in found.items()]
+    if sections and left_out:
+        sections.append(Section("Left out", ("run", "workload", "reason"), tuple(left_out)))
+    return sections
 
 
 def _history_of(series: Sequence[MeasuredWorkload], *, kind: str) -> Section:
@@ -63,51 +74,87 @@ def _history_of(series: Sequence[MeasuredWorkload], *, kind: str) -> Section:
     return Section(title, _HEADS, tuple(rows), tuple(sentences), tuple(rates), tuple(found))
 
 
-def compare(before: Sequence[Evidence], now: Evidence, *, by: float) -> tuple[str, list[Section], Outcome]:
-    """Return a title, a table of a run against earlier ones, and the worst outcome.
+def compare(before: Sequence[Path], now: Evidence, *, by: float) -> tuple[str, list[Section], Outcome]:
+    """Return a title, a table of a run against the earlier ones in ``before``, and the worst outcome.
 
-    Raises NoBaseline if no earlier run is comparable, EvidenceError if the run has no measurement.
+    What the last earlier run measured and this one did not, or damaged, is inconclusive. Raises NoBaseline if no
+    earlier run is comparable, EvidenceError if there is nothing to compare.
     """
-    baseline = Baseline([run.root for run in before], now.run.get("options", {}), but=str(now.run["run"]))
-    rows, sentences, outcomes = [], [], []
+    baseline = Baseline(before, now.run.get("options", {}), but=str(now.run["run"]))
+    rows: list[tuple[str, ...]] = []
+    sentences, outcomes = [], []
     for measured in measured_in(now):
-        if measured.rate is None:
+        nodeid = measured.key[0]
+        if measured.incomparable:
+            rows.append((nodeid, measured.name, "", f"not compared: {measured.incomparable}", "", "", ""))
+            continue
+        if measured.damage:
+            rows.append(_not_measured(measured, "", measured.damage))
+            outcomes.append(Outcome.INCONCLUSIVE)
             continue
         earlier = baseline.earlier(
             measured.test.nodeid, measured.asked, measured.setup, measured.nth, part=measured.part
         )
         verdict = not_worse_than(measured.run, earlier, by=by)
         outcomes.append(verdict.outcome)
-        details: Mapping[str, Any] = verdict.details
-        level = details.get("level")
-        then = measured.run.shown(measured.run.rate * (level / plain(measured.run.rate))) if level else "none"
-        difference = f"{details['difference'] * 100:+.1f} %" if "difference" in details else ""
-        nodeid = measured.key[0]
-        changed = ", ".join(details["changed"])
-        rows.append(
-            (
-                nodeid,
-                measured.name,
-                str(then),
-                str(measured.run.shown(measured.run.rate)),
-                difference,
-                verdict.outcome.value,
-                changed,
-            )
-        )
+        rows.append(_compared(measured, verdict))
         sentences.append(f"{nodeid}, {measured.name}: {verdict.sentence}")
-    if not rows:
+    for each in _missing(baseline, now):
+        rows.append(_not_measured(each, str(each.run.shown(each.run.rate)), _why_missing(each, now)))
+        outcomes.append(Outcome.INCONCLUSIVE)
+    if not outcomes:
         raise EvidenceError(f"the run in {now.root} has no measurement to compare")
     heads = ("test", "workload", "before", "now", "difference", "verdict", "changed")
     worst = next(each for each in (Outcome.VIOLATED, Outcome.INCONCLUSIVE, Outcome.HELD) if each in outcomes)
-    seen = {each.key for each in measured_in(now)}
-    for each in measured_in(baseline.runs[-1]) if baseline.runs else ():
-        if each.key not in seen:
-            sentences.append(
-                f"{each.key[0]}, {each.name}: measured by the last earlier run and not by this one"
-            )
     section = Section("What is compared", heads, tuple(rows), tuple(sentences))
     return f"Run {now.run['run']} against {baseline}", [section], worst
+
+
+def _compared(measured: MeasuredWorkload, verdict: Verdict) -> tuple[str, ...]:
+    details: Mapping[str, Any] = verdict.details
+    level = details.get("level")
+    now = measured.run.rate
+    return (
+        measured.key[0],
+        measured.name,
+        str(measured.run.shown(now * (level / plain(now)))) if level else "none",
+        str(measured.run.shown(now)),
+        f"{details['difference'] * 100:+.1f} %" if "difference" in details else "",
+        verdict.outcome.value,
+        ", ".join(details["changed"]),
+    )
+
+
+def _not_measured(measured: MeasuredWorkload, before: str, why: str) -> tuple[str, ...]:
+    outcome = Outcome.INCONCLUSIVE.value
+    return (measured.key[0], measured.name, before, f"not measured: {why}", "", outcome, "")
+
+
+def _missing(baseline: Baseline, now: Evidence) -> list[MeasuredWorkload]:
+    """Return what the last earlier run measured and this one did not. A damaged measurement is not missing."""
+    seen = [measured.key for measured in measured_in(now)]
+    return [
+        each
+        for each in (measured_in(baseline.runs[-1]) if baseline.runs else ())
+        if each.rate is not None
+        and not any(
+            is_same_test(key[0], each.key[0]) and key[1:4] == each.key[1:4] and key[4] in ("", each.part)
+            for key in seen
+        )
+    ]
+
+
+def _why_missing(measured: MeasuredWorkload, now: Evidence) -> str:
+    outcomes = [
+        test.outcome for test in now.tests if is_same_test(plain_nodeid(test.nodeid), measured.key[0])
+    ]
+    if not outcomes:
+        return "the run has no record of the test"
+    if outcomes[-1] == "passed":
+        return "the test passed without it"
+    return (
+        f"the outcome of the test is {outcomes[-1]}" if outcomes[-1] else "the run was killed during the test"
+    )
 
 
 def _changes(then: MeasuredWorkload, now: MeasuredWorkload) -> list[str]:

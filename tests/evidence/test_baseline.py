@@ -27,7 +27,7 @@ def kept(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def workloads(kept):
-    return list(measured_in(runs_in([kept])[0]))
+    return list(measured_in(runs_in([kept])[0][0]))
 
 
 def test_every_workload_of_a_run_is_its_own_baseline(kept, workloads):
@@ -85,7 +85,7 @@ def test_a_run_of_another_kind_is_refused_with_the_difference(kept, name):
 
 
 def test_the_present_run_is_not_its_own_baseline(kept):
-    (run,) = runs_in([kept])
+    ((run,), _) = runs_in([kept])
     assert Baseline([kept], OPTIONS, but=str(run.run["run"])).runs == []
 
 
@@ -119,14 +119,14 @@ def test_a_folder_without_a_run_is_left_out(kept, tmp_path):
 
 
 def test_a_history_of_every_kind_of_workload(kept):
-    sections = history(runs_in([kept]))
+    sections = history(*runs_in([kept]))
     assert len(sections) >= 8
     assert all(len(section.rows) == 1 and len(section.rows[0]) == len(section.heads) for section in sections)
 
 
 def test_a_run_compared_with_its_copy(kept, tmp_path):
     shutil.copytree(kept, tmp_path / "copy")
-    (run,) = runs_in([kept])
+    ((run,), _) = runs_in([kept])
     title, _, worst = compare([], run, by=0.05)
     assert worst is Outcome.INCONCLUSIVE
     assert "no earlier runs" in title

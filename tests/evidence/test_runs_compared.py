@@ -1,6 +1,7 @@
 """`cloudbench history` and `cloudbench compare` on recorded sessions."""
 
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import pytest
 
@@ -79,6 +80,93 @@ def test_compare_of_two_runs_that_are_too_close_is_inconclusive(measure, capsys)
     measure("a", 3_000.0)
     measure("b", 2_950.0)
     assert main(["compare", "runs/a", "runs/b", "--by=1%"]) == 2
+
+
+TWO = (
+    BODY
+    + """
+
+def test_other(volume, fio):
+    {other}
+    fio(volume, rw="randwrite")
+"""
+)
+
+
+@pytest.fixture
+def measure_two(session):
+    """Record a session of two tests; ``other`` is what the second does first."""
+
+    def run(name, *, rate=3_000.0, other="pass", body=TWO):
+        session(
+            body.replace("{rate}", str(rate)).replace("{label}", "gp3").replace("{other}", other),
+            *(f"--cloudbench-evidence=runs/{name}", "--cloudbench-pace=full"),
+        )
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ("rates[:] = [0.0]", "not measured: "),
+        ("raise OSError('crashed')", "not measured: the run has no record of the test"),
+        ("fio(volume, rw='read'); raise OSError", "not measured: the outcome of the test is failed"),
+        ("fio(volume, rw='read'); return", "not measured: the test passed without it"),
+    ],
+)
+def test_compare_with_a_run_that_measured_less_is_inconclusive(measure_two, capsys, other, said):
+    for name in ("a", "b", "c"):
+        measure_two(name)
+    (runs := Path("old")).mkdir()
+    for name in ("a", "b", "c"):
+        Path("runs", name).rename(runs / name)
+    measure_two("now", other=other)
+    capsys.readouterr()
+    assert main(["compare", "old", "runs/now", "--format=markdown"]) == 2
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| test")]
+    assert "| held |" in rows[1], "after the heads"
+    assert said in rows[-1]
+    assert "| inconclusive |" in rows[-1]
+    measure_two("worse", other=other, rate=2_000.0)
+    assert main(["compare", "old", "runs/worse"]) == 1, "a regression is worse than a missing measurement"
+    measure_two("whole")
+    assert main(["compare", "old", "runs/whole"]) == 0
+
+
+def test_compare_with_a_run_that_lacks_a_test(measure_two, measure, capsys):
+    measure_two("a")
+    measure("b", 3_000.0, "gp3")
+    capsys.readouterr()
+    assert main(["compare", "runs/a", "runs/b", "--by=50%"]) == 2
+    assert "not measured: the run has no record of the test" in capsys.readouterr().out
+
+
+def test_compare_with_a_run_whose_measurement_was_altered(measure_two, capsys):
+    measure_two("a")
+    measure_two("b")
+    (file,) = Path("runs/b").rglob("*test_other*/1/measurement-1.json")
+    file.write_text(file.read_text() + " ")
+    capsys.readouterr()
+    assert main(["compare", "runs/a", "runs/b", "--by=50%"]) == 2
+    said = capsys.readouterr().out
+    assert said.count("not measured: ") == 1
+    assert "was altered" in said
+
+
+@pytest.mark.parametrize("what", ["journal.jsonl", "measurement-1.json"])
+def test_history_names_what_it_leaves_out(measure_two, capsys, what):
+    for name in ("a", "b", "c"):
+        measure_two(name)
+    Path("runs/killed/journals").mkdir(parents=True)
+    (file,) = Path("runs/b").rglob(f"*test_other*/1/{what}")
+    file.unlink()
+    capsys.readouterr()
+    assert main(["history", "runs", "--format=markdown"]) == 0
+    shown, left_out = capsys.readouterr().out.split("Left out")
+    assert shown.count("3,000 IOPS |") == 3 + 2
+    assert "killed holds no evidence of a run" in left_out.replace("\\", "")
+    assert "cannot be read" in left_out
 
 
 @pytest.mark.parametrize(
