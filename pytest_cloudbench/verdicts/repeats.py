@@ -178,8 +178,10 @@ def _promise(judged: Sequence[Repeat]) -> str:
 
 def _what_would_decide(total: int, count: dict[Outcome, int]) -> str:
     majority = max((Outcome.HELD, Outcome.VIOLATED), key=lambda kind: count[kind])
+    if count[majority] == 0:
+        return "no repeat decides this, so more of them would not"
     more = repeats_to_decide(total, total - count[majority])
-    if count[majority] == 0 or more > max(total, FEWEST_REPEATS):
+    if more > max(total, FEWEST_REPEATS):
         return "the repeats differ too much for a few more to decide this"
     words = "1 more repeat" if more == 1 else f"{more} more repeats"
     how = "all of them hold" if majority is Outcome.HELD else "none of them holds"

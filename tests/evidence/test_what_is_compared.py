@@ -7,7 +7,8 @@ import recorded_runs
 
 from pytest_cloudbench import Outcome
 from pytest_cloudbench.evidence.baseline import Baseline, observed_in
-from pytest_cloudbench.evidence.measured import measured_in, runs_in
+from pytest_cloudbench.evidence.measured import measured_in
+from pytest_cloudbench.evidence.reader import Evidence
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.verdicts.not_worse_than import Earlier, EarlierRun, not_worse_than
 from pytest_cloudbench.workloads.create_files.creation import DeviceWrites
@@ -66,7 +67,7 @@ def found(pytester):
 
     def earlier(*names):
         folders = [pytester.path / "runs" / name for name in names]
-        (first, *_) = measured_in(runs_in(folders)[0])
+        (first, *_) = measured_in(Evidence(folders[0]))
         return Baseline(folders, {}).earlier(first.test.nodeid, first.asked, {})
 
     return earlier

@@ -128,6 +128,14 @@ def test_half_and_half_is_not_worth_a_few_more():
     assert "more repeats would decide" not in found.sentence
 
 
+def test_repeats_that_are_all_undecided_do_not_differ():
+    found = over_repeats(repeats(*[INCONCLUSIVE] * 6))
+    assert found.outcome is INCONCLUSIVE
+    assert "differ" not in found.sentence
+    assert "no repeat decides this" in found.sentence
+    assert "differ" not in over_repeats(repeats(INCONCLUSIVE, INCONCLUSIVE)).sentence
+
+
 def test_five_need_one_more():
     found = over_repeats(repeats(*[HELD] * 5))
     assert found.outcome is INCONCLUSIVE
