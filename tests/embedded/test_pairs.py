@@ -149,6 +149,8 @@ def test_iperf3_measures_what_the_type_gives_and_says_what_was_shortened(ec2_pai
     kept = dict(request.node.user_properties)
     assert kept["cloudbench.verdict"] == str(verdict)
     assert kept["cloudbench.condition"] == "quick pace: duration 20 s -> 6 s"
+    if run.reaches(ec2_pair.client.network_peak, within=0.02).outcome is not Outcome.HELD:
+        pytest.skip(f"this machine did not fill the limit, so nothing was dropped at it: {run}")
     assert run.counters.client.bw_out_exceeded + run.counters.server.bw_in_exceeded > 0
 
 
