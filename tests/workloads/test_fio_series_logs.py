@@ -93,6 +93,23 @@ def test_short_real_runs_on_a_busy_machine_do_not_contradict_themselves(
     assert not contradicts(_iops(series), [1.0] * len(series), iops, runtime_s)
 
 
+@given(st.integers(3, 15), st.data())
+def test_a_sample_that_a_busy_machine_takes_late_covers_all_of_its_time(
+    count: int, data: st.DataObject
+) -> None:
+    late, late_ms = data.draw(st.integers(0, count - 1)), data.draw(st.integers(0, 850))
+    job = [(1000 * (number + 1) + (late_ms if number >= late else 0), 1_000, 0) for number in range(count)]
+    runtime_s = job[-1][0] / 1000 + data.draw(st.floats(0, 1))
+    values = _iops(series_from_logs(_logs([job]), runtime_s=runtime_s))
+    assert values == pytest.approx([1_000] * len(values))
+    assert not contradicts(values, [1.0] * len(values), 1_000.0, runtime_s)
+
+
+def test_a_sample_after_a_gap_without_io_covers_only_the_end_of_the_gap() -> None:
+    job = [(1000, 1_000, 0), (4000, 1_000, 0), (5000, 1_000, 0)]
+    assert _iops(series_from_logs(_logs([job]), runtime_s=5.0))[1] == 0
+
+
 def test_the_series_ends_with_the_first_job_to_end() -> None:
     long, short = [(1000, 10, 0), (2000, 10, 0), (3000, 10, 0)], [(1000, 10, 0), (2000, 10, 0)]
     assert _iops(series_from_logs(_logs([long, short]), runtime_s=3.0)) == [20, 20]

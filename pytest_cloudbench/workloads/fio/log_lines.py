@@ -18,6 +18,8 @@ from pytest_cloudbench.workloads.fio.errors import FioOutputError
 INTERVAL_MS = 1000.0
 _LONGEST_MS = 1.5 * INTERVAL_MS
 """After a gap, in which the job was idle, a value covers only the last interval."""
+_IDLE_MS = 1.9 * INTERVAL_MS
+"""The least gap in which a job can have been idle; a value after a shorter one was taken late and covers all of it."""
 _LATE_MS = 0.05 * INTERVAL_MS
 """A log that ends so little before a full second covers all of it."""
 READ, WRITE = 0, 1
@@ -37,7 +39,7 @@ class _Track:
         begin, second, edge = 0.0, 0, INTERVAL_MS
         value = 0.0
         for end, value in zip(self.ends, self.values, strict=True):
-            if end - begin > _LONGEST_MS and end > 2 * INTERVAL_MS:
+            if end - begin > _IDLE_MS and end > 2 * INTERVAL_MS:
                 begin = end - _LONGEST_MS
                 second = int(begin / INTERVAL_MS)
                 edge = (second + 1) * INTERVAL_MS
@@ -58,11 +60,7 @@ class _Track:
     def shares(self, seconds: int) -> list[float]:
         """Return the share of each second that the intervals cover."""
         longest = max(map(sub, self.ends[1:], self.ends), default=0.0)
-        if (
-            longest <= _LONGEST_MS
-            and self.ends[0] < 2 * INTERVAL_MS
-            and self.ends[-1] >= seconds * INTERVAL_MS
-        ):
+        if longest <= _IDLE_MS and self.ends[0] < 2 * INTERVAL_MS and self.ends[-1] >= seconds * INTERVAL_MS:
             return [1.0] * seconds
         return _Track(self.ends, [1.0] * len(self.ends)).by_second(seconds)
 
