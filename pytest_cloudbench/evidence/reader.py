@@ -120,27 +120,29 @@ class Evidence:
             }
         except OSError as error:
             raise EvidenceError(f"the journals in {root} cannot be read: {error}") from error
-        opened = [part.entries[0] for part in self.parts.values() if part.entries]
-        if not opened or opened[0].get("kind") != "open":
+        self._opened = {
+            name: part.entries[0]
+            for name, part in self.parts.items()
+            if part.entries and part.entries[0].get("kind") == "open"
+        }
+        if not self._opened:
             raise EvidenceError(f"{root} holds no evidence of a run{_runs_below(root)}")
-        if opened[0].get("format") != FORMAT:
-            wrote = opened[0].get("versions", {}).get("pytest-cloudbench", "that wrote it")
+        if self.run.get("format") != FORMAT:
+            wrote = self.run.get("versions", {}).get("pytest-cloudbench", "that wrote it")
             raise EvidenceError(
-                f"the evidence in {root} has format {opened[0].get('format')}, and this version reads {FORMAT}: "
+                f"the evidence in {root} has format {self.run.get('format')}, and this version reads {FORMAT}: "
                 f"use version {wrote} of pytest-cloudbench"
             )
 
     @property
     def run(self) -> dict[str, Any]:
         """The facts of the run: run id, versions, options, command, git revision, machine."""
-        main = self.parts.get(MAIN)
-        opened = [main] if main is not None and main.entries else self.parts.values()
-        return next(part.entries[0] for part in opened if part.entries)
+        return self._opened.get(MAIN) or next(iter(self._opened.values()))
 
     @property
     def began(self) -> str:
         """When the run's first process began to record: UTC, ISO 8601."""
-        return min(str(part.entries[0]["at"]) for part in self.parts.values() if part.entries)
+        return min(str(entry["at"]) for entry in self._opened.values())
 
     @property
     def clouds(self) -> list[dict[str, Any]]:

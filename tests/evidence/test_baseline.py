@@ -118,6 +118,20 @@ def test_a_folder_without_a_run_is_left_out(kept, tmp_path):
         Baseline([tmp_path / "killed"], OPTIONS)
 
 
+@pytest.mark.parametrize("worker", [False, True])
+def test_a_run_whose_first_journal_is_broken(kept, tmp_path, worker):
+    """The facts of a run are read from any whole journal."""
+    shutil.copytree(kept, tmp_path / "broken")
+    main = tmp_path / "broken" / "journals" / "main.jsonl"
+    if worker:
+        shutil.copy(main, main.with_name("gw0.jsonl"))
+    first, rest = main.read_bytes().split(b"\n", 1)
+    main.write_bytes(first[: len(first) // 2] + b"\n" + rest)
+    baseline = Baseline([kept, tmp_path / "broken"], OPTIONS)
+    assert len(baseline.runs) == 1
+    assert list(baseline.left_out) == ([] if worker else [str(tmp_path / "broken")])
+
+
 def test_a_history_of_every_kind_of_workload(kept):
     sections = history(*runs_in([kept]))
     assert len(sections) >= 8

@@ -134,6 +134,30 @@ def test_compare_with_a_run_that_measured_less_is_inconclusive(measure_two, caps
     assert main(["compare", "old", "runs/whole"]) == 0
 
 
+def test_compare_names_files_that_did_not_wait_for_their_device(session, capsys):
+    """They have no rate to compare, in any run: that leaves the outcome to the others."""
+    files = """
+import dataclasses
+import pytest
+import recorded_runs
+from workload_stand_ins import stand_in
+
+@pytest.fixture(autouse=True)
+def _files(monkeypatch):
+    made = dataclasses.replace(recorded_runs.files_created(), on_device_s=None)
+    stand_in(monkeypatch, "create_files", lambda target, job, *, pace, on_progress: made)
+
+def test_files(volume, create_files, fio):
+    create_files(volume, count=10, sync="none")
+    fio(volume, rw="randread")
+"""
+    for name in ("a", "b"):
+        session(files, f"--cloudbench-evidence=runs/{name}").assert_outcomes(passed=1)
+    capsys.readouterr()
+    assert main(["compare", "runs/a", "runs/b", "--by=50%"]) == 0
+    assert capsys.readouterr().out.count("not compared: ") == 1
+
+
 def test_compare_with_a_run_that_lacks_a_test(measure_two, measure, capsys):
     measure_two("a")
     measure("b", 3_000.0, "gp3")
