@@ -297,8 +297,9 @@ def test_repeats_share_the_noise_of_their_earlier_runs():
 
 
 @pytest.mark.parametrize("runs", [1, 3, 6])
-@pytest.mark.parametrize("noise", [0.02, 0.04])
-def test_six_repeats_of_equal_things_are_told_apart_in_at_most_5_percent(runs, noise):
+@pytest.mark.parametrize(("noise", "wrong"), [(0.02, 0.01), (0.06, 0.05)])
+def test_six_repeats_of_equal_things_are_hardly_ever_told_apart(runs, noise, wrong):
+    """Also if runs differ three times as much as usual: without the baseline's own noise, 28 %, 13 % and 8 % were."""
     chance = random.Random(f"{runs} {noise}")
 
     def rate():
@@ -313,7 +314,7 @@ def test_six_repeats_of_equal_things_are_told_apart_in_at_most_5_percent(runs, n
             for number in range(1, 7)
         ]
         decided += over_repeats(repeats).outcome is not Outcome.INCONCLUSIVE
-    assert decided / tries <= 0.05
+    assert decided / tries <= wrong
 
 
 NEW_KERNEL = SETUP | {"kernel": "6.12.1"}
