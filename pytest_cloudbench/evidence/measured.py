@@ -19,6 +19,9 @@ from pytest_cloudbench.verdicts.not_worse_than import Setup
 from pytest_cloudbench.verdicts.run import run_of
 from pytest_cloudbench.verdicts.run_view import Run
 
+_ANY_WORKLOAD: Mapping[str, Any] = {"name": "all workloads", "arguments": {}}
+"""What is asked for is unknown if a test's journal cannot be read."""
+
 
 @dataclass(frozen=True)
 class MeasuredWorkload:
@@ -112,9 +115,6 @@ def measured_in(evidence: Evidence) -> Iterator[MeasuredWorkload]:
                 continue
             for part in parts_of(value):
                 yield MeasuredWorkload(evidence, test, asked, nth, value, part)
-
-
-_ANY_WORKLOAD: Mapping[str, Any] = {"name": "all workloads", "arguments": {}}
 
 
 def runs_in(folders: Iterable[Path]) -> tuple[list[Evidence], dict[str, str]]:
