@@ -149,7 +149,11 @@ def _unfit(curve: LoadCurve, claim: _Claim) -> Reason | None:
 
 
 def _above(curve: LoadCurve, claim: _Claim) -> Reason | None:
-    """Return the lowest load at which the limit is exceeded, and why; None if it never is."""
+    """Return why the limit is exceeded, at the lowest load that breaks it for certain; None if it never is.
+
+    If none does, it is the lowest load at which it is exceeded.
+    """
+    doubtful = None
     for step in curve.steps:
         latency = claim.latency_s(step)
         if not claim.covers(step) or latency is None or latency <= claim.limit_s * (1 + _ROUNDING):
@@ -157,8 +161,11 @@ def _above(curve: LoadCurve, claim: _Claim) -> Reason | None:
         text = f"{claim.name} {duration(latency)}{claim.how} at {claim.served(step)}"
         if plain(claim.served(step)) < DELIVERED * plain(claim.seen(step)):
             text += f" ({claim.seen(step)} asked)"
-        return _why(step, text, claim)
-    return None
+        why = _why(step, text, claim)
+        if why.outcome is Outcome.VIOLATED:
+            return why
+        doubtful = doubtful or why
+    return doubtful
 
 
 def _why(step: StepView, text: str, claim: _Claim) -> Reason:

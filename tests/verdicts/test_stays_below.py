@@ -139,6 +139,17 @@ def test_what_the_machine_of_a_region_added_decides_nothing():
     assert "mean latency 4 ms, 0.5 ms of it modelled: it added 88 %" in str(verdict)
 
 
+def test_a_later_step_at_a_limit_is_proof_although_the_machine_delayed_an_earlier_one():
+    late = slow(70, 0.004, machine_delay=delay_of(0.5, 0.1))
+    curve = curve_of(machine=STRONG_MACHINE, changes=late, delay=delay_of(0.5, 0.01), **LIMITED)
+    verdict = stays_below(curve, "2ms", until=76_800)
+    assert (verdict.outcome, verdict.machine_limited) == (Outcome.VIOLATED, False)
+    assert [ceiling.label for ceiling in verdict.bound_by] == ["i3.metal EBS IOPS"]
+    assert "mean latency 4 ms" not in str(verdict)
+    before = stays_below(curve, "2ms", until=60_000)
+    assert (before.outcome, before.machine_limited) == (Outcome.INCONCLUSIVE, True)
+
+
 def test_a_tail_at_a_limit_is_judged_where_it_was_modelled():
     at_limit = {"until": 64_000, "percentile": 99}
     assert stays_below(curve_of(**LIMITED), "100ms", **at_limit).outcome is Outcome.VIOLATED
