@@ -328,8 +328,10 @@ def _ready_line(
 def _lines_until(fd: int, deadline: float) -> Iterator[bytes]:
     """Yield whole lines from ``fd`` until its end or the deadline."""
     pending = b""
+    ready = select.poll()  # select() takes no descriptor above 1023
+    ready.register(fd, select.POLLIN)
     while (left := deadline - time.monotonic()) > 0:
-        if not select.select([fd], [], [], left)[0]:
+        if not ready.poll(left * 1000):
             return
         chunk = os.read(fd, 65536)
         if not chunk:

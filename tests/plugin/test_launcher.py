@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import resource
 import stat
 import subprocess
 import sys
@@ -47,6 +48,22 @@ def stand_in(monkeypatch):
         monkeypatch.setattr(launcher, "twin_command", lambda *_: [sys.executable, "-c", code])
 
     return use
+
+
+@pytest.fixture
+def no_low_descriptor():
+    """Every descriptor below 1024 is taken, as select() takes no other."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 1200:
+        pytest.skip(f"this machine allows {hard} descriptors")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1200), hard))
+    taken = [os.open(os.devnull, os.O_RDONLY)]
+    while taken[-1] < 1024:
+        taken.append(os.dup(taken[0]))
+    yield
+    for number in taken:
+        os.close(number)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_without_root_and_sudo_the_error_names_the_remedies(plain_user):
@@ -97,6 +114,13 @@ def test_the_region_s_own_reason_and_remedy_are_passed_on(stand_in):
     answer = {"error": "No loop devices.", "remedy": "Load the loop module: modprobe loop."}
     stand_in(f"print({json.dumps(answer)!r}); raise SystemExit(3)")
     with pytest.raises(RegionUnavailable, match=r"cannot start: No loop devices\. Load the loop module"):
+        launcher.start_leased_region()
+
+
+@pytest.mark.usefixtures("no_low_descriptor")
+def test_a_process_with_a_thousand_open_files_starts_a_region(stand_in):
+    stand_in(f"print({json.dumps({'error': 'no loop devices'})!r})")
+    with pytest.raises(RegionUnavailable, match="no loop devices"):
         launcher.start_leased_region()
 
 

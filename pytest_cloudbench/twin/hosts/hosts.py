@@ -203,9 +203,10 @@ class Host:
         assert self.process is not None
         assert self.process.stdout is not None
         line = b""
+        ready = select.poll()  # select() takes no descriptor above 1023
+        ready.register(self.process.stdout, select.POLLIN)
         while not line.endswith(b"\n"):
-            ready, _, _ = select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))
-            if not ready:
+            if not ready.poll(max(0.0, deadline - time.monotonic()) * 1000):
                 raise BootFailed(
                     f"{self.plan.instance_id} did not boot within {_BOOT_S:.0f} s ({event!r} missing)"
                 )

@@ -179,7 +179,10 @@ class Server:
 
 def main() -> None:
     """Serve on the descriptors that the command line names."""
-    device, control = int(sys.argv[1]), socket.socket(fileno=int(sys.argv[2]))
+    # A region with many descriptors passes high ones on; select() takes none above 1023, and a copy has the lowest.
+    device, control = os.dup(int(sys.argv[1])), socket.socket(fileno=os.dup(int(sys.argv[2])))
+    for number in sys.argv[1:3]:
+        os.close(int(number))
     linux.hold_deadlines(_NICE)
     os.set_blocking(device, False)
     gc.disable()
