@@ -135,8 +135,10 @@ def test_a_link_that_never_recovers_keeps_the_measured_part(
     assert "long after its 10 s" in sentence
     assert "instance i-0server may be unreachable" in sentence
     assert "; no data flowed from " in sentence
-    assert [rate.mbit for rate in caught.value.measurement.series.throughput[:2]] == pytest.approx(
-        [100] * 2, rel=0.1
+    first, second = (rate.mbit for rate in caught.value.measurement.series.throughput[:2])
+    assert min(first, second) > 50
+    assert (first + second) / 2 == pytest.approx(100, rel=0.1), (
+        "iperf3 on a busy machine sends some of it later"
     )
     assert iperf3s(sshd) == []
     interruption.join()
