@@ -7,6 +7,7 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from virtual_time import volume_state
 
 from pytest_cloudbench.limits.volume_types import ServiceTime
 from pytest_cloudbench.twin.volumes.figures import Burst, Limit, StageFigures, VolumeFigures
@@ -81,7 +82,7 @@ class Both:
         self.states = []
         for node in NODES:
             for pacer in (self.one, self.other):
-                state = VolumeState.create(PIECES)
+                state = volume_state(PIECES)
                 state.set_untouched(PIECES // 4, PIECES)
                 self.states.append(state)
                 pacer.add(node, 40 + node, state, path_s)
@@ -196,7 +197,7 @@ def test_long_loads_with_many_streams_have_equal_answers(python, core):
         (lambda pacer: pacer.remove("2"), TypeError),
         (lambda pacer: pacer.levels("2", 0.0), TypeError),
         (lambda pacer: pacer.figures(9, 0.0), KeyError),
-        (lambda pacer: pacer.add(2, 0, VolumeState.create(), 0.0), ValueError),
+        (lambda pacer: pacer.add(2, 0, volume_state(), 0.0), ValueError),
         (lambda pacer: pacer.add_volume(5, 0, 0.0, bytearray(8), 0, 8, 4096), None),
         (lambda pacer: pacer.add_volume(5, 0, 0.0, bytearray(7), 0, 8, 4096), ValueError),
         (lambda pacer: pacer.add_volume(5, 0, 0.0, bytearray(99), -8, 8, 4096), ValueError),
@@ -207,7 +208,7 @@ def test_long_loads_with_many_streams_have_equal_answers(python, core):
 )
 def test_wrong_arguments_are_refused(core, call, error):
     pacer = core.Pacer()
-    pacer.add(2, 0, VolumeState.create(), 0.0)
+    pacer.add(2, 0, volume_state(), 0.0)
     if error is None:
         call(pacer)
     else:

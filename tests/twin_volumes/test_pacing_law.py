@@ -10,12 +10,11 @@ from statistics import fmean
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from virtual_time import FULL, Bench, Load, in_a_row, scattered
+from virtual_time import FULL, Bench, Load, in_a_row, scattered, volume_state
 
 from pytest_cloudbench.limits.volume_types import ServiceTime
 from pytest_cloudbench.twin.volumes.figures import Burst, Limit, StageFigures, VolumeFigures
 from pytest_cloudbench.twin.volumes.pacing import BURST_S
-from pytest_cloudbench.twin.volumes.shared_pages import VolumeState
 
 KIB, MIB = 1024, 1024**2
 UNIT = 256 * KIB
@@ -533,7 +532,7 @@ class TestUnpaced:
 
 class TestVolumes:
     def test_a_failed_volume_has_no_data(self, bench):
-        state = VolumeState.create()
+        state = volume_state()
         bench.pacer.add(5, 17, state, 0.0)
         assert bench.pacer.backing(5) == 17
         bench.pacer.fail(5)
@@ -563,7 +562,7 @@ class TestVolumes:
             bench.pacer.arrive(node, START, number * MIB, 4096, False)
         bench.pacer.remove(node)
         assert bench.pacer.next_event() == math.inf
-        bench.states[node].close()
+        bench.states[node].memory.close()  # raises if the pacer still uses it
         with pytest.raises(KeyError):
             bench.pacer.arrive(node, START, 0, 4096, False)
         bench.volume(node=node)

@@ -14,11 +14,11 @@ import threading
 from time import monotonic
 
 import pytest
+from virtual_time import volume_state
 
 from pytest_cloudbench.twin.volumes import fuse
 from pytest_cloudbench.twin.volumes.figures import Limit, StageFigures, VolumeFigures
 from pytest_cloudbench.twin.volumes.request_loop import END, MESSAGE, REQUEST, TIME
-from pytest_cloudbench.twin.volumes.shared_pages import VolumeState
 
 NODE = 2
 SIZE = 64 * 1024
@@ -43,7 +43,7 @@ class Kernel:
         undo.callback(os.close, self.data)
         os.ftruncate(self.data, SIZE)
         self.pacer = engine.Pacer()
-        self.pacer.add(NODE, self.data, VolumeState.create(), 0.0)
+        self.pacer.add(NODE, self.data, volume_state(), 0.0)
         self.pacer.limit_volume(NODE, VolumeFigures(256 * 1024), (None, None), monotonic())
         self.loop = engine.RequestLoop(self.pacer, device.fileno(), control.fileno())
 
@@ -189,7 +189,7 @@ def test_an_error_of_the_data_is_returned(kernel, engine):
     directory = os.open("/", os.O_RDONLY)
     try:
         for node, backing in ((5, read_only), (6, directory)):
-            kernel.pacer.add(node, backing, VolumeState.create(), 0.0)
+            kernel.pacer.add(node, backing, volume_state(), 0.0)
             kernel.pacer.limit_volume(node, VolumeFigures(256 * 1024), (None, None), monotonic())
         kernel.ask(fuse.WRITE, 1, 0, 512, bytes(512), node=5)
         kernel.read(2, 0, 512, node=6)

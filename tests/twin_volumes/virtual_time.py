@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import weakref
 from itertools import count
 
 from pytest_cloudbench.twin.volumes.figures import VolumeFigures
@@ -9,6 +11,13 @@ from pytest_cloudbench.twin.volumes.pacer import Answer
 from pytest_cloudbench.twin.volumes.shared_pages import VolumeState
 
 FULL = (None, None)
+
+
+def volume_state(pieces=0):
+    """Return a new state, closed when nothing uses it: thousands of examples would take all descriptors."""
+    state = VolumeState.create(pieces)
+    weakref.finalize(state, os.close, state.descriptor)
+    return state
 
 
 class Load:
@@ -28,7 +37,7 @@ class Bench:
         self.states = {}
 
     def volume(self, figures=None, *, node=2, pieces=0, untouched=0, levels=FULL, path_s=0.0):
-        state = self.states[node] = VolumeState.create(pieces)
+        state = self.states[node] = volume_state(pieces)
         state.set_untouched(0, untouched)
         self.pacer.add(node, -1, state, path_s)
         self.pacer.limit_volume(node, figures or VolumeFigures(256 * 1024), levels, self.now)
