@@ -22,7 +22,14 @@ from pytest_cloudbench.verdicts.plateau import not_a_plateau
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.run_view import Bound
 from pytest_cloudbench.verdicts.storage_run import StorageRun
-from pytest_cloudbench.verdicts.targets import as_ceilings, checked_within, not_a_limit, plain, ratio
+from pytest_cloudbench.verdicts.targets import (
+    ROUNDING,
+    as_ceilings,
+    checked_within,
+    not_a_limit,
+    plain,
+    ratio,
+)
 from pytest_cloudbench.verdicts.verdict import Doubt, Draft, Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import (
     Named,
@@ -34,8 +41,6 @@ from pytest_cloudbench.verdicts.wording import (
     percent,
     tolerance,
 )
-
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -98,11 +103,11 @@ def _storage_capped_by(
 
     if wrong := unusable(whole, claim.measured):
         return draft.inconclusive(wrong)
-    if ratio(claim.measured, highest) > (1 + tolerated) * (1 + _ROUNDING):
+    if ratio(claim.measured, highest) > (1 + tolerated) * (1 + ROUNDING):
         doubt = _burst_without_an_end(whole, claim) if spent else None
         return _above(draft, claim, highest, run.where, doubt)
     figures = around(claim.measured, claim.asked, tolerated) + run.where
-    if abs(ratio(claim.measured, claim.asked) - 1) > tolerated * (1 + _ROUNDING):
+    if abs(ratio(claim.measured, claim.asked) - 1) > tolerated * (1 + ROUNDING):
         excluded = [Bound(one, None, None) for one in ceilings]
         reason = why_run_short(run, run.rates, claim.asked, but=excluded)
         fell = after_its_falls(run, claim.asked) is not None

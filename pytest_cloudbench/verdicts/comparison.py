@@ -15,12 +15,11 @@ from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.run_to_run import of_single_runs, usual_noise
 from pytest_cloudbench.verdicts.run_view import NEAR, Run
 from pytest_cloudbench.verdicts.sample_statistics import FEWEST_FOR_NOISE, NOISE_METHOD, Noise, noise_of
-from pytest_cloudbench.verdicts.targets import checked_more, checked_within, plain, ratio
+from pytest_cloudbench.verdicts.targets import ROUNDING, checked_more, checked_within, plain, ratio
 from pytest_cloudbench.verdicts.verdict import Doubt, Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import listed, percent, tolerance
 
 CONFIDENCE = 0.95
-_ROUNDING = 1e-9
 _REPEAT = ": repeat both runs"
 
 
@@ -193,8 +192,8 @@ def outperforms(obs: AnyObservation, other: AnyObservation, *, by: float | str =
     details["margin"] = noise
     text = f"{found.text}, {_required_text(required)}; {_noise_text(noise)})"
     beyond = found.share - (1 + required)
-    equal = abs(found.share - 1) <= _ROUNDING and abs(required) <= _ROUNDING
-    outcome = Outcome.HELD if beyond >= -_ROUNDING else Outcome.VIOLATED
+    equal = abs(found.share - 1) <= ROUNDING and abs(required) <= ROUNDING
+    outcome = Outcome.HELD if beyond >= -ROUNDING else Outcome.VIOLATED
     name, loser = ("second", found.second) if outcome is Outcome.HELD else ("first", found.first)
     if abs(beyond) < noise or equal:
         whose = found.machines_noise(noise)
@@ -248,10 +247,10 @@ def resembles(obs: AnyObservation, other: AnyObservation, *, within: float | str
     apart = ratio(high[1].mean, low[1].mean) - 1
     details |= {"apart": apart, "margin": noise}
     text = f"{found.text}, at most {tolerance(tolerated)} apart required; {_noise_text(noise)})"
-    if apart - noise > tolerated + _ROUNDING:
+    if apart - noise > tolerated + ROUNDING:
         # A limit on the faster run only makes the two more alike.
         doubtful, outcome = [low], Outcome.VIOLATED
-    elif apart + noise <= tolerated + _ROUNDING:
+    elif apart + noise <= tolerated + ROUNDING:
         doubtful, outcome = sides, Outcome.HELD
     else:
         whose = found.machines_noise(noise)

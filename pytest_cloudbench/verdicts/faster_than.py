@@ -13,12 +13,12 @@ from pytest_cloudbench.verdicts.observation import Observation
 from pytest_cloudbench.verdicts.run import run_of
 from pytest_cloudbench.verdicts.run_to_run import of_single_runs, usual_noise
 from pytest_cloudbench.verdicts.run_view import Run
+from pytest_cloudbench.verdicts.targets import ROUNDING
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import duration, listed, percent
 
 RESOLUTION_S = 0.1
 """How exact a time until on the device is, in seconds: throttles work in slices of about this length."""
-_ROUNDING = 1e-9
 
 
 class TimedWork(Protocol):
@@ -91,7 +91,7 @@ def faster_than(run: TimedWork, other: TimedWork, *, by: float = 1.0) -> Verdict
 
 def _judged(run: TimedWork, other: TimedWork, factor: float, figures: str, draft: Verdict) -> Verdict:
     mine, theirs = run.on_device_s or math.nan, other.on_device_s or math.nan
-    held = theirs / mine >= factor * (1 - _ROUNDING)
+    held = theirs / mine >= factor * (1 - ROUNDING)
     # The machine can only slow a run down, so the side that was too slow is the suspect.
     suspect = other if held else run
     text = _held_by_machine(run_of(suspect.device_side))

@@ -20,6 +20,7 @@ from pytest_cloudbench.verdicts.machine_delay import (
 )
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.run_view import Run
+from pytest_cloudbench.verdicts.targets import ROUNDING
 from pytest_cloudbench.verdicts.verdict import Doubt, Draft, Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import duration, listed
 
@@ -33,7 +34,6 @@ MEASURES = {
 }
 """What may be limited, and the attribute that holds it, in seconds."""
 _WORDS = {"mean": "mean", "p999": "p99.9", "max": "longest"}
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class _Limit:
 
     @property
     def kept(self) -> bool:
-        return self.measured_s <= self.limit_s * (1 + _ROUNDING)
+        return self.measured_s <= self.limit_s * (1 + ROUNDING)
 
     @property
     def limit_text(self) -> str:
@@ -148,7 +148,7 @@ def _words(name: str) -> str:
 def _beside(measured_s: float, limit_s: float) -> str:
     """Return the measured time with as many digits as it takes not to round across its limit."""
     text = duration(measured_s)
-    if (measured_s > limit_s * (1 + _ROUNDING)) == (text != duration(limit_s)) or measured_s <= limit_s:
+    if (measured_s > limit_s * (1 + ROUNDING)) == (text != duration(limit_s)) or measured_s <= limit_s:
         return text
     return (
         f"{measured_s * 1000:.4g} ms"

@@ -19,11 +19,9 @@ from pytest_cloudbench.verdicts.details import details_of, unusable
 from pytest_cloudbench.verdicts.network_levels import NetworkLevel, NetworkTarget
 from pytest_cloudbench.verdicts.network_run import NetworkRun
 from pytest_cloudbench.verdicts.plateau import not_a_plateau
-from pytest_cloudbench.verdicts.targets import check_is_of, checked_within, not_a_limit
+from pytest_cloudbench.verdicts.targets import ROUNDING, check_is_of, checked_within, not_a_limit
 from pytest_cloudbench.verdicts.verdict import Doubt, Draft, Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import around, listed, of, percent, tolerance
-
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -59,9 +57,9 @@ def network_capped_by(
     if wrong := unusable(whole, measured):
         return draft.inconclusive(wrong)
     figures = around(measured, asked, tolerated) + run.where
-    if measured / asked > (1 + tolerated) * (1 + _ROUNDING):
+    if measured / asked > (1 + tolerated) * (1 + ROUNDING):
         return draft.verdict(Outcome.VIOLATED, f"{figures}; {_why_above(run, claim)}")
-    if not run.is_at(measured, asked * (1 - _ROUNDING), tolerated):
+    if not run.is_at(measured, asked * (1 - ROUNDING), tolerated):
         reason = why_short(run, run.rates, asked, but=target.levels)
         text = f"{figures}, so not at {target.label}; {reason.text}"
         return draft.short(reason, text)

@@ -11,12 +11,9 @@ from pytest_cloudbench.verdicts.burst_part import part_for, why_run_short
 from pytest_cloudbench.verdicts.details import details_of, unusable
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.sample_statistics import time_share, too_few
-from pytest_cloudbench.verdicts.targets import checked_share, checked_within, plain, ratio
+from pytest_cloudbench.verdicts.targets import ROUNDING, checked_share, checked_within, plain, ratio
 from pytest_cloudbench.verdicts.verdict import Draft, Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import at_least, tolerance
-
-# Binary fractions: 0.9 x 80,000 must not miss 72,000 by a rounding error.
-_ROUNDING = 1e-9
 
 
 def reaches(
@@ -62,7 +59,7 @@ def reaches(
     least = (1 - tolerated) * (1 - run.header_share)
     if required is None:
         figures = at_least(measured, asked, tolerated) + part.where
-        if ratio(measured, asked) >= least * (1 - _ROUNDING):
+        if ratio(measured, asked) >= least * (1 - ROUNDING):
             return draft.verdict(Outcome.HELD, figures + part.remark(goal, measured, tolerated))
         reason = why_run_short(part, part.rates, asked)
         text = f"{figures}; {reason.text}"
@@ -70,7 +67,7 @@ def reaches(
         samples, floor = part.samples(asked), asked * least
         if few := too_few(samples, required):
             return draft.verdict(Outcome.INCONCLUSIVE, few)
-        found = time_share(samples, plain(floor) * (1 - _ROUNDING))
+        found = time_share(samples, plain(floor) * (1 - ROUNDING))
         details |= found.details(required)
         figures = found.text(floor, required) + part.where
         if (consistent := found.consistent(required)) is True:

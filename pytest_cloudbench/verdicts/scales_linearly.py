@@ -12,11 +12,10 @@ from pytest_cloudbench.verdicts.attribution import other_limit, why_below
 from pytest_cloudbench.verdicts.details import details_of, unusable
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.run_view import Run
-from pytest_cloudbench.verdicts.targets import checked_within, plain, ratio
+from pytest_cloudbench.verdicts.targets import ROUNDING, checked_within, plain, ratio
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import around, listed, percent, tolerance
 
-_ROUNDING = 1e-9
 _SAME = 0.01
 
 
@@ -88,10 +87,10 @@ def scales_linearly(
     for point in points[1:]:
         figures = f"with {point.count:,}: {around(point.rate, point.expected, tolerated)}"
         beside = f"{first.rate} with {first.count:,}"
-        if point.share > (1 + tolerated) * (1 + _ROUNDING):
+        if point.share > (1 + tolerated) * (1 + ROUNDING):
             text = f"{figures}, above the line from {beside}: look for a cache, or for what held back the first run"
             return verdict(Outcome.VIOLATED, text, point)
-        if point.share < (1 - tolerated) * (1 - _ROUNDING):
+        if point.share < (1 - tolerated) * (1 - ROUNDING):
             line = point.run.timeline(point.rate)
             reason = why_below(point.run, point.rate, line.values, point.expected)
             no_help = _no_help(reason.bound_by, noun)

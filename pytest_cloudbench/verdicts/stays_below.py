@@ -28,13 +28,12 @@ from pytest_cloudbench.verdicts.machine_delay import (
     not_modelled,
 )
 from pytest_cloudbench.verdicts.run import run_of
-from pytest_cloudbench.verdicts.targets import checked_within, plain, ratio
+from pytest_cloudbench.verdicts.targets import ROUNDING, checked_within, plain, ratio
 from pytest_cloudbench.verdicts.verdict import Outcome, Reason, Verdict
 from pytest_cloudbench.verdicts.wording import duration
 
 DELIVERED = 0.95
 """From this share of its asked rate on, a step counts as having carried it."""
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class _Claim:
         return run_of(step.measurement).rate_like(self.until or Iops(0))
 
     def covers(self, step: StepView) -> bool:
-        return self.until is None or ratio(self.seen(step), self.until) <= 1 + _ROUNDING
+        return self.until is None or ratio(self.seen(step), self.until) <= 1 + ROUNDING
 
     def latency_s(self, step: StepView) -> float | None:
         return latency_at(step.measurement, self.percentile)
@@ -156,7 +155,7 @@ def _above(curve: LoadCurve, claim: _Claim) -> Reason | None:
     doubtful = None
     for step in curve.steps:
         latency = claim.latency_s(step)
-        if not claim.covers(step) or latency is None or latency <= claim.limit_s * (1 + _ROUNDING):
+        if not claim.covers(step) or latency is None or latency <= claim.limit_s * (1 + ROUNDING):
             continue
         text = f"{claim.name} {duration(latency)}{claim.how} at {claim.served(step)}"
         if plain(claim.served(step)) < DELIVERED * plain(claim.seen(step)):
@@ -208,7 +207,7 @@ def _reach(curve: LoadCurve, claim: _Claim) -> Reason:
     beyond = [step for step in curve.steps if not claim.covers(step)]
     last = counted[-1] if counted else None
     shown = _shown(counted, claim)
-    if claim.until is None or (last and ratio(claim.seen(last), claim.until) >= 1 - claim.within - _ROUNDING):
+    if claim.until is None or (last and ratio(claim.seen(last), claim.until) >= 1 - claim.within - ROUNDING):
         return Reason(Outcome.HELD, shown)
     if beyond:
         above = claim.latency_s(beyond[0])

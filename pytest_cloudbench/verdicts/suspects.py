@@ -16,11 +16,10 @@ from pytest_cloudbench.verdicts.machine_delay import (
 )
 from pytest_cloudbench.verdicts.plateau import FEWEST_NEAR, spread_at
 from pytest_cloudbench.verdicts.run_view import NEAR, SATURATED_PERCENT, Bound, Rates, Run
-from pytest_cloudbench.verdicts.targets import plain, ratio
+from pytest_cloudbench.verdicts.targets import ROUNDING, plain, ratio
 from pytest_cloudbench.verdicts.verdict import Evidence
 from pytest_cloudbench.verdicts.wording import duration, listed, percent
 
-ROUNDING = 1e-9
 # AWS advises one outstanding I/O per 1,000 IOPS, which is what a latency of 1 ms needs.
 ADVISED_LATENCY_S = 0.001
 _OWN_LIMIT = "the job's own limit"

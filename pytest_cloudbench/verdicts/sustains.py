@@ -15,12 +15,10 @@ from pytest_cloudbench.verdicts.levels import level_of
 from pytest_cloudbench.verdicts.machine_delay import machine_text
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.run_view import Run
-from pytest_cloudbench.verdicts.targets import checked_share, checked_within, plain
+from pytest_cloudbench.verdicts.targets import ROUNDING, checked_share, checked_within, plain
 from pytest_cloudbench.verdicts.timeline import Timeline
 from pytest_cloudbench.verdicts.verdict import Outcome, Reason, Verdict
 from pytest_cloudbench.verdicts.wording import moment, percent, tolerance
-
-_ROUNDING = 1e-9
 
 
 def sustains(
@@ -44,7 +42,7 @@ def sustains(
     asked = run.shown(run.asked_of(run.parse_target(rate, "sustains")))
     mean = run.rate_like(asked)
     line = run.timeline(mean)
-    floor = plain(asked) * (1 - tolerated) * (1 - _ROUNDING)
+    floor = plain(asked) * (1 - tolerated) * (1 - ROUNDING)
     stretch = _Stretch(line, floor, length_s)
     every = "" if required_share == 1 else f" in {tolerance(required_share)} of the samples"
     required = f"for {moment(length_s)}{every}"
@@ -64,7 +62,7 @@ def sustains(
     floor_text = (
         f"at or above {line.rate(plain(asked) * (1 - tolerated))} ({tolerance(1 - tolerated)} of {asked})"
     )
-    if good >= required_share * (1 - _ROUNDING):
+    if good >= required_share * (1 - ROUNDING):
         longest = (
             f"for {moment(stretch.longest_s)} without a break"
             if required_share == 1

@@ -11,6 +11,8 @@ from pytest_cloudbench.limits.network import BASELINE, PEAK
 from pytest_cloudbench.limits.numbers import parse_number
 from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput, figure, parse_rate
 
+ROUNDING = 1e-9
+"""What a comparison of shares allows for binary fractions: 0.9 x 80,000 must not miss 72,000."""
 _NO_SHARE = 5.0
 """A bare number from here on is more likely per cent than a share of 1."""
 EXAMPLES = (
