@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from pytest_cloudbench.resources.facts import Answer, Identity
 
 from .access import CloudAccess, resolve_region
 from .errors import no_credentials, translate
+from .waits import OFTEN, SELDOM, Pace
 
 CONNECT_TIMEOUT_S = 10
 READ_TIMEOUT_S = 60
@@ -69,6 +71,21 @@ def _without_profile() -> Any:
     session = botocore.session.Session(session_vars={"profile": (None, None, None, None)})
     session.register_component("data_loader", _service_models())
     return session
+
+
+def _retries(session: Any) -> Any:
+    """Return how botocore repeats a call: in standard mode, up to MAX_ATTEMPTS times, unless the user configured it.
+
+    The user does so by AWS_RETRY_MODE and AWS_MAX_ATTEMPTS, or by retry_mode and max_attempts in the profile; what is
+    given to a client would take precedence over that.
+    """
+    profile = session._session.get_scoped_config()
+    retries: dict[str, Any] = {}
+    if not os.environ.get("AWS_RETRY_MODE") and "retry_mode" not in profile:
+        retries["mode"] = "standard"
+    if not os.environ.get("AWS_MAX_ATTEMPTS") and "max_attempts" not in profile:
+        retries["total_max_attempts"] = MAX_ATTEMPTS
+    return retries
 
 
 def preload() -> None:
@@ -215,6 +232,11 @@ class Clients:
         self.answers.keep(service, operation, parameters, answer)
         return answer
 
+    @property
+    def pace(self) -> Pace:
+        """How often waits ask this endpoint."""
+        return OFTEN if self.access.is_loopback else SELDOM
+
     def check_region(self) -> None:
         """Raise if the region is known to have ended."""
         if self.access.check_region is not None:
@@ -288,16 +310,16 @@ class Clients:
         from botocore.config import Config
 
         session = self._open_session()
-        config = Config(
-            retries={"mode": "standard", "total_max_attempts": MAX_ATTEMPTS},
-            connect_timeout=CONNECT_TIMEOUT_S,
-            read_timeout=READ_TIMEOUT_S,
-            max_pool_connections=MAX_CONNECTIONS,
-        )
-        if self.access.is_loopback:
-            # A proxy from the environment cannot reach this machine's own loopback address.
-            config = config.merge(Config(proxies={}))
         try:
+            config = Config(
+                retries=_retries(session),
+                connect_timeout=CONNECT_TIMEOUT_S,
+                read_timeout=READ_TIMEOUT_S,
+                max_pool_connections=MAX_CONNECTIONS,
+            )
+            if self.access.is_loopback:
+                # A proxy from the environment cannot reach this machine's own loopback address.
+                config = config.merge(Config(proxies={}))
             made = session.client(
                 service, region_name=self._region, endpoint_url=self.access.endpoint_url, config=config
             )

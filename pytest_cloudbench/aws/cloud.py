@@ -37,7 +37,7 @@ from .instance_types import InstanceTypes
 from .instances import Instances
 from .journal import Journal
 from .launches import Catalog, Launches
-from .modifications import modify
+from .modifications import Modifications
 from .placement import Places
 from .placement_groups import CLUSTER, PlacementGroups
 from .removal import RunResources
@@ -86,6 +86,7 @@ class Cloud(Provider):
         self.catalog = Catalog(InstanceTypes(run.clients), Images(run.clients), Places(run.clients))
         self.instances = Instances(run)
         self.volumes = Volumes(run)
+        self._modifications = Modifications(run)
         self._snapshots = Snapshots(run)
         self._placement_groups = PlacementGroups(run)
         self.resources = RunResources(
@@ -288,7 +289,7 @@ class Cloud(Provider):
 
         Raises InvalidSpec before any call for a spec against the rules, or a smaller one.
         """
-        return modify(self.clients, volume, spec, until=until, timeout_s=timeout_s)
+        return self._modifications.modify(volume, spec, until=until, timeout_s=timeout_s)
 
     def create_snapshot(self, volume: CreatedVolume, *, name: str = "") -> CreatedSnapshot:
         """Create a snapshot of a volume and wait until it is complete."""

@@ -33,6 +33,31 @@ class JournalError(CloudError):
     """The journal of the run cannot be opened or written."""
 
 
+# Requests refused for now: botocore's throttling codes (retries/standard.py, ThrottledRetryableChecker), and those
+# for which EC2 itself failed (EC2 API Reference, "Server error codes").
+THROTTLED = frozenset(
+    {
+        "BandwidthLimitExceeded",
+        "EC2ThrottledException",
+        "PriorRequestNotComplete",
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "RequestThrottledException",
+        "SlowDown",
+        "Throttling",
+        "ThrottlingException",
+        "ThrottledException",
+        "TooManyRequestsException",
+    }
+)
+_SERVER_ERRORS = frozenset(
+    {
+        *("InternalError", "InternalFailure", "InternalServerError", "ServerInternal"),
+        *("RequestTimeout", "RequestTimeoutException", "ServiceUnavailable", "Unavailable"),
+        *("500", "502", "503", "504"),
+    }
+)
+
 _EXPIRED = "the credentials have expired; renew them (such as by `aws sso login`) and start again"
 _INVALID = "the endpoint does not know these credentials; check the access key, its secret and the endpoint"
 _QUOTA = "ask for a higher quota in Service Quotas, use a smaller type, or end other instances"
@@ -77,6 +102,16 @@ CREDENTIAL_WAYS = (
     "give them in one of the usual ways: the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY), "
     "a profile (`aws configure`, then AWS_PROFILE), or a role (`aws sso login`, an instance or container role)"
 )
+
+
+def is_temporary(error: BaseException) -> bool:
+    """Return True if the same call may succeed soon: it was throttled, the service failed, or did not answer.
+
+    It is unknown whether a creating call with such an error created something.
+    """
+    return isinstance(error, Unreachable) or (
+        isinstance(error, CloudError) and error.code in THROTTLED | _SERVER_ERRORS
+    )
 
 
 def no_credentials(detail: str) -> NoCredentials:

@@ -15,7 +15,7 @@ from .clients import Secret
 from .doorway import KeyPair
 from .run import Run, tags_of
 from .user_data import HostKey, cloud_config, new_host_key
-from .waits import poll, retry_while
+from .waits import Watcher, retry_while
 
 CONSOLE_TAIL_LINES = 20
 
@@ -66,6 +66,7 @@ class Instances:
     def __init__(self, run: Run) -> None:
         self.run = run
         self._clients = run.clients
+        self._watcher = Watcher(self._describe, run.clients.pace)
 
     def launch(self, plan: LaunchPlan, key: KeyPair, group_id: str) -> LaunchedInstance:
         """Launch and tag an instance in one call; return it as the answer describes it (pending)."""
@@ -106,7 +107,7 @@ class Instances:
                 )
 
             again = (*_NOT_VISIBLE_YET, *(_GROUP_NOT_READY_YET if plan.placement_group else ()))
-            answer = retry_while(again, ask, self.run.bounds.settle_s)
+            answer = retry_while(again, ask, self.run.bounds.settle_s, self._clients.pace)
             description = answer["Instances"][0]
             intention.done([description["InstanceId"]])
         blank = LaunchedInstance(
@@ -129,7 +130,7 @@ class Instances:
 
     def refresh(self, instance: LaunchedInstance) -> LaunchedInstance:
         """Return the instance as the API describes it now. Raises ResourceFailed if it no longer exists."""
-        description = self._describe(instance.id)
+        description = self._watcher.find(instance.id, self.run.bounds.settle_s)
         if description is None:
             raise ResourceFailed(f"{instance} no longer exists")
         return self._updated(instance, description)
@@ -139,22 +140,23 @@ class Instances:
         last = instance
         reason = ""
 
-        def look() -> LaunchedInstance | None:
+        def look(description: Mapping[str, Any] | None) -> LaunchedInstance | None:
             nonlocal last, reason
-            description = self._describe(instance.id)
             if description is None:
                 # It is invisible right after its launch, and some time after its end.
-                return replace(instance, state=state) if state == "terminated" else None
+                ended = state == "terminated" and self._watcher.was_shown(instance.id)
+                return replace(instance, state=state) if ended else None
             reason = _reason(description)
             last = self._updated(instance, description)
             if last.state != state and last.state in _ENDED and state not in _ENDED:
                 raise ResourceFailed(
                     f"{instance} ended while waiting for {state!r}: it is {last.state!r}"
-                    f"{reason}{self.console_tail(instance.id)}"
+                    f"{reason}{self.console_tail(instance.id)}",
+                    code=_reason_code(description) if state == "running" else "",
                 )
             return last if last.state == state else None
 
-        reached = poll(look, self.bound(instance, timeout_s))
+        reached = self._watcher.wait(instance.id, look, self.bound(instance, timeout_s))
         if reached is None:
             raise WaitTimeout(
                 f"{instance} did not reach {state!r} in {self.bound(instance, timeout_s):.0f} s; "
@@ -168,11 +170,11 @@ class Instances:
         if running.address:
             return running
 
-        def look() -> LaunchedInstance | None:
-            now = self.refresh(running)
+        def look(description: Mapping[str, Any] | None) -> LaunchedInstance | None:
+            now = self._updated(running, description) if description is not None else running
             return now if now.address else None
 
-        found = poll(look, self.run.bounds.settle_s)
+        found = self._watcher.wait(running.id, look, self.run.bounds.address_s)
         if found is None:
             kind = "" if self._clients.access.address == "auto" else f"{self._clients.access.address} "
             raise ResourceFailed(
@@ -184,19 +186,17 @@ class Instances:
 
     def stop(self, instance: LaunchedInstance, *, force: bool) -> LaunchedInstance:
         """Stop it and wait for 'stopped'."""
-        self._clients.call(
-            f"stop {instance}", "ec2", "stop_instances", InstanceIds=[instance.id], Force=force
-        )
+        self._repeated(f"stop {instance}", "stop_instances", InstanceIds=[instance.id], Force=force)
         return self.wait_for(instance, "stopped", self.run.bounds.stopped_s)
 
     def start(self, instance: LaunchedInstance) -> LaunchedInstance:
         """Start it and wait for 'running'; its public address changes."""
-        self._clients.call(f"start {instance}", "ec2", "start_instances", InstanceIds=[instance.id])
+        self._repeated(f"start {instance}", "start_instances", InstanceIds=[instance.id])
         return self.wait_until_running(instance)
 
     def reboot(self, instance: LaunchedInstance) -> LaunchedInstance:
         """Ask for a reboot. The API reports 'running' throughout: only the host shows when it is back."""
-        self._clients.call(f"reboot {instance}", "ec2", "reboot_instances", InstanceIds=[instance.id])
+        self._repeated(f"reboot {instance}", "reboot_instances", InstanceIds=[instance.id])
         return self.refresh(instance)
 
     def wait_until_ended(self, instance: LaunchedInstance) -> LaunchedInstance:
@@ -218,17 +218,23 @@ class Instances:
         """Return the time limit of a wait on this instance, in seconds."""
         return max(timeout_s, self.run.bounds.bare_metal_s) if instance.limits.bare_metal else timeout_s
 
-    def _describe(self, instance_id: str) -> dict[str, Any] | None:
-        try:
-            answer = self._clients.call(
-                f"describe {instance_id}", "ec2", "describe_instances", InstanceIds=[instance_id]
-            )
-        except CloudError as error:
-            if error.code == "InvalidInstanceID.NotFound":
-                return None
-            raise
-        found = [instance for reservation in answer["Reservations"] for instance in reservation["Instances"]]
-        return found[0] if found else None
+    def _repeated(self, asked: str, operation: str, **parameters: Any) -> None:
+        """Make a call that may be made twice; repeat it after temporary errors."""
+
+        def ask() -> None:
+            self._clients.call(asked, "ec2", operation, **parameters)
+
+        retry_while((), ask, self.run.bounds.settle_s, self._clients.pace)
+
+    def _describe(self, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+        reservations = self._clients.pages(
+            f"describe {', '.join(ids)}",
+            "ec2",
+            "describe_instances",
+            "Reservations",
+            Filters=[{"Name": "instance-id", "Values": list(ids)}],
+        )
+        return {one["InstanceId"]: one for reservation in reservations for one in reservation["Instances"]}
 
     def _updated(self, instance: LaunchedInstance, description: Mapping[str, Any]) -> LaunchedInstance:
         public = description.get("PublicIpAddress") or None
@@ -250,6 +256,12 @@ class Instances:
 def _reason(description: Mapping[str, Any]) -> str:
     said = description.get("StateReason", {}).get("Message") or description.get("StateTransitionReason") or ""
     return f"; reason: {said}" if said else ""
+
+
+def _reason_code(description: Mapping[str, Any]) -> str:
+    """Return why an instance ended, such as "InsufficientInstanceCapacity": the code without its side, "Server."."""
+    code = description.get("StateReason", {}).get("Code") or ""
+    return str(code).rpartition(".")[2]
 
 
 def _attachments(description: Mapping[str, Any]) -> tuple[Attachment, ...]:

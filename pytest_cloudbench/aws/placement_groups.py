@@ -90,8 +90,8 @@ class PlacementGroups:
         )
 
     def _is_ours(self, group_name: str) -> bool:
-        description = self._describe(group_name)
-        return description is not None and belongs_to(description, self._run.run_id)
+        found = poll(lambda: self._describe(group_name), self._run.bounds.settle_s, self._clients.pace)
+        return found is not None and belongs_to(found, self._run.run_id)
 
     def _wait_available(self, group_name: str) -> PlacementGroup:
         state = "unknown to the service"
@@ -105,7 +105,7 @@ class PlacementGroups:
             state = str(description["State"])
             return _group(description) if state == "available" else None
 
-        found = poll(look, self._run.bounds.group_s)
+        found = poll(look, self._run.bounds.group_s, self._clients.pace)
         if found is None:
             raise WaitTimeout(
                 f"placement group {group_name} did not become available in {self._run.bounds.group_s:.0f} s; "

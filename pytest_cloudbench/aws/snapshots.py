@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from pytest_cloudbench.limits.volume_rules import RuleBroken
 from pytest_cloudbench.limits.volumes import InvalidSpec, VolumeSpec
-from pytest_cloudbench.resources.errors import CloudError, ResourceFailed, WaitTimeout
+from pytest_cloudbench.resources.errors import ResourceFailed, WaitTimeout
 from pytest_cloudbench.resources.facts import CreatedSnapshot, CreatedVolume
 
 from .run import Run, tags_of
-from .waits import poll
+from .waits import Watcher, retry_while
 
 CREATE_SNAPSHOT = "create_snapshot"
 UNKNOWN = "InvalidSnapshot.NotFound"
+TOKEN_TAG = "cloudbench:token"  # noqa: S105  (not a secret)
+# The volume's former snapshot was requested less than 15 s ago, perhaps by an earlier attempt of this call.
+_TOO_SOON = ("SnapshotCreationPerVolumeRateExceeded",)
 _SOURCE = "EC2 API Reference, CreateVolume"
 
 
@@ -32,21 +37,31 @@ class Snapshots:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._clients = run.clients
+        self._watcher = Watcher(self._describe, run.clients.pace)
 
     def create(self, volume: CreatedVolume, name: str) -> CreatedSnapshot:
         """Create and tag a snapshot in one call, and wait until it is complete.
 
-        It contains what has been written to the volume before the call.
+        It contains what has been written to the volume before the call. CreateSnapshot takes no client token: before
+        the call is repeated, the snapshot of an earlier attempt, whose answer was lost, is searched for by a tag.
         """
         with self._run.journal.creating(CREATE_SNAPSHOT, f"of {volume}") as intention:
-            answer = self._clients.call(
-                f"create a snapshot of {volume}",
-                "ec2",
-                CREATE_SNAPSHOT,
-                VolumeId=volume.id,
-                Description=f"cloudbench run {self._run.run_id}",
-                TagSpecifications=self._run.tagged(name, "snapshot"),
-            )
+            tagged = self._run.tagged(name, "snapshot", extra={TOKEN_TAG: intention.token})
+            attempts = itertools.count()
+
+            def ask() -> dict[str, Any]:
+                if next(attempts) and (earlier := self._of_token(intention.token)) is not None:
+                    return earlier
+                return self._clients.call(
+                    f"create a snapshot of {volume}",
+                    "ec2",
+                    CREATE_SNAPSHOT,
+                    VolumeId=volume.id,
+                    Description=f"cloudbench run {self._run.run_id}",
+                    TagSpecifications=tagged,
+                )
+
+            answer = retry_while(_TOO_SOON, ask, self._run.bounds.settle_s, self._clients.pace)
             intention.done([answer["SnapshotId"]])
         return self.wait_for(
             CreatedSnapshot(
@@ -58,9 +73,8 @@ class Snapshots:
         """Wait until the snapshot is complete. Raises ResourceFailed, or WaitTimeout with its progress."""
         last, progress = snapshot, ""
 
-        def look() -> CreatedSnapshot | None:
+        def look(description: Mapping[str, Any] | None) -> CreatedSnapshot | None:
             nonlocal last, progress
-            description = self._describe(snapshot.id)
             if description is None:  # invisible right after its creation
                 return None
             progress = description.get("Progress") or ""
@@ -70,7 +84,7 @@ class Snapshots:
                 raise ResourceFailed(f"{snapshot} failed: its state is 'error'{f': {said}' if said else ''}")
             return last if last.state == "completed" else None
 
-        reached = poll(look, self._run.bounds.snapshot_s)
+        reached = self._watcher.wait(snapshot.id, look, self._run.bounds.snapshot_s)
         if reached is None:
             raise WaitTimeout(
                 f"{snapshot} was not complete in {self._run.bounds.snapshot_s:.0f} s; it is {last.state!r}"
@@ -78,13 +92,22 @@ class Snapshots:
             )
         return reached
 
-    def _describe(self, snapshot_id: str) -> dict[str, Any] | None:
-        try:
-            found = self._clients.call(
-                f"describe {snapshot_id}", "ec2", "describe_snapshots", SnapshotIds=[snapshot_id]
-            )["Snapshots"]
-        except CloudError as error:
-            if error.code == UNKNOWN:
-                return None
-            raise
-        return found[0] if found else None
+    def _of_token(self, token: str) -> dict[str, Any] | None:
+        found = self._clients.pages(
+            f"look for the snapshot of token {token}",
+            "ec2",
+            "describe_snapshots",
+            "Snapshots",
+            Filters=[{"Name": f"tag:{TOKEN_TAG}", "Values": [token]}],
+        )
+        return next((one for one in found if tags_of(one).get(TOKEN_TAG) == token), None)
+
+    def _describe(self, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+        found = self._clients.pages(
+            f"describe {', '.join(ids)}",
+            "ec2",
+            "describe_snapshots",
+            "Snapshots",
+            Filters=[{"Name": "snapshot-id", "Values": list(ids)}],
+        )
+        return {snapshot["SnapshotId"]: snapshot for snapshot in found}

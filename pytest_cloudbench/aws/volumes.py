@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from string import ascii_lowercase
-from typing import Any
+from typing import Any, TypeVar
 
 from pytest_cloudbench.limits.instances import InstanceLimits
 from pytest_cloudbench.limits.quantities import Size
@@ -21,7 +21,9 @@ from pytest_cloudbench.resources.errors import (
 from pytest_cloudbench.resources.facts import Attachment, CreatedVolume, LaunchedInstance
 
 from .run import Run, tags_of
-from .waits import poll
+from .waits import Watcher, retry_while
+
+T = TypeVar("T")
 
 # Amazon EC2 User Guide, "Device names for volumes on Amazon EC2 instances" (HVM), read 2026-11: /dev/sd[a-z],
 # /dev/xvd[a-d][a-x] and /dev/xvd[e-z] exist. /dev/sd[f-p] are recommended for EBS volumes; /dev/sd[b-e] are used
@@ -53,12 +55,24 @@ def check_zone(instance: object, instance_zone: str, zone: str, what: str = "a v
         )
 
 
+# What this run has just created or detached may be unknown, or in its former state, to the next call.
+_NOT_YET = ("InvalidVolume.NotFound", "InvalidInstanceID.NotFound", "IncorrectState")
+_NO_SNAPSHOT_YET = ("InvalidSnapshot.NotFound",)
+# It is detached, or is being detached: by an earlier attempt whose answer was lost, or from outside.
+_DETACHED = ("IncorrectState", "InvalidAttachment.NotFound")
+
+
 class Volumes:
-    """The calls on volumes. Thread-safe."""
+    """The calls on volumes. Thread-safe.
+
+    A call whose answer was lost is repeated. What says that the first one succeeded is success: the same client token,
+    or an attachment to the same instance.
+    """
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._clients = run.clients
+        self._watcher = Watcher(self._describe, run.clients.pace)
         self._slots_lock = threading.Lock()
         # Instance id -> device name -> volume id, from before the attachment on.
         self._slots: dict[str, dict[str, str]] = {}
@@ -74,7 +88,6 @@ class Volumes:
             "VolumeType": spec.type,
             "Size": spec.size_gib,
             "Encrypted": True,
-            "TagSpecifications": self._run.tagged(name, "volume", extra=spec.tags),
         }
         if spec.requested_iops is not None:
             parameters["Iops"] = spec.requested_iops
@@ -83,13 +96,19 @@ class Volumes:
         if snapshot_id is not None:
             parameters["SnapshotId"] = snapshot_id
         with self._run.journal.creating("create_volume", f"{spec} in {zone}") as intention:
-            answer = self._clients.call(
-                f"create volume {spec} in {zone}",
-                "ec2",
-                "create_volume",
-                ClientToken=intention.token,
-                **parameters,
-            )
+            tagged = self._run.tagged(name, "volume", extra=spec.tags)
+
+            def ask() -> dict[str, Any]:
+                return self._clients.call(
+                    f"create volume {spec} in {zone}",
+                    "ec2",
+                    "create_volume",
+                    ClientToken=intention.token,
+                    TagSpecifications=tagged,
+                    **parameters,
+                )
+
+            answer = self._settled(ask, _NO_SNAPSHOT_YET if snapshot_id else ())
             intention.done([answer["VolumeId"]])
         volume = CreatedVolume(
             id=answer["VolumeId"],
@@ -107,7 +126,8 @@ class Volumes:
         """Attach a volume under `device` or the next free name, and wait until it is attached."""
         check_zone(instance, instance.zone, volume.zone, f"volume {volume}")
         name = self._take_name(volume, instance, device)
-        try:
+
+        def ask() -> None:
             self._clients.call(
                 f"attach {volume} to {instance} as {name}",
                 "ec2",
@@ -116,9 +136,13 @@ class Volumes:
                 InstanceId=instance.id,
                 Device=name,
             )
-        except CloudError:
-            self._free_names(volume.id)
-            raise
+
+        try:
+            self._settled(ask, _NOT_YET)
+        except CloudError as error:
+            if error.code != "VolumeInUse" or not self._is_on(volume, instance):
+                self._free_names(volume.id)
+                raise
         return self._wait_attached(volume, instance)
 
     def detach(self, volume: CreatedVolume) -> CreatedVolume:
@@ -127,20 +151,28 @@ class Volumes:
         if current.attachment is None:
             return current
         instance_id = current.attachment.instance_id
-        self._clients.call(
-            f"detach {volume} from {instance_id}",
-            "ec2",
-            "detach_volume",
-            VolumeId=volume.id,
-            InstanceId=instance_id,
-        )
+
+        def ask() -> None:
+            self._clients.call(
+                f"detach {volume} from {instance_id}",
+                "ec2",
+                "detach_volume",
+                VolumeId=volume.id,
+                InstanceId=instance_id,
+            )
+
+        try:
+            self._settled(ask)
+        except CloudError as error:
+            if error.code not in _DETACHED:
+                raise
         free = self.wait_for(volume, "available")
         self._free_names(volume.id)
         return free
 
     def refresh(self, volume: CreatedVolume) -> CreatedVolume:
         """Return the volume as the API describes it now. Raises ResourceFailed if it no longer exists."""
-        description = self._describe(volume.id)
+        description = self._watcher.find(volume.id, self._run.bounds.settle_s)
         if description is None:
             raise ResourceFailed(f"volume {volume} no longer exists")
         return _updated(volume, description)
@@ -149,9 +181,8 @@ class Volumes:
         """Wait until the volume is in `state`."""
         last = volume
 
-        def look() -> CreatedVolume | None:
+        def look(description: Mapping[str, Any] | None) -> CreatedVolume | None:
             nonlocal last
-            description = self._describe(volume.id)
             if description is None:
                 # It is invisible right after its creation.
                 return None
@@ -162,7 +193,7 @@ class Volumes:
                 )
             return last if last.state == state else None
 
-        reached = poll(look, self._run.bounds.volume_s)
+        reached = self._watcher.wait(volume.id, look, self._run.bounds.volume_s)
         if reached is None:
             hangs = (
                 f" (it is {last.attachment.state} on {last.attachment.instance_id})"
@@ -187,13 +218,15 @@ class Volumes:
     def _wait_attached(self, volume: CreatedVolume, instance: LaunchedInstance) -> CreatedVolume:
         last = volume
 
-        def look() -> CreatedVolume | None:
+        def look(description: Mapping[str, Any] | None) -> CreatedVolume | None:
             nonlocal last
-            last = self.refresh(volume)
+            if description is None:
+                return None
+            last = _updated(volume, description)
             hangs = last.attachment
             return last if hangs and hangs.state == "attached" and hangs.instance_id == instance.id else None
 
-        reached = poll(look, self._run.bounds.volume_s)
+        reached = self._watcher.wait(volume.id, look, self._run.bounds.volume_s)
         if reached is None:
             state = last.attachment.state if last.attachment else last.state
             raise WaitTimeout(
@@ -227,16 +260,28 @@ class Volumes:
         with self._slots_lock:
             return len(self._slots.get(instance.id, instance.attachments))
 
-    def _describe(self, volume_id: str) -> dict[str, Any] | None:
-        try:
-            found = self._clients.call(
-                f"describe volume {volume_id}", "ec2", "describe_volumes", VolumeIds=[volume_id]
-            )["Volumes"]
-        except CloudError as error:
-            if error.code == "InvalidVolume.NotFound":
-                return None
-            raise
-        return found[0] if found else None
+    def _is_on(self, volume: CreatedVolume, instance: LaunchedInstance) -> bool:
+        """Return True if the volume that is in use is attached, or being attached, to this instance."""
+
+        def look(description: Mapping[str, Any] | None) -> str | None:
+            attachment = _updated(volume, description).attachment if description is not None else None
+            return attachment.instance_id if attachment is not None else None
+
+        # The attachment of an earlier attempt may be invisible yet.
+        return self._watcher.wait(volume.id, look, self._run.bounds.settle_s) == instance.id
+
+    def _settled(self, ask: Callable[[], T], codes: Sequence[str] = ()) -> T:
+        return retry_while(codes, ask, self._run.bounds.settle_s, self._clients.pace)
+
+    def _describe(self, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+        found = self._clients.pages(
+            f"describe {', '.join(ids)}",
+            "ec2",
+            "describe_volumes",
+            "Volumes",
+            Filters=[{"Name": "volume-id", "Values": list(ids)}],
+        )
+        return {volume["VolumeId"]: volume for volume in found}
 
 
 def _updated(volume: CreatedVolume, description: Mapping[str, Any]) -> CreatedVolume:

@@ -1,24 +1,30 @@
-"""Waiting with a time limit, and independent calls side by side."""
+"""Waiting with a time limit, batched descriptions of what is waited for, and independent calls side by side."""
 
 from __future__ import annotations
 
+import random
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pytest_cloudbench.resources.errors import CloudError
+
+from .errors import is_temporary
 
 T = TypeVar("T")
 
 MAX_WORKERS = 16
 _SLICE_S = 0.5
 
-FIRST_PAUSE_S = 0.03
-LONGEST_PAUSE_S = 3.0
 _GROWTH = 1.25
+_BACK_OFF = 2.0
+# The values that one filter of a Describe call takes (EC2 API Reference, "Filter").
+_IDS_A_CALL = 200
 
 
 @dataclass(frozen=True)
@@ -33,8 +39,40 @@ class Bounds:
     group_s: float = 180.0
     # The first snapshot of a volume copies everything that was written to it.
     snapshot_s: float = 3600.0
-    # How long a new resource may stay invisible to the next call.
-    settle_s: float = 5.0
+    # How long an instance that runs may have no address yet.
+    address_s: float = 30.0
+    # How long a new resource may stay invisible, and how long calls are repeated that the service could not answer.
+    # EC2 Developer Guide, "Eventual consistency": retry for up to five minutes.
+    settle_s: float = 300.0
+
+
+@dataclass(frozen=True)
+class Pace:
+    """The pauses of a wait, in seconds: they grow from `first_s` to `longest_s`.
+
+    After a refusal for too many requests they double, up to `refused_s`. Each pause is shortened by a random share up
+    to `jitter`, so that parallel runs do not ask at the same moments.
+    """
+
+    first_s: float
+    longest_s: float
+    refused_s: float
+    jitter: float = 0.0
+
+    def next(self, pause_s: float, *, refused: bool) -> float:
+        """Return the pause that follows one of `pause_s` seconds."""
+        longer = pause_s * (_BACK_OFF if refused else _GROWTH)
+        return max(self.first_s, min(longer, self.refused_s if refused else self.longest_s))
+
+    def drawn(self, pause_s: float) -> float:
+        """Return a pause with its random share taken off."""
+        return pause_s * random.uniform(1.0 - self.jitter, 1.0)  # noqa: S311  (not for security)
+
+
+OFTEN = Pace(0.03, 3.0, 3.0)
+"""For an endpoint on this machine, which answers in milliseconds."""
+SELDOM = Pace(1.25, 2.0, 15.0, jitter=0.2)
+"""For AWS: once in 1 to 2 seconds, far below the 20 requests a second that an account's Describe calls have."""
 
 
 class Cancelled(CloudError):
@@ -58,36 +96,53 @@ def cancelling_event() -> threading.Event | None:
     return _cancelling.event
 
 
-def poll(look: Callable[[], T | None], timeout_s: float) -> T | None:
+def _raise_if_cancelled() -> None:
+    event = _cancelling.event
+    if event is not None and event.is_set():
+        raise Cancelled("the run was interrupted during this wait")
+
+
+def poll(look: Callable[[], T | None], timeout_s: float, pace: Pace = OFTEN) -> T | None:
     """Call `look` at growing intervals until it returns a value, and return that; None after `timeout_s` seconds.
 
-    It is called at least once, and a last time when the time is up.
+    It is called at least once, and a last time when the time is up. A temporary error of the service counts as None,
+    and is raised only if the last call ended with it.
     """
     deadline = time.monotonic() + timeout_s
-    pause = FIRST_PAUSE_S
+    pause_s = pace.first_s
     while True:
-        found = look()
+        refusal: CloudError | None = None
+        try:
+            found = look()
+        except CloudError as error:
+            if not is_temporary(error):
+                raise
+            found, refusal = None, error
         if found is not None:
             return found
         left = deadline - time.monotonic()
         if left <= 0:
+            if refusal is not None:
+                raise refusal
             return None
-        _pause(min(pause, left))
-        pause = min(pause * _GROWTH, LONGEST_PAUSE_S)
+        _pause(min(pace.drawn(pause_s), left))
+        pause_s = pace.next(pause_s, refused=refusal is not None)
 
 
 def _pause(seconds: float) -> None:
     event = _cancelling.event
     if event is None:
         time.sleep(seconds)
-    elif event.wait(seconds):
-        raise Cancelled("the run was interrupted during this wait")
+    else:
+        event.wait(seconds)
+        _raise_if_cancelled()
 
 
-def retry_while(codes: Collection[str], call: Callable[[], T], timeout_s: float) -> T:
-    """Repeat `call` while it raises a CloudError with one of `codes`, such as for a resource not visible yet.
+def retry_while(codes: Collection[str], call: Callable[[], T], timeout_s: float, pace: Pace = OFTEN) -> T:
+    """Repeat `call` after temporary errors, and after a CloudError with one of `codes`, and return its result.
 
-    Raises the last error after `timeout_s` seconds.
+    Only for a call that may be repeated although its first attempt succeeded and only the answer was lost. Raises the
+    last error after `timeout_s` seconds.
     """
     refusals: list[CloudError] = []
 
@@ -100,10 +155,128 @@ def retry_while(codes: Collection[str], call: Callable[[], T], timeout_s: float)
             refusals.append(error)
             return None
 
-    result = poll(attempt, timeout_s)
+    result = poll(attempt, timeout_s, pace)
     if result is None:
         raise refusals[-1]
     return result[0]
+
+
+Description = Mapping[str, Any]
+
+
+class Watcher:
+    """Describes, by one call per interval, all resources of one kind that any thread waits for. Thread-safe.
+
+    One of the waiting threads makes the call and the others use its answer. `describe` takes ids and returns the
+    descriptions of those that the service shows, by id. It must use filters: an unknown id fails the whole call.
+    """
+
+    def __init__(
+        self, describe: Callable[[Sequence[str]], Mapping[str, Description]], pace: Pace = OFTEN
+    ) -> None:
+        self._describe = describe
+        self._pace = pace
+        self._changed = threading.Condition()
+        self._watched: Counter[str] = Counter()
+        self._shown: set[str] = set()
+        self._asking = False
+        # Rounds are numbered, so that no wait uses an answer to a question from before it began.
+        self._started = self._answered = 0
+        self._answer: Mapping[str, Description] | Exception = {}
+        self._pause_s = pace.first_s
+        self._last_s, self._wait_s = time.monotonic(), 0.0
+
+    def was_shown(self, resource_id: str) -> bool:
+        """Return True if the service has ever shown this resource, so that it is gone if it is missing now."""
+        with self._changed:
+            return resource_id in self._shown
+
+    def wait(
+        self, resource_id: str, look: Callable[[Description | None], T | None], timeout_s: float
+    ) -> T | None:
+        """Call `look` with each new description until it returns a value; return that, or None after `timeout_s`.
+
+        The description is None while the service does not show the resource. Temporary errors of the service are
+        raised only if the last round ended with one.
+        """
+        deadline = time.monotonic() + timeout_s
+        with self._watching(resource_id) as begun:
+            seen = begun
+            while True:
+                last = time.monotonic() >= deadline
+                seen, answer = self._next_answer(seen, deadline)
+                if isinstance(answer, Exception):
+                    if last or not is_temporary(answer):
+                        raise answer
+                    continue
+                found = look(answer.get(resource_id))
+                if found is not None or last:
+                    return found
+
+    def find(self, resource_id: str, settle_s: float) -> Description | None:
+        """Return the description now; None if the resource is gone. One never shown may be new: wait `settle_s`."""
+        return self.wait(
+            resource_id,
+            lambda description: description,
+            0.0 if self.was_shown(resource_id) else settle_s,
+        )
+
+    @contextmanager
+    def _watching(self, resource_id: str) -> Iterator[int]:
+        with self._changed:
+            self._watched[resource_id] += 1
+            if not isinstance(self._answer, Exception):
+                # What is new changes soon: look soon, but not more often than the pace says.
+                self._pause_s = self._pace.first_s
+                self._wait_s = min(self._wait_s, self._pace.drawn(self._pause_s))
+            seen = self._started
+        try:
+            yield seen
+        finally:
+            with self._changed:
+                self._watched[resource_id] -= 1
+                self._watched += Counter()  # drops what nobody waits for
+
+    def _next_answer(self, seen: int, deadline: float) -> tuple[int, Mapping[str, Description] | Exception]:
+        """Return the number and the answer of the first round after `seen`; ask if the round is due."""
+        with self._changed:
+            while self._answered <= seen:
+                _raise_if_cancelled()
+                left = min(self._last_s + self._wait_s, deadline) - time.monotonic()
+                if not self._asking and left <= 0:
+                    break
+                self._changed.wait(_SLICE_S if self._asking else min(left, _SLICE_S))
+            else:
+                return self._answered, self._answer
+            self._asking = True
+            self._started += 1
+            number, ids = self._started, sorted(self._watched)
+        answer: Mapping[str, Description] | Exception | None = None
+        try:
+            answer = self._ask(ids)
+            return number, answer
+        finally:
+            with self._changed:
+                self._asking = False
+                if answer is not None:  # None: this thread was interrupted, and another one asks
+                    self._note(number, answer)
+                self._changed.notify_all()
+
+    def _ask(self, ids: Sequence[str]) -> Mapping[str, Description] | Exception:
+        found: dict[str, Description] = {}
+        try:
+            for start in range(0, len(ids), _IDS_A_CALL):
+                found.update(self._describe(ids[start : start + _IDS_A_CALL]))
+        except Exception as error:
+            return error
+        return found
+
+    def _note(self, number: int, answer: Mapping[str, Description] | Exception) -> None:
+        self._answered, self._answer = number, answer
+        if not isinstance(answer, Exception):
+            self._shown.update(answer)
+        self._last_s, self._wait_s = time.monotonic(), self._pace.drawn(self._pause_s)
+        self._pause_s = self._pace.next(self._pause_s, refused=isinstance(answer, Exception))
 
 
 def gather(tasks: Sequence[Callable[[], T]], max_workers: int = MAX_WORKERS) -> list[T | Exception]:

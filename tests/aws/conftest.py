@@ -16,7 +16,14 @@ from pytest_cloudbench.aws.journal import Journal, new_run_id
 from pytest_cloudbench.aws.waits import Bounds
 
 FAST = Bounds(
-    running_s=10, stopped_s=10, terminated_s=10, bare_metal_s=10, volume_s=10, group_s=5, settle_s=0.5
+    running_s=10,
+    stopped_s=10,
+    terminated_s=10,
+    bare_metal_s=10,
+    volume_s=10,
+    group_s=5,
+    address_s=0.5,
+    settle_s=0.5,
 )
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_cloudbench.aws.modifications import Modifications
 from pytest_cloudbench.aws.reap import reap
+from pytest_cloudbench.aws.waits import OFTEN
 from pytest_cloudbench.limits.volumes import InvalidSpec, gp3, io2
 from pytest_cloudbench.resources.errors import CloudError, ResourceFailed, WaitTimeout
 
@@ -76,17 +78,22 @@ def test_an_impossible_modification_is_refused_before_any_call(cloud, asked_of):
 
 def modification(state, progress=7, message=""):
     entry = {"ModificationState": state, "Progress": progress, "StartTime": "2026-11-01"}
-    return {"VolumesModifications": [{**entry, "StatusMessage": message} if message else entry]}
+    return [{**entry, "StatusMessage": message} if message else entry]
 
 
-class Answering:
-    """Clients that answer each operation with what was prepared for it."""
+class Modifying:
+    """Clients of a service that accepts every modification and describes it as prepared."""
 
-    def __init__(self, **answers):
-        self.answers = answers
+    pace = OFTEN
+
+    def __init__(self, volume, described):
+        self.described = [{"VolumeId": volume.id, **one} for one in described]
 
     def call(self, what, service, operation, **asked):
-        return self.answers[operation]
+        return {}
+
+    def pages(self, what, service, operation, key, **asked):
+        return self.described
 
 
 @pytest.mark.parametrize(
@@ -94,22 +101,19 @@ class Answering:
     [
         (modification("failed", message="no capacity"), ResourceFailed, "failed: no capacity"),
         (modification("optimizing"), WaitTimeout, "was not 'completed' in 0 s; it is 'optimizing' at 7 %"),
-        ({"VolumesModifications": []}, WaitTimeout, "was not 'completed'"),
+        ([], WaitTimeout, "was not 'completed'"),
     ],
 )
 def test_a_modification_that_fails_or_takes_too_long(cloud, answer, error, words):
-    from pytest_cloudbench.aws.modifications import modify
-
     volume = cloud.create_volumes([gp3(size_gib=10)], "us-east-1a")[0]
-    clients = Answering(modify_volume={}, describe_volumes_modifications=answer)
+    modifications = Modifications(cloud.run._replace(clients=Modifying(volume, answer)))
     with pytest.raises(error, match=words) as caught:
-        modify(clients, volume, gp3(size_gib=11), until="completed", timeout_s=0.0)
+        modifications.modify(volume, gp3(size_gib=11), until="completed", timeout_s=0.0)
     assert isinstance(caught.value, CloudError)
 
 
 def test_until_optimizing_does_not_wait_for_completed(cloud):
-    from pytest_cloudbench.aws.modifications import modify
-
     volume = cloud.create_volumes([gp3(size_gib=10)], "us-east-1a")[0]
-    clients = Answering(modify_volume={}, describe_volumes_modifications=modification("optimizing"))
-    assert modify(clients, volume, gp3(size_gib=11), until="optimizing", timeout_s=0.0).size.gib == 11
+    modifications = Modifications(cloud.run._replace(clients=Modifying(volume, modification("optimizing"))))
+    larger = modifications.modify(volume, gp3(size_gib=11), until="optimizing", timeout_s=0.0)
+    assert larger.size.gib == 11

@@ -235,13 +235,14 @@ def test_ctrl_c_during_a_launch_ends_its_waits(cloud, monkeypatch):
     import time
 
     polling = threading.Event()
-    original = cloud.instances._describe
+    watcher = cloud.instances._watcher
+    original = watcher._describe
 
-    def pending(instance_id):
+    def pending(ids):
         polling.set()
-        return {**original(instance_id), "State": {"Name": "pending"}}
+        return {one: {**now, "State": {"Name": "pending"}} for one, now in original(ids).items()}
 
-    monkeypatch.setattr(cloud.instances, "_describe", pending)
+    monkeypatch.setattr(watcher, "_describe", pending)
 
     def interrupt():
         polling.wait(10)
