@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -83,31 +83,40 @@ class Baseline:
         return text
 
     def earlier(
-        self, nodeid: str, asked: Mapping[str, Any], setup: Setup, nth: int = 0, *, part: str = ""
-    ) -> Earlier:
+        self,
+        nodeid: str,
+        asked: Mapping[str, Any],
+        setup: Setup,
+        nth: int = 0,
+        *,
+        parts: Sequence[str] = ("",),
+    ) -> dict[str, Earlier]:
         """Return what earlier runs measured in a test when it asked for the ``nth`` time for this workload, from 0.
 
         ``asked`` has its "name" and its "arguments", as evidence has them; ``setup`` are the present conditions.
-        ``part`` is "forward" or "backward" for one direction of a network.
+        ``parts`` are the directions of a network (`parts_of`), and each has its own earlier runs.
         """
-        found: list[EarlierRun] = []
+        wanted = {name: asked[name] for name in ("name", "arguments")}
+        found: list[dict[str, EarlierRun]] = []
         missing = ""
         for name, test in self._tests(nodeid):
             try:
                 if why := _unfit(test):
                     missing = f"in run {name}, {why}"
                     continue
-                entries = [entry for entry in test.of_kind("workload") if _is(entry, asked)]
-                if nth >= len(entries):
+                calls = measured_calls(test)
+                entry = next((each for each, same, at in calls if same == wanted and at == nth), None)
+                if entry is None:
                     missing = f"in run {name}, {_nearest(test, asked, nth)}"
                     continue
-                found.append(_earlier_run(name, test, entries[nth], part))
+                found.append(_earlier_runs(name, test, entry, parts))
             except NotRestored as error:
                 missing = f"in run {name}, its measurement cannot be restored: {error}"
             except EvidenceError as error:
                 missing = f"in run {name}, {error}"
                 self.unread.setdefault(plain_nodeid(nodeid), set()).add(missing)
-        return Earlier(tuple(found), setup, missing or self._unknown(nodeid))
+        missing = missing or self._unknown(nodeid)
+        return {part: Earlier(tuple(each[part] for each in found), setup, missing) for part in parts}
 
     def knows(self, nodeid: str) -> bool:
         """Return True if any earlier run has this test."""
@@ -212,18 +221,29 @@ def _comparisons(test: RecordedTest) -> list[dict[str, Any]]:
     return [entry for entry in entries if str(entry["verdict"].get("promise")).startswith("not worse ")]
 
 
-def _is(entry: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
-    return (entry["name"], entry["arguments"]) == (asked["name"], asked["arguments"]) and "file" in entry
+def measured_calls(test: RecordedTest) -> Iterator[tuple[dict[str, Any], dict[str, Any], int]]:
+    """Yield the entry of each workload that measured something, what was asked, and how often before in the test.
+
+    A workload that failed does not count, as its test may have called it again. Raises EvidenceError for a journal that
+    cannot be read.
+    """
+    before: list[dict[str, Any]] = []
+    for entry in test.of_kind("workload"):
+        if entry.get("outcome") == "failed":
+            continue
+        asked = {name: entry[name] for name in ("name", "arguments")}
+        if "file" in entry:
+            yield entry, asked, before.count(asked)
+        before.append(asked)
 
 
-def _earlier_run(name: str, test: RecordedTest, entry: Mapping[str, Any], part: str) -> EarlierRun:
-    record = test.measurement(entry["file"])
-    if record.get("outcome") == "failed":
-        raise NotRestored("the workload failed")
-    value = measurement_from(record, lambda path: b"")  # no verdict reads the tool's own files
-    measured = getattr(value, "maximum", value)
-    undecided = _undecided(test, entry)
-    return EarlierRun(name, observed_in(value, part), recorded_setup(test, measured), undecided)
+def _earlier_runs(
+    name: str, test: RecordedTest, entry: Mapping[str, Any], parts: Sequence[str]
+) -> dict[str, EarlierRun]:
+    # No verdict reads the tool's own files.
+    value = measurement_from(test.measurement(entry["file"]), lambda path: b"")
+    setup, undecided = recorded_setup(test, getattr(value, "maximum", value)), _undecided(test, entry)
+    return {part: EarlierRun(name, observed_in(value, part), setup, undecided) for part in parts}
 
 
 def _nearest(test: RecordedTest, asked: Mapping[str, Any], nth: int) -> str:
@@ -232,7 +252,7 @@ def _nearest(test: RecordedTest, asked: Mapping[str, Any], nth: int) -> str:
     if not alike:
         return f"the test did not run {asked['name']}"
     if any(entry["arguments"] == asked["arguments"] for entry in alike):
-        return f"the test ran this {asked['name']} fewer than {nth + 1} times"
+        return f"the test measured this {asked['name']} fewer than {nth + 1} times"
 
     def differing(entry: Mapping[str, Any]) -> list[str]:
         names = {**entry["arguments"], **asked["arguments"]}

@@ -8,7 +8,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pytest_cloudbench.evidence.baseline import MUST_BE_EQUAL, observed_in, parts_of, plain_nodeid
+from pytest_cloudbench.evidence.baseline import (
+    MUST_BE_EQUAL,
+    measured_calls,
+    observed_in,
+    parts_of,
+    plain_nodeid,
+)
 from pytest_cloudbench.evidence.folder import EvidenceError
 from pytest_cloudbench.evidence.reader import Evidence, RecordedTest, readable_runs
 from pytest_cloudbench.evidence.restorable import NotRestored, measurement_from
@@ -97,17 +103,12 @@ def measured_in(evidence: Evidence) -> Iterator[MeasuredWorkload]:
     """Yield what a run measured, of each test its last attempt; also what cannot be read, with the reason."""
     last = {test.nodeid: test for test in evidence.tests}
     for test in last.values():
-        counted: dict[str, int] = {}
         try:
-            entries = test.of_kind("workload")
+            calls = list(measured_calls(test))
         except EvidenceError as error:
             yield MeasuredWorkload(evidence, test, _ANY_WORKLOAD, 0, None, unread=str(error))
             continue
-        for entry in entries:
-            if "file" not in entry or entry.get("outcome") == "failed":
-                continue
-            asked = {name: entry[name] for name in ("name", "arguments")}
-            nth = counted[repr(asked)] = counted.get(repr(asked), -1) + 1
+        for entry, asked, nth in calls:
             try:
                 value = measurement_from(test.measurement(entry["file"]), lambda path: b"")
             except (NotRestored, EvidenceError) as error:

@@ -93,8 +93,8 @@ def compare(before: Sequence[Path], now: Evidence, *, by: float) -> tuple[str, l
             outcomes.append(Outcome.INCONCLUSIVE)
             continue
         earlier = baseline.earlier(
-            measured.test.nodeid, measured.asked, measured.setup, measured.nth, part=measured.part
-        )
+            measured.test.nodeid, measured.asked, measured.setup, measured.nth, parts=(measured.part,)
+        )[measured.part]
         verdict = not_worse_than(measured.run, earlier, by=by)
         outcomes.append(verdict.outcome)
         rows.append(_compared(measured, verdict))

@@ -6,7 +6,7 @@ when its test has ended, without a word in the test.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -113,41 +113,42 @@ class Gate:
             part = _part_of(run[0], measurement)
             if part is not None:
                 item.stash[_MEASURED].judged.add((id(run[0]), part))
-                return self._earlier(item, *run, part=part)
+                return self._earlier(item, *run, parts=(part,))[part]
         return Earlier(missing="this measurement was not made by a fixture of this test")
 
     def _judge(self, item: pytest.Item) -> list[Verdict]:
         """Compare each measurement of a test with earlier ones and report the verdicts."""
         if self.by is None:
             return []
-        verdicts = []
-        for measurement, asked, nth in item.stash[_MEASURED].runs:
-            for part in parts_of(measurement):
-                if (id(measurement), part) in item.stash[_MEASURED].judged:
-                    continue
-                try:
-                    observed = observed_in(measurement, part)
-                except ValueError as error:  # created files that did not wait for their device
-                    add_not_compared(item, f"{measurement}: {error}")
-                    continue
-                earlier = self._earlier(item, measurement, asked, nth, part=part)
+        measured, verdicts = item.stash[_MEASURED], []
+        for measurement, asked, nth in measured.runs:
+            try:
+                observed = {
+                    part: observed_in(measurement, part)
+                    for part in parts_of(measurement)
+                    if (id(measurement), part) not in measured.judged
+                }
+            except ValueError as error:  # created files that did not wait for their device
+                add_not_compared(item, f"{measurement}: {error}")
+                continue
+            for part, earlier in self._earlier(item, measurement, asked, nth, parts=tuple(observed)).items():
                 if not earlier.runs and not self.baseline.knows(item.nodeid):
                     add_not_compared(item, f"{measurement}: {earlier.missing}")
                     continue
-                if why := only_own_limit(observed, earlier):
+                if why := only_own_limit(observed[part], earlier):
                     add_not_compared(item, f"{measurement}: {why}")
                     continue
-                verdict = judging(not_worse_than)(observed, earlier, by=self.by)
+                verdict = judging(not_worse_than)(observed[part], earlier, by=self.by)
                 call_hook(item, "verdict", verdict=verdict, measurement=measurement)
                 verdicts.append(verdict)
         return verdicts
 
     def _earlier(
-        self, item: pytest.Item, measurement: Any, asked: dict[str, Any], nth: int, *, part: str = ""
-    ) -> Earlier:
+        self, item: pytest.Item, measurement: Any, asked: dict[str, Any], nth: int, *, parts: Sequence[str]
+    ) -> dict[str, Earlier]:
         measured = item.stash[_MEASURED]
         setup = setup_of(measurement, measured.instances, measured.region)
-        earlier = self.baseline.earlier(item.nodeid, asked, setup, nth, part=part)
+        earlier = self.baseline.earlier(item.nodeid, asked, setup, nth, parts=parts) if parts else {}
         for why in sorted(self.baseline.unread.get(plain_nodeid(item.nodeid), ())):
             add_condition(item, f"not compared with an earlier run: {why}")
         return earlier

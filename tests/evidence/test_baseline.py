@@ -38,7 +38,7 @@ def test_every_workload_of_a_run_is_its_own_baseline(kept, workloads):
     for each in workloads:
         if each.rate is None:
             continue
-        earlier = baseline.earlier(each.test.nodeid, each.asked, each.setup, each.nth, part=each.part)
+        earlier = baseline.earlier(each.test.nodeid, each.asked, each.setup, each.nth, parts=(each.part,))[each.part]
         verdict = not_worse_than(each.run, earlier, by=0.2)
         assert verdict.outcome is not Outcome.VIOLATED, str(verdict)
         if verdict.outcome is Outcome.HELD:
@@ -63,7 +63,7 @@ def test_the_conditions_of_a_measurement(workloads):
 def test_a_test_is_found_below_another_root_folder(kept, workloads):
     baseline = Baseline([kept], OPTIONS)
     (each, *_) = [each for each in workloads if each.test.nodeid == CAPPED]
-    assert len(baseline.earlier(f"tests/cloud/{CAPPED}", each.asked, each.setup).runs) == 1
+    assert len(baseline.earlier(f"tests/cloud/{CAPPED}", each.asked, each.setup)[""].runs) == 1
     assert baseline.knows(f"tests/cloud/{CAPPED}")
     assert not baseline.knows("test_every_measurement.py::test_other")
 
@@ -71,10 +71,10 @@ def test_a_test_is_found_below_another_root_folder(kept, workloads):
 def test_another_request_names_the_difference(kept, workloads):
     (each, *_) = [each for each in workloads if each.test.nodeid.endswith("test_a_burst_ends")]
     asked = {"name": "fio", "arguments": {**each.asked["arguments"], "bs": "16k"}}
-    earlier = Baseline([kept], OPTIONS).earlier(each.test.nodeid, asked, {})
+    earlier = Baseline([kept], OPTIONS).earlier(each.test.nodeid, asked, {})[""]
     assert not earlier.runs
     assert "fio had bs='4k', here bs='16k'" in earlier.missing
-    again = Baseline([kept], OPTIONS).earlier(each.test.nodeid, each.asked, {}, 5)
+    again = Baseline([kept], OPTIONS).earlier(each.test.nodeid, each.asked, {}, 5)[""]
     assert "fewer than 6 times" in again.missing
 
 
@@ -102,7 +102,7 @@ def test_altered_evidence_is_no_baseline(kept, workloads, tmp_path):
     (file,) = (tmp_path / "altered" / each.test.path).glob("measurement-1.json")
     file.write_text(file.read_text().replace('"iops":', '"iops": '))
     baseline = Baseline([tmp_path / "altered"], OPTIONS)
-    found = baseline.earlier(CAPPED, each.asked, each.setup, each.nth)
+    found = baseline.earlier(CAPPED, each.asked, each.setup, each.nth)[""]
     assert found.runs == ()
     assert "was altered" in found.missing
     assert baseline.unread == {CAPPED: {found.missing}}

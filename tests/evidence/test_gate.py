@@ -6,6 +6,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
+from pytest_cloudbench.evidence import baseline
+
 BODY = """
 def test_it(volume, fio):
     rates[:] = [{rate}]
@@ -366,15 +368,20 @@ def test_network(iperf3{fixture}):
 
 
 @pytest.mark.parametrize("ask", ["pass", "assert run.forward.not_worse_than(baseline, by='20%')"])
-def test_both_directions_of_a_network_are_judged_once_each(measure, session, ask):
+def test_both_directions_of_a_network_are_judged_once_each(measure, session, monkeypatch, ask):
     body = BOTH_WAYS.replace("{fixture}", ", baseline").replace("{ask}", ask)
     session(body.replace(ask, "pass"), "--cloudbench-evidence=runs/one").assert_outcomes(passed=1)
     gate = ("--cloudbench-baseline=runs", "--cloudbench-regression=20%", "--cloudbench-evidence=off")
+    restored, restore = [], baseline.measurement_from
+    monkeypatch.setattr(
+        baseline, "measurement_from", lambda record, read: restored.append(record) or restore(record, read)
+    )
     result = session(body, *gate)
     result.assert_outcomes(passed=1)
     text = str(result.stdout)
     assert text.count("  held: 4.9 Gbit/s against 4.9 Gbit/s") == 1
     assert text.count("  held: 4.8 Gbit/s against 4.8 Gbit/s") == 1
+    assert len(restored) == (1 if ask == "pass" else 2), "both directions are one measurement"
 
 
 def test_created_files_that_did_not_wait_for_their_device_are_not_compared(session):

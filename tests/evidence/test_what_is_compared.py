@@ -65,10 +65,10 @@ def measure(session):
 def found(pytester):
     """Return the earlier runs of the test in the folders runs/NAME."""
 
-    def earlier(*names):
+    def earlier(*names, nth=0):
         folders = [pytester.path / "runs" / name for name in names]
         (first, *_) = measured_in(Evidence(folders[0]))
-        return Baseline(folders, {}).earlier(first.test.nodeid, first.asked, {})
+        return Baseline(folders, {}).earlier(first.test.nodeid, first.asked, {}, nth)[""]
 
     return earlier
 
@@ -122,3 +122,25 @@ def test_a_job_that_keeps_its_own_rate_each_time_is_not_compared(session):
     slower = session(OWN_RATE.format(rate=700.0), policy, *GATE, "--cloudbench-evidence=off")
     slower.assert_outcomes(failed=1)
     slower.stdout.fnmatch_lines(["*700 IOPS against 1,000 IOPS in 3 earlier runs*"])
+
+
+FAILS = """
+import pytest
+
+def test_it(volume, fio):
+    for rate in {rates}:
+        rates[:] = [rate]
+        if rate == 0:
+            with pytest.raises(ZeroDivisionError):
+                fio(volume, rw="randread", iodepth=16)
+        else:
+            fio(volume, rw="randread", iodepth=16)
+"""
+
+
+def test_a_workload_that_failed_does_not_count_as_one_of_the_calls(session, found):
+    for name, rates in (("one", [3_000.0, 0.0, 2_000.0]), ("two", [0.0, 3_000.0, 2_000.0])):
+        session(FAILS.format(rates=rates), f"--cloudbench-evidence=runs/{name}").assert_outcomes(passed=1)
+    for nth, rate in enumerate((3_000.0, 2_000.0)):
+        assert [each.run.iops for each in found("one", "two", nth=nth).runs] == [rate, rate]
+    assert "fewer than 3 times" in found("one", nth=2).missing
