@@ -121,6 +121,13 @@ def _parser() -> argparse.ArgumentParser:
         type=_limits_file,
         help="offer the volume types of this cloudbench-limits.toml too",
     )
+    up.add_argument(
+        "--weather",
+        metavar="WEATHER",
+        type=_weather,
+        help="let the API be as slow and unreliable as EC2's: aws, aws,seed=3,lost-answers=2%%, or a TOML file "
+        "(default: as fast as it can)",
+    )
     down = actions.add_parser("down", help="end the kept regions, and remove what a crash left")
     down.add_argument(
         "slots", metavar="SLOT", nargs="*", type=int, help="end only these, by the number that status shows"
@@ -147,6 +154,15 @@ def _verify(options: argparse.Namespace) -> int:
 def _time_factor(text: str) -> float:
     try:
         return parse_time_factor(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _weather(text: str) -> str:
+    from pytest_cloudbench.limits.weather import read_weather
+
+    try:
+        return str(read_weather(text, lambda name: Path(name).read_text(encoding="utf-8")))
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
@@ -237,13 +253,14 @@ def _up(options: argparse.Namespace) -> int:
 
     Print shell lines, so that ``eval "$(cloudbench twin up)"`` works.
     """
-    record = launcher.kept_region_with(options.time, options.latency)
+    record = launcher.kept_region_with(options.time, options.latency, options.weather)
     if record is None:
         arguments = [
             *launcher.backed_by(options.backing),
             *launcher.time_compressed(options.time or 1),
             *launcher.with_latency(options.latency or EBS),
             *launcher.with_limits(options.limits),
+            *launcher.under_weather(options.weather or ""),
         ]
         record = launcher.start_kept_region(arguments)
         print(f"# the region is up (process {record.pid}); end it with: cloudbench twin down")
@@ -258,6 +275,8 @@ def _up(options: argparse.Namespace) -> int:
         print(
             f"# its storage has latency {record.latency}: pytest --cloudbench-twin-latency={record.latency}"
         )
+    if record.weather:
+        print(f"# its API has weather: pytest --cloudbench-twin-weather={record.weather}")
     for name, value in record.environment().items():
         print(f"export {name}={shlex.quote(value)}")
     return 0

@@ -53,7 +53,7 @@ class RegionRecord:
     """How to reach a running embedded region, and which process it is.
 
     ``time_compression`` is how many times faster than the clock its burst credits drain and refill, ``latency`` how it
-    models the latency of storage (`limits.region_settings`).
+    models the latency of storage (`limits.region_settings`), ``weather`` the weather of its API (`limits.weather`).
     """
 
     endpoint_url: str
@@ -65,11 +65,12 @@ class RegionRecord:
     slot: int
     time_compression: float = 1.0
     latency: str = EBS
+    weather: str = ""
 
     @classmethod
     def from_json(cls, answer: dict[str, Any]) -> RegionRecord:
         """Return the record in the region's ready line; other fields are ignored."""
-        fields = {"time_compression": 1.0, "latency": EBS, **answer}
+        fields = {"time_compression": 1.0, "latency": EBS, "weather": "", **answer}
         return cls(**{name: fields[name] for name in cls.__dataclass_fields__})
 
     def environment(self) -> dict[str, str]:
@@ -161,6 +162,11 @@ def with_latency(mode: str) -> list[str]:
     return [] if mode == EBS else ["--latency", mode]
 
 
+def under_weather(weather: str) -> list[str]:
+    """Return the region's arguments for the weather of its API; none for clear weather."""
+    return ["--weather", weather] if weather else []
+
+
 def with_limits(path: str | Path | None) -> list[str]:
     """Return the region's arguments for the volume types of a project's limits file; none without a file."""
     return ["--limits", str(Path(path).expanduser().absolute())] if path else []
@@ -196,9 +202,9 @@ def kept_region() -> RegionRecord | None:
 
 
 def kept_region_with(
-    time_compression: float | None = None, latency: str | None = None
+    time_compression: float | None = None, latency: str | None = None, weather: str | None = None
 ) -> RegionRecord | None:
-    """Return the region that this user keeps, if one runs. Its time factor and latency must match unless None.
+    """Return the region that this user keeps, if one runs. Its time factor, latency and weather must match unless None.
 
     Raises RegionUnavailable otherwise: a burst would end at another second than the test expects, or latencies
     would be of another kind.
@@ -218,6 +224,11 @@ def kept_region_with(
         if latency != record.latency:
             differs.append(f"with latency {record.latency!r}, not {latency!r}")
             options.append(f"--cloudbench-twin-latency={record.latency}")
+    if weather is not None:
+        arguments += under_weather(weather)
+        if weather != record.weather:
+            differs.append(f"under the weather {record.weather!r}, not {weather!r}")
+            options.append(f"--cloudbench-twin-weather={record.weather}")
     if not differs:
         return record
     raise RegionUnavailable(

@@ -181,6 +181,13 @@ OPTIONS = (
         "ebs: the embedded region answers each I/O after a service time by volume type; none: as soon as the limits "
         "allow; every result of storage states which (default: ebs)",
     ),
+    Option(
+        "twin-weather",
+        "",
+        None,
+        "let the embedded region's API be as slow and unreliable as EC2's: aws, single effects such as "
+        "lost-answers=2%%, or a TOML file with them (default: as fast as it can)",
+    ),
 )
 _BY_NAME = {option.name: option for option in OPTIONS}
 
@@ -290,6 +297,30 @@ def time_compression(config: pytest.Config) -> float:
             "follow the clock: leave out --cloudbench-twin-time (cloudbench_twin_time in the ini file), or set it to 1"
         )
     return factor
+
+
+def weather(config: pytest.Config) -> str:
+    """Return the weather of the embedded region's API in its shortest text form; "" if it is clear.
+
+    Raises pytest.UsageError for an invalid one, and for any on another cloud.
+    """
+    name = setting(config, "twin-weather")
+    if not name:
+        return ""
+    from pytest_cloudbench.limits.weather import read_weather
+
+    try:
+        found = str(
+            read_weather(name, lambda _: path_option(config, "twin-weather").read_text(encoding="utf-8"))
+        )
+    except ValueError as error:
+        raise pytest.UsageError(f"{_BY_NAME['twin-weather'].flag}: {error}") from None
+    if found and (cloud := setting(config, "cloud")) != "embedded":
+        raise pytest.UsageError(
+            f"there is no weather on {_NAMES.get(cloud, cloud)} but its own: leave out --cloudbench-twin-weather "
+            "(cloudbench_twin_weather in the ini file)"
+        )
+    return found
 
 
 def modelled_latency(config: pytest.Config) -> str:

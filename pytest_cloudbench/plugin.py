@@ -24,6 +24,7 @@ from pytest_cloudbench.options import (
     path_option,
     setting,
     time_compression,
+    weather,
 )
 
 MARKERS = (
@@ -74,6 +75,7 @@ def pytest_configure(config: pytest.Config) -> None:
     load_project_limits(config)
     time_compression(config)  # what cannot be is said before anything is collected
     modelled_latency(config)
+    weather(config)
     setting(config, "repeats")
     from pytest_cloudbench.fixtures import fixtures, repeats
     from pytest_cloudbench.reports import properties

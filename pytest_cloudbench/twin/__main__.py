@@ -13,6 +13,7 @@ from pathlib import Path
 from pytest_cloudbench.limits.limits_file import parse_limits
 from pytest_cloudbench.limits.region_settings import EBS, LATENCY_MODES
 from pytest_cloudbench.limits.volume_types import add_volume_types
+from pytest_cloudbench.limits.weather import Weather, parse_weather
 
 _SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
@@ -61,6 +62,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="offer the volume types of this cloudbench-limits.toml too",
     )
+    serve.add_argument(
+        "--weather", type=_weather, metavar="WEATHER", help="answer like EC2 on a bad day (docs/weather.md)"
+    )
     serve.set_defaults(run=_serve)
 
     down = commands.add_parser("down", help="end the kept regions")
@@ -89,6 +93,13 @@ def _time_factor(text: str) -> float:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
+def _weather(text: str) -> Weather:
+    try:
+        return parse_weather(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
 def _serve(asked: argparse.Namespace) -> int:
     from pytest_cloudbench.twin.serve import serve
 
@@ -102,6 +113,7 @@ def _serve(asked: argparse.Namespace) -> int:
         owner=asked.owner,
         time_compression=asked.time,
         latency=asked.latency,
+        weather=asked.weather,
     )
 
 

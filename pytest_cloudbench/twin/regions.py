@@ -32,7 +32,7 @@ class RegionRecord:
     """The process that serves a slot. ``started_at`` is in seconds since the epoch.
 
     Burst credits drain and refill ``time_compression`` times faster than the clock. ``latency`` is the region's mode
-    of storage latency.
+    of storage latency, ``weather`` the text of its weather (`limits.weather`).
     """
 
     slot: int
@@ -42,6 +42,7 @@ class RegionRecord:
     started_at: float = 0.0
     time_compression: float = 1.0
     latency: str = EBS
+    weather: str = ""
 
     @property
     def alive(self) -> bool:

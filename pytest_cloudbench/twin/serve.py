@@ -25,6 +25,7 @@ from pytest_cloudbench import __version__
 from pytest_cloudbench.limits.region_settings import EBS
 
 if TYPE_CHECKING:
+    from pytest_cloudbench.limits.weather import Weather
     from pytest_cloudbench.twin.api.front import Front
     from pytest_cloudbench.twin.plane import Plane
     from pytest_cloudbench.twin.slots import Slot
@@ -52,30 +53,31 @@ def serve(
     owner: int | None = None,
     time_compression: float = 1.0,
     latency: str = EBS,
+    weather: Weather | None = None,
 ) -> int:
     """Serve one region until a request to end; return the exit status of the process.
 
     ``backing`` is a directory for the volumes' data (None: memory), ``owner`` the user id that may read a kept
-    region's key. For ``time_compression`` and ``latency`` see `Plane`.
+    region's key. For ``time_compression`` and ``latency`` see `Plane`, for ``weather`` `Front`.
     """
     try:
         _refuse_without_root()
         _refuse_without_moto()
         options = {"backing": backing, "time_compression": time_compression, "latency": latency}
-        return _serve(keep, owner, options)
+        return _serve(keep, owner, options, weather)
     except CannotServe as error:
         _print_json({"error": str(error), "remedy": error.remedy})
         return CANNOT_SERVE
 
 
-def _serve(keep: bool, owner: int | None, options: dict[str, Any]) -> int:
+def _serve(keep: bool, owner: int | None, options: dict[str, Any], weather: Weather | None) -> int:
     from pytest_cloudbench.twin.api.front import Front
 
     started = time.monotonic()
     end = _ended_by_signals(keep=keep)
     if not keep:  # watched from the start: the lease may end before the region is up
         threading.Thread(target=_watch_lease, args=(end,), name="lease", daemon=True).start()
-    front = Front()
+    front = Front(weather)
     closers: list[tuple[str, Callable[[], None]]] = []
     try:
         front.start()  # its services load during the rest, the imports included
@@ -101,6 +103,7 @@ def _serve(keep: bool, owner: int | None, options: dict[str, Any]) -> int:
             version=__version__,
             time_compression=plane.time_compression,
             latency=plane.latency,
+            weather=str(weather or ""),
         )
         write_record(slot.directory, access)
         if keep:

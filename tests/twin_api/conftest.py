@@ -10,6 +10,7 @@ import pytest
 from region_calls import Calls, RecordingPlane
 
 from pytest_cloudbench.limits.instances import OVERRIDES
+from pytest_cloudbench.limits.weather import parse_weather
 from pytest_cloudbench.twin.api.front import Front
 from pytest_cloudbench.twin.api.moto_loading import ACCOUNT, REGION, load_moto
 
@@ -61,8 +62,14 @@ def plane() -> RecordingPlane:
 
 
 @pytest.fixture
-def calls(plane: RecordingPlane, moto_left_alone: None) -> Iterator[Calls]:
-    front = Front()
+def weather() -> str:
+    """The weather of the region; tests override it by parametrization."""
+    return ""
+
+
+@pytest.fixture
+def calls(plane: RecordingPlane, weather: str, moto_left_alone: None) -> Iterator[Calls]:
+    front = Front(parse_weather(weather))
     front.start()
     front.open(plane)  # type: ignore[arg-type]
     try:

@@ -5,9 +5,11 @@ The server listens at once and loads its services in a thread. Calls wait until 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import io
 import logging
+import socket
 import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -18,6 +20,7 @@ from .moto_loading import REGION, load_moto
 from .refusal import Refusal, error_answer, unsupported
 
 if TYPE_CHECKING:
+    from pytest_cloudbench.limits.weather import Weather
     from pytest_cloudbench.twin.plane import Plane
 
     from .region import Region
@@ -33,6 +36,7 @@ _SERVICES = ("ec2", *_RESPONSES)
 _LOADING_LIMIT_S = 170.0  # an emulated machine needs most of a minute
 _POLL_S = 0.1  # within which the server notices that it must end
 _MAX_BODY_BYTES = 4 * 1024 * 1024
+_LOST = "cloudbench.lost"  # in the environment of a call whose answer the weather loses
 
 StartResponse = Callable[[str, list[tuple[str, str]]], Any]
 Environ = dict[str, Any]
@@ -42,10 +46,11 @@ class Front:
     """The endpoint of one region.
 
     ``start`` returns when it listens on ``url``. ``open`` passes it the plane that it serves. Until then the services
-    load, which needs no plane, and calls wait.
+    load, which needs no plane, and calls wait. Without ``weather`` the region answers as fast as it can.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, weather: Weather | None = None) -> None:
+        self._weather = weather
         self.access_key: AccessKey = new_access_key()
         self.region_name = REGION
         self._plane: Plane | None = None
@@ -108,6 +113,8 @@ class Front:
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         status, headers, body = self._answer(environ)
+        if _LOST in environ:
+            environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
         headers.setdefault("Content-Length", str(len(body)))
         start_response(f"{status} {'OK' if status < 400 else 'Error'}", list(headers.items()))
         return [body]
@@ -124,6 +131,10 @@ class Front:
                 return
             region = Region(build_backend(plane.slot, plane.network.take_address, known_images()), plane)
             _warm_up(region)
+            if self._weather is not None and not self._weather.is_clear:
+                from .weather import RegionWeather
+
+                region.let_weather(RegionWeather(self._weather))
             region.measure_machine()
             region.metrics.start()
             self._region = region
@@ -201,17 +212,32 @@ class Front:
 
         request = FrontRequest(environ)
         request.get_data(parse_form_data=True, cache=True)
-        return call_service(region, service, request)
+        if region.weather is None:
+            return call_service(region, service, request)
+        from .weather import action_of
+
+        action = action_of(request.form, request.headers)
+        region.weather.check_call(service, action, request.form)
+        answer = call_service(region, service, request, action)
+        if region.weather.loses_answer(action):
+            environ[_LOST] = True
+        return answer
 
 
-def call_service(region: Region, service: str, request: Any) -> tuple[int, dict[str, str], bytes]:
-    """Let a service answer a request. EC2 has the region's own actions, the others are moto's."""
+def call_service(
+    region: Region, service: str, request: Any, lagging_action: str = ""
+) -> tuple[int, dict[str, str], bytes]:
+    """Let a service answer a request. EC2 has the region's own actions, the others are moto's.
+
+    An EC2 action named as ``lagging_action`` sees, and adds to, the view that lags behind the region's state.
+    """
     from botocore.model import OperationNotFoundError
 
     url = f"http://{service}.{REGION}.amazonaws.com{request.raw_path}"
     if request.query_string:
         url += f"?{request.query_string.decode()}"
-    with region.lock:
+    lagging = region.replica if lagging_action and service == "ec2" else None
+    with region.lock, lagging.during(lagging_action, request.form) if lagging else contextlib.nullcontext():
         try:
             status, headers, body = _actions(region, service)._dispatch(request, url, dict(request.headers))
         except OperationNotFoundError as error:

@@ -39,6 +39,15 @@ def unsupported(message: str) -> Refusal:
     return Refusal("UnsupportedOperation", message)
 
 
+def unauthorised(action: str) -> Refusal:
+    """Return the refusal of an action that the credentials may not call."""
+    return Refusal(
+        "UnauthorizedOperation",
+        f"You are not authorized to perform this operation. (ec2:{action}) is denied by the region's weather.",
+        status=403,
+    )
+
+
 def invalid_value(message: str) -> Refusal:
     """Return the refusal of an invalid parameter."""
     return Refusal("InvalidParameterValue", message)

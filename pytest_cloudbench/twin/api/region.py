@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pytest_cloudbench.twin.plane import Plane
 
     from .backend import RegionBackend
+    from .replica import Replica
+    from .weather import RegionWeather
 
 log = logging.getLogger(__name__)
 
@@ -138,9 +140,35 @@ class Region:
         self.on_plane: set[str] = set()  # instances that have a host, running or stopped
         self.boot_errors: dict[str, str] = {}  # of instances that did not start, for their console output
         self.closing = threading.Event()
+        self.weather: RegionWeather | None = None
+        self.replica: Replica | None = None  # is there with the weather
         self._disks: MachineLimits | None = None
         self._network: Throughput | None = None
         self._is_measured = False
+
+    def let_weather(self, weather: RegionWeather) -> None:
+        """Answer calls under this weather from now on."""
+        from .replica import Replica
+
+        with self.lock:
+            self.weather, self.replica = weather, Replica(self.backend, weather)
+
+    def delay(self, effect: str, action: str) -> float:
+        """Return how long the weather delays the effect of an action, in seconds; 0.0 without weather."""
+        return self.weather.delay(effect, action) if self.weather is not None else 0.0
+
+    def after(self, seconds: float, change: Callable[[], None]) -> None:
+        """Make a change after a delay; at once if it is 0. The caller holds the lock, and so does ``change``."""
+        if not seconds:
+            change()
+            return
+
+        def work() -> None:
+            if not self.closing.wait(seconds):
+                with self.lock:
+                    change()
+
+        threading.Thread(target=work, name="delayed change", daemon=True).start()
 
     def measure_machine(self) -> None:
         """Measure in the background what this machine's disks serve."""

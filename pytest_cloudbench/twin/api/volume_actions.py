@@ -65,7 +65,12 @@ class VolumeActions(RegionActions):
 
         with self.on_plane(f"No disk for {volume.id}", undo, "InsufficientVolumeCapacity"):
             region.plane.volumes.create_disk(volume.id, spec, snapshot.id if snapshot else None)
-        volume.disk_state = "available"
+
+        def created() -> None:
+            if volume.disk_state == "creating":
+                volume.disk_state = "available"
+
+        region.after(region.delay("volume_delay", "CreateVolume"), created)
         return ActionResult(volume)
 
     def attach_volume(self) -> Any:
@@ -85,8 +90,12 @@ class VolumeActions(RegionActions):
             region.queues.run(
                 instance.id, lambda: region.plane.volumes.attach(volume.id, instance.id, device)
             )
-        if volume.attachment is attachment and attachment.status == "attaching":
-            region.backend.set_attachment_status(volume, "attached")
+
+        def attached() -> None:
+            if volume.attachment is attachment and attachment.status == "attaching":
+                region.backend.set_attachment_status(volume, "attached")
+
+        region.after(region.delay("volume_delay", "AttachVolume"), attached)
         return ActionResult(_described(attachment, "attaching"))
 
     def detach_volume(self) -> Any:
@@ -101,8 +110,12 @@ class VolumeActions(RegionActions):
             with region.aside():
                 done = _try_to_detach(region, volume, attachment.instance.id, force=force)
             if done:
-                if volume.attachment is attachment:
-                    region.backend.remove_attachment(volume)
+
+                def detached() -> None:
+                    if volume.attachment is attachment:
+                        region.backend.remove_attachment(volume)
+
+                region.after(region.delay("volume_delay", "DetachVolume"), detached)
             else:
                 _keep_detaching(region, volume, attachment)
         return ActionResult(_described(attachment, "detaching"))

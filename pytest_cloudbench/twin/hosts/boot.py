@@ -156,8 +156,9 @@ def _start(plan: dict[str, Any]) -> None:
     if first_boot is not None:
         _prepare_first_boot(first_boot)
     _make_host_key()
+    delay = ["/bin/sh", "-c", f'sleep {plan["ssh_after_s"]:.3f}; exec "$0" "$@"'] if plan["ssh_after_s"] else []
     sshd = subprocess.Popen(
-        ["/usr/sbin/sshd", "-D", "-e", "-f", "/etc/ssh/sshd_config"],
+        [*delay, "/usr/sbin/sshd", "-D", "-e", "-f", "/etc/ssh/sshd_config"],
         stdin=subprocess.DEVNULL,
         stdout=2,
         start_new_session=True,

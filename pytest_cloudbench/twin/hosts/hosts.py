@@ -46,7 +46,8 @@ class HostPlan:
     is the instance's limit over all its volumes, ``ebs_baseline`` what remains of it when burst credits are spent;
     None if there is no limit or no burst. ``network`` are the rates to which its network is shaped; None leaves it
     unshaped. ``network_credits`` is the bucket of its network bursts, ``placement_group`` the name of its cluster
-    placement group, within which a flow may be faster. ``local_disks`` is its NVMe instance store.
+    placement group, within which a flow may be faster. ``local_disks`` is its NVMe instance store. sshd starts
+    ``ssh_after_s`` seconds later than the instance could start it.
     """
 
     instance_id: str
@@ -63,6 +64,7 @@ class HostPlan:
     network_credits: NetworkCredits | None = None
     placement_group: str | None = None
     local_disks: tuple[LocalDisk, ...] = ()
+    ssh_after_s: float = 0.0
 
 
 def _console(slot: Slot, instance_id: str) -> Path:
@@ -155,6 +157,7 @@ class Host:
             "hostname": self._hostname,
             "address": plan.private_ip,
             "netmask": self.parts.network.netmask,
+            "ssh_after_s": plan.ssh_after_s,
             "layers": [vars(layer) for layer in self._disk.layers],
             "root": str(self.directory / "root"),
             "counters": [
@@ -172,7 +175,8 @@ class Host:
         self.on_plugged(self.init_pid)
         self._send(b"plugged")
         self._expect("up", deadline)
-        self._wait_for_sshd(deadline)
+        if not plan.ssh_after_s:
+            self._wait_for_sshd(deadline)
         self._booted_once = True
 
     def _spawn(self) -> subprocess.Popen[bytes]:
