@@ -54,8 +54,11 @@ class PlaneInstances:
         """Return what the instance printed on its console, also after a failed boot or its termination."""
         return read_console(self._parts.slot, instance_id)
 
-    def boot(self, plan: HostPlan) -> None:
-        """Make an instance and return once sshd answers. Raises `BootFailed`; nothing is left then."""
+    def boot(self, plan: HostPlan, on_shutdown: Callable[[bool], None] = lambda reboots: None) -> None:
+        """Make an instance and return once sshd answers. Raises `BootFailed`; nothing is left then.
+
+        ``on_shutdown`` is called when the instance has shut itself down, with True if it is to boot again.
+        """
         instance_id = plan.instance_id
         with self._inventory.lock:
             self._inventory.refuse_when_closed()
@@ -64,6 +67,7 @@ class PlaneInstances:
                 self._parts,
                 on_plugged=lambda pid: self._shape(plan, host.allowances, pid),
                 on_unplugging=lambda: self._governor.disconnect(instance_id),
+                on_shutdown=on_shutdown,
             )
             figures = instance_figures(plan.ebs_limit, plan.ebs_baseline, factor=self._parts.time_compression)
             paced = InstanceVolumes(instance_id, figures, self._parts)

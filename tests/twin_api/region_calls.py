@@ -28,6 +28,7 @@ class RecordingPlane:
         self.gates: dict[str, threading.Event] = {}
         self.failures: dict[str, Exception] = {}
         self.plans: dict[str, Any] = {}
+        self.on_shutdown: dict[str, Callable[[bool], None]] = {}
         self.disks: dict[str, Any] = {}
         self.busy: set[str] = set()
         self.taken: set[str] = set()
@@ -78,8 +79,9 @@ class RecordingPlane:
         with self._lock:
             self.taken.remove(address)
 
-    def boot(self, plan: Any) -> None:
+    def boot(self, plan: Any, on_shutdown: Callable[[bool], None]) -> None:
         with self._lock:
+            self.on_shutdown[plan.instance_id] = on_shutdown
             self.plans[plan.instance_id] = plan
             self.booting += 1
             self.most_booting = max(self.most_booting, self.booting)

@@ -369,3 +369,65 @@ def test_volume_marked_to_be_deleted_with_its_instance(calls: Calls, plane: Reco
     calls.wait_state(instance, "terminated")
     assert calls.ec2.describe_volumes()["Volumes"] == []
     assert plane.disks == {}
+
+
+@pytest.mark.parametrize(("behaviour", "state"), [("terminate", "terminated"), ("stop", "stopped")])
+def test_instance_that_shuts_itself_down_ends_as_it_was_launched(
+    calls: Calls, plane: RecordingPlane, behaviour: str, state: str
+) -> None:
+    instance, volume = calls.launch(InstanceInitiatedShutdownBehavior=behaviour), calls.volume()
+    calls.ec2.attach_volume(VolumeId=volume, InstanceId=instance, Device="/dev/sdf")
+    calls.ec2.modify_instance_attribute(
+        InstanceId=instance,
+        BlockDeviceMappings=[{"DeviceName": "/dev/sdf", "Ebs": {"DeleteOnTermination": True}}],
+    )
+    plane.on_shutdown[instance](False)
+    calls.wait_state(instance, state)
+    assert calls.instance(instance)["StateReason"] == {
+        "Code": "Client.InstanceInitiatedShutdown",
+        "Message": "Client.InstanceInitiatedShutdown: Instance initiated shutdown",
+    }
+    if state == "terminated":
+        assert calls.ec2.describe_volumes()["Volumes"] == []
+        assert plane.disks == {}
+        return
+    assert calls.described_volume(volume)["State"] == "in-use"
+    calls.ec2.start_instances(InstanceIds=[instance])
+    calls.wait_state(instance, "running")
+
+
+def test_shutdown_behaviour_can_be_changed_later(calls: Calls, plane: RecordingPlane) -> None:
+    instance = calls.launch()
+    calls.ec2.modify_instance_attribute(
+        InstanceId=instance, InstanceInitiatedShutdownBehavior={"Value": "terminate"}
+    )
+    plane.on_shutdown[instance](False)
+    calls.wait_state(instance, "terminated")
+
+
+def test_instance_that_reboots_itself_boots_again(calls: Calls, plane: RecordingPlane) -> None:
+    instance = calls.launch()
+    plane.on_shutdown[instance](True)
+    until(lambda: plane.named("reboot"), "it boots again")
+    assert calls.instance(instance)["State"]["Name"] == "running"
+
+
+def test_shutdown_before_the_boot_is_recorded_still_ends_the_instance(
+    calls: Calls, plane: RecordingPlane
+) -> None:
+    plane.gates["boot"] = threading.Event()
+    instance = calls.launch(wait=False, InstanceInitiatedShutdownBehavior="terminate")
+    until(lambda: plane.booting == 1, "it boots")
+    plane.on_shutdown[instance](False)
+    plane.gates["boot"].set()
+    calls.wait_state(instance, "terminated")
+
+
+def test_unknown_device_cannot_be_marked(calls: Calls) -> None:
+    instance = calls.launch()
+    with pytest.raises(ClientError, match="No device is currently mapped at /dev/sdz") as refused:
+        calls.ec2.modify_instance_attribute(
+            InstanceId=instance,
+            BlockDeviceMappings=[{"DeviceName": "/dev/sdz", "Ebs": {"DeleteOnTermination": True}}],
+        )
+    assert refused.value.response["Error"]["Code"] == "InvalidInstanceAttributeValue"

@@ -30,11 +30,13 @@ class RealPlane:
         self.addresses = {}
 
     def launch(self, instance_id, instance_type="test", *, zone=0, user="ec2-user", **plan):
-        """Boot an instance; ``plan`` has further fields of its `HostPlan`."""
+        """Boot an instance; ``plan`` has further fields of its `HostPlan`, and what happens when it shuts down."""
+        more = {"on_shutdown": plan.pop("on_shutdown")} if "on_shutdown" in plan else {}
         address = self.addresses[instance_id] = self.plane.network.take_address(zone)
         hostname = f"ip-{address.replace('.', '-')}.ec2.internal"
         keys = (self.public_key,)
-        self.plane.instances.boot(HostPlan(instance_id, instance_type, address, hostname, user, keys, **plan))
+        host = HostPlan(instance_id, instance_type, address, hostname, user, keys, **plan)
+        self.plane.instances.boot(host, **more)
 
     def command(self, instance_id, command, *, user="ec2-user"):
         """Return the command line that runs a command in an instance."""

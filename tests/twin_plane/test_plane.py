@@ -133,6 +133,23 @@ def test_user_data_runs_once_and_reports_unsupported_parts(driver):
     assert console.stat().st_mode & 0o777 == 0o600  # user data may have printed a secret
 
 
+def test_an_instance_reboots_and_powers_off_by_itself(driver):
+    reboots = []
+    user_data = b"#cloud-config\nbootcmd:\n - echo boot >> /var/tmp/boots\nruncmd:\n - sleep 0.3; false\n"
+    driver.launch("i-self", user_data=user_data, on_shutdown=reboots.append)
+    status = driver.ssh("i-self", "cloud-init status --wait --long; echo exit $?")
+    assert ("status: error" in status, "runcmd" in status, "exit 1" in status) == (True, True, True)
+    driver.ssh("i-self", "sudo reboot", check=False)
+    wait_until(lambda: reboots == [True], "it asks for another boot")
+    driver.plane.instances.reboot("i-self")
+    assert driver.ssh("i-self", "cat /var/tmp/boots") == "boot\nboot\n"
+    refused = driver.ssh("i-self", "poweroff 2>&1; sudo shutdown 18:00 2>&1; echo still here", check=False)
+    assert ("root" in refused, "+MINUTES" in refused, "still here" in refused) == (True, True, True)
+    driver.ssh("i-self", "sudo shutdown -h now", check=False)
+    wait_until(lambda: reboots == [True, False], "it powers off")
+    driver.plane.instances.terminate("i-self")
+
+
 def test_sshd_uses_the_host_key_in_the_user_data(driver, tmp_path):
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "host")], check=True)
     private = (tmp_path / "host").read_text().replace("\n", "\n    ")

@@ -34,9 +34,6 @@ class InstanceActions(RegionActions):
         self.error_on_dryrun()
         if known := region.tokens.recall("RunInstances", params):
             return ActionResult(known)
-        if region.weather is not None:
-            region.weather.check_launch(request.limits.name, request.zone)
-            self._refuse_above_quota(request, region.weather.settings.vcpus)
         known_before = set(region.backend.reservations)
         try:
             reservation = self._record_launch(request)
@@ -53,18 +50,6 @@ class InstanceActions(RegionActions):
             InstanceLifecycle(region).launch(launch)
         region.publish()
         return ActionResult(reservation)
-
-    def _refuse_above_quota(self, request: LaunchRequest, quota: int) -> None:
-        """Refuse a launch beyond a quota of virtual CPUs; 0 is no quota."""
-        living = [each.instance_type for each in self.home.instances() if each.state != "terminated"]
-        types = [*living, *[request.limits.name] * request.count]
-        vcpus = sum(instance_catalogue()[name]["VCpuInfo"]["DefaultVCpus"] for name in types)
-        if quota and vcpus > quota:
-            raise Refusal(
-                "VcpuLimitExceeded",
-                f"You have requested more vCPU capacity than your current vCPU limit of {quota} allows for the "
-                "instance bucket that the specified instance type belongs to.",
-            )
 
     def start_instances(self) -> Any:
         instances = self.found_instances(self.params.get("InstanceIds"))
@@ -128,6 +113,16 @@ class InstanceActions(RegionActions):
                 f"This region does not change the type of an instance ({instance.id} is a "
                 f"{instance.instance_type}): launch one of the other type."
             )
+        if behaviour := (self.params.get("InstanceInitiatedShutdownBehavior") or {}).get("Value"):
+            self.error_on_dryrun()
+            instance.instance_initiated_shutdown_behavior = behaviour
+            return EmptyResult()
+        for asked in self.params.get("BlockDeviceMappings") or []:
+            if asked.get("DeviceName") not in instance.block_device_mapping:
+                raise Refusal(
+                    "InvalidInstanceAttributeValue",
+                    f"No device is currently mapped at {asked.get('DeviceName')}",
+                )
         answer = super().modify_instance_attribute()
         for volume in self.home.backend.attached_volumes(instance.id):
             mapping = instance.block_device_mapping.get(volume.attachment.device)
@@ -222,9 +217,7 @@ class InstanceActions(RegionActions):
 
     def _launch(self, instance: Any, request: LaunchRequest) -> Launch:
         volumes = [self._data_volume(instance, device) for device in request.data_volumes]
-        slow = "metal_delay" if request.limits.bare_metal else "ssh_delay"
-        ssh_after_s = self.home.delay(slow, "RunInstances")
-        return Launch(instance, _host_plan(instance, request, ssh_after_s), volumes)
+        return Launch(instance, _host_plan(instance, request), volumes)
 
     def _data_volume(self, instance: Any, device: BlockDevice) -> RegionVolume:
         backend = self.home.backend
@@ -243,7 +236,7 @@ class InstanceActions(RegionActions):
         return name
 
 
-def _host_plan(instance: Any, request: LaunchRequest, ssh_after_s: float) -> HostPlan:
+def _host_plan(instance: Any, request: LaunchRequest) -> HostPlan:
     limits, address = request.limits, instance.private_ip
     return HostPlan(
         instance_id=instance.id,
@@ -261,7 +254,6 @@ def _host_plan(instance: Any, request: LaunchRequest, ssh_after_s: float) -> Hos
         placement_group=request.placement.cluster,
         # Local disks other than NVMe must be requested by block device mappings.
         local_disks=limits.instance_store if limits.instance_store_nvme else (),
-        ssh_after_s=ssh_after_s,
     )
 
 

@@ -6,8 +6,8 @@ the region's lock only to record its result.
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,12 +25,10 @@ log = logging.getLogger(__name__)
 _CODES = {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48, "stopping": 64, "stopped": 80}
 
 USER_SHUTDOWN = ("Client.UserInitiatedShutdown", "Client.UserInitiatedShutdown: User initiated shutdown")
-
-NO_CAPACITY = (
-    "Server.InsufficientInstanceCapacity",
-    "Server.InsufficientInstanceCapacity: Insufficient capacity to satisfy instance request",
+INSTANCE_SHUTDOWN = (
+    "Client.InstanceInitiatedShutdown",
+    "Client.InstanceInitiatedShutdown: Instance initiated shutdown",
 )
-_LOOK_S = 0.05  # how often a delayed instance looks whether it was terminated
 
 
 @dataclass
@@ -59,35 +57,47 @@ class InstanceLifecycle:
 
     def launch(self, launch: Launch) -> None:
         """Boot a pending instance."""
-        instance = launch.instance
-        set_state(instance, "pending")
-        delay = self._region.delay("instance_delay", "RunInstances")
-        weather = self._region.weather
-        if weather is not None and weather.lacks_capacity_later(
-            instance.instance_type, instance.availability_zone
-        ):
-            self._region.queues.submit(instance.id, lambda: self._refuse_late(launch, delay))
-        else:
-            self._region.queues.submit(instance.id, lambda: self._boot(launch, delay))
+        set_state(launch.instance, "pending")
+        self._region.queues.submit(launch.instance.id, lambda: self._boot(launch))
 
     def start(self, instance: Any) -> None:
         """Boot a stopped instance with its address, volumes and root file system."""
         set_state(instance, "pending")
         self._region.queues.submit(instance.id, lambda: self._start(instance))
 
-    def stop(self, instance: Any) -> None:
+    def stop(self, instance: Any, reason: tuple[str, str] = USER_SHUTDOWN) -> None:
         """Shut a running instance down; everything but its memory and its instance store stays."""
-        set_state(instance, "stopping", reason=USER_SHUTDOWN, transition=_user_transition())
-        self._region.queues.submit(instance.id, lambda: self._stop(instance))
+        set_state(instance, "stopping", reason=reason, transition=_transition(reason))
+        self._region.queues.submit(instance.id, lambda: self._stop(instance, reason))
 
     def reboot(self, instance: Any) -> None:
         """Shut an instance down and boot it again; it is described as running all the time."""
         self._region.queues.submit(instance.id, lambda: self._reboot(instance))
 
-    def terminate(self, instance: Any) -> None:
+    def terminate(self, instance: Any, reason: tuple[str, str] = USER_SHUTDOWN) -> None:
         """Terminate an instance and release its volumes."""
-        set_state(instance, "shutting-down", reason=USER_SHUTDOWN, transition=_user_transition())
-        self._region.queues.submit(instance.id, lambda: self._terminate(instance))
+        set_state(instance, "shutting-down", reason=reason, transition=_transition(reason))
+        self._region.queues.submit(instance.id, lambda: self._terminate(instance, reason))
+
+    def shut_down_from_inside(self, instance_id: str, reboots: bool) -> None:
+        """Follow an instance that has shut itself down: boot it again, or stop or terminate it as it was launched.
+
+        The caller does not hold the region's lock.
+        """
+        with contextlib.suppress(RuntimeError):  # the region is shutting down
+            self._region.queues.submit(instance_id, lambda: self._follow_shutdown(instance_id, reboots))
+
+    def _follow_shutdown(self, instance_id: str, reboots: bool) -> None:
+        with self._region.lock:
+            instance = next(each for each in self._region.instances() if each.id == instance_id)
+            if instance.state != "running":  # a call ended it first
+                return
+            if reboots:
+                self.reboot(instance)
+            elif instance.instance_initiated_shutdown_behavior == "terminate":
+                self.terminate(instance, INSTANCE_SHUTDOWN)
+            else:
+                self.stop(instance, INSTANCE_SHUTDOWN)
 
     def _refuse_late(self, launch: Launch, delay: float) -> None:
         self._stay(launch.instance, "pending", delay)
@@ -107,15 +117,17 @@ class InstanceLifecycle:
             if self._region.closing.wait(min(left, _LOOK_S)):
                 return
 
-    def _boot(self, launch: Launch, delay: float) -> None:
+    def _boot(self, launch: Launch) -> None:
         region, instance = self._region, launch.instance
-        deadline = time.monotonic() + delay
         if instance.state != "pending":  # terminated before its turn
-            self._drop(launch)
+            region.plane.network.release_address(launch.plan.private_ip)
+            self._forget_unmade(launch.volumes)
             return
         try:
             self._make_disks(launch)
-            region.plane.instances.boot(launch.plan)
+            region.plane.instances.boot(
+                launch.plan, lambda reboots: self.shut_down_from_inside(instance.id, reboots)
+            )
             region.on_plane.add(instance.id)
             for volume in launch.volumes:
                 region.plane.volumes.attach(volume.id, instance.id, volume.attachment.device)
@@ -126,7 +138,6 @@ class InstanceLifecycle:
             sentence = f"Server.InternalError: {error}"
             self._end(instance, ("Server.InternalError", sentence), sentence)
             return
-        self._stay(instance, "pending", deadline - time.monotonic())
         with region.lock:
             for volume in launch.volumes:
                 if volume.attachment:
@@ -154,7 +165,6 @@ class InstanceLifecycle:
         if instance.state == "pending" and self._succeeds(
             instance, "pending", self._region.plane.instances.start
         ):
-            self._stay(instance, "pending", self._region.delay("instance_delay", "StartInstances"))
             with self._region.lock:
                 _change_state(instance, "pending", "running")
 
@@ -174,17 +184,17 @@ class InstanceLifecycle:
             return False
         return True
 
-    def _stop(self, instance: Any) -> None:
+    def _stop(self, instance: Any, reason: tuple[str, str]) -> None:
         try:
             self._region.plane.instances.stop(instance.id)
         except Exception:
             log.exception("stopping %s", instance.id)
         transition = instance.state_transition_reason
         with self._region.lock:
-            _change_state(instance, "stopping", "stopped", reason=USER_SHUTDOWN, transition=transition)
+            _change_state(instance, "stopping", "stopped", reason=reason, transition=transition)
 
-    def _terminate(self, instance: Any) -> None:
-        self._end(instance, USER_SHUTDOWN, instance.state_transition_reason)
+    def _terminate(self, instance: Any, reason: tuple[str, str]) -> None:
+        self._end(instance, reason, instance.state_transition_reason)
 
     def _end(self, instance: Any, reason: tuple[str, str], transition: str) -> None:
         region = self._region
@@ -198,7 +208,6 @@ class InstanceLifecycle:
             volumes = region.backend.attached_volumes(instance.id)
         for volume in volumes:
             self._release(volume)
-        self._stay(instance, "shutting-down", region.delay("instance_delay", "TerminateInstances"))
         with region.lock:
             for card in list(instance.nics.values()):
                 region.backend.enis.pop(card.id, None)
@@ -229,5 +238,7 @@ def _change_state(
         set_state(instance, name, reason=reason, transition=transition)
 
 
-def _user_transition() -> str:
+def _transition(reason: tuple[str, str]) -> str:
+    if reason is not USER_SHUTDOWN:
+        return ""
     return f"User initiated ({utcnow().strftime('%Y-%m-%d %H:%M:%S')} GMT)"

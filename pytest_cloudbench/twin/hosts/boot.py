@@ -37,6 +37,7 @@ if __name__ == "__main__":  # with -I the package's own directory is not on the 
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from pytest_cloudbench.twin import linux
+from pytest_cloudbench.twin.hosts.instance_commands import BOOT_FINISHED, FAILED_SCRIPTS
 
 _ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -55,6 +56,10 @@ _CHARACTER_DEVICES = {
 # EC2's images use cubic. If this machine uses BBR, it permits no cubic in namespaces, and BBR achieves half of the rate
 # of its network. At its round-trip times reno behaves like cubic.
 CONGESTION_CONTROL = ("cubic", "reno")
+# The exit codes of an instance that was shut down from inside.
+POWERED_OFF = 10
+REBOOTS = 11
+_SHUTDOWNS = {signal.SIGTERM: 0, signal.SIGUSR1: REBOOTS, signal.SIGUSR2: POWERED_OFF}
 _DISK_GROUP = 6
 _GRACE_S = 0.5
 _UNMOUNT_S = 10.0
@@ -110,15 +115,18 @@ def _read_line() -> bytes:
 
 
 class _Shutdown(Exception):
-    """A request to stop the instance."""
+    """A request to stop the instance, with the exit code of its end."""
 
 
 def _run_init(plan: dict[str, Any]) -> NoReturn:
+    code = 0
     try:
         linux.die_with_parent()
-        signal.signal(signal.SIGTERM, _on_terminate)
+        for number in _SHUTDOWNS:
+            signal.signal(number, _on_shutdown)
         _start(plan)
-    except _Shutdown:
+    except _Shutdown as shutdown:
+        code = shutdown.args[0]
         _console("stopped while booting")
     except BaseException as error:
         _console(f"boot failed: {error!r}")
@@ -126,15 +134,18 @@ def _run_init(plan: dict[str, Any]) -> NoReturn:
             _say("failed", sentence=str(error) or repr(error))
         os._exit(1)
     else:
-        with contextlib.suppress(_Shutdown):
+        try:
             _reap_for_ever()
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        except _Shutdown as shutdown:
+            code = shutdown.args[0]
+    for number in _SHUTDOWNS:
+        signal.signal(number, signal.SIG_IGN)
     _shut_down()
-    os._exit(0)
+    os._exit(code)
 
 
-def _on_terminate(number: int, frame: FrameType | None) -> NoReturn:
-    raise _Shutdown
+def _on_shutdown(number: int, frame: FrameType | None) -> NoReturn:
+    raise _Shutdown(_SHUTDOWNS[signal.Signals(number)])
 
 
 def _start(plan: dict[str, Any]) -> None:
@@ -155,6 +166,7 @@ def _start(plan: dict[str, Any]) -> None:
     first_boot = plan["first_boot"]
     if first_boot is not None:
         _prepare_first_boot(first_boot)
+    _run_commands(plan["boot_commands"])
     _make_host_key()
     delay = ["/bin/sh", "-c", f'sleep {plan["ssh_after_s"]:.3f}; exec "$0" "$@"'] if plan["ssh_after_s"] else []
     sshd = subprocess.Popen(
@@ -251,7 +263,7 @@ def _log(text: str) -> None:
 
 
 def _prepare_first_boot(first_boot: dict[str, Any]) -> None:
-    """Apply the part of the user data that comes before the first login: host keys, files, bootcmd."""
+    """Apply the part of the user data that comes before the first login: host keys and files."""
     for note in first_boot["notes"]:
         _log(f"cloud-init: {note}")
     if first_boot["host_key_private"]:
@@ -263,7 +275,6 @@ def _prepare_first_boot(first_boot: dict[str, Any]) -> None:
             _write_file(file)
         except (OSError, LookupError, ValueError) as error:
             _log(f"cloud-init: write_files: {file['path']}: {error}")
-    _run_commands(first_boot["boot_commands"])
 
 
 def _write(path: str, content: bytes, mode: int) -> None:
@@ -284,7 +295,9 @@ def _write_file(file: dict[str, Any]) -> None:
     shutil.chown(path, user or "root", group or grp.getgrgid(pwd.getpwnam(user or "root").pw_gid).gr_name)
 
 
-def _run_commands(commands: list[str | list[str]]) -> None:
+def _run_commands(commands: list[str | list[str]]) -> int:
+    """Run all of them and return the exit code of the last one, as a script does."""
+    code = 0
     for command in commands:
         argv = command if isinstance(command, list) else ["/bin/sh", "-c", command]
         with open(_OUTPUT_LOG, "ab") as log:
@@ -292,9 +305,11 @@ def _run_commands(commands: list[str | list[str]]) -> None:
                 code = subprocess.call(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/")
             except OSError as error:
                 _log(f"cloud-init: {argv!r}: {error}")
+                code = 127
                 continue
         if code != 0:
             _log(f"cloud-init: {argv!r} ended with exit code {code}")
+    return code
 
 
 def _make_host_key() -> None:
@@ -318,14 +333,19 @@ def _in_a_child(first_boot: dict[str, Any]) -> None:
     """Run scripts and runcmd while sshd runs, as cloud-init does."""
     if os.fork() != 0:
         return
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number in _SHUTDOWNS:
+        signal.signal(number, signal.SIG_DFL)
+    failed = []
     try:
         if first_boot["script"] is not None:
             path = "/var/lib/cloud/instance/scripts/part-001"
             _write(path, base64.b64decode(first_boot["script"]), 0o700)
-            _run_commands([[path]])
-        _run_commands(first_boot["run_commands"])
-        _write("/var/lib/cloud/instance/boot-finished", time.strftime("%FT%T\n").encode(), 0o644)
+            if _run_commands([[path]]) != 0:
+                failed.append("part-001")
+        if _run_commands(first_boot["run_commands"]) != 0:
+            failed.append("runcmd")
+        _write(FAILED_SCRIPTS, " ".join(failed).encode(), 0o644)
+        _write(BOOT_FINISHED, time.strftime("%FT%T\n").encode(), 0o644)
     finally:
         os._exit(0)
 

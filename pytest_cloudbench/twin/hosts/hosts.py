@@ -10,12 +10,14 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_cloudbench.twin.hosts.boot import POWERED_OFF, REBOOTS
 from pytest_cloudbench.twin.hosts.instance_commands import ALLOWANCES_DIRECTORY, COUNTERS_DIRECTORY
 from pytest_cloudbench.twin.hosts.root_disk import RootDisk
 from pytest_cloudbench.twin.hosts.user_data import parse_user_data
@@ -97,16 +99,19 @@ class Host:
     """One instance. It runs while ``process`` is set. Its root disk stays in `directory` until that is removed.
 
     ``on_plugged`` is called with the process whose namespace has its eth0, before any program there can use it;
-    ``on_unplugging`` is called before its cable is removed.
+    ``on_unplugging`` is called before its cable is removed. ``on_shutdown`` is called in a thread of its own when the
+    instance was shut down from inside, with True if it is to boot again.
     """
 
     plan: HostPlan
     parts: RegionParts
     on_plugged: Callable[[int], None]
     on_unplugging: Callable[[], None]
+    on_shutdown: Callable[[bool], None]
     process: subprocess.Popen[bytes] | None = None
     init_pid: int = 0
     _disk: RootDisk | None = field(default=None, repr=False)
+    _boot_commands: list[str | list[str]] = field(default_factory=list)
     _hostname: str = ""
     _booted_once: bool = False
     _plugged_in: bool = False
@@ -149,6 +154,7 @@ class Host:
             first_boot = parse_user_data(plan.user_data)
             keys = [*plan.authorized_keys, *first_boot.authorized_keys]
             self._hostname = hostname = first_boot.hostname or plan.hostname
+            self._boot_commands = first_boot.boot_commands
             self._disk = self.parts.workshop.run(
                 lambda: RootDisk(self.directory, hostname, plan.private_ip, plan.login_user, keys)
             )
@@ -165,6 +171,7 @@ class Host:
                 (str(self.allowances), ALLOWANCES_DIRECTORY),
             ],
             "nodes": [vars(node) for node in nodes],
+            "boot_commands": self._boot_commands,  # cloud-init runs bootcmd at every boot
             "first_boot": vars(first_boot) if first_boot else None,
         }
         self.process = self.parts.workshop.run(self._spawn)
@@ -178,6 +185,24 @@ class Host:
         if not plan.ssh_after_s:
             self._wait_for_sshd(deadline)
         self._booted_once = True
+        threading.Thread(
+            target=self._watch, args=(self.process,), name=f"end of {plan.instance_id}", daemon=True
+        ).start()
+
+    def _watch(self, process: subprocess.Popen[bytes]) -> None:
+        """Wait for the end of this boot, and report it if the instance itself has ended it."""
+        try:
+            end = os.pidfd_open(process.pid)
+        except ProcessLookupError:  # it was ended and reaped at once
+            end = None
+        if end is not None:
+            ended = select.poll()
+            ended.register(end, select.POLLIN)
+            ended.poll()
+            os.close(end)
+        code = process.wait()
+        if code in (POWERED_OFF, REBOOTS):
+            self.on_shutdown(code == REBOOTS)
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         (self.directory / "root").mkdir(exist_ok=True)

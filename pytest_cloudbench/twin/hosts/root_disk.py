@@ -12,7 +12,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_cloudbench.twin.hosts.instance_commands import ETHTOOL_COMMAND, NVME_COMMAND
+from pytest_cloudbench.twin.hosts.instance_commands import COMMANDS
 
 SYSTEM_DIRECTORIES = frozenset(
     ["bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr", "etc", "var", "opt", "nix", "gnu"]
@@ -98,8 +98,8 @@ class RootDisk:
         self._hide_private_files()
         self._write_accounts(login_user, authorized_keys)
         self._write_system_files(login_user, address, hostname)
-        self._write("/usr/local/sbin/nvme", NVME_COMMAND, 0o755)
-        self._write("/usr/local/sbin/ethtool", ETHTOOL_COMMAND, 0o755)
+        for name, script in COMMANDS.items():
+            self._write(f"/usr/local/sbin/{name}", script, 0o755)
 
     def _place(self, path: str) -> Path:
         """Return the place of an absolute path of the instance in its layers."""
