@@ -34,6 +34,9 @@ class InstanceActions(RegionActions):
         self.error_on_dryrun()
         if known := region.tokens.recall("RunInstances", params):
             return ActionResult(known)
+        if region.weather is not None:
+            region.weather.check_launch(request.limits.name, request.zone)
+            self._refuse_above_quota(request, region.weather.settings.vcpus)
         known_before = set(region.backend.reservations)
         try:
             reservation = self._record_launch(request)
@@ -50,6 +53,18 @@ class InstanceActions(RegionActions):
             InstanceLifecycle(region).launch(launch)
         region.publish()
         return ActionResult(reservation)
+
+    def _refuse_above_quota(self, request: LaunchRequest, quota: int) -> None:
+        """Refuse a launch beyond a quota of virtual CPUs; 0 is no quota."""
+        living = [each.instance_type for each in self.home.instances() if each.state != "terminated"]
+        types = [*living, *[request.limits.name] * request.count]
+        vcpus = sum(instance_catalogue()[name]["VCpuInfo"]["DefaultVCpus"] for name in types)
+        if quota and vcpus > quota:
+            raise Refusal(
+                "VcpuLimitExceeded",
+                f"You have requested more vCPU capacity than your current vCPU limit of {quota} allows for the "
+                "instance bucket that the specified instance type belongs to.",
+            )
 
     def start_instances(self) -> Any:
         instances = self.found_instances(self.params.get("InstanceIds"))
@@ -217,7 +232,9 @@ class InstanceActions(RegionActions):
 
     def _launch(self, instance: Any, request: LaunchRequest) -> Launch:
         volumes = [self._data_volume(instance, device) for device in request.data_volumes]
-        return Launch(instance, _host_plan(instance, request), volumes)
+        slow = "metal_delay" if request.limits.bare_metal else "ssh_delay"
+        ssh_after_s = self.home.delay(slow, "RunInstances")
+        return Launch(instance, _host_plan(instance, request, ssh_after_s), volumes)
 
     def _data_volume(self, instance: Any, device: BlockDevice) -> RegionVolume:
         backend = self.home.backend
@@ -236,7 +253,7 @@ class InstanceActions(RegionActions):
         return name
 
 
-def _host_plan(instance: Any, request: LaunchRequest) -> HostPlan:
+def _host_plan(instance: Any, request: LaunchRequest, ssh_after_s: float) -> HostPlan:
     limits, address = request.limits, instance.private_ip
     return HostPlan(
         instance_id=instance.id,
@@ -254,6 +271,7 @@ def _host_plan(instance: Any, request: LaunchRequest) -> HostPlan:
         placement_group=request.placement.cluster,
         # Local disks other than NVMe must be requested by block device mappings.
         local_disks=limits.instance_store if limits.instance_store_nvme else (),
+        ssh_after_s=ssh_after_s,
     )
 
 

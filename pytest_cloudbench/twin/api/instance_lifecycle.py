@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +30,11 @@ INSTANCE_SHUTDOWN = (
     "Client.InstanceInitiatedShutdown",
     "Client.InstanceInitiatedShutdown: Instance initiated shutdown",
 )
+NO_CAPACITY = (
+    "Server.InsufficientInstanceCapacity",
+    "Server.InsufficientInstanceCapacity: Insufficient capacity to satisfy instance request",
+)
+_LOOK_S = 0.05  # how often a delayed instance looks whether it was terminated
 
 
 @dataclass
@@ -57,8 +63,16 @@ class InstanceLifecycle:
 
     def launch(self, launch: Launch) -> None:
         """Boot a pending instance."""
-        set_state(launch.instance, "pending")
-        self._region.queues.submit(launch.instance.id, lambda: self._boot(launch))
+        instance = launch.instance
+        set_state(instance, "pending")
+        delay = self._region.delay("instance_delay", "RunInstances")
+        weather = self._region.weather
+        if weather is not None and weather.lacks_capacity_later(
+            instance.instance_type, instance.availability_zone
+        ):
+            self._region.queues.submit(instance.id, lambda: self._refuse_late(launch, delay))
+        else:
+            self._region.queues.submit(instance.id, lambda: self._boot(launch, delay))
 
     def start(self, instance: Any) -> None:
         """Boot a stopped instance with its address, volumes and root file system."""
@@ -117,11 +131,11 @@ class InstanceLifecycle:
             if self._region.closing.wait(min(left, _LOOK_S)):
                 return
 
-    def _boot(self, launch: Launch) -> None:
+    def _boot(self, launch: Launch, delay: float) -> None:
         region, instance = self._region, launch.instance
+        deadline = time.monotonic() + delay
         if instance.state != "pending":  # terminated before its turn
-            region.plane.network.release_address(launch.plan.private_ip)
-            self._forget_unmade(launch.volumes)
+            self._drop(launch)
             return
         try:
             self._make_disks(launch)
@@ -138,6 +152,7 @@ class InstanceLifecycle:
             sentence = f"Server.InternalError: {error}"
             self._end(instance, ("Server.InternalError", sentence), sentence)
             return
+        self._stay(instance, "pending", deadline - time.monotonic())
         with region.lock:
             for volume in launch.volumes:
                 if volume.attachment:
@@ -165,6 +180,7 @@ class InstanceLifecycle:
         if instance.state == "pending" and self._succeeds(
             instance, "pending", self._region.plane.instances.start
         ):
+            self._stay(instance, "pending", self._region.delay("instance_delay", "StartInstances"))
             with self._region.lock:
                 _change_state(instance, "pending", "running")
 
@@ -208,6 +224,7 @@ class InstanceLifecycle:
             volumes = region.backend.attached_volumes(instance.id)
         for volume in volumes:
             self._release(volume)
+        self._stay(instance, "shutting-down", region.delay("instance_delay", "TerminateInstances"))
         with region.lock:
             for card in list(instance.nics.values()):
                 region.backend.enis.pop(card.id, None)
