@@ -205,7 +205,7 @@ def _history(options: argparse.Namespace) -> int:
     from pytest_cloudbench.reports.run_history import history
 
     try:
-        runs, unreadable = runs_in(evidence_at(options.places))
+        runs, unreadable = runs_in(evidence_at(options.places, _warn))
         sections = history(runs, unreadable)
         if not sections:
             found = f"no run with a measurement was found in {', '.join(options.places)}"
@@ -227,7 +227,7 @@ def _compare(options: argparse.Namespace) -> int:
 
     try:
         by = checked_by(options.by)
-        before, now = (evidence_at([place]) for place in (options.before, options.now))
+        before, now = (evidence_at([place], _warn) for place in (options.before, options.now))
         if len(now) != 1:
             raise EvidenceError(f"{options.now} has {len(now)} runs: name the folder of one")
         title, sections, worst = compare(before, Evidence(now[0]), by=by)
@@ -236,6 +236,10 @@ def _compare(options: argparse.Namespace) -> int:
         print(f"cloudbench: {error}", file=sys.stderr)
         return 3
     return {Outcome.HELD: 0, Outcome.VIOLATED: 1, Outcome.INCONCLUSIVE: 2}[worst]
+
+
+def _warn(text: str) -> None:
+    print(f"cloudbench: {text}", file=sys.stderr)
 
 
 def _show(title: str, sections: Sequence[Section], options: argparse.Namespace) -> None:

@@ -20,22 +20,28 @@ _NEEDED = re.compile(
 """The objects of a run that a comparison reads: not the tools' own files, which are most of it."""
 
 
-def evidence_at(places: Iterable[str], local: Callable[[str], Path] = Path) -> list[Path]:
+def evidence_at(
+    places: Iterable[str], warn: Callable[[str], object], local: Callable[[str], Path] = Path
+) -> list[Path]:
     """Return the evidence folders at places, each a folder or "s3://bucket/prefix". ``local`` makes a path of a text.
 
-    Raises NoBaseline for a place that is no folder, or that cannot be read.
+    ``warn`` is called with a line about objects of a bucket that were refused. Raises NoBaseline for a place that is no
+    folder, or that cannot be read.
     """
     found: list[Path] = []
     for place in places:
-        found += copied(place) if place.startswith(S3) else folders_in([local(place)])
+        found += copied(place, warn) if place.startswith(S3) else folders_in([local(place)])
     return list(dict.fromkeys(found))
 
 
-def copied(place: str) -> list[Path]:
+def copied(place: str, warn: Callable[[str], object]) -> list[Path]:
     """Copy what is needed of the runs below "s3://bucket/prefix" and return the folders of the copies.
 
     Evidence never changes, so what was copied before is not copied again. A run that the bucket has no longer is not
-    returned. Raises NoBaseline if the bucket cannot be read or the copy cannot be written.
+    returned. A key becomes a path in the cache, so one that begins with "/" or contains "..", and could name a path
+    outside it, is refused: ``warn`` is called with their number and the first.
+
+    Raises NoBaseline if the bucket cannot be read or the copy cannot be written.
     """
     import boto3
     from boto3.exceptions import Boto3Error
@@ -46,10 +52,13 @@ def copied(place: str) -> list[Path]:
     if bucket in _NO_NAMES:
         raise NoBaseline(f"{place!r} names no bucket: write s3://bucket/prefix")
     folder = _cache() / bucket / prefix
-    runs = set()
+    runs, refused = set(), []
     try:
         client = boto3.client("s3")
         for key, size in _needed(client, bucket, f"{prefix}/" if prefix else ""):
+            if not _NO_NAMES.isdisjoint(key.split("/")):
+                refused.append(key)
+                continue
             below = key[len(prefix) :].lstrip("/")
             if journal := _JOURNAL.fullmatch(below):
                 runs.add(folder / (journal[1] or ""))
@@ -63,19 +72,20 @@ def copied(place: str) -> list[Path]:
             f"{place} cannot be copied to {folder} ({error}): set XDG_CACHE_HOME to a folder with space that "
             "you may write to"
         ) from error
+    if refused:
+        objects = "1 object was" if len(refused) == 1 else f"{len(refused)} objects were"
+        warn(
+            f"{objects} left out of {place}: a key with an empty name, '.' or '..' could lead out of the cache, such "
+            f"as {refused[0]!r}"
+        )
     return sorted(runs)
 
 
 def _needed(client: Any, bucket: str, prefix: str) -> Iterator[tuple[str, int]]:
-    """Yield the key and the size of each object to copy.
-
-    A key becomes a path in the cache, so a key that begins with "/" or contains "..", and could name a path outside
-    it, is refused.
-    """
+    """Yield the key and the size of each object that a comparison reads."""
     for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
         for each in page.get("Contents", ()):
-            key = str(each["Key"])
-            if _NEEDED.fullmatch(key) and _NO_NAMES.isdisjoint(key.split("/")):
+            if _NEEDED.fullmatch(key := str(each["Key"])):
                 yield key, int(each["Size"])
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pytest_cloudbench.evidence.reader import RecordedTest
-
-_ID = re.compile(r"\s*\b(?:i|vol|snap)-[0-9a-f]+\b")
+from pytest_cloudbench.verdicts.wording import without_ids
 
 
 @dataclass(frozen=True)
@@ -51,11 +49,6 @@ def recorded_setup(test: RecordedTest, measurement: Any) -> dict[str, str]:
     ]
     clouds = test.evidence.clouds
     return setup_of(measurement, instances, f"{clouds[0]['label']} {clouds[0]['region']}" if clouds else "")
-
-
-def without_ids(text: str) -> str:
-    """Return a label without the ids of instances, volumes and snapshots."""
-    return _ID.sub("", text).strip()
 
 
 def _joined(words: Iterable[str]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_cloudbench.evidence.setups import without_ids
+from pytest_cloudbench.verdicts.wording import without_ids
 
 if TYPE_CHECKING:
     from pytest_cloudbench.reports.plots.picture import Picture

@@ -75,7 +75,7 @@ def html_page(rows: Sequence[Row], *, title: str, sentences: Sequence[str] = ())
 
 PAGE_STYLE = (
     "body{font:14px/1.4 system-ui,sans-serif;color:#1a1a1a;background:#fff;margin:1em}"
-    "h1{font-size:1.1em}table{border-collapse:collapse}"
+    "h1{font-size:1.4em}h2{font-size:1.1em;margin-top:2em}table{border-collapse:collapse}svg{max-width:100%;height:auto}"
     "th,td{text-align:left;vertical-align:top;padding:.2em .8em;border-bottom:1px solid #ddd}"
     "th{font-weight:500;color:#555}td{font-variant-numeric:tabular-nums;white-space:pre-wrap}"
 )

@@ -3,28 +3,47 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pytest_cloudbench.limits.quantities import figure
 from pytest_cloudbench.reports.measurement_tables import PAGE_STYLE, markdown_cell
+from pytest_cloudbench.reports.plots.sheet import AxisScale, tick_text
 
 FORMATS = ("text", "markdown", "html")
 _BLOCKS = "▁▂▃▄▅▆▇█"
+_MAY_BREAK = re.compile(r"(?<=[/_\[=])|(?<=::)")
+"""Where a long name may be broken: names of tests and folders have no spaces."""
+
+
+@dataclass(frozen=True)
+class Levels:
+    """What each run measured, in ``unit``, with the run's name: the picture of a section.
+
+    ``changes`` are the places in ``values`` at which the level changed.
+    """
+
+    values: tuple[float, ...]
+    unit: str
+    names: tuple[str, ...]
+    changes: tuple[int, ...] = ()
+
+    def figure(self, value: float) -> str:
+        """Return a value as all of them are shown, without its unit."""
+        highest = max(self.values)
+        return figure(value, 0 if highest >= 1_000 else 1 if highest >= 100 else 2)
 
 
 @dataclass(frozen=True)
 class Section:
-    """One table with its title, sentences below it, and the figures of its picture, if it has one.
-
-    ``marks`` are the places in the figures at which the level changed.
-    """
+    """One table with its title, a picture of levels above it, if it has one, and sentences below it."""
 
     title: str
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     sentences: tuple[str, ...] = ()
-    figures: tuple[float, ...] = ()
-    marks: tuple[int, ...] = ()
+    levels: Levels | None = None
 
 
 def page(title: str, sections: Sequence[Section], form: str) -> str:
@@ -38,12 +57,17 @@ def sparkline(figures: Sequence[float]) -> str:
     return "".join(_BLOCKS[round(figure / highest * (len(_BLOCKS) - 1))] for figure in figures)
 
 
+def _in_one_line(levels: Levels, quote: str = "") -> str:
+    low, high = (levels.figure(each(levels.values)) for each in (min, max))
+    return f"{quote}{sparkline(levels.values)}{quote} {low} to {high} {levels.unit}"
+
+
 def _text(title: str, sections: Sequence[Section]) -> str:
     lines = [title, "=" * len(title)]
     for section in sections:
         lines += ["", section.title, "-" * len(section.title)]
-        if section.figures:
-            lines += [sparkline(section.figures), ""]
+        if section.levels:
+            lines += [_in_one_line(section.levels), ""]
         columns = list(zip(section.heads, *section.rows, strict=True))
         widths = [max(map(len, column)) for column in columns]
         rules = ["-" * width for width in widths]
@@ -59,8 +83,8 @@ def _markdown(title: str, sections: Sequence[Section]) -> str:
     lines = [f"### {markdown_cell(title)}"]
     for section in sections:
         lines += ["", f"#### {markdown_cell(section.title)}", ""]
-        if section.figures:
-            lines += [f"`{sparkline(section.figures)}`", ""]
+        if section.levels:
+            lines += [_in_one_line(section.levels, "`"), ""]
         lines += [f"| {' | '.join(section.heads)} |", f"|{'---|' * len(section.heads)}"]
         lines += [f"| {' | '.join(map(markdown_cell, row))} |" for row in section.rows]
         if section.sentences:
@@ -73,42 +97,68 @@ def _html(title: str, sections: Sequence[Section]) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f"<title>{html.escape(title)}</title><style>{PAGE_STYLE}</style></head>"
-        f"<body><h1>{html.escape(title)}</h1>{body}</body></html>\n"
+        f"<body><h1>{_breakable(title)}</h1>{body}</body></html>\n"
     )
 
 
 def _html_section(section: Section) -> str:
     heads = "".join(f"<th>{html.escape(head)}</th>" for head in section.heads)
     rows = "".join(
-        f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in section.rows
+        f"<tr>{''.join(f'<td>{_breakable(cell)}</td>' for cell in row)}</tr>" for row in section.rows
     )
-    said = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in section.sentences)
-    picture = svg(section.figures, section.marks, section.title) if section.figures else ""
+    said = "".join(f"<li>{_breakable(sentence)}</li>" for sentence in section.sentences)
     return (
-        f"<h2>{html.escape(section.title)}</h2>{picture}<table><tr>{heads}</tr>{rows}</table>"
-        f"{f'<ul>{said}</ul>' if said else ''}"
+        f"<h2>{_breakable(section.title)}</h2>{svg(section.levels, section.title) if section.levels else ''}"
+        f"<table><tr>{heads}</tr>{rows}</table>{f'<ul>{said}</ul>' if said else ''}"
     )
 
 
-def svg(figures: Sequence[float], marks: Sequence[int], title: str) -> str:
-    """Return figures as points on a line from zero up, with a dashed line before each of ``marks``."""
-    width, height, edge = 720, 160, 12
-    step = (width - 2 * edge) / max(1, len(figures) - 1)
-    highest = max(figures) or 1
+def _breakable(text: str) -> str:
+    return "<wbr>".join(map(html.escape, _MAY_BREAK.split(text)))
 
-    def at(place: float, figure: float) -> tuple[float, float]:
-        return round(edge + place * step, 1), round(height - edge - figure / highest * (height - 2 * edge), 1)
 
-    points = [at(place, figure) for place, figure in enumerate(figures)]
-    lines = "".join(
-        f'<line x1="{at(mark - 0.5, 0)[0]}" x2="{at(mark - 0.5, 0)[0]}" y1="{edge}" y2="{height - edge}" '
-        'stroke="#c33" stroke-dasharray="4 3"/>'
-        for mark in marks
-    )
-    dots = "".join(f'<circle cx="{x}" cy="{y}" r="3" fill="#236"/>' for x, y in points)
-    path = " ".join(f"{x},{y}" for x, y in points)
+_WIDTH, _HEIGHT = 860, 210
+_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 30, 28, 40
+_ROOM = 90
+"""The room of a name or a figure, in pixels."""
+_BOLD = ' font-weight="bold" stroke="#fff" stroke-width="3" paint-order="stroke"'
+
+
+def svg(levels: Levels, title: str) -> str:
+    """Return levels as points with their figures, from zero up, and a dashed line at each change."""
+    values, count = levels.values, len(levels.values)
+    scale = AxisScale(0, max(values) * 1.1 or 1)
+    step = (_WIDTH - _LEFT - _RIGHT - _ROOM) / max(1, count - 1)
+    across = [round(_LEFT + _ROOM / 2 + place * step, 1) for place in range(count)]
+
+    def up(value: float) -> float:
+        return round(_HEIGHT - _BOTTOM - scale.share(value) * (_HEIGHT - _TOP - _BOTTOM), 1)
+
+    def text(x: float, y: float, words: str, anchor: str, style: str = "") -> str:
+        return f'<text x="{x}" y="{y}" text-anchor="{anchor}"{style}>{html.escape(words)}</text>'
+
+    parts = [text(_LEFT, 12, levels.unit, "end")]
+    for tick in scale.ticks(4):
+        parts.append(f'<path d="M{_LEFT} {up(tick)}H{_WIDTH - _RIGHT}" stroke="#ddd"/>')
+        parts.append(text(_LEFT - 6, up(tick) + 4, tick_text(tick), "end"))
+    for change in levels.changes:
+        middle = (across[change - 1] + across[change]) / 2
+        parts.append(f'<path d="M{middle} {_TOP}V{_HEIGHT - _BOTTOM}" stroke="#c33" stroke-dasharray="4 3"/>')
+    points = list(zip(across, map(up, values), strict=True))
+    parts.append(f'<polyline points="{" ".join(f"{x},{y}" for x, y in points)}" fill="none" stroke="#236"/>')
+    labelled: list[int] = []
+    for place in (*levels.changes, count - 1, *range(count)):
+        if all(abs(place - other) * step >= _ROOM for other in labelled):
+            labelled.append(place)
+    for place, ((x, y), value, name) in enumerate(zip(points, values, levels.names, strict=True)):
+        parts.append(
+            f'<circle cx="{x}" cy="{y}" r="3.5" fill="#236"><title>{html.escape(name)}</title></circle>'
+        )
+        if place in labelled:
+            day, _, rest = name.partition(" ")
+            parts.append(text(x, y - 8, levels.figure(value), "middle", _BOLD))
+            parts += [text(x, _HEIGHT - 22, day, "middle"), text(x, _HEIGHT - 8, rest[:5], "middle")]
     return (
-        f'<svg role="img" aria-label="{html.escape(title)}" viewBox="0 0 {width} {height}" width="{width}" '
-        f'xmlns="http://www.w3.org/2000/svg"><line x1="{edge}" x2="{width - edge}" y1="{height - edge}" '
-        f'y2="{height - edge}" stroke="#999"/>{lines}<polyline points="{path}" fill="none" stroke="#236"/>{dots}</svg>'
+        f'<svg role="img" aria-label="{html.escape(title)}" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" '
+        f'font-size="12" fill="#333" xmlns="http://www.w3.org/2000/svg">{"".join(parts)}</svg>'
     )

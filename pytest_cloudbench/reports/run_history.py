@@ -10,9 +10,10 @@ from pytest_cloudbench.evidence.baseline import Baseline, plain_nodeid
 from pytest_cloudbench.evidence.folder import EvidenceError
 from pytest_cloudbench.evidence.measured import MeasuredWorkload, kind_of, measured_in
 from pytest_cloudbench.evidence.reader import Evidence, is_same_test
-from pytest_cloudbench.reports.pages import Section
+from pytest_cloudbench.reports.pages import Levels, Section
+from pytest_cloudbench.reports.plots.rate_scale import scale_for
 from pytest_cloudbench.verdicts.level_changes import level_changes
-from pytest_cloudbench.verdicts.not_worse_than import changes, not_worse_than
+from pytest_cloudbench.verdicts.not_worse_than import changes, not_worse_than, only_own_limit
 from pytest_cloudbench.verdicts.run_to_run import usual_noise
 from pytest_cloudbench.verdicts.targets import plain
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
@@ -71,39 +72,52 @@ def _history_of(series: Sequence[MeasuredWorkload], *, kind: str) -> Section:
         )
     asked = ", ".join(f"{name}={value}" for name, value in series[-1].asked["arguments"].items())
     title = f"{series[-1].key[0]}: {series[-1].name} [{asked}] ({kind})"
-    return Section(title, _HEADS, tuple(rows), tuple(sentences), tuple(rates), tuple(found))
+    levels = _levels(series, tuple(found)) if len(series) > 1 else None
+    return Section(title, _HEADS, tuple(rows), tuple(sentences), levels)
+
+
+def _levels(series: Sequence[MeasuredWorkload], changes: tuple[int, ...]) -> Levels:
+    rates = [each.run.rate for each in series]
+    scale = scale_for(rates)
+    return Levels(tuple(map(scale.of, rates)), scale.unit, tuple(map(_when, series)), changes)
 
 
 def compare(before: Sequence[Path], now: Evidence, *, by: float) -> tuple[str, list[Section], Outcome]:
     """Return a title, a table of a run against the earlier ones in ``before``, and the worst outcome.
 
-    What the last earlier run measured and this one did not, or damaged, is inconclusive. Raises NoBaseline if no
-    earlier run is comparable, EvidenceError if there is nothing to compare.
+    What the last earlier run measured and this one did not, or damaged, is inconclusive; what only runs before that
+    measured was given up. Raises NoBaseline if no earlier run is comparable, EvidenceError if there is nothing to
+    compare.
     """
     baseline = Baseline(before, now.run.get("options", {}), but=str(now.run["run"]))
     rows: list[tuple[str, ...]] = []
     sentences, outcomes = [], []
     for measured in measured_in(now):
-        nodeid = measured.key[0]
-        if measured.incomparable:
-            rows.append((nodeid, measured.name, "", f"not compared: {measured.incomparable}", "", "", ""))
-            continue
         if measured.damage:
-            rows.append(_not_measured(measured, "", measured.damage))
+            rows.append(_without_verdict(measured, f"not measured: {measured.damage}", Outcome.INCONCLUSIVE))
             outcomes.append(Outcome.INCONCLUSIVE)
             continue
-        earlier = baseline.earlier(
-            measured.test.nodeid, measured.asked, measured.setup, measured.nth, parts=(measured.part,)
-        )[measured.part]
+        why = measured.incomparable
+        if not why:
+            earlier = baseline.earlier(
+                measured.test.nodeid, measured.asked, measured.setup, measured.nth, parts=(measured.part,)
+            )[measured.part]
+            why = only_own_limit(measured.run, earlier)
+        if why:
+            rows.append(_without_verdict(measured, f"not compared: {why}"))
+            continue
         verdict = not_worse_than(measured.run, earlier, by=by)
         outcomes.append(verdict.outcome)
         rows.append(_compared(measured, verdict))
-        sentences.append(f"{nodeid}, {measured.name}: {verdict.sentence}")
+        sentences.append(f"{measured.key[0]}, {measured.name}: {verdict.sentence}")
     for each in _missing(baseline, now):
-        rows.append(_not_measured(each, str(each.run.shown(each.run.rate)), _why_missing(each, now)))
+        why = f"not measured, unlike in run {_run_id(each)}, the last earlier one: {_why_missing(each, now)}"
+        rows.append(_without_verdict(each, why, Outcome.INCONCLUSIVE, str(each.run.shown(each.run.rate))))
         outcomes.append(Outcome.INCONCLUSIVE)
     if not outcomes:
-        raise EvidenceError(f"the run in {now.root} has no measurement to compare")
+        raise EvidenceError(
+            "; ".join([f"the run in {now.root} has no measurement to compare", *(row[3] for row in rows)])
+        )
     heads = ("test", "workload", "before", "now", "difference", "verdict", "changed")
     worst = next(each for each in (Outcome.VIOLATED, Outcome.INCONCLUSIVE, Outcome.HELD) if each in outcomes)
     section = Section("What is compared", heads, tuple(rows), tuple(sentences))
@@ -125,9 +139,10 @@ def _compared(measured: MeasuredWorkload, verdict: Verdict) -> tuple[str, ...]:
     )
 
 
-def _not_measured(measured: MeasuredWorkload, before: str, why: str) -> tuple[str, ...]:
-    outcome = Outcome.INCONCLUSIVE.value
-    return (measured.key[0], measured.name, before, f"not measured: {why}", "", outcome, "")
+def _without_verdict(
+    measured: MeasuredWorkload, now: str, outcome: Outcome | None = None, before: str = ""
+) -> tuple[str, ...]:
+    return (measured.key[0], measured.name, before, now, "", outcome.value if outcome else "", "")
 
 
 def _missing(baseline: Baseline, now: Evidence) -> list[MeasuredWorkload]:
@@ -149,11 +164,13 @@ def _why_missing(measured: MeasuredWorkload, now: Evidence) -> str:
         test.outcome for test in now.tests if is_same_test(plain_nodeid(test.nodeid), measured.key[0])
     ]
     if not outcomes:
-        return "the run has no record of the test"
+        return "this run has no record of the test"
     if outcomes[-1] == "passed":
         return "the test passed without it"
     return (
-        f"the outcome of the test is {outcomes[-1]}" if outcomes[-1] else "the run was killed during the test"
+        f"the outcome of the test is {outcomes[-1]}"
+        if outcomes[-1]
+        else "this run was killed during the test"
     )
 
 

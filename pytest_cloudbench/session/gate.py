@@ -184,7 +184,13 @@ def open_gate(config: pytest.Config) -> None:
     try:
         sent = getattr(config, "workerinput", {}).get(_WORKER_KEY)
         if sent is None:
-            folders = evidence_at(_places(config), lambda each: path_option(config, "baseline", each))
+
+            def warn(text: str) -> None:
+                config.issue_config_time_warning(
+                    pytest.PytestWarning(f"--cloudbench-baseline: {text}"), stacklevel=2
+                )
+
+            folders = evidence_at(_places(config), warn, lambda each: path_option(config, "baseline", each))
         else:
             folders = [Path(each) for each in sent]
         but = str(Evidence(path_option(config, "replay")).run["run"]) if replayed else ""

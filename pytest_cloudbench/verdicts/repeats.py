@@ -10,7 +10,6 @@ repeats do not show it. The fewest repeats are 6, which must all agree: 1 - 2 x 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -21,11 +20,10 @@ from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.quantities import Rate, figure
 from pytest_cloudbench.verdicts.targets import plain
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
-from pytest_cloudbench.verdicts.wording import listed
+from pytest_cloudbench.verdicts.wording import listed, without_ids
 
 CONFIDENCE = 0.95
 FEWEST_REPEATS = 6
-_ID = re.compile(r"\s*\b(?:i|vol)-[0-9a-f]+\b")
 
 
 @dataclass(frozen=True)
@@ -170,10 +168,8 @@ def _ratio(details: Mapping[str, Any]) -> float | None:
 
 def _promise(judged: Sequence[Repeat]) -> str:
     """Return the promise without the ids of hardware, which differ from repeat to repeat."""
-    return (
-        _ID.sub("", next(each.verdict.promise for each in judged if each.verdict is not None))
-        or "the promise"
-    )
+    promise = next(each.verdict.promise for each in judged if each.verdict is not None)
+    return without_ids(promise) or "the promise"
 
 
 def _what_would_decide(total: int, count: dict[Outcome, int]) -> str:

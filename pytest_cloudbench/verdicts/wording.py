@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,8 @@ from pytest_cloudbench.limits.ceilings import VOLUME, Ceiling
 from pytest_cloudbench.limits.envelope import Envelope, Level
 from pytest_cloudbench.limits.quantities import Iops, Rate, Size, Throughput, figure
 from pytest_cloudbench.verdicts.targets import ratio
+
+_ID = re.compile(r"\s*\b(?:i|vol|snap)-[0-9a-f]+\b")
 
 
 def percent(share: float, *bounds: float) -> str:
@@ -100,6 +103,11 @@ def listed(words: Iterable[str], last: str = "and") -> str:
     if len(items) < 2:
         return "".join(items)
     return f"{', '.join(items[:-1])} {last} {items[-1]}"
+
+
+def without_ids(text: str) -> str:
+    """Return a text without the ids of instances, volumes and snapshots, which differ from run to run."""
+    return _ID.sub("", text).strip()
 
 
 def duration(seconds: float) -> str:

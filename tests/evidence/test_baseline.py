@@ -38,7 +38,9 @@ def test_every_workload_of_a_run_is_its_own_baseline(kept, workloads):
     for each in workloads:
         if each.rate is None:
             continue
-        earlier = baseline.earlier(each.test.nodeid, each.asked, each.setup, each.nth, parts=(each.part,))[each.part]
+        earlier = baseline.earlier(each.test.nodeid, each.asked, each.setup, each.nth, parts=(each.part,))[
+            each.part
+        ]
         verdict = not_worse_than(each.run, earlier, by=0.2)
         assert verdict.outcome is not Outcome.VIOLATED, str(verdict)
         if verdict.outcome is Outcome.HELD:

@@ -1,12 +1,17 @@
 """`cloudbench history` and `cloudbench compare` on recorded sessions."""
 
 import xml.etree.ElementTree as ElementTree
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pytest_cloudbench.cli import main
-from pytest_cloudbench.reports.pages import Section, page, sparkline, svg
+from pytest_cloudbench.reports.pages import Levels, Section, page, sparkline, svg
+
+SVG = "{http://www.w3.org/2000/svg}"
 
 BODY = """
 import dataclasses
@@ -50,15 +55,17 @@ def test_history_names_the_run_of_a_change_and_what_changed_with_it(five_runs, c
     assert "33.3 % less, from 3,000 IOPS to 2,001 IOPS" in changed
     assert "changed with it: gp3 10 GiB/3,000 IOPS -> 2,000 IOPS" in changed
     assert sum("1 held" in line for line in said.splitlines()) == 5
-    assert "███▆▆" in said
+    assert "███▆▆ 2,000 to 3,00" in said
 
 
 def test_history_as_html_has_a_picture_with_the_change_marked(five_runs, pytester):
     assert main(["history", "runs", "--format=html", "--output=out.html"]) == 0
     text = (pytester.path / "out.html").read_text()
     picture = ElementTree.fromstring(text[text.index("<svg") : text.index("</svg>") + 6])
-    assert len(list(picture.iter("{http://www.w3.org/2000/svg}circle"))) == 5
+    assert len(list(picture.iter(f"{SVG}circle"))) == 5
     assert text.count("stroke-dasharray") == 1
+    texts = ["".join(each.itertext()) for each in picture.iter(f"{SVG}text")]
+    assert {"IOPS", "0", "1,000", "3,000", "2,000"} <= set(texts)
     assert "http://" not in text.replace("http://www.w3.org/2000/svg", "")
 
 
@@ -109,10 +116,10 @@ def measure_two(session):
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        ("rates[:] = [0.0]", "not measured: "),
-        ("raise OSError('crashed')", "not measured: the run has no record of the test"),
-        ("fio(volume, rw='read'); raise OSError", "not measured: the outcome of the test is failed"),
-        ("fio(volume, rw='read'); return", "not measured: the test passed without it"),
+        ("rates[:] = [0.0]", "not measured, unlike in run "),
+        ("raise OSError('crashed')", "the last earlier one: this run has no record of the test"),
+        ("fio(volume, rw='read'); raise OSError", "the last earlier one: the outcome of the test is failed"),
+        ("fio(volume, rw='read'); return", "the last earlier one: the test passed without it"),
     ],
 )
 def test_compare_with_a_run_that_measured_less_is_inconclusive(measure_two, capsys, other, said):
@@ -163,7 +170,7 @@ def test_compare_with_a_run_that_lacks_a_test(measure_two, measure, capsys):
     measure("b", 3_000.0, "gp3")
     capsys.readouterr()
     assert main(["compare", "runs/a", "runs/b", "--by=50%"]) == 2
-    assert "not measured: the run has no record of the test" in capsys.readouterr().out
+    assert "not measured, unlike in run " in capsys.readouterr().out
 
 
 def test_compare_with_a_run_whose_measurement_was_altered(measure_two, capsys):
@@ -210,6 +217,53 @@ def test_what_cannot_be_shown(measure, pytester, capsys, command, said):
     assert said in capsys.readouterr().err
 
 
+def test_a_single_run_has_no_picture(measure, capsys):
+    measure("a", 3_000.0)
+    capsys.readouterr()
+    for form in ("text", "html"):
+        assert main(["history", "runs", f"--format={form}"]) == 0
+    said = capsys.readouterr().out
+    assert "3,000 IOPS" in said
+    assert "<svg" not in said
+    assert "█" not in said
+
+
+OWN_RATE = """
+import pytest
+import recorded_runs
+from pytest_cloudbench import Iops
+from workload_stand_ins import stand_in
+
+@pytest.fixture(autouse=True)
+def _own_rate(monkeypatch):
+    made = recorded_runs.measured({rate}, rate_asked=Iops(1_000.0))
+    stand_in(monkeypatch, "fio", lambda target, job, *, pace, on_progress: made)
+
+def test_it(volume, fio):
+    fio(volume, rw="randread", rate_iops=1_000)
+"""
+
+
+def test_a_job_that_keeps_its_own_rate_is_not_compared(session, capsys):
+    for name, rate in (("a", 1_000.0), ("b", 999.0), ("slower", 700.0)):
+        session(OWN_RATE.format(rate=rate), f"--cloudbench-evidence=runs/{name}").assert_outcomes(passed=1)
+    capsys.readouterr()
+    assert main(["compare", "runs/a", "runs/b"]) == 3
+    said = capsys.readouterr().err
+    assert "no measurement to compare; not compared: the job limits its own load to 1,000 IOPS" in said
+    assert main(["compare", "runs/a", "runs/slower"]) in (1, 2)
+    assert "700 IOPS against 1,000 IOPS" in capsys.readouterr().out
+
+
+def test_what_only_runs_before_the_last_one_measured_is_not_missing(measure_two, measure, capsys):
+    measure_two("old/a")
+    measure("old/b", 3_000.0, "gp3")
+    measure("now", 3_000.0, "gp3")
+    capsys.readouterr()
+    assert main(["compare", "runs/old", "runs/now", "--by=50%"]) == 0
+    assert "test_other" not in capsys.readouterr().out
+
+
 def test_runs_of_another_pace_have_a_history_of_their_own(measure, session, capsys):
     measure("a", 3_000.0)
     session(BODY.format(rate=2_000.0, label="gp3"), "--cloudbench-evidence=runs/quick").assert_outcomes(
@@ -226,9 +280,10 @@ def test_runs_of_another_pace_have_a_history_of_their_own(measure, session, caps
 
 @pytest.mark.parametrize("form", ["text", "markdown", "html"])
 def test_every_format_shows_every_cell_and_sentence(form):
-    section = Section("A | title", ("one", "two"), (("a < b", "c | d"),), ("it <fell>",), (1.0, 2.0), (1,))
+    levels = Levels((1.0, 2.0), "MiB/s", ("2026-11-20 12:00 one", "2026-11-21 12:00 two"), (1,))
+    section = Section("A | title", ("one", "two"), (("a < b", "c | d"),), ("it <fell>",), levels)
     text = page("Runs & more", [section], form)
-    for words in ("title", "one", "two", "fell"):
+    for words in ("title", "one", "two", "fell", "MiB/s"):
         assert words in text
     if form == "html":
         assert "a &lt; b" in text
@@ -241,5 +296,27 @@ def test_pictures_of_little_data():
     assert sparkline([]) == ""
     assert sparkline([0.0]) == "▁"
     assert sparkline([1.0, 0.5]) == "█▅"
-    ElementTree.fromstring(svg([1.0], [], "one"))
-    ElementTree.fromstring(svg([0.0, 0.0], [], "none & <all>"))
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(st.floats(0, 1e12), min_size=1, max_size=80),
+    st.sets(st.integers(1, 79), max_size=3),
+)
+def test_a_picture_has_axes_and_every_change_has_its_figure(values, changes):
+    found = tuple(sorted(change for change in changes if change < len(values)))
+    names = tuple(f"2026-11-{1 + day % 28:02} 12:{day % 60:02} run-{day}" for day in range(len(values)))
+    picture = ElementTree.fromstring(svg(Levels(tuple(values), "IOPS", names, found), "none & <all>"))
+    texts = ["".join(each.itertext()) for each in picture.iter(f"{SVG}text")]
+    assert "IOPS" in texts
+    assert "0" in texts, "the axis begins at zero"
+    assert texts.count("2026-11-01") >= (len(values) == 1)
+    circles = list(picture.iter(f"{SVG}circle"))
+    assert len(circles) == len(values)
+    assert all(
+        0 <= float(each.get(at)) <= most for each in circles for at, most in (("cx", 860), ("cy", 210))
+    )
+    bold = [float(each.get("x")) for each in picture.iter(f"{SVG}text") if each.get("font-weight")]
+    assert all(later - at >= 89.9 for at, later in pairwise(sorted(bold))), "figures do not overlap"
+    if found:
+        assert float(circles[found[0]].get("cx")) in bold

@@ -1,6 +1,7 @@
 """Earlier runs in S3, on moto's server on this machine."""
 
 import os
+from fnmatch import fnmatch
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -10,8 +11,8 @@ from boto3.exceptions import S3TransferFailedError
 from botocore.exceptions import HTTPClientError
 
 from pytest_cloudbench.cli import main
+from pytest_cloudbench.evidence import places
 from pytest_cloudbench.evidence.baseline import NoBaseline
-from pytest_cloudbench.evidence.places import copied, evidence_at
 
 moto_server = pytest.importorskip("moto.server")
 
@@ -40,6 +41,10 @@ def s3(monkeypatch, tmp_path):
     yield client
     urlopen(f"http://{host}:{port}/moto-api/reset", data=b"").close()
     server.stop()
+
+
+def copied(place, warn=pytest.fail):
+    return places.copied(place, warn)
 
 
 def upload(client, folder, prefix):
@@ -80,7 +85,7 @@ def test_a_run_that_was_deleted_from_the_bucket_does_not_count(s3):
     assert [folder.name for folder in copied("s3://runs/nightly")] == ["one", "two"]
     s3.delete_object(Bucket="runs", Key="nightly/one/journals/main.jsonl")
     assert [folder.name for folder in copied("s3://runs/nightly")] == ["two"]
-    assert [folder.name for folder in evidence_at(["s3://runs/nightly"])] == ["two"]
+    assert [folder.name for folder in places.evidence_at(["s3://runs/nightly"], pytest.fail)] == ["two"]
 
 
 def test_the_prefix_may_be_one_run(s3):
@@ -114,15 +119,25 @@ def test_nothing_is_written_outside_the_cache(s3, tmp_path, monkeypatch, key):
             Path(path).write_text("{}")
 
     monkeypatch.setattr(boto3, "client", lambda _name: Listing())
-    before = set(tmp_path.rglob("*"))
-    assert copied("s3://runs") == []
+    before, told = set(tmp_path.rglob("*")), []
+    assert copied("s3://runs", told.append) == []
+    (warning,) = told
+    assert "1 object was left out of s3://runs" in warning
+    assert repr(listed["Contents"][0]["Key"]) in warning
     assert {path for path in set(tmp_path.rglob("*")) - before if path.is_file()} == set()
 
 
-def test_an_absolute_key_of_a_bucket_is_refused(s3, tmp_path):
-    s3.put_object(Bucket="runs", Key=f"{tmp_path}/outside/journals/main.jsonl", Body=b"{}")
-    assert copied("s3://runs") == []
+def test_absolute_keys_of_a_bucket_are_refused_with_one_warning(s3, session, tmp_path, capsys):
+    for name in ("main", "gw0"):
+        s3.put_object(Bucket="runs", Key=f"{tmp_path}/outside/journals/{name}.jsonl", Body=b"{}")
+    said = "2 objects were left out of s3://runs: *outside/journals/gw0.jsonl'"
+    options = ("--cloudbench-baseline=s3://runs", "--cloudbench-evidence=off")
+    session(BODY.format(rate=3_000.0), *options).stdout.fnmatch_lines([f"*{said}"])
     assert not (tmp_path / "outside").exists()
+    capsys.readouterr()
+    assert main(["history", "s3://runs"]) == 3
+    (line, *_) = capsys.readouterr().err.splitlines()
+    assert fnmatch(line, f"*{said}")
 
 
 def test_an_empty_prefix_has_no_runs(s3, session):

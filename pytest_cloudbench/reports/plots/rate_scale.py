@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +50,14 @@ def scale_of(measurement: Any) -> RateScale:
     kinds = {ceiling.of_iops for ceiling in binding}
     of_iops = kinds.pop() if len(kinds) == 1 else measurement.block_size.bytes < _LARGE_BLOCK
     return IOPS if of_iops else MIB_PER_S
+
+
+def scale_for(rates: Sequence[Rate]) -> RateScale:
+    """Return the unit in which rates of one quantity, at least one, are shown together."""
+    first = rates[0]
+    if isinstance(first, Bandwidth):
+        return bits_for(max(map(plain, rates)))
+    return IOPS if isinstance(first, Iops) else MIB_PER_S
 
 
 def bits_for(bytes_per_second: float) -> RateScale:
