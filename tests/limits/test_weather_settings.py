@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -136,3 +137,14 @@ def test_patterns_mean_types_and_zones():
     assert not matches("m5.*@us-east-1a", "c5.large", "us-east-1a")
     assert matches("m5.large", "m5.large", "us-east-1d")
     assert matches("@us-east-1b", "c5.large", "us-east-1b")
+
+
+def test_the_documentation_has_every_effect_with_its_value_in_the_preset():
+    rows = [
+        f"| `{name.replace('_', '-')}` | {effect.example} | {effect.preset} | {effect.meaning} |".replace(
+            "|  |", "| |"
+        )
+        for name, effect in EFFECTS.items()
+    ]
+    page = (Path(__file__).parents[2] / "docs" / "weather.md").read_text(encoding="utf-8")
+    assert [row for row in rows if row not in page] == []
