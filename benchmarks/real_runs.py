@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from labelled_runs.labels import held, not_held, not_violated, unknown, violated
+from labelled_runs.labels import below, capped, held, not_held, not_violated, unknown, violated
 from verdict_tally import ask
 
 from pytest_cloudbench import gp2, gp3, io1, io2, recorded_limits
@@ -80,10 +80,8 @@ def test_volume_iops(ec2, fio, asked, spec, rw):
     mine = volume.iops
     asked(
         [run],
-        held("reaches", mine),
-        held("capped_by", mine, limiters=(mine.label,)),
-        violated("reaches", instance.ebs_iops, limiters=(mine.label,)),
-        not_held("capped_by", instance.ebs_iops, limiters=(mine.label,)),
+        *capped(mine),
+        *below(instance.ebs_iops, mine),
         not_violated("steady", within=0.10),
         violated("latency", mean=run.latency.mean_s * 0.5, limiters=(mine.label,)),
         held("latency", mean=run.latency.mean_s * 1.5),
@@ -95,12 +93,7 @@ def test_volume_throughput(ec2, fio, asked, mib):
     instance, volume = on(ec2, gp3(size_gib=100, iops=3_000, throughput_mib=mib))
     run = fio(volume, **LARGE)
     mine = volume.throughput
-    asked(
-        [run],
-        held("reaches", mine),
-        held("capped_by", mine, limiters=(mine.label,)),
-        violated("reaches", instance.ebs_throughput, limiters=(mine.label,)),
-    )
+    asked([run], *capped(mine), violated("reaches", instance.ebs_throughput, limiters=(mine.label,)))
 
 
 @pytest.mark.parametrize("iops", [1_000, 2_000, 3_000, 4_000])
@@ -108,13 +101,7 @@ def test_instance_iops(ec2, fio, asked, iops):
     instance, volume = on(ec2, io2(size_gib=20, iops=8_000), ebs_iops=iops)
     run = fio(volume, **RANDOM)
     mine = instance.ebs_iops
-    asked(
-        [run],
-        held("reaches", mine),
-        held("capped_by", mine, limiters=(mine.label,)),
-        violated("reaches", volume.iops, limiters=(mine.label,)),
-        not_held("capped_by", volume.iops, limiters=(mine.label,)),
-    )
+    asked([run], *capped(mine), *below(volume.iops, mine))
 
 
 @pytest.mark.parametrize("mib", [60, 120])
@@ -122,12 +109,7 @@ def test_instance_throughput(ec2, fio, asked, mib):
     instance, volume = on(ec2, io2(size_gib=20, iops=8_000), ebs_throughput=f"{mib} MiB/s")
     run = fio(volume, **LARGE)
     mine = instance.ebs_throughput
-    asked(
-        [run],
-        held("reaches", mine),
-        held("capped_by", mine, limiters=(mine.label,)),
-        violated("reaches", volume.iops, limiters=(mine.label,)),
-    )
+    asked([run], *capped(mine), violated("reaches", volume.iops, limiters=(mine.label,)))
 
 
 @pytest.mark.parametrize("apart", [1.03, 1.06, 1.09])
@@ -140,12 +122,7 @@ def test_two_limits_3_to_9_percent_apart(ec2, fio, asked, apart, lower):
     mine, other = volume.iops, instance.ebs_iops
     if lower == "instance":
         mine, other = other, mine
-    asked(
-        [run],
-        held("reaches", mine),
-        held("capped_by", mine, limiters=(mine.label,)),
-        not_held("capped_by", other, limiters=(mine.label,)),
-    )
+    asked([run], *capped(mine), not_held("capped_by", other, limiters=(mine.label,)))
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 3])
@@ -244,12 +221,7 @@ def test_network_peak(ec2, iperf3, asked, rate):
     path = pair_of(ec2, rate, rate)
     mine = path.client.network_peak
     run = iperf3(path, streams=4, duration=RUNTIME_S, omit=1)
-    asked(
-        [run],
-        held("reaches", mine),
-        held("capped_by", mine, limiters=(mine.label,)),
-        not_violated("steady", within=0.1),
-    )
+    asked([run], *capped(mine), not_violated("steady", within=0.1))
 
 
 @pytest.mark.parametrize("slow", ["client", "server"])
@@ -259,12 +231,7 @@ def test_network_the_slower_end(ec2, iperf3, asked, slow):
     ends = (path.client, path.server) if slow == "client" else (path.server, path.client)
     mine, other = (end.network_peak for end in ends)
     run = iperf3(path, streams=4, duration=RUNTIME_S, omit=1)
-    asked(
-        [run],
-        held("capped_by", mine, limiters=(mine.label,)),
-        violated("reaches", other, limiters=(mine.label,)),
-        not_held("capped_by", other, limiters=(mine.label,)),
-    )
+    asked([run], held("capped_by", mine, limiters=(mine.label,)), *below(other, mine))
 
 
 @pytest.mark.parametrize("rate", ["300 Mbit/s", "700 Mbit/s"])

@@ -16,6 +16,8 @@ from labelled_runs.hardware import (
 )
 from labelled_runs.labels import (
     LabelledRun,
+    about,
+    at_limit,
     held,
     labelled,
     limited_by,
@@ -42,7 +44,8 @@ def gp2_run(rng: random.Random, size_gib: int, spread: float, memory: float) -> 
         at_a_limit(rng, before, spread, memory), at_a_limit(rng, after, spread, memory), left / BURST
     )
     run = storage([BURST * factor for factor in factors], envelope, 64)
-    questions = (
+    return about(
+        run,
         held("reaches", mine),
         held("burst_ends_at", mine, limiters=(mine.label,)),
         held("drops_to", f"{left:.0f} IOPS", limiters=(mine.label,)),
@@ -52,7 +55,6 @@ def gp2_run(rng: random.Random, size_gib: int, spread: float, memory: float) -> 
         not_held("drops_to", f"{left * 0.8:.0f} IOPS"),
         violated("steady"),
     )
-    return LabelledRun((run,), questions)
 
 
 @labelled("deep end of a burst", decides=0.9)
@@ -85,14 +87,14 @@ def two_ends(rng: random.Random) -> LabelledRun:
     pieces = [(2_600.0, 120), (2_000.0, 120), (300.0, 120)]
     values = [level * factor for level, count in pieces for factor in at_a_limit(rng, count, spread)]
     run = storage(values, envelope, 64)
-    questions = (
+    return about(
+        run,
         held("reaches", mine),
         held("drops_to", "300 IOPS"),
         not_held("drops_to", "2000 IOPS"),
         violated("steady"),
         not_held("capped_by", limit),
     )
-    return LabelledRun((run,), questions)
 
 
 @labelled("end of a burst at an edge of the run", decides=0.5)
@@ -104,12 +106,12 @@ def at_an_edge(rng: random.Random) -> LabelledRun:
     factors = falling(at_a_limit(rng, before, spread), at_a_limit(rng, after, spread), size_gib / 1_000)
     run = storage([BURST * factor for factor in factors], envelope, 64)
     left = 3.0 * size_gib
-    questions = (
+    return about(
+        run,
         not_violated("reaches", mine),
         held("drops_to", f"{left:.0f} IOPS"),
         refused("capped_by", f"{run.total_iops:.0f} IOPS"),
     )
-    return LabelledRun((run,), questions)
 
 
 @labelled("end of an instance's burst", decides=0.8)
@@ -121,14 +123,12 @@ def instance_end(rng: random.Random) -> LabelledRun:
     spread, count = rng.uniform(0.002, 0.06), rng.choice([60, 150])
     factors = falling(at_a_limit(rng, count, spread), at_a_limit(rng, count, spread), left / burst)
     run = storage([burst * factor for factor in factors], envelope, 64)
-    questions = (
-        held("reaches", mine),
-        held("capped_by", mine, limiters=(mine.label,)),
-        limited_by(mine.label),
+    return about(
+        run,
+        *at_limit(mine),
         held("drops_to", mine, limiters=(mine.label,)),
         held("burst_ends_at", mine, limiters=(mine.label,)),
     )
-    return LabelledRun((run,), questions)
 
 
 @labelled("burst that does not end", decides=0.9)
@@ -137,13 +137,7 @@ def endless(rng: random.Random) -> LabelledRun:
     mine = volume_iops(envelope)
     factors = at_a_limit(rng, rng.choice([60, 300]), rng.uniform(0.002, 0.09), rng.choice([0.0, 0.5]))
     run = storage([BURST * factor for factor in factors], envelope, 64)
-    questions = (
-        held("reaches", mine),
-        held("capped_by", mine, limiters=(mine.label,)),
-        limited_by(mine.label),
-        unknown("burst_ends_at", mine),
-    )
-    return LabelledRun((run,), questions)
+    return about(run, *at_limit(mine), unknown("burst_ends_at", mine))
 
 
 @labelled("credits spent before the run", decides=0.9)
@@ -153,12 +147,12 @@ def spent(rng: random.Random) -> LabelledRun:
     mine, left = volume_iops(envelope), 3.0 * size_gib
     factors = at_a_limit(rng, rng.choice([60, 300]), rng.uniform(0.002, 0.09), rng.choice([0.0, 0.5]))
     run = storage([left * factor for factor in factors], envelope, 64)
-    questions = (
+    return about(
+        run,
         violated("reaches", mine, limiters=(mine.label,)),
         held("capped_by", f"{left:.0f} IOPS", limiters=(mine.label,)),
         unknown("burst_ends_at", mine),
     )
-    return LabelledRun((run,), questions)
 
 
 @labelled("falls to a wrong level", decides=0.7)
@@ -169,5 +163,4 @@ def wrong_level(rng: random.Random) -> LabelledRun:
     wrong = 3.0 * size_gib * rng.choice([rng.uniform(0.3, 0.85), rng.uniform(1.15, 1.8)])
     factors = falling(at_a_limit(rng, 100, spread), at_a_limit(rng, 100, spread), wrong / BURST)
     run = storage([BURST * factor for factor in factors], envelope, 64)
-    questions = (violated("burst_ends_at", mine), violated("drops_to", mine), violated("steady"))
-    return LabelledRun((run,), questions)
+    return about(run, violated("burst_ends_at", mine), violated("drops_to", mine), violated("steady"))

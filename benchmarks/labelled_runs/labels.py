@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.network import NetworkEnvelope
 from pytest_cloudbench.limits.quantities import Rate, Size
@@ -108,6 +109,11 @@ class LabelledRun:
     questions: tuple[Question, ...]
 
 
+def about(run: Facts, *questions: Question) -> LabelledRun:
+    """Return one run with what is asked about it."""
+    return LabelledRun((run,), questions)
+
+
 @dataclass(frozen=True)
 class RunClass:
     """A class of labelled runs.
@@ -174,6 +180,34 @@ def not_held(call: str, *args: Any, limiters: tuple[str, ...] | None = None, **o
 def not_violated(call: str, *args: Any, limiters: tuple[str, ...] | None = None, **options: Any) -> Question:
     """Return a question for which only violated is wrong, and which need not be decided."""
     return Question(call, args, options, frozenset({HELD}), limiters, may_doubt=True)
+
+
+def capped(mine: Ceiling) -> tuple[Question, ...]:
+    """Return the questions whether a run reaches the limit at which it lies, and is capped by it."""
+    return held("reaches", mine), held("capped_by", mine, limiters=(mine.label,))
+
+
+def at_limit(mine: Ceiling) -> tuple[Question, ...]:
+    """Return the questions of a run at a limit: those of `capped`, and what held it."""
+    return *capped(mine), limited_by(mine.label)
+
+
+def below(other: Ceiling, mine: Ceiling) -> tuple[Question, ...]:
+    """Return the questions about a limit that a run at ``mine`` did not reach."""
+    return (
+        violated("reaches", other, limiters=(mine.label,)),
+        not_held("capped_by", other, limiters=(mine.label,)),
+    )
+
+
+def short_of(other: Ceiling, *suspects: str) -> tuple[Question, ...]:
+    """Return the questions of a run that ``suspects`` kept below a limit: a broken promise if nothing known did."""
+    reached = violated if NOTHING_KNOWN in suspects else unknown
+    return (
+        limited_by(*suspects),
+        reached("reaches", other, limiters=()),
+        not_held("capped_by", other, limiters=()),
+    )
 
 
 def kept_if(kept: bool, call: str, *args: Any, **options: Any) -> Question:

@@ -24,10 +24,12 @@ from labelled_runs.hardware import (
 from labelled_runs.labels import (
     LabelledRun,
     Question,
+    about,
+    at_limit,
+    below,
     held,
     kept_if,
     labelled,
-    limited_by,
     not_held,
     unknown,
     violated,
@@ -68,15 +70,7 @@ def volume_run(rng: random.Random, counter: str = "") -> LabelledRun:
     envelope = envelope_of(BIG, some_volume(rng))
     mine, other = volume_iops(envelope), instance_iops(envelope)
     run, spread, memory = at(rng, envelope, mine, counter)
-    questions = (
-        held("reaches", mine),
-        held("capped_by", mine, limiters=(mine.label,)),
-        limited_by(mine.label),
-        not_held("capped_by", other, limiters=(mine.label,)),
-        violated("reaches", other, limiters=(mine.label,)),
-        *steadiness(spread, memory),
-    )
-    return LabelledRun((run,), questions)
+    return about(run, *at_limit(mine), *below(other, mine), *steadiness(spread, memory))
 
 
 @labelled("volume IOPS", decides=0.9)
@@ -95,15 +89,12 @@ def instance_run(rng: random.Random, counter: str = "") -> LabelledRun:
     envelope = envelope_of(instance("m5.test", limit, 1_000.0), io2(size_gib=1_000, iops=limit * 2))
     mine, other = instance_iops(envelope), volume_iops(envelope)
     run, spread, memory = at(rng, envelope, mine, counter)
-    questions = (
-        held("reaches", mine),
-        violated("reaches", other, limiters=(mine.label,)),
-        held("capped_by", mine, limiters=(mine.label,)),
-        limited_by(mine.label),
-        not_held("capped_by", other, limiters=(mine.label,)),
+    return about(
+        run,
+        *at_limit(mine),
+        *below(other, mine),
         *steadiness(spread, memory),
     )
-    return LabelledRun((run,), questions)
 
 
 @labelled("instance IOPS", decides=0.9)
@@ -135,14 +126,9 @@ def throughput_run(rng: random.Random, counter: str = "") -> LabelledRun:
             counter and "volume_throughput",
         )
     run, spread, memory = at(rng, envelope, mine, counter)
-    questions = (
-        held("reaches", mine),
-        held("capped_by", mine, limiters=(mine.label,)),
-        limited_by(mine.label),
-        violated("reaches", other, limiters=(mine.label,)),
-        *steadiness(spread, memory),
+    return about(
+        run, *at_limit(mine), violated("reaches", other, limiters=(mine.label,)), *steadiness(spread, memory)
     )
-    return LabelledRun((run,), questions)
 
 
 @labelled("throughput", decides=0.9)
@@ -161,15 +147,7 @@ def by_hard_disk(rng: random.Random) -> LabelledRun:
     envelope = envelope_of(BIG, spec, block=Size.parse("1m"), sequential=True)
     mine = volume_throughput(envelope)
     run, spread, memory = at(rng, envelope, mine, "")
-    return LabelledRun(
-        (run,),
-        (
-            held("reaches", mine),
-            held("capped_by", mine, limiters=(mine.label,)),
-            limited_by(mine.label),
-            *steadiness(spread, memory),
-        ),
-    )
+    return about(run, *at_limit(mine), *steadiness(spread, memory))
 
 
 @labelled("several volumes", decides=0.85)
@@ -178,12 +156,7 @@ def by_several_volumes(rng: random.Random) -> LabelledRun:
     envelope = envelope_of(BIG, *[some_volume(rng, 3_000) for _ in range(count)])
     mine = volume_iops(envelope)
     run, spread, memory = at(rng, envelope, mine, rng.choice(["", "volume_iops"]))
-    questions = (
-        held("reaches", mine),
-        held("capped_by", mine, limiters=(mine.label,)),
-        limited_by(mine.label),
-    )
-    return LabelledRun((run,), (*questions, *steadiness(spread, memory)))
+    return about(run, *at_limit(mine), *steadiness(spread, memory))
 
 
 def neighbours(rng: random.Random, with_counters: bool) -> LabelledRun:
@@ -199,14 +172,12 @@ def neighbours(rng: random.Random, with_counters: bool) -> LabelledRun:
     if not volume_is_lower:
         mine, other, counter = other, mine, "instance_iops"
     run, *_ = at(rng, envelope, mine, counter if with_counters else "", 0.03)
-    questions = (
-        held("reaches", mine),
+    return about(
+        run,
+        *at_limit(mine),
         kept_if(run.total_iops >= 0.9 * high, "reaches", other, limiters=(mine.label,)),
-        held("capped_by", mine, limiters=(mine.label,)),
-        limited_by(mine.label),
         not_held("capped_by", other, limiters=(mine.label,)),
     )
-    return LabelledRun((run,), questions)
 
 
 @labelled("two limits 1 to 10 % apart", decides=0.5)
@@ -228,14 +199,12 @@ def short(rng: random.Random) -> LabelledRun:
     run = storage(values, envelope, deep(rng, mine.limit.per_second), counters=counters)
     # The tool's own mean covers the unfinished last second too.
     run = replace(run, total_iops=run.total_iops * rng.uniform(0.98, 1.02))
-    questions = (
-        held("reaches", mine),
-        held("capped_by", mine, limiters=(mine.label,)),
-        limited_by(mine.label),
+    return about(
+        run,
+        *at_limit(mine),
         not_held("capped_by", instance_iops(envelope)),
         violated("reaches", instance_iops(envelope), limiters=(mine.label,)),
     )
-    return LabelledRun((run,), questions)
 
 
 @labelled("sampling jitter at a limit", decides=0.8)
@@ -251,13 +220,7 @@ def jitter(rng: random.Random) -> LabelledRun:
     run = storage(
         [mine.limit.per_second * factor for factor in factors], envelope, deep(rng, mine.limit.per_second)
     )
-    questions = (
-        held("reaches", mine),
-        held("capped_by", mine, limiters=(mine.label,)),
-        limited_by(mine.label),
-        held("steady"),
-    )
-    return LabelledRun((run,), questions)
+    return about(run, *at_limit(mine), held("steady"))
 
 
 @labelled("I/O larger than EBS counts", decides=0.9)
@@ -265,14 +228,12 @@ def larger(rng: random.Random) -> LabelledRun:
     envelope = envelope_of(BIG, gp3(size_gib=500, iops=3_000, throughput_mib=1_000), block=Size.parse("1m"))
     mine = volume_iops(envelope)
     run, spread, memory = at(rng, envelope, mine, rng.choice(["", "volume_iops"]))
-    questions = (
-        held("reaches", mine),
-        held("capped_by", mine, limiters=(mine.label,)),
-        limited_by(mine.label),
+    return about(
+        run,
+        *at_limit(mine),
         violated("reaches", volume_throughput(envelope), limiters=(mine.label,)),
         *steadiness(spread, memory),
     )
-    return LabelledRun((run,), questions)
 
 
 @labelled("other samples than whole seconds", decides=0.9)
@@ -284,13 +245,7 @@ def other_samples(rng: random.Random) -> LabelledRun:
     late = 0.02 * step
     seconds = tuple(step * number + rng.uniform(0, late) for number in range(1, count + 1))
     run = storage(values, envelope, deep(rng, mine.limit.per_second), seconds=seconds)
-    questions = (
-        held("reaches", mine),
-        held("capped_by", mine, limiters=(mine.label,)),
-        limited_by(mine.label),
-        not_held("capped_by", instance_iops(envelope)),
-    )
-    return LabelledRun((run,), questions)
+    return about(run, *at_limit(mine), not_held("capped_by", instance_iops(envelope)))
 
 
 @labelled("job's own rate above the limit", decides=0.6)
@@ -307,10 +262,7 @@ def own_rate_above(rng: random.Random) -> LabelledRun:
         rate_asked=as_iops(limit * rng.uniform(1.1, 3.0)),
         counters=counters,
     )
-    return LabelledRun(
-        (run,),
-        (held("reaches", mine), held("capped_by", mine, limiters=(mine.label,)), limited_by(mine.label)),
-    )
+    return about(run, *at_limit(mine))
 
 
 @labelled("limit with noise on one side", decides=0.8)
@@ -322,13 +274,7 @@ def one_sided(rng: random.Random) -> LabelledRun:
     run = storage(
         [mine.limit.per_second * factor for factor in factors], envelope, deep(rng, mine.limit.per_second)
     )
-    questions = (
-        held("reaches", mine),
-        held("capped_by", mine, limiters=(mine.label,)),
-        limited_by(mine.label),
-        not_held("capped_by", instance_iops(envelope)),
-    )
-    return LabelledRun((run,), questions)
+    return about(run, *at_limit(mine), not_held("capped_by", instance_iops(envelope)))
 
 
 @labelled("volume IOPS and throughput 1 to 10 % apart", decides=0.5)
@@ -341,13 +287,7 @@ def near_each_other(rng: random.Random) -> LabelledRun:
     if mib < low:
         mine, other, counter = other, mine, "volume_throughput"
     run, *_ = at(rng, envelope, mine, rng.choice(["", counter]), 0.03)
-    questions = (
-        held("reaches", mine),
-        held("capped_by", mine, limiters=(mine.label,)),
-        not_held("capped_by", other, limiters=(mine.label,)),
-        limited_by(mine.label),
-    )
-    return LabelledRun((run,), questions)
+    return about(run, *at_limit(mine), not_held("capped_by", other, limiters=(mine.label,)))
 
 
 @labelled("without a series", decides=0.9)
@@ -357,8 +297,7 @@ def no_series(rng: random.Random) -> LabelledRun:
     mine = volume_iops(envelope)
     run, *_ = at(rng, envelope, mine, "", 0.03)
     run = replace(run, iops=(), seconds=(), sample_latency_s=(), runtime_s=float(len(run.iops)))
-    questions = (held("reaches", mine), unknown("steady"), unknown("sustains", mine, for_=5.0))
-    return LabelledRun((run,), questions)
+    return about(run, held("reaches", mine), unknown("steady"), unknown("sustains", mine, for_=5.0))
 
 
 @labelled("limits unknown", decides=0.9)
@@ -367,11 +306,11 @@ def no_limits(rng: random.Random) -> LabelledRun:
     count, rate = length(rng), rng.uniform(1_000, 20_000)
     values = [rate * factor for factor in at_a_limit(rng, count, rng.uniform(0.002, 0.03))]
     run = storage(values, envelope, deep(rng, rate))
-    questions = (
+    return about(
+        run,
         held("reaches", f"{rate * 0.9:.0f} IOPS"),
         not_held("reaches", f"{rate * 1.4:.0f} IOPS", limiters=()),
     )
-    return LabelledRun((run,), questions)
 
 
 @labelled("slow start", decides=0.7)
@@ -384,7 +323,7 @@ def slowly(rng: random.Random) -> LabelledRun:
     kept = run.total_iops >= 0.9 * mine.limit.per_second
     # The volume gave all it promises, so only the run's own mean can be short.
     questions = (held("reaches", mine),) if kept else ()
-    return LabelledRun((run,), (*questions, not_held("capped_by", instance_iops(envelope))))
+    return about(run, *questions, not_held("capped_by", instance_iops(envelope)))
 
 
 @labelled("rare stalls", decides=0.6)
@@ -395,20 +334,10 @@ def rare_stalls(rng: random.Random) -> LabelledRun:
     values = [mine.limit.per_second * factor for factor in factors]
     run = storage(values, envelope, deep(rng, mine.limit.per_second))
     near_enough = run.total_iops >= 0.955 * mine.limit.per_second
-    capped = (
-        (
-            held("capped_by", mine, limiters=(mine.label,)),
-            limited_by(mine.label),
-        )
-        if near_enough
-        else ()
-    )
+    at = at_limit(mine) if near_enough else (held("reaches", mine),)
     good = [value >= 0.9 * mine.limit.per_second for value in values]
     for_ = count - 1
-    return LabelledRun(
-        (run,),
-        (held("reaches", mine), *capped, kept_if(all(good), "sustains", mine, for_=float(for_))),
-    )
+    return about(run, *at, kept_if(all(good), "sustains", mine, for_=float(for_)))
 
 
 @labelled("plain figures of limits", decides=0.9)
@@ -419,10 +348,10 @@ def plain_figures(rng: random.Random) -> LabelledRun:
     run, *_ = at(rng, envelope, mine, rng.choice(["", "volume_iops"]), 0.05)
     kept = rng.uniform(0.6, 1.05) * iops
     missed = rng.uniform(1.2, 2.0) * iops
-    questions = (
+    return about(
+        run,
         held("reaches", f"{kept:.0f} IOPS"),
         violated("reaches", f"{missed:.0f} IOPS", limiters=(mine.label,)),
         held("capped_by", f"{iops:,} IOPS", limiters=(mine.label,)),
         held("reaches", as_mib(kept * 4 / 1024)),
     )
-    return LabelledRun((run,), questions)

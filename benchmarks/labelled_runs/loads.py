@@ -25,10 +25,12 @@ from labelled_runs.labels import (
     LOAD,
     LabelledRun,
     StorageFacts,
+    about,
     labelled,
     limited_by,
     not_held,
     refused,
+    short_of,
     unknown,
     violated,
 )
@@ -53,10 +55,7 @@ def too_shallow(rng: random.Random) -> LabelledRun:
     envelope = envelope_of(BIG, some_volume(rng, 16_000))
     mine = volume_iops(envelope)
     run = shallow(rng, envelope, rng.uniform(0.1, 0.75) * 16_000, rng.random() < 0.5)
-    return LabelledRun(
-        (run,),
-        (limited_by(LOAD), unknown("reaches", mine, limiters=()), not_held("capped_by", mine, limiters=())),
-    )
+    return about(run, *short_of(mine, LOAD))
 
 
 def beside_instance(rng: random.Random) -> tuple[Envelope, float]:
@@ -70,13 +69,7 @@ def beside_instance(rng: random.Random) -> tuple[Envelope, float]:
 def too_shallow_beside(rng: random.Random) -> LabelledRun:
     envelope, near = beside_instance(rng)
     run = shallow(rng, envelope, near, counters=False)
-    return LabelledRun(
-        (run,),
-        (
-            limited_by(LOAD),
-            unknown("reaches", volume_iops(envelope), limiters=()),
-        ),
-    )
+    return about(run, limited_by(LOAD), unknown("reaches", volume_iops(envelope), limiters=()))
 
 
 @labelled("too shallow a load beside a limit, with counters")
@@ -84,12 +77,12 @@ def too_shallow_beside_counted(rng: random.Random) -> LabelledRun:
     envelope, near = beside_instance(rng)
     run = shallow(rng, envelope, near, counters=True)
     mine = instance_iops(envelope)
-    questions = (
+    return about(
+        run,
         limited_by(LOAD),
         unknown("reaches", volume_iops(envelope), limiters=()),
         not_held("capped_by", mine, limiters=()),
     )
-    return LabelledRun((run,), questions)
 
 
 def saturated(rng: random.Random, envelope: Envelope, iops: float, counters: bool) -> StorageFacts:
@@ -111,12 +104,7 @@ def generator(rng: random.Random) -> LabelledRun:
     envelope = envelope_of(BIG, some_volume(rng, 64_000 if rng.random() < 0.5 else 16_000))
     mine = volume_iops(envelope)
     run = saturated(rng, envelope, rng.uniform(0.3, 0.85) * mine.limit.per_second, rng.random() < 0.5)
-    questions = (
-        limited_by(GENERATOR),
-        unknown("reaches", mine, limiters=()),
-        not_held("capped_by", mine, limiters=()),
-    )
-    return LabelledRun((run,), questions)
+    return about(run, *short_of(mine, GENERATOR))
 
 
 @labelled("generator at its limit beside a limit")
@@ -124,8 +112,9 @@ def generator_beside(rng: random.Random) -> LabelledRun:
     envelope, near = beside_instance(rng)
     run = saturated(rng, envelope, near, counters=False)
     mine = instance_iops(envelope)
-    questions = (limited_by(GENERATOR), unknown("reaches", volume_iops(envelope)), unknown("capped_by", mine))
-    return LabelledRun((run,), questions)
+    return about(
+        run, limited_by(GENERATOR), unknown("reaches", volume_iops(envelope)), unknown("capped_by", mine)
+    )
 
 
 @labelled("generator at its limit beside a limit, with counters")
@@ -133,12 +122,12 @@ def generator_beside_counted(rng: random.Random) -> LabelledRun:
     envelope, near = beside_instance(rng)
     run = saturated(rng, envelope, near, counters=True)
     mine = instance_iops(envelope)
-    questions = (
+    return about(
+        run,
         limited_by(GENERATOR),
         unknown("reaches", volume_iops(envelope), limiters=()),
         not_held("capped_by", mine, limiters=()),
     )
-    return LabelledRun((run,), questions)
 
 
 @labelled("job's own rate")
@@ -155,10 +144,7 @@ def own_rate(rng: random.Random) -> LabelledRun:
         rate_asked=as_iops(asked),
         generator=(8.0, 12.0, 8),
     )
-    return LabelledRun(
-        (run,),
-        (limited_by(LOAD), unknown("reaches", mine, limiters=()), not_held("capped_by", mine, limiters=())),
-    )
+    return about(run, *short_of(mine, LOAD))
 
 
 @labelled("job's own rate beside a limit")
@@ -176,13 +162,7 @@ def own_rate_beside(rng: random.Random) -> LabelledRun:
         rate_asked=as_iops(asked),
         counters=counters,
     )
-    return LabelledRun(
-        (run,),
-        (
-            limited_by(LOAD),
-            not_held("capped_by", mine, limiters=()),
-        ),
-    )
+    return about(run, limited_by(LOAD), not_held("capped_by", mine, limiters=()))
 
 
 def alternating_run(rng: random.Random, counters: dict[str, float] | None, count: int) -> LabelledRun:
@@ -191,7 +171,7 @@ def alternating_run(rng: random.Random, counters: dict[str, float] | None, count
     mine, apart = volume_iops(envelope), rng.uniform(0.2, 0.5)
     values = alternating(rng, count, 3_000 * (1 + apart), 3_000 * (1 - apart), rng.uniform(0.0, 0.03))
     run = storage(values, envelope, 256, counters=counters)
-    return LabelledRun((run,), (not_held("capped_by", mine), violated("steady")))
+    return about(run, not_held("capped_by", mine), violated("steady"))
 
 
 @labelled("alternating around a limit", decides=0.9)
@@ -222,7 +202,7 @@ def anything(rng: random.Random) -> LabelledRun:
         factors = [low if rng.random() < share else high for _ in range(count)]
     level = mine.limit.per_second / fmean(factors)
     run = storage([level * factor for factor in factors], envelope, deep(rng, mine.limit.per_second))
-    return LabelledRun((run,), (not_held("capped_by", mine), violated("steady")))
+    return about(run, not_held("capped_by", mine), violated("steady"))
 
 
 @labelled("drifting through a limit", decides=0.8)
@@ -234,7 +214,7 @@ def drift(rng: random.Random) -> LabelledRun:
         mine.limit.per_second * factor for factor in drifting(rng, count, change, rng.uniform(0.003, 0.04))
     ]
     run = storage(values, envelope, deep(rng, mine.limit.per_second))
-    return LabelledRun((run,), (not_held("capped_by", mine), violated("steady")))
+    return about(run, not_held("capped_by", mine), violated("steady"))
 
 
 @labelled("no limit of the run")
@@ -248,7 +228,7 @@ def foreign_figure(rng: random.Random) -> LabelledRun:
         "io2 vol-0ff", other.quantity, other.scope, as_iops(rate), other.source, other.date
     )
     assert far_from_limits(envelope, rate)
-    return LabelledRun((run,), (refused("capped_by", f"{rate:.0f} IOPS"), refused("capped_by", stranger)))
+    return about(run, refused("capped_by", f"{rate:.0f} IOPS"), refused("capped_by", stranger))
 
 
 @labelled("far above the volume's limit")
@@ -259,7 +239,7 @@ def above(rng: random.Random) -> LabelledRun:
     values = [rate * factor for factor in noise(rng, count, rng.uniform(0.002, 0.06))]
     counters = counted(count) if rng.random() < 0.5 else None
     run = storage(values, envelope, deep(rng, rate), counters=counters)
-    return LabelledRun((run,), (unknown("reaches", mine), not_held("capped_by", mine)))
+    return about(run, unknown("reaches", mine), not_held("capped_by", mine))
 
 
 @labelled("another load on the volume")
@@ -271,4 +251,4 @@ def foreign_load(rng: random.Random) -> LabelledRun:
     values = [rate * factor for factor in at_a_limit(rng, count, rng.uniform(0.005, 0.06))]
     counters = counted(count, "volume_iops")
     run = storage(values, envelope, deep(rng, rate), counters=counters, device_iops=mine.limit.per_second)
-    return LabelledRun((run,), (unknown("reaches", mine), not_held("capped_by", mine)))
+    return about(run, unknown("reaches", mine), not_held("capped_by", mine))

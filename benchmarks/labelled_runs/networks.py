@@ -14,10 +14,14 @@ from labelled_runs.labels import (
     NOTHING_KNOWN,
     LabelledRun,
     NetworkFacts,
+    about,
+    at_limit,
+    below,
     held,
     labelled,
     limited_by,
     not_held,
+    short_of,
     unknown,
     violated,
 )
@@ -79,14 +83,14 @@ def one_flow(rng: random.Random) -> LabelledRun:
     envelope = network_envelope(WIDE, WIDE, streams=streams, cluster=cluster)
     mine, peak = flow_of(envelope), end_of(envelope)
     run = network(at(rng, limit), envelope, rng, counters=(0, 0) if rng.random() < 0.5 else None)
-    questions = (
+    return about(
+        run,
         held("capped_by", mine, limiters=(mine.label,)),
         limited_by(mine.label),
         violated("reaches", peak, limiters=(mine.label,)),
         held("reaches", f"{limit:g} Gbit/s"),
         not_held("capped_by", peak, limiters=(mine.label,)),
     )
-    return LabelledRun((run,), questions)
 
 
 @labelled("network: peak of both ends", decides=0.9)
@@ -97,13 +101,7 @@ def by_peak(rng: random.Random) -> LabelledRun:
     values = at(rng, 25.0 if both is WIDE else 10.0)
     counters = (3_000 * len(values), 0) if rng.random() < 0.5 else None
     run = network(values, envelope, rng, even=rng.random() < 0.5, counters=counters)
-    questions = (
-        held("reaches", mine),
-        held("capped_by", mine, limiters=(mine.label,)),
-        limited_by(mine.label),
-        not_held("capped_by", flow_of(envelope), limiters=(mine.label,)),
-    )
-    return LabelledRun((run,), questions)
+    return about(run, *at_limit(mine), not_held("capped_by", flow_of(envelope), limiters=(mine.label,)))
 
 
 @labelled("network: the slower end", decides=0.9)
@@ -118,13 +116,9 @@ def slower_end(rng: random.Random) -> LabelledRun:
     packets = 3_000 * len(values)
     counters = ((packets, 0) if client_is_slow else (0, packets)) if rng.random() < 0.5 else None
     run = network(values, envelope, rng, even=False, counters=counters)
-    questions = (
-        held("capped_by", mine, limiters=(mine.label,)),
-        limited_by(mine.label),
-        violated("reaches", other, limiters=(mine.label,)),
-        not_held("capped_by", other, limiters=(mine.label,)),
+    return about(
+        run, held("capped_by", mine, limiters=(mine.label,)), limited_by(mine.label), *below(other, mine)
     )
-    return LabelledRun((run,), questions)
 
 
 @labelled("network: two ends of one type with other limits", decides=0.9)
@@ -138,13 +132,13 @@ def unlike_ends(rng: random.Random) -> LabelledRun:
     assert mine is not None
     assert other is not None
     run = network(at(rng, mine.limit.gbit, 0.04), envelope, rng, even=False)
-    questions = (
+    return about(
+        run,
         held("reaches", mine),
         held("capped_by", mine),
         violated("reaches", other),
         not_held("capped_by", other),
     )
-    return LabelledRun((run,), questions)
 
 
 @labelled("network: frames of 1,500 bytes", decides=0.9)
@@ -155,13 +149,13 @@ def small_frames(rng: random.Random) -> LabelledRun:
     mine = end_of(envelope)
     values = [value / GOODPUT * 0.954 for value in at(rng, 10.0, 0.03)]
     run = network(values, envelope, rng, mss=1_448)
-    questions = (
+    return about(
+        run,
         held("reaches", mine, within=0.02),
         held("capped_by", mine, limiters=(mine.label,)),
         limited_by(mine.label),
         not_held("capped_by", flow_of(envelope), limiters=(mine.label,)),
     )
-    return LabelledRun((run,), questions)
 
 
 @labelled("network: flow and peak 1 to 10 % apart", decides=0.3)
@@ -171,12 +165,12 @@ def flow_beside_peak(rng: random.Random) -> LabelledRun:
     envelope = network_envelope(both, both, streams=2, cluster=False)
     mine, other = flow_of(envelope), end_of(envelope)
     run = network(at(rng, 10.0, 0.03), envelope, rng, counters=(0, 0) if rng.random() < 0.5 else None)
-    questions = (
+    return about(
+        run,
         held("capped_by", mine, limiters=(mine.label,)),
         limited_by(mine.label),
         not_held("capped_by", other, limiters=(mine.label,)),
     )
-    return LabelledRun((run,), questions)
 
 
 @labelled("network: generator at its limit")
@@ -184,24 +178,19 @@ def generator(rng: random.Random) -> LabelledRun:
     envelope = network_envelope(WIDE, WIDE, streams=8, cluster=False)
     run = network(at(rng, rng.uniform(8.0, 21.0)), envelope, rng, even=False, generator=FULL)
     mine = end_of(envelope)
-    questions = (
-        limited_by(GENERATOR),
-        unknown("reaches", mine, limiters=()),
-        not_held("capped_by", mine, limiters=()),
-    )
-    return LabelledRun((run,), questions)
+    return about(run, *short_of(mine, GENERATOR))
 
 
 @labelled("network: generator at its limit beside a limit")
 def generator_beside(rng: random.Random) -> LabelledRun:
     envelope = network_envelope(ends("m5.8xlarge", 10.0), WIDE, streams=4, cluster=False)
     run = network(at(rng, 10.0 * rng.uniform(0.96, 0.99), 0.03), envelope, rng, even=False, generator=FULL)
-    questions = (
+    return about(
+        run,
         limited_by(GENERATOR),
         unknown("reaches", end_of(envelope, "c5")),
         unknown("capped_by", end_of(envelope, "m5")),
     )
-    return LabelledRun((run,), questions)
 
 
 @labelled("network: job's own rate")
@@ -211,12 +200,7 @@ def own_rate(rng: random.Random) -> LabelledRun:
     values = [asked * factor for factor in at_a_limit(rng, length(rng), rng.uniform(0.001, 0.02))]
     run = network(values, envelope, rng, rate_asked=Bandwidth.from_gbit(asked))
     mine = end_of(envelope)
-    questions = (
-        limited_by(LOAD),
-        unknown("reaches", mine, limiters=()),
-        not_held("capped_by", mine, limiters=()),
-    )
-    return LabelledRun((run,), questions)
+    return about(run, *short_of(mine, LOAD))
 
 
 @labelled("network: broken promise", decides=0.9)
@@ -224,14 +208,7 @@ def broken(rng: random.Random) -> LabelledRun:
     envelope = network_envelope(WIDE, WIDE, streams=8, cluster=False)
     mine = end_of(envelope)
     run = network(at(rng, rng.uniform(8.0, 21.0), 0.05), envelope, rng, even=False, counters=(0, 0))
-    return LabelledRun(
-        (run,),
-        (
-            limited_by(NOTHING_KNOWN),
-            violated("reaches", mine, limiters=()),
-            not_held("capped_by", mine, limiters=()),
-        ),
-    )
+    return about(run, *short_of(mine, NOTHING_KNOWN))
 
 
 @labelled("network: alternating around the peak", decides=0.9)
@@ -241,7 +218,7 @@ def alternates(rng: random.Random) -> LabelledRun:
     apart = rng.uniform(0.2, 0.5)
     values = alternating(rng, rng.choice([30, 60, 120]), 9.92 * (1 + apart), 9.92 * (1 - apart), 0.01)
     run = network(values, envelope, rng, even=False)
-    return LabelledRun((run,), (not_held("capped_by", end_of(envelope)), violated("steady")))
+    return about(run, not_held("capped_by", end_of(envelope)), violated("steady"))
 
 
 def burst(rng: random.Random, both: InstanceLimits, streams: int) -> LabelledRun:
@@ -255,15 +232,13 @@ def burst(rng: random.Random, both: InstanceLimits, streams: int) -> LabelledRun
         at_a_limit(rng, before, spread, memory), at_a_limit(rng, after, spread, memory), low / high
     )
     run = network([high * GOODPUT * factor for factor in factors], envelope, rng, even=False)
-    questions = (
-        held("reaches", mine),
-        held("capped_by", mine, limiters=(mine.label,)),
-        limited_by(mine.label),
+    return about(
+        run,
+        *at_limit(mine),
         held("drops_to", mine, limiters=(mine.label, f"{mine.owner} network baseline")),
         not_held("drops_to", f"{low * 0.8:.3f} Gbit/s"),
         violated("steady"),
     )
-    return LabelledRun((run,), questions)
 
 
 @labelled("network: deep end of a burst", decides=0.9)
@@ -297,9 +272,4 @@ def machine(rng: random.Random) -> LabelledRun:
     values = [carries * factor for factor in noise(rng, length(rng), rng.uniform(0.01, 0.06))]
     run = network(values, envelope, rng, even=False, counters=(0, 0))
     mine = end_of(envelope)
-    questions = (
-        limited_by(MACHINE),
-        unknown("reaches", mine, limiters=()),
-        not_held("capped_by", mine, limiters=()),
-    )
-    return LabelledRun((run,), questions)
+    return about(run, *short_of(mine, MACHINE))

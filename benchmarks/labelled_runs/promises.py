@@ -20,11 +20,14 @@ from labelled_runs.labels import (
     LOAD,
     NOTHING_KNOWN,
     LabelledRun,
+    about,
+    at_limit,
     held,
     kept_if,
     labelled,
     limited_by,
     not_held,
+    short_of,
     violated,
 )
 from labelled_runs.shapes import (
@@ -54,12 +57,7 @@ def broken(rng: random.Random, counters: str) -> LabelledRun:
     run = storage(values, envelope, deep(rng, mine.limit.per_second), counters=seen)
     throttled = (mine.label,) if counters == "volume" else ()
     # A promise is not the cause of its own breach.
-    questions = (
-        limited_by(NOTHING_KNOWN, *throttled),
-        violated("reaches", mine, limiters=()),
-        not_held("capped_by", mine, limiters=()),
-    )
-    return LabelledRun((run,), questions)
+    return about(run, *short_of(mine, NOTHING_KNOWN, *throttled))
 
 
 @labelled("broken promise", decides=0.9)
@@ -88,14 +86,14 @@ def breaking(rng: random.Random, counters: bool) -> LabelledRun:
     seen = counted(before + after) if counters else None
     run = storage(values, envelope, deep(rng, mine.limit.per_second), counters=seen)
     fell = mine.limit.per_second * left
-    questions = (
+    return about(
+        run,
         limited_by(NOTHING_KNOWN),
         violated("reaches", mine, limiters=()),
         not_held("capped_by", mine),
         violated("steady"),
         held("drops_to", f"{fell:.0f} IOPS"),
     )
-    return LabelledRun((run,), questions)
 
 
 @labelled("breaks in the middle", decides=0.7)
@@ -120,7 +118,7 @@ def cached(rng: random.Random) -> LabelledRun:
         for index, factor in enumerate(factors)
     ]
     run = storage(values, envelope, deep(rng, mine.limit.per_second))
-    return LabelledRun((run,), (not_held("reaches", mine), not_held("capped_by", mine), violated("steady")))
+    return about(run, not_held("reaches", mine), not_held("capped_by", mine), violated("steady"))
 
 
 @labelled("a dip that ends", decides=0.5)
@@ -135,12 +133,12 @@ def dips(rng: random.Random) -> LabelledRun:
         [mine.limit.per_second * factor for factor in factors], envelope, deep(rng, mine.limit.per_second)
     )
     kept = run.total_iops >= 0.9 * mine.limit.per_second
-    questions = (
+    return about(
+        run,
         kept_if(kept, "reaches", mine, limiters=()),
         not_held("drops_to", f"{mine.limit.per_second * left:.0f} IOPS"),
         violated("sustains", mine, for_=float(count - 1)),
     )
-    return LabelledRun((run,), questions)
 
 
 @labelled("slow drift within the tolerance", decides=0.9)
@@ -152,13 +150,7 @@ def drifts_a_little(rng: random.Random) -> LabelledRun:
     run = storage(
         [mine.limit.per_second * factor for factor in factors], envelope, deep(rng, mine.limit.per_second)
     )
-    questions = (
-        held("reaches", mine),
-        held("steady"),
-        held("capped_by", mine, limiters=(mine.label,)),
-        limited_by(mine.label),
-    )
-    return LabelledRun((run,), questions)
+    return about(run, *at_limit(mine), held("steady"))
 
 
 @labelled("alternating below the promise", decides=0.6)
@@ -169,8 +161,7 @@ def alternates_below(rng: random.Random) -> LabelledRun:
     values = alternating(rng, count, high, high * rng.uniform(0.2, 0.8), rng.uniform(0.0, 0.03))
     run = storage(values, envelope, deep(rng, mine.limit.per_second))
     kept = run.total_iops >= 0.9 * mine.limit.per_second
-    questions = (kept_if(kept, "reaches", mine), not_held("capped_by", mine), violated("steady"))
-    return LabelledRun((run,), questions)
+    return about(run, kept_if(kept, "reaches", mine), not_held("capped_by", mine), violated("steady"))
 
 
 @labelled("near the tolerance", decides=0.9)
@@ -181,7 +172,7 @@ def near_tolerance(rng: random.Random) -> LabelledRun:
     spread, memory = some_noise(rng)
     run = storage([level * factor for factor in noise(rng, count, spread, memory)], envelope, 256)
     kept = run.total_iops >= 0.9 * mine.limit.per_second
-    return LabelledRun((run,), (kept_if(kept, "reaches", mine, limiters=()),))
+    return about(run, kept_if(kept, "reaches", mine, limiters=()))
 
 
 @labelled("stalls without any I/O", decides=0.9)
@@ -196,9 +187,7 @@ def still(rng: random.Random) -> LabelledRun:
     ]
     run = storage(values, envelope, deep(rng, mine.limit.per_second))
     kept = run.total_iops >= 0.9 * mine.limit.per_second
-    return LabelledRun(
-        (run,), (kept_if(kept, "reaches", mine), violated("sustains", mine, for_=float(count - 1)))
-    )
+    return about(run, kept_if(kept, "reaches", mine), violated("sustains", mine, for_=float(count - 1)))
 
 
 @labelled("one volume of a stripe is broken", decides=0.9)
@@ -210,12 +199,7 @@ def broken_stripe(rng: random.Random) -> LabelledRun:
     rate = mine.limit.per_second * slow
     values = [rate * factor for factor in at_a_limit(rng, length(rng), rng.uniform(0.002, 0.05))]
     run = storage(values, envelope, deep(rng, mine.limit.per_second))
-    questions = (
-        limited_by(NOTHING_KNOWN),
-        violated("reaches", mine, limiters=()),
-        not_held("capped_by", mine, limiters=()),
-    )
-    return LabelledRun((run,), questions)
+    return about(run, *short_of(mine, NOTHING_KNOWN))
 
 
 @labelled("many stalls", decides=0.7)
@@ -226,12 +210,7 @@ def many_stalls(rng: random.Random) -> LabelledRun:
     values = [mine.limit.per_second * factor for factor in factors]
     run = storage(values, envelope, deep(rng, mine.limit.per_second))
     kept = run.total_iops >= 0.9 * mine.limit.per_second
-    questions = (
-        kept_if(kept, "reaches", mine),
-        not_held("capped_by", mine),
-        violated("steady"),
-    )
-    return LabelledRun((run,), questions)
+    return about(run, kept_if(kept, "reaches", mine), not_held("capped_by", mine), violated("steady"))
 
 
 def share_run(rng: random.Random, required: float, bad: float) -> LabelledRun:
@@ -245,7 +224,7 @@ def share_run(rng: random.Random, required: float, bad: float) -> LabelledRun:
         for factor, fine in zip(factors, good, strict=True)
     ]
     run = storage(values, envelope, deep(rng, mine.limit.per_second))
-    return LabelledRun((run,), (kept_if(1 - bad >= required, "reaches", mine, share=required),))
+    return about(run, kept_if(1 - bad >= required, "reaches", mine, share=required))
 
 
 @labelled("share of the time, kept", decides=0.8)
@@ -275,7 +254,7 @@ def sustained(rng: random.Random) -> LabelledRun:
     questions = [held("sustains", mine, for_=float(shorter))] if shorter <= lasted else []
     if longer > lasted:
         questions.append(violated("sustains", mine, for_=float(longer)))
-    return LabelledRun((run,), tuple(questions))
+    return about(run, *tuple(questions))
 
 
 @labelled("latency on AWS", decides=0.95)
@@ -290,12 +269,12 @@ def latency(rng: random.Random) -> LabelledRun:
         generator=(8.0, 12.0, 8),
     )  # fmt: skip
     allowed = mean_s * rng.choice([rng.uniform(0.3, 0.97), rng.uniform(1.03, 3.0)])
-    questions = (
+    return about(
+        run,
         limited_by(LOAD),
         kept_if(mean_s <= allowed, "latency", mean=allowed),
         kept_if(mean_s <= allowed, "latency", p99=2 * allowed),  # the p99 of these runs is twice their mean
     )
-    return LabelledRun((run,), questions)
 
 
 @labelled("latency of a queue at a limit", decides=0.95)
@@ -305,9 +284,9 @@ def queued(rng: random.Random) -> LabelledRun:
     values = [mine.limit.per_second * factor for factor in at_a_limit(rng, count, rng.uniform(0.002, 0.05))]
     run = storage(values, envelope, deep(rng, mine.limit.per_second), counters=counted(count, "volume_iops"))
     allowed = run.latency_s * rng.choice([rng.uniform(0.3, 0.95), rng.uniform(1.05, 3.0)])
-    questions = (
+    return about(
+        run,
         limited_by(mine.label),
         kept_if(run.latency_s <= allowed, "latency", mean=allowed, limiters=(mine.label,)),
         held("reaches", as_iops(0.8 * mine.limit.per_second)),
     )
-    return LabelledRun((run,), questions)

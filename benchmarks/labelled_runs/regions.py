@@ -19,11 +19,14 @@ from labelled_runs.labels import (
     MACHINE,
     LabelledRun,
     Region,
+    about,
+    at_limit,
     held,
     kept_if,
     labelled,
     limited_by,
     not_held,
+    short_of,
     unknown,
     violated,
 )
@@ -47,14 +50,12 @@ def by_volume(rng: random.Random) -> LabelledRun:
         values, envelope, outstanding, counters=counted(count, "volume_iops"),
         region=Region(waited * (1 - late), waited * late),
     )  # fmt: skip
-    questions = (
-        limited_by(mine.label),
-        held("reaches", mine),
-        held("capped_by", mine, limiters=(mine.label,)),
+    return about(
+        run,
+        *at_limit(mine),
         kept_if(True, "steady"),
         violated("latency", mean=waited * 0.6, limiters=(mine.label,)),
     )
-    return LabelledRun((run,), questions)
 
 
 def held_by_machine(rng: random.Random, share: float) -> LabelledRun:
@@ -69,14 +70,7 @@ def held_by_machine(rng: random.Random, share: float) -> LabelledRun:
     run = storage(
         values, envelope, outstanding, counters=counted(count), region=Region(MODELLED_S, took - MODELLED_S)
     )
-    return LabelledRun(
-        (run,),
-        (
-            limited_by(MACHINE),
-            unknown("reaches", mine, limiters=()),
-            not_held("capped_by", mine, limiters=()),
-        ),
-    )
+    return about(run, *short_of(mine, MACHINE))
 
 
 @labelled("region: machine at its limit")
@@ -95,13 +89,7 @@ def machine_beside(rng: random.Random) -> LabelledRun:
     run = storage(
         values, envelope, outstanding, counters=counted(count), region=Region(MODELLED_S, took - MODELLED_S)
     )
-    return LabelledRun(
-        (run,),
-        (
-            limited_by(MACHINE),
-            not_held("capped_by", mine, limiters=()),
-        ),
-    )
+    return about(run, limited_by(MACHINE), not_held("capped_by", mine, limiters=()))
 
 
 @labelled("region: machine late now and then")
@@ -122,8 +110,7 @@ def late_at_times(rng: random.Random) -> LabelledRun:
     counters = counted(count, "volume_iops", share=1 - bad)
     run = storage(values, envelope, outstanding, counters=counters, region=region)
     kept = mean >= 0.9 * limit
-    questions = (held("reaches", mine) if kept else unknown("reaches", mine), unknown("steady"))
-    return LabelledRun((run,), questions)
+    return about(run, held("reaches", mine) if kept else unknown("reaches", mine), unknown("steady"))
 
 
 @labelled("region: too shallow a load")
@@ -138,10 +125,7 @@ def too_shallow(rng: random.Random) -> LabelledRun:
         values, envelope, outstanding, counters=counted(count), region=Region(MODELLED_S, MODELLED_S * late)
     )
     assert far_from_limits(envelope, rate)
-    return LabelledRun(
-        (run,),
-        (limited_by(LOAD), unknown("reaches", mine, limiters=()), not_held("capped_by", mine, limiters=())),
-    )
+    return about(run, *short_of(mine, LOAD))
 
 
 @labelled("region: throttled below the promise", decides=0.9)
@@ -159,9 +143,7 @@ def throttled(rng: random.Random) -> LabelledRun:
         counters=counted(count, "volume_iops"),
         region=Region(took * 0.98, took * 0.02),
     )
-    return LabelledRun(
-        (run,), (violated("reaches", mine, limiters=()), not_held("capped_by", mine, limiters=()))
-    )
+    return about(run, violated("reaches", mine, limiters=()), not_held("capped_by", mine, limiters=()))
 
 
 @labelled("region: latency", decides=0.8)
@@ -178,7 +160,7 @@ def latency(rng: random.Random) -> LabelledRun:
     broken = modelled > allowed
     # With one or two I/Os outstanding the load asks for less than the volume has, unless that is very little.
     shallow = [unknown("reaches", mine, limiters=())] if rate < 0.85 * mine.limit.per_second else []
-    return LabelledRun((run,), (kept_if(not broken, "latency", mean=allowed), *shallow))
+    return about(run, kept_if(not broken, "latency", mean=allowed), *shallow)
 
 
 @labelled("region: latency that the machine added")
@@ -190,4 +172,4 @@ def late(rng: random.Random) -> LabelledRun:
     values = [rate * factor for factor in noise(rng, count, rng.uniform(0.01, 0.09))]
     run = storage(values, envelope, 1, counters=counted(count), region=Region(modelled, late_s))
     allowed = rng.uniform(modelled * 1.1, modelled + late_s * 0.8)
-    return LabelledRun((run,), (unknown("latency", mean=allowed),))
+    return about(run, unknown("latency", mean=allowed))
