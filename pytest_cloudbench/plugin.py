@@ -33,9 +33,10 @@ MARKERS = (
     "ec2_pair(client_type, server_type=None, *, placement=None, zones=None, image=None, user=None, commands=()): "
     "the two EC2 instances the ec2_pair fixture launches, to measure the network between them; "
     "placement='cluster' puts them into a placement group",
-    "ebs_volume(spec, *, zone=None): the EBS volume the ebs_volume fixture creates and attaches to ec2_instance",
-    "ebs_volumes(spec, *, count, zone=None): the EBS volumes the ebs_volumes fixture creates and attaches to "
-    "ec2_instance, side by side",
+    "ebs_volume(spec, *, zone=None, card=None): the EBS volume the ebs_volume fixture creates and attaches to "
+    "ec2_instance; card=1 names one of the EBS cards of a type that has several",
+    "ebs_volumes(spec, *, count, zone=None, card=None): the EBS volumes the ebs_volumes fixture creates and attaches "
+    "to ec2_instance, side by side, spread evenly over its EBS cards",
     "cloudbench_report(*, epic=None, feature=None, story=None, severity=None): how an Allure report files the test",
     "cloudbench_repeats(number, on='fresh'): the test runs so many times, on fresh hardware or on='same', in turn with "
     "the repeats of other tests, and one verdict is drawn over all of them",

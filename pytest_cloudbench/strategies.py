@@ -16,7 +16,7 @@ from typing import Any
 from pytest_cloudbench.limits.instances import InstanceLimits
 from pytest_cloudbench.limits.quantities import Iops, Size, Throughput
 from pytest_cloudbench.limits.volume_types import VOLUME_TYPES, VolumeType
-from pytest_cloudbench.limits.volumes import VolumeSpec
+from pytest_cloudbench.limits.volumes import MOST_IOPS_BEFORE_NITRO, VolumeSpec
 from pytest_cloudbench.workloads.sweep.mixes import Mix, Skew
 
 try:
@@ -29,8 +29,6 @@ except ImportError as error:
 PATTERNS = ("randread", "read", "randwrite", "write", "randrw", "rw")
 BLOCKS = ("4k", "8k", "16k", "32k", "64k", "128k", "256k")
 DEPTHS = (1, 2, 4, 8, 16, 32, 64)
-_MOST_IOPS_BEFORE_NITRO = 32_000
-"""Amazon EBS User Guide, "Provisioned IOPS SSD volumes", 2026-11: instances not built on Nitro."""
 
 
 @st.composite
@@ -114,7 +112,7 @@ def can_carry(limits: InstanceLimits, spec: VolumeSpec) -> bool:
     held, iops, throughput = limits.ebs_baseline, spec.burst_iops, spec.burst_throughput_mib
     if held is None or iops is None or throughput is None or limits.max_ebs_attachments == 0:
         return False
-    if not limits.nitro and iops > _MOST_IOPS_BEFORE_NITRO:
+    if not limits.nitro and iops > MOST_IOPS_BEFORE_NITRO:
         return False
     return held.iops >= Iops(float(iops)) and held.throughput >= Throughput.from_mib(throughput)
 

@@ -30,6 +30,7 @@ from pytest_cloudbench.resources.facts import (
 from pytest_cloudbench.resources.provider import Provider
 
 from .access import CloudAccess
+from .attachment_slots import check_attachments
 from .clients import Clients
 from .doorway import Doorway
 from .images import Images
@@ -44,7 +45,7 @@ from .removal import RunResources
 from .run import Run
 from .snapshots import Snapshots, check_holds
 from .teardown import Teardown
-from .volumes import Volumes, check_attachments, check_zone
+from .volumes import Volumes, check_zone
 from .waits import Bounds, all_of, cancel_waits_on, gather
 
 if TYPE_CHECKING:
@@ -262,16 +263,23 @@ class Cloud(Provider):
         return tuple(created)
 
     def attach_all(
-        self, volumes: Sequence[CreatedVolume], instance: LaunchedInstance
+        self, volumes: Sequence[CreatedVolume], instance: LaunchedInstance, *, card: int | None = None
     ) -> tuple[CreatedVolume, ...]:
         """Attach volumes side by side and wait; return them in their order.
 
-        Raises ZoneMismatch and AttachmentLimit before any call, else the first failure once all have ended.
+        They go to the EBS card `card`, or are spread evenly over the instance's cards. Raises ZoneMismatch,
+        AttachmentLimit and UnsupportedOption before any call, else the first failure once all have ended.
         """
         for volume in volumes:
             check_zone(instance, instance.zone, volume.zone, f"volume {volume}")
         check_attachments(instance.limits, len(volumes), self.volumes.attached_count(instance))
-        return tuple(all_of([partial(self.volumes.attach, volume, instance) for volume in volumes]))
+        if card is not None:
+            instance.limits.check_options(card=card)
+        cards = self.volumes.spread(instance, len(volumes)) if card is None else [card] * len(volumes)
+        attach = partial(self.volumes.attach, instance=instance)
+        return tuple(
+            all_of([partial(attach, each, card=its) for each, its in zip(volumes, cards, strict=True)])
+        )
 
     def detach(self, volume: CreatedVolume) -> CreatedVolume:
         """Detach a volume, which the host has unmounted, and wait until it is available."""

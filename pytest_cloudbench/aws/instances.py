@@ -272,6 +272,7 @@ def _attachments(description: Mapping[str, Any]) -> tuple[Attachment, ...]:
             instance_id=description["InstanceId"],
             device=mapping.get("DeviceName", ""),
             state=mapping["Ebs"].get("Status", ""),
+            card=mapping["Ebs"].get("EbsCardIndex") or 0,
         )
         for mapping in description.get("BlockDeviceMappings", [])
         if mapping.get("Ebs", {}).get("VolumeId")

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from string import ascii_lowercase
 from typing import Any, TypeVar
 
-from pytest_cloudbench.limits.instances import InstanceLimits
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.limits.volumes import VolumeSpec
 from pytest_cloudbench.resources.errors import (
-    AttachmentLimit,
     CloudError,
     ResourceFailed,
     WaitTimeout,
@@ -20,31 +16,11 @@ from pytest_cloudbench.resources.errors import (
 )
 from pytest_cloudbench.resources.facts import Attachment, CreatedVolume, LaunchedInstance
 
+from .attachment_slots import AttachmentSlots
 from .run import Run, tags_of
 from .waits import Watcher, retry_while
 
 T = TypeVar("T")
-
-# Amazon EC2 User Guide, "Device names for volumes on Amazon EC2 instances" (HVM), read 2026-11: /dev/sd[a-z],
-# /dev/xvd[a-d][a-x] and /dev/xvd[e-z] exist. /dev/sd[f-p] are recommended for EBS volumes; /dev/sd[b-e] are used
-# for instance store volumes.
-_A_TO_X = ascii_lowercase[:24]
-DEVICE_NAMES: tuple[str, ...] = (
-    *(f"/dev/sd{letter}" for letter in "fghijklmnop"),
-    *(f"/dev/xvd{first}{second}" for first in "bcda" for second in _A_TO_X),
-    *(f"/dev/xvd{letter}" for letter in "qrstuvwxyz"),
-)
-
-
-def check_attachments(limits: InstanceLimits, more: int, attached: int = 1) -> None:
-    """Raise AttachmentLimit if an instance with `attached` volumes (including its root) cannot take `more`."""
-    most = limits.max_ebs_attachments
-    if most is not None and attached + more > most:
-        raise AttachmentLimit(
-            f"{limits.name} takes {most} EBS volumes, including its root volume: it has {attached}, and {more} more "
-            f"make {attached + more}"
-        )
-
 
 def check_zone(instance: object, instance_zone: str, zone: str, what: str = "a volume") -> None:
     """Raise ZoneMismatch unless `zone` is the instance's: EBS volumes cannot leave their zone."""
@@ -73,9 +49,7 @@ class Volumes:
         self._run = run
         self._clients = run.clients
         self._watcher = Watcher(self._describe, run.clients.pace)
-        self._slots_lock = threading.Lock()
-        # Instance id -> device name -> volume id, from before the attachment on.
-        self._slots: dict[str, dict[str, str]] = {}
+        self._slots = AttachmentSlots()
 
     def create(self, spec: VolumeSpec, zone: str, name: str, snapshot_id: str | None = None) -> CreatedVolume:
         """Create, encrypt and tag a volume in one call, and wait until it is available.
@@ -121,11 +95,12 @@ class Volumes:
         return self.wait_for(volume, "available")
 
     def attach(
-        self, volume: CreatedVolume, instance: LaunchedInstance, device: str | None = None
+        self, volume: CreatedVolume, instance: LaunchedInstance, device: str | None = None, card: int = 0
     ) -> CreatedVolume:
-        """Attach a volume under `device` or the next free name, and wait until it is attached."""
+        """Attach a volume to an EBS card, under `device` or the next free name, and wait until it is attached."""
         check_zone(instance, instance.zone, volume.zone, f"volume {volume}")
-        name = self._take_name(volume, instance, device)
+        name = self._slots.take(volume, instance, device, card)
+        on_card: dict[str, Any] = {"EbsCardIndex": card} if instance.limits.ebs_cards else {}
 
         def ask() -> None:
             self._clients.call(
@@ -135,13 +110,14 @@ class Volumes:
                 VolumeId=volume.id,
                 InstanceId=instance.id,
                 Device=name,
+                **on_card,
             )
 
         try:
             self._settled(ask, _NOT_YET)
         except CloudError as error:
             if error.code != "VolumeInUse" or not self._is_on(volume, instance):
-                self._free_names(volume.id)
+                self._slots.free(volume.id)
                 raise
         return self._wait_attached(volume, instance)
 
@@ -167,7 +143,7 @@ class Volumes:
             if error.code not in _DETACHED:
                 raise
         free = self.wait_for(volume, "available")
-        self._free_names(volume.id)
+        self._slots.free(volume.id)
         return free
 
     def refresh(self, volume: CreatedVolume) -> CreatedVolume:
@@ -208,12 +184,11 @@ class Volumes:
 
     def forget_instance(self, instance_id: str) -> None:
         """Forget the device names of an instance that ends."""
-        with self._slots_lock:
-            self._slots.pop(instance_id, None)
+        self._slots.forget(instance_id)
 
     def forget_volume(self, volume_id: str) -> None:
         """Free the device name of a volume that is deleted."""
-        self._free_names(volume_id)
+        self._slots.free(volume_id)
 
     def _wait_attached(self, volume: CreatedVolume, instance: LaunchedInstance) -> CreatedVolume:
         last = volume
@@ -234,31 +209,13 @@ class Volumes:
             )
         return reached
 
-    def _take_name(self, volume: CreatedVolume, instance: LaunchedInstance, device: str | None) -> str:
-        with self._slots_lock:
-            slots = self._slots.setdefault(
-                instance.id, {attachment.device: attachment.volume_id for attachment in instance.attachments}
-            )
-            check_attachments(instance.limits, 1, len(slots))
-            if device is None:
-                device = next_device_name(slots)
-            elif same_slot(device) in {same_slot(name) for name in slots}:
-                raise CloudError(
-                    f"device name {device} is in use on {instance}: leave it out or choose another one"
-                )
-            slots[device] = volume.id
-            return device
-
-    def _free_names(self, volume_id: str) -> None:
-        with self._slots_lock:
-            for slots in self._slots.values():
-                for device in [name for name, holder in slots.items() if holder == volume_id]:
-                    del slots[device]
+    def spread(self, instance: LaunchedInstance, count: int) -> list[int]:
+        """Return the EBS cards of an instance for so many more volumes, used evenly."""
+        return self._slots.cards(instance, count)
 
     def attached_count(self, instance: LaunchedInstance) -> int:
         """Return how many volumes are or will be attached to the instance, including the root volume."""
-        with self._slots_lock:
-            return len(self._slots.get(instance.id, instance.attachments))
+        return self._slots.count(instance)
 
     def _is_on(self, volume: CreatedVolume, instance: LaunchedInstance) -> bool:
         """Return True if the volume that is in use is attached, or being attached, to this instance."""
@@ -306,22 +263,5 @@ def _attachment(entry: Mapping[str, Any], *, volume_id: str = "", instance_id: s
         instance_id=entry.get("InstanceId", instance_id),
         device=entry.get("Device", ""),
         state=entry.get("State", ""),
+        card=entry.get("EbsCardIndex") or 0,
     )
-
-
-def same_slot(name: str) -> str:
-    """Return what the names of one device have in common: on Xen the kernel shows /dev/sdf as /dev/xvdf."""
-    bare = name.removeprefix("/dev/")
-    for prefix in ("xvd", "sd", "hd"):
-        if bare.startswith(prefix):
-            return bare.removeprefix(prefix).rstrip("0123456789")
-    return bare
-
-
-def next_device_name(in_use: Iterable[str]) -> str:
-    """Return the first name that differs from those `in_use`. Raises AttachmentLimit if there is none."""
-    slots = {same_slot(name) for name in in_use}
-    for name in DEVICE_NAMES:
-        if same_slot(name) not in slots:
-            return name
-    raise AttachmentLimit(f"all {len(DEVICE_NAMES)} device names of this instance are in use")

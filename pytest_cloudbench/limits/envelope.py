@@ -191,25 +191,32 @@ def storage_envelope(
     *,
     sequential: bool,
     machine: MachineLimits | None = None,
+    cards: Sequence[int] = (),
 ) -> Envelope:
     """Return every ceiling of a load of ``block_size`` on ``volumes`` of ``instance``.
 
     Each volume is (its id or label, its spec). Several volumes, striped or side by side, add up. An instance without
     EBS figures (None, or a type such as t2.micro) has no ceiling. ``machine`` is None unless the region is an
-    embedded one.
+    embedded one. ``cards`` has the EBS card of each volume; empty means all cards alike.
     """
+    nitro = instance is None or instance.nitro
     io_unit = min((spec.io_unit for _, spec in volumes), default=SSD_IO_UNIT)
     merging = all(spec.merging for _, spec in volumes)
     shape = Envelope((), block_size, sequential, io_unit, merging)
-    ceilings = [*_counted_ceilings(shape, volumes), *_mixed_ceiling(shape, volumes)]
+    ceilings = [
+        *_counted_ceilings(shape, volumes, nitro=nitro),
+        *_mixed_ceiling(shape, volumes, nitro=nitro),
+    ]
     if instance is not None:
-        ceilings += instance.ebs_ceilings()
+        ceilings += instance.ebs_ceilings(cards)
     if machine is not None:
         ceilings += machine.ceilings()
     return Envelope(tuple(ceilings), block_size, sequential, io_unit, merging)
 
 
-def _counted_ceilings(shape: Envelope, volumes: Sequence[tuple[str, VolumeSpec]]) -> list[Ceiling]:
+def _counted_ceilings(
+    shape: Envelope, volumes: Sequence[tuple[str, VolumeSpec]], *, nitro: bool
+) -> list[Ceiling]:
     """Return the volumes' own two ceilings, or one if both mean the same.
 
     The IOPS of an HDD volume follow from its throughput, of which each I/O takes a whole unit. So they differ for small
@@ -218,22 +225,26 @@ def _counted_ceilings(shape: Envelope, volumes: Sequence[tuple[str, VolumeSpec]]
     whole_units = shape.sequential or shape.block_size >= shape.io_unit
     one_limit = whole_units and bool(volumes) and all(spec.io_unit == HDD_IO_UNIT for _, spec in volumes)
     return [
-        ceiling for ceiling in volume_ceilings(volumes) if not (one_limit and isinstance(ceiling.limit, Iops))
+        ceiling
+        for ceiling in volume_ceilings(volumes, nitro=nitro)
+        if not (one_limit and isinstance(ceiling.limit, Iops))
     ]
 
 
-def _mixed_ceiling(shape: Envelope, volumes: Sequence[tuple[str, VolumeSpec]]) -> list[Ceiling]:
+def _mixed_ceiling(
+    shape: Envelope, volumes: Sequence[tuple[str, VolumeSpec]], *, nitro: bool
+) -> list[Ceiling]:
     """Return the ceiling of unlike volumes together, if it is lower than the sums of their IOPS and throughput.
 
     If IOPS limit one volume and throughput limits another, the load reaches neither sum.
     """
-    each = [volume_ceilings([volume]) for volume in volumes]
+    each = [volume_ceilings([volume], nitro=nitro) for volume in volumes]
     pairs = [pair for pair in each if pair]
     kinds = {min(pair, key=lambda one: shape.iops_of(one).per_second).quantity for pair in pairs}
     if len(kinds) < 2:
         return []
     together = sum(min(shape.throughput_of(one).bytes_per_second for one in pair) for pair in pairs)
-    sums = volume_ceilings(volumes)[0]
+    sums = volume_ceilings(volumes, nitro=nitro)[0]
     return [
         Ceiling(
             owner=sums.owner,

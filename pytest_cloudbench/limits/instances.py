@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Any
 
+from pytest_cloudbench.limits.bandwidth_weighting import (
+    DEFAULT,
+    EBS_FIRST,
+    Span,
+    UnsupportedOption,
+    weighted,
+)
 from pytest_cloudbench.limits.ceilings import INSTANCE, Ceiling
 from pytest_cloudbench.limits.credits import EBS_BURST_S, per_second
 from pytest_cloudbench.limits.instance_overrides import DATE_KEY, OVERRIDES, SOURCE_KEY
@@ -36,10 +43,24 @@ class EbsLimit:
     iops: Iops
     throughput: Throughput
 
+    def __mul__(self, times: float) -> EbsLimit:
+        return EbsLimit(self.iops * times, self.throughput * times)
+
+    def resized(self, old: EbsLimit, new: EbsLimit) -> EbsLimit:
+        """Return these limits in the proportion of ``new`` to ``old``."""
+        return EbsLimit(
+            self.iops * (new.iops / old.iops), self.throughput * (new.throughput / old.throughput)
+        )
+
+    @classmethod
+    def lowest(cls, limits: Sequence[EbsLimit]) -> EbsLimit:
+        """Return the lowest IOPS and the lowest throughput of these limits."""
+        return cls(min(limit.iops for limit in limits), min(limit.throughput for limit in limits))
+
 
 @dataclass(frozen=True)
 class EbsCard:
-    """One EBS card of an instance that has several, with its own limits."""
+    """One EBS card of an instance that has several. It limits the volumes that are attached to it."""
 
     index: int
     baseline: EbsLimit
@@ -63,6 +84,7 @@ class InstanceLimits:
     without EBS figures (t2). ``ebs_optimised`` is "default", "supported" (the figures hold only if it is switched on)
     or "unsupported". ``recorded`` are limits that a test or a project states in place of the type's own.
     ``instance_store_nvme`` is True if the local disks are NVMe and therefore present without being requested.
+    ``ena_express`` is True if the type supports ENA Express, ``weighting`` is the bandwidth weighting of the figures.
     """
 
     name: str
@@ -84,6 +106,8 @@ class InstanceLimits:
     date: str
     recorded: RecordedLimits | None = None
     instance_store_nvme: bool = True
+    ena_express: bool = False
+    weighting: str = DEFAULT
 
     @classmethod
     def from_describe(
@@ -108,7 +132,7 @@ class InstanceLimits:
             architectures=tuple((entry.get("ProcessorInfo") or {}).get("SupportedArchitectures") or ()),
             bare_metal=bare_metal,
             # Bare metal has no hypervisor; if its EBS is NVMe only, Nitro cards provide it.
-            nitro=entry.get("Hypervisor") == "nitro" or (bare_metal and nvme),
+            nitro=nvme if bare_metal else entry.get("Hypervisor", "nitro") == "nitro",
             ebs_baseline=_ebs_limit(optimised, "Baseline"),
             ebs_maximum=_ebs_limit(optimised, "Maximum"),
             ebs_optimised=str(ebs.get("EbsOptimizedSupport") or "unsupported"),
@@ -126,6 +150,7 @@ class InstanceLimits:
             source=str(entry.get(SOURCE_KEY, source)),
             date=str(entry.get(DATE_KEY, date)),
             instance_store_nvme=store.get("NvmeSupport") != "unsupported",
+            ena_express=bool(network.get("EnaSrdSupported")),
         )
 
     @property
@@ -135,26 +160,91 @@ class InstanceLimits:
 
     @property
     def ebs_iops(self) -> Ceiling | None:
-        """The ceiling of IOPS over all its volumes; None if the type has no EBS figures."""
-        if self.ebs_maximum is None:
-            return None
-        baseline = self.ebs_baseline or self.ebs_maximum
-        stated = self.recorded is not None and self.recorded.iops is not None
-        return self._ebs_ceiling("EBS IOPS", self.ebs_maximum.iops, baseline.iops, stated)
+        """The ceiling of IOPS over volumes on all its EBS cards; None if the type has no EBS figures."""
+        return next(iter(self.ebs_ceilings()), None)
 
     @property
     def ebs_throughput(self) -> Ceiling | None:
-        """The ceiling of throughput over all its volumes; None if the type has no EBS figures."""
+        """The ceiling of throughput over volumes on all its EBS cards; None if the type has no EBS figures."""
+        return next(iter(self.ebs_ceilings()[1:]), None)
+
+    def ebs_ceilings(self, cards: Sequence[int] = ()) -> tuple[Ceiling, ...]:
+        """Return both EBS ceilings, IOPS first; none if the type has no EBS figures.
+
+        ``cards`` has the EBS card of each volume of a load, which is spread evenly over the volumes; empty means all
+        cards alike. A card with more than its share of the volumes holds the whole load back. Raises ValueError for a
+        card that the type does not have.
+        """
         if self.ebs_maximum is None:
-            return None
-        baseline = self.ebs_baseline or self.ebs_maximum
-        stated = self.recorded is not None and self.recorded.throughput is not None
-        return self._ebs_ceiling("EBS throughput", self.ebs_maximum.throughput, baseline.throughput, stated)
+            return ()
+        baseline, maximum = self.ebs_baseline or self.ebs_maximum, self.ebs_maximum
+        owner, note = self.name, ""
+        if self.ebs_cards and cards:
+            volumes = {index: cards.count(index) for index in sorted(set(cards))}
+            used = [(self.ebs_card(index), len(cards) / count) for index, count in volumes.items()]
+            on_cards = EbsLimit.lowest([card.maximum * times for card, times in used])
+            if on_cards != maximum:
+                baseline = EbsLimit.lowest([card.baseline * times for card, times in used])
+                maximum = on_cards
+                owner += f" card{'s' if len(volumes) > 1 else ''} {' and '.join(map(str, volumes))}"
+                each = ", ".join(f"{count} on card {index}" for index, count in volumes.items())
+                note = f"volumes: {each} of {len(self.ebs_cards)} EBS cards"
+        return (
+            self._ebs_ceiling(owner, "EBS IOPS", maximum.iops, baseline.iops, note),
+            self._ebs_ceiling(owner, "EBS throughput", maximum.throughput, baseline.throughput, note),
+        )
+
+    def ebs_card(self, index: int) -> EbsCard:
+        """Return one of its EBS cards. Raises UnsupportedOption (a ValueError) if the type does not have it."""
+        for card in self.ebs_cards:
+            if card.index == index:
+                return card
+        has = ", ".join(str(card.index) for card in self.ebs_cards) or "0 only"
+        raise UnsupportedOption(f"{self.name} has no EBS card {index}: use one of its cards ({has})")
+
+    def check_options(self, *, weighting: str = DEFAULT, ena_express: bool = False, card: int = 0) -> None:
+        """Raise UnsupportedOption (a ValueError) for an option of a launch or attachment that the type lacks."""
+        if weighting != DEFAULT and weighting not in self.bandwidth_weightings:
+            has = ", ".join(self.bandwidth_weightings) or "no weighting at all"
+            raise UnsupportedOption(
+                f"{self.name} does not support the bandwidth weighting {weighting!r}: it supports {has}; families "
+                "such as m8g, c8g and r8g support vpc-1 and ebs-1"
+            )
+        if ena_express and not self.ena_express:
+            raise UnsupportedOption(
+                f"{self.name} does not support ENA Express (EnaSrdSupported of DescribeInstanceTypes): leave "
+                "ena_express out, or use a type that supports it, such as m6i.8xlarge"
+            )
+        if card:
+            self.ebs_card(card)
+
+    def with_weighting(self, weighting: str) -> InstanceLimits:
+        """Return the limits after a launch with this bandwidth weighting.
+
+        Raises UnsupportedOption (a ValueError) for one that the type does not support.
+        """
+        self.check_options(weighting=weighting)
+        rates = self.network_rates
+        if weighting == DEFAULT or rates is None or self.ebs_maximum is None:
+            return self
+        maximum = self.ebs_maximum
+        baseline = self.ebs_baseline or maximum
+        network = Span(rates.baseline, rates.peak)
+        ebs = Span(baseline.throughput, maximum.throughput)
+        if weighting == EBS_FIRST:
+            ebs, network = weighted(ebs, network, self.name)
+        else:
+            network, ebs = weighted(network, ebs, self.name)
+        first, *others = self.network_cards
+        card = replace(first, baseline=Bandwidth.of(network.baseline), peak=Bandwidth.of(network.peak))
+        limits = self._with_ebs(EbsLimit(baseline.iops, ebs.baseline), EbsLimit(maximum.iops, ebs.peak))
+        return replace(limits, network_cards=(card, *others), weighting=weighting)
 
     def with_recorded(self, recorded: RecordedLimits | None) -> InstanceLimits:
         """Return these limits with the recorded figures in place of the type's own.
 
-        Raises BadRecordedLimits if only one of the two EBS figures was recorded and the type has none of its own.
+        Of a type with several EBS cards each card keeps its share of the figures. Raises BadRecordedLimits if only one
+        of the two EBS figures was recorded and the type has none of its own.
         """
         if recorded is None:
             return self
@@ -163,21 +253,28 @@ class InstanceLimits:
             peak = Bandwidth.of(recorded.network)
             baseline = Bandwidth.of(recorded.network_baseline or peak)
             cards = (NetworkCard(baseline, peak, performance=""), *cards[1:])
-        return replace(
-            self,
-            ebs_baseline=self._recorded_ebs(
+        limits = self._with_ebs(
+            self._recorded_ebs(
                 self.ebs_baseline,
                 recorded.iops_baseline or recorded.iops,
                 recorded.throughput_baseline or recorded.throughput,
             ),
-            ebs_maximum=self._recorded_ebs(self.ebs_maximum, recorded.iops, recorded.throughput),
-            network_cards=cards,
-            recorded=recorded,
+            self._recorded_ebs(self.ebs_maximum, recorded.iops, recorded.throughput),
         )
+        return replace(limits, network_cards=cards, recorded=recorded)
 
-    def ebs_ceilings(self) -> tuple[Ceiling, ...]:
-        """Return both EBS ceilings, IOPS first; none if the type has no EBS figures."""
-        return tuple(ceiling for ceiling in (self.ebs_iops, self.ebs_throughput) if ceiling is not None)
+    def _with_ebs(self, baseline: EbsLimit | None, maximum: EbsLimit | None) -> InstanceLimits:
+        cards = self.ebs_cards
+        if cards and baseline and maximum and self.ebs_baseline and self.ebs_maximum:
+            cards = tuple(
+                EbsCard(
+                    card.index,
+                    card.baseline.resized(self.ebs_baseline, baseline),
+                    card.maximum.resized(self.ebs_maximum, maximum),
+                )
+                for card in cards
+            )
+        return replace(self, ebs_baseline=baseline, ebs_maximum=maximum, ebs_cards=cards)
 
     @property
     def network_rates(self) -> ShapedRates | None:
@@ -203,6 +300,8 @@ class InstanceLimits:
         card = self.network_cards[0]
         base = rates.baseline if rates.bursts else None
         notes = [] if base is None else [f"while network credits last, then {base}"]
+        if self.weighting != DEFAULT:
+            notes.append(f"bandwidth weighting {self.weighting}")
         source, date = self._network_source
         if card.peak is not None and rates.peak < card.peak:
             notes.append(
@@ -242,14 +341,21 @@ class InstanceLimits:
             iops or (own.iops if own else Iops(0)), throughput or (own.throughput if own else Throughput(0))
         )
 
-    def _ebs_ceiling(self, quantity: str, maximum: Rate, baseline: Rate, stated: bool) -> Ceiling:
-        recorded = self.recorded if stated else None
+    def _ebs_ceiling(self, owner: str, quantity: str, maximum: Rate, baseline: Rate, note: str) -> Ceiling:
+        stated = self.recorded and (
+            self.recorded.iops if isinstance(maximum, Iops) else self.recorded.throughput
+        )
+        recorded = self.recorded if stated is not None else None
         bursts = maximum != baseline
         notes = [f"for at least 30 minutes once in 24 hours, then {baseline}"] if bursts else []
         if recorded is not None:
             notes.append("as recorded, in place of the type's own limit")
+        elif self.weighting != DEFAULT:
+            notes.append(f"bandwidth weighting {self.weighting}")
+        if note:
+            notes.append(note)
         return Ceiling(
-            owner=self.name,
+            owner=owner,
             quantity=quantity,
             scope=INSTANCE,
             limit=maximum,

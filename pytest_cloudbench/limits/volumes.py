@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_cloudbench.limits.ceilings import VOLUME, Ceiling
 from pytest_cloudbench.limits.credits import CreditRule, volume_credits
@@ -18,6 +18,10 @@ FIRST_TOUCH_TAG = "cloudbench:first-touch"
 LARGE_WRITES_TAG = "cloudbench:large-writes"
 LARGE_WRITE = Size(64 * KIB)
 """Writes above this size are the large ones."""
+
+MOST_IOPS_BEFORE_NITRO = 32_000
+"""Of one volume on an instance that is not built on Nitro. Amazon EBS User Guide, "Provisioned IOPS SSD volumes",
+2026-11; EC2 API Reference, EbsBlockDevice."""
 
 
 class InvalidSpec(ValueError):
@@ -118,6 +122,12 @@ class VolumeSpec:
         if VOLUME_TYPES[self.type].is_hdd:
             return Throughput.from_mib(figures[1]).in_ios_of(self.io_unit)
         return Iops(figures[0])
+
+    def served(self, *, nitro: bool) -> VolumeSpec:
+        """Return the spec that an instance can use: without Nitro at most 32,000 IOPS, and what follows from them."""
+        if nitro or (self.requested_iops or 0) <= MOST_IOPS_BEFORE_NITRO:
+            return self
+        return replace(self, requested_iops=MOST_IOPS_BEFORE_NITRO)
 
     @property
     def credits(self) -> CreditRule | None:
@@ -259,21 +269,28 @@ def sc1(*, size_gib: int) -> VolumeSpec:
     return VolumeSpec("sc1", size_gib)
 
 
-def volume_ceilings(volumes: Sequence[tuple[str, VolumeSpec]]) -> tuple[Ceiling, ...]:
+def volume_ceilings(volumes: Sequence[tuple[str, VolumeSpec]], *, nitro: bool = True) -> tuple[Ceiling, ...]:
     """Return the IOPS and the throughput ceiling of volumes that carry one load together.
 
     Each volume is (its id or label, its spec). Several volumes have the sums, as for a stripe or a load spread
     evenly. A type that bursts counts with its burst figure; the lasting one is the ceiling's ``base``. Volumes
-    without figures (an unknown type, missing provisioned IOPS) are left out.
+    without figures (an unknown type, missing provisioned IOPS) are left out. ``nitro`` is False for volumes of an
+    instance that is not built on Nitro.
     """
     known = [(label, spec) for label, spec in volumes if spec.iops is not None]
     if not known:
         return ()
-    specs = [spec for _, spec in known]
+    specs = [spec.served(nitro=nitro) for _, spec in known]
     owner, detail = _owner(known)
     kind = VOLUME_TYPES[specs[0].type]
+    held = any(spec is not own for spec, (_, own) in zip(specs, known, strict=True))
 
     def ceiling(quantity: str, limit: Rate, base: Rate) -> Ceiling:
+        notes = [f"while burst credits last, then {base}"] if limit != base else []
+        if held:
+            notes.append(
+                f"at most {MOST_IOPS_BEFORE_NITRO:,} IOPS a volume: the instance is not built on Nitro"
+            )
         return Ceiling(
             owner=owner,
             quantity=quantity,
@@ -283,7 +300,7 @@ def volume_ceilings(volumes: Sequence[tuple[str, VolumeSpec]]) -> tuple[Ceiling,
             date=kind.date,
             base=base if limit != base else None,
             detail=detail,
-            note=f"while burst credits last, then {base}" if limit != base else "",
+            note="; ".join(notes),
             burst_credits=_credits_of(specs, limit) if limit != base else None,
         )
 

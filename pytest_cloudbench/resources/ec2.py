@@ -72,6 +72,8 @@ class Ec2:
         if requested.instance_store:
             check_has_store(limits)
         volumes = [each for each in (requested.volume, requested.volumes) if each is not None]
+        for each in volumes:
+            limits.check_options(card=each.card or 0)
         self._provider.check_attachments(limits, sum(each.count for each in volumes))
         for zone in {each.zone for each in volumes if each.zone is not None}:
             self._provider.check_zone(limits, requested.instance.zone or self._zone, zone)
@@ -170,13 +172,16 @@ class Ec2:
         *,
         zone: str | None = None,
         snapshot: Snapshot | None = None,
+        card: int | None = None,
     ) -> Volume:
         """Create an encrypted volume in the instance's zone and attach it.
 
         snapshot: the initial content, from `Volume.snapshot`; such a volume is slow until `initialised` has read all of
-        it. Raises InvalidSpec with the broken rule, or ZoneMismatch, before anything is created.
+        it. card: the EBS card of an instance that has several; volumes are spread evenly over them. Raises InvalidSpec
+        with the broken rule, ZoneMismatch, or UnsupportedOption for a card that the type lacks, before anything is
+        created.
         """
-        return self.create_volumes(spec, instance, count=1, zone=zone, snapshot=snapshot)[0]
+        return self.create_volumes(spec, instance, count=1, zone=zone, snapshot=snapshot, card=card)[0]
 
     def create_volumes(
         self,
@@ -186,8 +191,11 @@ class Ec2:
         count: int,
         zone: str | None = None,
         snapshot: Snapshot | None = None,
+        card: int | None = None,
     ) -> VolumeGroup:
-        """Create and attach ``count`` equal volumes, side by side."""
+        """Create and attach ``count`` equal volumes, side by side; the rest is as for `create_volume`."""
+        if card is not None:
+            instance.limits.check_options(card=card)
         what = f"{count} x {spec}" if count > 1 else str(spec)
         with self._preparation.step(f"create {what}"):
             created = self._provider.create_volumes(
@@ -199,7 +207,8 @@ class Ec2:
             )
             self._created += created
         with self._preparation.step(f"attach {what}"):
-            attached = self._provider.attach_all(created, instance.launched)
+            on_card = {} if card is None else {"card": card}
+            attached = self._provider.attach_all(created, instance.launched, **on_card)
         volumes = [Volume(instance, each) for each in attached]
         instance.volumes.extend(volumes)
         return VolumeGroup(volumes)

@@ -77,12 +77,16 @@ class ImageFacts:
 
 @dataclass(frozen=True)
 class Attachment:
-    """A volume on an instance, under the device name of the AttachVolume call (not the name in /dev)."""
+    """A volume on an instance, under the device name of the AttachVolume call (not the name in /dev).
+
+    `card` is the EBS card of the instance that it is attached to.
+    """
 
     volume_id: str
     instance_id: str
     device: str
     state: str
+    card: int = 0
 
 
 @dataclass(frozen=True)
@@ -164,6 +168,11 @@ class CreatedVolume:
     def device(self) -> str | None:
         """The device name of the attachment; on NVMe instances /dev has another one."""
         return self.attachment.device if self.attachment else None
+
+    @property
+    def card(self) -> int:
+        """The EBS card of its instance that it is attached to."""
+        return self.attachment.card if self.attachment else 0
 
     @property
     def serial(self) -> str:

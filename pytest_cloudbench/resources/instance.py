@@ -75,13 +75,20 @@ class Instance:
 
     @property
     def ebs_iops(self) -> Ceiling:
-        """The maximum IOPS of all its EBS volumes together. Raises NoPromise if AWS states none for the type."""
-        return self._promised(self.limits.ebs_iops, "EBS IOPS")
+        """The maximum IOPS of its EBS volumes together. Raises NoPromise if AWS states none for the type.
+
+        Of a type with several EBS cards these are the cards of the volumes in `volumes`, all cards without volumes.
+        """
+        return self._promised(self._ebs_ceiling(0), "EBS IOPS")
 
     @property
     def ebs_throughput(self) -> Ceiling:
-        """The maximum throughput of all its EBS volumes together. Raises NoPromise if AWS states none for the type."""
-        return self._promised(self.limits.ebs_throughput, "EBS throughput")
+        """The maximum throughput of its EBS volumes together, as `ebs_iops`. Raises NoPromise."""
+        return self._promised(self._ebs_ceiling(1), "EBS throughput")
+
+    def _ebs_ceiling(self, number: int) -> Ceiling | None:
+        ceilings = self.limits.ebs_ceilings([volume.created.card for volume in self.volumes])
+        return ceilings[number] if ceilings else None
 
     @property
     def network_peak(self) -> Ceiling:

@@ -84,11 +84,12 @@ class RequestedPair:
 
 @dataclass(frozen=True)
 class RequestedVolumes:
-    """The arguments of ``ebs_volume`` and ``ebs_volumes``."""
+    """The arguments of ``ebs_volume`` and ``ebs_volumes``; ``card`` is the EBS card to attach them to."""
 
     spec: VolumeSpec
     count: int = 1
     zone: str | None = None
+    card: int | None = None
 
 
 @dataclass(frozen=True)
@@ -139,9 +140,9 @@ def read_markers(markers: Mapping[str, Any]) -> RequestedHardware:
             _bind("ec2_instance", mark, ("type", "zone", "image", "user", "commands", "limits"), ("type",))
         )
     if (mark := markers.get("ebs_volume")) is not None:
-        volume = _volumes("ebs_volume", _bind("ebs_volume", mark, ("spec", "zone"), ("spec",)))
+        volume = _volumes("ebs_volume", _bind("ebs_volume", mark, ("spec", "zone", "card"), ("spec",)))
     if (mark := markers.get("ebs_volumes")) is not None:
-        arguments = _bind("ebs_volumes", mark, ("spec", "count", "zone"), ("spec", "count"))
+        arguments = _bind("ebs_volumes", mark, ("spec", "count", "zone", "card"), ("spec", "count"))
         volumes = _volumes("ebs_volumes", arguments)
     pair = None
     if (mark := markers.get("ec2_pair")) is not None:
@@ -252,4 +253,9 @@ def _volumes(marker: str, arguments: dict[str, Any]) -> RequestedVolumes:
         raise BadMarker(f"@pytest.mark.{marker}: count must be a whole number from 1 up, not {count!r}")
     if not isinstance(arguments.get("zone"), str | None):
         raise BadMarker(f"@pytest.mark.{marker}: zone must be a text, not {arguments['zone']!r}")
+    card = arguments.get("card")
+    if card is not None and (isinstance(card, bool) or not isinstance(card, int) or card < 0):
+        raise BadMarker(
+            f"@pytest.mark.{marker}: card must be the number of an EBS card, from 0 up, not {card!r}"
+        )
     return RequestedVolumes(**arguments)

@@ -164,10 +164,11 @@ class Provider(Protocol):
         raise self._not_offered("create volumes")
 
     def attach_all(
-        self, volumes: Sequence[CreatedVolume], instance: LaunchedInstance
+        self, volumes: Sequence[CreatedVolume], instance: LaunchedInstance, *, card: int | None = None
     ) -> tuple[CreatedVolume, ...]:
         """Attach volumes to an instance and return them in their order, with their attachments.
 
+        `card` is the EBS card for all of them; it is given only if a test asked for one.
         The host must then have a disk with the serial number `CreatedVolume.serial`, or one with that id under
         /dev/disk/by-id.
         """

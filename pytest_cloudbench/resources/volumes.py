@@ -41,9 +41,25 @@ class _OnVolumes(StorageTarget):
         """The promised throughput of all its volumes together, without the instance's limit."""
         return self._ceiling("volume throughput")
 
+    @property
+    def cards(self) -> tuple[int, ...]:
+        """The EBS card of the instance that each of its volumes is attached to."""
+        return tuple(volume.created.card for volume in self.volumes)
+
+    @property
+    def instance_iops(self) -> Ceiling | None:
+        """The IOPS that its instance allows these volumes together, by their EBS cards; None if AWS states none."""
+        return next(iter(self.instance.limits.ebs_ceilings(self.cards)), None)
+
+    @property
+    def instance_throughput(self) -> Ceiling | None:
+        """The throughput that its instance allows these volumes together; None if AWS states none."""
+        return next(iter(self.instance.limits.ebs_ceilings(self.cards)[1:]), None)
+
     def _ceiling(self, quantity: str) -> Ceiling:
         named = [(volume.id, volume.spec) for volume in self.volumes]
-        return next(each for each in volume_ceilings(named) if each.quantity == quantity)
+        ceilings = volume_ceilings(named, nitro=self.instance.limits.nitro)
+        return next(each for each in ceilings if each.quantity == quantity)
 
     def envelope(self, block_size: Size, *, sequential: bool) -> Envelope:
         """Return every ceiling that applies to this I/O on these volumes; the lowest binds."""
@@ -53,6 +69,7 @@ class _OnVolumes(StorageTarget):
             block_size,
             sequential=sequential,
             machine=self.instance.machine_limits(),
+            cards=self.cards,
         )
 
     def counters(self) -> CountersSnapshot | None:

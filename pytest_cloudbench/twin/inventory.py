@@ -46,13 +46,21 @@ class PlacedVolume:
 
 @dataclass
 class PlacedInstance:
-    """An instance. Its ``lock`` is held for every change to it."""
+    """An instance. Its ``lock`` is held for every change to it.
+
+    ``cards`` pace its volumes: one by the number of each EBS card, with limits of its own.
+    """
 
     host: Host
-    paced: InstanceVolumes
+    cards: dict[int, InstanceVolumes]
     local: InstanceStore
     lock: threading.RLock = field(default_factory=threading.RLock)
     volumes: dict[str, PlacedVolume] = field(default_factory=dict)
+
+    @property
+    def paced(self) -> InstanceVolumes:
+        """The first card, the only one of most types."""
+        return next(iter(self.cards.values()))
 
     @property
     def nodes(self) -> list[Node]:

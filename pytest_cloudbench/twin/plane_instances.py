@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pytest_cloudbench.limits.ceilings import MachineLimits
+from pytest_cloudbench.limits.instances import EbsLimit
 from pytest_cloudbench.twin.hosts.hosts import BootFailed, Host, HostPlan, read_console
 from pytest_cloudbench.twin.inventory import Inventory, PlacedInstance
 from pytest_cloudbench.twin.network.cables import NetworkFailed
@@ -69,9 +70,7 @@ class PlaneInstances:
                 on_unplugging=lambda: self._governor.disconnect(instance_id),
                 on_shutdown=on_shutdown,
             )
-            figures = instance_figures(plan.ebs_limit, plan.ebs_baseline, factor=self._parts.time_compression)
-            paced = InstanceVolumes(instance_id, figures, self._parts)
-            instance = PlacedInstance(host, paced, InstanceStore(plan, self._parts))
+            instance = PlacedInstance(host, self._cards(plan), InstanceStore(plan, self._parts))
             self._inventory.instances[instance_id] = instance
         try:
             with instance.lock:
@@ -79,6 +78,21 @@ class PlaneInstances:
         except BaseException:
             self._forget(instance)
             raise
+
+    def _cards(self, plan: HostPlan) -> dict[int, InstanceVolumes]:
+        """Return what paces the volumes of each EBS card."""
+        limits: dict[int, tuple[EbsLimit | None, EbsLimit | None]]
+        limits = {card.index: (card.maximum, card.baseline) for card in plan.ebs_cards}
+        limits = limits or {0: (plan.ebs_limit, plan.ebs_baseline)}
+        factor = self._parts.time_compression
+        return {
+            index: InstanceVolumes(
+                f"{plan.instance_id}.card{index}" if index else plan.instance_id,
+                instance_figures(maximum, baseline, factor=factor),
+                self._parts,
+            )
+            for index, (maximum, baseline) in limits.items()
+        }
 
     def _shape(self, plan: HostPlan, pages: Path, pid: int) -> None:
         """Shape the new cable of an instance, whose eth0 is in the network namespace of process ``pid``.
@@ -148,7 +162,8 @@ class PlaneInstances:
     @staticmethod
     def _pace(instance: PlacedInstance, paced: bool) -> None:
         """Apply the limits of volumes, or suspend them so that an instance that shuts down writes its data quickly."""
-        instance.paced.pace(paced)
+        for card in instance.cards.values():
+            card.pace(paced)
         instance.local.pace(paced)
 
     def _start(self, instance: PlacedInstance) -> None:
@@ -163,7 +178,8 @@ class PlaneInstances:
         host = instance.host
         host.kill()
         instance.local.close()
-        instance.paced.close()
+        for card in instance.cards.values():
+            card.close()
         instance_id = host.plan.instance_id
         self._governor.remove(instance_id)
         self._parts.workshop.run(lambda: shutil.rmtree(host.directory, ignore_errors=True))

@@ -12,6 +12,7 @@ import yaml
 from pytest_cloudbench.aws.access import CloudAccess
 from pytest_cloudbench.aws.clients import Secret
 from pytest_cloudbench.aws.reap import reap
+from pytest_cloudbench.limits.bandwidth_weighting import UnsupportedOption
 from pytest_cloudbench.limits.recorded_limits import recorded_limits
 from pytest_cloudbench.limits.volumes import gp3, io1, io2, st1
 from pytest_cloudbench.resources.errors import CloudError
@@ -182,6 +183,23 @@ def test_thirty_volumes_side_by_side(cloud):
     assert all(volume.state == "in-use" for volume in volumes)
     report = cloud.close()
     assert report.clean, report.sentences()
+
+
+def test_volumes_are_spread_over_the_ebs_cards(cloud, asked_of):
+    instance = cloud.launch("m8in.96xlarge")
+    volumes = cloud.create_volumes([gp3(size_gib=1)] * 4, instance=instance)
+    cloud.attach_all(volumes[:3], instance)
+    cloud.attach_all(volumes[3:], instance, card=1)
+    cards = {each["VolumeId"]: each["EbsCardIndex"] for each in asked_of(cloud, "attach_volume")}
+    assert [cards[volume.id] for volume in volumes] == [0, 1, 0, 1]
+    with pytest.raises(UnsupportedOption, match="EBS card 2"):
+        cloud.attach_all(volumes[:1], instance, card=2)
+
+
+def test_a_type_with_one_ebs_card_is_asked_for_none(cloud, asked_of):
+    instance = cloud.launch("t3.micro")
+    cloud.attach_all(cloud.create_volumes([gp3(size_gib=1)], instance=instance), instance)
+    assert "EbsCardIndex" not in asked_of(cloud, "attach_volume")[0]
 
 
 def test_a_free_device_name_is_used_again(cloud):

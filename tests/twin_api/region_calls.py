@@ -117,8 +117,8 @@ class RecordingPlane:
     def delete_snapshot(self, snapshot_id: str) -> None:
         self._record("delete_snapshot", snapshot_id)
 
-    def attach(self, volume_id: str, instance_id: str, device_name: str) -> str:
-        self._record("attach", volume_id, instance_id, device_name)
+    def attach(self, volume_id: str, instance_id: str, device_name: str, card: int = 0) -> str:
+        self._record("attach", volume_id, instance_id, device_name, *([card] if card else []))
         return "/dev/nvme1n1"
 
     def detach(self, volume_id: str, *, force: bool = False) -> bool:

@@ -94,6 +94,8 @@ def test_attachments(calls: Calls, plane: RecordingPlane) -> None:
     assert "us-east-1a" in message
     for name in ("sd", "/dev/nvme1n1", "/dev/sdf0", "/dev/xvdzz", "f"):
         assert refused(attach(volume, one, name))[0] == "InvalidParameterValue"
+    for name in ("/dev/xvddy", "/dev/xvdea"):
+        assert refused(attach(volume, one, name))[0] == "InvalidParameterValue"
     for name in ("/dev/xvda", "/dev/sda1"):  # the root's place, whatever it is called
         assert "already in use" in refused(attach(volume, one, name))[1]
     attach(volume, one, "/dev/sdf")()
@@ -436,3 +438,21 @@ def test_security_group_used_in_a_rule_of_another(calls: Calls) -> None:
     assert naming in message
     calls.ec2.delete_security_group(GroupId=naming)
     calls.ec2.delete_security_group(GroupId=named)
+
+
+def test_ebs_cards(calls: Calls, plane: RecordingPlane) -> None:
+    instance, volume = calls.launch("m8in.96xlarge"), calls.volume()
+    asked = {"VolumeId": volume, "Device": "/dev/xvdaa"}
+    assert (
+        "EbsCardIndex"
+        in refused(lambda: calls.ec2.attach_volume(InstanceId=instance, EbsCardIndex=2, **asked))[1]
+    )
+    plain = calls.launch()
+    code, _ = refused(lambda: calls.ec2.attach_volume(InstanceId=plain, EbsCardIndex=1, **asked))
+    assert code == "InvalidParameterValue"
+    assert calls.ec2.attach_volume(InstanceId=instance, EbsCardIndex=1, **asked)["EbsCardIndex"] == 1
+    assert calls.described_volume(volume)["Attachments"][0]["EbsCardIndex"] == 1
+    described = {each["DeviceName"]: each["Ebs"] for each in calls.instance(instance)["BlockDeviceMappings"]}
+    assert described["/dev/xvdaa"]["EbsCardIndex"] == 1
+    assert ("attach", volume, instance, "/dev/xvdaa", 1) in plane.calls
+    assert [card.index for card in plane.plans[instance].ebs_cards] == [0, 1]

@@ -231,11 +231,19 @@ class RegionBackend(EC2Backend):  # type: ignore[misc]  # moto is not typed here
         return volume
 
     def record_attachment(
-        self, volume: RegionVolume, instance: Any, device: str, status: str, *, delete_too: bool
+        self,
+        volume: RegionVolume,
+        instance: Any,
+        device: str,
+        status: str,
+        *,
+        delete_too: bool,
+        card: int = 0,
     ) -> Any:
         """Record an attachment on both sides. ``delete_too``: the volume is deleted with its instance."""
         attachment = self.attach_volume(volume.id, instance.id, device, delete_too)
         attachment.delete_on_termination = delete_too
+        attachment.ebs_card_index = instance.block_device_mapping[device].ebs_card_index = card
         self.set_attachment_status(volume, status)
         return attachment
 

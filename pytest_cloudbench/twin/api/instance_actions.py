@@ -243,7 +243,12 @@ class InstanceActions(RegionActions):
         )
         volume.add_tags(self._parse_tag_specification().get("volume", {}))
         backend.record_attachment(
-            volume, instance, device.device, "attaching", delete_too=device.delete_on_termination
+            volume,
+            instance,
+            device.device,
+            "attaching",
+            delete_too=device.delete_on_termination,
+            card=device.card,
         )
         return volume
 
@@ -265,6 +270,7 @@ def _host_plan(instance: Any, request: LaunchRequest, ssh_after_s: float) -> Hos
         user_data=request.user_data,
         ebs_limit=limits.ebs_maximum,
         ebs_baseline=limits.ebs_baseline,
+        ebs_cards=limits.ebs_cards,
         nitro=limits.nvme,
         network=limits.network_rates,
         network_credits=limits.network_credits,

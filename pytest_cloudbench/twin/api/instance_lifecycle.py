@@ -144,7 +144,8 @@ class InstanceLifecycle:
             )
             region.on_plane.add(instance.id)
             for volume in launch.volumes:
-                region.plane.volumes.attach(volume.id, instance.id, volume.attachment.device)
+                place = volume.attachment
+                region.plane.volumes.attach(volume.id, instance.id, place.device, place.ebs_card_index)
             region.measure_network()
         except Exception as error:
             log.exception("%s did not start", instance.id)

@@ -27,6 +27,7 @@ class BlockDevice:
     spec: VolumeSpec
     encrypted: bool
     delete_on_termination: bool
+    card: int = 0
 
 
 @dataclass(frozen=True)
@@ -234,7 +235,8 @@ def _admitted_block_devices(
             raise Refusal(
                 "InvalidBlockDeviceMapping", f"The device '{device}' is used in more than one mapping."
             )
-        data.append(BlockDevice(device, spec, encrypted, goes_too))
+        card = volume_admission.admitted_card(ebs.get("EbsCardIndex"), limits)
+        data.append(BlockDevice(device, spec, encrypted, goes_too, card))
     if limits.max_ebs_attachments is not None and 1 + len(data) > limits.max_ebs_attachments:
         raise Refusal(
             "AttachmentLimitExceeded",

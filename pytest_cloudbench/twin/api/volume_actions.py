@@ -78,9 +78,13 @@ class VolumeActions(RegionActions):
         volume = self.volume(params.get("VolumeId"))
         instance = self.instance(params.get("InstanceId"))
         device = volume_admission.admitted_device_name(params.get("Device"))
+        limits = InstanceLimits.from_describe(instance_catalogue()[instance.instance_type])
+        card = volume_admission.admitted_card(params.get("EbsCardIndex"), limits)
         self._refuse_attachment(volume, instance, device)
         self.error_on_dryrun()
-        attachment = region.backend.record_attachment(volume, instance, device, "attaching", delete_too=False)
+        attachment = region.backend.record_attachment(
+            volume, instance, device, "attaching", delete_too=False, card=card
+        )
 
         def undo() -> None:
             if volume.attachment is attachment:
@@ -88,7 +92,7 @@ class VolumeActions(RegionActions):
 
         with self.on_plane(f"Volume {volume.id} could not be attached", undo):
             region.queues.run(
-                instance.id, lambda: region.plane.volumes.attach(volume.id, instance.id, device)
+                instance.id, lambda: region.plane.volumes.attach(volume.id, instance.id, device, card)
             )
 
         def attached() -> None:
@@ -251,6 +255,7 @@ def _described(attachment: Any, state: str) -> dict[str, Any]:
         "VolumeId": attachment.volume.id,
         "InstanceId": attachment.instance.id,
         "Device": attachment.device,
+        "EbsCardIndex": attachment.ebs_card_index,
         "State": state,
         "AttachTime": attachment.attach_time,
         "DeleteOnTermination": attachment.delete_on_termination,

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from pytest_cloudbench.limits.instances import InstanceLimits
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.limits.volume_rules import volume_problems
 from pytest_cloudbench.limits.volume_types import VOLUME_TYPES
@@ -24,8 +25,11 @@ from .refusal import Refusal, invalid_combination, invalid_value, required
 
 MODIFICATIONS_A_DAY = 4  # Amazon EBS User Guide, "Requirements for EBS volume modifications", 2026-11
 
-# /dev/sda1 is for root devices; /dev/sd[b-z] and /dev/xvd[a-z] with one more letter or a partition number.
-_DEVICE_NAME = re.compile(r"(?:/dev/)?(?:sd[a-z](?:1[0-5]|[1-9])?|xvd[a-z]|xvd[b-d][a-z]|xvda[0-9]?)")
+# /dev/sda1 is for root devices; /dev/sd[b-z] and /dev/xvd[a-z] with one more letter, up to /dev/xvddx, or a partition
+# number.
+_DEVICE_NAME = re.compile(
+    r"(?:/dev/)?(?:sd[a-z](?:1[0-5]|[1-9])?|xvd[a-z]|xvd[a-c][a-z]|xvdd[a-x]|xvda[0-9])"
+)
 
 
 def admitted_spec(
@@ -105,6 +109,16 @@ def admitted_device_name(device_name: str | None) -> str:
             "name. Names look like /dev/sdf or /dev/xvdf."
         )
     return device_name
+
+
+def admitted_card(index: int | None, limits: InstanceLimits) -> int:
+    """Return the EBS card of an attachment, card 0 if the request names none."""
+    if index:
+        try:
+            limits.ebs_card(index)
+        except ValueError as error:
+            raise invalid_value(f"Invalid value '{index}' for EbsCardIndex: {error}") from None
+    return index or 0
 
 
 def same_attachment_point(one: str, other: str) -> bool:

@@ -24,7 +24,7 @@ from pytest_cloudbench.twin.hosts.user_data import parse_user_data
 from pytest_cloudbench.twin.slots import Slot
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.limits.instances import EbsLimit, LocalDisk
+    from pytest_cloudbench.limits.instances import EbsCard, EbsLimit, LocalDisk
     from pytest_cloudbench.limits.network_credits import NetworkCredits, ShapedRates
     from pytest_cloudbench.twin.region_parts import RegionParts
 
@@ -46,7 +46,8 @@ class HostPlan:
 
     ``authorized_keys`` are lines as in an authorized_keys file. ``user_data`` is the decoded user data. ``ebs_limit``
     is the instance's limit over all its volumes, ``ebs_baseline`` what remains of it when burst credits are spent;
-    None if there is no limit or no burst. ``network`` are the rates to which its network is shaped; None leaves it
+    None if there is no limit or no burst; ``ebs_cards`` has the limits of each EBS card of a type with several.
+    ``network`` are the rates to which its network is shaped; None leaves it
     unshaped. ``network_credits`` is the bucket of its network bursts, ``placement_group`` the name of its cluster
     placement group, within which a flow may be faster. ``local_disks`` is its NVMe instance store. sshd starts
     ``ssh_after_s`` seconds later than the instance could start it.
@@ -61,6 +62,7 @@ class HostPlan:
     user_data: bytes = b""
     ebs_limit: EbsLimit | None = None
     ebs_baseline: EbsLimit | None = None
+    ebs_cards: tuple[EbsCard, ...] = ()
     nitro: bool = True
     network: ShapedRates | None = None
     network_credits: NetworkCredits | None = None

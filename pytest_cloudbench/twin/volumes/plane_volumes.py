@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_cloudbench.limits.volume_types import FIRST_READ, VOLUME_TYPES
-from pytest_cloudbench.twin.inventory import Inventory, PlacedVolume, PlaneError
+from pytest_cloudbench.twin.inventory import Inventory, PlacedInstance, PlacedVolume, PlaneError
 from pytest_cloudbench.twin.volumes.disks import new_disk, nitro_node, xen_node
 from pytest_cloudbench.twin.volumes.figures import PIECE_BYTES, VolumeFigures, volume_figures
 from pytest_cloudbench.twin.volumes.loop_devices import RELEASE_S
@@ -87,14 +87,17 @@ class PlaneVolumes:
         disk = self._inventory.volume(volume_id).disk
         self.snapshots.take(snapshot_id, disk.descriptor, disk.size)
 
-    def _figures(self, volume: PlacedVolume) -> VolumeFigures:
+    def _figures(self, volume: PlacedVolume, instance: PlacedInstance | None = None) -> VolumeFigures:
+        """Return the figures of a volume, by itself or as an instance can use it."""
+        nitro = instance is None or instance.host.plan.nitro
         kind = VOLUME_TYPES.get(volume.spec.type)
         service = kind.service_time if kind is not None and self._parts.models_latency else None
-        figures = volume_figures(volume.spec, factor=self._parts.time_compression, service=service)
+        spec = volume.spec.served(nitro=nitro)
+        figures = volume_figures(spec, factor=self._parts.time_compression, service=service)
         return replace(figures, touch_per_s=FIRST_READ.iops.per_second) if volume.fetches else figures
 
-    def attach(self, volume_id: str, instance_id: str, device_name: str) -> str:
-        """Attach a volume; return the name of its node, such as "nvme1n1", once the instance has it."""
+    def attach(self, volume_id: str, instance_id: str, device_name: str, card: int = 0) -> str:
+        """Attach a volume to an EBS card; return the name of its node, such as "nvme1n1", once the instance has it."""
         volume = self._inventory.volume(volume_id)
         with self._inventory.held(instance_id) as instance, contextlib.ExitStack() as undo:
             if volume.instance_id is not None:
@@ -102,8 +105,8 @@ class PlaneVolumes:
             disk = volume.disk
             volume.page.clear()
             loop = disk.plug_in(
-                instance.paced.attach(
-                    disk.size, self._figures(volume), disk.descriptor, volume.page, volume.state
+                instance.cards[card].attach(
+                    disk.size, self._figures(volume, instance), disk.descriptor, volume.page, volume.state
                 )
             )
             undo.callback(disk.unplug)
@@ -177,13 +180,15 @@ class PlaneVolumes:
         """
         volume = self._inventory.volume(volume_id)
         disk, instance_id = volume.disk, volume.instance_id
-        with contextlib.nullcontext() if instance_id is None else self._inventory.held(instance_id):
+        with (
+            contextlib.nullcontext() if instance_id is None else self._inventory.held(instance_id) as instance
+        ):
             if disk.paced is not None:
                 disk.paced.confirm()  # changing the device's queue waits for its I/O
             disk.modify(size=spec.size.bytes, io_unit=spec.io_unit.bytes)
             volume.spec = spec
             if disk.paced is not None:
-                disk.paced.change(disk.size, self._figures(volume))
+                disk.paced.change(disk.size, self._figures(volume, instance))
                 disk.grow()
 
     def storage_activity(self) -> tuple[list[VolumeActivity], list[InstanceActivity]]:
