@@ -1,4 +1,4 @@
-"""The cloud-config that an instance boots with: its SSH host key and the commands of the first boot."""
+"""The cloud-config that an instance boots with: its SSH host key, its lease, and the commands of the first boot."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 
 from pytest_cloudbench.resources.errors import CloudError
 from pytest_cloudbench.resources.facts import Command
+
+from .lease import DEFAULT_LEASE_S, timer_command
 
 # EC2 refuses more (before base64).
 LARGEST_BYTES = 16 * 1024
@@ -36,11 +38,14 @@ def new_host_key(comment: str = "") -> HostKey:
     )
 
 
-def cloud_config(host_key: HostKey, commands: Sequence[Command] = ()) -> str:
+def cloud_config(
+    host_key: HostKey, commands: Sequence[Command] = (), lease_s: float = DEFAULT_LEASE_S
+) -> str:
     """Return user data that sets `host_key` as the only host key and runs `commands` at the first boot.
 
-    A command is a shell line, or a list of words without a shell. Raises CloudError if the result exceeds the 16 KiB
-    that EC2 accepts. JSON is used because it is valid YAML and quotes everything exactly.
+    Every boot begins with a lease of `lease_s` seconds: then the instance shuts itself down. A command is a shell line,
+    or a list of words without a shell. Raises CloudError if the result exceeds the 16 KiB that EC2 accepts. JSON is
+    used because it is valid YAML and quotes everything exactly.
     """
     config: dict[str, Any] = {
         "ssh_deletekeys": True,
@@ -49,6 +54,8 @@ def cloud_config(host_key: HostKey, commands: Sequence[Command] = ()) -> str:
             "ed25519_private": host_key.private_openssh,
             "ed25519_public": host_key.public_line,
         },
+        # Early in every boot, before anything else can fail.
+        "bootcmd": [timer_command(lease_s)],
     }
     if isinstance(commands, str):
         raise CloudError("commands must be a list of commands, not one string")
