@@ -6,10 +6,13 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 LIMIT_S = 120
+_AT_A_TIME = 4
 
 HEAD = """
 import pathlib
@@ -31,6 +34,34 @@ def start_pytest(folder: Path, text: str, *options: str) -> subprocess.Popen[str
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
+
+
+class Ended(NamedTuple):
+    """A run that has ended: its folder, its exit code, its output, and how long its end was waited for."""
+
+    folder: Path
+    code: int
+    output: str
+    waited_s: float
+
+
+def run_all(runs: Mapping[str, Callable[[Path], Ended]], folder: Path) -> dict[str, Ended]:
+    """Make all these runs, each in a folder of its own and a few at a time, and return how each ended."""
+
+    def run(name: str) -> Ended:
+        own = folder / name.replace(" ", "-")
+        own.mkdir()
+        return runs[name](own)
+
+    with ThreadPoolExecutor(_AT_A_TIME) as pool:
+        return dict(zip(runs, pool.map(run, runs), strict=True))
+
+
+def finish(process: subprocess.Popen[str], folder: Path) -> Ended:
+    """Wait for a run's end."""
+    began = time.monotonic()
+    output, _ = process.communicate(timeout=LIMIT_S)
+    return Ended(folder, process.returncode, output, time.monotonic() - began)
 
 
 def wait_until(condition: Callable[[], object], what: str) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
-from inner_runs import HEAD, LIMIT_S, start_pytest
-from leftovers import gone, leftovers
+from inner_runs import HEAD, Ended, finish, run_all, start_pytest
+from leftovers import Leftover, gone, leftovers
 
 pytestmark = [pytest.mark.embedded, pytest.mark.alone]
 
@@ -51,19 +52,36 @@ MOMENTS = {
 """What is going on -> the call that does it, a word of its arguments, and how long after its start Ctrl-C comes."""
 
 
-@pytest.mark.usefixtures("_cloudbench_cloud")  # this session's own region is up all the while
-@pytest.mark.parametrize(("called", "word", "after_s"), MOMENTS.values(), ids=MOMENTS)
-def test_nothing_is_left_of_a_run_interrupted_during(
-    tmp_path: Path, called: str, word: str, after_s: float
-) -> None:
-    before = leftovers()
-    (tmp_path / "conftest.py").write_text(INTERRUPTING.format(called=called, word=word, after_s=after_s))
-    output, _ = (process := start_pytest(tmp_path, RUN)).communicate(timeout=LIMIT_S)
-    assert (tmp_path / "reached").exists(), output
+def interrupt(called: str, word: str, after_s: float, folder: Path) -> Ended:
+    (folder / "conftest.py").write_text(INTERRUPTING.format(called=called, word=word, after_s=after_s))
+    return finish(start_pytest(folder, RUN), folder)
+
+
+@pytest.fixture(scope="module")
+def before(_cloudbench_cloud: object) -> set[Leftover]:
+    """What there is while this session's own region is up; runs inside these tests must add nothing to it."""
+    return leftovers()
+
+
+@pytest.fixture(scope="module")
+def ended(before: object, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
+    """Make all runs, a few at a time: each takes its time to start a region."""
+    runs = {name: partial(interrupt, *moment) for name, moment in MOMENTS.items()}
+    return run_all(runs, tmp_path_factory.mktemp("runs"))
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_run_ends_as_interrupted_during(ended: dict[str, Ended], moment: str) -> None:
+    folder, code, output, _ = ended[moment]
+    assert (folder / "reached").exists(), output
     # Python 3.11 can be interrupted at an instruction of no line, and pytest then fails to show where that was.
     shown = "in lineno" not in output or "TypeError: unsupported operand" not in output
-    assert process.returncode == (2 if shown else 1), output
+    assert code == (2 if shown else 1), output
     assert "KeyboardInterrupt" in output
-    gone(before)
-    journals = tmp_path / "state" / "cloudbench" / "journal"
+    journals = folder / "state" / "cloudbench" / "journal"
     assert not journals.exists() or not list(journals.iterdir()), "a journal: something was not removed"
+
+
+@pytest.mark.usefixtures("ended")
+def test_nothing_is_left_of_any(before: set[Leftover]) -> None:
+    gone(before)

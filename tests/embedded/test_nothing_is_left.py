@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import signal
-import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
-from inner_runs import HEAD, LIMIT_S, kill_9, region_of, start_pytest, wait_until
+from inner_runs import HEAD, Ended, finish, kill_9, region_of, run_all, start_pytest, wait_until
 from leftovers import gone, leftovers
 
 pytestmark = [pytest.mark.embedded, pytest.mark.alone]
@@ -28,58 +28,67 @@ def test_it(ebs_volume, fio):
 """
 
 
-@pytest.fixture
+def ends_by_itself(text: str, folder: Path) -> Ended:
+    return finish(start_pytest(folder, text), folder)
+
+
+def is_interrupted(ending: signal.Signals, folder: Path) -> Ended:
+    process = start_pytest(folder, RUNS_LONG)
+    wait_until(Path(folder, "mounted").exists, "the mount inside the run")
+    process.send_signal(ending)
+    return finish(process, folder)
+
+
+def is_killed(folder: Path) -> Ended:
+    """The region ends itself: its lease is gone."""
+    return is_interrupted(signal.SIGKILL, folder)
+
+
+def is_killed_with_its_region(folder: Path) -> Ended:
+    """The next start removes what both left."""
+    process = start_pytest(folder, RUNS_LONG)
+    wait_until(Path(folder, "mounted").exists, "the mount inside the run")
+    kill_9(region_of(process.pid))
+    process.kill()
+    finish(process, folder)
+    return ends_by_itself(PASSES, folder)
+
+
+RUNS = {
+    "success": partial(ends_by_itself, PASSES),
+    "failing test": partial(ends_by_itself, FAILS),
+    "Ctrl-C": partial(is_interrupted, signal.SIGINT),
+    "SIGTERM": partial(is_interrupted, signal.SIGTERM),
+    "kill -9": is_killed,
+    "kill -9 of both": is_killed_with_its_region,
+}
+
+
+@pytest.fixture(scope="module")
 def before(_cloudbench_cloud):
     """What there is while this session's own region is up; runs inside these tests must add nothing to it."""
     return leftovers()
 
 
-@pytest.fixture
-def project(tmp_path):
-    """A folder with one test file, and a way to start pytest in it."""
-
-    def start(text: str, *options: str) -> subprocess.Popen[str]:
-        return start_pytest(tmp_path, text, *options)
-
-    return start
+@pytest.fixture(scope="module")
+def ended(before, tmp_path_factory):
+    """Make all runs, a few at a time: each takes its time to start a region."""
+    return run_all(RUNS, tmp_path_factory.mktemp("runs"))
 
 
-@pytest.mark.parametrize(("text", "code"), [(PASSES, 0), (FAILS, 1)], ids=["success", "failing test"])
-def test_after_an_ordinary_end(project, before, text, code):
-    process = project(text)
-    output, _ = process.communicate(timeout=LIMIT_S)
-    assert process.returncode == code, output
-    gone(before)
+@pytest.mark.parametrize(
+    ("run", "code"), [("success", 0), ("failing test", 1), ("kill -9", -9), ("kill -9 of both", 0)]
+)
+def test_a_run_ends_with_its_code(ended, run, code):
+    assert ended[run].code == code, ended[run].output
 
 
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
-def test_after_an_interrupt(project, before, tmp_path, ending):
-    process = project(RUNS_LONG)
-    wait_until(Path(tmp_path, "mounted").exists, "the mount inside the run")
-    process.send_signal(ending)
-    output, _ = process.communicate(timeout=LIMIT_S)
-    assert process.returncode == 2, output
-    assert "KeyboardInterrupt" in output
-    gone(before)
+@pytest.mark.parametrize("run", ["Ctrl-C", "SIGTERM"])
+def test_an_interrupted_run_says_so(ended, run):
+    assert ended[run].code == 2, ended[run].output
+    assert "KeyboardInterrupt" in ended[run].output
 
 
-def test_after_kill_9_of_pytest(project, before, tmp_path):
-    """The region ends itself: its lease is gone."""
-    process = project(RUNS_LONG)
-    wait_until(Path(tmp_path, "mounted").exists, "the mount inside the run")
-    process.kill()
-    process.communicate(timeout=LIMIT_S)
-    gone(before)
-
-
-def test_after_kill_9_of_the_region_and_a_new_start(project, before, tmp_path):
-    process = project(RUNS_LONG)
-    wait_until(Path(tmp_path, "mounted").exists, "the mount inside the run")
-    ours = region_of(process.pid)
-    kill_9(ours)
-    process.kill()
-    process.communicate(timeout=LIMIT_S)
-    again = project(PASSES)
-    output, _ = again.communicate(timeout=LIMIT_S)
-    assert again.returncode == 0, output
+@pytest.mark.usefixtures("ended")
+def test_nothing_is_left_of_any(before):
     gone(before)

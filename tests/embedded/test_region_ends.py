@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
-from inner_runs import HEAD, LIMIT_S, kill_9, region_of, start_pytest, wait_until
+from inner_runs import HEAD, Ended, finish, kill_9, region_of, run_all, start_pytest, wait_until
 from leftovers import leftovers
 
 pytestmark = [pytest.mark.embedded, pytest.mark.alone]
@@ -35,26 +36,44 @@ SENTENCE = re.compile(
 )
 
 
-@pytest.mark.usefixtures("_cloudbench_cloud")  # this session's own region is up all the while
-@pytest.mark.parametrize("busy_with", [LOAD, COMMAND], ids=["fio", "a command"])
-def test_each_test_that_needed_it_says_so_at_once(tmp_path, busy_with):
-    before = leftovers()
+def loses_its_region(busy_with: str, folder: Path) -> Ended:
     text = f"{HEAD}\ndef test_it(ebs_volume, fio):{busy_with}{FURTHER}"
-    process = start_pytest(tmp_path, text, "--cloudbench-pace=full")
-    wait_until(Path(tmp_path, "loaded").exists, "the load inside the run")
+    process = start_pytest(folder, text, "--cloudbench-pace=full")
+    wait_until(Path(folder, "loaded").exists, "the load inside the run")
     time.sleep(1)  # well within what it does for minutes
     kill_9(region_of(process.pid)[-1:])
-    killed = time.monotonic()
-    output, _ = process.communicate(timeout=LIMIT_S)
-    took_s = time.monotonic() - killed
-    assert process.returncode == 1, output
+    return finish(process, folder)
+
+
+RUNS = {"fio": partial(loses_its_region, LOAD), "a command": partial(loses_its_region, COMMAND)}
+
+
+@pytest.fixture(scope="module")
+def before(_cloudbench_cloud):
+    """What there is while this session's own region is up; runs inside these tests must add nothing to it."""
+    return leftovers()
+
+
+@pytest.fixture(scope="module")
+def ended(before, tmp_path_factory):
+    """Make both runs at a time."""
+    return run_all(RUNS, tmp_path_factory.mktemp("runs"))
+
+
+@pytest.mark.parametrize("busy_with", RUNS)
+def test_each_test_that_needed_it_says_so_at_once(ended, busy_with):
+    _, code, output, waited_s = ended[busy_with]
+    assert code == 1, output
     assert "1 failed, 2 errors" in output
     reports, _, _ = output.partition("short test summary info")  # whose lines are cut off, but not under CI
     assert len(SENTENCE.findall(reports)) == 3, output
     assert "teardown of" not in output
     assert not [line for line in output.splitlines() if line.startswith("E ") and "RegionEnded" not in line]
-    assert took_s < 20, output
-    again = start_pytest(tmp_path, f"{HEAD}\ndef test_it(ebs_volume):\n    pass\n")
-    output, _ = again.communicate(timeout=LIMIT_S)
-    assert again.returncode == 0, output
+    assert waited_s < 20, output
+
+
+@pytest.mark.usefixtures("ended")
+def test_the_next_start_removes_what_they_left(before, tmp_path):
+    again = finish(start_pytest(tmp_path, f"{HEAD}\ndef test_it(ebs_volume):\n    pass\n"), tmp_path)
+    assert again.code == 0, again.output
     assert not leftovers() - before
