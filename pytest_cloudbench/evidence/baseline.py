@@ -13,7 +13,7 @@ from pytest_cloudbench.evidence.folder import JOURNALS, EvidenceError
 from pytest_cloudbench.evidence.reader import Evidence, RecordedTest, readable_runs
 from pytest_cloudbench.evidence.restorable import NotRestored, measurement_from
 from pytest_cloudbench.evidence.setups import recorded_setup
-from pytest_cloudbench.verdicts.not_worse_than import Earlier, EarlierRun, Setup, compared_view
+from pytest_cloudbench.verdicts.not_worse_than import Earlier, EarlierRun, Setup
 
 MUST_BE_EQUAL = ("cloud", "pace", "twin-time", "twin-latency")
 """Options without which two runs measured different things."""
@@ -162,11 +162,11 @@ def parts_of(measurement: Any) -> tuple[str, ...]:
 
 
 def observed_in(value: Any, part: str = "") -> Any:
-    """Return what runs are compared by: a sweep's maximum, its ``part``, the bytes of created files on their device."""
+    """Return what runs are compared by: a sweep's maximum, its ``part``, the device's side of created files."""
     value = getattr(value, "maximum", value)
     value = getattr(value, part) if part else value
     observed = getattr(value, "_observed", None)
-    return compared_view(observed()) if observed is not None else value
+    return observed() if observed is not None else value
 
 
 def _differs(recorded: Mapping[str, str], present: Mapping[str, str]) -> str:

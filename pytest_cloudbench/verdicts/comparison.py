@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pytest_cloudbench.limits.quantities import Rate, Throughput, figure
+from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput, figure
 from pytest_cloudbench.verdicts.attribution import machines_part, other_limit
 from pytest_cloudbench.verdicts.details import details_of, unusable
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
@@ -117,7 +117,8 @@ def _common_quantity(call: str, first: Run, second: Run) -> Rate:
         raise TypeError(
             f"{call}: a run over {first.kind} cannot be compared with one on {second.kind}: compare runs of one kind"
         )
-    return first.rate if first.block_size == second.block_size else Throughput(0)
+    same = first.block_size == second.block_size and type(first.rate) is type(second.rate)
+    return first.rate if same else Throughput(0)
 
 
 def _side(run: Run, like: Rate, within: float) -> Side:
@@ -145,7 +146,7 @@ def _side(run: Run, like: Rate, within: float) -> Side:
 def _remark(first: Run, second: Run) -> str:
     """Return the conditions in which two runs differ: they do not make the comparison wrong."""
     words = []
-    if first.block_size != second.block_size:
+    if first.block_size != second.block_size and all(isinstance(run.rate, Iops) for run in (first, second)):
         words.append(f"blocks of {first.block_size} against {second.block_size}")
     if first.time_compression != second.time_compression:
         factors = [f"{each.time_compression:g}" for each in (first, second)]

@@ -24,7 +24,6 @@ from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.run_to_run import noise_of_runs, usual_noise
 from pytest_cloudbench.verdicts.run_view import NEAR, Run
 from pytest_cloudbench.verdicts.sample_statistics import FEWEST_FOR_NOISE, Noise, noise_of
-from pytest_cloudbench.verdicts.storage_run import StorageRun
 from pytest_cloudbench.verdicts.targets import as_share, plain
 from pytest_cloudbench.verdicts.verdict import Doubt, Draft, Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import listed, percent, tolerance
@@ -98,7 +97,7 @@ def not_worse_than(obs: AnyObservation, earlier: Earlier, *, by: float | str = 0
     Raises TypeError and ValueError for a ``by`` that is no share from 0 to below 1.
     """
     allowed = checked_by(by)
-    now = compared_view(obs)
+    now = run_of(obs)
     usable, refused = _usable(now, earlier.runs)
     changed = changes(_level_runs(usable)[-1].setup, earlier.setup) if usable else []
     details: dict[str, Any] = {
@@ -115,14 +114,6 @@ def not_worse_than(obs: AnyObservation, earlier: Earlier, *, by: float | str = 0
         why = next(reversed(refused.values()), earlier.missing) or "no earlier run was given"
         return draft.inconclusive(Doubt(f"{now.shown(now.rate)}, compared with nothing: {why}"))
     return _judged(now, usable, changed, allowed, details)
-
-
-def compared_view(obs: AnyObservation) -> Run:
-    """Return the view of a run as runs are compared: by its bytes if the kernel decided how many I/Os carry them."""
-    run = run_of(obs)
-    if isinstance(run, StorageRun) and getattr(obs, "ios_merge", False):
-        return replace(run, by_bytes=True)
-    return run
 
 
 def _judged(
@@ -168,7 +159,7 @@ def _usable(now: Run, runs: Sequence[EarlierRun]) -> tuple[list[EarlierRun], dic
     """Return the earlier runs that can be compared with this one, and why the others cannot, by their names."""
     usable, refused = [], {}
     for each in runs:
-        then = compared_view(each.run)
+        then = run_of(each.run)
         wrong = _proves_nothing(then)
         limit = other_limit(then, then.rate) if then.on_region and not wrong else None
         if why := incomparable(then, now):
@@ -270,7 +261,7 @@ def _delayed_by_machine(run: Run, beyond: float) -> Doubt | None:
 
 def only_own_limit(obs: AnyObservation, earlier: Earlier) -> str:
     """Return why these rates say nothing of their target: the job's own limit set each of them; "" if they do."""
-    now = compared_view(obs)
+    now = run_of(obs)
     if _proves_nothing(now):
         return ""
     usable, _ = _usable(now, earlier.runs)

@@ -71,7 +71,8 @@ class Observation(Protocol):
     I/O, if they are not fio's), ``carried_with_as_many`` (an Iops that this target carried with no more I/Os
     outstanding), ``keeps_outstanding`` (whether the load by its own parameters keeps ``outstanding_asked`` in flight
     at all times), ``machine_delay`` (the `MachineDelay` that an embedded region counted), ``modelled_latency``
-    ("none" if that region models no latency), ``share_of_others`` (the share of what the devices moved during the run
+    ("none" if that region models no latency), ``ios_merge`` (True if the kernel decides how many I/Os carry the
+    data, so the run's rate is its bytes), ``share_of_others`` (the share of what the devices moved during the run
     that was of other loads, at least), ``asked``, ``conditions`` and ``time_compression``.
     """
 

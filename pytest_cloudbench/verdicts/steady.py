@@ -44,7 +44,7 @@ Method = Literal["seconds", "snia"]
 
 
 def steady(obs: AnyObservation, *, within: float | str = 0.05, method: Method = "seconds") -> Verdict:
-    """Judge whether a run's rate (Gbit/s of a network, else IOPS) was steady.
+    """Judge whether a run's rate (Gbit/s of a network, IOPS, or the bytes of created files) was steady.
 
     By ``method="seconds"`` every second counts, ``within`` is the tolerance, and a lasting fall, a drift or too much
     scatter violates it. By ``method="snia"`` the means of five rounds count (`snia`), whose limits are SNIA's.

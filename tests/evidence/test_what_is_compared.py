@@ -9,9 +9,10 @@ from pytest_cloudbench import Outcome
 from pytest_cloudbench.evidence.baseline import Baseline, observed_in
 from pytest_cloudbench.evidence.measured import measured_in
 from pytest_cloudbench.evidence.reader import Evidence
-from pytest_cloudbench.limits.quantities import Size
+from pytest_cloudbench.limits.quantities import Iops, Size, Throughput
 from pytest_cloudbench.verdicts.not_worse_than import Earlier, EarlierRun, not_worse_than
 from pytest_cloudbench.workloads.create_files.creation import DeviceWrites
+from pytest_cloudbench.workloads.create_files.series import DeviceSeries
 
 
 def files_created(writes, elapsed_s=1.25):
@@ -41,6 +42,25 @@ def test_created_files_are_not_compared_with_io_of_a_block_size():
     verdict = files_created(1_000).not_worse_than(volume)
     assert verdict.outcome is Outcome.INCONCLUSIVE
     assert "a rate of I/Os, this one bytes" in verdict.sentence
+
+
+def test_created_files_are_steady_if_their_bytes_are_however_their_writes_merged():
+    made = files_created(3_000, elapsed_s=20.0)
+    rates = [Throughput(made.data.bytes / 20.0)] * 20
+    merged = [Iops(100.0 if second % 2 else 200.0) for second in range(20)]
+    device = DeviceSeries(tuple(float(second) for second in range(1, 21)), tuple(merged), tuple(rates))
+    steady = dataclasses.replace(made, series=dataclasses.replace(made.series, device=device)).steady()
+    assert steady.outcome is Outcome.HELD
+    assert steady.measured == made.throughput
+
+
+def test_created_files_are_told_apart_by_their_bytes_and_not_by_their_blocks():
+    one, other = (files_created(writes, elapsed_s=20.0) for writes in (1_000, 400))
+    for verdict in (one.outperforms(other), other.resembles(one)):
+        assert verdict.measured == one.throughput
+        assert "blocks of" not in verdict.sentence
+    assert isinstance(one.outperforms(recorded_runs.measured()).measured, Throughput)
+    assert isinstance(recorded_runs.measured().outperforms(one).measured, Throughput)
 
 
 TEST = """
