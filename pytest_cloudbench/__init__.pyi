@@ -18,6 +18,7 @@ from pytest_cloudbench.hosts.host import CommandResult as CommandResult
 from pytest_cloudbench.hosts.host import Host as Host
 from pytest_cloudbench.hosts.shell_host import ShellHost as ShellHost
 from pytest_cloudbench.limits.ceilings import Ceiling as Ceiling
+from pytest_cloudbench.limits.cost import Cost as Cost
 from pytest_cloudbench.limits.durations import parse_duration as parse_duration
 from pytest_cloudbench.limits.envelope import Envelope as Envelope
 from pytest_cloudbench.limits.instances import InstanceLimits as InstanceLimits

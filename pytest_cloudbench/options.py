@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 CLOUDS = ("embedded", "aws")
 """The clouds of this plugin; others enter through the hook `pytest_cloudbench_provider`."""
 _NAMES = {"aws": "AWS"}
+COSTS = "cloudbench-costs"
+"""Name under which the costs of a session are registered with pytest; absent without prices."""
+BUDGET: pytest.StashKey[Any] = pytest.StashKey()
+"""The most that the session may cost (`fixtures.spending.Budget`); absent without a limit."""
 PROVIDER: pytest.StashKey[Callable[[], Any]] = pytest.StashKey()
 """Opens the provider that another plugin offers; absent for the clouds of this plugin and in a replay."""
 
@@ -23,7 +27,7 @@ PROVIDER: pytest.StashKey[Callable[[], Any]] = pytest.StashKey()
 class Option(NamedTuple):
     """One option. If its default is empty, the behaviour without it depends on other options.
 
-    ``check`` raises ValueError for an invalid value.
+    ``check`` raises ValueError for an invalid value. A ``switch`` takes no value on the command line: it is "on".
     """
 
     name: str
@@ -31,6 +35,7 @@ class Option(NamedTuple):
     choices: tuple[str, ...] | None
     help: str
     check: Callable[[str], object] | None = None
+    switch: bool = False
 
     @property
     def flag(self) -> str:
@@ -50,6 +55,19 @@ def parse_repeats(text: str) -> int | None:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 100:
         raise ValueError(f"{text!r} is no number of repeats: use a whole number from 1 to 100, such as 6")
     return int(text)
+
+
+def parse_max_cost(text: str) -> float | None:
+    """Return an amount of money, None for "". Raises ValueError for anything but a number above zero."""
+    if not text:
+        return None
+    try:
+        amount = float(text)
+    except ValueError:
+        amount = 0.0
+    if not 0 < amount < float("inf"):
+        raise ValueError(f"{text!r} is no amount of US dollars: use a number above zero, such as 5 or 0.50")
+    return amount
 
 
 def parse_regression(text: str) -> float | None:
@@ -126,7 +144,23 @@ OPTIONS = (
         "prices",
         "",
         None,
-        "JSON file with hourly prices of instances and monthly prices of volumes, for the cost of each test on AWS",
+        "list: read prices from the AWS Price List API, and on the embedded region from one of its own; off; or a JSON "
+        "file with hourly prices of instances and monthly prices of volumes (default: list on AWS and for a plan)",
+    ),
+    Option(
+        "plan",
+        "",
+        ("", "on"),
+        "print what the tests would create, for how long and at what price, and what would be refused; create nothing",
+        switch=True,
+    ),
+    Option(
+        "max-cost",
+        "",
+        None,
+        "most US dollars (or the currency of --cloudbench-prices) that the run may cost: refuse a plan above it, and "
+        "skip the tests that would pass it (default: no limit)",
+        check=parse_max_cost,
     ),
     Option(
         "baseline",

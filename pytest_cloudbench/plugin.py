@@ -50,13 +50,16 @@ _MACHINERY = frozenset({"pytest_cloudbench", "_pytest", "pluggy", "contextlib"})
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("cloudbench", "cloud performance promises")
     for option in OPTIONS:
-        group.addoption(
-            option.flag,
-            default=None,
-            choices=option.choices,
-            metavar="|".join(option.choices) if option.choices else option.name.upper(),
-            help=option.help,
-        )
+        if option.switch:
+            group.addoption(option.flag, default=None, action="store_const", const="on", help=option.help)
+        else:
+            group.addoption(
+                option.flag,
+                default=None,
+                choices=option.choices,
+                metavar="|".join(option.choices) if option.choices else option.name.upper(),
+                help=option.help,
+            )
         parser.addini(option.ini, f"default of {option.flag}", default=option.default)
 
 
@@ -87,8 +90,10 @@ def pytest_configure(config: pytest.Config) -> None:
     _add_to_reports(config)
     if option_given(config, "summary"):
         _write_summary(config)
-    if option_given(config, "prices"):
-        _count_costs(config)
+    if option_given(config, "prices", "plan", "max-cost") or setting(config, "cloud") == "aws":
+        from pytest_cloudbench.fixtures import spending
+
+        spending.configure(config)
     if option_given(config, "baseline", "regression"):
         _compare_with_baseline(config)
 
@@ -107,18 +112,6 @@ def _write_summary(config: pytest.Config) -> None:
     except SummaryRefused as error:
         raise pytest.UsageError(str(error)) from None
     config.pluginmanager.register(summary, "cloudbench-summary")
-
-
-def _count_costs(config: pytest.Config) -> None:
-    """Report the cost of each test. Prices that cannot be read are refused now."""
-    from pytest_cloudbench.reports.prices import BadPrices, Prices, TestCosts
-
-    try:
-        prices = Prices.read(path_option(config, "prices"))
-    except BadPrices as error:
-        raise pytest.UsageError(str(error)) from None
-    if setting(config, "cloud") == "aws" and not option_given(config, "replay"):  # nothing else is billed
-        config.pluginmanager.register(TestCosts(prices), "cloudbench-costs")
 
 
 def _compare_with_baseline(config: pytest.Config) -> None:

@@ -39,6 +39,7 @@ _TYPES = {
     "hosts.stripes": "StripedDevices",
     "hosts.throttle_counters": "CountersSnapshot DeviceCounters RegionCounters",
     "limits.ceilings": "Ceiling MachineLimits",
+    "limits.cost": "Cost",
     "limits.credits": "CreditBucket CreditRule EbsCredits",
     "limits.envelope": "Envelope Level",
     "limits.instance_store": "StoreRates",

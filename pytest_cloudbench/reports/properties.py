@@ -7,11 +7,14 @@ starts with its sentence; the properties up to the next sentence belong to it. T
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_cloudbench.options import setting
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.limits.cost import Cost
 
 _PREFIX = "cloudbench."
 
@@ -38,6 +41,10 @@ UNDECIDED_PROPERTY = "cloudbench.undecided"
 
 COST_PROPERTY = "cloudbench.cost"
 """Name of the property for the cost of a test, if prices are known; only the teardown's report has it."""
+EXACT_COST_PROPERTY = "cloudbench.exact_cost"
+"""Name of the property for the same cost with six decimals, from which sums are made."""
+NOT_PRICED_PROPERTY = "cloudbench.no_price"
+"""Name of the property for a thing that a test used and that has no price; its cost is without it."""
 
 OTHERWISE_PROPERTY = "cloudbench.judged_otherwise"
 """Name of the property for a verdict of a replay whose outcome differs from the recorded one."""
@@ -102,9 +109,11 @@ def add_undecided(item: pytest.Item) -> str:
     return counts
 
 
-def add_cost(item: pytest.Item, cost: str) -> None:
-    """Write what the test cost, such as "0.42 USD"."""
-    item.user_properties.append((COST_PROPERTY, cost))
+def add_cost(item: pytest.Item, cost: Cost, not_priced: Iterable[str] = ()) -> None:
+    """Write what the test cost, such as "0.42 USD", and what has no price."""
+    item.user_properties.append((COST_PROPERTY, str(cost)))
+    item.user_properties.append((EXACT_COST_PROPERTY, f"{cost.amount:.6f} {cost.currency}"))
+    item.user_properties += [(NOT_PRICED_PROPERTY, what) for what in not_priced]
 
 
 def add_changed_verdict(item: pytest.Item, recorded: str) -> None:
@@ -192,6 +201,20 @@ def not_compared_in(properties: Iterable[Property]) -> list[str]:
 def cost_in(properties: Iterable[Property]) -> str:
     """Return what the test cost, "" if unknown."""
     return next((str(value) for name, value in properties if name == COST_PROPERTY), "")
+
+
+def exact_cost_in(properties: Iterable[Property]) -> Cost | None:
+    """Return what the test cost, with six decimals; None if unknown."""
+    from pytest_cloudbench.limits.cost import Cost
+
+    text = next((str(value) for name, value in properties if name == EXACT_COST_PROPERTY), "")
+    amount, _, currency = text.partition(" ")
+    return Cost(float(amount), currency) if text else None
+
+
+def not_priced_in(properties: Iterable[Property]) -> list[str]:
+    """Return what the test used that has no price."""
+    return [str(value) for name, value in properties if name == NOT_PRICED_PROPERTY]
 
 
 def of_cloudbench(properties: Sequence[Property]) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
+from pytest_cloudbench.limits.cost import Cost
 from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.quantities import Iops, Rate, Size, Throughput
 from pytest_cloudbench.verdicts.counters import ThrottleDelta
@@ -197,7 +198,9 @@ class Measurement(Judged):
     `runtime_s` and the series count seconds of the test, `time_compression` of which pass in a real one; latencies
     and rates are real. `modelled_latency` is how an embedded region models the latency of storage, "ebs" or "none";
     None on AWS. `machine_delay` is how much of the time of its I/Os that region modelled, and how much its machine
-    added; None on AWS. `kernel` is the release of the host's kernel; "" if it was not read.
+    added; None on AWS. `kernel` is the release of the host's kernel; "" if it was not read. `cost` is what the
+    hardware of the test cost while this workload ran, on an embedded region what it would have cost on AWS; None
+    without prices.
     """
 
     workload: str
@@ -224,6 +227,7 @@ class Measurement(Judged):
     modelled_latency: str | None = None
     machine_delay: MachineDelay | None = None
     kernel: str = ""
+    cost: Cost | None = None
     conditions: tuple[str, ...] = ()
     asked: dict[str, Any] = field(default_factory=dict)
     raw: dict[str, bytes] = field(default_factory=dict)
@@ -257,6 +261,12 @@ class Measurement(Judged):
     def outstanding_mean(self) -> float | None:
         """I/Os in flight on average, by Little's law: IOPS times mean latency."""
         return self.iops * self.latency.mean_s if self.latency else None
+
+    @property
+    def iops_per_dollar(self) -> float | None:
+        """IOPS for each US dollar an hour that the hardware of the test costs; None without a cost in USD."""
+        hourly = self.cost.per_hour if self.cost is not None and self.cost.currency == "USD" else None
+        return self.iops / hourly if hourly else None
 
     @property
     def more_load_by(self) -> str:
@@ -331,6 +341,8 @@ class Measurement(Judged):
             "command": self.command,
             "tool_version": self.tool_version,
             "kernel": self.kernel,
+            "cost": str(self.cost) if self.cost is not None else None,
+            "iops_per_dollar_an_hour": self.iops_per_dollar,
             "host": self.host,
             "target": self.target,
             "started_at": self.started_at,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
+from pytest_cloudbench.limits.cost import Cost
 from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.quantities import Bandwidth
 from pytest_cloudbench.verdicts.counters import AllowancePair
@@ -115,7 +116,8 @@ class NetworkMeasurement(Judged):
     if the receiver's output is missing, which `conditions` then say. `runtime_s` is in seconds of the test. CPU is in
     per cent of one core over all processes of an end. `processes_why` is the reason for the number of processes.
     `rate_asked` is the limit that the load set on itself, if any, `mss` the data in one TCP segment, in bytes.
-    `kernel` is the release of the kernels at both ends; "" if it was not read. `raw`
+    `kernel` is the release of the kernels at both ends; "" if it was not read. `cost` is what the hardware of the test
+    cost while this workload ran, with the traffic between zones; None without prices. `raw`
     holds the tool's own output by name. `on_verdict` is called with every verdict, `on_comparison` for every one that
     compares runs.
 
@@ -150,6 +152,7 @@ class NetworkMeasurement(Judged):
     rate_asked: Bandwidth | None = None
     mss: int | None = None
     kernel: str = ""
+    cost: Cost | None = None
     conditions: tuple[str, ...] = ()
     asked: dict[str, Any] = field(default_factory=dict)
     raw: dict[str, bytes] = field(default_factory=dict)
@@ -253,6 +256,7 @@ class NetworkMeasurement(Judged):
             "server_commands": list(self.server_commands),
             "tool_versions": dict(self.tool_versions),
             "kernel": self.kernel,
+            "cost": str(self.cost) if self.cost is not None else None,
             "started_at": self.started_at,
             "envelope": list(self.envelope.explain()) if self.envelope else None,
             "allowance_counters": asdict(self.counters) if self.counters else None,

@@ -14,6 +14,8 @@ from hypothesis.database import InMemoryExampleDatabase
 from pytest_cloudbench import Outcome, Verdict, gp3
 from pytest_cloudbench.fixtures import search_jobs
 from pytest_cloudbench.fixtures.search_jobs import SearchCall, _Search
+from pytest_cloudbench.reports.costs import Costs
+from pytest_cloudbench.reports.prices import Prices
 from pytest_cloudbench.strategies import fio_jobs
 
 
@@ -162,20 +164,18 @@ def test_an_error_ends_the_search_at_once(database):
 
 
 @pytest.fixture
-def on_aws(pytestconfig, request, monkeypatch, tmp_path):
+def on_aws(pytestconfig, request, monkeypatch):
     """Return the limit in seconds for a cost on AWS, with prices or without."""
-    prices = tmp_path / "prices.json"
-    prices.write_text(
-        '{"currency": "USD", "instance_hour": {"m5.xlarge": 0.2}, "volume_month": {"gp3": {"gib": 0.073}}}'
-    )
-    instance = SimpleNamespace(type="m5.xlarge", volumes=[SimpleNamespace(spec=gp3(size_gib=1_000))])
+    prices = Prices("USD", {"m5.xlarge": 0.2}, {"gp3": {"gib": 0.073}})
+    volume = SimpleNamespace(spec=gp3(size_gib=1_000))
+    instance = SimpleNamespace(type="m5.xlarge", volumes=[volume], launched=None)
 
-    def limit(time_s, cost, cloud="aws", given=True):
-        options = {"cloud": cloud, "prices": str(prices)}
+    def limit(time_s, cost, cloud="aws", given=True, replay=""):
+        options = {"cloud": cloud, "replay": replay}
         monkeypatch.setattr(search_jobs, "setting", lambda config, name: options[name])
-        monkeypatch.setattr(search_jobs, "option_given", lambda config, name: given)
-        monkeypatch.setattr(search_jobs, "path_option", lambda config, name: prices)
-        call = SearchCall(pytestconfig, request.node)
+        costs = Costs(prices, hypothetical=False) if given else None
+        plugins = SimpleNamespace(get_plugin=lambda name: costs)
+        call = SearchCall(SimpleNamespace(pluginmanager=plugins), request.node)
         return call._limit_s(SimpleNamespace(instance=instance), time_s, cost)
 
     return limit
@@ -187,6 +187,7 @@ def test_a_cost_bounds_the_time_by_the_prices_of_the_hardware(on_aws):
     assert on_aws(100, 0.03) == 100
     assert on_aws(3_600, None) == 3_600
     assert on_aws(3_600, 0.03, cloud="embedded") == 3_600
+    assert on_aws(3_600, 0.03, given=False, replay="evidence") == 3_600
 
 
 def test_a_cost_without_a_price_or_not_above_zero_is_refused(on_aws):

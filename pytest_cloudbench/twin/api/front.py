@@ -32,7 +32,7 @@ _RESPONSES = {
     "ssm": ("moto.ssm.responses", "SimpleSystemManagerResponse"),
     "sts": ("moto.sts.responses", "TokenResponse"),
 }
-_SERVICES = ("ec2", *_RESPONSES)
+_SERVICES = ("ec2", *_RESPONSES, "pricing", "servicequotas")
 _LOADING_LIMIT_S = 170.0  # an emulated machine needs most of a minute
 _POLL_S = 0.1  # within which the server notices that it must end
 _MAX_BODY_BYTES = 4 * 1024 * 1024
@@ -205,6 +205,11 @@ class Front:
 
     def _dispatch(self, service: str, environ: Environ) -> tuple[int, dict[str, str], bytes]:
         region = self.region()
+        if service in ("pricing", "servicequotas"):
+            from .pricing import answer_account
+
+            vcpus = region.weather.settings.vcpus if region.weather is not None else 0
+            return answer_account(environ.get("HTTP_X_AMZ_TARGET", ""), _body(environ), vcpus)
         from moto.core.request import Request
 
         class FrontRequest(Request):  # type: ignore[misc]

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from typing import Any, ClassVar
 
+from pytest_cloudbench.limits.cost import Cost
 from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.quantities import Size, Throughput
 from pytest_cloudbench.verdicts.counters import ThrottleDelta
@@ -93,6 +94,7 @@ class FileCreation(Judged):
     generator: the CPU load of the creating processes over elapsed_s.
     machine_delay: the modelled time of the device's I/Os in an embedded region, and the delay that its machine added;
     None on AWS.
+    cost: what the hardware of the test cost while the files were created; None without prices.
     `on_verdict` is called with every verdict, `on_comparison` with the runs of every comparison.
 
     Verdicts judge the data that reached the device: `throughput`; for an IOPS target the device's own write I/Os;
@@ -120,6 +122,7 @@ class FileCreation(Judged):
     counters: ThrottleDelta | None = None
     generator: GeneratorLoad | None = None
     machine_delay: MachineDelay | None = None
+    cost: Cost | None = None
     conditions: tuple[str, ...] = ()
     asked: dict[str, Any] = field(default_factory=dict)
     raw: dict[str, bytes] = field(default_factory=dict)
@@ -286,6 +289,7 @@ class FileCreation(Judged):
             "throttle_counters": _plain(self.counters),
             "generator": _plain(self.generator),
             "machine_delay": _plain(self.machine_delay),
+            "cost": str(self.cost) if self.cost is not None else None,
             "conditions": list(self.conditions),
             "asked": dict(self.asked),
             "raw_files": sorted(self.raw),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from pytest_cloudbench.limits.cost import Cost
 from pytest_cloudbench.limits.quantities import Iops, Throughput, figure
 from pytest_cloudbench.verdicts.load_curve import KNEE_METHOD, knee_index
 from pytest_cloudbench.verdicts.machine_delay import as_modelled
@@ -84,7 +85,8 @@ class Curve:
     """Latency over load of one mix on one target.
 
     ``maximum`` is the closed-loop run with ``threads`` I/Os in flight on each of ``devices``. ``steps`` are the
-    open-loop runs at shares of its rate, in rising order. ``conditions`` list the deviations from the requested sweep.
+    open-loop runs at shares of its rate, in rising order. ``cost`` is what the hardware of the test cost during the
+    sweep; None without prices. ``conditions`` list the deviations from the requested sweep.
     ``on_verdict`` is called with every verdict, ``on_comparison`` with both curves of every comparison.
     """
 
@@ -94,6 +96,7 @@ class Curve:
     maximum: Measurement
     steps: tuple[Step, ...]
     conditions: tuple[str, ...] = ()
+    cost: Cost | None = None
     on_verdict: Callable[[Verdict], None] | None = field(default=None, compare=False)
     on_comparison: Callable[..., None] | None = field(default=None, compare=False)
 
@@ -171,6 +174,7 @@ class Curve:
             else None,
             "maximum": self.maximum.to_dict(),
             "steps": [step.to_dict() for step in self.steps],
+            "cost": str(self.cost) if self.cost is not None else None,
             "conditions": list(self.conditions),
         }
 

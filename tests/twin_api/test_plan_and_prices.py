@@ -1,0 +1,257 @@
+"""Prices from the region's price list through boto3, and sessions that plan or limit what they cost.
+
+The sessions run in processes of their own, against a front whose plane only records its calls: instances have no hosts.
+"""
+
+import os
+import subprocess
+import sys
+from datetime import datetime, timezone
+from xml.etree import ElementTree
+
+import pytest
+
+from pytest_cloudbench import gp3, io1, io2
+from pytest_cloudbench.aws.access import CloudAccess
+from pytest_cloudbench.aws.price_list import PriceList
+from pytest_cloudbench.twin.api.front import Front
+from pytest_cloudbench.twin.api.refusal import Refusal
+
+TESTS = """
+import pytest
+from pytest_cloudbench import gp3, io2
+
+@pytest.mark.ec2_instance("c5.18xlarge")
+@pytest.mark.ebs_volume(io2(size_gib=80, iops=80_000))
+def test_volume(ec2_instance, ebs_volume):
+    pass
+
+@pytest.mark.ec2_instance("m5.large")
+@pytest.mark.ebs_volumes(gp3(size_gib=10), count=2)
+@pytest.mark.cloudbench_repeats(2, on="same")
+def test_repeated(ec2_instance, ebs_volumes):
+    assert ec2_instance.type == "m5.large"
+
+@pytest.mark.ec2_pair("c5n.large", placement="cluster")
+def test_network(ec2_pair):
+    pass
+
+def test_without_a_cloud():
+    pass
+"""
+ROOT = 8 * 0.08 / 730
+IO2 = (80 * 0.125 + 32_000 * (0.065 + 0.0455) + 16_000 * 0.03185) / 730
+MINUTES = {
+    "test_volume": (3.06 + IO2 + ROOT) / 60,
+    "test_repeated": (0.096 + 2 * 10 * 0.08 / 730 + ROOT) / 60,
+    "test_network": 2 * (0.108 + ROOT) / 60,
+}
+"""The cost of the minute that is billed at least."""
+
+
+@pytest.fixture
+def price_list(calls, tmp_path):
+    def make(cache=None):
+        key = calls.front.access_key
+        access = CloudAccess(
+            endpoint_url=calls.front.url, region="us-east-1", access_key=key.key_id, secret_key=key.secret
+        )
+        return PriceList(access, "us-east-1", cache)
+
+    return make
+
+
+@pytest.fixture
+def actions(monkeypatch):
+    """Every call that reaches the front: its action, and whether it is a dry run."""
+    made = []
+    dispatch = Front._dispatch
+
+    def recorded(self, service, environ):
+        from urllib.parse import parse_qs
+
+        from pytest_cloudbench.twin.api.front import _body
+
+        asked = parse_qs(_body(environ).decode())
+        action = asked.get("Action", [environ.get("HTTP_X_AMZ_TARGET", "").rpartition(".")[2]])[0]
+        made.append((action, asked.get("DryRun") == ["true"]))
+        return dispatch(self, service, environ)
+
+    monkeypatch.setattr(Front, "_dispatch", recorded)
+    return made
+
+
+@pytest.fixture
+def session(calls, tmp_path):
+    """Run a session of TESTS on the front; return its exit code and its output."""
+    (tmp_path / "test_it.py").write_text(TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    key = calls.front.access_key
+    environ = {
+        **os.environ,
+        "AWS_ENDPOINT_URL": calls.front.url,
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": key.key_id,
+        "AWS_SECRET_ACCESS_KEY": key.secret,
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "COLUMNS": "200",
+    }
+
+    def run(*options):
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--cloudbench-cloud=aws"]
+        command += ["--cloudbench-ssh-from=203.0.113.7/32", *options]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=120, check=False
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    run.folder = tmp_path
+    return run
+
+
+def test_prices_are_read_from_the_list_and_kept_for_a_day(price_list, actions, tmp_path):
+    cache = tmp_path / "prices" / "us-east-1.json"
+    prices = price_list(cache).prices(["c5.18xlarge", "c5.metal", "i3.metal", "x99.large"])
+    assert prices.instance_hour == {"c5.18xlarge": 3.06, "c5.metal": 4.08, "i3.metal": 4.992}
+    assert f"{datetime.now(timezone.utc):%Y-%m-%d}" in prices.source
+    assert prices.volume(io2(size_gib=80, iops=80_000)).per_hour == pytest.approx(IO2)
+    assert prices.volume(io1(size_gib=100, iops=1_000)).per_hour * 730 == pytest.approx(12.5 + 65)
+    gp3_month = prices.volume(gp3(size_gib=100, iops=4_000, throughput_mib=225)).per_hour * 730
+    assert gp3_month == pytest.approx(8 + 1_000 * 0.005 + 100 * 0.04)
+    assert (prices.address_hour, prices.snapshot_gib_month, prices.zone_traffic_gb) == (0.005, 0.05, 0.01)
+
+    asked = len(actions)
+    again = price_list(cache).prices(["c5.18xlarge", "x99.large"])
+    assert again.volume_month == prices.volume_month
+    assert len(actions) == asked, "all of it was kept, also that a type has no price"
+    assert price_list(cache).prices(["m5.large"]).instance_hour["m5.large"] == 0.096
+    assert len(actions) == asked + 1
+    cache.write_text(cache.read_text().replace(f"{datetime.now(timezone.utc):%Y}-", "2001-"))
+    price_list(cache).prices([])
+    assert len(actions) > asked + 1, "an old list is read again"
+    for broken in ("{", '{"date": 3}', "[]"):
+        cache.write_text(broken)
+        assert price_list(cache).prices([]).address_hour == 0.005
+
+
+def test_the_list_has_pages_and_refuses_what_it_does_not_have(calls):
+    pricing = calls.client("pricing")
+    first = pricing.get_products(ServiceCode="AmazonEC2")
+    second = pricing.get_products(ServiceCode="AmazonEC2", NextToken=first["NextToken"])
+    assert len(first["PriceList"]) == 100
+    assert not set(first["PriceList"]) & set(second["PriceList"])
+    with pytest.raises(calls.ec2.exceptions.ClientError, match="NotFoundException"):
+        pricing.get_products(ServiceCode="AmazonRDS")
+    with pytest.raises(calls.ec2.exceptions.ClientError, match="UnsupportedOperation"):
+        pricing.describe_services()
+    with pytest.raises(calls.ec2.exceptions.ClientError, match="NoSuchResourceException"):
+        calls.client("service-quotas").get_service_quota(ServiceCode="ec2", QuotaCode="L-1216C47A")
+
+
+def test_a_plan_creates_nothing_and_a_run_costs_what_its_plan_says(session, actions, calls, plane):
+    code, shown = session("--cloudbench-plan")
+    assert code == 0, shown
+    creating = {(action, dry) for action, dry in actions if not action.startswith(("Describe", "Get"))}
+    dry_runs = {
+        "CreateKeyPair",
+        "CreateSecurityGroup",
+        "CreatePlacementGroup",
+        "RunInstances",
+        "CreateVolume",
+    }
+    assert creating == {(action, True) for action in dry_runs}
+    assert not plane.calls
+    assert not calls.ec2.describe_instances()["Reservations"]
+    assert not calls.ec2.describe_key_pairs()["KeyPairs"]
+    planned = sum(MINUTES.values())
+    assert "4 tests, 4 instances, 3 volumes" in shown
+    assert f"at least {planned:.2f} USD" in shown
+    assert "16 KiB random: at most 80,000 IOPS, limited by io2 volume IOPS and c5.18xlarge EBS IOPS" in shown
+    assert "time unknown" in shown
+    assert "not known: the quota of vCPUs" in shown
+
+    code, shown = session("--cloudbench-max-cost=5", "--junitxml=junit.xml")
+    assert code == 0, shown
+    assert f"4 tests cost {planned:.2f} USD" in shown
+    costs = costs_in(session.folder / "junit.xml")
+    assert costs["test_volume"] == pytest.approx(MINUTES["test_volume"], abs=1e-6)
+    assert costs["test_network"] == pytest.approx(MINUTES["test_network"], abs=1e-6)
+    code, shown = session("--cloudbench-plan", "--cloudbench-max-cost=5")
+    assert code == 0, shown
+    assert "as in an earlier run" in shown
+    assert "time unknown" not in shown
+    assert f"they cost {planned:.2f} USD" in shown, "the tests were shorter than the minute that is billed"
+
+
+def test_a_limit_refuses_a_plan_before_it_creates_anything(session, plane):
+    code, shown = session("--cloudbench-max-cost=0.01")
+    assert code == 1
+    assert f"the plan costs at least {sum(MINUTES.values()):.2f} USD" in shown
+    assert not plane.calls
+    code, shown = session("--cloudbench-max-cost=1", "--cloudbench-prices=off")
+    assert code == 4
+    assert "needs prices" in shown
+
+
+def test_a_limit_stops_before_the_test_that_would_pass_it(session, plane):
+    (session.folder / "test_it.py").write_text(
+        """
+import pytest
+
+def test_unplanned(ec2):
+    ec2.launch("c5.18xlarge")
+
+@pytest.mark.ec2_instance("m5.large")
+def test_too_many(ec2_instance):
+    pass
+
+def test_without_a_cloud():
+    pass
+"""
+    )
+    code, shown = session("--cloudbench-max-cost=0.052", "-rs")
+    assert code == 1, "a run that was stopped is no success"
+    assert "2 passed, 1 skipped" in shown
+    assert "the tests until here cost 0.051 USD" in shown
+    assert len(plane.named("boot")) == 1
+
+
+def test_what_would_be_refused_fails_the_plan_all_at_once(session, monkeypatch):
+    (session.folder / "test_more.py").write_text(
+        "import pytest\n"
+        "@pytest.mark.ec2_instance('c5.18xlarg')\n"
+        "def test_mistyped(ec2_instance): pass\n"
+        "def test_own_code(ec2): pass\n"
+    )
+    # moto must be loaded before.
+    from pytest_cloudbench.twin.api import pricing
+    from pytest_cloudbench.twin.api.ec2_actions import Ec2Actions
+
+    monkeypatch.setattr(pricing, "_quota", lambda asked, vcpus: {"Quota": {"Value": 64.0}})
+
+    def unauthorized(self):
+        raise Refusal(
+            "UnauthorizedOperation", "You are not authorized to perform this operation.", status=403
+        )
+
+    monkeypatch.setattr(Ec2Actions, "create_volume", unauthorized)
+    code, shown = session("--cloudbench-plan", "--cloudbench-max-cost=0.01")
+    assert code == 1
+    refused = [line for line in shown.splitlines() if line.startswith("would be refused: ")]
+    assert len(refused) == 5
+    assert "UnknownInstanceType" in refused[0]
+    assert sum("UnauthorizedOperation" in line for line in refused) == 2, "one for each kind of volume"
+    assert "quota is 64 vCPUs" in refused[3]
+    assert "--cloudbench-max-cost=0.01" in refused[4]
+    assert "its own code requests the hardware" in shown
+
+
+def costs_in(junit):
+    """Return the exact cost of each test in a JUnit file."""
+    return {
+        case.get("name"): float(each.get("value").split()[0])
+        for case in ElementTree.parse(junit).iter("testcase")
+        for each in case.iter("property")
+        if each.get("name") == "cloudbench.exact_cost"
+    }
