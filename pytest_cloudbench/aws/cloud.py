@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -13,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from pytest_cloudbench.limits.instances import InstanceLimits
 from pytest_cloudbench.limits.volumes import VolumeSpec
-from pytest_cloudbench.resources.errors import CloudError, TeardownFailed
+from pytest_cloudbench.reports.prices import Prices
+from pytest_cloudbench.resources.errors import CloudError
 from pytest_cloudbench.resources.facts import (
     Answer,
     CreatedSnapshot,
@@ -26,6 +25,7 @@ from pytest_cloudbench.resources.facts import (
     PlacementGroup,
     Resource,
     TeardownReport,
+    counted,
 )
 from pytest_cloudbench.resources.provider import Provider
 
@@ -37,24 +37,23 @@ from .images import Images
 from .instance_types import InstanceTypes
 from .instances import Instances
 from .journal import Journal
+from .kinds import INSTANCE, PLACEMENT_GROUP, SNAPSHOT, VOLUME, Kind
 from .launches import Catalog, Launches
+from .lease import DEFAULT_LEASE_S, RENEW_WITHIN_S, Leases
+from .ledger import Ledger, Tracked
 from .modifications import Modifications
 from .placement import Places
 from .placement_groups import CLUSTER, PlacementGroups
-from .removal import RunResources
-from .run import Run
+from .removal import Removal
+from .run import Run, reap_command, settle_s
 from .snapshots import Snapshots, check_holds
-from .teardown import Teardown
 from .volumes import Volumes, check_zone
-from .waits import Bounds, all_of, cancel_waits_on, gather
+from .waits import Bounds, all_of, gather
 
 if TYPE_CHECKING:
     from pytest_cloudbench.hosts.host import Host
 
 log = logging.getLogger(__name__)
-
-RELEASING = "cloudbench-release"
-"""Name of the threads that remove released resources while the run goes on."""
 
 
 class Cloud(Provider):
@@ -77,33 +76,43 @@ class Cloud(Provider):
         *,
         bounds: Bounds | None = None,
         tags: Mapping[str, str] | None = None,
+        prices: Prices | None = None,
+        notify: Callable[[str], None] = log.info,
+        lease_s: float = DEFAULT_LEASE_S,
     ) -> None:
+        """`notify` shows a sentence to the user while the run is being removed."""
         self.access = access
+        self._notify = notify
         self.journal = journal
         self.report: TeardownReport | None = None
-        run = Run(Clients(access), run_id, journal, bounds or Bounds(), dict(tags or {}))
+        run = Run(Clients(access), run_id, journal, bounds or Bounds(), dict(tags or {}), lease_s)
         self.run = run
         self.clients = run.clients
         self.catalog = Catalog(InstanceTypes(run.clients), Images(run.clients), Places(run.clients))
         self.instances = Instances(run)
         self.volumes = Volumes(run)
+        self.leases = Leases(run.clients, lease_s, partial(self.host, connect_timeout_s=RENEW_WITHIN_S))
         self._modifications = Modifications(run)
         self._snapshots = Snapshots(run)
         self._placement_groups = PlacementGroups(run)
-        self.resources = RunResources(
-            run.clients, run_id, run.bounds, announced=lambda: {each.action for each in journal.intentions}
+        self.ledger = Ledger(
+            run.clients,
+            run_id,
+            lambda: settle_s(access, self.run.bounds),
+            lambda: journal.intentions,
+            prices=prices,
+        )
+        self.removal = Removal(
+            run.clients,
+            self.ledger,
+            lambda: self.run.bounds,
+            pace=run.clients.pace,
+            when_gone=self._forget,
         )
         self._doorway = Doorway(run)
         self._launches = Launches(
             self.catalog, self._doorway, self._placement_groups, self.instances, self._release_after_failure
         )
-        self._closing = threading.Event()
-        self._releases: list[threading.Thread] = []
-        self._remaining: tuple[Leftover, ...] = ()
-        self._removing = False
-        self._teardown = Teardown()
-        self._teardown.push("verify that nothing remains", self._verify)
-        self._teardown.push("remove what the run created", self._remove_all)
 
     # Who it is
 
@@ -174,7 +183,9 @@ class Cloud(Provider):
         `placement_group` is one of this run or the name of any other. A bad request raises before anything is
         created; an instance that does not start is terminated.
         """
-        return self._launches.run(self._in_subnet(launches), placement_group)
+        launched = self._launches.run(self._in_subnet(launches), placement_group)
+        self.leases.hold(launched)
+        return launched
 
     def refresh(self, instance: LaunchedInstance) -> LaunchedInstance:
         """Return the instance as the API describes it now: state, addresses, attachments, tags."""
@@ -207,11 +218,15 @@ class Cloud(Provider):
 
     def stop(self, instance: LaunchedInstance, *, force: bool = False) -> LaunchedInstance:
         """Stop an instance and wait until it is stopped."""
-        return self.instances.stop(instance, force=force)
+        stopped = self.instances.stop(instance, force=force)
+        self.leases.hold([stopped])
+        return stopped
 
     def start(self, instance: LaunchedInstance) -> LaunchedInstance:
         """Start a stopped instance and wait until it runs; its public address may change."""
-        return self.instances.start(instance)
+        started = self.instances.start(instance)
+        self.leases.hold([started])
+        return started
 
     def reboot(self, instance: LaunchedInstance) -> LaunchedInstance:
         """Ask for a reboot. The API reports 'running' throughout: only the host shows when it is back."""
@@ -277,9 +292,9 @@ class Cloud(Provider):
             instance.limits.check_options(card=card)
         cards = self.volumes.spread(instance, len(volumes)) if card is None else [card] * len(volumes)
         attach = partial(self.volumes.attach, instance=instance)
-        return tuple(
-            all_of([partial(attach, each, card=its) for each, its in zip(volumes, cards, strict=True)])
-        )
+        attached = all_of([partial(attach, each, card=its) for each, its in zip(volumes, cards, strict=True)])
+        self.volumes.end_with(instance, attached)
+        return tuple(attached)
 
     def detach(self, volume: CreatedVolume) -> CreatedVolume:
         """Detach a volume, which the host has unmounted, and wait until it is available."""
@@ -309,54 +324,56 @@ class Cloud(Provider):
     def release(self, resources: Iterable[Resource]) -> None:
         """Remove resources without waiting: terminate instances now, delete the rest as soon as it is free.
 
-        The rest happens in the background, and `close` verifies it. Raises TeardownFailed if the service refuses
-        to terminate an instance. Does nothing if the region has ended.
+        The rest happens in the background. `close` asks again for what was refused, and verifies. Does nothing if the
+        region has ended.
         """
         if self._region_end() is not None:
             return
-        chosen = list(resources)
-        instances = [one.id for one in chosen if isinstance(one, LaunchedInstance)]
-        volumes = [one.id for one in chosen if isinstance(one, CreatedVolume)]
-        snapshots = [one.id for one in chosen if isinstance(one, CreatedSnapshot)]
-        groups = [one.name for one in chosen if isinstance(one, PlacementGroup)]
-        problems = self.resources.terminate(instances) if instances else {}
-        for instance_id in instances:
-            self.volumes.forget_instance(instance_id)
-        ending = [one for one in instances if one not in problems]
-        if volumes:
-            self._in_background(volumes, partial(self._drop_volumes, volumes, ending))
-        if snapshots:
-            self._in_background(snapshots, partial(self.resources.drop_snapshots, snapshots))
-        if groups:
-            self._in_background(groups, partial(self._drop_groups, groups))
-        if problems:
-            raise TeardownFailed(list(problems.values()))
+        chosen: list[tuple[Kind, str]] = []
+        for one in resources:
+            if isinstance(one, LaunchedInstance):
+                chosen.append((INSTANCE, one.id))
+                self.leases.drop([one.id])
+                self.volumes.forget_instance(one.id)
+            elif isinstance(one, CreatedVolume):
+                chosen.append((VOLUME, one.id))
+            elif isinstance(one, CreatedSnapshot):
+                chosen.append((SNAPSHOT, one.id))
+            else:
+                chosen.append((PLACEMENT_GROUP, one.name))
+        if chosen:
+            self.removal.release(chosen)
 
     def close(self) -> TeardownReport:
-        """Remove everything that carries the run's tag, wait, and verify with the API that nothing remains.
+        """Remove everything that the run created, wait, and verify with the API that nothing remains.
 
-        All steps run, whatever happens in one of them; the report has their errors. A KeyboardInterrupt is
-        raised again after the last step. A second call does nothing and returns the same report. A region that
+        What was created is known by the journal and by the run's tag. An interrupt is announced, and raised again at
+        the end; a second one ends the removal. A second call does nothing and returns the same report. A region that
         has ended is no problem: everything ended with it.
         """
-        if self.report is None:
-            interrupted: KeyboardInterrupt | None = None
+        self.leases.close()
+        interrupted: KeyboardInterrupt | None = None
+        while self.report is None:
             try:
-                self._teardown.run()
+                self.report = self._remove_all()
             except KeyboardInterrupt as interrupt:
+                if interrupted is not None:
+                    self.report = self._report(("the removal was interrupted twice",))
+                else:
+                    left = counted(one.kind for one in self.ledger.left())
+                    self._notify(
+                        f"cloudbench: removing {left}; another Ctrl-C leaves them behind, and "
+                        f"`{reap_command(self.run_id, self.region)}` removes them"
+                    )
                 interrupted = interrupt
-            problems = tuple(self._teardown.problems)
-            if (ended := self._region_end()) is not None:
-                problems = tuple(each for each in problems if ended not in each)
-            self.report = TeardownReport(problems, self._remaining)
-            self.journal.finish(clean=self.report.clean)
-            if interrupted is not None:
-                raise interrupted
+        self.journal.finish(clean=self.report.clean)
+        if interrupted is not None:
+            raise interrupted
         return self.report
 
     def remaining(self) -> tuple[Leftover, ...]:
-        """Return what carries the run's tag right now, by the API."""
-        return self.resources.remaining() if self.journal.intentions else ()
+        """Return what of the run the API shows right now."""
+        return self.ledger.remaining() if self.journal.intentions else ()
 
     def __enter__(self) -> Cloud:
         return self
@@ -373,65 +390,39 @@ class Cloud(Provider):
     def _in_subnet(self, launches: Sequence[Launch]) -> list[Launch]:
         return [replace(launch, subnet_id=launch.subnet_id or self.access.subnet_id) for launch in launches]
 
+    def _forget(self, gone: Sequence[Tracked]) -> None:
+        self.journal.note_gone([one.id for one in gone])
+        for one in gone:
+            self.volumes.forget_volume(one.id)
+
     def _release_after_failure(self, resources: Sequence[Resource]) -> None:
         """Release resources after a failure. `close` removes what cannot be released now."""
         if not resources:
             return
+        self.release(resources)
+
+    def _remove_all(self) -> TeardownReport:
+        # A run that created nothing asks the service nothing.
+        if not self.journal.intentions or self._region_end() is not None:
+            return TeardownReport()
+        failure: tuple[str, ...] = ()
         try:
-            self.release(resources)
-        except CloudError as error:
-            log.debug("release after a failure: %s", error)
+            self.removal.run()
+        except Exception as error:
+            if self._region_end() is not None:
+                return TeardownReport()
+            log.debug("removal failed", exc_info=True)
+            failure = (f"the removal ended early: {type(error).__name__}: {error}",)
+        return self._report(failure)
 
-    def _drop_volumes(self, volumes: Sequence[str], ending: Sequence[str]) -> None:
-        self.resources.drop_volumes(volumes, ending=ending)
-        for volume_id in volumes:
-            self.volumes.forget_volume(volume_id)
-
-    def _drop_groups(self, groups: Sequence[str]) -> None:
-        # An instance that was not released holds its group for ever; `close` terminates it and ends this wait.
-        cancel_waits_on(self._closing)
-        self.resources.drop_placement_groups(groups, bound_s=self.run.bounds.terminated_s)
-
-    def _in_background(self, ids: Sequence[str], work: Callable[[], None]) -> None:
-        def quietly() -> None:
-            try:
-                work()
-            except Exception as error:
-                log.debug("release of %s: %s", ", ".join(ids), error)
-
-        thread = threading.Thread(target=quietly, name=RELEASING, daemon=True)
-        self._releases.append(thread)
-        thread.start()
-
-    def _remove_all(self) -> None:
-        """Push the steps of the removal, only now: a run that created nothing asks the service nothing."""
-        if not self.journal.intentions or self._removing or self._region_end() is not None:
-            return
-        self._teardown.push_all(
-            [
-                *self.resources.removal_steps(),
-                ("finish what was released earlier", self._await_releases),
-                ("look for what calls without an answer created", self._let_settle),
-            ]
+    def _report(self, failure: tuple[str, ...] = ()) -> TeardownReport:
+        self.journal.note_gone([one.id for one in self.ledger.all() if one.gone])
+        return TeardownReport(
+            (*failure, *self.removal.problems()),
+            self.ledger.left(),
+            remedy=f"`{reap_command(self.run_id, self.region)}` removes what is left",
+            removed=self.ledger.removed(),
         )
-        self._removing = True
-
-    def _let_settle(self) -> None:
-        """A call whose answer was lost may have created something that its tag does not show yet."""
-        if self.journal.unresolved:
-            time.sleep(self.run.bounds.settle_s)
-
-    def _await_releases(self) -> None:
-        self._closing.set()
-        deadline = time.monotonic() + self.run.bounds.terminated_s
-        for thread in self._releases:
-            # In slices, so that an interruption is seen soon.
-            while thread.is_alive() and time.monotonic() < deadline:
-                thread.join(0.5)
-
-    def _verify(self) -> None:
-        asked = self.journal.intentions and self._region_end() is None
-        self._remaining = self.resources.left_over() if asked else ()
 
     def _region_end(self) -> str | None:
         """Return how the region ended, as a sentence; None if it is there or that is unknown."""

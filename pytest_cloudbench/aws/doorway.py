@@ -90,7 +90,7 @@ class Doorway:
                 secret=True,
                 KeyName=self.name,
                 KeyType="ed25519",
-                TagSpecifications=self._run.tagged("key pair", "key-pair"),
+                TagSpecifications=self._run.tagged("key pair", "key-pair", token=intention.token),
             )
             intention.done([answer["KeyPairId"]])
         return answer
@@ -119,7 +119,7 @@ class Doorway:
                         GroupName=self.name,
                         Description=f"cloudbench run {self._run.run_id}: SSH from {cidr}, all among its instances",
                         VpcId=vpc_id,
-                        TagSpecifications=self._run.tagged("SSH", "security-group"),
+                        TagSpecifications=self._run.tagged("SSH", "security-group", token=intention.token),
                     )["GroupId"]
                 )
                 intention.done([group_id])

@@ -58,6 +58,14 @@ _SERVER_ERRORS = frozenset(
     }
 )
 
+CREDENTIALS_REFUSED = frozenset(
+    {
+        *("", "AuthFailure", "ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId", "RequestExpired"),
+        *("SignatureDoesNotMatch", "UnrecognizedClientException"),
+    }
+)
+"""The codes of a refusal that concerns every call with these credentials; "" is a client without any."""
+
 _EXPIRED = "the credentials have expired; renew them (such as by `aws sso login`) and start again"
 _INVALID = "the endpoint does not know these credentials; check the access key, its secret and the endpoint"
 _QUOTA = "ask for a higher quota in Service Quotas, use a smaller type, or end other instances"
@@ -81,6 +89,12 @@ _REMEDIES: dict[str, str] = {
     "InsufficientInstanceCapacity": (
         "the zone has no free machine of this type at present; try another zone, or again later"
     ),
+    "InsufficientFreeAddressesInSubnet": (
+        "the subnet has no free private address: use another zone or a larger subnet (--cloudbench-subnet), "
+        "or end instances in it"
+    ),
+    "ReservationCapacityExceeded": "all instances of the Capacity Reservation are in use: end some, or enlarge it",
+    "SpotMaxPriceTooLow": "the spot price is above the On-Demand price at present: try again later",
     "InsufficientVolumeCapacity": "the zone has no room for such a volume at present; try another zone, or again later",
     "Unsupported": "choose another zone, type or image: this combination is not offered",
     "VolumeLimitExceeded": "ask for a higher quota of volume storage in Service Quotas, or delete volumes",

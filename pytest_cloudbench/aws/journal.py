@@ -5,7 +5,7 @@ to a run that was killed, and `reap` removes what that left.
 
 Records: {"record": "open", ...} first; {"record": "bound", endpoint, region, account} before the first
 intention; then "intend" (action, what, token) before each creating call, and after it "done" (token, ids)
-or "refused" (token, code). No record holds a secret.
+or "refused" (token, code); "gone" (ids) when it is verified that resources were removed. No record holds a secret.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any, TextIO
 from pytest_cloudbench.resources.errors import CloudError
 
 from .access import CloudAccess
-from .errors import JournalError
+from .errors import JournalError, is_temporary
 
 SUFFIX = ".jsonl"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -87,6 +87,7 @@ class JournalContent:
     region: str = ""
     account: str = ""
     intentions: list[Intention] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
 
     @property
     def unresolved(self) -> tuple[Intention, ...]:
@@ -181,6 +182,10 @@ class Journal:
         else:
             self._note_outcome({"record": "done", "token": intention.token, "ids": list(intention.ids)})
 
+    def note_gone(self, ids: Sequence[str]) -> None:
+        """Write that these resources no longer exist, so that a reaping does not look for them."""
+        self._note_outcome({"record": "gone", "ids": list(ids)})
+
     @property
     def intentions(self) -> tuple[Intention, ...]:
         """The creating calls of this run so far."""
@@ -221,9 +226,11 @@ class Journal:
 
 
 def _says_nothing_was_created(error: CloudError) -> bool:
-    """Return True for a refusal by the service, False for an internal error or a missing answer."""
-    uncertain = ("Internal", "Server", "ServiceUnavailable", "Unavailable")
-    return bool(error.code) and not error.code.startswith(uncertain)
+    """Return True for a refusal by the service, False for a failure of the service or a missing answer.
+
+    Names contain the run's id, so a duplicate was created by an earlier attempt of this run.
+    """
+    return bool(error.code) and not is_temporary(error) and not error.code.endswith(".Duplicate")
 
 
 def read_journal(path: Path) -> JournalContent:
@@ -259,6 +266,8 @@ def _apply(record: Mapping[str, Any], content: JournalContent, by_token: dict[st
         )
         by_token[intention.token] = intention
         content.intentions.append(intention)
+    elif kind == "gone":
+        content.gone += record.get("ids", ())
     elif kind in ("done", "refused") and record.get("token") in by_token:
         intention = by_token[record["token"]]
         intention.ids = tuple(record.get("ids", ()))

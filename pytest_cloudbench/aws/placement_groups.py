@@ -39,15 +39,15 @@ class PlacementGroups:
         asked = f"create {strategy} placement group {group_name}"
         try:
             with self._run.journal.creating(CREATE_PLACEMENT_GROUP, f"{strategy} {group_name}") as intention:
-                answer = self._clients.call(
+                self._clients.call(
                     asked,
                     "ec2",
                     CREATE_PLACEMENT_GROUP,
                     GroupName=group_name,
                     Strategy=strategy,
-                    TagSpecifications=self._run.tagged(name, "placement-group"),
+                    TagSpecifications=self._run.tagged(name, "placement-group", token=intention.token),
                 )
-                intention.done([(answer.get("PlacementGroup") or {}).get("GroupId") or group_name])
+                intention.done([group_name])
         except CloudError as error:
             # It is this run's if a first attempt created it and only its answer was lost.
             if error.code != "InvalidPlacementGroup.Duplicate" or not self._is_ours(group_name):

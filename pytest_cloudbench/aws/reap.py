@@ -1,4 +1,4 @@
-"""Removing, at the next start, what killed runs left behind."""
+"""Removing what killed runs left behind: at the next start by their journals, and on demand by their tags."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ import fcntl
 import logging
 import os
 import socket
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from pytest_cloudbench.resources.errors import CloudError
 from pytest_cloudbench.resources.facts import Leftover
 
 from .access import CloudAccess, is_loopback_url
 from .clients import Clients
 from .journal import SUFFIX, JournalContent, boot_id, journal_directory, read_journal
-from .removal import RunResources
-from .teardown import Teardown
+from .ledger import Ledger
+from .removal import Removal
+from .run import reap_command, settle_s
 from .waits import Bounds
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.reports.prices import Prices
 
 log = logging.getLogger(__name__)
 
@@ -33,32 +34,51 @@ _PROBE_TIMEOUT_S = 1.0
 
 @dataclass(frozen=True)
 class Reaped:
-    """The resources of one killed run that were found and removed, and the problems on the way."""
+    """The resources of one killed run that were found and removed, what is left, and the problems on the way."""
 
     run_id: str
     removed: tuple[Leftover, ...]
     problems: tuple[str, ...] = ()
+    left: tuple[Leftover, ...] = ()
 
     def __str__(self) -> str:
         what = ", ".join(str(leftover) for leftover in self.removed) or "nothing"
+        left = f"; still there: {', '.join(str(leftover) for leftover in self.left)}" if self.left else ""
         failed = f"; problems: {'; '.join(self.problems)}" if self.problems else ""
-        return f"removed what run {self.run_id} left: {what}{failed}"
+        return f"removed what run {self.run_id} left: {what}{left}{failed}"
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """The journals of killed runs in other accounts, regions or endpoints, which were left alone."""
+
+    runs: tuple[JournalContent, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.runs)} killed run{'s' * (len(self.runs) > 1)} may have left resources elsewhere; with the "
+            f"credentials of the account, this removes them: "
+            + "; ".join(
+                f"{reap_command(run.run_id, run.region)} (account {run.account}, {run.endpoint})"
+                for run in self.runs
+            )
+        )
 
 
 def reap(
     access: CloudAccess, *, directory: Path | None = None, bounds: Bounds | None = None
-) -> tuple[Reaped, ...]:
-    """Remove what killed runs on the same endpoint, account and region left, found by their tags.
+) -> tuple[Reaped | Elsewhere, ...]:
+    """Remove what killed runs on the same endpoint, account and region left; report the journals of other ones.
 
-    A locked journal belongs to a live run and is skipped, as are those of other endpoints, accounts and regions. A
-    journal of an endpoint on this machine that no longer exists is deleted. Without a journal no request is made.
-    Raises CloudError (no credentials, no region) if a journal may concern this account but that cannot be asked.
+    A locked journal belongs to a live run and is skipped. A journal of an endpoint on this machine that no longer
+    exists is deleted. Without a journal no request is made. Raises CloudError (no credentials, no region) if a
+    journal may concern this account but that cannot be asked.
     """
-    folder = directory or journal_directory()
     clients: Clients | None = None
     reaped: list[Reaped] = []
-    for path in sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else ():
-        with _locked(path) as stream:
+    elsewhere: list[JournalContent] = []
+    for path in journals(directory):
+        with locked(path) as stream:
             if stream is None:
                 continue
             content = read_journal(path)
@@ -66,50 +86,66 @@ def reap(
                 path.unlink(missing_ok=True)
                 continue
             clients = clients or Clients(access)
-            if not _is_ours(content, clients):
+            if not is_of(content, clients):
+                elsewhere.append(content)
                 continue
-            result = _reap_run(content, clients, bounds or Bounds())
-            if not result.problems:
+            result = remove_run(clients, content.run_id, content, bounds=bounds)
+            if not result.problems and not result.left:
                 path.unlink(missing_ok=True)
-            if result.removed or result.problems:
+            if result.removed or result.problems or result.left:
                 reaped.append(result)
-    return tuple(reaped)
+    return (*reaped, *([Elsewhere(tuple(elsewhere))] if elsewhere else []))
 
 
-def _reap_run(content: JournalContent, clients: Clients, bounds: Bounds) -> Reaped:
-    announced = {intention.action for intention in content.intentions}
-    resources = RunResources(clients, content.run_id, bounds, announced=lambda: announced)
-    found: list[Leftover] = []
-
-    def look() -> None:
-        _let_settle(content, bounds.settle_s)
-        found.extend(resources.remaining())
-
-    def verify() -> None:
-        left = resources.left_over()
-        if left:
-            raise CloudError(", ".join(str(leftover) for leftover in left))
-
-    teardown = Teardown()
-    teardown.push("verify that nothing remains", verify)
-    teardown.push_all(resources.removal_steps())
-    teardown.push("list what the run left", look)
-    problems = teardown.run()
-    return Reaped(content.run_id, tuple(found), problems)
-
-
-def _let_settle(content: JournalContent, settle_s: float) -> None:
-    """Wait, because the tag of what the last call created may not be visible yet."""
-    if not content.unresolved:
-        return
-    with suppress(ValueError):
-        age_s = (
-            datetime.now(timezone.utc) - datetime.fromisoformat(content.unresolved[-1].time)
-        ).total_seconds()
-        time.sleep(min(max(settle_s - age_s, 0.0), settle_s))
+def remove_run(
+    clients: Clients,
+    run_id: str,
+    content: JournalContent | None,
+    *,
+    bounds: Bounds | None = None,
+    prices: Prices | None = None,
+) -> Reaped:
+    """Remove all that carries the run's tag or stands in its journal, if there is one, and verify that it is gone."""
+    limits = bounds or Bounds()
+    ledger = ledger_of(
+        clients, run_id, content, prices=prices, settled_s=lambda: settle_s(clients.access, limits)
+    )
+    removal = Removal(clients, ledger, lambda: limits, pace=clients.pace)
+    problems: tuple[str, ...] = ()
+    try:
+        removal.run()
+    except Exception as error:
+        log.debug("reaping of %s failed", run_id, exc_info=True)
+        problems = (str(error),)
+    removed = tuple(
+        Leftover(each.kind.name, each.id, "") for each in ledger.all() if each.gone and each.was_there
+    )
+    return Reaped(run_id, removed, (*problems, *removal.problems()), ledger.left())
 
 
-def _is_ours(content: JournalContent, clients: Clients) -> bool:
+def ledger_of(
+    clients: Clients,
+    run_id: str,
+    content: JournalContent | None,
+    *,
+    prices: Prices | None,
+    settled_s: Callable[[], float] = lambda: 0.0,
+) -> Ledger:
+    """Return the ledger of a run that has ended."""
+    known = content
+    if known is None:
+        return Ledger(clients, run_id, settled_s, prices=prices)
+    return Ledger(clients, run_id, settled_s, lambda: known.intentions, gone=known.gone, prices=prices)
+
+
+def journals(directory: Path | None = None) -> list[Path]:
+    """Return the journals on this machine."""
+    folder = directory or journal_directory()
+    return sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
+
+
+def is_of(content: JournalContent, clients: Clients) -> bool:
+    """Return True if a run was on the endpoint, in the region and the account of these clients."""
     if content.region != clients.region or content.endpoint != clients.endpoint:
         return False
     return content.account == clients.identity().account
@@ -130,7 +166,7 @@ def _endpoint_is_gone(content: JournalContent) -> bool:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[IO[str] | None]:
+def locked(path: Path) -> Iterator[IO[str] | None]:
     """Yield the journal, locked; None if its run is alive, another reaper has it, or it was deleted."""
     try:
         stream = path.open("r+", encoding="utf-8")

@@ -1,338 +1,301 @@
-"""Finding and removing everything that carries the tag of one run, and nothing else."""
+"""Removing what a run created: look, ask for what can be removed now, and look again until it is gone."""
 
 from __future__ import annotations
 
 import logging
+import math
+import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from pytest_cloudbench.resources.errors import CloudError, WaitTimeout
-from pytest_cloudbench.resources.facts import Leftover
+from pytest_cloudbench.resources.errors import CloudError
 
 from .clients import Clients
-from .placement_groups import CREATE_PLACEMENT_GROUP, UNKNOWN
-from .run import only_ours, run_filter
-from .snapshots import CREATE_SNAPSHOT
-from .snapshots import UNKNOWN as UNKNOWN_SNAPSHOT
-from .waits import Bounds, gather, poll, retry_while
+from .errors import CREDENTIALS_REFUSED, is_temporary
+from .kinds import INSTANCE, KEY_PAIR, PLACEMENT_GROUP, SECURITY_GROUP, SNAPSHOT, VOLUME, Kind
+from .ledger import Ledger, Tracked
+from .waits import OFTEN, Bounds, Cancelled, Pace, cancel_waits_on, gather, poll
 
 log = logging.getLogger(__name__)
 
-_GONE_INSTANCE = frozenset({"terminated"})
-_GONE_VOLUME = frozenset({"deleted"})
-_BEING_DELETED = ("volume", "deleting")
-_GONE_PLACEMENT_GROUP = frozenset({"deleting", "deleted"})
+RELEASING = "cloudbench-release"
+"""Name of the thread that removes released resources while the run goes on."""
+
 _BATCH = 100
-# It is being detached, has just become free, or is the root volume of an instance that has just ended.
-_DETACHES_ANYWAY = frozenset(
-    {"IncorrectState", "InvalidAttachment.NotFound", "InvalidVolume.NotFound", "OperationNotPermitted"}
-)
+_OWN_PROCESS_S = 60.0
+"""How long the thread that removes released resources may take to end: its call, with its retries."""
+
+# The volume is being detached, has just become free, or its attachment has just ended.
+_DETACHES_ANYWAY = frozenset({"IncorrectState", "InvalidAttachment.NotFound"})
+_GROUPS = (SECURITY_GROUP, PLACEMENT_GROUP)
 
 
-class RunResources:
-    """The resources of the run `run_id`, by their tags in the API rather than by memory."""
+class Removal:
+    """Removes the resources of a ledger. Every step may be repeated, also after an interrupt.
+
+    What is refused for a reason that does not pass by itself, such as a missing permission, is set aside and asked for
+    once more at the end. The rest is asked for until it is gone or its time is up.
+    """
 
     def __init__(
         self,
         clients: Clients,
-        run_id: str,
-        bounds: Bounds | None = None,
+        ledger: Ledger,
+        bounds: Callable[[], Bounds],
         *,
-        announced: Callable[[], Iterable[str]] | None = None,
+        pace: Pace = OFTEN,
+        when_gone: Callable[[Sequence[Tracked]], None] = lambda _: None,
     ) -> None:
-        """`announced` returns the actions of the creating calls in the run's journal.
-
-        Placement groups and snapshots are searched for only if it contains their creation, or is None: most runs
-        have none, and then need no permission for them and no region that offers them.
-        """
+        """`when_gone` is called with released resources once they have gone."""
         self._clients = clients
-        self._run_id = run_id
-        self.bounds = bounds or Bounds()
-        self._announced = announced
+        self._ledger = ledger
+        self._bounds = bounds
+        self._pace = pace
+        self._when_gone = when_gone
+        self._closing = threading.Event()
+        self._lock = threading.Lock()
+        self._released: list[Tracked] = []
+        self._thread: threading.Thread | None = None
 
-    def instances(self) -> Sequence[dict[str, Any]]:
-        """Return the instances of the run that are not terminated."""
-        reservations = self._pages("instances", "describe_instances", "Reservations")
-        found = [instance for reservation in reservations for instance in reservation.get("Instances", [])]
-        return [i for i in only_ours(found, self._run_id) if i["State"]["Name"] not in _GONE_INSTANCE]
+    # While the run goes on
 
-    def volumes(self) -> Sequence[dict[str, Any]]:
-        """Return the volumes of the run."""
-        found = only_ours(self._pages("volumes", "describe_volumes", "Volumes"), self._run_id)
-        return [volume for volume in found if volume["State"] not in _GONE_VOLUME]
+    def release(self, ids: Iterable[tuple[Kind, str]]) -> None:
+        """Terminate these instances now, and remove the rest in the background, as soon as it is free."""
+        chosen = [self._ledger.track(kind, each) for kind, each in ids]
+        self._terminate([each for each in chosen if each.kind is INSTANCE and not each.gone])
+        with self._lock:
+            self._released += chosen
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._remove_released, name=RELEASING, daemon=True)
+                self._thread.start()
 
-    def groups(self) -> Sequence[dict[str, Any]]:
-        """Return the security groups of the run."""
-        return only_ours(
-            self._pages("security groups", "describe_security_groups", "SecurityGroups"), self._run_id
+    def wait_for_released(self, timeout_s: float) -> None:
+        """Wait until the background has nothing left to do."""
+        if (thread := self._thread) is not None:
+            thread.join(timeout_s)
+
+    def _remove_released(self) -> None:
+        cancel_waits_on(self._closing)
+        with suppress(Cancelled):
+            try:
+                poll(self._released_are_gone, math.inf, self._pace)
+            except Exception as error:
+                log.debug("release: %s", error)  # `run` finds what is left
+                with self._lock:
+                    self._thread = None
+
+    def _released_are_gone(self) -> bool | None:
+        with self._lock:
+            gone = [one for one in self._released if one.gone]
+            self._released = [one for one in self._released if not one.gone]
+            if gone:
+                self._when_gone(gone)
+            chosen = [each for each in self._released if self._is_active(each)]
+            if not chosen:
+                self._thread = None
+                return True
+        if self._closing.is_set():
+            raise Cancelled("the run ends")
+        self._ledger.look({each.kind: None for each in chosen}, listed=False)
+        # One after the other, in this thread: nobody waits for it.
+        for task in self._tasks([each for each in chosen if self._is_active(each)]):
+            task()
+        return None
+
+    # The end
+
+    def run(self) -> None:
+        """Remove everything, and look by tag and by id until all is gone or cannot be removed."""
+        self._closing.set()
+        self._end_background()
+        for _ in range(2):  # once more for what was refused: a permission or new credentials may have come
+            self._try_again()
+            self._ledger.look(listed=True)
+            while True:
+                poll(self._nothing_more_to_do, math.inf, self._pace)
+                known = len(self._ledger.all())
+                self._ledger.look(listed=True)
+                if len(self._ledger.all()) == known:
+                    break
+            if not self._ledger.outstanding() and not self._ledger.blind:
+                return
+
+    def problems(self) -> tuple[str, ...]:
+        """Return a sentence for each reason of a refusal.
+
+        Refusals of the credentials are one; of the rest, those are one that refused the same call.
+        """
+        refused: dict[str, list[str]] = {}
+        sentences: dict[str, CloudError] = {}
+        for name, error in self._ledger.blind.items():
+            sentences.setdefault(_reason(error, f"list {name}"), error)
+        for each in self._ledger.outstanding():
+            if each.problem is not None:
+                reason = _reason(each.problem, each.kind.name)
+                first = sentences.setdefault(reason, each.problem)
+                if first is not each.problem and reason != each.problem.code:
+                    refused.setdefault(reason, []).append(each.id)
+        return tuple(
+            f"{error}; the same for {', '.join(refused[reason])}" if reason in refused else str(error)
+            for reason, error in sentences.items()
         )
 
-    def placement_groups(self) -> Sequence[dict[str, Any]]:
-        """Return the placement groups of the run."""
-        if self._announced is not None and CREATE_PLACEMENT_GROUP not in self._announced():
-            return []
-        answer = self._clients.call(
-            f"list the placement groups of run {self._run_id}",
-            "ec2",
-            "describe_placement_groups",
-            Filters=run_filter(self._run_id),
-        )
-        found = only_ours(answer["PlacementGroups"], self._run_id)
-        return [group for group in found if group.get("State") not in _GONE_PLACEMENT_GROUP]
+    def _end_background(self) -> None:
+        deadline = time.monotonic() + _OWN_PROCESS_S
+        thread = self._thread
+        # In slices, so that an interruption is seen soon.
+        while thread is not None and thread.is_alive() and time.monotonic() < deadline:
+            thread.join(0.5)
 
-    def snapshots(self) -> Sequence[dict[str, Any]]:
-        """Return the snapshots of the run."""
-        if self._announced is not None and CREATE_SNAPSHOT not in self._announced():
-            return []
-        answer = self._pages("snapshots", "describe_snapshots", "Snapshots")
-        return only_ours(answer, self._run_id)
+    def _try_again(self) -> None:
+        self._ledger.blind.clear()
+        for each in self._ledger.outstanding():
+            each.refused, each.problem, each.asked_at = False, None, None
+            each.detached_from.clear()
 
-    def key_pairs(self) -> Sequence[dict[str, Any]]:
-        """Return the key pairs of the run."""
-        answer = self._clients.call(
-            f"list the key pairs of run {self._run_id}",
-            "ec2",
-            "describe_key_pairs",
-            Filters=run_filter(self._run_id),
-        )
-        return only_ours(answer["KeyPairs"], self._run_id)
+    def _nothing_more_to_do(self) -> bool | None:
+        active = [each for each in self._ledger.outstanding() if self._is_active(each)]
+        unsettled = self._ledger.unsettled()
+        if not active and not unsettled:
+            return True
+        gather(self._tasks(active))
+        kinds = None if unsettled else {each.kind: None for each in active}
+        self._ledger.look(kinds, listed=bool(unsettled))
+        return None
 
-    def remaining(self) -> tuple[Leftover, ...]:
-        """Return everything of the run that exists now, by the API."""
-        return (
-            *(Leftover("instance", i["InstanceId"], i["State"]["Name"]) for i in self.instances()),
-            *(Leftover("volume", v["VolumeId"], v["State"]) for v in self.volumes()),
-            *(Leftover("snapshot", s["SnapshotId"], s["State"]) for s in self.snapshots()),
-            *(Leftover("placement group", g["GroupName"], g["State"]) for g in self.placement_groups()),
-            *(Leftover("security group", g["GroupId"], "") for g in self.groups()),
-            *(Leftover("key pair", k["KeyPairId"], "") for k in self.key_pairs()),
-        )
+    # What can be done now
 
-    def left_over(self) -> tuple[Leftover, ...]:
-        """Return what remains, after waiting up to `volume_s` for volumes that are being deleted."""
-        left: tuple[Leftover, ...] = ()
+    def _is_active(self, resource: Tracked) -> bool:
+        if resource.gone or resource.refused:
+            return False
+        if resource.kind.name in self._ledger.blind and resource.accepted:
+            return False  # nothing can be seen of it
+        if resource.asked_at is None:
+            return True
+        return time.monotonic() - resource.asked_at < self._limit_s(resource)
 
-        def deleted() -> bool | None:
-            nonlocal left
-            left = self.remaining()
-            return None if any((one.kind, one.state) == _BEING_DELETED for one in left) else True
+    def _limit_s(self, resource: Tracked) -> float:
+        bounds = self._bounds()
+        limit_s = bounds.volume_s
+        if resource.kind is INSTANCE:
+            metal = "metal" in str(resource.description.get("InstanceType", ""))
+            limit_s = max(bounds.terminated_s, bounds.bare_metal_s if metal else 0.0)
+        elif resource.kind in _GROUPS:
+            limit_s = bounds.group_s
+        return limit_s if resource.seen else max(limit_s, self._ledger.settle_s())
 
-        poll(deleted, self.bounds.volume_s)
-        return left
+    def _tasks(self, active: Sequence[Tracked]) -> list[Callable[[], None]]:
+        """Return the calls that can be made now. What waits for an instance's end has none."""
+        instances = [each for each in active if each.kind is INSTANCE]
+        for each in active:
+            if each.state in ("shutting-down", "creating", "deleting"):
+                self._ask_first([each])
+                each.accepted = each.accepted or each.state != "creating"
+        to_end = [each for each in instances if not each.accepted]
+        tasks: list[Callable[[], None]] = [partial(self._terminate, to_end)] if to_end else []
+        ending = {each.id for each in instances}
+        for each in active:
+            if each.accepted or each.kind is INSTANCE or (each.kind in _GROUPS and ending):
+                continue
+            if each.kind is not VOLUME:
+                tasks.append(partial(self._delete, each))
+            elif ending & (each.ends_with | {one["InstanceId"] for one in each.attachments}):
+                pass
+            elif each.attachments:
+                tasks.append(partial(self._detach, each))
+            elif each.state != "creating":
+                tasks.append(partial(self._delete, each))
+        return tasks
 
-    def removal_steps(self) -> list[tuple[str, Callable[[], None]]]:
-        """Return the steps of a teardown, to be run from the last to the first, that remove all of the run."""
-        return [
-            ("remove the key pair", self.remove_key_pairs),
-            ("remove the security group", self.remove_groups),
-            ("remove the placement groups", self.remove_placement_groups),
-            ("remove the snapshots", self.remove_snapshots),
-            ("remove the volumes", self.remove_volumes),
-            ("terminate the instances", self.remove_instances),
-        ]
-
-    def remove_instances(self) -> None:
-        """Terminate all instances of the run and wait for all of them."""
-        found = self.instances()
-        if not found:
-            return
-        problems = self.terminate([i["InstanceId"] for i in found if i["State"]["Name"] != "shutting-down"])
-        refused = set(problems)
-        left: list[str] = []
-
-        def all_gone() -> bool | None:
-            left[:] = [i["InstanceId"] for i in self.instances() if i["InstanceId"] not in refused]
-            return None if left else True
-
-        if poll(all_gone, self.bounds.terminated_s) is None:
-            raise WaitTimeout(
-                f"{', '.join(left)} did not reach 'terminated' in {self.bounds.terminated_s:.0f} s"
-                + "".join(f"; {problem}" for problem in problems.values())
-            )
-        if problems:
-            raise CloudError("; ".join(problems.values()))
-
-    def terminate(self, ids: Iterable[str]) -> dict[str, str]:
-        """Terminate instances without waiting. Return the error of each refused one by its id."""
-        instances = list(ids)
-        problems: dict[str, str] = {}
+    def _terminate(self, instances: Sequence[Tracked]) -> None:
+        """Terminate instances without waiting; a refusal is noted."""
         for start in range(0, len(instances), _BATCH):
             batch = instances[start : start + _BATCH]
+            ids = [each.id for each in batch]
+            self._ask_first(batch)
             try:
-                self._terminate(batch)
+                self._clients.call(
+                    f"terminate {', '.join(ids)}", "ec2", "terminate_instances", InstanceIds=ids
+                )
             except CloudError as error:
-                if len(batch) == 1:
-                    self._note_refusal(batch[0], error, problems)
+                if len(batch) == 1 or is_temporary(error):
+                    for each in batch:
+                        self._note_refusal(each, error)
                     continue
                 # One that cannot be terminated, or no longer exists, fails the whole call: repeat it one by one.
-                for instance_id in batch:
-                    try:
-                        self._terminate([instance_id])
-                    except CloudError as single:
-                        self._note_refusal(instance_id, single, problems)
-        return problems
+                for each in batch:
+                    self._terminate([each])
+            else:
+                self._note_accepted(batch)
 
-    def _terminate(self, ids: list[str]) -> None:
-        self._clients.call(f"terminate {', '.join(ids)}", "ec2", "terminate_instances", InstanceIds=ids)
+    def _detach(self, volume: Tracked) -> None:
+        self._ask_first([volume])
+        for attachment in volume.attachments:
+            instance_id = attachment["InstanceId"]
+            if instance_id in volume.detached_from:
+                continue
+            try:
+                self._clients.call(
+                    f"detach {volume.id} from {instance_id}", "ec2", "detach_volume",
+                    VolumeId=volume.id, InstanceId=instance_id,
+                )  # fmt: skip
+            except CloudError as error:
+                if error.code not in _DETACHES_ANYWAY:
+                    self._note_refusal(volume, error)
+                    continue
+            volume.detached_from.add(instance_id)
+
+    def _delete(self, resource: Tracked) -> None:
+        self._ask_first([resource])
+        delete, parameters = _deletion(resource)
+        try:
+            self._clients.call(f"delete {resource.kind.name} {resource.id}", "ec2", delete, **parameters)
+        except CloudError as error:
+            self._note_refusal(resource, error)
+        else:
+            self._note_accepted([resource])
 
     @staticmethod
-    def _note_refusal(instance_id: str, error: CloudError, problems: dict[str, str]) -> None:
-        if error.code != "InvalidInstanceID.NotFound":
-            problems[instance_id] = str(error)
+    def _ask_first(resources: Collection[Tracked]) -> None:
+        now = time.monotonic()
+        for each in resources:
+            each.asked_at = now if each.asked_at is None else each.asked_at
 
-    def remove_volumes(self) -> None:
-        """Detach and delete all volumes of the run, side by side."""
-        self.drop_volumes([volume["VolumeId"] for volume in self.volumes()])
+    @staticmethod
+    def _note_accepted(resources: Collection[Tracked]) -> None:
+        for each in resources:
+            each.accepted, each.problem = True, None
 
-    def drop_volumes(self, ids: Sequence[str], *, ending: Collection[str] = ()) -> None:
-        """Detach and delete these volumes, side by side; raise one CloudError that names every failure.
+    def _note_refusal(self, resource: Tracked, error: CloudError) -> None:
+        if error.code in resource.kind.unknown:
+            # The service knows it no longer, or does not know it yet.
+            resource.accepted = self._ledger.is_settled(resource)
+            return
+        resource.problem = error
+        busy = error.code in resource.kind.busy and not self._is_held_for_good()
+        resource.refused = not busy and not is_temporary(error)
 
-        Volumes on instances in `ending` are not detached: they become free when the instance has terminated.
-        """
-        tasks = [partial(self._drop, volume_id, ending) for volume_id in ids]
-        problems = [str(result) for result in gather(tasks) if isinstance(result, Exception)]
-        if problems:
-            raise CloudError("; ".join(problems))
+    def _is_held_for_good(self) -> bool:
+        """Return True if an instance cannot be terminated: it keeps its groups and its root volume."""
+        return any(each.kind is INSTANCE and each.refused for each in self._ledger.outstanding())
 
-    def _drop(self, volume_id: str, ending: Collection[str]) -> None:
-        detaching: set[str] = set()
-        state = "unknown"
 
-        def settled() -> str | None:
-            nonlocal state
-            volume = self._volume(volume_id)
-            if volume is None:
-                return "gone"
-            state = str(volume["State"])
-            if state in ("available", "error"):
-                return state
-            for attachment in volume.get("Attachments", []):
-                instance_id = attachment["InstanceId"]
-                if instance_id in detaching or self._becomes_free(instance_id, ending):
-                    continue
-                self._detach(volume_id, instance_id)
-                detaching.add(instance_id)
-            return None
+def _reason(error: CloudError, call: str) -> str:
+    return error.code if error.code in CREDENTIALS_REFUSED else f"{error.code} {call}"
 
-        bound = self.bounds.terminated_s if ending else self.bounds.volume_s
-        end = poll(settled, bound)
-        if end is None:
-            raise WaitTimeout(f"volume {volume_id} did not become free in {bound:.0f} s; it is {state!r}")
-        if end != "gone":
-            self._delete_volume(volume_id)
 
-    def _becomes_free(self, instance_id: str, ending: Collection[str]) -> bool:
-        if instance_id not in ending:
-            return False
-        answer = self._clients.call(
-            f"describe {instance_id}", "ec2", "describe_instances",
-            Filters=[{"Name": "instance-id", "Values": [instance_id]}],
-        )  # fmt: skip
-        states = [i["State"]["Name"] for r in answer["Reservations"] for i in r["Instances"]]
-        return any(state not in _GONE_INSTANCE for state in states)
-
-    def _volume(self, volume_id: str) -> dict[str, Any] | None:
-        answer = self._clients.call(
-            f"describe {volume_id}", "ec2", "describe_volumes",
-            Filters=[*run_filter(self._run_id), {"Name": "volume-id", "Values": [volume_id]}],
-        )  # fmt: skip
-        found = only_ours(answer["Volumes"], self._run_id)
-        return found[0] if found and found[0]["State"] not in _GONE_VOLUME else None
-
-    def _detach(self, volume_id: str, instance_id: str) -> None:
-        try:
-            self._clients.call(
-                f"detach {volume_id} from {instance_id}", "ec2", "detach_volume",
-                VolumeId=volume_id, InstanceId=instance_id,
-            )  # fmt: skip
-        except CloudError as error:
-            if error.code not in _DETACHES_ANYWAY:
-                raise
-
-    def _delete_volume(self, volume_id: str) -> None:
-        def delete() -> None:
-            self._clients.call(f"delete volume {volume_id}", "ec2", "delete_volume", VolumeId=volume_id)
-
-        try:
-            retry_while(("VolumeInUse", "IncorrectState"), delete, self.bounds.settle_s)
-        except CloudError as error:
-            if error.code != "InvalidVolume.NotFound":
-                raise
-
-    def remove_snapshots(self) -> None:
-        """Delete all snapshots of the run, side by side."""
-        self.drop_snapshots([snapshot["SnapshotId"] for snapshot in self.snapshots()])
-
-    def drop_snapshots(self, ids: Sequence[str]) -> None:
-        """Delete these snapshots, side by side; raise one CloudError that names every failure."""
-        results = gather([partial(self._delete_snapshot, snapshot_id) for snapshot_id in ids])
-        problems = [str(result) for result in results if isinstance(result, Exception)]
-        if problems:
-            raise CloudError("; ".join(problems))
-
-    def _delete_snapshot(self, snapshot_id: str) -> None:
-        try:
-            self._clients.call(f"delete {snapshot_id}", "ec2", "delete_snapshot", SnapshotId=snapshot_id)
-        except CloudError as error:
-            if error.code != UNKNOWN_SNAPSHOT:
-                raise
-
-    def remove_groups(self) -> None:
-        """Delete the security groups of the run; retry while terminating instances hold them."""
-        for group in self.groups():
-            group_id = group["GroupId"]
-
-            def delete(group_id: str = group_id) -> None:
-                self._clients.call(
-                    f"delete security group {group_id}", "ec2", "delete_security_group", GroupId=group_id
-                )
-
-            try:
-                retry_while(("DependencyViolation", "InvalidGroup.InUse"), delete, self.bounds.group_s)
-            except CloudError as error:
-                if error.code != "InvalidGroup.NotFound":
-                    raise
-
-    def remove_placement_groups(self) -> None:
-        """Delete the placement groups of the run; retry while terminating instances hold them."""
-        self.drop_placement_groups([group["GroupName"] for group in self.placement_groups()])
-
-    def drop_placement_groups(self, names: Sequence[str], *, bound_s: float | None = None) -> None:
-        """Delete these placement groups, side by side; raise one CloudError that names every failure.
-
-        A group cannot be deleted until its instances have terminated; wait for that up to `bound_s` seconds.
-        """
-        bound = self.bounds.group_s if bound_s is None else bound_s
-        problems = [
-            str(result)
-            for result in gather([partial(self._drop_placement_group, name, bound) for name in names])
-            if isinstance(result, Exception)
-        ]
-        if problems:
-            raise CloudError("; ".join(problems))
-
-    def _drop_placement_group(self, name: str, bound_s: float) -> None:
-        def delete() -> None:
-            self._clients.call(
-                f"delete placement group {name}", "ec2", "delete_placement_group", GroupName=name
-            )
-
-        try:
-            retry_while(("InvalidPlacementGroup.InUse",), delete, bound_s)
-        except CloudError as error:
-            if error.code != UNKNOWN:
-                raise
-
-    def remove_key_pairs(self) -> None:
-        """Delete the key pairs of the run."""
-        for pair in self.key_pairs():
-            # By name, because not every EC2-compatible endpoint accepts the id.
-            self._clients.call(
-                f"delete key pair {pair['KeyName']}", "ec2", "delete_key_pair", KeyName=pair["KeyName"]
-            )
-
-    def _pages(self, what: str, operation: str, key: str) -> list[dict[str, Any]]:
-        return self._clients.pages(
-            f"list the {what} of run {self._run_id}", "ec2", operation, key, Filters=run_filter(self._run_id)
-        )
+def _deletion(resource: Tracked) -> tuple[str, dict[str, Any]]:
+    """Return the call that deletes a resource, with its parameters."""
+    if resource.kind is KEY_PAIR:
+        # By name if it is known, because not every EC2-compatible endpoint accepts the id.
+        name = resource.description.get("KeyName")
+        return "delete_key_pair", {"KeyName": name} if name else {"KeyPairId": resource.id}
+    return {
+        VOLUME.name: ("delete_volume", {"VolumeId": resource.id}),
+        SNAPSHOT.name: ("delete_snapshot", {"SnapshotId": resource.id}),
+        PLACEMENT_GROUP.name: ("delete_placement_group", {"GroupName": resource.id}),
+        SECURITY_GROUP.name: ("delete_security_group", {"GroupId": resource.id}),
+    }[resource.kind.name]

@@ -9,23 +9,30 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
+from .access import CloudAccess
 from .clients import Clients
 from .journal import Journal
+from .lease import DEFAULT_LEASE_S
 from .waits import Bounds
 
 RUN_TAG = "cloudbench:run"
 CREATED_TAG = "cloudbench:created"
+TOKEN_TAG = "cloudbench:token"  # noqa: S105  (not a secret)
+"""Its value is the token of the creating call in the journal: it finds what a call created whose answer was lost."""
 _LONGEST_VALUE = 255
+_LOOPBACK_SETTLE_S = 20.0
+"""An endpoint on this machine shows what it created within this time, also with the weather of AWS."""
 
 
 class Run(NamedTuple):
-    """The clients that a run calls, the id and the tags of what it creates, its journal, and its time limits."""
+    """What all parts of a run share: its clients, the id and the tags of what it creates, its journal and its times."""
 
     clients: Clients
     run_id: str
     journal: Journal
     bounds: Bounds
     tags: Mapping[str, str]
+    lease_s: float = DEFAULT_LEASE_S
 
     def bind(self) -> None:
         """Write endpoint, region and account to the journal, for a later reaping; before the first creating call."""
@@ -33,10 +40,14 @@ class Run(NamedTuple):
         self.journal.bind(self.clients.endpoint, self.clients.region, account)
 
     def tagged(
-        self, name: str, *resource_types: str, extra: Mapping[str, str] | None = None
+        self, name: str, *resource_types: str, token: str = "", extra: Mapping[str, str] | None = None
     ) -> list[dict[str, Any]]:
-        """Return the TagSpecifications of a call that creates these resources. `name` is for people."""
-        return specification(run_tags(self.run_id, name, {**self.tags, **(extra or {})}), *resource_types)
+        """Return the TagSpecifications of the call that creates these resources; `name` is for people.
+
+        `token` is the call's in the journal.
+        """
+        tags = {**self.tags, **(extra or {}), **({TOKEN_TAG: token} if token else {})}
+        return specification(run_tags(self.run_id, name, tags), *resource_types)
 
 
 def run_tags(run_id: str, name: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -48,6 +59,16 @@ def run_tags(run_id: str, name: str, extra: Mapping[str, str] | None = None) -> 
         CREATED_TAG: now,
         "Name": f"cloudbench {name.removeprefix('cloudbench ')}".strip()[:_LONGEST_VALUE],
     }
+
+
+def settle_s(access: CloudAccess, bounds: Bounds) -> float:
+    """Return how long this endpoint may not show what it created, in seconds."""
+    return min(bounds.settle_s, _LOOPBACK_SETTLE_S) if access.is_loopback else bounds.settle_s
+
+
+def reap_command(run_id: str, region: str) -> str:
+    """Return the command that removes what a run left."""
+    return f"cloudbench reap --run {run_id} --region {region}"
 
 
 def specification(tags: Mapping[str, str], *resource_types: str) -> list[dict[str, Any]]:

@@ -12,12 +12,11 @@ from pytest_cloudbench.limits.volumes import InvalidSpec, VolumeSpec
 from pytest_cloudbench.resources.errors import ResourceFailed, WaitTimeout
 from pytest_cloudbench.resources.facts import CreatedSnapshot, CreatedVolume
 
-from .run import Run, tags_of
+from .run import TOKEN_TAG, Run, tags_of
 from .waits import Watcher, retry_while
 
 CREATE_SNAPSHOT = "create_snapshot"
 UNKNOWN = "InvalidSnapshot.NotFound"
-TOKEN_TAG = "cloudbench:token"  # noqa: S105  (not a secret)
 # The volume's former snapshot was requested less than 15 s ago, perhaps by an earlier attempt of this call.
 _TOO_SOON = ("SnapshotCreationPerVolumeRateExceeded",)
 _SOURCE = "EC2 API Reference, CreateVolume"
@@ -46,7 +45,7 @@ class Snapshots:
         the call is repeated, the snapshot of an earlier attempt, whose answer was lost, is searched for by a tag.
         """
         with self._run.journal.creating(CREATE_SNAPSHOT, f"of {volume}") as intention:
-            tagged = self._run.tagged(name, "snapshot", extra={TOKEN_TAG: intention.token})
+            tagged = self._run.tagged(name, "snapshot", token=intention.token)
             attempts = itertools.count()
 
             def ask() -> dict[str, Any]:

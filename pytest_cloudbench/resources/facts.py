@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
@@ -19,6 +20,7 @@ Command = str | Sequence[str]
 """A shell line, or a list of words that no shell sees."""
 
 ModificationState = Literal["optimizing", "completed"]
+Market = Literal["spot"]
 
 # Tags that only a service can set, as "aws:" is reserved: the limits of the machine behind an instance, if the
 # region publishes them.
@@ -95,7 +97,8 @@ class LaunchedInstance:
 
     address: where its host is reached. private_ip: where the load between instances goes. private_key: the OpenSSH
     private key of login_user. host_public_key: the line ("ssh-ed25519 AAAA...") that sshd must present. launched:
-    its last start. Both keys stay in memory and out of repr.
+    its last start. Both keys stay in memory and out of repr. requested_type: the type that was asked for first.
+    state_reason: why it is in its state, as the service says it, such as "Server.SpotInstanceTermination".
     """
 
     id: str
@@ -116,6 +119,18 @@ class LaunchedInstance:
     launched: datetime | None = None
     attachments: tuple[Attachment, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict, repr=False)
+    requested_type: str = ""
+    market: Market | None = None
+    state_reason: str = ""
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What every measurement on this instance must say about it."""
+        other = f"{self.type} instead of {self.requested_type}, for which there was no capacity"
+        return (
+            *([other] if self.requested_type not in ("", self.type) else []),
+            *([f"{self.market} instance"] if self.market else []),
+        )
 
     @property
     def login_user(self) -> str:
@@ -216,6 +231,8 @@ class Launch:
     zone: the first that offers the type. image: AMI id or SSM parameter path; Amazon Linux 2023 of the type's
     architecture. user: the login user; derived from the image. name: for people, in its Name tag. commands: shell
     lines or lists of words that run as root at the first boot. recorded: EBS limits that replace those of the type.
+    alternatives: launches of other types, in this order, for when no zone has room for the type. market: "spot" for a
+    spot instance. capacity_reservation: the id of the Capacity Reservation to launch into.
     """
 
     type: str
@@ -226,6 +243,9 @@ class Launch:
     commands: Sequence[Command] = ()
     subnet_id: str | None = None
     recorded: RecordedLimits | None = None
+    alternatives: Sequence[Launch] = ()
+    market: Market | None = None
+    capacity_reservation: str | None = None
 
 
 @dataclass(frozen=True)
@@ -241,31 +261,55 @@ class Answer:
 
 @dataclass(frozen=True)
 class Leftover:
-    """A resource of the run that still exists. `kind` is for people: "instance", "volume" ..."""
+    """A resource of the run that still exists. `kind` is for people: "instance", "volume" ...
+
+    hourly: what it costs, such as "0.096 USD an hour" or "unknown price"; "" if it costs nothing.
+    """
 
     kind: str
     id: str
     state: str
+    hourly: str = ""
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.id}" + (f" ({self.state})" if self.state else "")
+        about = ", ".join(each for each in (self.state, self.hourly) if each)
+        return f"{self.kind} {self.id}" + (f" ({about})" if about else "")
+
+
+def counted(kinds: Iterable[str]) -> str:
+    """Return how many there are of each kind: "2 instances, 1 key pair"; "nothing" if there are none."""
+    counts = Counter(kinds).items()
+    return ", ".join(f"{count} {kind}{'s' * (count > 1)}" for kind, count in counts) or "nothing"
 
 
 @dataclass(frozen=True)
 class TeardownReport:
-    """The result of a teardown: one sentence for each failed step, and what still exists."""
+    """The result of a teardown: one sentence for each problem, and what still exists.
+
+    remedy: how to remove what still exists, a sentence. removed: the kind of each resource that was removed.
+    """
 
     problems: tuple[str, ...] = ()
     remaining: tuple[Leftover, ...] = ()
+    remedy: str = ""
+    removed: tuple[str, ...] = ()
 
     @property
     def clean(self) -> bool:
-        """True if every step succeeded and nothing remains."""
+        """True if nothing failed and nothing remains."""
         return not self.problems and not self.remaining
 
     def sentences(self) -> tuple[str, ...]:
-        """Return the problems, and one sentence for each resource that remains."""
-        return (*self.problems, *(f"{leftover} still exists" for leftover in self.remaining))
+        """Return the problems, one sentence for each resource that remains, and the remedy."""
+        if self.clean:
+            return ()
+        left = (f"{leftover} still exists" for leftover in self.remaining)
+        return (*self.problems, *left, *([self.remedy] if self.remedy else []))
+
+    def summary(self) -> str:
+        """Return one sentence: how much was removed, and how much is left."""
+        left = counted(one.kind for one in self.remaining)
+        return f"removed {counted(self.removed)}; {left} {'is' if left == 'nothing' else 'are'} left"
 
     def raise_unless_clean(self) -> None:
         """Raise TeardownFailed with all sentences if there are any."""

@@ -104,7 +104,8 @@ class Recording(Keeper):
         )
 
     def _answered(self, answer: Answer) -> None:
-        from pytest_cloudbench.aws.cloud import RELEASING
+        from pytest_cloudbench.aws.lease import RENEWING
+        from pytest_cloudbench.aws.removal import RELEASING
 
         self._calls.answer(
             answer.time,
@@ -112,8 +113,8 @@ class Recording(Keeper):
             answer.operation,
             answer.asked,
             answer.answer,
-            # About resources that an earlier test released, not about the test that runs now.
-            between_tests=threading.current_thread().name == RELEASING,
+            # About resources that an earlier test released, or about all; not about the test that runs now.
+            between_tests=threading.current_thread().name in (RELEASING, RENEWING),
         )
 
 

@@ -96,7 +96,7 @@ def test_without_a_journal_nothing_is_created(tmp_path, access, cloud):
     cloud.journal._stream.close()
     with pytest.raises(JournalError, match="nothing is created"):
         cloud.create_volumes([gp3(size_gib=1)], "us-east-1a")
-    assert cloud.resources.remaining() == ()
+    assert cloud.ledger.remaining() == ()
 
 
 def test_the_default_folder_follows_the_state_home(monkeypatch, tmp_path, access):

@@ -50,8 +50,7 @@ def test_the_life_of_an_instance_leaves_nothing(cloud, ec2, journals):
     free = cloud.detach(volume)
     assert (free.state, free.attachment) == ("available", None)
     cloud.release([free, instance])
-    for thread in cloud._releases:
-        thread.join(10)
+    cloud.removal.wait_for_released(10)
     assert cloud.instances.wait_until_ended(instance).state == "terminated"
 
     assert {left.kind for left in cloud.remaining()} == {"security group", "key pair"}
@@ -239,8 +238,7 @@ def test_release_removes_some_and_close_the_rest(cloud):
     of_first = cloud.attach(cloud.create_volumes([gp3(size_gib=1)], instance=first)[0], first)
     of_second = cloud.attach(cloud.create_volumes([gp3(size_gib=1)], instance=second)[0], second)
     cloud.release([first, of_first, of_second])
-    for thread in cloud._releases:
-        thread.join(10)
+    cloud.removal.wait_for_released(10)
     left = {one.id for one in cloud.remaining()}
     assert second.id in left
     assert not left & {first.id, of_first.id, of_second.id}

@@ -7,13 +7,15 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
-from pytest_cloudbench.aws.journal import Journal, boot_id
-from pytest_cloudbench.aws.reap import reap
-from pytest_cloudbench.aws.removal import RunResources
+from pytest_cloudbench.aws.clients import Clients
+from pytest_cloudbench.aws.journal import Journal, boot_id, read_journal
+from pytest_cloudbench.aws.reap import Elsewhere, ledger_of, reap
 from pytest_cloudbench.aws.waits import Bounds
+from pytest_cloudbench.resources.errors import CloudError
 
 RUN = """
 import os, signal, sys, time
@@ -60,16 +62,25 @@ def killed_run(access, journals, when):
     return run_id
 
 
+def living(ec2):
+    """The ids of all instances and volumes of the region."""
+    reservations = ec2.describe_instances()["Reservations"]
+    for one in (instance for reservation in reservations for instance in reservation["Instances"]):
+        if one["State"]["Name"] != "terminated":
+            yield one["InstanceId"]
+    yield from (volume["VolumeId"] for volume in ec2.describe_volumes()["Volumes"])
+
+
 @pytest.mark.parametrize("when", ["after", "between"])
-def test_kill_9_and_one_new_start_leave_nothing(cloud, access, journals, when):
+def test_kill_9_and_one_new_start_leave_nothing(cloud, access, journals, ec2, when):
     run_id = killed_run(access, journals, when)
-    resources = RunResources(cloud.clients, run_id, announced=tuple)
-    left = resources.remaining()
+    journal = journals / f"{run_id}.jsonl"
+    left = ledger_of(cloud.clients, run_id, read_journal(journal), prices=None).remaining()
     sizes = {one.kind for one in left}
     assert sizes == {"instance", "volume", "security group", "key pair"}
-    own_volumes = [v for v in resources.volumes() if v["Size"] in (1, 2)]
-    assert len(own_volumes) == (2 if when == "between" else 1)
-    journal = journals / f"{run_id}.jsonl"
+    assert [one.kind for one in left].count("volume") == (3 if when == "between" else 2), (
+        "one is the root volume"
+    )
     tokens = [json.loads(line) for line in journal.read_text().splitlines()]
     intended = {r["token"] for r in tokens if r["record"] == "intend"}
     answered = {r["token"] for r in tokens if r["record"] in ("done", "refused")}
@@ -80,19 +91,26 @@ def test_kill_9_and_one_new_start_leave_nothing(cloud, access, journals, when):
     assert reaped.problems == ()
     assert {one.id for one in reaped.removed} == {one.id for one in left}
     assert str(reaped).startswith(f"removed what run {run_id} left: instance i-")
-    assert resources.remaining() == ()
+    assert not {one.id for one in left} & set(living(ec2))
     assert not journal.exists()
     assert reap(access, directory=journals) == ()
     assert cloud.journal.path.exists()
 
 
 def dead_journal(
-    access, journals, *, endpoint=None, account="123456789012", region="us-east-1", run_id="dead-1"
+    access,
+    journals,
+    *,
+    endpoint=None,
+    account="123456789012",
+    region="us-east-1",
+    run_id="dead-1",
+    volume_id="vol-0",
 ):
     journal = Journal.open(run_id, access, journals)
     journal.bind(endpoint or access.endpoint_url, region, account)
     with journal.creating("create_volume", "x") as intention:
-        intention.done(["vol-0"])
+        intention.done([volume_id])
     journal.finish(clean=False)
     return journal.path
 
@@ -119,9 +137,15 @@ def test_a_journal_of_a_loopback_endpoint_of_an_earlier_boot_is_deleted_too(acce
         {"endpoint": "https://ec2.us-east-1.amazonaws.com"},
     ],
 )
-def test_journals_of_other_accounts_regions_and_endpoints_are_left_alone(access, journals, difference):
+def test_journals_of_other_accounts_regions_and_endpoints_are_reported_and_left_alone(
+    access, journals, difference
+):
     path = dead_journal(access, journals, **difference)
-    assert reap(access, directory=journals) == ()
+    [elsewhere] = reap(access, directory=journals)
+    assert isinstance(elsewhere, Elsewhere)
+    assert str(elsewhere).startswith("1 killed run may have left resources elsewhere")
+    for value in ("dead-1", *difference.values()):
+        assert value in str(elsewhere)
     assert path.exists()
 
 
@@ -136,19 +160,37 @@ def test_no_journals_no_requests(access, tmp_path):
     assert reap(access, directory=tmp_path / "none") == ()
 
 
-def test_what_cannot_be_removed_keeps_the_journal(access, journals, monkeypatch):
-    path = dead_journal(access, journals)
-
-    def broken(self):
-        raise OSError("no")
-
-    monkeypatch.setattr(RunResources, "remove_volumes", broken)
-    (reaped,) = reap(access, directory=journals)
-    assert reaped.problems == ("could not remove the volumes: no",)
-    assert "problems:" in str(reaped)
+def test_what_cannot_be_removed_keeps_the_journal(access, journals, ec2, monkeypatch):
+    volume_id = ec2.create_volume(AvailabilityZone="us-east-1a", Size=1)["VolumeId"]
+    path = dead_journal(access, journals, volume_id=volume_id)
+    with monkeypatch.context() as patched:
+        patched.setattr(Clients, "call", refusing(Clients.call, "delete_volume"))
+        (reaped,) = reap(access, directory=journals)
+    assert [one.id for one in reaped.left] == [volume_id]
+    assert "you may not" in reaped.problems[0]
     assert path.exists()
-    monkeypatch.undo()
-    assert reap(access, directory=journals) == ()
+    (reaped,) = reap(access, directory=journals)
+    assert [one.id for one in reaped.removed] == [volume_id], "by the id in the journal: it has no tag"
+    assert not path.exists()
+
+
+def refusing(call, refused):
+    def instead(self, asked, service, operation, **parameters):
+        if operation == refused:
+            raise CloudError("you may not", code="UnauthorizedOperation")
+        return call(self, asked, service, operation, **parameters)
+
+    return instead
+
+
+def test_what_the_run_had_removed_is_not_searched_for(access, journals):
+    """It is written in the journal that its volume is gone: the new start asks once, and waits for nothing."""
+    path = dead_journal(access, journals)
+    with path.open("a") as stream:
+        stream.write(json.dumps({"record": "gone", "ids": ["vol-0"]}) + "\n")
+    began = time.monotonic()
+    assert reap(access, directory=journals, bounds=Bounds(settle_s=20)) == ()
+    assert time.monotonic() - began < 15
     assert not path.exists()
 
 

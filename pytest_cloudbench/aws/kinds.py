@@ -1,0 +1,92 @@
+"""The kinds of resources that a run creates: how the API describes each, and how it names what it does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .clients import Clients
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of resource.
+
+    name: for people. describe, key: the call that lists it and the field of its answer. id_key, id_filter: where its id
+    is, and the filter by it; unlike a list of ids, a filter does not fail for one that is not visible.
+    unknown: the error codes for an id that the service does not know. busy: those while something still holds it.
+    gone: the states in which it no longer exists.
+    """
+
+    name: str
+    describe: str
+    key: str
+    id_key: str
+    id_filter: str
+    unknown: frozenset[str]
+    busy: frozenset[str] = frozenset()
+    gone: frozenset[str] = frozenset()
+
+    def state(self, description: Mapping[str, Any]) -> str:
+        """Return the state in a description, "" if this kind has none."""
+        state = description.get("State", "")
+        return str(state["Name"] if isinstance(state, Mapping) else state)
+
+    def find(
+        self, clients: Clients, filters: Sequence[Mapping[str, Any]], whose: str
+    ) -> list[dict[str, Any]]:
+        """Return the descriptions of all that match the filters; `whose` is for errors, such as "of run 7"."""
+        found = clients.pages(
+            f"list the {self.name}s {whose}", "ec2", self.describe, self.key, Filters=filters
+        )
+        if self is INSTANCE:
+            return [instance for reservation in found for instance in reservation.get("Instances", [])]
+        return found
+
+
+INSTANCE = Kind(
+    "instance", "describe_instances", "Reservations", "InstanceId", "instance-id",
+    unknown=frozenset({"InvalidInstanceID.NotFound"}),
+    busy=frozenset({"IncorrectInstanceState"}),
+    gone=frozenset({"terminated"}),
+)  # fmt: skip
+VOLUME = Kind(
+    "volume", "describe_volumes", "Volumes", "VolumeId", "volume-id",
+    unknown=frozenset({"InvalidVolume.NotFound"}),
+    busy=frozenset({"VolumeInUse", "IncorrectState"}),
+    gone=frozenset({"deleted"}),
+)  # fmt: skip
+SNAPSHOT = Kind(
+    "snapshot", "describe_snapshots", "Snapshots", "SnapshotId", "snapshot-id",
+    unknown=frozenset({"InvalidSnapshot.NotFound"}),
+    busy=frozenset({"InvalidSnapshot.InUse", "IncorrectState"}),
+)  # fmt: skip
+PLACEMENT_GROUP = Kind(
+    "placement group", "describe_placement_groups", "PlacementGroups", "GroupName", "group-name",
+    unknown=frozenset({"InvalidPlacementGroup.Unknown"}),
+    busy=frozenset({"InvalidPlacementGroup.InUse"}),
+    gone=frozenset({"deleting", "deleted"}),
+)  # fmt: skip
+SECURITY_GROUP = Kind(
+    "security group", "describe_security_groups", "SecurityGroups", "GroupId", "group-id",
+    unknown=frozenset({"InvalidGroup.NotFound"}),
+    busy=frozenset({"DependencyViolation", "InvalidGroup.InUse"}),
+)  # fmt: skip
+KEY_PAIR = Kind(
+    "key pair", "describe_key_pairs", "KeyPairs", "KeyPairId", "key-pair-id",
+    unknown=frozenset({"InvalidKeyPair.NotFound"}),
+)  # fmt: skip
+
+KINDS = (INSTANCE, VOLUME, SNAPSHOT, PLACEMENT_GROUP, SECURITY_GROUP, KEY_PAIR)
+
+CREATED_BY: Mapping[str, Kind] = {
+    "run_instances": INSTANCE,
+    "create_volume": VOLUME,
+    "create_snapshot": SNAPSHOT,
+    "create_placement_group": PLACEMENT_GROUP,
+    "create_security_group": SECURITY_GROUP,
+    "create_key_pair": KEY_PAIR,
+    "import_key_pair": KEY_PAIR,
+}
+"""The action of a creating call -> the kind whose ids it returns."""

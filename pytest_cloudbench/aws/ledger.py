@@ -1,0 +1,274 @@
+"""What a run has created and what of it is gone: by the ids of its journal and by its tag, never by one alone."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from pytest_cloudbench.limits.volumes import VolumeSpec
+from pytest_cloudbench.reports.prices import Prices
+from pytest_cloudbench.resources.errors import CloudError
+from pytest_cloudbench.resources.facts import Leftover
+
+from .clients import Clients
+from .errors import is_temporary
+from .journal import Intention
+from .kinds import (
+    CREATED_BY,
+    INSTANCE,
+    KEY_PAIR,
+    KINDS,
+    PLACEMENT_GROUP,
+    SECURITY_GROUP,
+    VOLUME,
+    Kind,
+)
+from .run import TOKEN_TAG, only_ours, run_filter, tags_of
+from .waits import gather
+
+_MOST_IDS = 200
+"""EC2 takes at most so many values in a filter."""
+
+
+@dataclass(eq=False)
+class Tracked:
+    """A resource of the run, and how far its removal is.
+
+    created: when it was created, in seconds since 1970. seen: the API has described it; was_there: as existing.
+    accepted: the service accepted its removal. refused: its removal was refused for a reason that does not pass by
+    itself. asked_at: when its removal was first asked for, by the monotonic clock. ends_with: the instances whose end
+    deletes it, if it is a volume.
+    """
+
+    kind: Kind
+    id: str
+    created: float
+    description: Mapping[str, Any] = field(default_factory=dict)
+    seen: bool = False
+    was_there: bool = False
+    accepted: bool = False
+    refused: bool = False
+    gone: bool = False
+    problem: CloudError | None = None
+    asked_at: float | None = None
+    detached_from: set[str] = field(default_factory=set)
+    ends_with: frozenset[str] = frozenset()
+
+    @property
+    def state(self) -> str:
+        """The state that the API last described, "" if it has none or was never described."""
+        return self.kind.state(self.description)
+
+    @property
+    def attachments(self) -> list[Mapping[str, Any]]:
+        """The attachments of a volume."""
+        return [each for each in self.description.get("Attachments", ()) if each.get("State") != "detached"]
+
+    def leftover(self, prices: Prices | None) -> Leftover:
+        """Return it for a report, with what it costs."""
+        unseen = "" if self.seen else "not shown by the API"
+        hourly = hourly_cost(self.kind, self.description, prices)
+        return Leftover(self.kind.name, self.id, self.state or unseen, hourly)
+
+
+class Ledger:
+    """The resources of one run. Thread-safe.
+
+    A resource is known once the journal has its id or the API shows the run's tag on it. It is gone once the API
+    describes its end, or no longer describes it after the service accepted its removal: an answer that lacks a
+    resource may be a late one.
+    """
+
+    def __init__(
+        self,
+        clients: Clients,
+        run_id: str,
+        settle_s: Callable[[], float],
+        intentions: Callable[[], Sequence[Intention]] | None = None,
+        *,
+        gone: Sequence[str] = (),
+        prices: Prices | None = None,
+    ) -> None:
+        """`intentions` returns the creating calls of the run's journal; None if there is no journal. `gone` are the
+        ids that it says are gone.
+
+        Kinds that no call created are not asked for: most runs have no placement groups and no snapshots, and then
+        need no permission for them. `settle_s` returns how long a new resource may stay invisible.
+        """
+        self._known_gone = frozenset(gone)
+        self.prices = prices
+        self._clients = clients
+        self._run_id = run_id
+        self.settle_s = settle_s
+        self._intentions = intentions
+        self._lock = threading.RLock()
+        self._tracked: dict[tuple[str, str], Tracked] = {}
+        self._tokens: set[str] = set()
+        self.blind: dict[str, CloudError] = {}
+        """The kinds that the service refuses to describe, by name, each with its refusal."""
+
+    def track(self, kind: Kind, resource_id: str, created: float | None = None) -> Tracked:
+        """Return the entry of a resource, which is made if it is new; it counts as created now."""
+        with self._lock:
+            return self._tracked.setdefault(
+                (kind.name, resource_id),
+                Tracked(kind, resource_id, time.time() if created is None else created),
+            )
+
+    def all(self) -> list[Tracked]:
+        """Return all known resources, instances first."""
+        with self._lock:
+            self._read_journal()
+            order = {kind.name: place for place, kind in enumerate(KINDS)}
+            return sorted(self._tracked.values(), key=lambda each: order[each.kind.name])
+
+    def outstanding(self) -> list[Tracked]:
+        """Return what is not known to be gone."""
+        return [each for each in self.all() if not each.gone]
+
+    def left(self) -> tuple[Leftover, ...]:
+        """Return what is not known to be gone, for a report; asks nothing."""
+        return tuple(each.leftover(self.prices) for each in self.outstanding())
+
+    def removed(self) -> tuple[str, ...]:
+        """Return the kind of each resource that is gone."""
+        return tuple(each.kind.name for each in self.all() if each.gone)
+
+    def unsettled(self) -> list[Intention]:
+        """Return the calls without an answer that may have created something the API does not show yet."""
+        oldest = time.time() - self.settle_s()
+        return [
+            each
+            for each in self._announced()
+            if each.unresolved and each.token not in self._tokens and _seconds(each.time) > oldest
+        ]
+
+    def is_settled(self, resource: Tracked) -> bool:
+        """Return True if the API would show the resource if it existed."""
+        return resource.seen or time.time() - resource.created > self.settle_s()
+
+    def look(self, kinds: Iterable[Kind] | None = None, *, listed: bool) -> None:
+        """Ask the API, about each kind in one call or two, and note what has gone.
+
+        `listed`: ask for everything with the run's tag, and then for known ids that it lacks; else only for known ids
+        that are not gone. A temporary error changes nothing. A refusal is noted in `blind`.
+        """
+        asked = [kind for kind in (self._kinds() if kinds is None else kinds) if kind.name not in self.blind]
+        for kind, result in zip(
+            asked, gather([partial(self._look_at, k, listed) for k in asked]), strict=True
+        ):
+            if isinstance(result, CloudError):
+                if not is_temporary(result):
+                    self.blind[kind.name] = result
+            elif isinstance(result, Exception):
+                raise result
+
+    def remaining(self) -> tuple[Leftover, ...]:
+        """Return what of the run the API shows now. Raises CloudError if it cannot be asked."""
+        shown: list[Leftover] = []
+        for kind in self._kinds():
+            self._look_at(kind, listed=True)
+            shown += [
+                each.leftover(self.prices)
+                for each in self.outstanding()
+                if each.kind is kind and each.description
+            ]
+        return tuple(shown)
+
+    # Inside
+
+    def _announced(self) -> Sequence[Intention]:
+        return () if self._intentions is None else self._intentions()
+
+    def _kinds(self) -> list[Kind]:
+        if self._intentions is None:
+            return list(KINDS)
+        made = {CREATED_BY[each.action].name for each in self._announced() if each.action in CREATED_BY}
+        if INSTANCE.name in made:
+            made.add(VOLUME.name)  # its root volume
+        made |= {name for name, _ in self._tracked}
+        return [kind for kind in KINDS if kind.name in made]
+
+    def _read_journal(self) -> None:
+        for intention in self._announced():
+            kind = CREATED_BY.get(intention.action)
+            for resource_id in intention.ids if kind else ():
+                assert kind is not None
+                if resource_id not in self._known_gone:
+                    self.track(kind, resource_id, _seconds(intention.time))
+
+    def _look_at(self, kind: Kind, listed: bool) -> None:
+        whose = f"of run {self._run_id}"
+        found: dict[str, dict[str, Any]] = {}
+        if listed:
+            by_tag = only_ours(kind.find(self._clients, run_filter(self._run_id), whose), self._run_id)
+            found.update((each[kind.id_key], each) for each in by_tag)
+        known = [each for each in self.outstanding() if each.kind is kind]
+        missing = [each.id for each in known if each.id not in found]
+        for start in range(0, len(missing), _MOST_IDS):
+            ids = missing[start : start + _MOST_IDS]
+            by_id = kind.find(self._clients, [{"Name": kind.id_filter, "Values": ids}], whose)
+            # An ignored filter must not add the resources of others.
+            found.update((each[kind.id_key], each) for each in by_id if each[kind.id_key] in ids)
+        with self._lock:
+            for resource_id, description in found.items():
+                self._note(self.track(kind, resource_id), description)
+            for each in known:
+                if each.id not in found:
+                    self._note_absent(each)
+
+    def _note(self, resource: Tracked, description: Mapping[str, Any]) -> None:
+        resource.description = description
+        resource.seen = True
+        ended = resource.state in resource.kind.gone
+        resource.gone, resource.was_there = resource.gone or ended, resource.was_there or not ended
+        resource.ends_with = frozenset(
+            each["InstanceId"] for each in resource.attachments if each.get("DeleteOnTermination")
+        )
+        self._tokens.add(tags_of(description).get(TOKEN_TAG, ""))
+
+    def _note_absent(self, resource: Tracked) -> None:
+        resource.gone = resource.gone or resource.accepted or self._went_with_its_instance(resource)
+        resource.description = {}
+
+    def _went_with_its_instance(self, resource: Tracked) -> bool:
+        owners = [self._tracked.get((INSTANCE.name, each)) for each in resource.ends_with]
+        return any(owner is not None and owner.gone for owner in owners)
+
+
+def hourly_cost(kind: Kind, description: Mapping[str, Any], prices: Prices | None) -> str:
+    """Return what a resource costs, such as "0.096 USD an hour"; "" if it is not billed."""
+    free = (PLACEMENT_GROUP, SECURITY_GROUP, KEY_PAIR)
+    if kind in free or kind.state(description) in ("shutting-down", "stopping", "stopped"):
+        return ""
+    if prices is None or not description:
+        return "unknown price"
+    if kind is INSTANCE:
+        charge = prices.instance(str(description.get("InstanceType")))
+    elif kind is VOLUME:
+        charge = prices.volume(_spec(description))
+    else:
+        charge = prices.snapshot(description.get("VolumeSize", 0))
+    return "unknown price" if charge.per_hour is None else f"{prices.said(charge.per_hour)} an hour"
+
+
+def _spec(volume: Mapping[str, Any]) -> VolumeSpec:
+    return VolumeSpec(
+        volume["VolumeType"],
+        volume["Size"],
+        requested_iops=volume.get("Iops"),
+        requested_throughput_mib=volume.get("Throughput"),
+    )
+
+
+def _seconds(when: str) -> float:
+    """Return a time of the journal in seconds since 1970; now if it is not a time."""
+    with suppress(ValueError):
+        return datetime.fromisoformat(when).timestamp()
+    return time.time()
