@@ -79,6 +79,16 @@ def parse_regression(text: str) -> float | None:
     return checked_by(text)
 
 
+def parse_lease(text: str) -> float:
+    """Return the seconds of a lease such as "1h". Raises ValueError unless it is from 5 s to 7 days."""
+    from pytest_cloudbench.limits.durations import parse_duration
+
+    seconds = parse_duration(text)
+    if not 5 <= seconds <= 7 * 86_400:
+        raise ValueError(f"a lease of {text!r} is out of range: use 5s to 168h, such as 1h")
+    return seconds
+
+
 OPTIONS = (
     Option(
         "cloud",
@@ -198,6 +208,14 @@ OPTIONS = (
         "auto",
         ("auto", "public", "private"),
         "address by which to reach instances (auto: public if there is one)",
+    ),
+    Option(
+        "lease",
+        "1h",
+        None,
+        "how long an instance outlives a run that no longer renews its lease, as after kill -9; then it shuts itself "
+        "down and is terminated with its volumes (default: 1h)",
+        check=parse_lease,
     ),
     Option("twin-backing", "", None, "folder for the data of embedded volumes instead of memory (slower)"),
     Option(

@@ -13,6 +13,7 @@ from pytest_cloudbench.resources.facts import Attachment, Command, ImageFacts, L
 
 from .clients import Secret
 from .doorway import KeyPair
+from .lease import DEFAULT_LEASE_S, LEASE_TAG, lease_end
 from .run import Run, tags_of
 from .user_data import HostKey, cloud_config, new_host_key
 from .waits import Watcher, retry_while
@@ -53,10 +54,11 @@ def make_plan(
     commands: Sequence[Command],
     *,
     placement_group: str | None = None,
+    lease_s: float = DEFAULT_LEASE_S,
 ) -> LaunchPlan:
     """Return a plan with a new host key. Raises CloudError if the user data becomes too large."""
     host_key = new_host_key()
-    user_data = cloud_config(host_key, commands)
+    user_data = cloud_config(host_key, commands, lease_s)
     return LaunchPlan(limits, image, place, name, host_key, user_data, placement_group)
 
 
@@ -85,7 +87,15 @@ class Instances:
                 "ClientToken": intention.token,
                 "MetadataOptions": {"HttpTokens": "required", "HttpEndpoint": "enabled"},
                 "InstanceInitiatedShutdownBehavior": "terminate",
-                "TagSpecifications": self.run.tagged(plan.name, "instance", "volume", extra=recorded_tags),
+                "TagSpecifications": [
+                    *self.run.tagged(
+                        plan.name,
+                        "instance",
+                        token=intention.token,
+                        extra={**recorded_tags, LEASE_TAG: lease_end(self.run.lease_s)},
+                    ),
+                    *self.run.tagged(plan.name, "volume", token=intention.token, extra=recorded_tags),
+                ],
             }
             if plan.image.root_size_gib:
                 # Encrypted like every volume of the run, and deleted with its instance even if the image differs.

@@ -90,6 +90,7 @@ class Launches:
                 launch.name,
                 launch.commands,
                 placement_group=group.name if group else None,
+                lease_s=self._instances.run.lease_s,
             )
             for launch, place in zip(launches, layouts[0], strict=True)
         ]

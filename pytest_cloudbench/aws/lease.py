@@ -16,7 +16,6 @@ from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pytest_cloudbench.limits.durations import parse_duration
 from pytest_cloudbench.resources.errors import CloudError
 from pytest_cloudbench.resources.facts import LaunchedInstance
 
@@ -32,11 +31,11 @@ log = logging.getLogger(__name__)
 LEASE_TAG = "cloudbench:lease-until"
 """Its value on an instance is when the lease ends unless it is renewed, as ISO 8601 in UTC."""
 DEFAULT_LEASE_S = 3600.0
-SHORTEST_LEASE_S, LONGEST_LEASE_S = 5.0, 7 * 86_400.0
 RENEWING = "cloudbench-lease"
 """Name of the thread that renews the leases of a run."""
 
-_RENEW_WITHIN_S = 30.0
+RENEW_WITHIN_S = 30.0
+"""How long a host may take to answer when its lease is renewed."""
 # In memory, so that a full disk does not end a lease. Moved into place, so that the timer never reads half of it.
 _END = "/run/cloudbench-lease"
 _RENEW = f"echo $(($(date +%s) + $1)) >{_END}.new && mv {_END}.new {_END}"
@@ -51,14 +50,6 @@ then exit 0
 fi
 setsid sh -c "$timer" sh "$1" </dev/null >/dev/null 2>&1 &
 """
-
-
-def parse_lease(text: str) -> float:
-    """Return the seconds of a lease such as "1h". Raises ValueError unless it is from 5 s to 7 days."""
-    seconds = parse_duration(text)
-    if not SHORTEST_LEASE_S <= seconds <= LONGEST_LEASE_S:
-        raise ValueError(f"a lease of {text!r} is out of range: use 5 s to 168 h, such as 1h")
-    return seconds
 
 
 def timer_command(lease_s: float) -> list[str]:
@@ -146,7 +137,7 @@ class Leases:
                 ["sh", "-c", _RENEW, "sh", str(math.ceil(self.lease_s))],
                 sudo=True,
                 idempotent=True,
-                timeout_s=_RENEW_WITHIN_S,
+                timeout_s=RENEW_WITHIN_S,
             )
         finally:
             host.close()

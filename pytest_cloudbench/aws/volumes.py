@@ -17,10 +17,12 @@ from pytest_cloudbench.resources.errors import (
 from pytest_cloudbench.resources.facts import Attachment, CreatedVolume, LaunchedInstance
 
 from .attachment_slots import AttachmentSlots
-from .run import Run, tags_of
+from .run import RUN_TAG, Run, tags_of
 from .waits import Watcher, retry_while
 
 T = TypeVar("T")
+
+_NOT_MAPPED_YET = ("InvalidInstanceAttributeValue",)
 
 def check_zone(instance: object, instance_zone: str, zone: str, what: str = "a volume") -> None:
     """Raise ZoneMismatch unless `zone` is the instance's: EBS volumes cannot leave their zone."""
@@ -120,6 +122,25 @@ class Volumes:
                 self._slots.free(volume.id)
                 raise
         return self._wait_attached(volume, instance)
+
+    def end_with(self, instance: LaunchedInstance, volumes: Sequence[CreatedVolume]) -> None:
+        """Let attached volumes of this run be deleted when their instance terminates, so that its lease is theirs."""
+        ours = [each for each in volumes if each.tags.get(RUN_TAG) == self._run.run_id]
+        if not ours:
+            return
+
+        def ask() -> None:
+            self._clients.call(
+                f"let {', '.join(str(each) for each in ours)} end with {instance}",
+                "ec2",
+                "modify_instance_attribute",
+                InstanceId=instance.id,
+                BlockDeviceMappings=[
+                    {"DeviceName": each.device, "Ebs": {"DeleteOnTermination": True}} for each in ours
+                ],
+            )
+
+        self._settled(ask, _NOT_MAPPED_YET)
 
     def detach(self, volume: CreatedVolume) -> CreatedVolume:
         """Detach a volume, which the host has unmounted, and wait until it is available."""
