@@ -27,6 +27,9 @@ DATE = "2026-11"
 
 FLOW_LIMIT = Bandwidth.from_gbit(5)
 FLOW_LIMIT_IN_CLUSTER = Bandwidth.from_gbit(10)
+# EC2 user guide, "Improve network performance between EC2 instances with ENA Express", 2026-11.
+FLOW_LIMIT_WITH_ENA_EXPRESS = Bandwidth.from_gbit(25)
+FLOW_LIMITS = (FLOW_LIMIT, FLOW_LIMIT_IN_CLUSTER, FLOW_LIMIT_WITH_ENA_EXPRESS)
 
 CLIENT_END = "the client's end"
 SERVER_END = "the server's end"
@@ -35,10 +38,17 @@ BOTH_ENDS = "either end"
 ONE_BYTE = Size(1)
 
 
-def flow_limit(cluster: bool) -> Ceiling:
-    """Return the ceiling of one connection: 5 Gbit/s, or 10 Gbit/s inside a cluster placement group."""
-    limit = FLOW_LIMIT_IN_CLUSTER if cluster else FLOW_LIMIT
-    where = "in a cluster placement group" if cluster else "outside a cluster placement group"
+def flow_limit(cluster: bool, *, ena_express: bool = False) -> Ceiling:
+    """Return the ceiling of one connection.
+
+    5 Gbit/s, 10 Gbit/s inside a cluster placement group, or 25 Gbit/s with ENA Express, which works inside a group too.
+    """
+    if ena_express:
+        limit, where = FLOW_LIMIT_WITH_ENA_EXPRESS, "with ENA Express"
+    elif cluster:
+        limit, where = FLOW_LIMIT_IN_CLUSTER, "in a cluster placement group"
+    else:
+        limit, where = FLOW_LIMIT, "outside a cluster placement group"
     return Ceiling("a single flow's", "flow limit", FLOW, limit, SOURCE, DATE, detail=where)
 
 
@@ -106,14 +116,15 @@ def network_envelope(
     streams: int,
     cluster: bool,
     machine: MachineLimits | None = None,
+    ena_express: bool = False,
 ) -> NetworkEnvelope:
     """Return every ceiling of ``streams`` connections between ``client`` and ``server``, in either direction.
 
     Two ends of one type are one ceiling, unless their limits differ. An unknown end, or one whose type has no network
-    figures, has none. ``cluster`` is True if both are in one cluster placement group; ``machine`` is None unless the
-    region is an embedded one.
+    figures, has none. ``cluster`` is True if both are in one cluster placement group, ``ena_express`` if the
+    connections use it; ``machine`` is None unless the region is an embedded one.
     """
-    ceilings = [flow_limit(cluster), *_ends(client, server)]
+    ceilings = [flow_limit(cluster, ena_express=ena_express), *_ends(client, server)]
     if machine is not None and machine.network is not None:
         rate = Bandwidth.of(machine.network)
         ceilings.append(

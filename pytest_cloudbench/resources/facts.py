@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pytest_cloudbench.limits.ceilings import MachineLimits
 from pytest_cloudbench.limits.instances import InstanceLimits
+from pytest_cloudbench.limits.network_options import PLAIN_NETWORK, NetworkOptions
 from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Size, Throughput
 from pytest_cloudbench.limits.recorded_limits import RecordedLimits
 from pytest_cloudbench.limits.volumes import VolumeSpec
@@ -122,6 +123,7 @@ class LaunchedInstance:
     requested_type: str = ""
     market: Market | None = None
     state_reason: str = ""
+    network_options: NetworkOptions = PLAIN_NETWORK
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -130,6 +132,7 @@ class LaunchedInstance:
         return (
             *([other] if self.requested_type not in ("", self.type) else []),
             *([f"{self.market} instance"] if self.market else []),
+            *([str(self.network_options)] if self.network_options != PLAIN_NETWORK else []),
         )
 
     @property
@@ -246,6 +249,7 @@ class Launch:
     alternatives: Sequence[Launch] = ()
     market: Market | None = None
     capacity_reservation: str | None = None
+    network_options: NetworkOptions = PLAIN_NETWORK
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,13 @@ class Pair:
         """Processors of the server's host."""
         return self.server.cpus
 
-    def envelope(self, *, streams: int, reverse: bool = False) -> NetworkEnvelope:
+    def ena_express(self, *, udp: bool = False) -> bool:
+        """Return True if its connections use ENA Express: both ends have it, for this protocol, in one zone."""
+        ends = [instance.launched.network_options for instance in (self.client, self.server)]
+        enabled = all(end.ena_express_udp if udp else end.ena_express for end in ends)
+        return enabled and self.client.zone == self.server.zone
+
+    def envelope(self, *, streams: int, reverse: bool = False, udp: bool = False) -> NetworkEnvelope:
         """Return the ceilings of so many connections; the slower end decides. ``reverse``: the server sends."""
         # A type promises the same figure for each direction, so the ends keep their places in reverse.
         return network_envelope(
@@ -85,6 +91,7 @@ class Pair:
             streams=streams,
             cluster=self.cluster,
             machine=self.client.machine_limits(),
+            ena_express=self.ena_express(udp=udp),
         )
 
     def counters(self) -> PairSnapshot | None:

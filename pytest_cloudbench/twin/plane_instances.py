@@ -110,7 +110,13 @@ class PlaneInstances:
                 page = workshop.run(lambda: AllowancePage(pages / _INTERFACE))
                 self._governor.add(instance_id, rates, plan.network_credits, page)
                 rate = rates.peak
-            shape = Shape(rate, rates.peak, in_cluster=plan.placement_group is not None)
+            shape = Shape(
+                rate,
+                rates.peak,
+                in_cluster=plan.placement_group is not None,
+                express=plan.network_options.ena_express,
+                express_udp=plan.network_options.ena_express_udp,
+            )
             ends = network.shape(pid, plan.private_ip, shape, plan.placement_group)
             try:
                 self._governor.connect(instance_id, ends)

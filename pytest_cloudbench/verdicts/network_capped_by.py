@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pytest_cloudbench.limits.ceilings import FLOW, GIVEN, Ceiling
 from pytest_cloudbench.limits.envelope import TIE
-from pytest_cloudbench.limits.network import FLOW_LIMIT, FLOW_LIMIT_IN_CLUSTER
+from pytest_cloudbench.limits.network import FLOW_LIMITS
 from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Throughput
 from pytest_cloudbench.verdicts.attribution import beside_limits, why_short
 from pytest_cloudbench.verdicts.burst_part import part_for
@@ -102,7 +102,7 @@ def _meant_for_one_flow(run: NetworkRun, claim: _Claim) -> str | None:
     for level in run.levels:
         each = level.rate / streams
         if level.ceiling.scope != FLOW or not any(
-            abs(claim.asked / one - 1) <= TIE for one in (each, FLOW_LIMIT, FLOW_LIMIT_IN_CLUSTER)
+            abs(claim.asked / one - 1) <= TIE for one in (each, *FLOW_LIMITS)
         ):
             continue
         text = f"a figure speaks of all {streams} streams together: {level.label} {level.ceiling.detail}".rstrip()

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_cloudbench.limits.bandwidth_weighting import UnsupportedOption
 from pytest_cloudbench.limits.ceilings import FLOW, INSTANCE, MACHINE
 from pytest_cloudbench.limits.envelope import MachineLimits
 from pytest_cloudbench.limits.instances import OVERRIDES, InstanceLimits
@@ -15,6 +16,7 @@ from pytest_cloudbench.limits.network import (
     flow_limit,
     network_envelope,
 )
+from pytest_cloudbench.limits.network_options import NetworkOptions
 from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Throughput
 
 
@@ -198,3 +200,42 @@ def test_more_streams_never_allow_less(peak, streams):
     few = network_envelope(one, one, streams=streams, cluster=False).limit_throughput
     more = network_envelope(one, one, streams=streams + 1, cluster=False).limit_throughput
     assert more >= few
+
+
+@given(st.booleans(), st.integers(1, 8), st.floats(1, 200))
+def test_ena_express_raises_the_limit_of_one_flow_up_to_the_instance_s(cluster, streams, gbit):
+    both = simple("x9.large", gbit, gbit)
+    without, with_it = (
+        network_envelope(both, both, streams=streams, cluster=cluster, ena_express=express)
+        for express in (False, True)
+    )
+    assert with_it.limit_throughput == Bandwidth.from_gbit(min(25 * streams, gbit))
+    assert with_it.limit_throughput >= without.limit_throughput
+    (flow,) = (one for one in with_it.ceilings if one.scope == FLOW)
+    assert flow.detail == "with ENA Express"
+
+
+@pytest.mark.parametrize(
+    ("weighting", "express", "expected"),
+    [
+        ("default", False, NetworkOptions()),
+        ("vpc-1", True, NetworkOptions("vpc-1", True)),
+        ("ebs-1", "udp", NetworkOptions("ebs-1", True, True)),
+    ],
+)
+def test_network_options_as_a_user_gives_them(weighting, express, expected):
+    assert NetworkOptions.of(weighting, express) == expected
+
+
+@pytest.mark.parametrize(
+    ("weighting", "express"), [("vpc-2", False), (None, False), ("default", "tcp"), ("default", 1)]
+)
+def test_invalid_network_options_are_refused(weighting, express):
+    with pytest.raises(ValueError, match=r"invalid (bandwidth_weighting|ena_express)="):
+        NetworkOptions.of(weighting, express)
+
+
+def test_a_type_without_ena_express_is_refused(limits):
+    NetworkOptions(ena_express=True).check(limits["m6i.8xlarge"])
+    with pytest.raises(UnsupportedOption, match=r"m5\.large does not support ENA Express"):
+        NetworkOptions(ena_express=True).check(limits["m5.large"])

@@ -12,6 +12,7 @@ import pytest
 from botocore.exceptions import ClientError
 from region_calls import Calls, RecordingPlane, until
 
+from pytest_cloudbench.limits.network_options import NetworkOptions
 from pytest_cloudbench.twin.api.instance_admission import admitted_user_data
 from pytest_cloudbench.twin.api.refusal import Refusal
 
@@ -456,3 +457,42 @@ def test_ebs_cards(calls: Calls, plane: RecordingPlane) -> None:
     assert described["/dev/xvdaa"]["EbsCardIndex"] == 1
     assert ("attach", volume, instance, "/dev/xvdaa", 1) in plane.calls
     assert [card.index for card in plane.plans[instance].ebs_cards] == [0, 1]
+
+
+def express(udp: bool = False, tcp: bool = True) -> dict[str, Any]:
+    asked = {"EnaSrdEnabled": tcp, "EnaSrdUdpSpecification": {"EnaSrdUdpEnabled": udp}}
+    return {"NetworkInterfaces": [{"DeviceIndex": 0, "EnaSrdSpecification": asked}]}
+
+
+def weighting(choice: str) -> dict[str, Any]:
+    return {"NetworkPerformanceOptions": {"BandwidthWeighting": choice}}
+
+
+def test_network_options_are_described_and_shape_the_instance(calls: Calls, plane: RecordingPlane) -> None:
+    instance = calls.launch("m8i.8xlarge", **weighting("ebs-1"), **express(udp=True))
+    described = calls.instance(instance)
+    assert described["NetworkPerformanceOptions"] == {"BandwidthWeighting": "ebs-1"}
+    attachment = described["NetworkInterfaces"][0]["Attachment"]
+    assert (
+        attachment["EnaSrdSpecification"] == express(udp=True)["NetworkInterfaces"][0]["EnaSrdSpecification"]
+    )
+    plan = plane.plans[instance]
+    assert plan.network_options == NetworkOptions("ebs-1", True, True)
+    plain = plane.plans[calls.launch("m8i.8xlarge")]
+    assert plan.ebs_baseline.throughput / plain.ebs_baseline.throughput == pytest.approx(1.25)
+    moved = plan.ebs_baseline.throughput - plain.ebs_baseline.throughput
+    assert plain.network.baseline - plan.network.baseline == moved
+    assert plain.network_options == NetworkOptions()
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (weighting("vpc-1"), "UnsupportedOperation"),
+        (express(), "UnsupportedOperation"),
+        (express(udp=True, tcp=False), "InvalidParameterCombination"),
+    ],
+)
+def test_network_options_that_a_type_lacks(calls: Calls, options: dict[str, Any], code: str) -> None:
+    assert refused(lambda: calls.launch("m5.large", **options))[0] == code
+    assert calls.ec2.describe_instances()["Reservations"] == []

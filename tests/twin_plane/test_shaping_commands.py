@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_cloudbench.limits.quantities import Bandwidth
-from pytest_cloudbench.twin.network.flow_filter import LEAVES, MOST_PEERS, FlowClasses, flow_filter
+from pytest_cloudbench.twin.network.flow_filter import LEAVES, MOST_PEERS, FlowClasses, Peers, flow_filter
 from pytest_cloudbench.twin.network.shaping import (
     BURST_S,
     CLUSTER_LEAVES,
+    EXPRESS_LEAVES,
     FLOW_LEAVES,
     SHARED,
     Shape,
@@ -162,7 +163,7 @@ def test_other_packets_than_ipv4_are_not_flows():
     leaves=st.booleans(),
 )
 def test_flows_to_peers_and_only_those_have_the_classes_of_the_cluster(peers, others, ports, leaves):
-    classes = FlowClasses(SHARED, FLOW_LEAVES, CLUSTER_LEAVES if leaves else None, peers)
+    classes = FlowClasses(SHARED, FLOW_LEAVES, CLUSTER_LEAVES if leaves else None, peers=Peers(peers))
     program = flow_filter(classes)
     for peer in peers:
         got = minor(run(program, frame(peer, *ports)))
@@ -171,10 +172,41 @@ def test_flows_to_peers_and_only_those_have_the_classes_of_the_cluster(peers, ot
         assert outside(run(program, frame(other, *ports)))
 
 
-def test_more_peers_than_supported_are_refused():
+@given(
+    cluster=st.frozensets(ADDRESSES, max_size=5),
+    express=st.frozensets(ADDRESSES, min_size=1, max_size=MOST_PEERS),
+    udp=st.integers(0, 5),
+    ports=st.tuples(PORTS, PORTS),
+    leaves=st.booleans(),
+)
+def test_ena_express_carries_tcp_and_udp_only_between_ends_that_have_it(cluster, express, udp, ports, leaves):
+    with_udp = frozenset(sorted(express)[:udp])
+    classes = FlowClasses(
+        SHARED,
+        FLOW_LEAVES,
+        CLUSTER_LEAVES,
+        EXPRESS_LEAVES if leaves else None,
+        Peers(cluster, express, with_udp),
+    )
+    program = flow_filter(classes)
+
+    def kind(peer, protocol):
+        got = minor(run(program, frame(peer, *ports, protocol=protocol)))
+        return got if got == SHARED else got - got % 0x1000
+
+    fast = EXPRESS_LEAVES if leaves else SHARED
+    for peer in express | cluster:
+        ordinary = CLUSTER_LEAVES if peer in cluster else FLOW_LEAVES
+        assert kind(peer, TCP) == (fast if peer in express else ordinary)
+        assert kind(peer, UDP) == (fast if peer in with_udp else ordinary)
+        assert kind(peer, ICMP) == ordinary
+
+
+@pytest.mark.parametrize("which", ["cluster", "express", "express_udp"])
+def test_more_peers_than_supported_are_refused(which):
     many = frozenset(str(ipaddress.IPv4Address("198.18.0.0") + number) for number in range(MOST_PEERS + 1))
-    with pytest.raises(ValueError, match="252 peers in one cluster placement group"):
-        flow_filter(FlowClasses(SHARED, FLOW_LEAVES, CLUSTER_LEAVES, many))
+    with pytest.raises(ValueError, match="252 peers"):
+        flow_filter(FlowClasses(SHARED, FLOW_LEAVES, CLUSTER_LEAVES, peers=Peers(**{which: many})))
 
 
 # --- commands ----------------------------------------------------------------------------------------
@@ -202,24 +234,27 @@ def classes_of(commands):
     rate=st.floats(0.032, 400),
     over=st.floats(1, 40),
     in_cluster=st.booleans(),
+    express=st.booleans(),
     peers=st.frozensets(ADDRESSES, max_size=5),
 )
-def test_every_class_has_its_rate_and_the_same_time_to_catch_up(rate, over, in_cluster, peers):
-    shape = Shape(gbit(rate), gbit(rate * over), in_cluster)
-    commands = egress_commands("eth0", shape, peers)
+def test_every_class_has_its_rate_and_the_same_time_to_catch_up(rate, over, in_cluster, express, peers):
+    shape = Shape(gbit(rate), gbit(rate * over), in_cluster, express)
+    commands = egress_commands("eth0", shape, Peers(peers, peers))
     assert commands[0] == "qdisc add dev eth0 root handle 1: htb default 2"
     classes = classes_of(commands)
     assert classes[1][:2] == ("1:", round(rate * 1e9))
     flows = rate * over > 5
     cluster = in_cluster and rate * over > 10
     leaves = [number for number in classes if number > SHARED]
-    assert len(leaves) == LEAVES * (flows + (flows and cluster))
+    assert len(leaves) == LEAVES * (flows + (flows and cluster) + (express and rate * over > 25))
     assert len([command for command in commands if command.startswith("filter")]) == flows
     assert len(commands) == 3 + len(leaves) + flows
     for number, (parent, ceiling, burst) in classes.items():
         assert parent == ("1:" if number == 1 else "1:1")
         assert burst == max(1, round(ceiling / 8 * BURST_S)) or abs(burst - ceiling / 8 * BURST_S) <= 1
-        if number >= CLUSTER_LEAVES:
+        if number >= EXPRESS_LEAVES:
+            assert ceiling == 25_000_000_000
+        elif number >= CLUSTER_LEAVES:
             assert ceiling == 10_000_000_000
         elif number >= FLOW_LEAVES:
             assert ceiling == 5_000_000_000
@@ -231,12 +266,13 @@ def test_an_instance_not_faster_than_a_flow_needs_three_commands():
 
 def test_one_command_replaces_the_peers_in_the_filter():
     shape = Shape(gbit(25), gbit(25), in_cluster=True)
-    peers = frozenset({"198.18.0.7"})
+    peers = Peers(frozenset({"198.18.0.7"}))
     (command,) = peers_commands("eth0", shape, peers)
     made = egress_commands("eth0", shape, peers)[-1]
     assert command == made.replace("filter add", "filter replace")
     assert peers_commands("eth0", Shape(gbit(5), gbit(5), in_cluster=True), peers) == []
     assert peers_commands("eth0", Shape(gbit(25), gbit(25)), peers) == []
+    assert len(peers_commands("eth0", Shape(gbit(25), gbit(25), express=True), peers)) == 1
 
 
 def test_ingress_is_one_class_with_a_bounded_queue():

@@ -15,6 +15,7 @@ from moto.ec2.models import EC2Backend, ec2_backends
 from moto.ec2.models.amis import Ami
 from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
 from moto.ec2.models.elastic_block_store import Snapshot, Volume
+from moto.ec2.models.elastic_network_interfaces import NetworkInterface
 from moto.ec2.models.instance_types import (
     INSTANCE_TYPE_OFFERINGS,
     INSTANCE_TYPES,
@@ -25,6 +26,7 @@ from moto.ec2.models.subnets import Subnet
 from moto.ec2.utils import random_snapshot_id, random_subnet_id, random_volume_id
 
 from pytest_cloudbench.limits.instances import OVERRIDES
+from pytest_cloudbench.limits.network_options import NetworkOptions
 from pytest_cloudbench.limits.volume_types import VOLUME_TYPES
 from pytest_cloudbench.limits.volumes import VolumeSpec
 from pytest_cloudbench.twin.slots import ZONES, Slot
@@ -109,6 +111,27 @@ class RegionSubnet(Subnet):  # type: ignore[misc]  # moto is not typed here
         address = self._free_address()
         self._subnet_ips[address] = instance
         return address
+
+
+class RegionInterface(NetworkInterface):  # type: ignore[misc]  # moto is not typed here
+    """An instance's network interface, whose attachment has settings of ENA Express."""
+
+    options: NetworkOptions
+
+    @classmethod
+    def take_over(cls, interface: Any, options: NetworkOptions) -> None:
+        """Give moto's own interface of a new instance these settings."""
+        interface.__class__, interface.options = cls, options
+
+    @property
+    def attachment(self) -> Any:
+        attachment = super().attachment
+        if attachment is not None:
+            attachment.ena_srd_specification = {
+                "EnaSrdEnabled": self.options.ena_express,
+                "EnaSrdUdpSpecification": {"EnaSrdUdpEnabled": self.options.ena_express_udp},
+            }
+        return attachment
 
 
 class RegionImage(Ami):  # type: ignore[misc]  # moto is not typed here

@@ -13,7 +13,7 @@ from pytest_cloudbench.twin.hosts.hosts import HostPlan
 
 from . import instance_admission
 from .action_base import RegionActions
-from .backend import RegionVolume, instance_catalogue
+from .backend import RegionInterface, RegionVolume, instance_catalogue
 from .instance_lifecycle import InstanceLifecycle, Launch
 from .launch_request import BlockDevice, LaunchRequest, admitted_launch, with_launch_template
 from .placement_admission import refuse_crowded_start
@@ -220,8 +220,11 @@ class InstanceActions(RegionActions):
         )
         for index, instance in enumerate(reservation.instances):
             instance._placement = request.placement.of(index, request.zone)
+            options = request.network_options
+            instance.network_performance_options = {"BandwidthWeighting": options.weighting}
             for card in instance.nics.values():
                 card.delete_on_termination = True
+                RegionInterface.take_over(card, options)
             instance.add_tags(params.get("LaunchTemplateTags") or {})
             for volume in backend.attached_volumes(instance.id):
                 volume.backs_root = True
@@ -273,6 +276,7 @@ def _host_plan(instance: Any, request: LaunchRequest, ssh_after_s: float) -> Hos
         ebs_cards=limits.ebs_cards,
         nitro=limits.nvme,
         network=limits.network_rates,
+        network_options=request.network_options,
         network_credits=limits.network_credits,
         placement_group=request.placement.cluster,
         # Local disks other than NVMe must be requested by block device mappings.

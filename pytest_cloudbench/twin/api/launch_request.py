@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_cloudbench.limits.bandwidth_weighting import DEFAULT
 from pytest_cloudbench.limits.instances import InstanceLimits
+from pytest_cloudbench.limits.network_options import NetworkOptions
 from pytest_cloudbench.limits.recorded_limits import BadRecordedLimits, RecordedLimits
 from pytest_cloudbench.limits.volumes import VolumeSpec
 
@@ -46,13 +48,16 @@ class LaunchRequest:
     user_data: bytes
     root: BlockDevice
     data_volumes: tuple[BlockDevice, ...]
+    network_options: NetworkOptions
 
 
 def admitted_launch(params: Mapping[str, Any], backend: RegionBackend) -> LaunchRequest:
     """Read a request, with its launch template merged in. Raises Refusal for the first rule that it breaks."""
     image = instance_admission.admitted_image(params.get("ImageId"), known_images())
     entry = instance_admission.admitted_type(params.get("InstanceType") or DEFAULT_TYPE, instance_catalogue())
-    limits = _admitted_limits(entry, params)
+    limits = InstanceLimits.from_describe(entry)
+    options = _admitted_options(params, limits)
+    limits = _admitted_limits(limits.with_weighting(options.weighting), params)
     instance_admission.refuse_other_architecture(image, limits.name, limits.architectures)
     count = instance_admission.admitted_count(params.get("MinCount"), params.get("MaxCount"))
     key_name, key_line = _admitted_key(params.get("KeyName"), backend)
@@ -83,10 +88,27 @@ def admitted_launch(params: Mapping[str, Any], backend: RegionBackend) -> Launch
         user_data=instance_admission.admitted_user_data(params.get("UserData")),
         root=root,
         data_volumes=data_volumes,
+        network_options=options,
     )
 
 
-def _admitted_limits(entry: Mapping[str, Any], params: Mapping[str, Any]) -> InstanceLimits:
+def _admitted_options(params: Mapping[str, Any], limits: InstanceLimits) -> NetworkOptions:
+    """Return the bandwidth weighting and the ENA Express settings of a launch."""
+    weighting = (params.get("NetworkPerformanceOptions") or {}).get("BandwidthWeighting") or DEFAULT
+    interfaces = params.get("NetworkInterfaces") or [{}]
+    asked = interfaces[0].get("EnaSrdSpecification") or {}
+    udp = (asked.get("EnaSrdUdpSpecification") or {}).get("EnaSrdUdpEnabled") is True
+    options = NetworkOptions(weighting, asked.get("EnaSrdEnabled") is True, udp)
+    if udp and not options.ena_express:
+        raise invalid_combination("EnaSrdUdpEnabled requires EnaSrdEnabled.")
+    try:
+        options.check(limits)
+    except ValueError as error:
+        raise unsupported(f"{error}.") from None
+    return options
+
+
+def _admitted_limits(limits: InstanceLimits, params: Mapping[str, Any]) -> InstanceLimits:
     """Return the limits of the type, or the recorded ones in the instance's tags, which only this region reads."""
     tags = {
         tag.get("Key", ""): tag.get("Value", "")
@@ -95,7 +117,7 @@ def _admitted_limits(entry: Mapping[str, Any], params: Mapping[str, Any]) -> Ins
         for tag in specification.get("Tags") or []
     }
     try:
-        return InstanceLimits.from_describe(entry).with_recorded(RecordedLimits.of_tags(tags))
+        return limits.with_recorded(RecordedLimits.of_tags(tags))
     except BadRecordedLimits as error:
         raise invalid_value(str(error)) from None
 

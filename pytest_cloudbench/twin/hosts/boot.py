@@ -168,7 +168,9 @@ def _start(plan: dict[str, Any]) -> None:
         _prepare_first_boot(first_boot)
     _run_commands(plan["boot_commands"])
     _make_host_key()
-    delay = ["/bin/sh", "-c", f'sleep {plan["ssh_after_s"]:.3f}; exec "$0" "$@"'] if plan["ssh_after_s"] else []
+    delay = (
+        ["/bin/sh", "-c", f'sleep {plan["ssh_after_s"]:.3f}; exec "$0" "$@"'] if plan["ssh_after_s"] else []
+    )
     sshd = subprocess.Popen(
         [*delay, "/usr/sbin/sshd", "-D", "-e", "-f", "/etc/ssh/sshd_config"],
         stdin=subprocess.DEVNULL,

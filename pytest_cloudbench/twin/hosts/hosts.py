@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_cloudbench.limits.network_options import PLAIN_NETWORK, NetworkOptions
 from pytest_cloudbench.twin.hosts.boot import POWERED_OFF, REBOOTS
 from pytest_cloudbench.twin.hosts.instance_commands import ALLOWANCES_DIRECTORY, COUNTERS_DIRECTORY
 from pytest_cloudbench.twin.hosts.root_disk import RootDisk
@@ -68,6 +69,7 @@ class HostPlan:
     network_credits: NetworkCredits | None = None
     placement_group: str | None = None
     local_disks: tuple[LocalDisk, ...] = ()
+    network_options: NetworkOptions = PLAIN_NETWORK
     ssh_after_s: float = 0.0
 
 

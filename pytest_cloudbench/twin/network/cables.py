@@ -13,6 +13,7 @@ import threading
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from pytest_cloudbench.twin.network.flow_filter import Peers
 from pytest_cloudbench.twin.network.shaping import Shape, egress_commands, ingress_commands, peers_commands
 from pytest_cloudbench.twin.network.traffic_control import ShapedEnd, ShapedEnds
 from pytest_cloudbench.twin.slots import Slot
@@ -85,7 +86,7 @@ class _Shaped:
 
     pid: int
     shape: Shape
-    peers: frozenset[str]
+    peers: Peers
 
 
 class Network:
@@ -95,6 +96,7 @@ class Network:
         self._slot = slot
         self._taken: set[str] = set()
         self._groups: dict[str, str] = {}  # of addresses, also of instances that are stopped
+        self._express: dict[str, bool] = {}  # addresses with ENA Express: whether for UDP too
         self._shaped: dict[str, _Shaped] = {}
         self._lock = threading.Lock()
         self._holder = workshop.run(hold_namespace)
@@ -151,8 +153,8 @@ class Network:
         """Release an address and remove it from its placement group."""
         with self._lock:
             self._taken.discard(address)
-            if self._groups.pop(address, None) is not None:
-                self._update_peers()
+            self._forget_peer(address)
+            self._update_peers()
 
     def plug_in(self, pid: int, address: str) -> None:
         """Make a cable from the switch to the network namespace of process ``pid``, as its eth0.
@@ -181,6 +183,8 @@ class Network:
         with self._lock:
             if group is not None:
                 self._groups[address] = group
+            if shape.express:
+                self._express[address] = shape.express_udp
             peers = self._peers_of(address)
         try:
             _run("tc", ingress_commands(cable, shape.rate, shape.highest), self._holder.pid)
@@ -193,17 +197,30 @@ class Network:
         except (NetworkFailed, OSError) as error:
             self.unshape(pid, address)
             with self._lock:
-                self._groups.pop(address, None)
+                self._forget_peer(address)
             raise NetworkFailed(f"the network of {address} cannot be shaped: {error}") from error
         with self._lock:
             self._shaped[address] = _Shaped(pid, shape, peers)
             self._update_peers()
         return ShapedEnds(cable.encode(), egress, ingress)
 
-    def _peers_of(self, address: str) -> frozenset[str]:
+    def _peers_of(self, address: str) -> Peers:
         group = self._groups.get(address)
         others = (other for other, its in self._groups.items() if its == group and other != address)
-        return frozenset(others) if group is not None else frozenset()
+        # ENA Express works within a zone, which has a /24 of addresses.
+        zone = address.rpartition(".")[0]
+        near = {other: udp for other, udp in self._express.items() if other.rpartition(".")[0] == zone}
+        near.pop(address, None)
+        return Peers(
+            frozenset(others) if group is not None else frozenset(),
+            frozenset(near),
+            frozenset(other for other, udp in near.items() if udp),
+        )
+
+    def _forget_peer(self, address: str) -> None:
+        """Remove an address from its cluster placement group and from ENA Express. The caller holds the lock."""
+        self._groups.pop(address, None)
+        self._express.pop(address, None)
 
     def _update_peers(self) -> None:
         """Update the peers in every filter. The caller holds the lock."""

@@ -37,17 +37,31 @@ _ANSWER, _ANSWER_NUMBER = 0x16, 0x06
 
 
 @dataclass(frozen=True)
+class Peers:
+    """Addresses to which flows may be faster.
+
+    ``cluster`` is in the same cluster placement group. TCP to ``express`` and UDP to ``express_udp`` use ENA Express,
+    which is faster still.
+    """
+
+    cluster: frozenset[str] = frozenset()
+    express: frozenset[str] = frozenset()
+    express_udp: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
 class FlowClasses:
     """Minor numbers of classes: ``leaves`` is the first of `LEAVES` for flows, ``shared`` is for all other packets.
 
-    Flows to ``peers``, addresses in the same cluster placement group, have the `LEAVES` from ``cluster_leaves`` on. If
-    that is None, they have no limit of their own and use ``shared``.
+    Flows to addresses in ``peers`` have the `LEAVES` from ``cluster_leaves`` or ``express_leaves`` on. If that is None,
+    they have no limit of their own and use ``shared``.
     """
 
     shared: int
     leaves: int
     cluster_leaves: int | None = None
-    peers: frozenset[str] = frozenset()
+    express_leaves: int | None = None
+    peers: Peers = Peers()
 
 
 @dataclass
@@ -78,31 +92,46 @@ def class_number(minor: int) -> int:
     return MAJOR << 16 | minor
 
 
+def _faster(
+    program: _Program, addresses: frozenset[str], leaves: int | None, shared: int, other: str
+) -> None:
+    """Add a jump to "hash" for flows to these addresses, with the first of their leaves; else a jump to ``other``."""
+    if len(addresses) > MOST_PEERS:
+        raise ValueError(f"{len(addresses)} peers of one instance: at most {MOST_PEERS} are supported")
+    program.do(_LOAD_WORD, _AT_DESTINATION)
+    for peer in sorted(int(ipaddress.IPv4Address(each)) for each in addresses):
+        program.do(_IF_EQUAL, peer, true=f"instead of {other}")
+    program.do(_JUMP, true=other)
+    program.label(f"instead of {other}")
+    if leaves is None:
+        program.do(_ANSWER_NUMBER, class_number(shared))
+    else:
+        program.do(_LOAD_NUMBER, class_number(leaves))
+        program.do(_JUMP, true="hash")
+
+
 def flow_filter(classes: FlowClasses) -> str:
     """Return the program for `tc`: "length,code jt jf k,...". Raises ValueError for more than `MOST_PEERS` peers."""
-    peers = sorted(int(ipaddress.IPv4Address(peer)) for peer in classes.peers)
-    if len(peers) > MOST_PEERS:
-        raise ValueError(
-            f"{len(peers)} peers in one cluster placement group: at most {MOST_PEERS} are supported"
-        )
     program = _Program()
     do = program.do
     do(_LOAD_HALF, _AT_TYPE)
     do(_IF_EQUAL, _IPV4, true="ip")
     do(_ANSWER_NUMBER, class_number(classes.shared))
     program.label("ip")
-    if peers:
-        do(_LOAD_WORD, _AT_DESTINATION)
-        for peer in peers:
-            do(_IF_EQUAL, peer, true="cluster")
+    peers = classes.peers
+    for protocol, addresses in ((_TCP, peers.express), (_UDP, peers.express_udp)):
+        if addresses:
+            after = f"not protocol {protocol} by ENA Express"
+            do(_LOAD_BYTE, _AT_PROTOCOL)
+            do(_IF_EQUAL, protocol, true=f"protocol {protocol}")
+            do(_JUMP, true=after)
+            program.label(f"protocol {protocol}")
+            _faster(program, addresses, classes.express_leaves, classes.shared, after)
+            program.label(after)
+    if peers.cluster:
+        _faster(program, peers.cluster, classes.cluster_leaves, classes.shared, "not in the cluster")
+        program.label("not in the cluster")
     do(_LOAD_NUMBER, class_number(classes.leaves))
-    do(_JUMP, true="hash")
-    if peers:
-        program.label("cluster")
-        if classes.cluster_leaves is None:
-            do(_ANSWER_NUMBER, class_number(classes.shared))
-        else:
-            do(_LOAD_NUMBER, class_number(classes.cluster_leaves))
     program.label("hash")
     do(_STORE, _BASE)
     do(_LOAD_WORD, _AT_DESTINATION)

@@ -1,9 +1,9 @@
 """The `tc` commands that shape an instance's network. Pure; cables.py runs them.
 
 Egress, on the instance's own eth0: one class limits the whole instance to its rate. Below it every flow has a class of
-its own, limited to `FLOW_LIMIT`; flows to peers in the same cluster placement group have a higher limit. These classes
-have almost no rate of their own and share the whole in turns. The sender waits in its own kernel, so no packet is lost.
-If the whole is not faster than the limit of one flow, flows need no classes.
+its own, limited to `FLOW_LIMIT`. Flows to peers in the same cluster placement group, or by ENA Express, have a higher
+limit. These classes have almost no rate of their own and share the whole in turns. The sender waits in its own kernel,
+so no packet is lost. If the whole is not faster than the limit of one flow, flows need no classes.
 
 Ingress, at the switch's end of the cable: one class with a bounded queue. Packets that do not fit are lost, as on EC2.
 
@@ -14,14 +14,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_cloudbench.limits.network import FLOW_LIMIT, FLOW_LIMIT_IN_CLUSTER
+from pytest_cloudbench.limits.network import (
+    FLOW_LIMIT,
+    FLOW_LIMIT_IN_CLUSTER,
+    FLOW_LIMIT_WITH_ENA_EXPRESS,
+)
 from pytest_cloudbench.limits.quantities import Throughput
-from pytest_cloudbench.twin.network.flow_filter import LEAVES, MAJOR, FlowClasses, flow_filter
+from pytest_cloudbench.twin.network.flow_filter import LEAVES, MAJOR, FlowClasses, Peers, flow_filter
 
 WHOLE = 1  # minor number of the class that holds the instance
 SHARED = 2
 FLOW_LEAVES = 0x1000
 CLUSTER_LEAVES = 0x2000
+EXPRESS_LEAVES = 0x3000
 
 BURST_S = 0.020
 """The time that a class may catch up after it could not send: processors of this machine may be busy for a while."""
@@ -37,12 +42,15 @@ _FILTER = f"parent {MAJOR}: protocol all prio 1 handle 1 bpf bytecode"
 class Shape:
     """The present rate of an instance's network, and its highest rate.
 
-    ``in_cluster``: the instance is in a cluster placement group and may have peers there.
+    ``in_cluster``: the instance is in a cluster placement group and may have peers there. ``express``: its TCP uses ENA
+    Express with peers that do; ``express_udp``: its UDP as well.
     """
 
     rate: Throughput
     highest: Throughput
     in_cluster: bool = False
+    express: bool = False
+    express_udp: bool = False
 
     @property
     def limits_flows(self) -> bool:
@@ -54,10 +62,27 @@ class Shape:
         """True if the limit of one flow to a peer in the cluster placement group is below the instance's."""
         return self.in_cluster and self.highest > FLOW_LIMIT_IN_CLUSTER
 
-    def flow_classes(self, peers: frozenset[str]) -> FlowClasses:
+    @property
+    def limits_express_flows(self) -> bool:
+        """True if the limit of one flow by ENA Express is below the instance's."""
+        return self.express and self.highest > FLOW_LIMIT_WITH_ENA_EXPRESS
+
+    def flow_classes(self, peers: Peers) -> FlowClasses:
         """Return the classes of its flows, for peers with these addresses."""
-        cluster = CLUSTER_LEAVES if self.limits_cluster_flows else None
-        return FlowClasses(SHARED, FLOW_LEAVES, cluster, peers if self.in_cluster else frozenset())
+        return FlowClasses(
+            SHARED,
+            FLOW_LEAVES,
+            CLUSTER_LEAVES if self.limits_cluster_flows else None,
+            EXPRESS_LEAVES if self.limits_express_flows else None,
+            Peers(
+                peers.cluster if self.in_cluster else frozenset(),
+                peers.express if self.express else frozenset(),
+                peers.express_udp if self.express_udp else frozenset(),
+            ),
+        )
+
+
+NO_PEERS = Peers()
 
 
 def burst_bytes(rate: Throughput) -> int:
@@ -65,7 +90,7 @@ def burst_bytes(rate: Throughput) -> int:
     return max(1, round(rate.bytes_per_second * BURST_S))
 
 
-def egress_commands(device: str, shape: Shape, peers: frozenset[str] = frozenset()) -> list[str]:
+def egress_commands(device: str, shape: Shape, peers: Peers = NO_PEERS) -> list[str]:
     """Return the commands that shape the traffic leaving through ``device``."""
     commands = [
         f"qdisc add dev {device} root handle {MAJOR}: htb default {SHARED:x}",
@@ -77,13 +102,16 @@ def egress_commands(device: str, shape: Shape, peers: frozenset[str] = frozenset
         if shape.limits_cluster_flows:
             ceiling = FLOW_LIMIT_IN_CLUSTER
             commands += [_leaf(device, CLUSTER_LEAVES + number, ceiling) for number in range(LEAVES)]
+        if shape.limits_express_flows:
+            ceiling = FLOW_LIMIT_WITH_ENA_EXPRESS
+            commands += [_leaf(device, EXPRESS_LEAVES + number, ceiling) for number in range(LEAVES)]
         commands.append(_filter("add", device, shape, peers))
     return commands
 
 
-def peers_commands(device: str, shape: Shape, peers: frozenset[str]) -> list[str]:
-    """Return the commands that replace the peers in the cluster placement group."""
-    if not (shape.limits_flows and shape.in_cluster):
+def peers_commands(device: str, shape: Shape, peers: Peers) -> list[str]:
+    """Return the commands that replace the peers to which flows may be faster."""
+    if not (shape.limits_flows and (shape.in_cluster or shape.express)):
         return []
     return [_filter("replace", device, shape, peers)]
 
@@ -98,7 +126,7 @@ def ingress_commands(device: str, rate: Throughput, highest: Throughput) -> list
     ]
 
 
-def _filter(verb: str, device: str, shape: Shape, peers: frozenset[str]) -> str:
+def _filter(verb: str, device: str, shape: Shape, peers: Peers) -> str:
     return f'filter {verb} dev {device} {_FILTER} "{flow_filter(shape.flow_classes(peers))}"'
 
 

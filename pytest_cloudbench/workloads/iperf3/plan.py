@@ -103,7 +103,9 @@ def plan_run(path: NetworkPath, job: Iperf3Job, pace: Pace) -> Plan:
     client, server = iperf3_of(path.client_host), iperf3_of(path.server_host)
     conditions = check_versions(job, client, server)
     time = network_time(job.duration, job.omit, pace, path.time_compression)
-    envelope = path.envelope(streams=job.streams, reverse=job.reverse)
+    # A path from outside this package may make no difference between protocols.
+    protocol = {"udp": True} if job.udp else {}
+    envelope = path.envelope(streams=job.streams, reverse=job.reverse, **protocol)
     promised = envelope.promised if envelope is not None else None
     client_cpus = path.client_cpus or client.host_cpus
     server_cpus = path.server_cpus or server.host_cpus
