@@ -44,10 +44,12 @@ class KeptHardware(InterceptedProvider):
         return self._provider.host(instance, connect_timeout_s=connect_timeout_s)
 
     def release(self, resources: Iterable[Resource]) -> None:
-        """Remove everything at the end of the last repeat, and nothing before."""
+        """Remove everything at the end of the last repeat, and nothing before; if it is run again, it creates all."""
         self._resources |= {_words(each): each for each in resources}
         if self._last:
-            self._provider.release(list(self._resources.values()))
+            self._made.clear()
+            removed, self._resources = self._resources, {}
+            self._provider.release(list(removed.values()))
 
     def _intercept(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         if name in _CHANGING:

@@ -116,6 +116,33 @@ def test_the_same_hardware_is_removed_once_at_the_end_of_the_last_repeat(session
     assert volume.startswith("vol-")
 
 
+FLAKY = """
+    with open("used") as file:
+        tried = file.read().count("\\n")
+    assert tried not in {failing}
+"""
+
+
+@pytest.mark.parametrize(
+    ("failing", "sharing"), [({1}, 10), ({4}, 10), ({9}, 9)], ids=["first", "another", "last"]
+)
+def test_a_rerun_on_the_same_hardware_works_and_the_last_one_gets_fresh_hardware(
+    sessions, pytester, failing, sharing
+):
+    """Nobody knows that the last repeat is run again before its hardware is removed."""
+    pytest.importorskip("pytest_rerunfailures")
+    pytester.makeconftest(recorded_runs.STANDS_IN + recorded_runs.CLOUD_STANDS_IN + RELEASES)
+    flaky = body("9, on='same'") + FLAKY.format(failing=failing)
+    sessions(flaky, "--cloudbench-evidence=off", "--reruns=1").assert_outcomes(passed=10)
+    used = (pytester.path / "used").read_text().splitlines()
+    assert [used.count(each) for each in dict.fromkeys(used)] == [sharing, 10 - sharing][: 1 + (sharing < 10)]
+    released = (pytester.path / "released").read_text().splitlines()
+    assert sorted(released) == sorted(set(released)), "nothing is removed twice"
+    assert {word for line in released for word in line.split()} == {
+        word for line in used for word in line.split()
+    }
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

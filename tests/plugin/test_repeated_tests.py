@@ -330,18 +330,30 @@ def test_a_repeat_that_is_run_without_the_item_for_all_is_judged_alone(pytester,
     result.stdout.fnmatch_lines(["*promised and measured: 1 violated*"])
 
 
-def test_repeats_that_were_not_selected_are_named(pytester, run):
+@pytest.mark.parametrize("others", [[], ["repeat 2 of 6"], ["repeat 2 of 6", "repeat 5 of 6"]])
+def test_the_item_for_all_runs_all_repeats_whichever_are_selected_with_it(pytester, run, others):
     pytester.makepyfile(test_some=given(*["held"] * 6))
-    names = [f"test_some.py::test_it[{which}]" for which in ("repeat 2 of 6", "all 6 repeats")]
+    names = [f"test_some.py::test_it[{which}]" for which in (*others, "all 6 repeats")]
     result = pytester.runpytest_inprocess("-p", "no:cacheprovider", *names)
-    result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["*1 of 6 repeats*repeat 1 was not judged: it was not run*"])
-
-
-def test_the_item_for_all_selected_alone_runs_its_repeats(pytester, run):
-    pytester.makepyfile(test_some=given(*["held"] * 6))
-    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", "test_some.py::test_it[all 6 repeats]")
     result.assert_outcomes(passed=7)
+
+
+def test_what_failed_last_is_one_repeat_and_all_of_them_and_is_judged_over_all(pytester):
+    body = """
+        import pathlib
+        import pytest
+        from judge import verdict
+
+        @pytest.mark.cloudbench_repeats(6)
+        def test_it(request):
+            if "repeat 3 " in request.node.name and not pathlib.Path("mended").exists():
+                raise OSError("no route to the host")
+            assert verdict("held")
+        """
+    pytester.makepyfile(judge=JUDGE, test_some=body)
+    pytester.runpytest_inprocess("-q").assert_outcomes(passed=5, failed=2)
+    (pytester.path / "mended").touch()
+    pytester.runpytest_inprocess("-q", "--lf").assert_outcomes(passed=7)
 
 
 @pytest.mark.parametrize(("option", "others"), [("--lf", 0), ("--ff", 1), ("--nf", 1)])
