@@ -11,7 +11,7 @@ from pytest_cloudbench.workloads.create_files.errors import BadFilesJob
 from pytest_cloudbench.workloads.create_files.job import FilesJob
 from pytest_cloudbench.workloads.create_files.run import run_create_files
 
-pytestmark = [pytest.mark.embedded, pytest.mark.alone]
+pytestmark = pytest.mark.embedded
 LIMIT_MIB, SLOWER_MIB = 40, 10
 SLOW, SLOWER = (
     recorded_limits(
@@ -28,6 +28,7 @@ def conclusive(verdict):
     return verdict
 
 
+@pytest.mark.alone
 @pytest.mark.ec2_instance("m5.2xlarge", limits=SLOWER)
 @pytest.mark.ebs_volume(gp3(size_gib=4))
 @pytest.mark.parametrize("filesystem", ["xfs", "ext4"])
@@ -60,6 +61,7 @@ def test_the_page_cache_takes_files_faster_than_ebs(ec2_instance, ebs_volume, cr
     assert ec2_instance.run(["ls", "-A", "/data"]).stdout in ("", "lost+found\n")
 
 
+@pytest.mark.alone
 @pytest.mark.ec2_instance("m5.2xlarge", limits=SLOW)
 @pytest.mark.ebs_volume(gp3(size_gib=4))
 def test_write_back_of_large_files_is_limited_and_counted_as_direct_writes_are(ebs_volume, create_files):
@@ -71,6 +73,7 @@ def test_write_back_of_large_files_is_limited_and_counted_as_direct_writes_are(e
     assert run.counters.instance_iops_exceeded_s < 0.5 * run.counters.instance_throughput_exceeded_s
 
 
+@pytest.mark.alone
 @pytest.mark.ec2_instance("m5.2xlarge")
 @pytest.mark.ebs_volume(gp3(size_gib=4))
 def test_write_back_waits_for_the_volume_s_own_limit_too(ebs_volume, create_files):

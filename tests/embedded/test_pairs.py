@@ -11,7 +11,7 @@ import pytest
 
 from pytest_cloudbench import Bandwidth, Outcome
 
-pytestmark = [pytest.mark.embedded, pytest.mark.alone]
+pytestmark = pytest.mark.embedded
 
 CREATING = {"RunInstances", "CreatePlacementGroup"}
 
@@ -138,6 +138,7 @@ def test_compressed_time_reaches_the_instances_and_the_region_says_it(pytester):
     result.assert_outcomes(passed=1)
 
 
+@pytest.mark.alone
 @pytest.mark.ec2_pair("m5.large")
 def test_iperf3_measures_what_the_type_gives_and_says_what_was_shortened(ec2_pair, iperf3, request):
     run = iperf3(ec2_pair, streams=2, duration=20)
@@ -157,7 +158,7 @@ def test_iperf3_measures_what_the_type_gives_and_says_what_was_shortened(ec2_pai
 @pytest.mark.ec2_pair("m5.large")
 def test_ctrl_c_in_the_middle_leaves_no_iperf3_on_either_end(ec2_pair, iperf3):
     with _meanwhile(ec2_pair, lambda: os.kill(os.getpid(), signal.SIGINT)), pytest.raises(KeyboardInterrupt):
-        iperf3(ec2_pair, duration=6)
+        iperf3(ec2_pair, duration=6, bitrate="50 Mbit/s")
     assert _iperf3_processes(ec2_pair.client) == _iperf3_processes(ec2_pair.server) == []
 
 
@@ -169,7 +170,7 @@ def test_a_server_that_dies_is_an_error_that_carries_what_was_measured(ec2_pair,
         ec2_pair.server.run(["pkill", "-9", "-x", "iperf3"])
 
     with _meanwhile(ec2_pair, kill_the_server), pytest.raises(Iperf3Interrupted) as broken:
-        iperf3(ec2_pair, duration=6)
+        iperf3(ec2_pair, duration=6, bitrate="50 Mbit/s")
     measurement = broken.value.measurement
     assert 0 < measurement.runtime_s < 6
     assert not [name for name, _ in request.node.user_properties if name == "cloudbench.verdict"]

@@ -12,7 +12,6 @@ import pytest
 DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs" / "search.md"
 
 
-@pytest.mark.alone
 @pytest.mark.embedded
 def test_a_planted_weakness_is_found_shrunk_kept_and_replayed(tmp_path):
     (example,) = re.findall(r"^```python\n(.*?)^```$", DOCUMENTATION.read_text(), re.MULTILINE | re.DOTALL)
@@ -21,8 +20,8 @@ def test_a_planted_weakness_is_found_shrunk_kept_and_replayed(tmp_path):
     environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
 
     def run(*options):
-        # With a seed the jobs are always the same: 20, as many as usual (11 to 44 with other seeds).
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--hypothesis-seed=0", *options]
+        # With a seed the jobs are always the same: 11 with this one, 20 or 30 with most.
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--hypothesis-seed=4", *options]
         done = subprocess.run(
             command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
         )

@@ -3,14 +3,16 @@
 import time
 
 import pytest
+from shown_tests import shown_test
 
 from pytest_cloudbench import Outcome, gp3
 from pytest_cloudbench.hosts.errors import NotOurs
 from pytest_cloudbench.resources.instance_store import NoStoreFigure, StoreLost
 from pytest_cloudbench.resources.restarts import NotRunning
 from pytest_cloudbench.resources.storage_target import StorageInUse
+from pytest_cloudbench.verdicts.verdict import Inconclusive
 
-pytestmark = [pytest.mark.embedded, pytest.mark.alone]
+pytestmark = pytest.mark.embedded
 
 
 def conclusive(verdict):
@@ -20,6 +22,7 @@ def conclusive(verdict):
     return verdict
 
 
+@pytest.mark.alone
 @pytest.mark.ec2_instance("i3.8xlarge")
 @pytest.mark.ebs_volume(gp3(size_gib=1))
 def test_disks_of_the_type_are_there_and_empty(ec2_instance, instance_store, ebs_volume, fio):
@@ -31,15 +34,27 @@ def test_disks_of_the_type_are_there_and_empty(ec2_instance, instance_store, ebs
     assert ec2_instance.run(["lsblk", "-bdno", "SIZE", instance_store[0].path]).stdout.split() == [
         "1900000000000"
     ]
-    run = fio(instance_store, rw="randread", bs="4k", iodepth=16, numjobs=2, size="64m", runtime=2)
+    with pytest.raises(NoStoreFigure, match="read_iops or write_iops"):
+        _ = instance_store.iops
+    runs = []
+
+    def kept_fio(*target, **options):
+        runs.append(fio(*target, **options))
+        return runs[-1]
+
+    try:
+        shown_test("storage", "test_local_disks")(ec2_instance, instance_store, kept_fio)
+    except Inconclusive as undecided:
+        if "the machine under the embedded region" not in str(undecided):
+            raise
+    (run,) = runs
     assert run.envelope.find(instance_store.read_iops) is not None
     assert run.envelope.find(instance_store.write_iops) is None
     if run.envelope.machine and run.envelope.iops_of(run.envelope.machine[0]).per_second < 1_650_000:
         assert any("this machine's own ceiling" in condition for condition in run.conditions)
-    with pytest.raises(NoStoreFigure, match="read_iops or write_iops"):
-        _ = instance_store.iops
 
 
+@pytest.mark.alone
 @pytest.mark.ec2_instance("c5d.large")
 def test_published_figures_hold_where_the_machine_can(instance_store, fio):
     [disk] = instance_store
@@ -89,7 +104,7 @@ def test_what_a_stop_and_a_reboot_leave(ec2_instance, instance_store, ebs_volume
     local = instance_store[0].mounted("xfs", at="/local")
     assert not local.mount.reused
     assert ec2_instance.run(["sh", "-c", "cat /data/file; ls -A /local"]).stdout == "kept\n"
-    run = fio(local, rw="randwrite", bs="4k", size="16m", runtime=1)
+    run = fio(local, rw="randwrite", bs="4k", size="16m", runtime=1, rate_iops=1_000)
     assert run.iops > 0
 
 
@@ -122,7 +137,7 @@ def test_a_stripe_of_local_disks_goes_with_them(ec2_instance, instance_store, fi
     ec2_instance.reboot()
     again = stripe.mounted("xfs")
     assert ec2_instance.run(["ls", again.path]).stdout == "file\n"
-    assert fio(again, rw="randwrite", bs="4k", size="16m", runtime=1).iops > 0
+    assert fio(again, rw="randwrite", bs="4k", size="16m", runtime=1, rate_iops=1_000).iops > 0
     ec2_instance.stop()
     ec2_instance.start()
     with pytest.raises(StorageInUse):

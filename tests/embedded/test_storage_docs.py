@@ -3,15 +3,13 @@
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from shown_tests import DOCS, shown_test
 
 from pytest_cloudbench import gp2, gp3, io1
 from pytest_cloudbench.limits.quantities import Iops
 from pytest_cloudbench.workloads.create_files.creation import FileCreation
-
-DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def text(name):
@@ -22,31 +20,18 @@ def blocks(name):
     return re.findall(r"^```python\n(.*?)^```$", text(name), re.MULTILINE | re.DOTALL)
 
 
-def in_a_test(lines, fixtures, marks):
-    """The lines of an example as a whole test."""
-    indented = "".join(f"    {line}\n" for line in lines.splitlines())
-    return f"{marks}\ndef test_it({fixtures}):\n{indented}    print(run.written_s, run.on_device_s)\n"
+# The other one is a part of test_stops_and_local_disks.py.
+test_five_striped_volumes = shown_test("storage", "test_five_striped_volumes")
 
 
 @pytest.mark.embedded
-def test_the_examples_run(tmp_path):
-    """Each verdict is held, or inconclusive because of this machine: never violated, never an error."""
-    stripe, local = blocks("storage")
-    (files,) = blocks("create_files")
-    volume = '@pytest.mark.ec2_instance("m5.large")\n@pytest.mark.ebs_volume(gp3(size_gib=8))'
-    head = "import pytest\nfrom pytest_cloudbench import gp3\n\n"
-    (tmp_path / "test_stripe.py").write_text(head + stripe)
-    (tmp_path / "test_local.py").write_text(head + local)
-    (tmp_path / "test_files.py").write_text(head + in_a_test(files, "ebs_volume, create_files", volume))
-    command = [
-        sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rs", "--cloudbench-evidence=off",
-        "--cloudbench-pace=quick",
-    ]  # fmt: skip
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    outcomes = {word: int(number) for number, word in re.findall(r"\b(\d) (passed|skipped)", done.stdout)}
-    assert sum(outcomes.values()) == 3, done.stdout
-    assert len(re.findall(r"^  (held: |inconclusive: )", done.stdout, re.MULTILINE)) >= 2, done.stdout
+@pytest.mark.ec2_instance("m5.large")
+@pytest.mark.ebs_volume(gp3(size_gib=8))
+def test_files_are_created_as_shown(ebs_volume, create_files):
+    (lines,) = blocks("create_files")
+    names = {"ebs_volume": ebs_volume, "create_files": create_files}
+    exec(lines, names)
+    assert 0 < names["run"].written_s < names["run"].on_device_s
 
 
 def test_the_arithmetic_of_credits_is_as_shown():

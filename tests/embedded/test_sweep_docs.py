@@ -1,46 +1,28 @@
 """What docs/sweeps.md shows is what works."""
 
-import importlib.util
 import re
-import subprocess
-import sys
-from pathlib import Path
 
-import pytest
+from shown_tests import DOCS, shown_test
 
 from pytest_cloudbench import Mix
 from pytest_cloudbench.fixtures.sweep import SweepCall
 from pytest_cloudbench.workloads.sweep.named_mixes import FILE_NAME, MIXES, read_mixes
 from pytest_cloudbench.workloads.sweep.plan import TIMES
 
-DOCS = (Path(__file__).resolve().parents[2] / "docs" / "sweeps.md").read_text()
+PAGE = (DOCS / "sweeps.md").read_text()
 
 
-def blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```$", DOCS, re.MULTILINE | re.DOTALL)
-
-
-@pytest.mark.embedded
-def test_the_examples_run(tmp_path):
-    """Each verdict is held, or inconclusive because of this machine: never violated, never an error."""
-    if importlib.util.find_spec("matplotlib") is None:
-        pytest.skip("matplotlib is not installed")
-    for number, example in enumerate(blocks("python")):
-        (tmp_path / f"test_example_{number}.py").write_text(example)
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rs", "--cloudbench-evidence=off"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"\b2 (passed|skipped)|1 passed, 1 skipped", done.stdout), done.stdout
-    assert len(re.findall(r"^  (held: |inconclusive: )", done.stdout, re.MULTILINE)) >= 2, done.stdout
+# The other one is a part of test_sweeps.py.
+test_reads_stay_under_a_millisecond = shown_test("sweeps", "test_reads_stay_under_a_millisecond")
 
 
 def test_the_mix_of_the_example_can_be_read_and_made(tmp_path):
-    (example,) = blocks("toml")
+    (example,) = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     path = tmp_path / FILE_NAME
     path.write_text(example)
     read = read_mixes(path)["web-shop"]
-    assert f"`{FILE_NAME}`" in DOCS
-    assert 'Mix.of("web-shop", {"8k": 90, "64k": 10}, read_percent=75, ...)' in DOCS
+    assert f"`{FILE_NAME}`" in PAGE
+    assert 'Mix.of("web-shop", {"8k": 90, "64k": 10}, read_percent=75, ...)' in PAGE
     made = Mix.of(
         "web-shop",
         {"8k": 90, "64k": 10},
@@ -53,7 +35,7 @@ def test_the_mix_of_the_example_can_be_read_and_made(tmp_path):
 
 
 def test_every_mix_is_named():
-    section = DOCS.split("## Mixes")[1].split("##")[0].split("Every mix")[0]
+    section = PAGE.split("## Mixes")[1].split("##")[0].split("Every mix")[0]
     named = re.findall(r"`([^`]+)`", section)
     suffixes = [name for name in named if name.startswith("-")]
     whole = {name for name in named if not name.startswith("-")}
@@ -62,7 +44,7 @@ def test_every_mix_is_named():
 
 
 def test_every_argument_of_the_table_exists():
-    table = re.search(r"^\| \| \|\n(.*?)\n\n", DOCS, re.MULTILINE | re.DOTALL).group(1)
+    table = re.search(r"^\| \| \|\n(.*?)\n\n", PAGE, re.MULTILINE | re.DOTALL).group(1)
     named = re.findall(r"`(\w+)(?:=[^`]*)?`", "\n".join(row.split("|")[1] for row in table.splitlines()))
     known = {*SweepCall.__call__.__annotations__, *TIMES}
     assert named

@@ -54,7 +54,6 @@ def test_an_invalid_file_is_refused_before_anything_is_collected(project, text, 
 
 
 @pytest.mark.embedded
-@pytest.mark.alone
 def test_the_recipe_holds_on_the_embedded_region(project):
     result = project.runpytest_subprocess("-p", "no:cacheprovider", "-rs")
     outcomes = result.parseoutcomes()

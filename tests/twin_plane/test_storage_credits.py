@@ -197,7 +197,6 @@ def test_small_sequential_io_merges_up_to_the_unit_and_random_io_does_not(driver
         assert moved == pytest.approx(25.6 * MIB, rel=0.05)
 
 
-@pytest.mark.alone
 def test_the_unit_of_2012_counts_64_kib_as_four_and_merges_nothing(driver, host):
     with driver.volume(host, io1(size_gib=100, iops=1_000, io_unit="16k")) as (_, device):
         for pattern, block_size, ios in (
@@ -206,7 +205,7 @@ def test_the_unit_of_2012_counts_64_kib_as_four_and_merges_nothing(driver, host)
             ("write", "8k", 1_000),
         ):
             # Few in flight: fio's rate is low by their latency, as a share of the run.
-            load = f"--rw={pattern} --bs={block_size} --iodepth=8 --size=4g --ramp_time=1 --runtime=2"
+            load = f"--rw={pattern} --bs={block_size} --iodepth=8 --size=4g --ramp_time=1 --runtime=4"
             got, _ = driver.fio(host, device, load)
             assert got == pytest.approx(ios, rel=0.05), (pattern, block_size)
 
