@@ -23,6 +23,7 @@ LARGE = {"rw": "read", "bs": "1m", "iodepth": 8}
 FORTY_MINUTES = 2400
 
 
+@pytest.mark.light
 @pytest.mark.ec2_instance("m5.2xlarge")
 @pytest.mark.ebs_volume(gp2(size_gib=100))
 def test_gp2_falls_to_three_iops_per_gib(ebs_volume, fio):

@@ -24,6 +24,7 @@ def at_full_pace_except(*quick, of):
     return [job if str(job) in quick else pytest.param(job, marks=pytest.mark.full_pace) for job in of]
 
 
+@pytest.mark.light
 @pytest.mark.ec2_instance("m2.4xlarge")
 @pytest.mark.ebs_volume(OF_2012)
 @pytest.mark.parametrize("job", at_full_pace_except(*QUICK, of=SQLIO), ids=str)
@@ -33,6 +34,7 @@ def test_one_volume_reaches_its_iops_up_to_16_kib(ebs_volume, fio, job):
     assert run.reaches("1,000 IOPS" if job["bs"] != "64k" else "250 IOPS")
 
 
+@pytest.mark.light
 @pytest.mark.ec2_instance("m2.4xlarge")
 @pytest.mark.ebs_volume(OF_2012)
 def test_64_kib_are_too_slow_for_a_database(ebs_volume, fio):
@@ -54,6 +56,7 @@ def test_one_io_in_flight_is_fast_enough(ebs_volume, fio):
     assert run.latency.at_most(mean="5 ms")
 
 
+@pytest.mark.light
 @pytest.mark.ec2_instance("m2.4xlarge")
 def test_five_striped_volumes_are_five_times_as_fast(ec2, ec2_instance, fio):
     runs = []
@@ -66,6 +69,7 @@ def test_five_striped_volumes_are_five_times_as_fast(ec2, ec2_instance, fio):
     assert runs[-1].latency.at_most(mean="30 ms")
 
 
+@pytest.mark.light
 @pytest.mark.ec2_instance("m2.4xlarge")
 def test_throughput_is_limited_by_the_instance(ec2, ec2_instance, fio):
     """64 KiB count as one I/O, as today: five volumes could reach 312 MiB/s, but the instance is limited to 119."""

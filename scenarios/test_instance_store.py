@@ -31,6 +31,7 @@ def carries_file_system(disk: Disk) -> bool:
     return "TYPE=" in found.stdout
 
 
+@pytest.mark.light
 @pytest.mark.ec2_instance("i3.8xlarge")
 def test_four_empty_disks_are_present(instance_store):
     assert [round(disk.size.bytes / 1e9) for disk in instance_store] == [1900] * 4
@@ -64,6 +65,7 @@ def test_files_by_dd_as_published(instance_store, ebs_volume, create_files, sync
         assert store.faster_than(volume, by=1.3)
 
 
+@pytest.mark.light
 @pytest.mark.ec2_instance("i3.8xlarge")
 @pytest.mark.ebs_volume(GP3)
 def test_a_stop_loses_the_data_of_the_store_but_not_of_the_volume(ec2_instance, instance_store, ebs_volume):
@@ -76,6 +78,7 @@ def test_a_stop_loses_the_data_of_the_store_but_not_of_the_volume(ec2_instance, 
     assert again.host.run(["cat", on_volume]).stdout == "on the volume"
 
 
+@pytest.mark.light
 @pytest.mark.ec2_instance("i3.8xlarge")
 def test_a_reboot_keeps_the_data_of_the_store(ec2_instance, instance_store):
     path = write_to(instance_store[0].mounted("xfs", at="/data"), "on the store")

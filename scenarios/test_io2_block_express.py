@@ -43,6 +43,7 @@ def test_a_total_rate_is_a_total(ebs_volume, fio):
     assert run.iops < 41_000
 
 
+@pytest.mark.light
 @pytest.mark.ec2_instance("m5.xlarge")
 @pytest.mark.ebs_volume(gp3(size_gib=10))
 def test_gp3_reaches_its_default_iops(ebs_volume, fio):
@@ -51,6 +52,7 @@ def test_gp3_reaches_its_default_iops(ebs_volume, fio):
     assert run.reaches(ebs_volume.iops)
 
 
+@pytest.mark.light
 @pytest.mark.ec2_instance("m5.xlarge")
 @pytest.mark.ebs_volume(gp3(size_gib=10))
 def test_gp3_reaches_its_default_throughput(ebs_volume, fio):

@@ -18,9 +18,9 @@ SEEN_FLAT = {"m4.large": "0.5 Gbit/s", "m4.4xlarge": "2 Gbit/s"}
 """The published rates."""
 
 
-def at_full_pace_except(*quick, of):
-    """Return all of `of`; those not in `quick` run at full pace only."""
-    return [each if each in quick else pytest.param(each, marks=pytest.mark.full_pace) for each in of]
+def at_full_pace_except(*quick, of, marks=()):
+    """Return all of `of`; those not in `quick`, which have the marks, run at full pace only."""
+    return [pytest.param(each, marks=marks if each in quick else pytest.mark.full_pace) for each in of]
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,7 @@ def test_t2_is_far_slower_and_varies_widely(ec2, iperf3, size):
         "c4.large",
         of=[f"m4.{size}" for size in (*SIZES, "10xlarge", "16xlarge")]
         + [f"c4.{size}" for size in (*SIZES, "8xlarge")],
+        marks=pytest.mark.light,
     ),
 )
 def test_m4_and_c4_are_flat(ec2, iperf3, type):
@@ -128,6 +129,7 @@ def test_five_connections_are_faster_than_one(ec2, iperf3, type):
     assert five.reaches("20 Gbit/s")
 
 
+@pytest.mark.light
 def test_the_slower_end_decides(ec2, iperf3):
     """Between t2.medium and m5.2xlarge, in both directions, the connection is as fast as the t2."""
     slow = iperf3(ec2.pair("t2.medium"), streams=5, duration=MINUTE)
