@@ -20,7 +20,14 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     options = _parser().parse_args(arguments)
-    rooms = {"verify": _verify, "report": _report, "history": _history, "compare": _compare, "twin": _twin}
+    rooms = {
+        "verify": _verify,
+        "report": _report,
+        "history": _history,
+        "compare": _compare,
+        "twin": _twin,
+        "reap": _reap,
+    }
     return rooms[options.room](options)
 
 
@@ -97,6 +104,37 @@ def _parser() -> argparse.ArgumentParser:
         each.add_argument(
             "--output", metavar="FILE", type=Path, help="write to this file, not to the terminal"
         )
+    reap = rooms.add_parser(
+        "reap",
+        help="show what runs have left on AWS, with its age and cost, ask, and remove it",
+        description="Finds resources by the tag cloudbench:run. A run that may be going on (its journal is locked on "
+        "this machine, or its lease has not ended) is left alone unless --run names it and --yes is given.",
+        epilog="exit codes: 0 nothing of it is left, 1 something is left, 2 nothing was removed (not confirmed), "
+        "3 AWS could not be asked",
+    )
+    reap.add_argument(
+        "--run", metavar="ID", action="append", default=[], help="only this run; may be repeated"
+    )
+    reap.add_argument(
+        "--older-than",
+        metavar="AGE",
+        type=_duration,
+        default=0.0,
+        help="only runs that have created nothing for so long, such as 6h",
+    )
+    place = reap.add_mutually_exclusive_group()
+    place.add_argument(
+        "--region",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="default: that of your AWS configuration",
+    )
+    place.add_argument(
+        "--all-regions", action="store_true", help="in all regions that the account has enabled"
+    )
+    reap.add_argument("--prices", metavar="FILE", type=Path, help="prices as for pytest --cloudbench-prices")
+    reap.add_argument("--yes", action="store_true", help="remove without a question, as in CI")
     twin = rooms.add_parser("twin", help="control the EC2 region embedded on this machine")
     actions = twin.add_subparsers(dest="action", required=True, metavar="ACTION")
     up = actions.add_parser("up", help="start a region, keep it, and print the environment to export")
@@ -149,6 +187,28 @@ def _verify(options: argparse.Namespace) -> int:
         return NO_EVIDENCE
     print(found)
     return found.exit_code
+
+
+def _reap(options: argparse.Namespace) -> int:
+    from pytest_cloudbench.aws.reap_command import NOT_REMOVED, Choice, reap_command
+
+    choice = Choice(
+        tuple(options.run), options.older_than, tuple(options.region), options.all_regions, options.yes
+    )
+    try:
+        return reap_command(choice, prices=options.prices, ask=input if sys.stdin.isatty() else None)
+    except (KeyboardInterrupt, EOFError):
+        print("cloudbench: interrupted; run the command again for what is left", file=sys.stderr)
+        return NOT_REMOVED
+
+
+def _duration(text: str) -> float:
+    from pytest_cloudbench.limits.durations import parse_duration
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _time_factor(text: str) -> float:

@@ -1,0 +1,139 @@
+"""`cloudbench reap`: show what runs have left, ask, and remove it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pytest_cloudbench.reports.prices import BadPrices, Prices
+from pytest_cloudbench.resources.errors import CloudError
+from pytest_cloudbench.resources.facts import counted
+
+from .access import CloudAccess
+from .clients import Clients
+from .journal import SUFFIX, journal_directory, read_journal
+from .reap import Elsewhere, journals, locked, remove_run
+from .survey import FoundRun, all_regions, survey, table
+from .waits import Bounds
+
+NOTHING_LEFT, LEFT, NOT_REMOVED, NOT_ASKED = 0, 1, 2, 3
+"""Exit codes: nothing of what was chosen is left; something is; nothing was removed; a region could not be asked."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What to remove: the named runs, or all that have ended; of those, the ones of at least this age in seconds."""
+
+    runs: tuple[str, ...] = ()
+    older_than_s: float = 0.0
+    regions: tuple[str, ...] = ()
+    all_regions: bool = False
+    yes: bool = False
+
+
+def reap_command(
+    choice: Choice,
+    *,
+    prices: Path | None = None,
+    access: CloudAccess | None = None,
+    bounds: Bounds | None = None,
+    ask: Callable[[str], str] | None = None,
+) -> int:
+    """Show, ask and remove; return the exit code. `ask` puts a question; None if nobody can be asked."""
+    base = access or CloudAccess()
+    code, chosen = NOTHING_LEFT, []
+    try:
+        listed = Prices.read(prices) if prices is not None else None
+        places = _places(base, choice)
+    except (CloudError, BadPrices) as error:
+        return _fail(error)
+    for clients in places:
+        try:
+            found = survey(clients, prices=listed)
+            chosen += [(clients, run) for run in _choose(found.runs, choice)]
+            for problem in found.problems:
+                code = _fail(problem)
+        except CloudError as error:
+            code = _fail(error)
+    if elsewhere := _elsewhere({clients.region for clients in places}, choice):
+        print(f"cloudbench: {elsewhere}")
+    if not chosen:
+        print(f"cloudbench: nothing to remove in {', '.join(clients.region for clients in places)}")
+        return code
+    print("\n".join(table([run for _, run in chosen])))
+    if not choice.yes and not _agreed(chosen, ask):
+        print("cloudbench: nothing was removed; add --yes to remove without a question")
+        return NOT_REMOVED
+    for clients, run in chosen:
+        code = max(code, _remove(clients, run, listed, bounds), key=[NOTHING_LEFT, NOT_ASKED, LEFT].index)
+    return code
+
+
+def _places(base: CloudAccess, choice: Choice) -> list[Clients]:
+    if choice.all_regions:
+        names: Sequence[str] = all_regions(Clients(base))
+    else:
+        names = choice.regions or (Clients(base).region,)
+    places = [Clients(replace(base, region=name)) for name in names]
+    places[0].identity()  # without credentials nothing can be asked
+    return places
+
+
+def _choose(runs: Sequence[FoundRun], choice: Choice) -> list[FoundRun]:
+    """Return the chosen runs, and report those that may be going on and are left alone."""
+    now, chosen = time.time(), []
+    for run in runs:
+        if choice.runs and run.run_id not in choice.runs:
+            continue
+        if run.age_s(now) < choice.older_than_s:
+            continue
+        alive = run.alive(now)
+        if alive and not (choice.yes and run.run_id in choice.runs):
+            kinds = counted(each.leftover.kind for each in run.resources)
+            print(
+                f"cloudbench: run {run.run_id} in {run.region} was left alone with {kinds}: {alive}; "
+                f"to remove it all the same: cloudbench reap --run {run.run_id} --region {run.region} --yes"
+            )
+            continue
+        chosen.append(run)
+    return chosen
+
+
+def _elsewhere(regions: set[str], choice: Choice) -> Elsewhere | None:
+    """Return the journals of killed runs in regions that were not asked."""
+    runs = []
+    for path in journals():
+        with locked(path) as stream:
+            content = read_journal(path) if stream is not None else None
+        if content is not None and content.intentions and content.region not in regions:
+            runs.append(content)
+    return Elsewhere(tuple(runs)) if runs and not choice.runs else None
+
+
+def _agreed(chosen: Sequence[tuple[Clients, FoundRun]], ask: Callable[[str], str] | None) -> bool:
+    if ask is None:
+        return False
+    kinds = counted(each.leftover.kind for _, run in chosen for each in run.resources)
+    return ask(f"Remove {kinds}? [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _remove(clients: Clients, run: FoundRun, prices: Prices | None, bounds: Bounds | None) -> int:
+    path = journal_directory() / f"{run.run_id}{SUFFIX}"
+    with locked(path) as stream:
+        result = remove_run(clients, run.run_id, run.journal, bounds=bounds, prices=prices)
+        if stream is not None and run.journal is not None and not result.left and not result.problems:
+            path.unlink(missing_ok=True)
+    removed = counted(each.kind for each in result.removed)
+    left = counted(each.kind for each in result.left)
+    print(f"cloudbench: run {run.run_id} in {run.region}: removed {removed}; {left} left")
+    for sentence in (*result.problems, *(f"{each} still exists" for each in result.left)):
+        print(f"cloudbench: {sentence}", file=sys.stderr)
+    return LEFT if result.left or result.problems else NOTHING_LEFT
+
+
+def _fail(error: object) -> int:
+    print(f"cloudbench: {error}", file=sys.stderr)
+    return NOT_ASKED

@@ -1,0 +1,157 @@
+"""What all runs have left in a region: by their tags in the API, and by the journals on this machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_cloudbench.resources.errors import CloudError
+from pytest_cloudbench.resources.facts import Leftover
+
+from .clients import Clients
+from .journal import SUFFIX, JournalContent, journal_directory, read_journal
+from .kinds import KINDS, Kind
+from .lease import DEFAULT_LEASE_S, LEASE_TAG
+from .ledger import hourly_cost
+from .reap import is_of, journals, ledger_of, locked
+from .run import CREATED_TAG, RUN_TAG, tags_of
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.reports.prices import Prices
+
+
+@dataclass(frozen=True)
+class Found:
+    """A resource of a run, when it was created, and the end of its lease; in seconds since 1970, None if unknown."""
+
+    leftover: Leftover
+    created: float | None = None
+    lease_end: float | None = None
+
+
+@dataclass(frozen=True)
+class FoundRun:
+    """A run that has resources in a region. journal: its journal, if it is on this machine."""
+
+    run_id: str
+    region: str
+    resources: tuple[Found, ...] = ()
+    journal: JournalContent | None = None
+
+    def age_s(self, now: float) -> float:
+        """Return the age of its newest resource in seconds; 0 if that is unknown."""
+        created = [each.created for each in self.resources]
+        return max(0.0, min(now - each if each is not None else 0.0 for each in created)) if created else 0.0
+
+    def alive(self, now: float, directory: Path | None = None) -> str:
+        """Return why the run may still be going on: a part of a sentence; "" if it has ended.
+
+        A run of this machine holds the lock of its journal. Of others, the lease of its instances says so, and its age
+        if it has no instance.
+        """
+        path = (directory or journal_directory()) / f"{self.run_id}{SUFFIX}"
+        if path.exists():
+            with locked(path) as stream:
+                return "" if stream is not None else "it is running on this machine"
+        ends = [each.lease_end for each in self.resources if each.lease_end is not None]
+        if ends:
+            left_s = max(ends) - now
+            return f"its lease ends in {left_s / 60:.0f} min" if left_s > 0 else ""
+        age_s = self.age_s(now)
+        return f"it is {age_s / 60:.0f} min old" if age_s < DEFAULT_LEASE_S else ""
+
+
+@dataclass
+class Survey:
+    """The runs found in one region, and what could not be asked."""
+
+    runs: list[FoundRun] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def survey(clients: Clients, *, prices: Prices | None = None, directory: Path | None = None) -> Survey:
+    """Return the runs that have resources in the region of these clients. A kind that is refused is a problem."""
+    found: dict[str, list[Found]] = {}
+    result = Survey()
+    for kind in KINDS:
+        try:
+            described = kind.find(clients, [{"Name": "tag-key", "Values": [RUN_TAG]}], "of all runs")
+        except CloudError as error:
+            result.problems.append(str(error))
+            continue
+        for each in described:
+            run_id = tags_of(each).get(RUN_TAG)
+            if run_id and kind.state(each) not in kind.gone:
+                found.setdefault(run_id, []).append(_found(kind, each, prices))
+    runs = {run_id: FoundRun(run_id, clients.region, tuple(those)) for run_id, those in found.items()}
+    for path in journals(directory):
+        content = read_journal(path)
+        if content.intentions and is_of(content, clients):
+            runs[content.run_id] = _with_journal(clients, runs.get(content.run_id), content, prices)
+    result.runs = sorted((run for run in runs.values() if run.resources), key=lambda run: run.run_id)
+    return result
+
+
+def _found(kind: Kind, description: Mapping[str, Any], prices: Prices | None) -> Found:
+    tags = tags_of(description)
+    cost = hourly_cost(kind, description, prices)
+    return Found(
+        Leftover(kind.name, description[kind.id_key], kind.state(description), cost),
+        _seconds(tags.get(CREATED_TAG)),
+        _seconds(tags.get(LEASE_TAG)),
+    )
+
+
+def _with_journal(
+    clients: Clients, run: FoundRun | None, content: JournalContent, prices: Prices | None
+) -> FoundRun:
+    """Add what only the journal knows, such as a resource whose tags were removed."""
+    run = replace(run or FoundRun(content.run_id, clients.region), journal=content)
+    known = {each.leftover.id for each in run.resources}
+    there = ledger_of(clients, content.run_id, content, prices=prices).remaining()
+    created = _seconds(content.intentions[-1].time)
+    more = [Found(each, created) for each in there if each.id not in known]
+    return replace(run, resources=(*run.resources, *more))
+
+
+def all_regions(clients: Clients) -> list[str]:
+    """Return the regions that the account has enabled. Raises CloudError."""
+    answer = clients.call("list the regions", "ec2", "describe_regions")
+    return sorted(each["RegionName"] for each in answer["Regions"])
+
+
+def _seconds(when: str | None) -> float | None:
+    with suppress(ValueError):
+        return datetime.fromisoformat(when).timestamp() if when else None
+    return None
+
+
+def table(runs: Sequence[FoundRun], now: float | None = None) -> list[str]:
+    """Return the lines of a table of all resources of these runs."""
+    at = time.time() if now is None else now
+    rows = [("RUN", "REGION", "KIND", "ID", "STATE", "AGE", "COST")]
+    for run in runs:
+        for each in run.resources:
+            one = each.leftover
+            age = "" if each.created is None else age_words(at - each.created)
+            rows.append((run.run_id, run.region, one.kind, one.id, one.state, age, one.hourly))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+
+
+def age_words(seconds: float) -> str:
+    """Return an age for people: "40 s", "12 min", "6.5 h", "3 days"."""
+    if seconds < 60:
+        return f"{max(0.0, seconds):.0f} s"
+    if seconds < 3600:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 48 * 3600:
+        return f"{seconds / 3600:.1f} h"
+    return f"{seconds / 86_400:.0f} days"
