@@ -292,3 +292,86 @@ def test_denied_actions_are_refused_also_as_dry_runs(calls: Calls, plane: Record
     assert refused(calls.ec2.delete_key_pair, KeyName="any") == "UnauthorizedOperation"
     assert refused(calls.ec2.create_key_pair, KeyName="any", DryRun=True) == "DryRunOperation"
     assert not plane.disks
+
+
+@pytest.mark.parametrize("weather", ["spot-interruption=10s,speed=200"])
+def test_a_spot_instance_gets_a_notice_and_is_terminated(calls):
+    asked = time.monotonic()
+    on_demand = calls.launch()
+    spot = calls.launch(InstanceMarketOptions={"MarketType": "spot"})
+    described = calls.instance(spot)
+    assert described["InstanceLifecycle"] == "spot"
+    assert "InstanceLifecycle" not in calls.instance(on_demand)
+    assert refused(calls.ec2.stop_instances, InstanceIds=[spot]) == "UnsupportedOperation"
+
+    def status() -> str:
+        requests = calls.ec2.describe_spot_instance_requests(
+            SpotInstanceRequestIds=[described["SpotInstanceRequestId"]]
+        )
+        [request] = requests["SpotInstanceRequests"]
+        assert request["InstanceId"] == spot
+        return str(request["Status"]["Code"])
+
+    until(lambda: status() == "marked-for-termination", "the notice")
+    calls.wait_state(spot, "terminated")
+    assert time.monotonic() - asked >= 0.65
+    assert calls.instance(spot)["StateReason"]["Code"] == "Server.SpotInstanceTermination"
+    assert status() == "instance-terminated-no-capacity"
+    assert calls.instance(on_demand)["State"]["Name"] == "running"
+
+
+def test_a_spot_instance_lives_as_long_as_its_user_wants_without_weather(calls):
+    spot = calls.launch(InstanceMarketOptions={"MarketType": "spot"})
+    calls.ec2.terminate_instances(InstanceIds=[spot])
+    calls.wait_state(spot, "terminated")
+    [request] = calls.ec2.describe_spot_instance_requests()["SpotInstanceRequests"]
+    assert (request["State"], request["Status"]["Code"]) == ("closed", "instance-terminated-by-user")
+    block = {"MarketType": "capacity-block"}
+    assert answered(calls.launch, InstanceMarketOptions=block) == "400 UnsupportedOperation"
+
+
+def test_dry_runs_of_all_calls_change_nothing(calls):
+    """A plan asks for permissions by dry runs: of the calls that create, and of those that read."""
+    ec2 = calls.ec2
+    volume_id, instance_id = calls.volume(), calls.launch()
+    group_id = ec2.create_security_group(GroupName="ours", Description="ours")["GroupId"]
+    in_zone = {"AvailabilityZone": "us-east-1a", "Size": 1, "VolumeType": "gp3"}
+    rule = {"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "IpRanges": [{"CidrIp": "10.0.0.0/8"}]}
+    launch = {"ImageId": calls.image(), "InstanceType": "m5.large", "MinCount": 1, "MaxCount": 1}
+    deletes = {"DeviceName": "/dev/xvda", "Ebs": {"DeleteOnTermination": True}}
+    dry = [
+        answered(ec2.run_instances, **launch, DryRun=True),
+        answered(ec2.create_volume, **in_zone, DryRun=True),
+        answered(
+            ec2.attach_volume, VolumeId=volume_id, InstanceId=instance_id, Device="/dev/sdf", DryRun=True
+        ),
+        answered(ec2.delete_volume, VolumeId=volume_id, DryRun=True),
+        answered(ec2.modify_volume, VolumeId=volume_id, Size=20, DryRun=True),
+        answered(ec2.create_snapshot, VolumeId=volume_id, DryRun=True),
+        answered(ec2.create_key_pair, KeyName="new", DryRun=True),
+        answered(ec2.import_key_pair, KeyName="new", PublicKeyMaterial=b"ssh-ed25519 AAAA", DryRun=True),
+        answered(ec2.create_security_group, GroupName="new", Description="new", DryRun=True),
+        answered(ec2.authorize_security_group_ingress, GroupId=group_id, IpPermissions=[rule], DryRun=True),
+        answered(ec2.delete_security_group, GroupId=group_id, DryRun=True),
+        answered(ec2.create_placement_group, GroupName="new", Strategy="cluster", DryRun=True),
+        answered(ec2.create_tags, Resources=[instance_id], Tags=RUN, DryRun=True),
+        answered(
+            ec2.modify_instance_attribute, InstanceId=instance_id, BlockDeviceMappings=[deletes], DryRun=True
+        ),
+        answered(
+            ec2.modify_instance_metadata_options, InstanceId=instance_id, HttpTokens="required", DryRun=True
+        ),
+        answered(ec2.terminate_instances, InstanceIds=[instance_id], DryRun=True),
+        answered(ec2.stop_instances, InstanceIds=[instance_id], DryRun=True),
+        answered(ec2.get_console_output, InstanceId=instance_id, DryRun=True),
+        answered(ec2.describe_instances, DryRun=True),
+        answered(ec2.describe_volumes, DryRun=True),
+        answered(ec2.describe_key_pairs, DryRun=True),
+        answered(ec2.describe_instance_type_offerings, DryRun=True),
+    ]
+    assert set(dry) == {"412 DryRunOperation"}
+    assert calls.instance(instance_id)["State"]["Name"] == "running"
+    assert ec2.describe_key_pairs()["KeyPairs"] == []
+    assert ec2.describe_placement_groups()["PlacementGroups"] == []
+    assert len(ec2.describe_security_groups()["SecurityGroups"]) == 2
+    assert calls.described_volume(volume_id)["Size"] == 10

@@ -10,8 +10,9 @@ from . import placement_admission as admission
 from .action_base import RegionActions
 from .instance_actions import InstanceActions
 from .placement_groups import RESOURCE_TYPE, PlacementGroup, refuse_unknown_filters
-from .refusal import Refusal, invalid_value, unsupported, well_formed_id
+from .refusal import Refusal, dry_run, invalid_value, unsupported, well_formed_id
 from .snapshot_actions import SnapshotActions
+from .throttling import reads
 from .volume_actions import VolumeActions
 
 _NO_SNAPSHOTS = "this region has snapshots of single volumes only, and no own images"
@@ -20,6 +21,8 @@ _NO_PUBLIC = "this region has no public addresses: its hosts answer at their pri
 _ONE_INTERFACE = "an instance of this region has one network interface, made with it"
 _RESERVED = ("LinkedGroupId", "ParentGroupId", "Operator")
 
+# moto carries these out also as dry runs.
+_RUNS_DRY_FIRST = {"ModifyInstanceMetadataOptions", "ModifyInstanceAttribute"}
 UNSUPPORTED = {
     "CopyImage": _NO_SNAPSHOTS,
     "CopySnapshot": _NO_SNAPSHOTS,
@@ -134,4 +137,6 @@ class Ec2Actions(VolumeActions, SnapshotActions, InstanceActions, PlacementGroup
         if reason := UNSUPPORTED.get(action):
             raise unsupported(f"{action} is not available: {reason}.")
         self.refuse_reserved_tags()
+        if self.params.get("DryRun") and (reads(action) or action in _RUNS_DRY_FIRST):
+            raise dry_run()
         return super().call_action()

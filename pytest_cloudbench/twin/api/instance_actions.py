@@ -14,7 +14,7 @@ from pytest_cloudbench.twin.hosts.hosts import HostPlan
 from . import instance_admission
 from .action_base import RegionActions
 from .backend import RegionInterface, RegionVolume, instance_catalogue
-from .instance_lifecycle import InstanceLifecycle, Launch
+from .instance_lifecycle import SPOT_INTERRUPTION, InstanceLifecycle, Launch
 from .launch_request import BlockDevice, LaunchRequest, admitted_launch, with_launch_template
 from .placement_admission import refuse_crowded_start
 from .refusal import Refusal, unsupported
@@ -82,6 +82,11 @@ class InstanceActions(RegionActions):
         _refuse_states(instances, ("pending", "shutting-down", "terminated"), "stopped")
         for instance in instances:
             _refuse_protected(instance, instance.disable_api_stop, "disableApiStop", "stopped")
+            if instance.lifecycle == "spot":
+                raise unsupported(
+                    f"You can't stop the Spot Instance '{instance.id}' because it is associated with a one-time Spot "
+                    "Instance request."
+                )
         return self._change_states(
             "StoppingInstances", instances, ("running",), InstanceLifecycle(self.home).stop
         )
@@ -120,6 +125,22 @@ class InstanceActions(RegionActions):
                 {"InstanceId": instance.id, "CurrentState": _state(instance), "PreviousState": before}
             )
         return ActionResult({answer: changes})
+
+    def describe_spot_instance_requests(self) -> Any:
+        """Describe the requests behind spot instances; one that is marked for termination has had its notice."""
+        named = self.params.get("SpotInstanceRequestIds") or []
+        known = {
+            each.spot_instance_request_id: each for each in self.home.instances() if each.lifecycle == "spot"
+        }
+        for request_id in named:
+            if request_id not in known:
+                raise Refusal(
+                    "InvalidSpotInstanceRequestID.NotFound",
+                    f"The spot instance request ID '{request_id}' does not exist",
+                )
+        return ActionResult(
+            {"SpotInstanceRequests": [_spot_request(known[request_id]) for request_id in named or known]}
+        )
 
     def modify_instance_attribute(self) -> Any:
         instance = self.instance(self.params.get("InstanceId"))
@@ -219,6 +240,9 @@ class InstanceActions(RegionActions):
             ],
         )
         for index, instance in enumerate(reservation.instances):
+            instance.instance_lifecycle = instance.lifecycle
+            if instance.lifecycle == "spot":
+                instance.spot_instance_request_id = f"sir-{instance.id[-8:]}"
             instance._placement = request.placement.of(index, request.zone)
             options = request.network_options
             instance.network_performance_options = {"BandwidthWeighting": options.weighting}
@@ -283,6 +307,22 @@ def _host_plan(instance: Any, request: LaunchRequest, ssh_after_s: float) -> Hos
         local_disks=limits.instance_store if limits.instance_store_nvme else (),
         ssh_after_s=ssh_after_s,
     )
+
+
+def _spot_request(instance: Any) -> dict[str, Any]:
+    code = "fulfilled"
+    if instance.state in ("shutting-down", "terminated"):
+        interrupted = instance.state_reason and instance.state_reason.code == SPOT_INTERRUPTION[0]
+        code = "instance-terminated-no-capacity" if interrupted else "instance-terminated-by-user"
+    elif getattr(instance, "spot_notice", False):
+        code = "marked-for-termination"
+    return {
+        "SpotInstanceRequestId": instance.spot_instance_request_id,
+        "InstanceId": instance.id,
+        "State": "closed" if code.startswith("instance-terminated") else "active",
+        "Status": {"Code": code},
+        "Type": "one-time",
+    }
 
 
 def _kept_user_data(encoded: Any) -> Base64EncodedString | None:

@@ -20,6 +20,7 @@ from pytest_cloudbench.twin.hosts.hosts import HostPlan
 
 from .backend import RegionVolume
 from .region import Region
+from .weather import SPOT_NOTICE_S
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +34,10 @@ INSTANCE_SHUTDOWN = (
 NO_CAPACITY = (
     "Server.InsufficientInstanceCapacity",
     "Server.InsufficientInstanceCapacity: Insufficient capacity to satisfy instance request",
+)
+SPOT_INTERRUPTION = (
+    "Server.SpotInstanceTermination",
+    "Server.SpotInstanceTermination: Spot instance termination",
 )
 _LOOK_S = 0.05  # how often a delayed instance looks whether it was terminated
 
@@ -92,6 +97,23 @@ class InstanceLifecycle:
         """Terminate an instance and release its volumes."""
         set_state(instance, "shutting-down", reason=reason, transition=_transition(reason))
         self._region.queues.submit(instance.id, lambda: self._terminate(instance, reason))
+
+    def _interrupt_later(self, instance: Any) -> None:
+        """Let the weather interrupt a running spot instance: first a notice, two minutes later its end."""
+        weather = self._region.weather
+        if weather is None or instance.lifecycle != "spot" or not weather.settings.spot_interruption.most:
+            return
+
+        def notice() -> None:
+            if instance.state == "running":
+                instance.spot_notice = True
+                self._region.after(SPOT_NOTICE_S / weather.settings.speed, end)
+
+        def end() -> None:
+            if instance.state == "running":
+                self.terminate(instance, SPOT_INTERRUPTION)
+
+        self._region.after(weather.delay("spot_interruption", "RunInstances"), notice)
 
     def shut_down_from_inside(self, instance_id: str, reboots: bool) -> None:
         """Follow an instance that has shut itself down: boot it again, or stop or terminate it as it was launched.
@@ -159,6 +181,7 @@ class InstanceLifecycle:
                 if volume.attachment:
                     region.backend.set_attachment_status(volume, "attached")
             _change_state(instance, "pending", "running")
+            self._interrupt_later(instance)
 
     def _make_disks(self, launch: Launch) -> None:
         plane = self._region.plane

@@ -64,6 +64,7 @@ def admitted_launch(params: Mapping[str, Any], backend: RegionBackend) -> Launch
     interface = _admitted_interface(params)
     asked = params.get("Placement") or {}
     _refuse_dedicated_hosts(asked)
+    _refuse_other_markets(params.get("InstanceMarketOptions") or {})
     group = admitted_group(asked, backend)
     subnet = _admitted_subnet({**params, **interface}, limits.name, backend, zone_of(group))
     placement = admitted_placement(
@@ -219,6 +220,13 @@ def _admitted_groups(params: Mapping[str, Any], subnet: Any, backend: RegionBack
     return tuple(group.id for group in groups) or (
         backend.get_security_group_from_name("default", subnet.vpc_id).id,
     )
+
+
+def _refuse_other_markets(market: Mapping[str, Any]) -> None:
+    if market and market.get("MarketType") != "spot":
+        raise unsupported("This region launches on-demand and spot instances only.")
+    if (market.get("SpotOptions") or {}).get("SpotInstanceType", "one-time") != "one-time":
+        raise unsupported("This region has one-time spot instance requests only.")
 
 
 def _refuse_dedicated_hosts(placement: Mapping[str, Any]) -> None:

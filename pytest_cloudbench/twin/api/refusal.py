@@ -39,6 +39,11 @@ def unsupported(message: str) -> Refusal:
     return Refusal("UnsupportedOperation", message)
 
 
+def dry_run() -> Refusal:
+    """Return the answer to a dry run of a request that is in order."""
+    return Refusal("DryRunOperation", "Request would have succeeded, but DryRun flag is set.", status=412)
+
+
 def unauthorised(action: str) -> Refusal:
     """Return the refusal of an action that the credentials may not call."""
     return Refusal(
