@@ -107,8 +107,8 @@ def _parser() -> argparse.ArgumentParser:
     reap = rooms.add_parser(
         "reap",
         help="show what runs have left on AWS, with its age and cost, ask, and remove it",
-        description="Finds resources by the tag cloudbench:run. A run that may be going on (its journal is locked on "
-        "this machine, or its lease has not ended) is left alone unless --run names it and --yes is given.",
+        description="Finds resources by the tag cloudbench:run. A run that may be going on is left alone unless --run "
+        "names it and --yes is given: its journal is locked on this machine, or its lease has not ended.",
         epilog="exit codes: 0 nothing of it is left, 1 something is left, 2 nothing was removed (not confirmed), "
         "3 AWS could not be asked",
     )

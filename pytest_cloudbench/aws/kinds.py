@@ -87,6 +87,5 @@ CREATED_BY: Mapping[str, Kind] = {
     "create_placement_group": PLACEMENT_GROUP,
     "create_security_group": SECURITY_GROUP,
     "create_key_pair": KEY_PAIR,
-    "import_key_pair": KEY_PAIR,
 }
 """The action of a creating call -> the kind whose ids it returns."""

@@ -187,9 +187,10 @@ class Ledger:
         return () if self._intentions is None else self._intentions()
 
     def _kinds(self) -> list[Kind]:
-        if self._intentions is None:
+        actions = {each.action for each in self._announced()}
+        if self._intentions is None or actions - CREATED_BY.keys():
             return list(KINDS)
-        made = {CREATED_BY[each.action].name for each in self._announced() if each.action in CREATED_BY}
+        made = {CREATED_BY[each].name for each in actions}
         if INSTANCE.name in made:
             made.add(VOLUME.name)  # its root volume
         made |= {name for name, _ in self._tracked}

@@ -51,8 +51,8 @@ class FoundRun:
     def alive(self, now: float, directory: Path | None = None) -> str:
         """Return why the run may still be going on: a part of a sentence; "" if it has ended.
 
-        A run of this machine holds the lock of its journal. Of others, the lease of its instances says so, and its age
-        if it has no instance.
+        A run of this machine holds the lock of its journal. Of others, the lease of its instances says so, which the
+        run renews, and its age if it has no instance.
         """
         path = (directory or journal_directory()) / f"{self.run_id}{SUFFIX}"
         if path.exists():
