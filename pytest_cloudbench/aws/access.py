@@ -14,6 +14,15 @@ from pytest_cloudbench.resources.errors import CloudError
 from .errors import NoRegion
 
 AddressChoice = Literal["auto", "public", "private"]
+AddressKind = Literal["public", "private"]
+
+_PRIVATE_NETWORKS = tuple(
+    map(
+        ipaddress.ip_network,
+        # RFC 1918, RFC 6598, RFC 2544 and RFC 4193.
+        ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "198.18.0.0/15", "fc00::/7"),
+    )
+)
 
 CHECK_IP_URL = "https://checkip.amazonaws.com"
 CHECK_IP_TIMEOUT_S = 5.0
@@ -28,7 +37,7 @@ class CloudAccess:
     access_key, secret_key, session_token: None for the ordinary AWS credential chain.
     ssh_from_cidr: the network that may reach port 22 of the instances; None for this machine's public address, as
         checkip.amazonaws.com sees it.
-    address: the address of an instance that SSH uses; "auto" is the public one if it has one.
+    address: the address of an instance that SSH uses; "auto" follows from ssh_from_cidr and the subnet, see `reach`.
     subnet_id: the subnet to launch into; None for the default VPC.
     label: a name for people ("embedded region", "AWS"); not interpreted.
     check_region: called before every request; raises if the region is known to have ended.
@@ -60,13 +69,23 @@ class CloudAccess:
         """True if the endpoint is on this machine, so that it ends with the process that serves it."""
         return is_loopback_url(self.endpoint_url)
 
-    def choose_address(self, public_ip: str | None, private_ip: str | None) -> str | None:
-        """Return the address that SSH uses, by the `address` rule; None if the instance does not have it (yet)."""
-        if self.address == "public":
-            return public_ip
-        if self.address == "private":
-            return private_ip
-        return public_ip or private_ip
+    def reach(self, assigns_public: bool) -> AddressKind:
+        """Return which address of an instance SSH uses, if its subnet assigns public addresses or does not.
+
+        It agrees with the network that may reach port 22: from a private network SSH uses the private address, from a
+        public one, or from this machine's public address, the public address. From a network that contains both, the
+        subnet decides.
+        """
+        if self.address != "auto":
+            return self.address
+        if self.ssh_from_cidr is not None:
+            network = ipaddress.ip_network(self.ssh_from_cidr)
+            same = [each for each in _PRIVATE_NETWORKS if each.version == network.version]
+            if any(network.subnet_of(each) for each in same):  # type: ignore[arg-type]  # of one version
+                return "private"
+            if not any(each.subnet_of(network) for each in same):  # type: ignore[arg-type]  # of one version
+                return "public"
+        return "public" if assigns_public else "private"
 
 
 def is_loopback_url(url: str | None) -> bool:

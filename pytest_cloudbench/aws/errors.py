@@ -60,7 +60,14 @@ _SERVER_ERRORS = frozenset(
 
 CREDENTIALS_REFUSED = frozenset(
     {
-        *("", "AuthFailure", "ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId", "RequestExpired"),
+        *(
+            "",
+            "AuthFailure",
+            "ExpiredToken",
+            "ExpiredTokenException",
+            "InvalidClientTokenId",
+            "RequestExpired",
+        ),
         *("SignatureDoesNotMatch", "UnrecognizedClientException"),
     }
 )

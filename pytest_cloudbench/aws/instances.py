@@ -8,12 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_cloudbench.limits.instances import InstanceLimits
+from pytest_cloudbench.limits.network_options import PLAIN_NETWORK, NetworkOptions
 from pytest_cloudbench.resources.errors import CloudError, ResourceFailed, WaitTimeout
 from pytest_cloudbench.resources.facts import Attachment, Command, ImageFacts, LaunchedInstance, Placement
 
 from .clients import Secret
 from .doorway import KeyPair
 from .lease import DEFAULT_LEASE_S, LEASE_TAG, lease_end
+from .network_settings import described_options, network_parameters
 from .run import Run, tags_of
 from .user_data import HostKey, cloud_config, new_host_key
 from .waits import Watcher, retry_while
@@ -38,6 +40,7 @@ class LaunchPlan:
     host_key: HostKey
     user_data: str = field(repr=False)
     placement_group: str | None = None
+    network_options: NetworkOptions = PLAIN_NETWORK
 
     @property
     def what(self) -> str:
@@ -74,6 +77,7 @@ class Instances:
         """Launch and tag an instance in one call; return it as the answer describes it (pending)."""
         recorded = plan.limits.recorded
         recorded_tags = recorded.tags if recorded else {}
+        reach = self._clients.access.reach(plan.place.assigns_public)
         with self.run.journal.creating("run_instances", plan.what) as intention:
             parameters: dict[str, Any] = {
                 "ImageId": plan.image.id,
@@ -81,8 +85,7 @@ class Instances:
                 "MinCount": 1,
                 "MaxCount": 1,
                 "KeyName": key.name,
-                "SubnetId": plan.place.subnet_id,
-                "SecurityGroupIds": [group_id],
+                **network_parameters(plan.place, group_id, plan.network_options, public=reach == "public"),
                 "UserData": Secret(plan.user_data),
                 "ClientToken": intention.token,
                 "MetadataOptions": {"HttpTokens": "required", "HttpEndpoint": "enabled"},
@@ -135,6 +138,8 @@ class Instances:
             host_public_key=plan.host_key.public_line,
             vpc_id=plan.place.vpc_id,
             subnet_id=plan.place.subnet_id,
+            network_options=plan.network_options,
+            reached_by=reach,
         )
         return self._updated(blank, description)
 
@@ -177,6 +182,12 @@ class Instances:
     def wait_until_running(self, instance: LaunchedInstance) -> LaunchedInstance:
         """Wait until it runs and has the address that SSH uses."""
         running = self.wait_for(instance, "running", self.run.bounds.running_s)
+        requested, options = instance.network_options, running.network_options
+        if requested and options != requested:
+            raise ResourceFailed(
+                f"{instance} was launched with {requested}, and EC2 describes it with {options or 'neither'}: its "
+                "limits are not those that were requested"
+            )
         if running.address:
             return running
 
@@ -186,9 +197,8 @@ class Instances:
 
         found = self._watcher.wait(running.id, look, self.run.bounds.address_s)
         if found is None:
-            kind = "" if self._clients.access.address == "auto" else f"{self._clients.access.address} "
             raise ResourceFailed(
-                f"{instance} runs but has no {kind}address "
+                f"{instance} runs but has no {instance.reached_by} address "
                 "to reach it at; use a subnet that assigns public addresses, "
                 "or --cloudbench-address=private from inside its network"
             )
@@ -249,6 +259,7 @@ class Instances:
     def _updated(self, instance: LaunchedInstance, description: Mapping[str, Any]) -> LaunchedInstance:
         public = description.get("PublicIpAddress") or None
         private = description.get("PrivateIpAddress") or None
+        running = description["State"]["Name"] == "running"
         return replace(
             instance,
             state=description["State"]["Name"],
@@ -256,7 +267,8 @@ class Instances:
             placement_group=description.get("Placement", {}).get("GroupName") or None,
             private_ip=private,
             public_ip=public,
-            address=self._clients.access.choose_address(public, private),
+            address=public if instance.reached_by == "public" else private,
+            network_options=described_options(description) if running else instance.network_options,
             launched=description.get("LaunchTime"),
             attachments=_attachments(description),
             tags=tags_of(description),

@@ -45,8 +45,8 @@ class Places:
                 if zones and zone not in zones:
                     raise NotOffered(f"{name} is not offered in {zone}; it is in {', '.join(zones)}")
         if subnet_id is not None:
-            return (self._in_subnet(offered, zone, subnets[0]),)
-        by_zone = {subnet["AvailabilityZone"]: subnet for subnet in reversed(subnets)}
+            return (self._in_subnet(offered, zone, self._reachable(subnets)[0]),)
+        by_zone = {subnet["AvailabilityZone"]: subnet for subnet in reversed(self._reachable(subnets))}
         if not by_zone:
             raise NoNetwork(
                 f"{self._clients.region} has no default VPC with default subnets; "
@@ -59,8 +59,27 @@ class Places:
             )
         fitting = [zone] if zone else _zones_of_all(offered, by_zone)
         return tuple(
-            Placement(name, by_zone[name]["SubnetId"], vpc_id=by_zone[name]["VpcId"]) for name in fitting
+            Placement(name, by_zone[name]["SubnetId"], by_zone[name]["VpcId"], _assigns_public(by_zone[name]))
+            for name in fitting
         )
+
+    def _reachable(self, subnets: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the subnets whose instances SSH can reach by the network that may reach port 22.
+
+        If that is this machine's public address, only public addresses can be reached. Raises NoNetwork without any.
+        """
+        access = self._clients.access
+        if access.address != "auto" or access.ssh_from_cidr is not None:
+            return subnets
+        public = [subnet for subnet in subnets if _assigns_public(subnet)]
+        if subnets and not public:
+            raise NoNetwork(
+                f"{', '.join(sorted(subnet['SubnetId'] for subnet in subnets))} of {self._clients.region} assigns no "
+                "public addresses (MapPublicIpOnLaunch): from inside its network, set that network, such as "
+                "--cloudbench-ssh-from=10.0.0.0/16; from outside, request public addresses with "
+                "--cloudbench-address=public, or set a subnet that assigns them (--cloudbench-subnet)"
+            )
+        return public
 
     def zones_offering(self, type_name: str) -> tuple[str, ...]:
         """Return the zones of the region that offer a type, sorted.
@@ -102,7 +121,7 @@ class Places:
                     f"{name} is not offered in {subnet_zone}, the zone of subnet {subnet['SubnetId']}; "
                     f"it is in {', '.join(zones)}"
                 )
-        return Placement(zone=subnet_zone, subnet_id=subnet["SubnetId"], vpc_id=subnet["VpcId"])
+        return Placement(subnet_zone, subnet["SubnetId"], subnet["VpcId"], _assigns_public(subnet))
 
     def _subnets_of(self, subnet_id: str | None) -> list[dict[str, Any]]:
         if subnet_id in self._subnets:
@@ -129,6 +148,10 @@ class Places:
                 raise NoNetwork(f"there is no subnet {subnet_id} in {self._clients.region}")
         self._subnets[subnet_id] = found
         return found
+
+
+def _assigns_public(subnet: Mapping[str, Any]) -> bool:
+    return bool(subnet.get("MapPublicIpOnLaunch"))
 
 
 def _zones_of_all(offered: Mapping[str, tuple[str, ...]], with_subnet: Collection[str]) -> list[str]:

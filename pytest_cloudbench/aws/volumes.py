@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 _NOT_MAPPED_YET = ("InvalidInstanceAttributeValue",)
 
+
 def check_zone(instance: object, instance_zone: str, zone: str, what: str = "a volume") -> None:
     """Raise ZoneMismatch unless `zone` is the instance's: EBS volumes cannot leave their zone."""
     if zone != instance_zone:

@@ -39,6 +39,9 @@ class NetworkOptions:
         """Raise UnsupportedOption (a ValueError) if an instance type does not support them."""
         limits.check_options(weighting=self.weighting, ena_express=self.ena_express)
 
+    def __bool__(self) -> bool:
+        return self != NetworkOptions()
+
     def __str__(self) -> str:
         express = f"ENA Express for {'TCP and UDP' if self.ena_express_udp else 'TCP'}"
         return ", ".join(

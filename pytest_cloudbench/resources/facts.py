@@ -41,11 +41,15 @@ BACKING_TAG = "aws:cloudbench:backing"
 
 @dataclass(frozen=True)
 class Placement:
-    """The place of an instance: an availability zone and a subnet in it."""
+    """The place of an instance: an availability zone and a subnet in it.
+
+    assigns_public: the subnet gives its instances public addresses.
+    """
 
     zone: str
     subnet_id: str
     vpc_id: str
+    assigns_public: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,7 @@ class LaunchedInstance:
     private key of login_user. host_public_key: the line ("ssh-ed25519 AAAA...") that sshd must present. launched:
     its last start. Both keys stay in memory and out of repr. requested_type: the type that was asked for first.
     state_reason: why it is in its state, as the service says it, such as "Server.SpotInstanceTermination".
+    reached_by: which of its addresses SSH uses; "" if the provider makes no difference.
     """
 
     id: str
@@ -124,6 +129,7 @@ class LaunchedInstance:
     market: Market | None = None
     state_reason: str = ""
     network_options: NetworkOptions = PLAIN_NETWORK
+    reached_by: Literal["public", "private", ""] = ""
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -132,7 +138,7 @@ class LaunchedInstance:
         return (
             *([other] if self.requested_type not in ("", self.type) else []),
             *([f"{self.market} instance"] if self.market else []),
-            *([str(self.network_options)] if self.network_options != PLAIN_NETWORK else []),
+            *([str(self.network_options)] if self.network_options else []),
         )
 
     @property
