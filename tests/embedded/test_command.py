@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from inner_runs import HEAD, start_pytest, wait_until
 
 pytestmark = [pytest.mark.embedded, pytest.mark.alone]
 
@@ -17,6 +18,15 @@ USES_THE_KEPT_REGION = """
     @pytest.mark.ec2_instance("t3.micro")
     def test_it(ec2_instance, _cloudbench_access):
         print("endpoint", _cloudbench_access.endpoint_url)
+"""
+
+OUTLIVES_ITS_LEASE = f"""{HEAD}
+import time
+
+def test_it(ebs_volume):
+    ebs_volume.instance.run(["sleep", "6.5"])
+    pathlib.Path("renewed").touch()
+    time.sleep(600)
 """
 
 
@@ -45,16 +55,39 @@ def _kept_slots():
     return [] if record is None else [str(record.slot)]
 
 
-def test_any_client_talks_to_a_kept_region_and_pytest_uses_it(kept, pytester):
+@pytest.fixture
+def client(kept):
+    """A client of the kept region, as any tool makes one."""
     import boto3
 
-    client = boto3.client(
+    return boto3.client(
         "ec2",
         endpoint_url=kept["AWS_ENDPOINT_URL"],
         region_name=kept["AWS_DEFAULT_REGION"],
         aws_access_key_id=kept["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=kept["AWS_SECRET_ACCESS_KEY"],
     )
+
+
+def test_after_kill_9_nothing_costs_money_one_lease_later(client, tmp_path):
+    process = start_pytest(tmp_path, OUTLIVES_ITS_LEASE, "--cloudbench-lease=5s")
+    wait_until(lambda: (tmp_path / "renewed").exists() or process.poll() is not None, "the end of a lease")
+    assert process.poll() is None, process.communicate()[0]
+
+    def instances():
+        found = [one for each in client.describe_instances()["Reservations"] for one in each["Instances"]]
+        return [one for one in found if one["State"]["Name"] != "terminated"]
+
+    [instance] = instances()
+    assert len(client.describe_volumes()["Volumes"]) == 2
+    process.kill()
+    process.communicate()
+    wait_until(lambda: not instances() and not client.describe_volumes()["Volumes"], "the end of all")
+    [ended] = client.describe_instances(InstanceIds=[instance["InstanceId"]])["Reservations"][0]["Instances"]
+    assert ended["StateReason"]["Code"] == "Client.InstanceInitiatedShutdown"
+
+
+def test_any_client_talks_to_a_kept_region_and_pytest_uses_it(kept, client, pytester):
     volume = client.create_volume(Size=1, VolumeType="gp3", AvailabilityZone="us-east-1a")["VolumeId"]
     assert client.describe_volumes(VolumeIds=[volume])["Volumes"][0]["Iops"] == 3_000
     pytester.makepyfile(USES_THE_KEPT_REGION)
