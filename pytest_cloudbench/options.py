@@ -185,6 +185,12 @@ OPTIONS = (
         "fail every test that measures so much less than the earlier runs, such as 5%%",
         check=parse_regression,
     ),
+    Option(
+        "leftovers",
+        "fail",
+        ("fail", "report"),
+        "whether a resource that could not be removed fails the session or is only reported (default: fail)",
+    ),
     Option("region", "", None, "AWS region (default: that of your AWS configuration)"),
     Option(
         "zone",
