@@ -1,12 +1,16 @@
-"""The two implementations of the law and of the loop."""
+"""The two implementations of the law and of the loop, and instances of a region's plane."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 
 import pytest
+from paced_instance import Instance
 from virtual_time import Bench
 
+from pytest_cloudbench.twin.plane import Plane
+from pytest_cloudbench.twin.regions import sweep_slot
+from pytest_cloudbench.twin.slots import take_slot
 from pytest_cloudbench.twin.volumes import pacer, request_loop
 
 try:
@@ -35,3 +39,25 @@ def engine(request):
 @pytest.fixture
 def bench(engine):
     return Bench(engine)
+
+
+@pytest.fixture(scope="module")
+def plane():
+    slot = take_slot(sweep_slot)
+    try:
+        plane = Plane(slot)
+        try:
+            yield plane
+        finally:
+            plane.close()
+    finally:
+        slot.release()
+
+
+@pytest.fixture
+def instance(plane, request):
+    instance = Instance(plane, f"i-{abs(hash(request.node.name)) % 10**8}")
+    try:
+        yield instance
+    finally:
+        instance.close()

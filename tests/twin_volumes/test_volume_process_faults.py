@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import shutil
 import signal
 import subprocess
@@ -13,14 +12,11 @@ import time
 from pathlib import Path
 
 import pytest
+from paced_instance import Instance, finished, wait_until
 
-from pytest_cloudbench.limits.instances import EbsLimit
-from pytest_cloudbench.limits.quantities import GIB, MIB, Iops, Throughput
+from pytest_cloudbench.limits.quantities import GIB, MIB
 from pytest_cloudbench.limits.volumes import gp2, gp3, io2
-from pytest_cloudbench.twin.hosts.hosts import HostPlan
-from pytest_cloudbench.twin.plane import Plane
-from pytest_cloudbench.twin.regions import sweep, sweep_slot
-from pytest_cloudbench.twin.slots import take_slot
+from pytest_cloudbench.twin.regions import sweep
 from pytest_cloudbench.twin.volumes import disks, volume_process
 from pytest_cloudbench.twin.volumes.volume_process import VolumeProcessError
 
@@ -34,114 +30,8 @@ pytestmark = [
 
 FAST = io2(size_gib=64, iops=64_000)
 MEMORY_CGROUP = Path("/sys/fs/cgroup/memory")
-STOPPED_S = 3.0
 WITHOUT_END = "--time_based --runtime=60"
 WRITE_UNTIL_IT_FAILS = "while dd if=/dev/zero of=/mnt/x bs=1M count=64 conv=fsync; do :; done; exit 1"
-
-
-class Instance:
-    """An instance of a region, and a shell inside it as root."""
-
-    def __init__(self, plane, instance_id):
-        self.plane = plane
-        self.id = instance_id
-        self.volumes = []
-        limit = EbsLimit(Iops(80_000), Throughput.from_mbit(19_000))
-        plane.instances.boot(
-            HostPlan(
-                instance_id,
-                "c5.18xlarge",
-                plane.network.take_address(0),
-                "h",
-                "ec2-user",
-                (),
-                ebs_limit=limit,
-            )
-        )
-
-    def volume(self, spec):
-        """Make and attach a volume; return its id and its device."""
-        volume_id = f"vol-{self.id[2:]}-{len(self.volumes)}"
-        self.plane.volumes.create_disk(volume_id, spec)
-        self.volumes.append(volume_id)
-        return volume_id, self.attach(volume_id)
-
-    def attach(self, volume_id):
-        return "/dev/" + self.plane.volumes.attach(volume_id, self.id, "/dev/sdf")
-
-    def start(self, command, *, before=""):
-        """Start a shell command in the instance; ``before`` runs outside, in the same process."""
-        init = self.plane._inventory.instances[self.id].host.init_pid
-        inside = f"exec nsenter -t {init} -a sh -c {shlex.quote(command)}"
-        return subprocess.Popen(
-            ["sh", "-c", f"{before}{inside}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-
-    def run(self, command, *, seconds=30):
-        """Run a shell command in the instance and return its output. It must succeed in time."""
-        return finished(self.start(command), seconds=seconds)
-
-    def fio(self, device, options):
-        """Start fio on a device."""
-        return self.start(
-            f"fio --name=t --filename={device} --ioengine=libaio --direct=1 --allow_file_create=0 "
-            f"--output-format=json {options}"
-        )
-
-    @property
-    def server(self):
-        return self.plane._inventory.instances[self.id].paced.process
-
-    def figures(self, volume_id):
-        """Return the counters of a volume since it was made."""
-        volumes, _ = self.plane.volumes.storage_activity()
-        return next(volume for volume in volumes if volume.volume_id == volume_id)
-
-    def loop(self, volume_id):
-        return self.plane._inventory.volumes[volume_id].disk.loop
-
-    def allocated(self, volume_id):
-        """Return the bytes that a volume's data use."""
-        return os.fstat(self.plane._inventory.volumes[volume_id].disk.descriptor).st_blocks * 512
-
-    def stuck(self):
-        """Return the instance's processes in uninterruptible sleep, which wait for a disk."""
-        namespace = os.readlink(
-            f"/proc/{self.plane._inventory.instances[self.id].host.init_pid}/ns/pid_for_children"
-        )
-        found = []
-        for process in Path("/proc").glob("[0-9]*"):
-            try:
-                if os.readlink(process / "ns/pid") == namespace:
-                    name, _, fields = (process / "stat").read_text().rpartition(") ")
-                    found += [name] if fields[0] == "D" else []
-            except OSError:
-                continue  # it has ended meanwhile
-        return found
-
-    def close(self):
-        self.plane.instances.terminate(self.id)
-        for volume_id in self.volumes:
-            self.plane.volumes.delete_disk(volume_id)
-
-
-def finished(process, *, seconds=30, fails=False):
-    """Wait for a process and return its output. It must succeed, or fail, in time."""
-    try:
-        text, _ = process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        process.kill()  # what it started inside ends with the instance
-        process.wait()
-        raise AssertionError(f"{process.args} did not end within {seconds} s") from None
-    assert (process.returncode != 0) is fails, text
-    return text
-
-
-def wait_until(condition, what, seconds=10):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(0.02)
 
 
 def ended(pid):
@@ -161,28 +51,6 @@ def needs(*programs):
     missing = [program for program in programs if shutil.which(program) is None]
     if missing:
         pytest.skip(f"needs {', '.join(missing)}")
-
-
-@pytest.fixture(scope="module")
-def plane():
-    slot = take_slot(sweep_slot)
-    try:
-        plane = Plane(slot)
-        try:
-            yield plane
-        finally:
-            plane.close()
-    finally:
-        slot.release()
-
-
-@pytest.fixture
-def instance(plane, request):
-    instance = Instance(plane, f"i-{abs(hash(request.node.name)) % 10**8}")
-    try:
-        yield instance
-    finally:
-        instance.close()
 
 
 # --- the process ends or stops -----------------------------------------------------------------------------
@@ -273,26 +141,6 @@ def test_io_of_a_process_that_cannot_be_ended_is_aborted(instance, monkeypatch):
         finished(load, seconds=5, fails=True)
     finally:
         os.kill(server.pid, signal.SIGKILL)
-
-
-def test_io_waits_for_a_stopped_process_and_counts_as_late(instance):
-    volume_id, device = instance.volume(io2(size_gib=4, iops=400))
-    options = "--rw=randwrite --bsrange=4k-16k --size=8m --iodepth=32 --verify=crc32c"
-    load = instance.fio(device, options)
-    wait_until(lambda: instance.figures(volume_id).done.write_ops > 100, "a load")
-    os.kill(instance.server.pid, signal.SIGSTOP)
-    before = instance.figures(volume_id).done
-    time.sleep(STOPPED_S)
-    assert load.poll() is None
-    assert instance.figures(volume_id).done == before
-    os.kill(instance.server.pid, signal.SIGCONT)
-    (job,) = json.loads(finished(load, seconds=30))["jobs"]
-    assert job["error"] == 0
-    assert job["read"]["total_ios"] == job["write"]["total_ios"] > 500  # all of it was read back
-    wait_until(lambda: instance.figures(volume_id).done.queue_length == 0, "the last counts")
-    done = instance.figures(volume_id).done
-    # 32 I/Os were in flight. An I/O that came meanwhile is seen only afterwards.
-    assert done.late_s - before.late_s > 20 * STOPPED_S
 
 
 def test_the_next_start_ends_a_process_that_was_stopped_when_its_region_was_killed():
@@ -461,29 +309,6 @@ def write_and_read_back(instance, make, device):
 
 
 # --- while I/O runs ----------------------------------------------------------------------------------------
-
-
-def test_a_modification_takes_effect_while_io_runs(instance):
-    volume_id, device = instance.volume(io2(size_gib=4, iops=1_000))
-    load = instance.fio(device, "--rw=randread --bs=4k --size=64m --iodepth=32 --time_based --runtime=9")
-
-    def rate():
-        time.sleep(0.2)  # what was let through before is answered
-        counted, began = instance.figures(volume_id).done.read_ops, time.monotonic()
-        time.sleep(2)
-        return (instance.figures(volume_id).done.read_ops - counted) / (time.monotonic() - began)
-
-    wait_until(lambda: instance.figures(volume_id).done.read_ops > 0, "a load")
-    assert rate() == pytest.approx(1_000, rel=0.05)
-    instance.plane.volumes.modify(volume_id, io2(size_gib=6, iops=3_000))
-    assert rate() == pytest.approx(3_000, rel=0.05)
-    assert instance.run(f"blockdev --getsize64 {device}") == f"{6 * GIB}\n"
-    instance.run(f"dd if=/dev/zero of={device} bs=1M count=1 seek={5 * 1024} oflag=direct")
-    instance.plane.volumes.modify(volume_id, io2(size_gib=6, iops=500))
-    assert rate() == pytest.approx(500, rel=0.05)
-    assert load.poll() is None
-    (job,) = json.loads(finished(load))["jobs"]
-    assert job["error"] == 0
 
 
 def test_detaching_by_force_fails_waiting_requests_at_once(instance):
