@@ -81,7 +81,10 @@ def joined(comparisons: Sequence[ComparedRuns]) -> list[ComparedRuns]:
 
 
 def names_of(runs: Sequence[Any]) -> list[str]:
-    """Name each run by its differences from the others: instance types, target, workload; else by a number."""
+    """Name each run by its differences from the others: instance types, target, workload; else what was asked.
+
+    Names that are still the same are numbered.
+    """
     parts = [_parts(run) for run in runs]
     differing = [place for place in range(len(parts[0])) if len({part[place] for part in parts}) > 1]
     names = [", ".join(filter(None, (part[place] for place in differing))) for part in parts]
@@ -89,9 +92,27 @@ def names_of(runs: Sequence[Any]) -> list[str]:
         columns = [[part[place] for part in parts] for place in differing]
         columns[-1] = _without_common_words(columns[-1]) if differing[-1] == _WORK else columns[-1]
         names = [", ".join(filter(None, words)) for words in zip(*columns, strict=True)]
+    if len(set(names)) < len(names):
+        names = [", ".join(filter(None, pair)) for pair in zip(names, _differently_asked(runs), strict=True)]
     return [
         name if name and names.count(name) == 1 else f"{name or 'run'} ({names[: at + 1].count(name)})"
         for at, name in enumerate(names)
+    ]
+
+
+def _differently_asked(runs: Sequence[Any]) -> list[str]:
+    """Return the arguments in which runs differ, as many as fit: "iodepth 16, numjobs 2"."""
+    asked = [getattr(getattr(run, "maximum", run), "asked", None) or {} for run in runs]
+    names = [
+        name
+        for name in dict.fromkeys(name for each in asked for name in each)
+        if len({str(each.get(name)) for each in asked}) > 1
+    ]
+    texts = [
+        ", ".join(f"{name} {each[name]}" for name in names if each.get(name) is not None) for each in asked
+    ]
+    return [
+        text if len(text) <= _SHORTEN_FROM else text[:_SHORTEN_FROM].rpartition(", ")[0] for text in texts
     ]
 
 

@@ -49,6 +49,17 @@ def test_storage_runs_are_named_by_their_target_without_ids():
     assert names_of([store, volume]) == ["xfs on instance store disk 1 of 4", "xfs on gp3 500 GiB"]
 
 
+def test_runs_of_one_workload_are_named_by_what_was_asked():
+    deep, shallow = ({"iodepth": depth, "bs_bytes": 4096, "nothing": None} for depth in (16, 1))
+    run = storage(noisy(1_000, 10))
+    runs = [
+        dataclasses.replace(run, asked=each) for each in (deep, shallow | {"rate_iops_total": 200.0}, deep)
+    ]
+    assert names_of(runs) == ["iodepth 16 (1)", "iodepth 1, rate_iops_total 200.0", "iodepth 16 (2)"]
+    many = [dataclasses.replace(run, asked={f"option_{n}": n + more for n in range(9)}) for more in (0, 1)]
+    assert names_of(many) == ["option_0 0, option_1 1, option_2 2", "option_0 1, option_1 2, option_2 3"]
+
+
 def test_runs_without_differences_are_numbered():
     run = storage(noisy(1_000, 10))
     assert names_of([run, dataclasses.replace(run)]) == ["run (1)", "run (2)"]

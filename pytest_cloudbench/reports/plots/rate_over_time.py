@@ -43,7 +43,7 @@ def ceiling_lines(
         return [], []
     found = []
     for ceiling in envelope.ceilings:
-        name = "machine under the region" if ceiling.scope == MACHINE else ceiling.label
+        name = f"the region's {ceiling.quantity}" if ceiling.scope == MACHINE else ceiling.label
         for level in envelope.levels_of(ceiling):
             if _NOT_MERGED not in level.how:
                 value = scale.of(level.like(scale.like))
