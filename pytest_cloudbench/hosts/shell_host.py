@@ -10,7 +10,6 @@ from pytest_cloudbench.hosts.errors import (
     CommandFailed,
     CommandTimedOut,
     ConnectionDropped,
-    ToolMissing,
 )
 from pytest_cloudbench.hosts.host import Command, CommandResult, HostListener, checked_argv
 
@@ -18,26 +17,6 @@ if TYPE_CHECKING:
     from pytest_cloudbench.hosts.jobs import DetachedJob
 
 T = TypeVar("T")
-
-PACKAGES: dict[str, str] = {
-    "fio": "fio",
-    "iperf3": "iperf3",
-    "mkfs.xfs": "xfsprogs",
-    "mkfs.ext4": "e2fsprogs",
-    "mkfs.btrfs": "btrfs-progs",
-    "btrfs": "btrfs-progs",
-    "nvme": "nvme-cli",
-    "mdadm": "mdadm",
-    "pvcreate": "lvm2",
-    "vgcreate": "lvm2",
-    "lvcreate": "lvm2",
-    "ethtool": "ethtool",
-    "lsblk": "util-linux",
-    "wipefs": "util-linux",
-}
-"""Package of each tool; dnf and apt use the same names. A tool that is not listed has a package of its own name."""
-
-_INSTALL_S = 300.0
 
 
 class ShellHost:
@@ -156,42 +135,12 @@ class ShellHost:
         return path if found.exit_code == 0 and path.startswith("/") else None
 
     def ensure_tool(self, name: str) -> str:
-        """Return the tool's path on the host; a missing tool is installed by dnf, yum or apt-get.
+        """Return the tool's path on the host; a missing one is installed by the host's package manager.
 
         Raises ToolMissing with the package manager's message.
         """
         if name not in self._tools:
-            self._tools[name] = self.find_tool(name) or self._install(name)
+            from pytest_cloudbench.hosts.packages import install
+
+            self._tools[name] = self.find_tool(name) or install(self, name)
         return self._tools[name]
-
-    def _install(self, name: str) -> str:
-        package = PACKAGES.get(name, name)
-        for manager, commands in _managers(package):
-            if self.find_tool(manager) is None:
-                continue
-            try:
-                for command in commands:
-                    self.run(command, sudo=True, timeout_s=_INSTALL_S)
-            except (CommandFailed, CommandTimedOut) as error:
-                raise ToolMissing(
-                    f"{name} is not on {self.label} and {manager} could not install {package}: {error}"
-                ) from error
-            path = self.find_tool(name)
-            if path is None:
-                raise ToolMissing(
-                    f"{manager} installed {package} on {self.label}, but {name} is still missing"
-                )
-            return path
-        raise ToolMissing(
-            f"{name} is not on {self.label}, which has neither dnf, yum nor apt-get to install it"
-        )
-
-
-def _managers(package: str) -> list[tuple[str, list[list[str]]]]:
-    apt = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q", "-y", "-o", "DPkg::Lock::Timeout=240"]
-    return [
-        ("dnf", [["dnf", "-q", "-y", "install", package]]),
-        ("yum", [["yum", "-q", "-y", "install", package]]),
-        # The package lists of a new image are empty or stale.
-        ("apt-get", [[*apt, "update"], [*apt, "install", "--no-install-recommends", package]]),
-    ]
