@@ -132,14 +132,29 @@ def main() -> int:
                 after_s = moments.uniform(0.1, 0.95) * length_s
                 killed, left = runs.kill_after(number, after_s)
                 print(
-                    f"{number:3}: {'killed' if killed else 'ended'} after {after_s:5.1f} s, billed {dict(left)}",
+                    f"{number:3}: {time.strftime('%T')} {'killed' if killed else 'ended'} after {after_s:5.1f} s, billed {dict(left)}",
                     flush=True,
                 )
             left = until_nothing_is_billed(region, asked.lease + MARGIN_S)
+            volumes = described_volumes(region)
     finally:
         region.close()
     print(f"{asked.kills} kills; billed after the leases: {dict(left)}")
+    for line in volumes:
+        print(f"    {line}")
     return 0 if not left.total() else 1
+
+
+def described_volumes(region: LeasedRegion) -> list[str]:
+    """Return the volumes that exist, and which run created each."""
+    lines = []
+    volumes = client(region).describe_volumes(MaxResults=1000)["Volumes"]
+    for volume in sorted(volumes, key=lambda each: each["CreateTime"]):
+        run = next((tag["Value"] for tag in volume.get("Tags", []) if tag["Key"] == "cloudbench:run"), "")
+        lines.append(
+            f"{volume['VolumeId']} {volume['State']}, {volume['Size']} GiB, created {volume['CreateTime']:%T}, run {run}"
+        )
+    return lines
 
 
 def until_nothing_is_billed(region: LeasedRegion, limit_s: float) -> Counter[str]:
