@@ -138,6 +138,11 @@ class DiskGroup(StorageTarget, Generic[AnyDisk]):
         """The conditions of its disks, each once."""
         return tuple(dict.fromkeys(sentence for disk in self.disks for sentence in disk.conditions))
 
+    @property
+    def never_written(self) -> str:
+        """Why reads of it measure nothing: of its first disk to which that applies."""
+        return next((disk.never_written for disk in self.disks if disk.never_written), "")
+
     def prove_writable(self) -> None:
         """Raise NotOurs unless every device is proven to be its disk."""
         for disk in self.disks:

@@ -26,6 +26,12 @@ SIZE_TOLERANCE = 0.01
 """The relative difference allowed between a disk's size and DescribeInstanceTypes, which has whole GB."""
 
 
+_NEVER_WRITTEN = (
+    "the disk of the instance store was never written: it answers reads of such blocks without reading its flash; call "
+    "initialised() first, or read files, such as on mounted('xfs')"
+)
+
+
 class NoInstanceStore(LookupError):
     """The instance type has no local NVMe disks."""
 
@@ -192,6 +198,11 @@ class InstanceStoreDisk(_OnStore, Disk):
         """Raise NotOurs unless the device is proven to be this disk and unmounted, StoreLost if its data is lost."""
         self.check_there()
         super().prove_readable()
+
+    @property
+    def never_written(self) -> str:
+        """Why reads of the raw disk measure nothing, unless it was initialised."""
+        return "" if self.initialisation is not None else _NEVER_WRITTEN
 
     def lose(self, why: str) -> None:
         """Forget its mount, its stripe and its initialisation, because its data is lost."""

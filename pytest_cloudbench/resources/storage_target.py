@@ -65,6 +65,11 @@ class StorageTarget:
         return latency_conditions(self.modelled_latency)
 
     @property
+    def never_written(self) -> str:
+        """Why reads of it measure nothing: its blocks are raw and were never written; "" if they do measure."""
+        return ""
+
+    @property
     def data_of_device(self) -> Size | None:
         """The data that replaces the device, for a directory that stands for one; else None."""
         return None

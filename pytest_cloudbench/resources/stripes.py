@@ -150,6 +150,12 @@ class Stripe(Layer, Mountable):
         return (*super().conditions, *own)
 
     @property
+    def never_written(self) -> str:
+        """Why reads of it as a device measure nothing, unless it or its disks were initialised."""
+        as_device = self.striped.is_device and self.initialisation is None
+        return self.group.never_written if as_device else ""
+
+    @property
     def data_of_device(self) -> Size | None:
         """If it is a directory: the data that replaces a device for a load without a size; else None."""
         return None if self.striped.is_device else min(_DATA_OF_DEVICE, self.size / 4)

@@ -21,11 +21,16 @@ OTHERS = 0.10
 
 
 def unusable(run: Run, measured: Rate) -> Doubt | None:
-    """Return what is wrong with a run: no rate, damaged data, or figures that contradict each other; else None."""
+    """Return what is wrong with a run; else None.
+
+    It has no rate, its data are damaged, its reads did not reach the storage, or its figures contradict each other.
+    """
     if missing := run.missing(measured):
         return Doubt(missing)
     if run.damage:
         return Doubt(f"the measurement is damaged: {run.damage}")
+    if run.reads_nothing:
+        return Doubt(run.reads_nothing)
     return _other_loads(run) or inconsistent(run)
 
 

@@ -73,7 +73,8 @@ class Observation(Protocol):
     at all times), ``machine_delay`` (the `MachineDelay` that an embedded region counted), ``modelled_latency``
     ("none" if that region models no latency), ``ios_merge`` (True if the kernel decides how many I/Os carry the
     data, so the run's rate is its bytes), ``share_of_others`` (the share of what the devices moved during the run
-    that was of other loads, at least), ``asked``, ``conditions`` and ``time_compression``.
+    that was of other loads, at least), ``reads_nothing`` (why its reads did not reach the storage), ``asked``,
+    ``conditions`` and ``time_compression``.
     """
 
     @property

@@ -83,7 +83,8 @@ class Run(ABC):
     times (None if it does not say), ``carried_with_as_many`` is a rate that this target carried with no more of
     them, ``more_load_by`` names the options to raise for more. ``modelled_latency`` is "none" if the embedded
     region models no latency, ``share_of_others`` the share of what the devices moved that was of other loads, at least,
-    ``idle_at_start_s`` for how long the load at first gave the target nothing to do.
+    ``idle_at_start_s`` for how long the load at first gave the target nothing to do, ``reads_nothing`` why its reads
+    did not reach the storage.
     ``header_share`` is the share of the wire's rate that headers take, ``streams`` are the means of the connections,
     ``machine_rate`` is what the machine under an embedded region carries without any shaping.
     """
@@ -118,6 +119,7 @@ class Run(ABC):
     carried_with_as_many: Iops | None = None
     more_load_by: str = "iodepth or numjobs"
     share_of_others: float | None = None
+    reads_nothing: str = ""
     # Known of a network only.
     header_share: float = 0.0
     streams: tuple[Bandwidth, ...] = ()

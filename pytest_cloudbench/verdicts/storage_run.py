@@ -93,6 +93,7 @@ class StorageRun(Run):
             more_load_by=getattr(obs, "more_load_by", "iodepth or numjobs"),
             modelled_latency=getattr(obs, "modelled_latency", None),
             share_of_others=getattr(obs, "share_of_others", None),
+            reads_nothing=getattr(obs, "reads_nothing", ""),
             by_bytes=getattr(obs, "ios_merge", False),
         )
 

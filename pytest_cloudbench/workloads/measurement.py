@@ -200,7 +200,7 @@ class Measurement(Judged):
     None on AWS. `machine_delay` is how much of the time of its I/Os that region modelled, and how much its machine
     added; None on AWS. `kernel` is the release of the host's kernel; "" if it was not read. `cost` is what the
     hardware of the test cost while this workload ran, on an embedded region what it would have cost on AWS; None
-    without prices.
+    without prices. `reads_nothing` says why its reads did not reach the storage; "" if they did.
     """
 
     workload: str
@@ -228,6 +228,7 @@ class Measurement(Judged):
     machine_delay: MachineDelay | None = None
     kernel: str = ""
     cost: Cost | None = None
+    reads_nothing: str = ""
     conditions: tuple[str, ...] = ()
     asked: dict[str, Any] = field(default_factory=dict)
     raw: dict[str, bytes] = field(default_factory=dict)

@@ -126,6 +126,18 @@ class Target(Protocol):
         ...
 
 
+def reads_nothing(target: Target, *, reads: bool) -> tuple[str, tuple[str, ...]]:
+    """Return why reads of this target measure nothing, and a condition for the result; both empty if they do measure.
+
+    A target from outside this package need not say. A region that models its storage serves such reads as any other,
+    so there it is a condition only.
+    """
+    reason = str(getattr(target, "never_written", "")) if reads else ""
+    if reason and target.modelled_latency is not None:
+        return "", (f"on AWS inconclusive: {reason}",)
+    return reason, ()
+
+
 class PathCounters(Protocol):
     """The network allowance counters of both ends at one moment."""
 

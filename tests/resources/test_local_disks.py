@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -26,6 +26,7 @@ from pytest_cloudbench.resources.markers import BadMarker, RequestedHardware, Re
 from pytest_cloudbench.resources.mounted import Mounted
 from pytest_cloudbench.resources.restarts import NotRunning, boot_identity
 from pytest_cloudbench.resources.storage_target import StorageInUse
+from pytest_cloudbench.workloads.target import reads_nothing
 
 K4 = Size(4096)
 FIRST = datetime(2026, 11, 1, tzinfo=timezone.utc)
@@ -286,3 +287,30 @@ def test_replaced_disks_are_noticed(instance: Instance, disks: Disks) -> None:
 
 def test_a_boot_is_identified_by_the_kernel_and_by_process_1() -> None:
     assert boot_identity(Host()) == "boot-id 19"  # type: ignore[arg-type]
+
+
+def test_reads_of_raw_disks_measure_nothing_until_they_were_written(
+    instance: Instance, service: Service, disks: Disks
+) -> None:
+    store = instance.instance_store
+    for target in (store, store[0]):
+        assert "initialised()" in target.never_written
+        assert reads_nothing(target, reads=True) == (target.never_written, ())
+        assert reads_nothing(target, reads=False) == ("", ())
+    assert mounted(store[0]).never_written == ""
+    for disk in store:
+        disk.initialisation = cast(Any, object())
+    assert store.never_written == store[0].never_written == ""
+    instance.stop()
+    instance.start()
+    assert store.never_written, "a stop replaces the disks"
+
+
+def test_a_region_that_models_the_disks_serves_such_reads_as_any_other(
+    instance: Instance, service: Service, disks: Disks
+) -> None:
+    tags = {"aws:cloudbench:instance-store": "limited", "aws:cloudbench:latency": "ebs"}
+    instance._launched = service.now = replace(service.now, tags=tags)
+    reason, (condition,) = reads_nothing(instance.instance_store, reads=True)
+    assert reason == ""
+    assert "on AWS inconclusive" in condition

@@ -14,6 +14,7 @@ from synthetic_runs import run_of
 
 from pytest_cloudbench import Iops, Outcome, Throughput
 from pytest_cloudbench.limits.quantities import Bandwidth
+from pytest_cloudbench.verdicts.capped_by import capped_by
 from pytest_cloudbench.verdicts.latency_limits import latency_at_most
 from pytest_cloudbench.verdicts.reaches import reaches
 from pytest_cloudbench.verdicts.run import run_of as view
@@ -212,3 +213,18 @@ def test_a_total_that_is_far_off_is_always_seen(values, factor):
     seconds = [float(number + 1) for number in range(len(values))]
     mean = fmean(values) * factor
     assert damage(seconds, values, mean=mean, runtime_s=seconds[-1]) != ""
+
+
+@pytest.mark.parametrize(
+    "judge",
+    [
+        lambda run: reaches(run, "3,000 IOPS"),
+        lambda run: sustains(run, "3,000 IOPS", for_=10),
+        lambda run: capped_by(run, "3,000 IOPS"),
+    ],
+)
+def test_reads_that_did_not_reach_the_storage_decide_nothing(judge):
+    run = SimpleNamespace(**vars(run_of(ONE)), reads_nothing="the disk was never written")
+    verdict = judge(run)
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert "the disk was never written" in str(verdict)

@@ -39,7 +39,13 @@ from pytest_cloudbench.workloads.pace import (
     compression_condition,
 )
 from pytest_cloudbench.workloads.space import explained_shortage
-from pytest_cloudbench.workloads.target import CountersSnapshot, Gained, Target, counters_gained
+from pytest_cloudbench.workloads.target import (
+    CountersSnapshot,
+    Gained,
+    Target,
+    counters_gained,
+    reads_nothing,
+)
 from pytest_cloudbench.workloads.tool_run import cleaned_up, side_by_side
 from pytest_cloudbench.workloads.workload import Workload
 
@@ -75,7 +81,8 @@ def run_fio(
     job, sized = as_on_device(target, job)
     lays_out_files = target.kind == "directory"
     job, changed = paced(job, pace, lays_out_files=lays_out_files, factor=target.time_compression)
-    conditions = (*target.conditions, *sized, *changed)
+    unread, served_as_written = reads_nothing(target, reads=job.reads)
+    conditions = (*target.conditions, *sized, *changed, *served_as_written)
     prove_target(target, job)
     # The first asks the host, the second the provider.
     to_lay_out, room = side_by_side(lambda: check_paths(target, job), target.room)
@@ -102,7 +109,7 @@ def run_fio(
             exit_code=exit_code,
             stderr=files.get("stderr", b"").decode("utf-8", "replace"),
         )
-    return _measurement(
+    measurement = _measurement(
         target,
         job,
         fio,
@@ -114,6 +121,7 @@ def run_fio(
         started_at=started_at,
         envelope=envelope_of(target, job),
     )
+    return dataclasses.replace(measurement, reads_nothing=unread) if unread else measurement
 
 
 def paced(

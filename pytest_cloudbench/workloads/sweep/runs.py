@@ -28,7 +28,7 @@ from pytest_cloudbench.workloads.sweep.mixes import Mix
 from pytest_cloudbench.workloads.sweep.plan import StepTimes
 from pytest_cloudbench.workloads.sweep.status import Totals, series_of
 from pytest_cloudbench.workloads.sweep.watch import Watch, Watched
-from pytest_cloudbench.workloads.target import CountersSnapshot, Target, counters_gained
+from pytest_cloudbench.workloads.target import CountersSnapshot, Target, counters_gained, reads_nothing
 
 MEASURED_FILE = "measured.json"
 """The histograms of the measured time. fio's own result also covers the ramp and the collection of the last I/Os."""
@@ -126,6 +126,7 @@ class Runs:
         read, write = last.read.direction(last.seconds), last.write.direction(last.seconds)
         ways = [way for way in (read, write) if way is not None]
         series = series_of(watched.totals)
+        unread, served_as_written = reads_nothing(self.target, reads=self.mix.read_percent > 0)
         return Measurement(
             workload=f"sweep {self.mix.name}",
             iops=sum(way.iops for way in ways),
@@ -150,7 +151,12 @@ class Runs:
                 cpus=self.fio.host_cpus,
             ),
             rate_asked=load.rate,
-            conditions=(*self.conditions, *([watched.condition] if watched.condition else [])),
+            conditions=(
+                *self.conditions,
+                *served_as_written,
+                *([watched.condition] if watched.condition else []),
+            ),
+            reads_nothing=unread,
             asked=self._asked(load, shape),
             raw={RESULT_FILE: watched.document.encode(), MEASURED_FILE: last.to_fio()},
             time_compression=factor,
