@@ -131,10 +131,8 @@ def main() -> int:
             for number in range(1, asked.kills + 1):
                 after_s = moments.uniform(0.1, 0.95) * length_s
                 killed, left = runs.kill_after(number, after_s)
-                print(
-                    f"{number:3}: {time.strftime('%T')} {'killed' if killed else 'ended'} after {after_s:5.1f} s, billed {dict(left)}",
-                    flush=True,
-                )
+                how = f"{time.strftime('%T')} {'killed' if killed else 'ended'} after {after_s:5.1f} s"
+                print(f"{number:3}: {how}, billed {dict(left)}", flush=True)
             left = until_nothing_is_billed(region, asked.lease + MARGIN_S)
             volumes = described_volumes(region)
     finally:
@@ -152,7 +150,7 @@ def described_volumes(region: LeasedRegion) -> list[str]:
     for volume in sorted(volumes, key=lambda each: each["CreateTime"]):
         run = next((tag["Value"] for tag in volume.get("Tags", []) if tag["Key"] == "cloudbench:run"), "")
         lines.append(
-            f"{volume['VolumeId']} {volume['State']}, {volume['Size']} GiB, created {volume['CreateTime']:%T}, run {run}"
+            f"{volume['VolumeId']} {volume['State']}, {volume['Size']} GiB, {volume['CreateTime']:%T}, run {run}"
         )
     return lines
 
