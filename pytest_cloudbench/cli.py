@@ -133,7 +133,12 @@ def _parser() -> argparse.ArgumentParser:
     place.add_argument(
         "--all-regions", action="store_true", help="in all regions that the account has enabled"
     )
-    reap.add_argument("--prices", metavar="FILE", type=Path, help="prices as for pytest --cloudbench-prices")
+    reap.add_argument(
+        "--prices",
+        metavar="FILE",
+        type=Path,
+        help="prices as for pytest --cloudbench-prices (default: the AWS Price List)",
+    )
     reap.add_argument("--yes", action="store_true", help="remove without a question, as in CI")
     twin = rooms.add_parser("twin", help="control the EC2 region embedded on this machine")
     actions = twin.add_subparsers(dest="action", required=True, metavar="ACTION")

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from pytest_cloudbench.limits.instances import InstanceLimits
 from pytest_cloudbench.limits.volumes import VolumeSpec
-from pytest_cloudbench.reports.prices import Prices
 from pytest_cloudbench.resources.errors import CloudError
 from pytest_cloudbench.resources.facts import (
     Answer,
@@ -76,7 +75,6 @@ class Cloud(Provider):
         *,
         bounds: Bounds | None = None,
         tags: Mapping[str, str] | None = None,
-        prices: Prices | None = None,
         notify: Callable[[str], None] = log.info,
         lease_s: float = DEFAULT_LEASE_S,
     ) -> None:
@@ -100,7 +98,6 @@ class Cloud(Provider):
             run_id,
             lambda: settle_s(access, self.run.bounds),
             lambda: journal.intentions,
-            prices=prices,
         )
         self.removal = Removal(
             run.clients,
@@ -193,6 +190,7 @@ class Cloud(Provider):
 
     def host(self, instance: LaunchedInstance, *, connect_timeout_s: float) -> Host:
         """Return the instance as a host over SSH, with its host key pinned. Raises CloudError without an address."""
+        from pytest_cloudbench.hosts.boot import BOOT_S
         from pytest_cloudbench.hosts.login import HostLogin, open_host
 
         if instance.address is None:
@@ -205,6 +203,7 @@ class Cloud(Provider):
                 instance.host_public_key,
                 label=str(instance),
                 connect_timeout_s=connect_timeout_s,
+                boot_s=BOOT_S,
                 check_region=self.access.check_region,
             )
         )

@@ -32,6 +32,9 @@ from .kinds import (
 from .run import TOKEN_TAG, only_ours, run_filter, tags_of
 from .waits import gather
 
+AskPrices = Callable[[Sequence[str]], Prices | None]
+"""Returns the prices of the region and of these instance types; None if they are unknown."""
+
 _MOST_IDS = 200
 """EC2 takes at most so many values in a filter."""
 
@@ -93,7 +96,7 @@ class Ledger:
         intentions: Callable[[], Sequence[Intention]] | None = None,
         *,
         gone: Sequence[str] = (),
-        prices: Prices | None = None,
+        ask_prices: AskPrices = lambda _: None,
     ) -> None:
         """`intentions` returns the creating calls of the run's journal; None if there is no journal. `gone` are the
         ids that it says are gone.
@@ -102,7 +105,7 @@ class Ledger:
         need no permission for them. `settle_s` returns how long a new resource may stay invisible.
         """
         self._known_gone = frozenset(gone)
-        self.prices = prices
+        self.ask_prices = ask_prices
         self._clients = clients
         self._run_id = run_id
         self.settle_s = settle_s
@@ -134,7 +137,7 @@ class Ledger:
 
     def left(self) -> tuple[Leftover, ...]:
         """Return what is not known to be gone, for a report; asks nothing."""
-        return tuple(each.leftover(self.prices) for each in self.outstanding())
+        return self._leftovers(self.outstanding())
 
     def removed(self) -> tuple[str, ...]:
         """Return the kind of each resource that is gone."""
@@ -171,17 +174,17 @@ class Ledger:
 
     def remaining(self) -> tuple[Leftover, ...]:
         """Return what of the run the API shows now. Raises CloudError if it cannot be asked."""
-        shown: list[Leftover] = []
         for kind in self._kinds():
             self._look_at(kind, listed=True)
-            shown += [
-                each.leftover(self.prices)
-                for each in self.outstanding()
-                if each.kind is kind and each.description
-            ]
-        return tuple(shown)
+        return self._leftovers([each for each in self.outstanding() if each.description])
 
     # Inside
+
+    def _leftovers(self, resources: Sequence[Tracked]) -> tuple[Leftover, ...]:
+        prices = (
+            self.ask_prices(instance_types(each.description for each in resources)) if resources else None
+        )
+        return tuple(each.leftover(prices) for each in resources)
 
     def _announced(self) -> Sequence[Intention]:
         return () if self._intentions is None else self._intentions()
@@ -241,6 +244,11 @@ class Ledger:
     def _went_with_its_instance(self, resource: Tracked) -> bool:
         owners = [self._tracked.get((INSTANCE.name, each)) for each in resource.ends_with]
         return any(owner is not None and owner.gone for owner in owners)
+
+
+def instance_types(descriptions: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the types of the instances among these descriptions, each once."""
+    return list(dict.fromkeys(each["InstanceType"] for each in descriptions if "InstanceType" in each))
 
 
 def hourly_cost(kind: Kind, description: Mapping[str, Any], prices: Prices | None) -> str:

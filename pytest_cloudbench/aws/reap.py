@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 from urllib.parse import urlsplit
 
 from pytest_cloudbench.resources.facts import Leftover
@@ -19,13 +19,10 @@ from pytest_cloudbench.resources.facts import Leftover
 from .access import CloudAccess, is_loopback_url
 from .clients import Clients
 from .journal import SUFFIX, JournalContent, boot_id, journal_directory, read_journal
-from .ledger import Ledger
+from .ledger import AskPrices, Ledger
 from .removal import Removal
 from .run import reap_command, settle_s
 from .waits import Bounds
-
-if TYPE_CHECKING:
-    from pytest_cloudbench.reports.prices import Prices
 
 log = logging.getLogger(__name__)
 
@@ -103,12 +100,12 @@ def remove_run(
     content: JournalContent | None,
     *,
     bounds: Bounds | None = None,
-    prices: Prices | None = None,
+    ask_prices: AskPrices = lambda _: None,
 ) -> Reaped:
     """Remove all that carries the run's tag or stands in its journal, if there is one, and verify that it is gone."""
     limits = bounds or Bounds()
     ledger = ledger_of(
-        clients, run_id, content, prices=prices, settled_s=lambda: settle_s(clients.access, limits)
+        clients, run_id, content, ask_prices=ask_prices, settled_s=lambda: settle_s(clients.access, limits)
     )
     removal = Removal(clients, ledger, lambda: limits, pace=clients.pace)
     problems: tuple[str, ...] = ()
@@ -128,14 +125,16 @@ def ledger_of(
     run_id: str,
     content: JournalContent | None,
     *,
-    prices: Prices | None,
+    ask_prices: AskPrices,
     settled_s: Callable[[], float] = lambda: 0.0,
 ) -> Ledger:
     """Return the ledger of a run that has ended."""
     known = content
     if known is None:
-        return Ledger(clients, run_id, settled_s, prices=prices)
-    return Ledger(clients, run_id, settled_s, lambda: known.intentions, gone=known.gone, prices=prices)
+        return Ledger(clients, run_id, settled_s, ask_prices=ask_prices)
+    return Ledger(
+        clients, run_id, settled_s, lambda: known.intentions, gone=known.gone, ask_prices=ask_prices
+    )
 
 
 def journals(directory: Path | None = None) -> list[Path]:

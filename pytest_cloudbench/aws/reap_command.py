@@ -15,6 +15,7 @@ from pytest_cloudbench.resources.facts import counted
 from .access import CloudAccess
 from .clients import Clients
 from .journal import SUFFIX, journal_directory, read_journal
+from .ledger import AskPrices
 from .reap import Elsewhere, journals, locked, remove_run
 from .survey import FoundRun, all_regions, survey, table
 from .waits import Bounds
@@ -52,7 +53,7 @@ def reap_command(
         return _fail(error)
     for clients in places:
         try:
-            found = survey(clients, prices=listed)
+            found = survey(clients, ask_prices=_ask_prices(clients, listed))
             chosen += [(clients, run) for run in _choose(found.runs, choice)]
             for problem in found.problems:
                 code = _fail(problem)
@@ -68,8 +69,26 @@ def reap_command(
         print("cloudbench: nothing was removed; add --yes to remove without a question")
         return NOT_REMOVED
     for clients, run in chosen:
-        code = max(code, _remove(clients, run, listed, bounds), key=[NOTHING_LEFT, NOT_ASKED, LEFT].index)
+        code = max(
+            code,
+            _remove(clients, run, _ask_prices(clients, listed), bounds),
+            key=[NOTHING_LEFT, NOT_ASKED, LEFT].index,
+        )
     return code
+
+
+def _ask_prices(clients: Clients, listed: Prices | None) -> AskPrices:
+    """Return the prices of the file, else a way to ask the price list; without a permission for it none are known."""
+
+    def ask(types: Sequence[str]) -> Prices | None:
+        from .price_list import PriceList
+
+        try:
+            return listed or PriceList(clients.access, clients.region).prices(types)
+        except CloudError:
+            return None
+
+    return ask
 
 
 def _places(base: CloudAccess, choice: Choice) -> list[Clients]:
@@ -120,10 +139,10 @@ def _agreed(chosen: Sequence[tuple[Clients, FoundRun]], ask: Callable[[str], str
     return ask(f"Remove {kinds}? [y/N] ").strip().lower() in ("y", "yes")
 
 
-def _remove(clients: Clients, run: FoundRun, prices: Prices | None, bounds: Bounds | None) -> int:
+def _remove(clients: Clients, run: FoundRun, ask_prices: AskPrices, bounds: Bounds | None) -> int:
     path = journal_directory() / f"{run.run_id}{SUFFIX}"
     with locked(path) as stream:
-        result = remove_run(clients, run.run_id, run.journal, bounds=bounds, prices=prices)
+        result = remove_run(clients, run.run_id, run.journal, bounds=bounds, ask_prices=ask_prices)
         if stream is not None and run.journal is not None and not result.left and not result.problems:
             path.unlink(missing_ok=True)
     removed = counted(each.kind for each in result.removed)

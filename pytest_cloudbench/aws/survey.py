@@ -17,7 +17,7 @@ from .clients import Clients
 from .journal import SUFFIX, JournalContent, journal_directory, read_journal
 from .kinds import KINDS, Kind
 from .lease import DEFAULT_LEASE_S, LEASE_TAG
-from .ledger import hourly_cost
+from .ledger import AskPrices, hourly_cost, instance_types
 from .reap import is_of, journals, ledger_of, locked
 from .run import CREATED_TAG, RUN_TAG, tags_of
 
@@ -74,25 +74,29 @@ class Survey:
     problems: list[str] = field(default_factory=list)
 
 
-def survey(clients: Clients, *, prices: Prices | None = None, directory: Path | None = None) -> Survey:
+def survey(
+    clients: Clients, *, ask_prices: AskPrices = lambda _: None, directory: Path | None = None
+) -> Survey:
     """Return the runs that have resources in the region of these clients. A kind that is refused is a problem."""
-    found: dict[str, list[Found]] = {}
+    described: list[tuple[Kind, dict[str, Any]]] = []
     result = Survey()
     for kind in KINDS:
         try:
-            described = kind.find(clients, [{"Name": "tag-key", "Values": [RUN_TAG]}], "of all runs")
+            all_of_kind = kind.find(clients, [{"Name": "tag-key", "Values": [RUN_TAG]}], "of all runs")
         except CloudError as error:
             result.problems.append(str(error))
             continue
-        for each in described:
-            run_id = tags_of(each).get(RUN_TAG)
-            if run_id and kind.state(each) not in kind.gone:
-                found.setdefault(run_id, []).append(_found(kind, each, prices))
+        described += [(kind, each) for each in all_of_kind if kind.state(each) not in kind.gone]
+    prices = ask_prices(instance_types(each for _, each in described)) if described else None
+    found: dict[str, list[Found]] = {}
+    for kind, each in described:
+        if run_id := tags_of(each).get(RUN_TAG):
+            found.setdefault(run_id, []).append(_found(kind, each, prices))
     runs = {run_id: FoundRun(run_id, clients.region, tuple(those)) for run_id, those in found.items()}
     for path in journals(directory):
         content = read_journal(path)
         if content.intentions and is_of(content, clients):
-            runs[content.run_id] = _with_journal(clients, runs.get(content.run_id), content, prices)
+            runs[content.run_id] = _with_journal(clients, runs.get(content.run_id), content, ask_prices)
     result.runs = sorted((run for run in runs.values() if run.resources), key=lambda run: run.run_id)
     return result
 
@@ -108,12 +112,12 @@ def _found(kind: Kind, description: Mapping[str, Any], prices: Prices | None) ->
 
 
 def _with_journal(
-    clients: Clients, run: FoundRun | None, content: JournalContent, prices: Prices | None
+    clients: Clients, run: FoundRun | None, content: JournalContent, ask_prices: AskPrices
 ) -> FoundRun:
     """Add what only the journal knows, such as a resource whose tags were removed."""
     run = replace(run or FoundRun(content.run_id, clients.region), journal=content)
     known = {each.leftover.id for each in run.resources}
-    there = ledger_of(clients, content.run_id, content, prices=prices).remaining()
+    there = ledger_of(clients, content.run_id, content, ask_prices=ask_prices).remaining()
     created = _seconds(content.intentions[-1].time)
     more = [Found(each, created) for each in there if each.id not in known]
     return replace(run, resources=(*run.resources, *more))

@@ -75,7 +75,7 @@ def living(ec2):
 def test_kill_9_and_one_new_start_leave_nothing(cloud, access, journals, ec2, when):
     run_id = killed_run(access, journals, when)
     journal = journals / f"{run_id}.jsonl"
-    left = ledger_of(cloud.clients, run_id, read_journal(journal), prices=None).remaining()
+    left = ledger_of(cloud.clients, run_id, read_journal(journal), ask_prices=lambda _: None).remaining()
     sizes = {one.kind for one in left}
     assert sizes == {"instance", "volume", "security group", "key pair"}
     assert [one.kind for one in left].count("volume") == (3 if when == "between" else 2), (

@@ -102,16 +102,19 @@ def test_what_cannot_be_removed_is_named_and_left_to_the_next_start(cloud, fault
 
 def test_the_hourly_cost_of_what_is_left_is_named(make_cloud, faults_of):
     cloud = make_cloud()
-    cloud.ledger.prices = Prices.of(
+    asked = []
+    prices = Prices.of(
         {"currency": "USD", "instance_hour": {"t3.micro": 0.0104}, "volume_month": {"gp3": {"gib": 0.08}}},
         "here",
     )
+    cloud.ledger.ask_prices = lambda types: asked.append(types) or prices
     cloud.launch("t3.micro")
     cloud.create_volumes([gp3(size_gib=73)], "us-east-1a")
     hourly = {(left.kind, left.hourly) for left in cloud.remaining()}
     assert ("instance", "0.01 USD an hour") in hourly
     assert ("volume", "0.008 USD an hour") in hourly  # 73 GiB x 0.08 USD / 730 h
     assert ("key pair", "") in hourly
+    assert asked == [["t3.micro"]]
 
 
 def test_a_call_refused_once_is_tried_again_at_the_end(cloud, faults):

@@ -36,11 +36,16 @@ def _own_state(tmp_path, monkeypatch):
 
 @pytest.fixture
 def region(access, monkeypatch):
-    """A region whose API has no placement groups, as that of moto has none."""
+    """A region whose API has no placement groups and no price list, as that of moto has none."""
     kinds = tuple(kind for kind in command.survey.__globals__["KINDS"] if kind.name != "placement group")
     monkeypatch.setattr("pytest_cloudbench.aws.survey.KINDS", kinds)
     monkeypatch.setattr("pytest_cloudbench.aws.ledger.KINDS", kinds)
+    monkeypatch.setattr("pytest_cloudbench.aws.price_list.PriceList.prices", no_price_list)
     return access
+
+
+def no_price_list(*_):
+    raise CloudError("there is none")
 
 
 @pytest.fixture
