@@ -73,7 +73,7 @@ class Volumes:
         if snapshot_id is not None:
             parameters["SnapshotId"] = snapshot_id
         with self._run.journal.creating("create_volume", f"{spec} in {zone}") as intention:
-            tagged = self._run.tagged(name, "volume", extra=spec.tags)
+            tagged = self._run.tagged(name, "volume", token=intention.token, extra=spec.tags)
 
             def ask() -> dict[str, Any]:
                 return self._clients.call(
