@@ -28,9 +28,11 @@ from pytest_cloudbench.options import (
 )
 
 MARKERS = (
-    "ec2_instance(type, *, zone=None, image=None, user=None, commands=(), limits=None): the EC2 instance the "
+    "ec2_instance(type, *, zone=None, image=None, user=None, commands=(), limits=None, bandwidth_weighting='default', "
+    "ena_express=False): the EC2 instance the "
     "ec2_instance fixture launches; limits=recorded_limits(...) states EBS limits in place of the type's own",
-    "ec2_pair(client_type, server_type=None, *, placement=None, zones=None, image=None, user=None, commands=()): "
+    "ec2_pair(client_type, server_type=None, *, placement=None, zones=None, image=None, user=None, commands=(), "
+    "bandwidth_weighting='default', ena_express=False): "
     "the two EC2 instances the ec2_pair fixture launches, to measure the network between them; "
     "placement='cluster' puts them into a placement group",
     "ebs_volume(spec, *, zone=None, card=None): the EBS volume the ebs_volume fixture creates and attaches to "

@@ -68,15 +68,11 @@ class AttachmentSlots:
             return device
 
     def cards(self, instance: LaunchedInstance, count: int) -> list[int]:
-        """Return the EBS cards for so many more volumes: each time the card with the fewest, the root not counted."""
-        if not instance.limits.ebs_cards:
-            return [0] * count
+        """Return the EBS cards for so many more volumes, used evenly; the root volume does not count."""
         root = same_slot(instance.image.root_device)
         with self._lock:
             used = [slot.card for name, slot in self._of(instance).items() if same_slot(name) != root]
-        for _ in range(count):
-            used.append(min((used.count(card.index), card.index) for card in instance.limits.ebs_cards)[1])
-        return used[-count:] if count else []
+        return instance.limits.spread_over_cards(count, used)
 
     def free(self, volume_id: str) -> None:
         """Free the places of a volume."""

@@ -57,12 +57,13 @@ def make_plan(
     commands: Sequence[Command],
     *,
     placement_group: str | None = None,
+    network_options: NetworkOptions = PLAIN_NETWORK,
     lease_s: float = DEFAULT_LEASE_S,
 ) -> LaunchPlan:
     """Return a plan with a new host key. Raises CloudError if the user data becomes too large."""
     host_key = new_host_key()
     user_data = cloud_config(host_key, commands, lease_s)
-    return LaunchPlan(limits, image, place, name, host_key, user_data, placement_group)
+    return LaunchPlan(limits, image, place, name, host_key, user_data, placement_group, network_options)
 
 
 class Instances:

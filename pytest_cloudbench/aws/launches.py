@@ -84,12 +84,13 @@ class Launches:
         layouts = self._layouts(launches, strategy, self._groups.zones_in_use(group) if group else ())
         plans = [
             make_plan(
-                limits[launch.type].with_recorded(launch.recorded),
+                launch.limited(limits[launch.type]),
                 self._image(launch, limits[launch.type]),
                 place,
                 launch.name,
                 launch.commands,
                 placement_group=group.name if group else None,
+                network_options=launch.network_options,
                 lease_s=self._instances.run.lease_s,
             )
             for launch, place in zip(launches, layouts[0], strict=True)

@@ -82,7 +82,11 @@ class PlannedSet:
         """Return what can limit usual kinds of load; the load itself is known only when its test runs."""
         limits = [each.limits for each in self.instances]
         if len(limits) == 2:
-            envelope = network_envelope(*limits, streams=1, cluster=self.requested.cluster)
+            express = all(each.launch.network_options.ena_express for each in self.instances)
+            one_zone = len({each.place.zone for each in self.instances}) == 1
+            envelope = network_envelope(
+                *limits, streams=1, cluster=self.requested.cluster, ena_express=express and one_zone
+            )
             return [f"network, 1 stream: {line}" for line in envelope.explain()]
         specs = [
             (f"{each.spec.type} volume", each.spec)
@@ -91,9 +95,13 @@ class PlannedSet:
         ]
         if not specs:
             return []
+        cards: list[int] = []
+        for each in self.requested.volumes:
+            named = [each.card] * each.count if each.card is not None else None
+            cards += named or limits[0].spread_over_cards(each.count, cards)
         shapes = ((16 * KIB, False, "random"), (128 * KIB, True, "sequential"))
         return [
-            _binding(storage_envelope(limits[0], specs, Size(size), sequential=sequential), word)
+            _binding(storage_envelope(limits[0], specs, Size(size), sequential=sequential, cards=cards), word)
             for size, sequential, word in shapes
         ]
 
@@ -126,7 +134,7 @@ class Planner:
         shared = catalog.places.candidates(free, None, subnet)[0] if free else None
         instances = []
         for launch in requested.launches:
-            limits = cloud.limits(launch.type).with_recorded(launch.recorded)
+            limits = launch.limited(cloud.limits(launch.type))
             place = (
                 shared
                 if launch.zone is None and shared is not None

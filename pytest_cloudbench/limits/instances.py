@@ -194,6 +194,15 @@ class InstanceLimits:
             self._ebs_ceiling(owner, "EBS throughput", maximum.throughput, baseline.throughput, note),
         )
 
+    def spread_over_cards(self, count: int, used: Sequence[int] = ()) -> list[int]:
+        """Return the EBS cards for so many volumes beside those on ``used``: each time the card with the fewest."""
+        if not self.ebs_cards:
+            return [0] * count
+        cards = list(used)
+        for _ in range(count):
+            cards.append(min((cards.count(card.index), card.index) for card in self.ebs_cards)[1])
+        return cards[len(used) :]
+
     def ebs_card(self, index: int) -> EbsCard:
         """Return one of its EBS cards. Raises UnsupportedOption (a ValueError) if the type does not have it."""
         for card in self.ebs_cards:

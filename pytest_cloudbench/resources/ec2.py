@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from pytest_cloudbench.limits.bandwidth_weighting import DEFAULT
+from pytest_cloudbench.limits.network_options import NetworkOptions
 from pytest_cloudbench.limits.recorded_limits import RecordedLimits
 from pytest_cloudbench.limits.volumes import VolumeSpec
 from pytest_cloudbench.resources.facts import (
@@ -62,6 +64,9 @@ class Ec2:
         placement group.
         """
         if requested.pair is not None:
+            if requested.network_options:
+                for name in (requested.pair.client_type, requested.pair.server_type):
+                    requested.network_options.check(self._provider.limits(name))
             self._provider.check_launches(
                 self._launches(requested.pair), strategy="cluster" if requested.pair.cluster else None
             )
@@ -69,6 +74,7 @@ class Ec2:
             return
         stated = requested.instance.limits or self._type_limits.get(requested.instance.type)
         limits = self._provider.limits(requested.instance.type).with_recorded(stated)
+        requested.network_options.check(limits)
         if requested.instance_store:
             check_has_store(limits)
         volumes = [each for each in (requested.volume, requested.volumes) if each is not None]
@@ -88,14 +94,22 @@ class Ec2:
         commands: Sequence[str] = (),
         placement_group: PlacementGroup | str | None = None,
         limits: RecordedLimits | None = None,
+        bandwidth_weighting: str = DEFAULT,
+        ena_express: bool | str = False,
     ) -> Instance:
         """Launch an instance and wait until it runs.
 
         zone, image (AMI id or SSM parameter) and user (its login user) default to the options of the run. commands run
         once, as root, at the first boot. placement_group is one from `create_placement_group`, or the name of an
         existing one. limits are EBS limits from `recorded_limits`, which an embedded region applies and every verdict
-        uses. SSH connects at its first use.
+        uses. SSH connects at its first use. bandwidth_weighting ("vpc-1", "ebs-1") and
+        ena_express (True for TCP, "udp" for UDP as well) are options of its network; raises UnsupportedOption, before
+        anything is created, if the type lacks them.
         """
+        options = NetworkOptions.of(bandwidth_weighting, ena_express)
+        if options:
+            options.check(self._provider.limits(type))
+        asked: dict[str, Any] = {"network_options": options} if options else {}
         with self._preparation.step(f"launch {type}"):
             launched = self._provider.launch(
                 type,
@@ -106,6 +120,7 @@ class Ec2:
                 name=self._test_name,
                 placement_group=placement_group,
                 recorded=limits or self._type_limits.get(type),
+                **asked,
             )
         return self._add(launched)
 
@@ -119,6 +134,8 @@ class Ec2:
         image: str | None = None,
         user: str | None = None,
         commands: Sequence[str] = (),
+        bandwidth_weighting: str = DEFAULT,
+        ena_express: bool | str = False,
     ) -> Pair:
         """Launch a client and a server side by side; iperf3 measures the path between them.
 
@@ -134,6 +151,8 @@ class Ec2:
             image=image,
             user=user,
             commands=commands,
+            bandwidth_weighting=bandwidth_weighting,
+            ena_express=ena_express,
             asked_by="ec2.pair",
         )
         self.check(RequestedHardware(pair=requested))
@@ -256,6 +275,7 @@ class Ec2:
                 name=self._test_name,
                 commands=requested.commands,
                 recorded=self._type_limits.get(type),
+                network_options=requested.network_options,
             )
             for type, zone in zip(
                 (requested.client_type, requested.server_type), requested.zones or (None, None), strict=True

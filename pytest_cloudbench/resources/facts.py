@@ -257,6 +257,11 @@ class Launch:
     capacity_reservation: str | None = None
     network_options: NetworkOptions = PLAIN_NETWORK
 
+    def limited(self, limits: InstanceLimits) -> InstanceLimits:
+        """Return the limits of its type as they hold for such an instance. Raises UnsupportedOption."""
+        self.network_options.check(limits)
+        return limits.with_weighting(self.network_options.weighting).with_recorded(self.recorded)
+
 
 @dataclass(frozen=True)
 class Answer:

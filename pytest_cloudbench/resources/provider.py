@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_cloudbench.limits.instances import InstanceLimits
+from pytest_cloudbench.limits.network_options import PLAIN_NETWORK, NetworkOptions
 from pytest_cloudbench.limits.recorded_limits import RecordedLimits
 from pytest_cloudbench.limits.volumes import VolumeSpec
 from pytest_cloudbench.resources.errors import NotOffered
@@ -110,9 +111,19 @@ class Provider(Protocol):
         commands: Sequence[Command] = (),
         placement_group: PlacementGroup | str | None = None,
         recorded: RecordedLimits | None = None,
+        network_options: NetworkOptions = PLAIN_NETWORK,
     ) -> LaunchedInstance:
         """Launch one instance; see `Launch` for the arguments."""
-        launch = Launch(instance_type, zone, image, user, name, commands, recorded=recorded)
+        launch = Launch(
+            instance_type,
+            zone,
+            image,
+            user,
+            name,
+            commands,
+            recorded=recorded,
+            network_options=network_options,
+        )
         return self.launch_many([launch], placement_group=placement_group)[0]
 
     def refresh(self, instance: LaunchedInstance) -> LaunchedInstance:
