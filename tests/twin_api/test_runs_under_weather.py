@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from pytest_cloudbench.aws.access import CloudAccess
 from pytest_cloudbench.aws.cloud import Cloud
 from pytest_cloudbench.aws.journal import Journal, new_run_id
 from pytest_cloudbench.aws.reap import reap
-from pytest_cloudbench.aws.waits import Bounds
+from pytest_cloudbench.aws.waits import Bounds, all_of
 from pytest_cloudbench.limits.volumes import gp3
 from pytest_cloudbench.resources.facts import Launch
 
@@ -92,6 +93,21 @@ def test_a_run_leaves_nothing(make_cloud: Callable[[], Cloud], calls: Calls, tmp
     assert report.clean, report.sentences()
     until(lambda: left(calls) == [], "the region is empty")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(
+    "CLOUDBENCH_WEATHER" not in os.environ, reason="takes half a minute: benchmarks/weather_seeds.py runs it"
+)
+def test_runs_side_by_side_do_not_throttle_one_another_into_failure(
+    make_cloud: Callable[[], Cloud], calls: Calls
+) -> None:
+    def live(cloud: Cloud) -> None:
+        with cloud:
+            instance = cloud.launch("c5.large")
+            cloud.attach_all(cloud.create_volumes([gp3(size_gib=8)] * 5, instance=instance), instance)
+
+    all_of([partial(live, make_cloud()) for _ in range(4)])
+    until(lambda: left(calls) == [], "the region is empty")
 
 
 def test_what_a_killed_run_left_is_reaped(
