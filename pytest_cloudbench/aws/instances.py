@@ -10,11 +10,18 @@ from typing import Any
 from pytest_cloudbench.limits.instances import InstanceLimits
 from pytest_cloudbench.limits.network_options import PLAIN_NETWORK, NetworkOptions
 from pytest_cloudbench.resources.errors import CloudError, ResourceFailed, WaitTimeout
-from pytest_cloudbench.resources.facts import Attachment, Command, ImageFacts, LaunchedInstance, Placement
+from pytest_cloudbench.resources.facts import (
+    Attachment,
+    ImageFacts,
+    Launch,
+    LaunchedInstance,
+    Market,
+    Placement,
+)
 
 from .clients import Secret
 from .doorway import KeyPair
-from .lease import DEFAULT_LEASE_S, LEASE_TAG, lease_end
+from .lease import LEASE_TAG, lease_end
 from .network_settings import described_options, network_parameters
 from .run import Run, tags_of
 from .user_data import HostKey, cloud_config, new_host_key
@@ -40,30 +47,18 @@ class LaunchPlan:
     host_key: HostKey
     user_data: str = field(repr=False)
     placement_group: str | None = None
+    requested_type: str = ""
+    market: Market | None = None
+    capacity_reservation: str | None = None
     network_options: NetworkOptions = PLAIN_NETWORK
 
     @property
     def what(self) -> str:
         """The plan for people: "c5.18xlarge in us-east-1a"."""
+        market = f"{self.market} " if self.market else ""
         group = f", placement group {self.placement_group}" if self.placement_group else ""
-        return f"{self.limits.name} in {self.place.zone}{group}"
-
-
-def make_plan(
-    limits: InstanceLimits,
-    image: ImageFacts,
-    place: Placement,
-    name: str,
-    commands: Sequence[Command],
-    *,
-    placement_group: str | None = None,
-    network_options: NetworkOptions = PLAIN_NETWORK,
-    lease_s: float = DEFAULT_LEASE_S,
-) -> LaunchPlan:
-    """Return a plan with a new host key. Raises CloudError if the user data becomes too large."""
-    host_key = new_host_key()
-    user_data = cloud_config(host_key, commands, lease_s)
-    return LaunchPlan(limits, image, place, name, host_key, user_data, placement_group, network_options)
+        reservation = f", {self.capacity_reservation}" if self.capacity_reservation else ""
+        return f"{market}{self.limits.name} in {self.place.zone}{group}{reservation}"
 
 
 class Instances:
@@ -73,6 +68,28 @@ class Instances:
         self.run = run
         self._clients = run.clients
         self._watcher = Watcher(self._describe, run.clients.pace)
+
+    def plan(
+        self,
+        launch: Launch,
+        limits: InstanceLimits,
+        image: ImageFacts,
+        place: Placement,
+        placement_group: str | None,
+    ) -> LaunchPlan:
+        """Return a plan with a new host key. Raises CloudError if the user data becomes too large."""
+        host_key = new_host_key()
+        return LaunchPlan(
+            limits.with_recorded(launch.recorded),
+            image,
+            place,
+            launch.name,
+            host_key,
+            cloud_config(host_key, launch.commands, self.run.lease_s),
+            placement_group,
+            market=launch.market,
+            capacity_reservation=launch.capacity_reservation,
+        )
 
     def launch(self, plan: LaunchPlan, key: KeyPair, group_id: str) -> LaunchedInstance:
         """Launch and tag an instance in one call; return it as the answer describes it (pending)."""
@@ -114,6 +131,19 @@ class Instances:
                 parameters["EbsOptimized"] = True
             if plan.placement_group:
                 parameters["Placement"] = {"GroupName": plan.placement_group}
+            if plan.market == "spot":
+                # Never started again after an interruption: what was measured before is over.
+                parameters["InstanceMarketOptions"] = {
+                    "MarketType": "spot",
+                    "SpotOptions": {
+                        "SpotInstanceType": "one-time",
+                        "InstanceInterruptionBehavior": "terminate",
+                    },
+                }
+            if plan.capacity_reservation:
+                parameters["CapacityReservationSpecification"] = {
+                    "CapacityReservationTarget": {"CapacityReservationId": plan.capacity_reservation}
+                }
 
             def ask() -> dict[str, Any]:
                 return self._clients.call(
@@ -139,6 +169,8 @@ class Instances:
             host_public_key=plan.host_key.public_line,
             vpc_id=plan.place.vpc_id,
             subnet_id=plan.place.subnet_id,
+            requested_type=plan.requested_type,
+            market=plan.market,
             network_options=plan.network_options,
             reached_by=reach,
         )
@@ -273,6 +305,7 @@ class Instances:
             launched=description.get("LaunchTime"),
             attachments=_attachments(description),
             tags=tags_of(description),
+            state_reason=description.get("StateReason", {}).get("Code") or "",
         )
 
 

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from pytest_cloudbench.limits.instances import InstanceLimits
-from pytest_cloudbench.resources.errors import CloudError, ZoneMismatch
+from pytest_cloudbench.resources.errors import CloudError, NotOffered, ZoneMismatch
 from pytest_cloudbench.resources.facts import ImageFacts, Launch, LaunchedInstance, Placement, PlacementGroup
 
 from .doorway import Doorway
 from .images import Images
 from .instance_types import InstanceTypes
-from .instances import Instances, LaunchPlan, make_plan
+from .instances import Instances, LaunchPlan
 from .placement import Places
 from .placement_groups import CLUSTER, PlacementGroups, check_one_zone, check_strategy
 from .waits import all_of, gather
 
-NO_CAPACITY = "InsufficientInstanceCapacity"
+# EC2 API Reference, "Error codes": refusals that another zone or type may not share. The first group also comes later,
+# as the StateReason of an instance that ends instead of running, with InternalError for a machine that failed.
+NO_ROOM = frozenset(
+    {
+        *("InsufficientInstanceCapacity", "InsufficientVolumeCapacity", "InternalError"),
+        *("InsufficientHostCapacity", "InsufficientCapacityOnHost", "InsufficientCapacity"),
+        *("InsufficientFreeAddressesInSubnet", "Unsupported"),
+    }
+)
 
 Layout = tuple[Placement, ...]
 
@@ -57,9 +65,10 @@ class Launches:
 
         Raises UnknownInstanceType, PlacementRefused, ZoneMismatch, NotOffered or NoNetwork.
         """
-        self._limits(launches)
-        self._check_group(launches, strategy)
-        self._layouts(launches, strategy, ())
+        options = self._options(launches)
+        for option in options:
+            self._check_group(option, strategy)
+        self._laid_out(options, strategy, ())
 
     def run(
         self, launches: Sequence[Launch], placement_group: PlacementGroup | str | None
@@ -67,48 +76,96 @@ class Launches:
         """Launch all of them and wait until they run and have addresses; return them in their order."""
         if not launches:
             raise CloudError("cannot launch 0 instances: request at least one")
-        limits = self._limits(launches)
+        options = self._options(launches)
         self._instances.run.bind()
         group = self._groups.find(placement_group)
         strategy = group.strategy if group else None
-        self._check_group(launches, strategy)
-        images = {(one.type, one.image, one.user): one for one in launches}.values()
-        places = dict.fromkeys((one.type, one.zone, one.subnet_id) for one in launches)
+        for option in options:
+            self._check_group(option, strategy)
+        every = [launch for option in options for launch in option]
+        images = {(one.type, one.image, one.user): one for one in every}.values()
+        places = dict.fromkeys((one.type, one.zone, one.subnet_id) for one in every)
         questions: list[Callable[[], object]] = [
-            *(partial(self._image, launch, limits[launch.type]) for launch in images),
-            *(partial(self._places.find, *place) for place in places),
+            *(partial(self._image, launch) for launch in images),
+            *(partial(self._look_ahead, *place) for place in places),
             self._doorway.ssh_from,
         ]
         all_of(questions)
         # The answers are known by now; no question is asked twice.
-        layouts = self._layouts(launches, strategy, self._groups.zones_in_use(group) if group else ())
-        plans = [
-            make_plan(
-                launch.limited(limits[launch.type]),
-                self._image(launch, limits[launch.type]),
-                place,
-                launch.name,
-                launch.commands,
-                placement_group=group.name if group else None,
-                network_options=launch.network_options,
-                lease_s=self._instances.run.lease_s,
-            )
-            for launch, place in zip(launches, layouts[0], strict=True)
-        ]
-        vpcs = dict.fromkeys(place.vpc_id for layout in layouts for place in layout)
+        zones = self._groups.zones_in_use(group) if group else ()
+        attempts = self._attempts(options, strategy, zones, group.name if group else None)
+        vpcs = dict.fromkeys(plan.place.vpc_id for attempt in attempts for plan in attempt)
         ways_in: list[Callable[[], object]] = [
             self._doorway.key_pair,
             *(partial(self._doorway.group, vpc_id) for vpc_id in vpcs),
         ]
         all_of(ways_in)
-        return self._wait(self._ask_in_turn(plans, layouts, group))
+        return self._ask_in_turn(attempts, group)
 
     # What is known before
 
-    def _limits(self, launches: Sequence[Launch]) -> dict[str, InstanceLimits]:
-        names = list(dict.fromkeys(launch.type for launch in launches))
-        found = all_of([partial(self._types.limits, name) for name in names])
-        return dict(zip(names, found, strict=True))
+    def _options(self, launches: Sequence[Launch]) -> list[list[Launch]]:
+        """Return the launches as requested, then each set of alternatives. Raises UnknownInstanceType.
+
+        A launch that has fewer alternatives than others keeps its last one.
+        """
+        ways = [tuple(map(self._in_reservation, (one, *one.alternatives))) for one in launches]
+        options = [[way[min(number, len(way) - 1)] for way in ways] for number in range(max(map(len, ways)))]
+        names = dict.fromkeys(launch.type for way in ways for launch in way)
+        all_of([partial(self._types.limits, name) for name in names])
+        return options
+
+    def _attempts(
+        self,
+        options: Sequence[Sequence[Launch]],
+        strategy: str | None,
+        in_use: Sequence[str],
+        group_name: str | None,
+    ) -> list[list[LaunchPlan]]:
+        """Return what to try, in turn: each option in each of its layouts."""
+        attempts: list[list[LaunchPlan]] = []
+        for option, layouts in self._laid_out(options, strategy, in_use):
+            plans = [
+                replace(
+                    self._instances.plan(
+                        launch, self._types.limits(launch.type), self._image(launch), place, group_name
+                    ),
+                    requested_type=first.type,
+                )
+                for launch, place, first in zip(option, layouts[0], options[0], strict=True)
+            ]
+            attempts += [
+                [replace(plan, place=place) for plan, place in zip(plans, layout, strict=True)]
+                for layout in layouts
+            ]
+        return attempts
+
+    def _laid_out(
+        self, options: Sequence[Sequence[Launch]], strategy: str | None, in_use: Sequence[str]
+    ) -> list[tuple[Sequence[Launch], list[Layout]]]:
+        """Return the options that have a place, with their layouts. Raises the error of the first if none has."""
+        found: list[tuple[Sequence[Launch], list[Layout]]] = []
+        refusals: list[NotOffered] = []
+        for option in options:
+            try:
+                found.append((option, self._layouts(option, strategy, in_use)))
+            except NotOffered as error:
+                refusals.append(error)
+        if not found:
+            raise refusals[0]
+        return found
+
+    def _look_ahead(self, type_name: str, zone: str | None, subnet_id: str | None) -> None:
+        """Ask where a type can be launched; whoever needs the answer reports its errors."""
+        with suppress(CloudError):
+            self._places.find(type_name, zone, subnet_id)
+
+    def _in_reservation(self, launch: Launch) -> Launch:
+        """Return the launch in the zone of its Capacity Reservation, if it has one."""
+        if launch.capacity_reservation is None or launch.subnet_id is not None:
+            return launch
+        zone = self._places.zone_of_reservation(launch.capacity_reservation, launch.type, launch.zone)
+        return replace(launch, zone=zone)
 
     def _check_group(self, launches: Sequence[Launch], strategy: str | None) -> None:
         if strategy is None:
@@ -117,8 +174,9 @@ class Launches:
             check_strategy(name, self._types.placement_strategies(name), strategy)
         check_one_zone([launch.zone for launch in launches if launch.zone is not None], strategy)
 
-    def _image(self, launch: Launch, limits: InstanceLimits) -> ImageFacts:
-        return self._images.find(launch.type, limits.architectures, launch.image, launch.user)
+    def _image(self, launch: Launch) -> ImageFacts:
+        architectures = self._types.limits(launch.type).architectures
+        return self._images.find(launch.type, architectures, launch.image, launch.user)
 
     def _layouts(
         self, launches: Sequence[Launch], strategy: str | None, in_use: Sequence[str]
@@ -153,47 +211,45 @@ class Launches:
     # Launching
 
     def _ask_in_turn(
-        self, plans: Sequence[LaunchPlan], layouts: Sequence[Layout], group: PlacementGroup | None
-    ) -> list[LaunchedInstance]:
-        """Launch in the first zone that has room for all. Only a lack of capacity leads to the next zone."""
-        shortages: dict[str, CloudError] = {}
-        for layout in layouts:
-            here = [replace(plan, place=place) for plan, place in zip(plans, layout, strict=True)]
-            results = gather([partial(self._ask, plan) for plan in here])
+        self, attempts: Sequence[Sequence[LaunchPlan]], group: PlacementGroup | None
+    ) -> tuple[LaunchedInstance, ...]:
+        """Launch where there is room for all, and wait until they run. Only a lack of room leads to another attempt."""
+        shortages: list[tuple[LaunchPlan, CloudError]] = []
+        for attempt in attempts:
+            results = gather([partial(self._ask, plan) for plan in attempt])
             pending = [result for result in results if isinstance(result, LaunchedInstance)]
+            if len(pending) == len(attempt):
+                results = gather([partial(self._instances.wait_until_running, one) for one in pending])
             failures = [result for result in results if isinstance(result, Exception)]
             if not failures:
-                return pending
+                return tuple(result for result in results if isinstance(result, LaunchedInstance))
             self._release(pending)
-            for failure in failures:
-                if not isinstance(failure, CloudError) or failure.code != NO_CAPACITY:
-                    raise failure
-                shortages.setdefault(layout[results.index(failure)].zone, failure)
-            if group is not None and layout is not layouts[-1]:
+            for plan, result in zip(attempt, results, strict=True):
+                if not isinstance(result, Exception):
+                    continue
+                if not isinstance(result, CloudError) or result.code not in NO_ROOM:
+                    raise result
+                shortages.append((plan, result))
+            if group is not None and attempt is not attempts[-1]:
                 # A cluster stays tied to this zone until its instances here have terminated.
                 all_of([partial(self._instances.wait_until_ended, instance) for instance in pending])
-        raise _short_of_capacity(shortages, group)
+        raise _short_of_room(shortages, group)
 
     def _ask(self, plan: LaunchPlan) -> LaunchedInstance:
         key, group_id = self._doorway.key_pair(), self._doorway.group(plan.place.vpc_id)
         return self._instances.launch(plan, key, group_id)
 
-    def _wait(self, pending: Sequence[LaunchedInstance]) -> tuple[LaunchedInstance, ...]:
-        results = gather([partial(self._instances.wait_until_running, instance) for instance in pending])
-        for result in results:
-            if isinstance(result, Exception):
-                self._release(pending)
-                raise result
-        return tuple(result for result in results if isinstance(result, LaunchedInstance))
 
-
-def _short_of_capacity(shortages: Mapping[str, CloudError], group: PlacementGroup | None) -> CloudError:
-    """Return one error for all zones that had no room."""
-    first, *others = shortages
-    error = shortages[first]
+def _short_of_room(
+    shortages: Sequence[tuple[LaunchPlan, CloudError]], group: PlacementGroup | None
+) -> CloudError:
+    """Return one error for all attempts, none of which found room."""
+    (first, error), *_ = shortages
+    places = dict.fromkeys(f"{plan.limits.name} in {plan.place.zone}" for plan, _ in shortages)
+    others = [place for place in places if place != f"{first.limits.name} in {first.place.zone}"]
     sentence = str(error)
     if others:
-        sentence += f"; {', '.join(others)} had none either"
+        sentence += f"; also without success: {', '.join(others)}"
     if group is not None and group.strategy == CLUSTER:
         sentence += (
             f"; the machines of cluster placement group {group} must also be close together: launch instances of one "

@@ -22,6 +22,7 @@ class Places:
         self._lock = threading.Lock()
         self._zones: dict[str, tuple[str, ...]] = {}
         self._subnets: dict[str | None, list[dict[str, Any]]] = {}
+        self._reservations: dict[str, dict[str, Any]] = {}
 
     def find(self, type_name: str, zone: str | None = None, subnet_id: str | None = None) -> Placement:
         """Return a place for an instance: in `zone`, in `subnet_id`, or in the first zone that fits.
@@ -105,6 +106,41 @@ class Places:
                 )
             self._zones[type_name] = zones
         return self._zones[type_name]
+
+    def zone_of_reservation(self, reservation_id: str, type_name: str, zone: str | None) -> str:
+        """Return the zone of a Capacity Reservation that is active and free for an instance of this type.
+
+        Raises NotOffered if there is no such reservation, ZoneMismatch if it is not in `zone` (None: any).
+        """
+        if reservation_id not in self._reservations:
+            try:
+                [found] = self._clients.pages(
+                    f"find Capacity Reservation {reservation_id}",
+                    "ec2",
+                    "describe_capacity_reservations",
+                    "CapacityReservations",
+                    CapacityReservationIds=[reservation_id],
+                )
+            except CloudError as error:
+                if error.code.startswith("InvalidCapacityReservationId"):
+                    raise NotOffered(
+                        f"there is no Capacity Reservation {reservation_id} in {self._clients.region}: create it "
+                        "first, or leave out capacity_reservation="
+                    ) from None
+                raise
+            self._reservations[reservation_id] = found
+        found = self._reservations[reservation_id]
+        if found["State"] != "active" or found["InstanceType"] != type_name:
+            raise NotOffered(
+                f"Capacity Reservation {reservation_id} is {found['State']} and for {found['InstanceType']}: "
+                f"a launch of {type_name} needs an active one of its type"
+            )
+        if zone not in (None, found["AvailabilityZone"]):
+            raise ZoneMismatch(
+                f"Capacity Reservation {reservation_id} is in {found['AvailabilityZone']}, but zone {zone} was "
+                "requested"
+            )
+        return str(found["AvailabilityZone"])
 
     @staticmethod
     def _in_subnet(

@@ -42,6 +42,22 @@ def worded(value: Any) -> Any:
     return _named(value)
 
 
+def without_unset_fields(value: Any) -> Any:
+    """Return a request as `worded` made it, without the fields of its dataclasses that are None or empty.
+
+    So a request stays the same if a later version adds a field.
+    """
+    if isinstance(value, list):
+        return [without_unset_fields(each) for each in value]
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        name: without_unset_fields(each)
+        for name, each in value.items()
+        if "a" not in value or (each not in (None, "", []))
+    }
+
+
 def given(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a call that were given; None and () count as left out.
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from pytest_cloudbench.evidence.cleaner import Cleaner
-from pytest_cloudbench.evidence.plain_values import WorkloadRequest, worded
+from pytest_cloudbench.evidence.plain_values import WorkloadRequest, without_unset_fields, worded
 from pytest_cloudbench.evidence.reader import Evidence, RecordedTest
 from pytest_cloudbench.evidence.restorable import NotRestored, class_name, measurement_from, restored
 
@@ -168,7 +168,7 @@ class ReplayedTest:
         """Return the key of a recorded entry that differs only by a secret, which this run does not know."""
         for entry in self.recorded.of_kind(kind):
             recorded = _asked(entry)
-            if recorded is not None and _fits(recorded, asked):
+            if recorded is not None and _fits(without_unset_fields(recorded), without_unset_fields(asked)):
                 return _key(kind, recorded)
         return None
 
@@ -207,7 +207,7 @@ def _asked(entry: Mapping[str, Any]) -> dict[str, Any] | None:
 def _key(kind: str, asked: Mapping[str, Any]) -> bytes:
     import msgspec
 
-    return kind.encode() + msgspec.json.encode(asked, order="sorted")
+    return kind.encode() + msgspec.json.encode(without_unset_fields(dict(asked)), order="sorted")
 
 
 def _fits(recorded: Any, asked: Any) -> bool:

@@ -55,8 +55,8 @@ _TYPES = {
     "limits.volume_types": "BurstRule FirstRead Line ServiceTime VolumeType",
     "limits.volumes": "InvalidSpec VolumeSpec",
     "resources.errors": (
-        "AttachmentLimit CloudError NotOffered PlacementRefused ResourceFailed TeardownFailed UnknownInstanceType "
-        "WaitTimeout ZoneMismatch"
+        "AttachmentLimit CloudError NotOffered PlacementRefused ResourceFailed SpotInterrupted TeardownFailed "
+        "UnknownInstanceType WaitTimeout ZoneMismatch"
     ),
     "resources.facts": (
         "Answer Attachment CreatedSnapshot CreatedVolume Identity ImageFacts Launch LaunchedInstance Leftover "

@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_cloudbench.limits.bandwidth_weighting import DEFAULT
-from pytest_cloudbench.limits.network_options import NetworkOptions
 from pytest_cloudbench.limits.recorded_limits import RecordedLimits
 from pytest_cloudbench.limits.volumes import VolumeSpec
 from pytest_cloudbench.resources.facts import (
     CreatedVolume,
     Launch,
     LaunchedInstance,
+    Market,
     PlacementGroup,
     Resource,
 )
 from pytest_cloudbench.resources.instance import Instance
 from pytest_cloudbench.resources.instance_store import check_has_store
-from pytest_cloudbench.resources.markers import RequestedHardware, RequestedPair
+from pytest_cloudbench.resources.markers import (
+    RequestedHardware,
+    RequestedInstance,
+    RequestedPair,
+    checked_capacity,
+)
 from pytest_cloudbench.resources.pair import Pair
 from pytest_cloudbench.resources.preparation import Preparation
 from pytest_cloudbench.resources.volumes import Snapshot, Volume, VolumeGroup
@@ -27,7 +31,7 @@ if TYPE_CHECKING:
     from pytest_cloudbench.resources.provider import Provider
 
 CONNECT_TIMEOUT_S = 300.0
-"""The seconds that a new instance may take to answer by SSH; bare metal needs minutes."""
+"""The seconds that a new virtual instance may take to answer by SSH; `Instance` gives bare metal more."""
 
 
 class Ec2:
@@ -64,17 +68,18 @@ class Ec2:
         placement group.
         """
         if requested.pair is not None:
-            if requested.network_options:
-                for name in (requested.pair.client_type, requested.pair.server_type):
-                    requested.network_options.check(self._provider.limits(name))
             self._provider.check_launches(
                 self._launches(requested.pair), strategy="cluster" if requested.pair.cluster else None
             )
         if requested.instance is None:
             return
-        stated = requested.instance.limits or self._type_limits.get(requested.instance.type)
-        limits = self._provider.limits(requested.instance.type).with_recorded(stated)
-        requested.network_options.check(limits)
+        for type_name in (requested.instance.type, *requested.instance.or_types):
+            self._check_type(requested, requested.instance, type_name)
+
+    def _check_type(self, requested: RequestedHardware, instance: RequestedInstance, type_name: str) -> None:
+        limits = self._provider.limits(type_name).with_recorded(
+            instance.limits or self._type_limits.get(type_name)
+        )
         if requested.instance_store:
             check_has_store(limits)
         volumes = [each for each in (requested.volume, requested.volumes) if each is not None]
@@ -82,7 +87,7 @@ class Ec2:
             limits.check_options(card=each.card or 0)
         self._provider.check_attachments(limits, sum(each.count for each in volumes))
         for zone in {each.zone for each in volumes if each.zone is not None}:
-            self._provider.check_zone(limits, requested.instance.zone or self._zone, zone)
+            self._provider.check_zone(limits, instance.zone or self._zone, zone)
 
     def launch(
         self,
@@ -94,33 +99,42 @@ class Ec2:
         commands: Sequence[str] = (),
         placement_group: PlacementGroup | str | None = None,
         limits: RecordedLimits | None = None,
-        bandwidth_weighting: str = DEFAULT,
-        ena_express: bool | str = False,
+        or_types: Sequence[str] = (),
+        spot: bool = False,
+        capacity_reservation: str | None = None,
     ) -> Instance:
         """Launch an instance and wait until it runs.
 
         zone, image (AMI id or SSM parameter) and user (its login user) default to the options of the run. commands run
         once, as root, at the first boot. placement_group is one from `create_placement_group`, or the name of an
         existing one. limits are EBS limits from `recorded_limits`, which an embedded region applies and every verdict
-        uses. SSH connects at its first use. bandwidth_weighting ("vpc-1", "ebs-1") and
-        ena_express (True for TCP, "udp" for UDP as well) are options of its network; raises UnsupportedOption, before
-        anything is created, if the type lacks them.
+        uses. or_types are launched, in this order, if no zone has room for ``type``; the instance then has the limits
+        of its own type. spot launches a spot instance. capacity_reservation is the id of the Capacity Reservation to
+        launch into. SSH connects at its first use.
         """
-        options = NetworkOptions.of(bandwidth_weighting, ena_express)
-        if options:
-            options.check(self._provider.limits(type))
-        asked: dict[str, Any] = {"network_options": options} if options else {}
+        others = checked_capacity(
+            "ec2.launch", or_types, spot=spot, capacity_reservation=capacity_reservation, limits=limits
+        )
+        market: Market | None = "spot" if spot else None
+        common: dict[str, Any] = {
+            "zone": zone or self._zone,
+            "image": image or self._image,
+            "user": user or self._user,
+            "commands": tuple(commands),
+            "name": self._test_name,
+        }
         with self._preparation.step(f"launch {type}"):
             launched = self._provider.launch(
                 type,
-                zone=zone or self._zone,
-                image=image or self._image,
-                user=user or self._user,
-                commands=tuple(commands),
-                name=self._test_name,
+                **common,
                 placement_group=placement_group,
                 recorded=limits or self._type_limits.get(type),
-                **asked,
+                alternatives=tuple(
+                    Launch(other, recorded=self._type_limits.get(other), market=market, **common)
+                    for other in others
+                ),
+                market=market,
+                capacity_reservation=capacity_reservation,
             )
         return self._add(launched)
 
@@ -134,8 +148,6 @@ class Ec2:
         image: str | None = None,
         user: str | None = None,
         commands: Sequence[str] = (),
-        bandwidth_weighting: str = DEFAULT,
-        ena_express: bool | str = False,
     ) -> Pair:
         """Launch a client and a server side by side; iperf3 measures the path between them.
 
@@ -151,8 +163,6 @@ class Ec2:
             image=image,
             user=user,
             commands=commands,
-            bandwidth_weighting=bandwidth_weighting,
-            ena_express=ena_express,
             asked_by="ec2.pair",
         )
         self.check(RequestedHardware(pair=requested))
@@ -275,7 +285,6 @@ class Ec2:
                 name=self._test_name,
                 commands=requested.commands,
                 recorded=self._type_limits.get(type),
-                network_options=requested.network_options,
             )
             for type, zone in zip(
                 (requested.client_type, requested.server_type), requested.zones or (None, None), strict=True

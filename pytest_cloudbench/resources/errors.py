@@ -52,6 +52,10 @@ class ResourceFailed(CloudError):
     """A resource failed: it can no longer reach the expected state."""
 
 
+class SpotInterrupted(CloudError):
+    """EC2 took a spot instance back: what was measured meanwhile does not count."""
+
+
 class TeardownFailed(CloudError):
     """Steps of a teardown failed, or resources of the run remain; `problems` has one sentence for each."""
 

@@ -7,12 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_cloudbench.limits.bandwidth_weighting import DEFAULT
-from pytest_cloudbench.limits.network_options import PLAIN_NETWORK, NetworkOptions
 from pytest_cloudbench.limits.recorded_limits import RecordedLimits
 from pytest_cloudbench.limits.volumes import VolumeSpec
-
-_NETWORK = ("bandwidth_weighting", "ena_express")
 
 
 class BadMarker(ValueError):
@@ -24,7 +20,8 @@ class RequestedInstance:
     """The arguments of ``ec2_instance``.
 
     image: AMI id or SSM parameter. commands: run as root at the first boot. limits: EBS limits recorded from such
-    an instance, which replace those of its type.
+    an instance, which replace those of its type. or_types: launched in this order if there is no capacity for the type.
+    spot: a spot instance. capacity_reservation: the id of one to launch into.
     """
 
     type: str
@@ -33,13 +30,9 @@ class RequestedInstance:
     user: str | None = None
     commands: tuple[str, ...] = ()
     limits: RecordedLimits | None = None
-    bandwidth_weighting: str = DEFAULT
-    ena_express: bool | str = False
-
-    @property
-    def network_options(self) -> NetworkOptions:
-        """The options of its network."""
-        return NetworkOptions.of(self.bandwidth_weighting, self.ena_express)
+    or_types: tuple[str, ...] = ()
+    spot: bool = False
+    capacity_reservation: str | None = None
 
 
 @dataclass(frozen=True)
@@ -56,7 +49,6 @@ class RequestedPair:
     image: str | None = None
     user: str | None = None
     commands: tuple[str, ...] = ()
-    network_options: NetworkOptions = PLAIN_NETWORK
 
     @classmethod
     def of(
@@ -69,8 +61,6 @@ class RequestedPair:
         image: str | None = None,
         user: str | None = None,
         commands: Sequence[str] = (),
-        bandwidth_weighting: str = DEFAULT,
-        ena_express: bool | str = False,
         asked_by: str = "@pytest.mark.ec2_pair",
     ) -> RequestedPair:
         """Return the request for arguments as a user gives them. Raises BadMarker."""
@@ -93,7 +83,6 @@ class RequestedPair:
             image,
             user,
             _checked_commands(asked_by, commands),
-            _network_options(asked_by, bandwidth_weighting, ena_express),
         )
 
 
@@ -116,12 +105,6 @@ class RequestedHardware:
     volumes: RequestedVolumes | None = None
     pair: RequestedPair | None = None
     instance_store: bool = False
-
-    @property
-    def network_options(self) -> NetworkOptions:
-        """The network options of its instances."""
-        one = self.instance or self.pair
-        return one.network_options if one is not None else PLAIN_NETWORK
 
     def check(self) -> None:
         """Raise BadMarker or InvalidSpec if no cloud could offer this."""
@@ -157,14 +140,9 @@ def read_markers(markers: Mapping[str, Any]) -> RequestedHardware:
     """
     instance = volume = volumes = None
     if (mark := markers.get("ec2_instance")) is not None:
-        instance = _instance(
-            _bind(
-                "ec2_instance",
-                mark,
-                ("type", "zone", "image", "user", "commands", "limits", *_NETWORK),
-                ("type",),
-            )
-        )
+        own = ("type", "zone", "image", "user", "commands", "limits")
+        capacity = ("or_types", "spot", "capacity_reservation")
+        instance = _instance(_bind("ec2_instance", mark, (*own, *capacity), ("type",)))
     if (mark := markers.get("ebs_volume")) is not None:
         volume = _volumes("ebs_volume", _bind("ebs_volume", mark, ("spec", "zone", "card"), ("spec",)))
     if (mark := markers.get("ebs_volumes")) is not None:
@@ -172,7 +150,7 @@ def read_markers(markers: Mapping[str, Any]) -> RequestedHardware:
         volumes = _volumes("ebs_volumes", arguments)
     pair = None
     if (mark := markers.get("ec2_pair")) is not None:
-        names = ("client_type", "server_type", "placement", "zones", "image", "user", "commands", *_NETWORK)
+        names = ("client_type", "server_type", "placement", "zones", "image", "user", "commands")
         pair = RequestedPair.of(**_bind("ec2_pair", mark, names, ("client_type",), by_position=2))
     return RequestedHardware(instance, volume, volumes, pair)
 
@@ -208,23 +186,50 @@ def _instance(arguments: dict[str, Any]) -> RequestedInstance:
     _check_type(asked_by, arguments["type"], "the type")
     _check_texts(asked_by, **{name: arguments.get(name) for name in ("zone", "image", "user")})
     commands = _checked_commands(asked_by, arguments.pop("commands", ()))
-    _network_options(
-        asked_by, arguments.get("bandwidth_weighting", DEFAULT), arguments.get("ena_express", False)
-    )
     limits = arguments.get("limits")
     if limits is not None and not isinstance(limits, RecordedLimits):
         raise BadMarker(
             f"{asked_by}: limits must be made by recorded_limits from pytest_cloudbench, such as "
             f"recorded_limits(ebs_iops=64_000, source='...'), not {limits!r}"
         )
+    arguments["or_types"] = checked_capacity(
+        asked_by,
+        arguments.get("or_types", ()),
+        spot=arguments.get("spot", False),
+        capacity_reservation=arguments.get("capacity_reservation"),
+        limits=limits,
+    )
     return RequestedInstance(**arguments, commands=commands)
 
 
-def _network_options(asked_by: str, bandwidth_weighting: object, ena_express: object) -> NetworkOptions:
-    try:
-        return NetworkOptions.of(bandwidth_weighting, ena_express)
-    except ValueError as error:
-        raise BadMarker(f"{asked_by}: {error}") from None
+def checked_capacity(
+    asked_by: str,
+    or_types: object,
+    *,
+    spot: object,
+    capacity_reservation: object,
+    limits: RecordedLimits | None,
+) -> tuple[str, ...]:
+    """Return the alternative types. Raises BadMarker if these arguments of a launch cannot be used together."""
+    if isinstance(or_types, str) or not isinstance(or_types, Sequence):
+        raise BadMarker(f"{asked_by}: or_types must be a list such as ['m6i.xlarge'], not {or_types!r}")
+    for name in or_types:
+        _check_type(asked_by, name, "each of or_types")
+    if not isinstance(spot, bool):
+        raise BadMarker(f"{asked_by}: spot must be True or False, not {spot!r}")
+    _check_texts(asked_by, capacity_reservation=capacity_reservation)
+    if or_types and limits is not None:
+        raise BadMarker(
+            f"{asked_by}: limits are those of one type, but or_types names others; state the limits of each type in "
+            "the project's limits file"
+        )
+    if capacity_reservation is not None and (or_types or spot):
+        other = "or_types" if or_types else "spot"
+        raise BadMarker(
+            f"{asked_by}: a Capacity Reservation is for On-Demand instances of one type; leave out {other} or "
+            "capacity_reservation"
+        )
+    return tuple(or_types)
 
 
 def _check_type(asked_by: str, value: object, what: str) -> None:

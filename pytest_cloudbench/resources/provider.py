@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_cloudbench.limits.instances import InstanceLimits
-from pytest_cloudbench.limits.network_options import PLAIN_NETWORK, NetworkOptions
 from pytest_cloudbench.limits.recorded_limits import RecordedLimits
 from pytest_cloudbench.limits.volumes import VolumeSpec
 from pytest_cloudbench.resources.errors import NotOffered
@@ -19,6 +18,7 @@ from pytest_cloudbench.resources.facts import (
     Identity,
     Launch,
     LaunchedInstance,
+    Market,
     ModificationState,
     PlacementGroup,
     Resource,
@@ -111,7 +111,9 @@ class Provider(Protocol):
         commands: Sequence[Command] = (),
         placement_group: PlacementGroup | str | None = None,
         recorded: RecordedLimits | None = None,
-        network_options: NetworkOptions = PLAIN_NETWORK,
+        alternatives: Sequence[Launch] = (),
+        market: Market | None = None,
+        capacity_reservation: str | None = None,
     ) -> LaunchedInstance:
         """Launch one instance; see `Launch` for the arguments."""
         launch = Launch(
@@ -122,7 +124,9 @@ class Provider(Protocol):
             name,
             commands,
             recorded=recorded,
-            network_options=network_options,
+            alternatives=alternatives,
+            market=market,
+            capacity_reservation=capacity_reservation,
         )
         return self.launch_many([launch], placement_group=placement_group)[0]
 

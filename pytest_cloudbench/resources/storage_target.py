@@ -61,8 +61,8 @@ class StorageTarget:
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Sentences that every measurement on it must contain: here how its latency is modelled, if it is."""
-        return latency_conditions(self.modelled_latency)
+        """Sentences that every measurement on it must contain: here those on its instance and a modelled latency."""
+        return (*self.instance.launched.conditions, *latency_conditions(self.modelled_latency))
 
     @property
     def never_written(self) -> str:

@@ -89,7 +89,7 @@ def _instance(number: int = 1, zone: str = "us-east-1a") -> _Instance:
         type="t.test",
         zone=zone,
         limits=_LIMITS,
-        launched=SimpleNamespace(login_user="admin", data_in_folder=False),
+        launched=SimpleNamespace(login_user="admin", data_in_folder=False, conditions=()),
         host=ModelledHost(label=f"host {number}"),
         machine_limits=lambda: None,
         preparation=Preparation(),
