@@ -167,6 +167,8 @@ class RegionStatus:
             facts.append(f"time compressed {factor_words(record.time_compression)} times")
         if record.latency != EBS:
             facts.append(f"latency {record.latency}")
+        if record.weather:
+            facts.append(f"weather {record.weather}")
         if self.instances is not None:
             facts.append(f"{self.instances} instances, {self.volumes} volumes")
         return ", ".join(facts)

@@ -1,4 +1,4 @@
-"""The time and latency of a region in `cloudbench twin status`, read from its record."""
+"""The time, latency and weather of a region in `cloudbench twin status`, read from its record."""
 
 from __future__ import annotations
 
@@ -68,6 +68,18 @@ def test_the_default_latency_is_not_shown(tmp_path: Path, region_pid: int) -> No
     [status] = region_statuses(tmp_path)
     assert "latency" not in str(status)
     assert status.to_json()["latency"] == "ebs"
+
+
+def test_weather_is_shown_if_there_is_any(tmp_path: Path, region_pid: int) -> None:
+    recorded(tmp_path, region_pid, weather="aws,seed=3")
+    [status] = region_statuses(tmp_path)
+    assert str(status).endswith("http://127.0.0.1:1, weather aws,seed=3")
+
+
+def test_clear_weather_is_not_shown(tmp_path: Path, region_pid: int) -> None:
+    recorded(tmp_path, region_pid)
+    [status] = region_statuses(tmp_path)
+    assert "weather" not in str(status)
 
 
 def test_the_access_file_of_a_kept_region_has_factor_and_latency(tmp_path: Path, region_pid: int) -> None:
