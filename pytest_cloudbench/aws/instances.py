@@ -80,7 +80,7 @@ class Instances:
         """Return a plan with a new host key. Raises CloudError if the user data becomes too large."""
         host_key = new_host_key()
         return LaunchPlan(
-            limits.with_recorded(launch.recorded),
+            launch.limited(limits),
             image,
             place,
             launch.name,
@@ -88,6 +88,7 @@ class Instances:
             cloud_config(host_key, launch.commands, self.run.lease_s),
             placement_group,
             market=launch.market,
+            network_options=launch.network_options,
             capacity_reservation=launch.capacity_reservation,
         )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pytest_cloudbench.limits.bandwidth_weighting import DEFAULT
+from pytest_cloudbench.limits.network_options import NetworkOptions
 from pytest_cloudbench.limits.recorded_limits import RecordedLimits
 from pytest_cloudbench.limits.volumes import VolumeSpec
 from pytest_cloudbench.resources.facts import (
@@ -68,6 +70,9 @@ class Ec2:
         placement group.
         """
         if requested.pair is not None:
+            if requested.network_options:
+                for name in (requested.pair.client_type, requested.pair.server_type):
+                    requested.network_options.check(self._provider.limits(name))
             self._provider.check_launches(
                 self._launches(requested.pair), strategy="cluster" if requested.pair.cluster else None
             )
@@ -80,6 +85,7 @@ class Ec2:
         limits = self._provider.limits(type_name).with_recorded(
             instance.limits or self._type_limits.get(type_name)
         )
+        requested.network_options.check(limits)
         if requested.instance_store:
             check_has_store(limits)
         volumes = [each for each in (requested.volume, requested.volumes) if each is not None]
@@ -99,6 +105,8 @@ class Ec2:
         commands: Sequence[str] = (),
         placement_group: PlacementGroup | str | None = None,
         limits: RecordedLimits | None = None,
+        bandwidth_weighting: str = DEFAULT,
+        ena_express: bool | str = False,
         or_types: Sequence[str] = (),
         spot: bool = False,
         capacity_reservation: str | None = None,
@@ -110,8 +118,14 @@ class Ec2:
         existing one. limits are EBS limits from `recorded_limits`, which an embedded region applies and every verdict
         uses. or_types are launched, in this order, if no zone has room for ``type``; the instance then has the limits
         of its own type. spot launches a spot instance. capacity_reservation is the id of the Capacity Reservation to
-        launch into. SSH connects at its first use.
+        launch into. SSH connects at its first use. bandwidth_weighting ("vpc-1", "ebs-1") and
+        ena_express (True for TCP, "udp" for UDP as well) are options of its network; raises UnsupportedOption, before
+        anything is created, if the type lacks them.
         """
+        options = NetworkOptions.of(bandwidth_weighting, ena_express)
+        if options:
+            options.check(self._provider.limits(type))
+        asked: dict[str, Any] = {"network_options": options} if options else {}
         others = checked_capacity(
             "ec2.launch", or_types, spot=spot, capacity_reservation=capacity_reservation, limits=limits
         )
@@ -129,8 +143,15 @@ class Ec2:
                 **common,
                 placement_group=placement_group,
                 recorded=limits or self._type_limits.get(type),
+                **asked,
                 alternatives=tuple(
-                    Launch(other, recorded=self._type_limits.get(other), market=market, **common)
+                    Launch(
+                        other,
+                        recorded=self._type_limits.get(other),
+                        market=market,
+                        network_options=options,
+                        **common,
+                    )
                     for other in others
                 ),
                 market=market,
@@ -148,6 +169,8 @@ class Ec2:
         image: str | None = None,
         user: str | None = None,
         commands: Sequence[str] = (),
+        bandwidth_weighting: str = DEFAULT,
+        ena_express: bool | str = False,
     ) -> Pair:
         """Launch a client and a server side by side; iperf3 measures the path between them.
 
@@ -163,6 +186,8 @@ class Ec2:
             image=image,
             user=user,
             commands=commands,
+            bandwidth_weighting=bandwidth_weighting,
+            ena_express=ena_express,
             asked_by="ec2.pair",
         )
         self.check(RequestedHardware(pair=requested))
@@ -285,6 +310,7 @@ class Ec2:
                 name=self._test_name,
                 commands=requested.commands,
                 recorded=self._type_limits.get(type),
+                network_options=requested.network_options,
             )
             for type, zone in zip(
                 (requested.client_type, requested.server_type), requested.zones or (None, None), strict=True

@@ -7,8 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_cloudbench.limits.bandwidth_weighting import DEFAULT
+from pytest_cloudbench.limits.network_options import PLAIN_NETWORK, NetworkOptions
 from pytest_cloudbench.limits.recorded_limits import RecordedLimits
 from pytest_cloudbench.limits.volumes import VolumeSpec
+
+
+_NETWORK = ("bandwidth_weighting", "ena_express")
 
 
 class BadMarker(ValueError):
@@ -30,9 +35,16 @@ class RequestedInstance:
     user: str | None = None
     commands: tuple[str, ...] = ()
     limits: RecordedLimits | None = None
+    bandwidth_weighting: str = DEFAULT
+    ena_express: bool | str = False
     or_types: tuple[str, ...] = ()
     spot: bool = False
     capacity_reservation: str | None = None
+
+    @property
+    def network_options(self) -> NetworkOptions:
+        """The options of its network."""
+        return NetworkOptions.of(self.bandwidth_weighting, self.ena_express)
 
 
 @dataclass(frozen=True)
@@ -49,6 +61,7 @@ class RequestedPair:
     image: str | None = None
     user: str | None = None
     commands: tuple[str, ...] = ()
+    network_options: NetworkOptions = PLAIN_NETWORK
 
     @classmethod
     def of(
@@ -61,6 +74,8 @@ class RequestedPair:
         image: str | None = None,
         user: str | None = None,
         commands: Sequence[str] = (),
+        bandwidth_weighting: str = DEFAULT,
+        ena_express: bool | str = False,
         asked_by: str = "@pytest.mark.ec2_pair",
     ) -> RequestedPair:
         """Return the request for arguments as a user gives them. Raises BadMarker."""
@@ -83,6 +98,7 @@ class RequestedPair:
             image,
             user,
             _checked_commands(asked_by, commands),
+            _network_options(asked_by, bandwidth_weighting, ena_express),
         )
 
 
@@ -105,6 +121,12 @@ class RequestedHardware:
     volumes: RequestedVolumes | None = None
     pair: RequestedPair | None = None
     instance_store: bool = False
+
+    @property
+    def network_options(self) -> NetworkOptions:
+        """The network options of its instances."""
+        one = self.instance or self.pair
+        return one.network_options if one is not None else PLAIN_NETWORK
 
     def check(self) -> None:
         """Raise BadMarker or InvalidSpec if no cloud could offer this."""
@@ -140,7 +162,7 @@ def read_markers(markers: Mapping[str, Any]) -> RequestedHardware:
     """
     instance = volume = volumes = None
     if (mark := markers.get("ec2_instance")) is not None:
-        own = ("type", "zone", "image", "user", "commands", "limits")
+        own = ("type", "zone", "image", "user", "commands", "limits", *_NETWORK)
         capacity = ("or_types", "spot", "capacity_reservation")
         instance = _instance(_bind("ec2_instance", mark, (*own, *capacity), ("type",)))
     if (mark := markers.get("ebs_volume")) is not None:
@@ -150,7 +172,7 @@ def read_markers(markers: Mapping[str, Any]) -> RequestedHardware:
         volumes = _volumes("ebs_volumes", arguments)
     pair = None
     if (mark := markers.get("ec2_pair")) is not None:
-        names = ("client_type", "server_type", "placement", "zones", "image", "user", "commands")
+        names = ("client_type", "server_type", "placement", "zones", "image", "user", "commands", *_NETWORK)
         pair = RequestedPair.of(**_bind("ec2_pair", mark, names, ("client_type",), by_position=2))
     return RequestedHardware(instance, volume, volumes, pair)
 
@@ -186,6 +208,9 @@ def _instance(arguments: dict[str, Any]) -> RequestedInstance:
     _check_type(asked_by, arguments["type"], "the type")
     _check_texts(asked_by, **{name: arguments.get(name) for name in ("zone", "image", "user")})
     commands = _checked_commands(asked_by, arguments.pop("commands", ()))
+    _network_options(
+        asked_by, arguments.get("bandwidth_weighting", DEFAULT), arguments.get("ena_express", False)
+    )
     limits = arguments.get("limits")
     if limits is not None and not isinstance(limits, RecordedLimits):
         raise BadMarker(
@@ -230,6 +255,13 @@ def checked_capacity(
             "capacity_reservation"
         )
     return tuple(or_types)
+
+
+def _network_options(asked_by: str, bandwidth_weighting: object, ena_express: object) -> NetworkOptions:
+    try:
+        return NetworkOptions.of(bandwidth_weighting, ena_express)
+    except ValueError as error:
+        raise BadMarker(f"{asked_by}: {error}") from None
 
 
 def _check_type(asked_by: str, value: object, what: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_cloudbench.limits.instances import InstanceLimits
+from pytest_cloudbench.limits.network_options import PLAIN_NETWORK, NetworkOptions
 from pytest_cloudbench.limits.recorded_limits import RecordedLimits
 from pytest_cloudbench.limits.volumes import VolumeSpec
 from pytest_cloudbench.resources.errors import NotOffered
@@ -111,6 +112,7 @@ class Provider(Protocol):
         commands: Sequence[Command] = (),
         placement_group: PlacementGroup | str | None = None,
         recorded: RecordedLimits | None = None,
+        network_options: NetworkOptions = PLAIN_NETWORK,
         alternatives: Sequence[Launch] = (),
         market: Market | None = None,
         capacity_reservation: str | None = None,
@@ -124,6 +126,7 @@ class Provider(Protocol):
             name,
             commands,
             recorded=recorded,
+            network_options=network_options,
             alternatives=alternatives,
             market=market,
             capacity_reservation=capacity_reservation,
