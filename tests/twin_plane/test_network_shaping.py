@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import socket
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from real_plane import RealPlane, running_plane, wait_until
@@ -15,11 +17,12 @@ from real_plane import RealPlane, running_plane, wait_until
 from pytest_cloudbench.hosts.network_counters import parse_statistics
 from pytest_cloudbench.limits.network_credits import NetworkCredits, ShapedRates
 from pytest_cloudbench.limits.quantities import Bandwidth
+from pytest_cloudbench.twin import machine
 from pytest_cloudbench.twin.inventory import PlaneError
 from pytest_cloudbench.twin.network import cables as network_module
 from pytest_cloudbench.twin.network import shaping
 
-pytestmark = [pytest.mark.embedded, pytest.mark.alone]
+pytestmark = pytest.mark.embedded
 COMPRESSION = 60.0
 ACCEPTABLE = 0.015  # of goodput, headers of 0.7 % included, in short runs on a busy machine
 
@@ -33,7 +36,7 @@ class Driver(RealPlane):
 
     def __init__(self, plane, key):
         super().__init__(plane, key)
-        self._port = 5300
+        self._ports = itertools.count(5301)
 
     def boot(self, instance_id, peak=None, baseline=None, *, burst_s=0.0, group=None):
         """Boot an instance whose full bucket lasts ``burst_s`` seconds by the clock."""
@@ -59,16 +62,16 @@ class Driver(RealPlane):
     @contextlib.contextmanager
     def serving(self, server):
         """Start an iperf3 server for one run; return its port."""
-        self._port += 1
-        listening = f"for n in $(seq 500); do ss -ltn | grep -q ':{self._port} ' && break; sleep 0.02; done"
+        port = next(self._ports)
+        listening = f"for n in $(seq 500); do ss -ltn | grep -q ':{port} ' && break; sleep 0.02; done"
         process = subprocess.Popen(
-            self.command(server, f"iperf3 -s -1 -p {self._port} >/dev/null & {listening}; echo up; wait"),
+            self.command(server, f"iperf3 -s -1 -p {port} >/dev/null & {listening}; echo up; wait"),
             stdout=subprocess.PIPE,
             text=True,
         )
         try:
             assert process.stdout.readline() == "up\n"
-            yield self._port
+            yield port
         finally:
             process.kill()
             process.wait()
@@ -110,6 +113,7 @@ def test_the_rate_is_exact_on_one_and_five_streams_in_both_directions(driver, st
     assert got == pytest.approx(0.3, rel=ACCEPTABLE)
 
 
+@pytest.mark.alone  # what a busy machine does not send in time is lost
 def test_udp_is_limited_too_and_waits_at_the_sender(driver):
     end = driver.iperf3("i-slow", "i-slow-too", options="-u -b 1G")["end"]
     received = end["sum"]["bits_per_second"] * (1 - end["sum"]["lost_percent"] / 100) / 1e9
@@ -167,10 +171,12 @@ def test_a_flow_has_its_own_limit_and_more_within_a_cluster_group(driver, monkey
         driver.launched("i-in", "i-in-too", peak=1.0, group="together"),
         driver.launched("i-out", peak=1.0),
     ):
-        assert driver.goodput("i-in", "i-out") == pytest.approx(0.2, rel=ACCEPTABLE)
-        assert driver.goodput("i-in", "i-out", options="-R") == pytest.approx(0.2, rel=ACCEPTABLE)
-        assert driver.goodput("i-in", "i-in-too") == pytest.approx(0.4, rel=ACCEPTABLE)
-        assert driver.goodput("i-in-too", "i-in") == pytest.approx(0.4, rel=ACCEPTABLE)
+        for options in ("", "-R"):
+            with ThreadPoolExecutor() as flows:
+                out = flows.submit(driver.goodput, "i-in", "i-out", options=options)
+                together = driver.goodput("i-in", "i-in-too", options=options)
+            assert out.result() == pytest.approx(0.2, rel=ACCEPTABLE)
+            assert together == pytest.approx(0.4, rel=ACCEPTABLE)
         three = driver.goodput("i-in", "i-out", streams=3)
         assert three == pytest.approx(0.6, rel=ACCEPTABLE)
         before = driver.allowances("i-in")["bw_out_exceeded"]
@@ -255,6 +261,7 @@ def test_a_rest_brings_the_peak_back(driver):
         assert "rate 800Mbit" in driver.tc("i-burst", "class show dev eth0 classid 1:1")
 
 
+@pytest.mark.alone
 def test_a_type_without_figures_is_not_shaped(driver):
     with driver.launched("i-any", "i-any-too"):
         assert driver.plane.governor.rate("i-any") is None
@@ -312,12 +319,11 @@ def test_everything_made_for_an_instance_is_removed_with_it(driver):
     assert (descriptors(), ports()) == before
 
 
-def test_the_machines_network_is_measured_once(driver):
+def test_the_machines_network_is_measured_once(driver, monkeypatch):
     first = driver.plane.machine.network()
     assert first > gbit(0.5)
-    started = time.monotonic()
+    monkeypatch.setattr(machine, "_probe_network", lambda network: pytest.fail("measured again"))
     assert driver.plane.machine.network() >= first
-    assert time.monotonic() - started < 0.1
 
 
 def test_instances_use_the_congestion_control_of_ec2s_images(driver):

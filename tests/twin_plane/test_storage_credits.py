@@ -236,6 +236,7 @@ def test_the_first_read_of_a_volume_from_a_snapshot_is_slow(driver, host):
         driver.plane.volumes.snapshots.delete("snap-1")
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("pattern", ["read", "write"])
 def test_a_volume_with_first_touch_is_slow_until_all_of_it_was_used(driver, host, pattern):
     """1 GiB at a quarter of 1,000 MiB/s, then at the full rate."""
