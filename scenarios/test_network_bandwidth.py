@@ -78,7 +78,7 @@ def test_c4_beats_m4_at_the_same_size(ec2, iperf3, size):
             f"{family}.{size}",
             minutes * MINUTE,
             id=f"{family}.{size}",
-            marks=() if (family, size) in {("m5", "2xlarge"), ("c5", "large")} else pytest.mark.full_pace,
+            marks=() if (family, size) == ("c5", "large") else pytest.mark.full_pace,
         )
         for family in ("m5", "c5")
         for size, minutes in zip(SIZES, (25, 30, 30, 60), strict=True)
