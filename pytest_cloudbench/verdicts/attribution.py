@@ -6,11 +6,17 @@ Each suspect is listed with its figures (`Bottleneck`), and what a verdict says 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pytest_cloudbench.limits.quantities import Rate
 from pytest_cloudbench.verdicts.bottleneck import Bottleneck, Kind, Standing, Suspect, leading
 from pytest_cloudbench.verdicts.details import unusable
-from pytest_cloudbench.verdicts.machine_delay import machine_text, machine_to_blame
+from pytest_cloudbench.verdicts.machine_delay import (
+    keeps_in_flight,
+    machine_explains,
+    machine_text,
+    machine_to_blame,
+)
 from pytest_cloudbench.verdicts.plateau import drift
 from pytest_cloudbench.verdicts.run_view import Bound, Rates, Run
 from pytest_cloudbench.verdicts.suspects import generator, machine, own_limit, suspects_of
@@ -45,6 +51,34 @@ def why_short(run: Run, rates: Rates, asked: Rate, *, but: Sequence[Bound] = ())
 def why_below(run: Run, mean: Rate, values: Sequence[float], asked: Rate) -> Reason:
     """Return why some samples of a run, ``values`` with this mean, lie below ``asked``."""
     return why_short(run.for_samples(values, mean), run.rates_of(mean), asked)
+
+
+@dataclass(frozen=True)
+class Above:
+    """A time above its limit, in seconds: ``name`` is "mean", "p50" ... "max"."""
+
+    name: str
+    measured_s: float
+    limit_s: float
+
+
+def why_slow(run: Run, figures: str, above: Sequence[Above], mean_s: float) -> Reason:
+    """Return why I/O took longer than its limits, ``above``; ``mean_s`` is the mean of the same I/Os.
+
+    The text begins with ``figures``.
+    """
+    found = run.bounds(run.rates)
+    text = f"{figures}; {run.bound_text(found) if found else 'no known ceiling was reached'}"
+    # All I/Os in flight share the ceiling's rate, so the machine does not change their mean.
+    of_depth = bool(found) and keeps_in_flight(run) and any(mean_s > each.limit_s for each in above)
+    if not of_depth and all(
+        machine_explains(run, each.name, each.measured_s, each.limit_s, mean_s) for each in above
+    ):
+        return Reason(Outcome.INCONCLUSIVE, f"{text}, but {machine_text(run)} may be why", (), True)
+    if not found and (busy := run.saturated()):
+        text = f"{figures}; the load generator was the limit: {busy}"
+        return Reason(Outcome.INCONCLUSIVE, text, (), run.on_region)
+    return Reason(Outcome.VIOLATED, text, tuple(bound.ceiling for bound in found))
 
 
 def other_limit(run: Run, measured: Rate) -> Doubt | None:

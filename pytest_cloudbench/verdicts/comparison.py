@@ -16,7 +16,7 @@ from pytest_cloudbench.verdicts.run_to_run import of_single_runs, usual_noise
 from pytest_cloudbench.verdicts.run_view import NEAR, Run
 from pytest_cloudbench.verdicts.sample_statistics import FEWEST_FOR_NOISE, NOISE_METHOD, Noise, noise_of
 from pytest_cloudbench.verdicts.targets import ROUNDING, checked_more, checked_within, plain, ratio
-from pytest_cloudbench.verdicts.verdict import Doubt, Outcome, Verdict
+from pytest_cloudbench.verdicts.verdict import Doubt, Draft, Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import listed, percent, tolerance
 
 CONFIDENCE = 0.95
@@ -182,13 +182,10 @@ def outperforms(obs: AnyObservation, other: AnyObservation, *, by: float | str =
         promise = f"is at most {tolerance(-required)} below the other run"
     details = found.details() | {"by": required}
 
-    def verdict(outcome: Outcome, text: str, *, machine: bool = False) -> Verdict:
-        sentence = f"{outcome.value}: {text}{found.remark}"
-        asked = found.second.mean * (1 + required)
-        return Verdict(outcome, sentence, promise, asked, found.first.mean, (), machine, details)
-
+    asked = found.second.mean * (1 + required)
+    draft = Draft(promise, asked, found.first.mean, details, after=found.remark)
     if wrong := found.unfit:
-        return verdict(Outcome.INCONCLUSIVE, wrong.text, machine=wrong.machine_limited)
+        return draft.inconclusive(wrong)
     noise = margin(found.first, found.second, 1 + required)
     details["margin"] = noise
     text = f"{found.text}, {_required_text(required)}; {_noise_text(noise)})"
@@ -198,16 +195,16 @@ def outperforms(obs: AnyObservation, other: AnyObservation, *, by: float | str =
     name, loser = ("second", found.second) if outcome is Outcome.HELD else ("first", found.first)
     if abs(beyond) < noise or equal:
         whose = found.machines_noise(noise)
-        undecided = verdict(
+        undecided = draft.verdict(
             Outcome.INCONCLUSIVE,
             f"{text}, too small a difference for that{whose or _REPEAT}",
-            machine=bool(whose),
+            machine_limited=bool(whose),
         )
         return undecided if equal or whose or loser.limit else replace(undecided, leans=outcome)
     if loser.limit is not None:
         text += f"; but {limits_text((name, loser))}"
-        return verdict(Outcome.INCONCLUSIVE, text, machine=loser.limit.machine_limited)
-    return verdict(outcome, text)
+        return draft.verdict(Outcome.INCONCLUSIVE, text, machine_limited=loser.limit.machine_limited)
+    return draft.verdict(outcome, text)
 
 
 def _noise_text(noise: float) -> str:
@@ -236,12 +233,9 @@ def resembles(obs: AnyObservation, other: AnyObservation, *, within: float | str
     promise = f"resembles the other run within {tolerance(tolerated)}"
     details = found.details() | {"within": tolerated}
 
-    def verdict(outcome: Outcome, text: str, *, machine: bool = False) -> Verdict:
-        sentence = f"{outcome.value}: {text}{found.remark}"
-        return Verdict(outcome, sentence, promise, found.second.mean, found.first.mean, (), machine, details)
-
+    draft = Draft(promise, found.second.mean, found.first.mean, details, after=found.remark)
     if wrong := found.unfit:
-        return verdict(Outcome.INCONCLUSIVE, wrong.text, machine=wrong.machine_limited)
+        return draft.inconclusive(wrong)
     sides = [("first", found.first), ("second", found.second)]
     low, high = sorted(sides, key=lambda one: plain(one[1].mean))
     noise = margin(high[1], low[1], 1 + tolerated)
@@ -255,13 +249,13 @@ def resembles(obs: AnyObservation, other: AnyObservation, *, within: float | str
         doubtful, outcome = sides, Outcome.HELD
     else:
         whose = found.machines_noise(noise)
-        undecided = verdict(
-            Outcome.INCONCLUSIVE, f"{text}, too much to decide{whose or _REPEAT}", machine=bool(whose)
+        undecided = draft.verdict(
+            Outcome.INCONCLUSIVE, f"{text}, too much to decide{whose or _REPEAT}", machine_limited=bool(whose)
         )
         if whose or limits_text(*sides):
             return undecided
         return replace(undecided, leans=Outcome.HELD if apart <= tolerated else Outcome.VIOLATED)
     if limits := limits_text(*doubtful):
         machine = any(side.limit is not None and side.limit.machine_limited for _, side in doubtful)
-        return verdict(Outcome.INCONCLUSIVE, f"{text}; but {limits}", machine=machine)
-    return verdict(outcome, text)
+        return draft.verdict(Outcome.INCONCLUSIVE, f"{text}; but {limits}", machine_limited=machine)
+    return draft.verdict(outcome, text)

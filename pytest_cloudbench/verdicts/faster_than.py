@@ -14,7 +14,7 @@ from pytest_cloudbench.verdicts.run import run_of
 from pytest_cloudbench.verdicts.run_to_run import of_single_runs, usual_noise
 from pytest_cloudbench.verdicts.run_view import Run
 from pytest_cloudbench.verdicts.targets import ROUNDING
-from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
+from pytest_cloudbench.verdicts.verdict import Doubt, Draft, Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import duration, listed, percent
 
 RESOLUTION_S = 0.1
@@ -68,8 +68,14 @@ def faster_than(run: TimedWork, other: TimedWork, *, by: float = 1.0) -> Verdict
         "work": {name: str(value) for name, value in run.work.items()},
         "other_work": {name: str(value) for name, value in other.work.items()},
     }
+    draft = Draft(
+        promise,
+        Throughput.from_mib(other.device_side.throughput_mib * factor),
+        Throughput.from_mib(run.device_side.throughput_mib),
+        details,
+    )
     if reason := _not_comparable(run, other):
-        return Verdict(Outcome.INCONCLUSIVE, f"inconclusive: {reason}", promise, details=details)
+        return replace(draft, asked=None, measured=None).inconclusive(Doubt(reason))
     assert run.on_device_s is not None
     assert other.on_device_s is not None
     ratio = other.on_device_s / run.on_device_s
@@ -78,18 +84,10 @@ def faster_than(run: TimedWork, other: TimedWork, *, by: float = 1.0) -> Verdict
         f"on the device after {_seconds(run.on_device_s)}, {other.target} after {_seconds(other.on_device_s)}: "
         f"{_times(ratio, factor)} times as fast (at least {figure(factor)} required)"
     )
-    draft = Verdict(
-        Outcome.INCONCLUSIVE,
-        f"inconclusive: {figures}",
-        promise,
-        Throughput.from_mib(other.device_side.throughput_mib * factor),
-        Throughput.from_mib(run.device_side.throughput_mib),
-        details=details,
-    )
     return _judged(run, other, factor, figures, draft)
 
 
-def _judged(run: TimedWork, other: TimedWork, factor: float, figures: str, draft: Verdict) -> Verdict:
+def _judged(run: TimedWork, other: TimedWork, factor: float, figures: str, draft: Draft) -> Verdict:
     mine, theirs = run.on_device_s or math.nan, other.on_device_s or math.nan
     held = theirs / mine >= factor * (1 - ROUNDING)
     # The machine can only slow a run down, so the side that was too slow is the suspect.
@@ -102,27 +100,21 @@ def _judged(run: TimedWork, other: TimedWork, factor: float, figures: str, draft
     draft = replace(draft, details={**draft.details, "ratio_interval": interval})
     if low < factor <= high:
         most = "more" if math.isinf(high) else _times(high, factor)
-        return replace(
-            draft,
-            sentence=f"inconclusive: {figures}; times are known to about {duration(RESOLUTION_S)} and two single runs "
+        undecided = draft.verdict(
+            Outcome.INCONCLUSIVE,
+            f"{figures}; times are known to about {duration(RESOLUTION_S)} and two single runs "
             f"differ by up to {percent(noise - 1)}, so it may be {_times(low, factor)} to {most}: "
             "repeat both with more files",
-            leans=None if text else Outcome.HELD if held else Outcome.VIOLATED,
         )
+        return replace(undecided, leans=None if text else Outcome.HELD if held else Outcome.VIOLATED)
     if text:
-        sentence = f"inconclusive: {figures}; {text} on {suspect.target}"
-        return replace(draft, sentence=sentence, machine_limited=True)
+        return draft.inconclusive(Doubt(f"{figures}; {text} on {suspect.target}", machine_limited=True))
     if held:
-        return replace(draft, outcome=Outcome.HELD, sentence=f"held: {figures}")
+        return draft.verdict(Outcome.HELD, figures)
     seen = run_of(run.device_side)
     found = seen.bounds(seen.rates)
     reason = f"; {seen.bound_text(found)}" if found else ""
-    return replace(
-        draft,
-        outcome=Outcome.VIOLATED,
-        sentence=f"violated: {figures}{reason}",
-        bound_by=tuple(bound.ceiling for bound in found),
-    )
+    return draft.verdict(Outcome.VIOLATED, f"{figures}{reason}", (bound.ceiling for bound in found))
 
 
 def _noise_of_ratio(run: TimedWork, other: TimedWork) -> float:

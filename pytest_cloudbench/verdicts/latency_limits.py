@@ -8,18 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_cloudbench.limits.durations import parse_duration
+from pytest_cloudbench.verdicts.attribution import Above, why_slow
 from pytest_cloudbench.verdicts.details import details_of, unusable
 from pytest_cloudbench.verdicts.little import in_flight
-from pytest_cloudbench.verdicts.machine_delay import (
-    NOT_MODELLED,
-    as_modelled,
-    keeps_in_flight,
-    machine_explains,
-    machine_text,
-    not_modelled,
-)
+from pytest_cloudbench.verdicts.machine_delay import NOT_MODELLED, as_modelled, not_modelled
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
-from pytest_cloudbench.verdicts.run_view import Run
 from pytest_cloudbench.verdicts.targets import ROUNDING
 from pytest_cloudbench.verdicts.verdict import Doubt, Draft, Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import duration, listed
@@ -103,24 +96,9 @@ def latency_at_most(
         return draft.inconclusive(Doubt(text, machine_limited=True))
     if not broken:
         return draft.verdict(Outcome.HELD, figures + consistent)
-    return _exceeded(run, latency, broken, figures + consistent, draft)
-
-
-def _exceeded(run: Run, latency: object, broken: list[_Limit], figures: str, draft: Draft) -> Verdict:
-    found = run.bounds(run.rates)
-    held_back = f"{figures}; {run.bound_text(found)}" if found else f"{figures}; no known ceiling was reached"
-    mean_s = float(getattr(latency, "mean_s", math.nan))
-    # All I/Os in flight share the ceiling's rate, so the machine does not change their mean.
-    of_depth = bool(found) and keeps_in_flight(run) and any(mean_s > one.limit_s for one in broken)
-    machine_made = all(machine_explains(run, one.name, one.measured_s, one.limit_s, mean_s) for one in broken)
-    if machine_made and not of_depth:
-        return draft.inconclusive(
-            Doubt(f"{held_back}, but {machine_text(run)} may be why", machine_limited=True)
-        )
-    if not found and (busy := run.saturated()):
-        text = f"{figures}; the load generator was the limit: {busy}"
-        return draft.inconclusive(Doubt(text, machine_limited=run.on_region))
-    return draft.verdict(Outcome.VIOLATED, held_back, (bound.ceiling for bound in found))
+    above = [Above(one.name, one.measured_s, one.limit_s) for one in broken]
+    reason = why_slow(run, figures + consistent, above, float(getattr(latency, "mean_s", math.nan)))
+    return draft.short(reason, reason.text)
 
 
 def _checked(name: str, limit: object, latency: object, how: str) -> _Limit:

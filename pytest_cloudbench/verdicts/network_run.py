@@ -23,11 +23,11 @@ from pytest_cloudbench.verdicts.network_levels import NetworkLevel, NetworkTarge
 from pytest_cloudbench.verdicts.observation import GeneratorLoad, NetworkObservation
 from pytest_cloudbench.verdicts.run_view import (
     NEAR,
-    SATURATED_PERCENT,
     Bound,
     Goal,
     Rates,
     Run,
+    Samples,
     why_no_rate,
 )
 from pytest_cloudbench.verdicts.targets import as_rate_or_ceiling, ratio
@@ -43,23 +43,18 @@ _ETHERNET_BYTES, _IP_BYTES, _UDP_BYTES = 18, 20, 8
 _LOSS_TO_REPORT = 0.001
 
 
-@dataclass(frozen=True)
-class _Samples:
-    seconds: Sequence[float]
-    throughput: Sequence[Throughput]
-
-
 @dataclass(frozen=True, kw_only=True)
 class NetworkRun(Run):
     """A run over a network: what arrived, all streams together, without headers.
 
     ``whole`` is the mean of the whole run, which also ``streams`` are of, ``lost_share`` the share of UDP's datagrams
-    that did not arrive (None for TCP), ``tool`` the generator's versions and processes: "iperf3 3.12, 1 process".
+    that did not arrive (None for TCP).
     """
 
     kind = "a network"
     needs_longer = "lengthen the duration"
     falls_explain = True
+    workers = "process", "processes"
 
     throughput: Bandwidth
     whole: Bandwidth
@@ -67,7 +62,6 @@ class NetworkRun(Run):
     counters: AllowancePair | None
     job_rate: Bandwidth | None = None
     lost_share: float | None = None
-    tool: str = ""
 
     @classmethod
     def of(cls, obs: NetworkObservation) -> NetworkRun:
@@ -138,7 +132,7 @@ class NetworkRun(Run):
         """Return what is known of these seconds (bytes per second), which need not lie in one piece."""
         assert isinstance(mean, Throughput)
         seconds = [float(number) for number in range(1, len(values) + 1)]
-        series = _Samples(seconds, [Bandwidth(value) for value in values])
+        series = Samples(seconds, [Bandwidth(value) for value in values])
         return replace(self, throughput=Bandwidth.of(mean), series=series, time_compression=1.0)
 
     # Limits
@@ -307,19 +301,6 @@ class NetworkRun(Run):
 
     def own_limit(self, like: Rate) -> Bandwidth | None:
         return self.job_rate
-
-    def saturated(self) -> str | None:
-        load = self.generator
-        if load is None:
-            return None
-        total, cpus = load.cpu_percent_total, load.cpus
-        if load.cpu_percent_busiest >= SATURATED_PERCENT:
-            text = f"its busiest process used {load.cpu_percent_busiest:.0f} % of a CPU"
-        elif total is not None and cpus and total >= SATURATED_PERCENT * cpus:
-            text = f"its processes used {total / cpus:.0f} % of all {cpus} CPUs"
-        else:
-            return None
-        return f"{text} ({self.tool})" if self.tool else text
 
     # Sentences and details
 

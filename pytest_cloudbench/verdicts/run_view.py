@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.envelope import Envelope, Level
-from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Rate, Size, Throughput
+from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Rate, Size, Throughput, figure
 from pytest_cloudbench.verdicts.observation import GeneratorLoad, MachineDelay, RateSeries
 from pytest_cloudbench.verdicts.targets import plain
 from pytest_cloudbench.verdicts.timeline import Plateau, Timeline, timed_samples
@@ -43,6 +43,15 @@ class Rates:
     def like(self, rate: Rate) -> Rate:
         """Return the rate in the quantity of ``rate``."""
         return self.iops if isinstance(rate, Iops) else self.throughput
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The series of a part of a run; ``iops`` is empty for a network."""
+
+    seconds: Sequence[float]
+    throughput: Sequence[Throughput]
+    iops: Sequence[Iops] = ()
 
 
 @dataclass(frozen=True)
@@ -86,7 +95,8 @@ class Run(ABC):
     ``idle_at_start_s`` for how long the load at first gave the target nothing to do, ``reads_nothing`` why its reads
     did not reach the storage.
     ``header_share`` is the share of the wire's rate that headers take, ``streams`` are the means of the connections,
-    ``machine_rate`` is what the machine under an embedded region carries without any shaping.
+    ``machine_rate`` is what the machine under an embedded region carries without any shaping, ``tool`` the generator's
+    versions and processes: "iperf3 3.12, 1 process".
     """
 
     kind: ClassVar[str]
@@ -94,6 +104,8 @@ class Run(ABC):
     """What to lengthen for more samples, in the words of the call."""
     falls_explain: ClassVar[bool]
     """True if a lasting fall to any level is why the mean of the whole run is low."""
+    workers: ClassVar[tuple[str, str]]
+    """What the load generator's parts are called, one and several of them."""
 
     block_size: Size
     """The size of one I/O; one byte for a network."""
@@ -124,6 +136,7 @@ class Run(ABC):
     header_share: float = 0.0
     streams: tuple[Bandwidth, ...] = ()
     machine_rate: Bandwidth | None = None
+    tool: str = ""
 
     _timelines: dict[type[Rate], Timeline] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -257,9 +270,19 @@ class Run(ABC):
     def job_limit(self) -> Rate | None:
         """The limit that the job set on its own load, as it was given; None without one."""
 
-    @abstractmethod
     def saturated(self) -> str | None:
         """Return a sentence if the load generator had no CPU time left."""
+        load = self.generator
+        if load is None:
+            return None
+        total, cpus, (one, several) = load.cpu_percent_total, load.cpus, self.workers
+        if load.cpu_percent_busiest >= SATURATED_PERCENT:
+            text = f"its busiest {one} used {figure(load.cpu_percent_busiest, 0)} % of a CPU"
+        elif total is not None and cpus and total >= SATURATED_PERCENT * cpus:
+            text = f"its {several} used {figure(total / cpus, 0)} % of all {cpus} CPUs"
+        else:
+            return None
+        return f"{text} ({self.tool})" if self.tool else text
 
     # Sentences and details
 

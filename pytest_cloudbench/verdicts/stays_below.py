@@ -8,7 +8,7 @@ from typing import Any
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.durations import parse_duration
 from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput, figure, parse_rate
-from pytest_cloudbench.verdicts.attribution import why_short
+from pytest_cloudbench.verdicts.attribution import Above, why_short, why_slow
 from pytest_cloudbench.verdicts.details import unusable
 from pytest_cloudbench.verdicts.little import inconsistent
 from pytest_cloudbench.verdicts.load_curve import (
@@ -19,14 +19,7 @@ from pytest_cloudbench.verdicts.load_curve import (
     latency_at,
     latency_name,
 )
-from pytest_cloudbench.verdicts.machine_delay import (
-    NOT_MODELLED,
-    as_modelled,
-    keeps_in_flight,
-    machine_explains,
-    machine_text,
-    not_modelled,
-)
+from pytest_cloudbench.verdicts.machine_delay import NOT_MODELLED, as_modelled, not_modelled
 from pytest_cloudbench.verdicts.run import run_of
 from pytest_cloudbench.verdicts.targets import ROUNDING, checked_within, plain, ratio
 from pytest_cloudbench.verdicts.verdict import Outcome, Reason, Verdict
@@ -173,18 +166,7 @@ def _why(step: StepView, text: str, claim: _Claim) -> Reason:
     assert latency_s is not None
     assert mean_s is not None
     name = "mean" if claim.percentile is None else PERCENTILES[claim.percentile].removesuffix("_s")
-    machine_made = machine_explains(run, name, latency_s, claim.limit_s, mean_s)
-    found = run.bounds(run.rates)
-    # All I/Os in flight share the ceiling's rate, so the machine does not change their mean.
-    of_depth = bool(found) and mean_s > claim.limit_s and keeps_in_flight(run)
-    held_back = f"{text}; {run.bound_text(found) if found else 'no known ceiling explains it'}"
-    if machine_made and not of_depth:
-        text = f"{held_back}, but {machine_text(run)} may be why"
-        return Reason(Outcome.INCONCLUSIVE, text, machine_limited=True)
-    if not found and (busy := run.saturated()):
-        text = f"{text}; the load generator may be why: {busy}"
-        return Reason(Outcome.INCONCLUSIVE, text, machine_limited=run.on_region)
-    return Reason(Outcome.VIOLATED, held_back, tuple(bound.ceiling for bound in found))
+    return why_slow(run, text, [Above(name, latency_s, claim.limit_s)], mean_s)
 
 
 def _undelivered(curve: LoadCurve, claim: _Claim) -> Reason | None:

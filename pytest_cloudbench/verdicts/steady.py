@@ -7,8 +7,6 @@ rounds is in `snia`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Literal, get_args
 
@@ -25,19 +23,11 @@ from pytest_cloudbench.verdicts.sample_statistics import (
 )
 from pytest_cloudbench.verdicts.targets import checked_within
 from pytest_cloudbench.verdicts.timeline import Timeline
-from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
+from pytest_cloudbench.verdicts.verdict import Draft, Outcome, Reason, Verdict
 from pytest_cloudbench.verdicts.wording import moment, percent, tolerance
 
 WITHIN_SHARE = 0.90
 _WITHIN = 0.05
-
-
-@dataclass(frozen=True)
-class _Finding:
-    outcome: Outcome
-    text: str
-    details: Mapping[str, object] = field(default_factory=dict)
-    machine_limited: bool = False
 
 
 Method = Literal["seconds", "snia"]
@@ -71,60 +61,58 @@ def steady(obs: AnyObservation, *, within: float | str = 0.05, method: Method = 
     }
     promise = f"steady within {tolerance(tolerated)}" if method == "seconds" else "steady by SNIA's rounds"
 
+    draft = Draft(promise, None, rate, details)
     if wrong := unusable(run, rate):
-        found = _Finding(Outcome.INCONCLUSIVE, wrong.text, machine_limited=wrong.machine_limited)
-    elif len(values) < FEWEST_FOR_A_SHARE:
+        return draft.inconclusive(wrong)
+    if len(values) < FEWEST_FOR_A_SHARE:
         text = f"{len(values)} one-second samples are too few to see whether the rate was steady"
         text += f", at least {FEWEST_FOR_A_SHARE} are needed: lengthen the run"
-        found = _Finding(Outcome.INCONCLUSIVE, text)
-    elif method == "snia":
-        found = _rounds(run, line, values)
-    elif fallen := _fall(run, line):
-        found = fallen
-    else:
-        found = _scatter(run, line, values, tolerated)
-    sentence = f"{found.outcome.value}: {found.text}"
-    details |= found.details
-    return Verdict(found.outcome, sentence, promise, None, rate, (), found.machine_limited, details)
+        return draft.verdict(Outcome.INCONCLUSIVE, text)
+    reason = (
+        _rounds(run, line, values, details)
+        if method == "snia"
+        else _fall(run, line) or _scatter(run, line, values, tolerated, details)
+    )
+    return draft.short(reason, reason.text)
 
 
-def _scatter(run: Run, line: Timeline, values: list[float], within: float) -> _Finding:
+def _scatter(run: Run, line: Timeline, values: list[float], within: float, details: dict[str, Any]) -> Reason:
     """Judge how the seconds of a run without a fall scatter around their median."""
     middle = median(values)
     near = sum(abs(value - middle) <= within * middle for value in values)
     share = near / len(values)
     low, high = wilson_interval(near, len(values))
-    details = {"share": share, "share_wanted": WITHIN_SHARE, "share_interval": [low, high]}
+    details |= {"share": share, "share_wanted": WITHIN_SHARE, "share_interval": [low, high]}
     text = (
         f"{percent(share, WITHIN_SHARE, 1.0)} of {len(values):,} seconds within {tolerance(within)} of "
         f"{line.rate(middle)}"
     )
     moved = _drift(line, values, within)
     if moved is None and share >= WITHIN_SHARE:
-        return _Finding(Outcome.HELD, f"{text}, no drift and no drop", details)
+        return Reason(Outcome.HELD, f"{text}, no drift and no drop")
     text = moved or f"{text}, at least {tolerance(WITHIN_SHARE)} required"
     few = moved is None and high >= WITHIN_SHARE
-    return _unsteady(run, text, details, few=few)
+    return _unsteady(run, text, few=few)
 
 
-def _rounds(run: Run, line: Timeline, values: list[float]) -> _Finding:
+def _rounds(run: Run, line: Timeline, values: list[float], details: dict[str, Any]) -> Reason:
     """Judge the last five rounds of a run by SNIA's limits."""
     seconds = line.length_s / len(values)
     window = snia.last_window(values, seconds)
-    details: dict[str, Any] = {"rounds": list(window.rounds), "round_s": window.round_samples * seconds}
+    details |= {"rounds": list(window.rounds), "round_s": window.round_samples * seconds}
     text = f"the last {snia.ROUNDS} rounds of {moment(window.round_samples * seconds)}"
     if not window.mean:
-        return _unsteady(run, f"nothing was transferred in {text}", details)
+        return _unsteady(run, f"nothing was transferred in {text}")
     details |= {"range": window.range, "slope": window.slope}
     text += (
         f" range over {percent(window.range, snia.MOST_RANGE)} of their mean, {line.rate(window.mean)}, and their line "
         f"{'falls' if window.slope < 0 else 'rises'} by {percent(abs(window.slope), snia.MOST_SLOPE)} of it "
         f"(at most {tolerance(snia.MOST_RANGE)} and {tolerance(snia.MOST_SLOPE)} required, by SNIA)"
     )
-    return _Finding(Outcome.HELD, text, details) if window.steady else _unsteady(run, text, details)
+    return Reason(Outcome.HELD, text) if window.steady else _unsteady(run, text)
 
 
-def _unsteady(run: Run, text: str, details: Mapping[str, object], *, few: bool = False) -> _Finding:
+def _unsteady(run: Run, text: str, *, few: bool = False) -> Reason:
     """Judge a rate that was not steady; ``few`` seconds decide nothing."""
     machine = region_machine(run)
     if busy := run.saturated():
@@ -135,11 +123,11 @@ def _unsteady(run: Run, text: str, details: Mapping[str, object], *, few: bool =
     elif few:
         text += "; too few seconds to tell: lengthen the run"
     else:
-        return _Finding(Outcome.VIOLATED, text, details)
-    return _Finding(Outcome.INCONCLUSIVE, text, details, machine is not None)
+        return Reason(Outcome.VIOLATED, text)
+    return Reason(Outcome.INCONCLUSIVE, text, machine_limited=machine is not None)
 
 
-def _fall(run: Run, line: Timeline) -> _Finding | None:
+def _fall(run: Run, line: Timeline) -> Reason | None:
     falls = [*line.falls.lasting, *([line.falls.unproven] if line.falls.unproven else [])]
     if not falls:
         return None
@@ -151,8 +139,8 @@ def _fall(run: Run, line: Timeline) -> _Finding | None:
     machine = region_machine(run)
     if machine and not any(at_a_promise(run, line.rate(fall.after)) for fall in falls):
         text += f"; nothing that was promised lies there: {machine} may be why"
-        return _Finding(Outcome.INCONCLUSIVE, text, machine_limited=True)
-    return _Finding(Outcome.VIOLATED, text)
+        return Reason(Outcome.INCONCLUSIVE, text, machine_limited=True)
+    return Reason(Outcome.VIOLATED, text)
 
 
 def _drift(line: Timeline, values: list[float], within: float) -> str | None:

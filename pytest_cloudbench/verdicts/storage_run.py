@@ -19,11 +19,11 @@ from pytest_cloudbench.verdicts.run_view import (
     ABOVE,
     FAR_ABOVE,
     NEAR,
-    SATURATED_PERCENT,
     Bound,
     Goal,
     Rates,
     Run,
+    Samples,
     most_far_above,
     why_no_rate,
 )
@@ -33,13 +33,6 @@ from pytest_cloudbench.verdicts.verdict import Doubt, Evidence
 from pytest_cloudbench.verdicts.wording import Named, listed, named, percent
 
 _WHAT_ELSE = "look for a cache, burst credits or the wrong device"
-
-
-@dataclass(frozen=True)
-class _Samples:
-    seconds: Sequence[float]
-    iops: Sequence[Iops]
-    throughput: Sequence[Throughput]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +45,7 @@ class StorageRun(Run):
     kind = "storage"
     needs_longer = "lengthen runtime"
     falls_explain = False
+    workers = "job", "jobs"
 
     iops: float
     throughput_mib: float
@@ -154,17 +148,17 @@ class StorageRun(Run):
             counters=counters.during(share * counters.elapsed_s) if counters is not None else None,
         )
 
-    def _samples_of(self, kept: Plateau, interval_s: float) -> _Samples | None:
+    def _samples_of(self, kept: Plateau, interval_s: float) -> Samples | None:
         """Return the samples that lie wholly within a plateau, without those of the fall itself."""
         series: Any = self.series
         begin = kept.begin_s if kept.first else kept.begin_s + interval_s
         end = kept.end_s if kept.last else kept.end_s - interval_s
         rows = [
             row
-            for row in zip(series.seconds, series.iops, series.throughput, strict=False)
+            for row in zip(series.seconds, series.throughput, series.iops, strict=False)
             if begin <= row[0] - interval_s * 0.99 and row[0] <= end + interval_s * 0.01
         ]
-        return _Samples(*map(tuple, zip(*rows, strict=True))) if rows else None
+        return Samples(*map(tuple, zip(*rows, strict=True))) if rows else None
 
     # Limits
 
@@ -308,17 +302,6 @@ class StorageRun(Run):
 
     def own_limit(self, like: Rate) -> Rate | None:
         return None if self.job_rate is None else self.as_quantity(self.job_rate, like)
-
-    def saturated(self) -> str | None:
-        load = self.generator
-        if load is None:
-            return None
-        if load.cpu_percent_busiest >= SATURATED_PERCENT:
-            return f"its busiest job used {figure(load.cpu_percent_busiest, 0)} % of a CPU"
-        total, cpus = load.cpu_percent_total, load.cpus
-        if total is not None and cpus and total >= SATURATED_PERCENT * cpus:
-            return f"its jobs used {figure(total / cpus, 0)} % of all {cpus} CPUs"
-        return None
 
     # Sentences and details
 

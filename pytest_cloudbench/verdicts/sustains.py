@@ -17,7 +17,7 @@ from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.run_view import Run
 from pytest_cloudbench.verdicts.targets import ROUNDING, checked_share, checked_within, plain
 from pytest_cloudbench.verdicts.timeline import Timeline
-from pytest_cloudbench.verdicts.verdict import Outcome, Reason, Verdict
+from pytest_cloudbench.verdicts.verdict import Draft, Outcome, Reason, Verdict
 from pytest_cloudbench.verdicts.wording import moment, percent, tolerance
 
 
@@ -49,16 +49,14 @@ def sustains(
     promise = f"sustains {asked} within {tolerance(tolerated)} {required}"
     details = details_of(run, measured=mean, within=tolerated, asked=asked, line=line)
     details |= {"for_s": length_s, "share_wanted": required_share, "longest_s": stretch.longest_s}
-    draft = Verdict(Outcome.INCONCLUSIVE, "inconclusive", promise, asked, mean, details=details)
+    draft = Draft(promise, asked, mean, details)
     if wrong := unusable(run, mean):
-        return replace(draft, sentence=f"inconclusive: {wrong.text}", machine_limited=wrong.machine_limited)
+        return draft.inconclusive(wrong)
     if not stretch.fits:
-        return replace(
-            draft,
-            sentence=f"inconclusive: the run lasted {moment(line.length_s)}, too short to show {asked} {required}"
-            f"{_of_pace(run)}: lengthen it",
-        )
+        text = f"the run lasted {moment(line.length_s)}, too short to show {asked} {required}"
+        return draft.verdict(Outcome.INCONCLUSIVE, f"{text}{_of_pace(run)}: lengthen it")
     good, at = stretch.best()
+    details["share"] = good
     floor_text = (
         f"at or above {line.rate(plain(asked) * (1 - tolerated))} ({tolerance(1 - tolerated)} of {asked})"
     )
@@ -68,8 +66,8 @@ def sustains(
             if required_share == 1
             else (f"in {percent(good, required_share, 1.0)} of {moment(length_s)}")
         )
-        sentence = f"held: {floor_text} {longest}, at least {required[4:]} required{_compressed(line)}"
-        return replace(draft, outcome=Outcome.HELD, sentence=sentence, details={**details, "share": good})
+        text = f"{floor_text} {longest}, at least {required[4:]} required{_compressed(line)}"
+        return draft.verdict(Outcome.HELD, text)
     below = [value for value in stretch.values[at : at + stretch.samples] if value < floor]
     low = line.rate(level_of(below))
     reason = _why_below(run, low, below, asked)
@@ -78,17 +76,8 @@ def sustains(
         if required_share == 1
         else f"in {percent(good, required_share)} of the best {moment(length_s)}, {tolerance(required_share)} required"
     )
-    text = (
-        f"{reason.outcome.value}: {floor_text} {seen}; {run.shown(low)} in the samples below: {reason.text}"
-    )
-    return replace(
-        draft,
-        outcome=reason.outcome,
-        sentence=f"{text}{_compressed(line)}",
-        bound_by=reason.bound_by,
-        machine_limited=reason.machine_limited,
-        details={**details, "share": good},
-    )
+    text = f"{floor_text} {seen}; {run.shown(low)} in the samples below: {reason.text}{_compressed(line)}"
+    return draft.short(reason, text)
 
 
 class _Stretch:

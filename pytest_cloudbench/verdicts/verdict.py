@@ -142,13 +142,14 @@ class Reason:
 
 @dataclass(frozen=True)
 class Draft:
-    """What all possible outcomes of one judgement have in common."""
+    """What all possible outcomes of one judgement have in common; ``after`` is the end of each sentence."""
 
     promise: str
     asked: Rate | None
     measured: Rate | None
     details: Mapping[str, Any]
     latency: str = ""
+    after: str = ""
 
     def verdict(
         self, outcome: Outcome, text: str, bound_by: Iterable[Ceiling] = (), *, machine_limited: bool = False
@@ -156,7 +157,7 @@ class Draft:
         """Return the verdict with this outcome; ``text`` follows its word in the sentence."""
         return Verdict(
             outcome,
-            f"{outcome.value}: {text}",
+            f"{outcome.value}: {text}{self.after}",
             self.promise,
             self.asked,
             self.measured,
