@@ -25,6 +25,7 @@ class HostLogin:
     connect_timeout_s: how long a new host may take to answer.
     login_grace_s: how long a refused login is repeated, because a booting host installs its keys late.
     reconnect_timeout_s: how long a host that has answered before may be away.
+    boot_s: how long the rest of a boot may take after the first answer; None if it is not waited for.
     check_region: called when the host does not answer; raises if the region with all its hosts has ended.
     """
 
@@ -37,6 +38,7 @@ class HostLogin:
     connect_timeout_s: float = 180.0
     login_grace_s: float = 60.0
     reconnect_timeout_s: float = 60.0
+    boot_s: float | None = None
     check_region: Callable[[], None] | None = field(default=None, repr=False)
 
 

@@ -56,6 +56,7 @@ class SshHost(ShellHost):
         self._lock = threading.Lock()
         self._open: dict[int, tuple[threading.Thread, Connection]] = {}
         self._answered_before = False
+        self._booted = False
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -68,9 +69,15 @@ class SshHost(ShellHost):
         """Connect within `timeout_s` (default: the login's time for a first or for another connection).
 
         Refused connections, timeouts and half-started servers are tried again, quickly at first.
-        Raises HostUnreachable, HostKeyMismatch (at once) or LoginRefused (after the login's grace time).
+        The first connection after a boot waits for the end of that boot, if the login says so. Raises HostUnreachable,
+        HostKeyMismatch (at once), LoginRefused (after the login's grace time), or HostError if the boot failed.
         """
         self._connection(timeout_s)
+        if self._login.boot_s is not None and not self._booted:
+            from pytest_cloudbench.hosts.boot import wait_for_boot
+
+            wait_for_boot(self, self._login.boot_s)
+            self._booted = True
 
     def reconnect(self) -> None:
         """Replace this thread's connection. Raises HostUnreachable after the login's reconnect_timeout_s."""
@@ -92,7 +99,7 @@ class SshHost(ShellHost):
 
     def expect_reboot(self) -> None:
         """Drop all connections, and allow the host the time of a first boot again."""
-        self._answered_before = False
+        self._answered_before = self._booted = False
         self._drop_all()
 
     def _drop_all(self) -> None:

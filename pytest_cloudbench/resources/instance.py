@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from pytest_cloudbench.resources.volumes import Volume
 
 
+BARE_METAL_S = 1800.0
+"""The seconds that a bare-metal instance may take to answer; the EC2 User Guide says up to 20 minutes."""
+
+
 class NoPromise(LookupError):
     """The provider does not promise the requested figure for this instance type."""
 
@@ -39,7 +43,8 @@ class Instance:
     def __init__(self, provider: Provider, launched: LaunchedInstance, connect_timeout_s: float) -> None:
         self._provider = provider
         self._launched = launched
-        self._connect_timeout_s = connect_timeout_s
+        bare_metal = launched.limits.bare_metal
+        self._connect_timeout_s = max(connect_timeout_s, BARE_METAL_S) if bare_metal else connect_timeout_s
         self._host: Host | None = None
         self._cpus: int | None = None
         self._stopped = False

@@ -142,7 +142,7 @@ def test_bad_jobs_are_refused_before_they_start(ec2_instance, ebs_volume, fio):
     assert ec2_instance.run(["pgrep", "-x", "fio"], check=False).exit_code == 1
 
 
-@pytest.mark.ec2_instance("m5.large", commands=["echo ready > /etc/marked"])
+@pytest.mark.ec2_instance("m5.large", commands=["sleep 1", "echo ready > /etc/marked"])
 def test_the_instance_is_a_host_of_its_own(ec2_instance):
     assert ec2_instance.run(["cat", "/etc/marked"]).stdout == "ready\n"
     assert ec2_instance.run(["id", "-un"]).stdout.strip() == "ec2-user"
