@@ -29,7 +29,7 @@ from .kinds import (
     VOLUME,
     Kind,
 )
-from .run import TOKEN_TAG, only_ours, run_filter, tags_of
+from .run import CREATED_TAG, TOKEN_TAG, only_ours, run_filter, tags_of
 from .waits import gather
 
 AskPrices = Callable[[Sequence[str]], Prices | None]
@@ -45,8 +45,7 @@ class Tracked:
 
     created: when it was created, in seconds since 1970. seen: the API has described it; was_there: as existing.
     accepted: the service accepted its removal. refused: its removal was refused for a reason that does not pass by
-    itself. asked_at: when its removal was first asked for, by the monotonic clock. ends_with: the instances whose end
-    deletes it, if it is a volume.
+    itself. asked_at: when its removal was first asked for, by the monotonic clock.
     """
 
     kind: Kind
@@ -61,7 +60,6 @@ class Tracked:
     problem: CloudError | None = None
     asked_at: float | None = None
     detached_from: set[str] = field(default_factory=set)
-    ends_with: frozenset[str] = frozenset()
 
     @property
     def state(self) -> str:
@@ -113,6 +111,7 @@ class Ledger:
         self._lock = threading.RLock()
         self._tracked: dict[tuple[str, str], Tracked] = {}
         self._tokens: set[str] = set()
+        self._ends_with: dict[str, str] = {}  # volume id -> the instance whose end deletes it
         self.blind: dict[str, CloudError] = {}
         """The kinds that the service refuses to describe, by name, each with its refusal."""
 
@@ -152,9 +151,17 @@ class Ledger:
             if each.unresolved and each.token not in self._tokens and _seconds(each.time) > oldest
         ]
 
+    def instances_of(self, volume: Tracked) -> set[str]:
+        """Return the instances that a volume is attached to, or ends with."""
+        attached = {each["InstanceId"] for each in volume.attachments}
+        return attached | ({self._ends_with[volume.id]} if volume.id in self._ends_with else set())
+
     def is_settled(self, resource: Tracked) -> bool:
-        """Return True if the API would show the resource if it existed."""
-        return resource.seen or time.time() - resource.created > self.settle_s()
+        """Return True if the API would know the resource if it existed.
+
+        That it was shown once proves nothing: the next answer may come from a place that does not know it yet.
+        """
+        return time.time() - resource.created > self.settle_s()
 
     def look(self, kinds: Iterable[Kind] | None = None, *, listed: bool) -> None:
         """Ask the API, about each kind in one call or two, and note what has gone.
@@ -232,18 +239,26 @@ class Ledger:
         resource.seen = True
         ended = resource.state in resource.kind.gone
         resource.gone, resource.was_there = resource.gone or ended, resource.was_there or not ended
-        resource.ends_with = frozenset(
-            each["InstanceId"] for each in resource.attachments if each.get("DeleteOnTermination")
-        )
-        self._tokens.add(tags_of(description).get(TOKEN_TAG, ""))
+        tags = tags_of(description)
+        self._tokens.add(tags.get(TOKEN_TAG, ""))
+        if CREATED_TAG in tags:
+            resource.created = min(resource.created, _seconds(tags[CREATED_TAG]))
+        for mapping in description.get("BlockDeviceMappings", ()):
+            volume = mapping.get("Ebs", {})
+            if volume.get("DeleteOnTermination"):
+                self._ends_with[volume["VolumeId"]] = resource.id
+        if resource.kind is VOLUME and not resource.attachments:
+            self._ends_with.pop(resource.id, None)
 
     def _note_absent(self, resource: Tracked) -> None:
-        resource.gone = resource.gone or resource.accepted or self._went_with_its_instance(resource)
+        # EC2 shows an instance for an hour after its end: one that is not shown may be too new.
+        ended = resource.accepted and (resource.kind is not INSTANCE or self.is_settled(resource))
+        resource.gone = resource.gone or ended or self._went_with_its_instance(resource)
         resource.description = {}
 
     def _went_with_its_instance(self, resource: Tracked) -> bool:
-        owners = [self._tracked.get((INSTANCE.name, each)) for each in resource.ends_with]
-        return any(owner is not None and owner.gone for owner in owners)
+        owner = self._tracked.get((INSTANCE.name, self._ends_with.get(resource.id, "")))
+        return owner is not None and owner.gone and not resource.detached_from
 
 
 def instance_types(descriptions: Iterable[Mapping[str, Any]]) -> list[str]:

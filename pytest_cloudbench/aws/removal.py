@@ -17,7 +17,7 @@ from .clients import Clients
 from .errors import CREDENTIALS_REFUSED, is_temporary
 from .kinds import INSTANCE, KEY_PAIR, PLACEMENT_GROUP, SECURITY_GROUP, SNAPSHOT, VOLUME, Kind
 from .ledger import Ledger, Tracked
-from .waits import OFTEN, Bounds, Cancelled, Pace, cancel_waits_on, gather, poll
+from .waits import OFTEN, Bounds, Cancelled, Pace, all_of, cancel_waits_on, poll
 
 log = logging.getLogger(__name__)
 
@@ -161,7 +161,7 @@ class Removal:
         unsettled = self._ledger.unsettled()
         if not active and not unsettled:
             return True
-        gather(self._tasks(active))
+        all_of(self._tasks(active))
         kinds = None if unsettled else {each.kind: None for each in active}
         self._ledger.look(kinds, listed=bool(unsettled))
         return None
@@ -202,7 +202,7 @@ class Removal:
                 continue
             if each.kind is not VOLUME:
                 tasks.append(partial(self._delete, each))
-            elif ending & (each.ends_with | {one["InstanceId"] for one in each.attachments}):
+            elif ending & self._ledger.instances_of(each):
                 pass
             elif each.attachments:
                 tasks.append(partial(self._detach, each))

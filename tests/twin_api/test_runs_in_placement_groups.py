@@ -208,14 +208,16 @@ def test_one_that_fails_takes_the_other_with_it(cloud: Cloud, calls: Calls, plan
     group = cloud.create_placement_group()
     boot = plane.instances.boot
 
-    def boot_one(plan: Any) -> None:
+    def boot_one(plan: Any, *more: Any) -> None:
         if plan.instance_type == "c5.large":
             raise RuntimeError("no such luck")
-        boot(plan)
+        boot(plan, *more)
 
     plane.instances.boot = boot_one  # type: ignore[method-assign]
     with pytest.raises(CloudError, match="no such luck"):
-        cloud.launch_many([Launch("c5.18xlarge"), Launch("c5.large")], placement_group=group)
+        cloud.launch_many(
+            [Launch(each, zone="us-east-1a") for each in ("c5.18xlarge", "c5.large")], placement_group=group
+        )
     reservations = calls.ec2.describe_instances()["Reservations"]
     assert len(reservations) == 2
     for reservation in reservations:
