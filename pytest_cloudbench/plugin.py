@@ -105,11 +105,14 @@ def _write_summary(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         return  # the controller receives every report
     from pytest_cloudbench.reports.summary_file import SummaryFile, SummaryRefused
+    from pytest_cloudbench.reports.summary_table import COST_HEAD, WOULD_HEAD
 
     where = "replay" if option_given(config, "replay") else setting(config, "cloud")
     try:
         summary = SummaryFile(
-            path_option(config, "summary"), about=f"pytest-cloudbench: cloud {where}, {pace(config)} pace"
+            path_option(config, "summary"),
+            about=f"pytest-cloudbench: cloud {where}, {pace(config)} pace",
+            cost_head=WOULD_HEAD if where == "embedded" else COST_HEAD,
         )
     except SummaryRefused as error:
         raise pytest.UsageError(str(error)) from None

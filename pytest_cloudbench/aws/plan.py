@@ -121,7 +121,6 @@ class Planner:
     def __init__(self, cloud: Cloud, prices: Callable[[Sequence[str]], Prices | None]) -> None:
         self._cloud = cloud
         self._prices = prices
-        self._public: dict[str, bool] = {}
 
     def plan(self, requested: RequestedSet) -> PlannedSet:
         """Return the hardware as it would be created.
@@ -141,7 +140,8 @@ class Planner:
                 else catalog.places.find(launch.type, launch.zone, subnet)
             )
             image = catalog.images.find(launch.type, limits.architectures, launch.image, launch.user)
-            instances.append(PlannedInstance(launch, limits, place, image, self._is_public(place.subnet_id)))
+            public = place.assigns_public or cloud.access.reach(place.assigns_public) == "public"
+            instances.append(PlannedInstance(launch, limits, place, image, public))
         prices = self._prices([launch.type for launch in requested.launches])
         charges = [] if prices is None else _charges(prices, instances, requested.volumes)
         return PlannedSet(requested, tuple(instances), tuple(charges))
@@ -171,14 +171,6 @@ class Planner:
                 f"needs {vcpus:,}: ask for a higher quota in Service Quotas, or use smaller types"
             )
         return list(dict.fromkeys(refused)), list(dict.fromkeys(unknown))
-
-    def _is_public(self, subnet_id: str) -> bool:
-        if subnet_id not in self._public:
-            answer = self._cloud.clients.call(
-                f"describe subnet {subnet_id}", "ec2", "describe_subnets", SubnetIds=[subnet_id]
-            )
-            self._public[subnet_id] = any(each.get("MapPublicIpOnLaunch") for each in answer["Subnets"])
-        return self._public[subnet_id]
 
     def _creating_calls(self, planned: Sequence[PlannedSet]) -> list[tuple[str, str, dict[str, Any]]]:
         """Return every creating call, each once: what it creates, the operation and its parameters."""
@@ -231,12 +223,15 @@ class Planner:
 
     def _launch(self, each: PlannedInstance) -> dict[str, Any]:
         # Without key pair and security group, which do not exist yet.
+        root = {"VolumeSize": each.image.root_size_gib, "Encrypted": True, "DeleteOnTermination": True}
+        mappings = [{"DeviceName": each.image.root_device, "Ebs": root}] if each.image.root_size_gib else []
         return {
             "ImageId": each.image.id,
             "InstanceType": each.launch.type,
             "MinCount": 1,
             "MaxCount": 1,
             "SubnetId": each.place.subnet_id,
+            "BlockDeviceMappings": mappings,
             "MetadataOptions": {"HttpTokens": "required", "HttpEndpoint": "enabled"},
             "TagSpecifications": self._cloud.run.tagged("plan", "instance", "volume"),
         }

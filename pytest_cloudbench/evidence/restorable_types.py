@@ -20,6 +20,7 @@ _TYPES = {
     "aws.errors": "JournalError NoCredentials NoNetwork NoRegion Unreachable UnusableImage",
     "aws.instances": "LaunchPlan",
     "aws.journal": "Intention JournalContent",
+    "aws.plan": "PlannedInstance PlannedSet RequestedSet",
     "aws.reap": "Reaped",
     "aws.user_data": "HostKey",
     "aws.waits": "Bounds Cancelled",

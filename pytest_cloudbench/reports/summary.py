@@ -105,8 +105,9 @@ def _write_table(
     costs: dict[str, str],
 ) -> None:
     """Write the table of the tests whose verdicts have more than a sentence."""
+    from pytest_cloudbench.options import setting
     from pytest_cloudbench.reports.properties import judged_promises
-    from pytest_cloudbench.reports.summary_table import rows_of, table_lines, totals
+    from pytest_cloudbench.reports.summary_table import COST_HEAD, WOULD_HEAD, rows_of, table_lines, totals
 
     found = [(nodeid, judged_promises(properties)) for nodeid, properties in tests]
     found = [(nodeid, judged) for nodeid, judged in found if any(MEASURED in each.parts for each in judged)]
@@ -119,7 +120,8 @@ def _write_table(
     def coloured(text: str, outcome: str) -> str:
         return writer.markup(text, **{_COLOURS.get(outcome, "white"): True})
 
-    for line in table_lines(rows_of(found, costs), writer.fullwidth - 1, coloured):
+    head = WOULD_HEAD if setting(terminal.config, "cloud") == "embedded" else COST_HEAD
+    for line in table_lines(rows_of(found, costs), writer.fullwidth - 1, coloured, cost_head=head):
         terminal.write_line(line)
 
 

@@ -19,7 +19,7 @@ from pytest_cloudbench.reports.properties import (
     of_cloudbench,
 )
 from pytest_cloudbench.reports.summary import shortcomings
-from pytest_cloudbench.reports.summary_table import short_names, totals
+from pytest_cloudbench.reports.summary_table import COST_HEAD, short_names, totals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,8 +61,9 @@ def check_path(path: Path) -> None:
 class SummaryFile:
     """Collects the reports of a session's tests and writes the file at its end."""
 
-    def __init__(self, path: Path, *, about: str) -> None:
+    def __init__(self, path: Path, *, about: str, cost_head: str = COST_HEAD) -> None:
         check_path(path)
+        self._cost_head = cost_head
         self._path = path
         self._about = about
         self._tests: list[SummarisedTest] = []
@@ -82,7 +83,8 @@ class SummaryFile:
         """Write the file, also if nothing was measured: a missing one would look like a failed job."""
         try:
             self._path.write_text(
-                markdown(self._tests, about=self._about, costs=self._costs), encoding="utf-8"
+                markdown(self._tests, about=self._about, costs=self._costs, cost_head=self._cost_head),
+                encoding="utf-8",
             )
         except OSError as error:
             self._trouble = str(error)
@@ -118,7 +120,13 @@ def _reason(report: pytest.TestReport) -> str:
     return where + (lines[0] if crash is not None else lines[-1])
 
 
-def markdown(tests: Sequence[SummarisedTest], *, about: str, costs: Mapping[str, str] | None = None) -> str:
+def markdown(
+    tests: Sequence[SummarisedTest],
+    *,
+    about: str,
+    costs: Mapping[str, str] | None = None,
+    cost_head: str = COST_HEAD,
+) -> str:
     """Return the whole summary; ``costs`` by node id, if known."""
     paid = dict(costs or {})
     judged = [verdict for test in tests for verdict in test.verdicts]
@@ -132,7 +140,9 @@ def markdown(tests: Sequence[SummarisedTest], *, about: str, costs: Mapping[str,
     ]
     named = list(zip(short_names([test.nodeid for test in tests]), tests, strict=True))
     if judged:
-        lines += [f"| | test | promised | measured | verdict | {'cost | ' if paid else ''}limited by |"]
+        lines += [
+            f"| | test | promised | measured | verdict | {f'{cost_head} | ' if paid else ''}limited by |"
+        ]
         lines += [f"|---|---|---|---|---|{'---|' if paid else ''}---|"]
         lines += [
             # In the first row of the test: its verdicts share the cost.

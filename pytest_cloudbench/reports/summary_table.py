@@ -15,7 +15,10 @@ WIDE = 100
 _VERDICT = len(OUTCOMES[-1])
 _GAP = 2
 _NARROW_LAST = 24
-_HEADS = ("test", "promised", "measured", "verdict", "cost", "limited by")
+COST_HEAD = "cost"
+WOULD_HEAD = "would have cost"
+"""The head of the costs on the embedded region, which bills nothing."""
+_HEADS = ("test", "promised", "measured", "verdict", COST_HEAD, "limited by")
 _MAY_BREAK = re.compile(r"(?<=[\s_/:\-\[])")
 
 Mark = Callable[[str, str], str]
@@ -58,7 +61,9 @@ def totals(judged: Sequence[JudgedPromise]) -> str:
     return ", ".join(f"{words.count(word)} {word}" for word in OUTCOMES if word in words)
 
 
-def table_lines(rows: Sequence[Row], width: int, mark: Mark = lambda text, outcome: text) -> list[str]:
+def table_lines(
+    rows: Sequence[Row], width: int, mark: Mark = lambda text, outcome: text, *, cost_head: str = COST_HEAD
+) -> list[str]:
     """Return the table in lines of at most ``width`` columns; ``mark`` colours a verdict's cell by its outcome."""
     cells = [(row.test, row.judged.promised, row.judged.measured, row.judged.outcome) for row in rows]
     wide = width >= WIDE
@@ -66,11 +71,11 @@ def table_lines(rows: Sequence[Row], width: int, mark: Mark = lambda text, outco
     natural = [max(len(text) for text in column) for column in zip(_HEADS[:4], *cells, strict=True)]
     last = max([len(_HEADS[5]), *(len(text) for text in bound)]) if wide and any(bound) else 0
     costs = [row.cost for row in rows] if wide else [""] * len(rows)
-    cost = max([len(_HEADS[4]), *(len(text) for text in costs)]) if any(costs) else 0
+    cost = max([len(cost_head), *(len(text) for text in costs)]) if any(costs) else 0
     *first, bounds = _widths([*natural, last], width - (cost + _GAP if cost else 0))
     columns = [*first, cost, bounds]
     widths = [each for each in columns if each]
-    heads = [head for head, each in zip(_HEADS, columns, strict=True) if each]
+    heads = [head for head, each in zip((*_HEADS[:4], cost_head, _HEADS[5]), columns, strict=True) if each]
     lines = [_line(heads, widths), _line(["-" * each for each in widths], widths)]
     for row, texts, paid, ceiling in zip(rows, cells, costs, bound, strict=True):
         whole = zip([*texts, paid, ceiling], columns, strict=True)
@@ -81,7 +86,7 @@ def table_lines(rows: Sequence[Row], width: int, mark: Mark = lambda text, outco
         if not wide and row.judged.bound_by:
             lines += [f"  {part}" for part in broken(f"limited by {row.judged.bound_by}", width - 2)]
         if not wide and row.cost:
-            lines.append(f"  cost {row.cost}")
+            lines.append(f"  {cost_head} {row.cost}")
     return lines
 
 

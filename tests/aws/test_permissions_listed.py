@@ -9,7 +9,10 @@ import pytest
 from botocore import xform_name
 
 ROOT = Path(__file__).resolve().parents[2]
-SERVICES = ("ec2", "ssm", "sts", "cloudwatch")
+SERVICES = {name: name for name in ("ec2", "ssm", "sts", "cloudwatch", "pricing")} | {
+    "service-quotas": "servicequotas"
+}
+"""The prefix of a service's permissions by the name of its client."""
 BY_A_PARAMETER = {"ec2:CreateTags": "TagSpecifications"}
 """Permissions that no call of that name needs, but a parameter of others, and that parameter."""
 
@@ -32,15 +35,15 @@ def named_in_the_code():
 def test_the_listed_permissions_are_those_of_the_calls(named_in_the_code):
     session = botocore.session.get_session()
     made = {
-        f"{service}:{operation}"
-        for service in SERVICES
+        f"{prefix}:{operation}"
+        for service, prefix in SERVICES.items()
         for operation in session.get_service_model(service).operation_names
         if xform_name(operation) in named_in_the_code
     }
     made |= {name for name, parameter in BY_A_PARAMETER.items() if parameter in named_in_the_code}
     section = (ROOT / "docs" / "aws.md").read_text().partition("## Permissions")[2].partition("\n## ")[0]
     listed = re.findall(
-        rf"\b(?:{'|'.join(SERVICES)}):\w+", "\n".join(re.findall(r"^    .*$", section, re.MULTILINE))
+        rf"\b(?:{'|'.join(SERVICES.values())}):\w+", "\n".join(re.findall(r"^    .*$", section, re.MULTILINE))
     )
     assert len(listed) == len(set(listed))
     assert set(listed) == made

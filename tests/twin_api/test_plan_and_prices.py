@@ -3,10 +3,13 @@
 The sessions run in processes of their own, against a front whose plane only records its calls: instances have no hosts.
 """
 
+import json
 import os
+import re
 import subprocess
 import sys
 from datetime import datetime, timezone
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -14,8 +17,11 @@ import pytest
 from pytest_cloudbench import gp3, io1, io2
 from pytest_cloudbench.aws.access import CloudAccess
 from pytest_cloudbench.aws.price_list import PriceList
+from pytest_cloudbench.reports.prices import Prices
 from pytest_cloudbench.twin.api.front import Front
 from pytest_cloudbench.twin.api.refusal import Refusal
+
+DOCS = (Path(__file__).resolve().parents[2] / "docs" / "costs.md").read_text()
 
 TESTS = """
 import pytest
@@ -81,26 +87,49 @@ def actions(monkeypatch):
     return made
 
 
+ON_THE_FRONT = """
+import contextlib
+import json
+import os
+
+from pytest_cloudbench.aws.access import CloudAccess
+from pytest_cloudbench.fixtures import fixtures
+
+
+@contextlib.contextmanager
+def on_the_front(config):
+    yield CloudAccess(**json.loads(os.environ["FRONT"]))
+
+
+fixtures.open_access = on_the_front
+"""
+
+
 @pytest.fixture
 def session(calls, tmp_path):
-    """Run a session of TESTS on the front; return its exit code and its output."""
+    """Run a session of TESTS on the front, as on an embedded region; return its exit code and its output."""
     (tmp_path / "test_it.py").write_text(TESTS)
+    (tmp_path / "conftest.py").write_text(ON_THE_FRONT)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     key = calls.front.access_key
+    access = {
+        "endpoint_url": calls.front.url,
+        "region": "us-east-1",
+        "access_key": key.key_id,
+        "secret_key": key.secret,
+        "ssh_from_cidr": "10.0.0.0/16",
+        "address": "private",
+    }
     environ = {
         **os.environ,
-        "AWS_ENDPOINT_URL": calls.front.url,
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_ACCESS_KEY_ID": key.key_id,
-        "AWS_SECRET_ACCESS_KEY": key.secret,
+        "FRONT": json.dumps(access),
         "XDG_STATE_HOME": str(tmp_path / "state"),
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
         "COLUMNS": "200",
     }
 
     def run(*options):
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--cloudbench-cloud=aws"]
-        command += ["--cloudbench-ssh-from=203.0.113.7/32", *options]
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
         done = subprocess.run(
             command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=120, check=False
         )
@@ -135,6 +164,16 @@ def test_prices_are_read_from_the_list_and_kept_for_a_day(price_list, actions, t
         assert price_list(cache).prices([]).address_hour == 0.005
 
 
+def test_the_file_in_the_docs_has_the_prices_of_the_list(price_list):
+    [text] = re.findall(r"(?s)```json\n(.*?)```", DOCS)
+    documented = Prices.of(json.loads(text), "the docs")
+    listed = price_list().prices(["c5.18xlarge"])
+    for spec in (io2(size_gib=80, iops=80_000), gp3(size_gib=100, iops=4_000, throughput_mib=225)):
+        assert documented.volume(spec).per_hour == pytest.approx(listed.volume(spec).per_hour)
+    for name in ("instance_hour", "address_hour", "snapshot_gib_month", "zone_traffic_gb", "currency"):
+        assert getattr(documented, name) == getattr(listed, name)
+
+
 def test_the_list_has_pages_and_refuses_what_it_does_not_have(calls):
     pricing = calls.client("pricing")
     first = pricing.get_products(ServiceCode="AmazonEC2")
@@ -167,13 +206,15 @@ def test_a_plan_creates_nothing_and_a_run_costs_what_its_plan_says(session, acti
     planned = sum(MINUTES.values())
     assert "4 tests, 4 instances, 3 volumes" in shown
     assert f"at least {planned:.2f} USD" in shown
-    assert "16 KiB random: at most 80,000 IOPS, limited by io2 volume IOPS and c5.18xlarge EBS IOPS" in shown
+    [excerpt] = re.findall(r"(?m)(?:^    .*\n)+", DOCS.split("## While")[0])
+    for line in excerpt.splitlines():
+        assert re.sub("subnet-[0-9a-f]+", "subnet", line[4:]) in re.sub("subnet-[0-9a-f]+", "subnet", shown)
     assert "time unknown" in shown
     assert "not known: the quota of vCPUs" in shown
 
     code, shown = session("--cloudbench-max-cost=5", "--junitxml=junit.xml")
     assert code == 0, shown
-    assert f"4 tests cost {planned:.2f} USD" in shown
+    assert f"4 tests would have cost {planned:.2f} USD on AWS" in shown
     costs = costs_in(session.folder / "junit.xml")
     assert costs["test_volume"] == pytest.approx(MINUTES["test_volume"], abs=1e-6)
     assert costs["test_network"] == pytest.approx(MINUTES["test_network"], abs=1e-6)
@@ -181,7 +222,9 @@ def test_a_plan_creates_nothing_and_a_run_costs_what_its_plan_says(session, acti
     assert code == 0, shown
     assert "as in an earlier run" in shown
     assert "time unknown" not in shown
-    assert f"they cost {planned:.2f} USD" in shown, "the tests were shorter than the minute that is billed"
+    assert f"they would cost {planned:.2f} USD" in shown, (
+        "the tests were shorter than the minute that is billed"
+    )
 
 
 def test_a_limit_refuses_a_plan_before_it_creates_anything(session, plane):
