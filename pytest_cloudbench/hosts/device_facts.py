@@ -32,11 +32,14 @@ done
 set -- $found
 """
 
-# Plain sysfs and /proc: lsblk may show a device node under another name.
+# Plain sysfs and /proc: lsblk may show a device node under another name. Most of its time would be new processes, so
+# files of one line are read by the shell.
 _INSPECT = r"""
 # Not echo: in some shells it interprets backslashes.
 say() { printf '%s\n' "$1"; }
-number_of() { echo $((0x$(stat -L -c %t -- "$1"))):$((0x$(stat -L -c %T -- "$1"))); }
+# Some drivers end the line without a newline, which read reports as an error.
+line_of() { [ -r "$2" ] && { read -r line < "$2" || [ -n "$line" ]; } && say "$1=$line"; }
+number_of() { set -- $(stat -L -c '%t %T' -- "$1"); echo $((0x$1)):$((0x$2)); }
 newline='
 '
 # The target of every link, line by line, in one command: an instance with many volumes has a hundred links.
@@ -51,20 +54,20 @@ for asked; do
     number=$(number_of "$path")
     say "number=$number"
     sys=/sys/dev/block/$number
-    [ -r $sys/size ] && say "sectors=$(cat $sys/size)"
-    [ -r $sys/ro ] && say "ro=$(cat $sys/ro)"
+    line_of sectors $sys/size
+    line_of ro $sys/ro
     [ -e $sys/partition ] && say "partition=1"
     for each in $sys/device/serial $sys/serial; do
-        [ -r $each ] && say "serial=$(cat $each)" && break
+        line_of serial $each && break
     done
-    [ -r $sys/device/model ] && say "model=$(cat $sys/device/model)"
+    line_of model $sys/device/model
     for each in $sys/holders/* $sys/*/holders/*; do [ -e "$each" ] && say "holder=${each##*/}"; done
-    for each in $sys/slaves/*; do [ -e "$each" ] && say "member=$(cat "$each/dev")"; done
-    for each in $sys/*/partition; do [ -e "$each" ] && say "part=$(cat "${each%/partition}/dev")"; done
+    for each in $sys/slaves/*; do line_of member "$each/dev"; done
+    for each in $sys/*/partition; do line_of part "${each%/partition}/dev"; done
     for each in /sys/fs/btrfs/*/devices/*; do
-        [ -r "$each/dev" ] && [ "$(cat "$each/dev")" = "$number" ] || continue
+        [ -r "$each/dev" ] && read -r its < "$each/dev" && [ "$its" = "$number" ] || continue
         say "holder=btrfs"
-        for other in "${each%/*}"/*; do [ -r "$other/dev" ] && say "beside=$(cat "$other/dev")"; done
+        for other in "${each%/*}"/*; do line_of beside "$other/dev"; done
     done
     rest=$leads
     for each in /dev/disk/by-id/*; do
@@ -73,14 +76,17 @@ for asked; do
     done
 done
 say "device="
-sed "s/^/mount=/" /proc/self/mountinfo
+mounts=$(sed "s/^/mount=/" /proc/self/mountinfo)
+say "$mounts"
 # btrfs is mounted under a number of its own, and shows one of its devices by the name used to mount it.
-sed -n 's/.* - btrfs \([^ ]*\) .*/\1/p' /proc/self/mountinfo | sort -u | while read -r each; do
-    if [ -b "$each" ]; then say "source=$(number_of "$each") $each"
-    elif [ -r "/sys/class/block/${each##*/}/dev" ]; then
-        say "source=$(cat "/sys/class/block/${each##*/}/dev") $each"
-    fi
-done
+case $mounts in *" - btrfs "*)
+    say "$mounts" | sed -n 's/.* - btrfs \([^ ]*\) .*/\1/p' | sort -u | while read -r each; do
+        if [ -b "$each" ]; then say "source=$(number_of "$each") $each"
+        elif [ -r "/sys/class/block/${each##*/}/dev" ]; then
+            say "source=$(cat "/sys/class/block/${each##*/}/dev") $each"
+        fi
+    done
+esac
 while read -r file rest; do [ -b "$file" ] && say "swap=$(readlink -f -- "$file")"; done < /proc/swaps
 exit 0
 """

@@ -153,9 +153,16 @@ class DetachedJob:
                 raise JobTimedOut(f"{self._name()} still ran after {timeout_s:g} s")
 
     def fetch(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Return the content of the job's files that match (patterns with * and ?), by one command."""
+        """Return the content of the job's files that match (patterns with * and ?), by one command.
+
+        Raises HostError if they changed meanwhile.
+        """
         script = fetch_script(self.directory, names)
-        return _unpacked(self._run("be read", ["sh", "-c", script], timeout_s=_FETCH_S).stdout_bytes)
+        data = self._run("be read", ["sh", "-c", script], timeout_s=_FETCH_S).stdout_bytes
+        try:
+            return _unpacked(data)
+        except ValueError as error:
+            raise HostError(f"{self._name()} cannot be read: {error}") from None
 
     def kill(self) -> None:
         """End the job and everything it started: interrupt it, and kill what still runs after 5 s.
@@ -227,11 +234,14 @@ class DetachedJob:
 
 
 def _unpacked(data: bytes) -> dict[str, bytes]:
+    """Return the files of a `fetch_script`. Raises ValueError if they are not as long as listed."""
+    listed, _, content = data.partition(b"\n\n")
     files = {}
     position = 0
-    while position < len(data):
-        end = data.index(b"\n", position)
-        size, _, name = data[position:end].decode().partition(" ")
-        files[name] = data[end + 1 : end + 1 + int(size)]
-        position = end + 1 + int(size)
+    for line in listed.decode().splitlines():
+        size, _, name = line.partition(" ")
+        files[name] = content[position : position + int(size)]
+        position += int(size)
+    if position != len(content):
+        raise ValueError(f"its files are listed with {position:,} bytes and came with {len(content):,}")
     return files

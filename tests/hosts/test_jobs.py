@@ -46,6 +46,28 @@ def test_a_job_runs_to_its_end_and_its_files_are_fetched(start: StartJob) -> Non
     assert job.fetch(["out*", "missing", "inp?t"]) == {"output": data, "input": data}
 
 
+def test_files_of_any_content_are_fetched_while_the_job_runs_and_after_it(start: StartJob) -> None:
+    files = {"a": b"\n\n1 b\n", "b": b"", "c": b"no newline", "d": bytes(range(256))}
+    job = start(["sh", "-c", "until [ -e go ]; do sleep 0.02; done"], files=files)
+    assert job.fetch([*files]) == files
+    job._host.run(["touch", f"{job.directory}/go"])
+    job.wait(10)
+    assert job.fetch([*files]) == files
+    assert job.fetch(["none"]) == {}
+
+
+@pytest.mark.parametrize("content", [b"", b"12345", b"1234567"])
+def test_files_that_are_not_as_long_as_listed_are_no_result(
+    start: StartJob, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    job = start(["true"])
+    changed = CommandResult((), "", "", 0, 0.0, b"2 a\n4 b\n\n" + content)
+    with monkeypatch.context() as patched:
+        patched.setattr(job._host, "run", lambda *_, **more: changed)
+        with pytest.raises(HostError, match=f"listed with 6 bytes and came with {len(content)}"):
+            job.fetch(["a", "b"])
+
+
 def test_output_comes_in_pieces_and_only_once(start: StartJob) -> None:
     job = start(["sh", "-c", "echo one; until [ -e go ]; do sleep 0.02; done; printf 'zwei ü'"])
     seen = _poll_until(job, lambda text: text == "one\n")

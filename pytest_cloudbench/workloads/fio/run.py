@@ -24,10 +24,9 @@ from pytest_cloudbench.workloads.fio.series_logs import LOGS, series_from_logs, 
 from pytest_cloudbench.workloads.fio.space import (
     as_on_device,
     check_is_target,
-    check_paths,
+    check_target,
     envelope_of,
     make_room,
-    prove_target,
 )
 from pytest_cloudbench.workloads.measurement import Measurement
 from pytest_cloudbench.workloads.pace import (
@@ -83,9 +82,8 @@ def run_fio(
     job, changed = paced(job, pace, lays_out_files=lays_out_files, factor=target.time_compression)
     unread, served_as_written = reads_nothing(target, reads=job.reads)
     conditions = (*target.conditions, *sized, *changed, *served_as_written)
-    prove_target(target, job)
     # The first asks the host, the second the provider.
-    to_lay_out, room = side_by_side(lambda: check_paths(target, job), target.room)
+    to_lay_out, room = side_by_side(lambda: check_target(target, job), target.room)
     fio = fio_of(target.host)
     argv = job.to_argv(target.kind, target.paths, fio=fio.path)
     # Raw devices belong to root, a mounted directory to the login user.
@@ -102,7 +100,11 @@ def run_fio(
         if exit_code != 0:
             running.kill()  # the workers of a killed fio continue without it
         counters = run.counters_gained()
-        files = running.fetch([RESULT_FILE, "stderr", *LOGS, HISTOGRAM_LOG])
+        # Again, the first asks the host, the second the provider.
+        files, envelope = side_by_side(
+            lambda: running.fetch([RESULT_FILE, "stderr", *LOGS, HISTOGRAM_LOG]),
+            lambda: envelope_of(target, job),
+        )
     with explained_shortage(target):
         result = parse_output(
             files.get(RESULT_FILE),
@@ -119,7 +121,7 @@ def run_fio(
         conditions=(*conditions, *_short(job, result)),
         argv=argv,
         started_at=started_at,
-        envelope=envelope_of(target, job),
+        envelope=envelope,
     )
     return dataclasses.replace(measurement, reads_nothing=unread) if unread else measurement
 
