@@ -178,6 +178,23 @@ def _stands_in(monkeypatch):
 """A conftest in which the fio fixture returns at once, for any target."""
 
 
+OWN_RATE = """
+import pytest
+import recorded_runs
+from pytest_cloudbench import Iops
+from workload_stand_ins import stand_in
+
+@pytest.fixture(autouse=True)
+def _own_rate(monkeypatch):
+    made = recorded_runs.measured({rate}, rate_asked=Iops(1_000.0))
+    stand_in(monkeypatch, "fio", lambda target, job, *, pace, on_progress: made)
+
+def test_it(volume, fio):
+    fio(volume, rw="randread", rate_iops=1_000)
+"""
+"""A test of a job that limits its own rate; what it reached is to be filled in."""
+
+
 CLOUD_STANDS_IN = '''
 
 class Clouds:

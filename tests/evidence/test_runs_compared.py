@@ -5,6 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import recorded_runs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -228,25 +229,11 @@ def test_a_single_run_has_no_picture(measure, capsys):
     assert "█" not in said
 
 
-OWN_RATE = """
-import pytest
-import recorded_runs
-from pytest_cloudbench import Iops
-from workload_stand_ins import stand_in
-
-@pytest.fixture(autouse=True)
-def _own_rate(monkeypatch):
-    made = recorded_runs.measured({rate}, rate_asked=Iops(1_000.0))
-    stand_in(monkeypatch, "fio", lambda target, job, *, pace, on_progress: made)
-
-def test_it(volume, fio):
-    fio(volume, rw="randread", rate_iops=1_000)
-"""
-
-
 def test_a_job_that_keeps_its_own_rate_is_not_compared(session, capsys):
     for name, rate in (("a", 1_000.0), ("b", 999.0), ("slower", 700.0)):
-        session(OWN_RATE.format(rate=rate), f"--cloudbench-evidence=runs/{name}").assert_outcomes(passed=1)
+        session(
+            recorded_runs.OWN_RATE.format(rate=rate), f"--cloudbench-evidence=runs/{name}"
+        ).assert_outcomes(passed=1)
     capsys.readouterr()
     assert main(["compare", "runs/a", "runs/b"]) == 3
     said = capsys.readouterr().err

@@ -115,31 +115,15 @@ def test_a_run_knows_whether_its_own_comparison_was_inconclusive(measure, found)
     assert [each.undecided for each in found(*names).runs] == [False, True, False, *[True] * 6]
 
 
-OWN_RATE = """
-import pytest
-import recorded_runs
-from pytest_cloudbench import Iops
-from workload_stand_ins import stand_in
-
-@pytest.fixture(autouse=True)
-def _own_rate(monkeypatch):
-    made = recorded_runs.measured({rate}, rate_asked=Iops(1_000.0))
-    stand_in(monkeypatch, "fio", lambda target, job, *, pace, on_progress: made)
-
-def test_it(volume, fio):
-    fio(volume, rw="randread", rate_iops=1_000)
-"""
-
-
 def test_a_job_that_keeps_its_own_rate_each_time_is_not_compared(session):
     policy = "--cloudbench-inconclusive=fail"
     for name in ("one", "two", "three"):
-        session(OWN_RATE.format(rate=1_000.0), policy, f"--cloudbench-evidence=runs/{name}")
-    same = session(OWN_RATE.format(rate=999.0), policy, *GATE, "--cloudbench-evidence=off")
+        session(recorded_runs.OWN_RATE.format(rate=1_000.0), policy, f"--cloudbench-evidence=runs/{name}")
+    same = session(recorded_runs.OWN_RATE.format(rate=999.0), policy, *GATE, "--cloudbench-evidence=off")
     same.assert_outcomes(passed=1)
     same.stdout.fnmatch_lines(["*not compared*limits its own load to 1,000 IOPS*latency.at_most*"])
     same.stdout.no_fnmatch_line("*held: *")
-    slower = session(OWN_RATE.format(rate=700.0), policy, *GATE, "--cloudbench-evidence=off")
+    slower = session(recorded_runs.OWN_RATE.format(rate=700.0), policy, *GATE, "--cloudbench-evidence=off")
     slower.assert_outcomes(failed=1)
     slower.stdout.fnmatch_lines(["*700 IOPS against 1,000 IOPS in 3 earlier runs*"])
 
