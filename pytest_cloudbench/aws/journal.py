@@ -27,6 +27,7 @@ from pytest_cloudbench.resources.errors import CloudError
 
 from .access import CloudAccess
 from .errors import JournalError, is_temporary
+from .kinds import CREATED_BY
 
 SUFFIX = ".jsonl"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -164,8 +165,11 @@ class Journal:
     def creating(self, action: str, what: str) -> Iterator[Intention]:
         """Write the intention of one creating call to disk, run the block that makes the call, and write its outcome.
 
-        The block calls `done(ids)` on the yielded intention, whose token is the call's ClientToken.
+        The block calls `done(ids)` on the yielded intention, whose token is the call's ClientToken. Raises ValueError
+        for an action that `kinds.CREATED_BY` lacks: nothing would remove what it creates.
         """
+        if action not in CREATED_BY:
+            raise ValueError(f"no kind of resource is known to be created by {action}: add it to CREATED_BY")
         intention = Intention(action=action, what=what, token=str(uuid.uuid4()), time=utc_now())
         with self._lock:
             self._intentions.append(intention)

@@ -148,7 +148,10 @@ class Ledger:
         return [
             each
             for each in self._announced()
-            if each.unresolved and each.token not in self._tokens and _seconds(each.time) > oldest
+            if each.unresolved
+            and each.action in CREATED_BY
+            and each.token not in self._tokens
+            and _seconds(each.time) > oldest
         ]
 
     def instances_of(self, volume: Tracked) -> set[str]:

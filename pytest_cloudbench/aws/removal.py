@@ -15,7 +15,7 @@ from pytest_cloudbench.resources.errors import CloudError
 
 from .clients import Clients
 from .errors import CREDENTIALS_REFUSED, is_temporary
-from .kinds import INSTANCE, KEY_PAIR, PLACEMENT_GROUP, SECURITY_GROUP, SNAPSHOT, VOLUME, Kind
+from .kinds import CREATED_BY, INSTANCE, KEY_PAIR, PLACEMENT_GROUP, SECURITY_GROUP, SNAPSHOT, VOLUME, Kind
 from .ledger import Ledger, Tracked
 from .waits import OFTEN, Bounds, Cancelled, Pace, all_of, cancel_waits_on, poll
 
@@ -99,7 +99,7 @@ class Removal:
                 return True
         if self._closing.is_set():
             raise Cancelled("the run ends")
-        self._ledger.look({each.kind: None for each in chosen}, listed=False)
+        self._look(chosen)
         # One after the other, in this thread: nobody waits for it.
         for task in self._tasks([each for each in chosen if self._is_active(each)]):
             task()
@@ -162,11 +162,25 @@ class Removal:
         if not active and not unsettled:
             return True
         all_of(self._tasks(active))
-        kinds = None if unsettled else {each.kind: None for each in active}
-        self._ledger.look(kinds, listed=bool(unsettled))
+        self._look(active)
+        self._ledger.look({CREATED_BY[each.action]: None for each in unsettled}, listed=True)
         return None
 
+    def _look(self, active: Sequence[Tracked]) -> None:
+        """Look at what changes, and once an instance has ended at the volumes that waited for that."""
+        waiting = [each for each in active if self._waits(each, active)]
+        self._ledger.look({each.kind: None for each in active if each not in waiting}, listed=False)
+        if any(each.kind is INSTANCE and not self._is_active(each) for each in active):
+            self._ledger.look({each.kind: None for each in waiting if each.kind is VOLUME}, listed=False)
+
     # What can be done now
+
+    def _waits(self, resource: Tracked, active: Sequence[Tracked]) -> bool:
+        """Return True if nothing can be asked of it before an instance has ended."""
+        ending = {each.id for each in active if each.kind is INSTANCE}
+        if resource.kind is VOLUME:
+            return bool(ending & self._ledger.instances_of(resource)) and not resource.accepted
+        return resource.kind in _GROUPS and bool(ending) and not resource.accepted
 
     def _is_active(self, resource: Tracked) -> bool:
         if resource.gone or resource.refused:
@@ -189,25 +203,21 @@ class Removal:
 
     def _tasks(self, active: Sequence[Tracked]) -> list[Callable[[], None]]:
         """Return the calls that can be made now. What waits for an instance's end has none."""
-        instances = [each for each in active if each.kind is INSTANCE]
         for each in active:
             if each.state in ("shutting-down", "creating", "deleting"):
                 self._ask_first([each])
                 each.accepted = each.accepted or each.state != "creating"
-        to_end = [each for each in instances if not each.accepted]
+        to_end = [each for each in active if each.kind is INSTANCE and not each.accepted]
         tasks: list[Callable[[], None]] = [partial(self._terminate, to_end)] if to_end else []
-        ending = {each.id for each in instances}
         for each in active:
-            if each.accepted or each.kind is INSTANCE or (each.kind in _GROUPS and ending):
+            if (
+                each.accepted
+                or each.kind is INSTANCE
+                or each.state == "creating"
+                or self._waits(each, active)
+            ):
                 continue
-            if each.kind is not VOLUME:
-                tasks.append(partial(self._delete, each))
-            elif ending & self._ledger.instances_of(each):
-                pass
-            elif each.attachments:
-                tasks.append(partial(self._detach, each))
-            elif each.state != "creating":
-                tasks.append(partial(self._delete, each))
+            tasks.append(partial(self._detach if each.attachments else self._delete, each))
         return tasks
 
     def _terminate(self, instances: Sequence[Tracked]) -> None:

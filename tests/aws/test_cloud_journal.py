@@ -74,6 +74,14 @@ def test_refusals_are_resolved_and_lost_answers_are_not(tmp_path, access):
     assert journal.path.exists()
 
 
+def test_a_call_whose_resources_nothing_would_remove_is_refused(tmp_path, access):
+    journal = Journal.open("run-4", access, tmp_path)
+    with pytest.raises(ValueError, match="create_vpc"), journal.creating("create_vpc", "x"):
+        pass
+    assert journal.intentions == ()
+    journal.finish(clean=True)
+
+
 def test_the_lock_is_held_until_the_run_ends(tmp_path, access):
     journal = Journal.open("run-2", access, tmp_path)
     with journal.path.open() as stream:
