@@ -44,6 +44,13 @@ class PlannedInstance:
     image: ImageFacts
     public: bool
 
+    @property
+    def words(self) -> str:
+        """What would be launched; a spot instance has the price of an On-Demand one, which it never passes."""
+        others = " or ".join(other.type for other in self.launch.alternatives)
+        market = f"{self.launch.market} instance " if self.launch.market else ""
+        return f"{market}{self.launch.type}{f' (else {others})' if others else ''}"
+
 
 @dataclass(frozen=True)
 class PlannedSet:
@@ -56,7 +63,11 @@ class PlannedSet:
     @property
     def vcpus(self) -> int:
         """The vCPUs that count towards the quota of standard instances."""
-        return sum(each.limits.vcpus or 0 for each in self.instances if each.launch.type[:1] in _STANDARD)
+        return sum(
+            each.limits.vcpus or 0
+            for each in self.instances
+            if each.launch.type[:1] in _STANDARD and each.launch.market is None
+        )
 
     @property
     def volume_count(self) -> int:
@@ -69,7 +80,7 @@ class PlannedSet:
         for each in self.instances:
             root = each.image.root_size_gib
             parts = [
-                f"{each.launch.type} in {each.place.zone}",
+                f"{each.words} in {each.place.zone}",
                 f"subnet {each.place.subnet_id}",
                 *([f"{root} GiB root volume"] if root else []),
                 "a public IPv4 address" if each.public else "no public IPv4 address",
@@ -202,7 +213,7 @@ class Planner:
             }
             calls.append(("create a placement group", "create_placement_group", cluster))
         for each in instances:
-            what = f"launch {each.launch.type} in {each.place.zone}"
+            what = f"launch {each.words} in {each.place.zone}"
             calls.append((what, "run_instances", self._launch(each)))
         for one in planned:
             zone = one.instances[0].place.zone if one.instances else ""
@@ -225,7 +236,14 @@ class Planner:
         # Without key pair and security group, which do not exist yet.
         root = {"VolumeSize": each.image.root_size_gib, "Encrypted": True, "DeleteOnTermination": True}
         mappings = [{"DeviceName": each.image.root_device, "Ebs": root}] if each.image.root_size_gib else []
+        options: dict[str, Any] = {}
+        if each.launch.market is not None:
+            options["InstanceMarketOptions"] = {"MarketType": each.launch.market}
+        if (reservation := each.launch.capacity_reservation) is not None:
+            target = {"CapacityReservationId": reservation}
+            options["CapacityReservationSpecification"] = {"CapacityReservationTarget": target}
         return {
+            **options,
             "ImageId": each.image.id,
             "InstanceType": each.launch.type,
             "MinCount": 1,

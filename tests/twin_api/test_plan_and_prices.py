@@ -266,6 +266,8 @@ def test_what_would_be_refused_fails_the_plan_all_at_once(session, monkeypatch):
         "@pytest.mark.ec2_instance('c5.18xlarg')\n"
         "def test_mistyped(ec2_instance): pass\n"
         "def test_own_code(ec2): pass\n"
+        "@pytest.mark.ec2_instance('c5.large', or_types=['c5.xlarge'], spot=True)\n"
+        "def test_spot(ec2_instance): pass\n"
     )
     # moto must be loaded before.
     from pytest_cloudbench.twin.api import pricing
@@ -288,6 +290,7 @@ def test_what_would_be_refused_fails_the_plan_all_at_once(session, monkeypatch):
     assert "quota is 64 vCPUs" in refused[3]
     assert "--cloudbench-max-cost=0.01" in refused[4]
     assert "its own code requests the hardware" in shown
+    assert "spot instance c5.large (else c5.xlarge) in us-east-1a" in shown
 
 
 def costs_in(junit):
