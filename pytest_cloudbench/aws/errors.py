@@ -161,6 +161,7 @@ def _from_service(said: Mapping[str, Any], asked: str) -> CloudError:
 
 def _from_client(error: Exception, asked: str) -> CloudError:
     from botocore import exceptions
+    from botocore.parsers import ResponseParserError
 
     if isinstance(error, exceptions.PartialCredentialsError):
         return no_credentials(f"only some of them were found ({error})")
@@ -176,7 +177,8 @@ def _from_client(error: Exception, asked: str) -> CloudError:
         return NoCredentials(f"could not {asked}: {error}; {_EXPIRED}", asked=asked)
     if isinstance(error, exceptions.ProfileNotFound):
         return NoCredentials(f"could not {asked}: {error}; {CREDENTIAL_WAYS}", asked=asked)
-    if isinstance(error, exceptions.HTTPClientError | exceptions.ConnectionError):
+    # A body that cannot be parsed comes from a proxy or a failing service; botocore itself suggests to ask again.
+    if isinstance(error, exceptions.HTTPClientError | exceptions.ConnectionError | ResponseParserError):
         return Unreachable(
             f"could not {asked}: the endpoint did not answer ({error}); "
             "check the endpoint, the network and the proxy settings",
