@@ -379,18 +379,25 @@ def test_it(fio, request):
     assert "VolumeId~'vol-2" in second
 
 
-def test_in_an_embedded_region_nothing_is_linked(run, results):
+def test_in_an_embedded_region_nothing_is_linked_and_the_cost_is_a_parameter(run, results, pytester):
+    volumes = {"gp3": {"gib": 0}, "io2": {"gib": 0}}
+    prices = {"currency": "USD", "instance_hour": {"m5.xlarge": 6.0}, "volume_month": volumes}
+    (pytester.path / "prices.json").write_text(json.dumps(prices))
     run(
         TELLS_INSTANCE
         + """
 def test_it(fio, request):
     told(request, "http://127.0.0.1:5000")
     judged(fio, "held")
-"""
+""",
+        "--cloudbench-prices=prices.json",
     )
     [result] = results()
     assert not result.get("links")
-    assert {each["name"]: each["value"] for each in result["parameters"]}["volumes"] == "gp3 vol-1, io2 vol-2"
+    parameters = {each["name"]: each for each in result["parameters"]}
+    assert parameters["volumes"]["value"] == "gp3 vol-1, io2 vol-2"
+    assert parameters["cost"]["value"] == "0.10 USD", "of the minute that is billed at least"
+    assert parameters["cost"]["excluded"], "it is no part of the test's identity"
 
 
 def test_each_attempt_of_a_test_has_its_own_result(run, results):
