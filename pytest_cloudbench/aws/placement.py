@@ -200,8 +200,9 @@ def _zones_of_all(offered: Mapping[str, tuple[str, ...]], with_subnet: Collectio
     for name, zones in offered.items():
         if zones and not set(zones) & set(with_subnet):
             raise NotOffered(
-                f"{name} is offered in {', '.join(zones)}, but the default VPC has no subnet there; "
-                "give a subnet (--cloudbench-subnet)"
+                f"{name} is offered in {', '.join(zones)}, but the default VPC has no subnet there "
+                "that SSH can reach; give a subnet (--cloudbench-subnet), or the network that SSH comes from "
+                "(--cloudbench-ssh-from)"
             )
     where = "; ".join(f"{name} is in {', '.join(zones)}" for name, zones in offered.items() if zones)
     raise NotOffered(

@@ -48,9 +48,9 @@ def test_disks_of_the_type_are_there_and_empty(ec2_instance, instance_store, ebs
         if "the machine under the embedded region" not in str(undecided):
             raise
     (run,) = runs
-    assert run.envelope.find(instance_store.read_iops) is not None
-    assert run.envelope.find(instance_store.write_iops) is None
-    if run.envelope.machine and run.envelope.iops_of(run.envelope.machine[0]).per_second < 1_650_000:
+    assert run.envelope.find(instance_store.write_iops) is not None
+    assert run.envelope.find(instance_store.read_iops) is None
+    if run.envelope.machine and run.envelope.iops_of(run.envelope.machine[0]).per_second < 720_000:
         assert any("this machine's own ceiling" in condition for condition in run.conditions)
 
 
