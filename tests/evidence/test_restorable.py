@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pytest_cloudbench
-from pytest_cloudbench import gp3
+from pytest_cloudbench import Cost, gp3
 from pytest_cloudbench.evidence.restorable import (
     NotRestorable,
     NotRestored,
@@ -138,6 +138,17 @@ def test_foreign_classes_are_refused_with_a_clear_error():
 
     with pytest.raises(NotRestorable, match=r"asked-thing is of .*Other"):
         plain(recorded_runs.measured(asked={"thing": Other()}))
+
+
+def test_a_measurement_keeps_its_cost():
+    run = recorded_runs.measured(3_000.0, cost=Cost(0.25, "USD", seconds=30.0))
+    kept = through_json(run)
+    assert (kept.cost.amount, kept.cost.currency, kept.cost.seconds) == (0.25, "USD", 30.0)
+    assert kept.iops_per_dollar == pytest.approx(3_000 / 30), "30 USD an hour"
+    assert kept.to_dict()["cost"] == "0.25 USD"
+    assert dataclasses.replace(run, cost=Cost(0.25, "EUR", 30.0)).iops_per_dollar is None
+    without = recorded_runs.measured()
+    assert (without.cost, without.iops_per_dollar, without.to_dict()["cost"]) == (None, None, None)
 
 
 @pytest.mark.parametrize(
