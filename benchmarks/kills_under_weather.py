@@ -14,6 +14,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +34,6 @@ def test_everything(ec2, ec2_instance, ebs_volumes, fio):
     fio(ebs_volumes[0], rw="randread", bs="4k", iodepth=4, runtime=2, ramp_time=0)
     volume.detach()
 """
-OURS = [{"Name": "tag-key", "Values": ["cloudbench:run"]}]  # the images of a region have snapshots too
 MARGIN_S = 15.0  # for the end of instances, which the weather delays
 
 
@@ -65,16 +66,19 @@ class Runs:
             start_new_session=True,
         )
 
-    def kill_after(self, number: int, seconds: float) -> tuple[bool, Counter[str]]:
-        """Kill a run after some seconds; return whether it still ran, and what was billed at that moment."""
+    def kill_after(self, number: int, seconds: float) -> str:
+        """Kill a run after some seconds; return a line with its id and what of it was billed at that moment."""
         run = self.start(number)
         try:
             run.communicate(timeout=seconds)
-            return False, billed(self.region)
+            how = "ended before"
         except subprocess.TimeoutExpired:
             run.kill()
             run.communicate()
-            return True, billed(self.region)
+            how = "killed after"
+        journals = [path.stem for path in self.folder.glob(f"{number}/cloudbench/journal/*.jsonl")]
+        left = dict(billed(self.region, journals)) if journals else {}
+        return f"{number:3}: run {', '.join(journals) or '-'} {how} {seconds:4.1f} s, billed {left}"
 
 
 def client(region: LeasedRegion) -> Any:
@@ -93,16 +97,16 @@ def client(region: LeasedRegion) -> Any:
     )
 
 
-def billed(region: LeasedRegion) -> Counter[str]:
-    """Count what costs money, by kind."""
-    ec2 = client(region)
-    reservations = ec2.describe_instances(MaxResults=1000)["Reservations"]
+def billed(region: LeasedRegion, runs: Sequence[str] = ("*",)) -> Counter[str]:
+    """Count what of these runs costs money, by kind."""
+    ec2, ours = client(region), [{"Name": "tag:cloudbench:run", "Values": list(runs)}]
+    reservations = ec2.describe_instances(Filters=ours)["Reservations"]
     states = [each["State"]["Name"] for one in reservations for each in one["Instances"]]
     return Counter(
         {
             "instances": sum(state not in ("shutting-down", "terminated") for state in states),
-            "volumes": len(ec2.describe_volumes(MaxResults=1000)["Volumes"]),
-            "snapshots": len(ec2.describe_snapshots(Filters=OURS)["Snapshots"]),
+            "volumes": len(ec2.describe_volumes(Filters=ours)["Volumes"]),
+            "snapshots": len(ec2.describe_snapshots(Filters=ours)["Snapshots"]),
         }
     )
 
@@ -113,6 +117,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=30, metavar="N", help="default: %(default)s")
     parser.add_argument("--weather", default="aws,speed=20", help="default: %(default)s")
     parser.add_argument("--lease", type=float, default=20.0, metavar="SECONDS", help="default: %(default)s")
+    parser.add_argument("--workers", type=int, default=3, help="runs at a time (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the moments (default: %(default)s)")
     asked = parser.parse_args()
     moments = random.Random(asked.seed)
@@ -128,11 +133,10 @@ def main() -> int:
             if whole.returncode != 0:
                 print(said)
                 return 1
-            for number in range(1, asked.kills + 1):
-                after_s = moments.uniform(0.1, 0.95) * length_s
-                killed, left = runs.kill_after(number, after_s)
-                how = f"{time.strftime('%T')} {'killed' if killed else 'ended'} after {after_s:5.1f} s"
-                print(f"{number:3}: {how}, billed {dict(left)}", flush=True)
+            times = [moments.uniform(0.1, 0.95) * length_s for _ in range(asked.kills)]
+            with ThreadPoolExecutor(asked.workers) as pool:
+                for line in pool.map(runs.kill_after, range(1, asked.kills + 1), times):
+                    print(line, flush=True)
             left = until_nothing_is_billed(region, asked.lease + MARGIN_S)
             volumes = described_volumes(region)
     finally:
