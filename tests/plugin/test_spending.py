@@ -1,0 +1,96 @@
+"""The limit of a run's cost: its option, its share for each worker, and what it refuses."""
+
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_cloudbench.fixtures import spending
+from pytest_cloudbench.fixtures.planned_session import PlannedTest, SessionPlan
+from pytest_cloudbench.fixtures.spending import Budget, PlanRefused
+from pytest_cloudbench.options import parse_max_cost
+from pytest_cloudbench.reports.costs import Costs
+from pytest_cloudbench.reports.prices import Charge, Prices
+
+
+@given(st.floats(min_value=1e-6, max_value=1e9))
+def test_every_amount_above_zero_is_a_limit(amount):
+    assert parse_max_cost(repr(amount)) == amount
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "5 USD", "nan", "inf", "4,50"])
+def test_anything_else_is_refused(text):
+    with pytest.raises(ValueError, match="US dollars"):
+        parse_max_cost(text)
+
+
+def test_a_plan_is_refused_with_workers(pytester):
+    pytester.makepyfile("def test_it(): raise SystemExit")
+    result = pytester.runpytest_subprocess("--cloudbench-plan", "-n", "2", "-p", "no:cacheprovider")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*-n 0*"])
+
+
+def planned(*charges, seconds=3_600.0):
+    hardware = SimpleNamespace(charges=charges, instances=(), volume_count=0)
+    return PlannedTest("test_it", hardware, seconds)
+
+
+@pytest.fixture
+def check(monkeypatch):
+    """Check a test of a plan against a limit, when so much was spent."""
+
+    def check(most, plan, spent=0.0, workers=1, trouble=""):
+        costs = Costs(Prices("USD"), hypothetical=False)
+        costs.prices_of([])
+        costs.spent, costs.trouble = spent, trouble
+        monkeypatch.setattr(spending, "_plan", lambda *_: plan)
+        session = SimpleNamespace(items=[], shouldfail=False)
+        item = SimpleNamespace(nodeid="test_it", config=None, session=session, user_properties=[])
+        Budget(most, costs, workers).check(item, lambda: None)
+
+    return check
+
+
+HOURLY = SessionPlan((planned(Charge("m5.large", 1.0)),))
+
+
+def test_a_test_runs_up_to_the_limit_and_not_beyond_it(check):
+    check(5.0, HOURLY, spent=4.0)
+    with pytest.raises(pytest.skip.Exception, match=r"4\.01 USD.*1\.00 USD"):
+        check(5.0, HOURLY, spent=4.01)
+
+
+def test_each_worker_may_spend_an_equal_part(check):
+    check(6.0, HOURLY, spent=1.0, workers=3)
+    with pytest.raises(pytest.skip.Exception, match=r"this worker may spend 2\.00 USD"):
+        check(6.0, HOURLY, spent=1.01, workers=3)
+
+
+@pytest.mark.parametrize(
+    ("plan", "trouble", "said"),
+    [
+        (SessionPlan((planned(Charge("m5.large", 5.01)),)), "", "the plan costs 5.01 USD"),
+        (SessionPlan((planned(Charge("x9.large", None)),)), "", "no price for x9.large"),
+        (HOURLY, "AccessDenied", "prices are unknown: AccessDenied"),
+    ],
+)
+def test_a_plan_that_is_too_dear_or_has_no_price_ends_the_session(check, plan, trouble, said):
+    with pytest.raises(PlanRefused, match=said):
+        check(5.0, plan, trouble=trouble)
+
+
+def test_small_things_without_a_price_do_not_refuse_a_plan(check):
+    check(5.0, SessionPlan((planned(Charge("m5.large", 1.0), Charge("address", None, minor=True)),)))
+
+
+def test_a_skipped_test_is_known_to_the_controller_which_fails_the_run():
+    budget = Budget(1.0, Costs(None, hypothetical=False), 1)
+    session = SimpleNamespace(exitstatus=pytest.ExitCode.OK)
+    budget.pytest_runtest_logreport(SimpleNamespace(user_properties=[]))
+    budget.pytest_sessionfinish(session)
+    assert session.exitstatus == pytest.ExitCode.OK
+    budget.pytest_runtest_logreport(SimpleNamespace(user_properties=[("cloudbench.over_budget", "why")]))
+    budget.pytest_sessionfinish(session)
+    assert session.exitstatus == pytest.ExitCode.TESTS_FAILED
