@@ -227,7 +227,7 @@ class Measurement(Judged):
     modelled_latency: str | None = None
     machine_delay: MachineDelay | None = None
     kernel: str = ""
-    cost: Cost | None = None
+    cost: Cost | MaybeNone = None
     reads_nothing: str = ""
     conditions: tuple[str, ...] = ()
     asked: dict[str, Any] = field(default_factory=dict)

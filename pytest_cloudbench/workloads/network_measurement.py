@@ -152,7 +152,7 @@ class NetworkMeasurement(Judged):
     rate_asked: Bandwidth | None = None
     mss: int | None = None
     kernel: str = ""
-    cost: Cost | None = None
+    cost: Cost | Any = None
     conditions: tuple[str, ...] = ()
     asked: dict[str, Any] = field(default_factory=dict)
     raw: dict[str, bytes] = field(default_factory=dict)

@@ -22,6 +22,7 @@ def test_storage(ebs_volume: Volume, fio: FioCall) -> None:
     fio(ebs_volume, rw="read", size="500m", options={"norandommap": 1, "refill_buffers": True})
     for job in SQLIO:
         fio(ebs_volume, **job, runtime=60)
+    assert run.cost < 0.50 and run.cost.per_hour
 
 
 def test_network(ec2_pair: Pair, iperf3: Iperf3Call) -> None:

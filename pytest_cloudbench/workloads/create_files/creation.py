@@ -122,7 +122,7 @@ class FileCreation(Judged):
     counters: ThrottleDelta | None = None
     generator: GeneratorLoad | None = None
     machine_delay: MachineDelay | None = None
-    cost: Cost | None = None
+    cost: Cost | Any = None
     conditions: tuple[str, ...] = ()
     asked: dict[str, Any] = field(default_factory=dict)
     raw: dict[str, bytes] = field(default_factory=dict)

@@ -96,7 +96,7 @@ class Curve:
     maximum: Measurement
     steps: tuple[Step, ...]
     conditions: tuple[str, ...] = ()
-    cost: Cost | None = None
+    cost: Cost | Any = None
     on_verdict: Callable[[Verdict], None] | None = field(default=None, compare=False)
     on_comparison: Callable[..., None] | None = field(default=None, compare=False)
 
