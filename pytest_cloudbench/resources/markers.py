@@ -12,7 +12,6 @@ from pytest_cloudbench.limits.network_options import PLAIN_NETWORK, NetworkOptio
 from pytest_cloudbench.limits.recorded_limits import RecordedLimits
 from pytest_cloudbench.limits.volumes import VolumeSpec
 
-
 _NETWORK = ("bandwidth_weighting", "ena_express")
 
 
