@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_cloudbench.limits.weather import (
@@ -47,6 +47,7 @@ WEATHERS = st.builds(
 )
 
 
+@settings(max_examples=50)
 @given(WEATHERS | st.builds(lambda seed: Weather(**{**vars(AWS), "seed": seed}), st.integers(0, 9)))
 def test_every_weather_parses_from_its_own_text(weather):
     assert parse_weather(str(weather)) == weather
