@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from pytest_cloudbench.resources.errors import CloudError
 
 from .access import own_public_cidr
 from .run import Run, only_ours, run_filter
-from .waits import retry_while
+from .waits import poll, retry_while
+
+T = TypeVar("T")
 
 SSH_PORT = 22
 
@@ -83,26 +86,34 @@ class Doorway:
 
     def _ask_for_key_pair(self) -> dict[str, Any]:
         with self._run.journal.creating("create_key_pair", self.name) as intention:
-            answer = self._clients.call(
-                f"create key pair {self.name}",
-                "ec2",
-                "create_key_pair",
-                secret=True,
-                KeyName=self.name,
-                KeyType="ed25519",
-                TagSpecifications=self._run.tagged("key pair", "key-pair", token=intention.token),
-            )
+
+            def ask() -> dict[str, Any]:
+                return self._clients.call(
+                    f"create key pair {self.name}",
+                    "ec2",
+                    "create_key_pair",
+                    secret=True,
+                    KeyName=self.name,
+                    KeyType="ed25519",
+                    TagSpecifications=self._run.tagged("key pair", "key-pair", token=intention.token),
+                )
+
+            answer = self._settled(ask)
             intention.done([answer["KeyPairId"]])
         return answer
 
     def _delete_own_key_pair(self) -> bool:
-        pairs = self._clients.call(
-            f"look for key pair {self.name}",
-            "ec2",
-            "describe_key_pairs",
-            Filters=run_filter(self._run.run_id),
-        )["KeyPairs"]
-        if self.name not in {pair["KeyName"] for pair in only_ours(pairs, self._run.run_id)}:
+        def look() -> bool | None:
+            pairs = self._clients.call(
+                f"look for key pair {self.name}",
+                "ec2",
+                "describe_key_pairs",
+                Filters=run_filter(self._run.run_id),
+            )["KeyPairs"]
+            names = {pair["KeyName"] for pair in only_ours(pairs, self._run.run_id)}
+            return True if self.name in names else None  # it may be invisible yet
+
+        if not poll(look, self._run.bounds.settle_s, self._clients.pace):
             return False
         self._clients.call(f"delete key pair {self.name}", "ec2", "delete_key_pair", KeyName=self.name)
         return True
@@ -111,8 +122,9 @@ class Doorway:
         asked = f"create security group {self.name} in {vpc_id}"
         try:
             with self._run.journal.creating("create_security_group", f"{self.name} in {vpc_id}") as intention:
-                group_id = str(
-                    self._clients.call(
+
+                def ask() -> dict[str, Any]:
+                    return self._clients.call(
                         asked,
                         "ec2",
                         "create_security_group",
@@ -120,8 +132,9 @@ class Doorway:
                         Description=f"cloudbench run {self._run.run_id}: SSH from {cidr}, all among its instances",
                         VpcId=vpc_id,
                         TagSpecifications=self._run.tagged("SSH", "security-group", token=intention.token),
-                    )["GroupId"]
-                )
+                    )
+
+                group_id = str(self._settled(ask)["GroupId"])
                 intention.done([group_id])
         except CloudError as error:
             found = self._own_group(vpc_id) if error.code == "InvalidGroup.Duplicate" else None
@@ -133,14 +146,18 @@ class Doorway:
 
     def _own_group(self, vpc_id: str) -> str | None:
         """Return the group that an earlier call of this run created, whose answer was lost."""
-        groups = self._clients.call(
-            f"look for security group {self.name}",
-            "ec2",
-            "describe_security_groups",
-            Filters=[*run_filter(self._run.run_id), {"Name": "vpc-id", "Values": [vpc_id]}],
-        )["SecurityGroups"]
-        ours = only_ours(groups, self._run.run_id)
-        return str(ours[0]["GroupId"]) if ours else None
+
+        def look() -> str | None:
+            groups = self._clients.call(
+                f"look for security group {self.name}",
+                "ec2",
+                "describe_security_groups",
+                Filters=[*run_filter(self._run.run_id), {"Name": "vpc-id", "Values": [vpc_id]}],
+            )["SecurityGroups"]
+            ours = only_ours(groups, self._run.run_id)
+            return str(ours[0]["GroupId"]) if ours else None  # it may be invisible yet
+
+        return poll(look, self._run.bounds.settle_s, self._clients.pace)
 
     def _allow(self, group_id: str, cidr: str) -> None:
         source: dict[str, Any]
@@ -164,7 +181,10 @@ class Doorway:
             )
 
         try:
-            retry_while(("InvalidGroup.NotFound",), allow, self._run.bounds.settle_s)
+            self._settled(allow, ("InvalidGroup.NotFound",))
         except CloudError as error:
             if error.code != "InvalidPermission.Duplicate":
                 raise
+
+    def _settled(self, ask: Callable[[], T], codes: Sequence[str] = ()) -> T:
+        return retry_while(codes, ask, self._run.bounds.settle_s, self._clients.pace)

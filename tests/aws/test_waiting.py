@@ -271,6 +271,17 @@ def test_a_volume_on_another_instance_is_in_use(cloud, faults):
         cloud.attach(volume, here)
 
 
+@pytest.mark.parametrize("operation", ["CreateSecurityGroup", "AuthorizeSecurityGroupIngress"])
+def test_the_way_in_is_made_once_although_an_answer_was_lost(make_cloud, faults_of, monkeypatch, operation):
+    cloud = make_cloud(bounds=Bounds(settle_s=30))
+    calls = lose_first(faults_of(cloud), operation, monkeypatch)
+    assert cloud.launch("t3.micro").state == "running"
+    assert len(calls) >= 2
+    assert [left.kind for left in cloud.remaining()].count("key pair") == 1
+    assert [left.kind for left in cloud.remaining()].count("security group") == 1
+    assert cloud.close().clean
+
+
 @pytest.mark.parametrize("code", ["IncorrectState", "InvalidAttachment.NotFound"])
 def test_a_detachment_whose_answer_was_lost_has_happened(cloud, faults, ec2, code):
     instance = cloud.launch("t3.micro")
