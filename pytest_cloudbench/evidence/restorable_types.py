@@ -176,7 +176,8 @@ def register(type_id: str, kind: type[Any]) -> None:
 
 def is_restorable(kind: Any) -> bool:
     """True for dataclasses, enums and exceptions."""
-    return isinstance(kind, type) and (
+    # Not isinstance: in Python 3.10, tuple[int, ...] is an instance of type too.
+    return issubclass(type(kind), type) and (
         dataclasses.is_dataclass(kind) or issubclass(kind, Enum | BaseException)
     )
 
