@@ -79,6 +79,29 @@ def parse_regression(text: str) -> float | None:
     return checked_by(text)
 
 
+def parse_ssh_from(text: str) -> str | None:
+    """Return the network from which SSH comes, None for "". Raises ValueError for what is no network.
+
+    The whole internet is written "anywhere", and 0.0.0.0/0 is refused: it is too easily copied from an example.
+    """
+    if not text:
+        return None
+    if text == "anywhere":
+        return "0.0.0.0/0"
+    from ipaddress import ip_network
+
+    try:
+        everything = ip_network(text).prefixlen == 0
+    except ValueError as error:
+        raise ValueError(f"invalid network {text!r} ({error}): use one such as 203.0.113.7/32") from None
+    if everything:
+        raise ValueError(
+            f"{text} opens port 22 of the instances to the whole internet: name the network that this machine is in, "
+            'or write "anywhere" if that is meant'
+        )
+    return text
+
+
 def parse_lease(text: str) -> float:
     """Return the seconds of a lease such as "1h". Raises ValueError unless it is from 5 s to 7 days."""
     from pytest_cloudbench.limits.durations import parse_duration
@@ -207,7 +230,8 @@ OPTIONS = (
         "ssh-from",
         "",
         None,
-        "network that may reach the instances by SSH, as CIDR (default: this machine's address)",
+        "network that may reach the instances by SSH, as CIDR, or anywhere (default: this machine's address)",
+        check=parse_ssh_from,
     ),
     Option(
         "address",

@@ -11,6 +11,7 @@ from pytest_cloudbench.resources.errors import CloudError
 
 from .access import own_public_cidr
 from .run import Run, only_ours, run_filter
+from .user_data import new_ssh_key
 from .waits import poll, retry_while
 
 T = TypeVar("T")
@@ -57,10 +58,10 @@ class Doorway:
             return self._cidr
 
     def key_pair(self) -> KeyPair:
-        """Return the run's key pair, which the first call creates."""
+        """Return the run's key pair, which the first call makes and imports."""
         with self._key_lock:
             if self._key_pair is None:
-                self._key_pair = self._create_key_pair()
+                self._key_pair = self._import_key_pair()
             return self._key_pair
 
     def group(self, vpc_id: str) -> str:
@@ -74,33 +75,33 @@ class Doorway:
                 self._groups[vpc_id] = self._create_group(vpc_id, cidr)
             return self._groups[vpc_id]
 
-    def _create_key_pair(self) -> KeyPair:
+    def _import_key_pair(self) -> KeyPair:
+        """Make a key here and give AWS its public half only."""
+        key = new_ssh_key()
         try:
-            answer = self._ask_for_key_pair()
+            self._import(key.public_line)
         except CloudError as error:
             if error.code != "InvalidKeyPair.Duplicate" or not self._delete_own_key_pair():
                 raise
-            # An earlier call of this run created it, and its answer, with the private key, was lost.
-            answer = self._ask_for_key_pair()
-        return KeyPair(name=answer["KeyName"], private_key=answer["KeyMaterial"])
+            # An earlier call of this run imported another key, and its answer was lost.
+            self._import(key.public_line)
+        return KeyPair(name=self.name, private_key=key.private_openssh)
 
-    def _ask_for_key_pair(self) -> dict[str, Any]:
-        with self._run.journal.creating("create_key_pair", self.name) as intention:
+    def _import(self, public_line: str) -> None:
+        with self._run.journal.creating("import_key_pair", self.name) as intention:
 
             def ask() -> dict[str, Any]:
                 return self._clients.call(
-                    f"create key pair {self.name}",
+                    f"import key pair {self.name}",
                     "ec2",
-                    "create_key_pair",
-                    secret=True,
+                    "import_key_pair",
                     KeyName=self.name,
-                    KeyType="ed25519",
+                    PublicKeyMaterial=public_line.encode(),
                     TagSpecifications=self._run.tagged("key pair", "key-pair", token=intention.token),
                 )
 
             answer = self._settled(ask)
             intention.done([answer["KeyPairId"]])
-        return answer
 
     def _delete_own_key_pair(self) -> bool:
         def look() -> bool | None:

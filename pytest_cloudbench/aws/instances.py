@@ -24,10 +24,12 @@ from .doorway import KeyPair
 from .lease import LEASE_TAG, lease_end
 from .network_settings import described_options, network_parameters
 from .run import Run, tags_of
-from .user_data import HostKey, cloud_config, new_host_key
+from .user_data import SshKey, cloud_config, new_ssh_key
 from .waits import Watcher, retry_while
 
 CONSOLE_TAIL_LINES = 20
+# IMDSv2 only, and one hop: containers on the instance cannot reach its role's credentials.
+METADATA_OPTIONS = {"HttpTokens": "required", "HttpEndpoint": "enabled", "HttpPutResponseHopLimit": 1}
 
 # A new resource may not be visible to the next call yet.
 _NOT_VISIBLE_YET = ("InvalidGroup.NotFound", "InvalidKeyPair.NotFound")
@@ -44,7 +46,7 @@ class LaunchPlan:
     image: ImageFacts
     place: Placement
     name: str
-    host_key: HostKey
+    host_key: SshKey
     user_data: str = field(repr=False)
     placement_group: str | None = None
     requested_type: str = ""
@@ -78,7 +80,7 @@ class Instances:
         placement_group: str | None,
     ) -> LaunchPlan:
         """Return a plan with a new host key. Raises CloudError if the user data becomes too large."""
-        host_key = new_host_key()
+        host_key = new_ssh_key()
         return LaunchPlan(
             launch.limited(limits),
             image,
@@ -107,7 +109,7 @@ class Instances:
                 **network_parameters(plan.place, group_id, plan.network_options, public=reach == "public"),
                 "UserData": Secret(plan.user_data),
                 "ClientToken": intention.token,
-                "MetadataOptions": {"HttpTokens": "required", "HttpEndpoint": "enabled"},
+                "MetadataOptions": METADATA_OPTIONS,
                 "InstanceInitiatedShutdownBehavior": "terminate",
                 "TagSpecifications": [
                     *self.run.tagged(

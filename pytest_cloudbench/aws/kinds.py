@@ -86,6 +86,6 @@ CREATED_BY: Mapping[str, Kind] = {
     "create_snapshot": SNAPSHOT,
     "create_placement_group": PLACEMENT_GROUP,
     "create_security_group": SECURITY_GROUP,
-    "create_key_pair": KEY_PAIR,
+    "import_key_pair": KEY_PAIR,
 }
 """The action of a creating call -> the kind whose ids it returns."""

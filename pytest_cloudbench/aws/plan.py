@@ -17,6 +17,8 @@ from pytest_cloudbench.resources.facts import ImageFacts, Launch, Placement
 from pytest_cloudbench.resources.markers import RequestedVolumes
 
 from .cloud import Cloud
+from .instances import METADATA_OPTIONS
+from .user_data import new_ssh_key
 from .waits import gather
 
 VCPU_QUOTA = "L-1216C47A"
@@ -193,8 +195,12 @@ class Planner:
             calls.append(
                 (
                     "create a key pair",
-                    "create_key_pair",
-                    {"KeyName": name, "TagSpecifications": run.tagged("plan", "key-pair")},
+                    "import_key_pair",
+                    {
+                        "KeyName": name,
+                        "PublicKeyMaterial": new_ssh_key().public_line.encode(),
+                        "TagSpecifications": run.tagged("plan", "key-pair"),
+                    },
                 )
             )
         for vpc_id in dict.fromkeys(each.place.vpc_id for each in instances):
@@ -250,7 +256,7 @@ class Planner:
             "MaxCount": 1,
             "SubnetId": each.place.subnet_id,
             "BlockDeviceMappings": mappings,
-            "MetadataOptions": {"HttpTokens": "required", "HttpEndpoint": "enabled"},
+            "MetadataOptions": METADATA_OPTIONS,
             "TagSpecifications": self._cloud.run.tagged("plan", "instance", "volume"),
         }
 

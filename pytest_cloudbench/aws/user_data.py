@@ -17,15 +17,15 @@ LARGEST_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True)
-class HostKey:
-    """An SSH host key: the private half goes to the instance in its user data, the public one is pinned."""
+class SshKey:
+    """An SSH key made by this process. Of a host key the private half goes to the instance in its user data."""
 
     private_openssh: str = field(repr=False)
     public_line: str
 
 
-def new_host_key(comment: str = "") -> HostKey:
-    """Return a new ed25519 host key in OpenSSH's formats."""
+def new_ssh_key(comment: str = "") -> SshKey:
+    """Return a new ed25519 key in OpenSSH's formats."""
     from cryptography.hazmat.primitives import serialization as form
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -33,13 +33,13 @@ def new_host_key(comment: str = "") -> HostKey:
     private = key.private_bytes(form.Encoding.PEM, form.PrivateFormat.OpenSSH, form.NoEncryption())
     public = key.public_key().public_bytes(form.Encoding.OpenSSH, form.PublicFormat.OpenSSH)
     line = public.decode("ascii")
-    return HostKey(
+    return SshKey(
         private_openssh=private.decode("ascii"), public_line=f"{line} {comment}" if comment else line
     )
 
 
 def cloud_config(
-    host_key: HostKey, commands: Sequence[Command] = (), lease_s: float = DEFAULT_LEASE_S
+    host_key: SshKey, commands: Sequence[Command] = (), lease_s: float = DEFAULT_LEASE_S
 ) -> str:
     """Return user data that sets `host_key` as the only host key and runs `commands` at the first boot.
 

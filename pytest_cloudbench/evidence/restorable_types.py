@@ -22,7 +22,7 @@ _TYPES = {
     "aws.journal": "Intention JournalContent",
     "aws.plan": "PlannedInstance PlannedSet RequestedSet",
     "aws.reap": "Reaped",
-    "aws.user_data": "HostKey",
+    "aws.user_data": "HostKey=SshKey",
     "aws.waits": "Bounds Cancelled",
     "hosts.device_facts": "DeviceFacts",
     "hosts.devices": "BlockDevice",

@@ -20,7 +20,7 @@ def records(path):
 def test_every_creating_call_is_on_disk_before_it_is_sent(cloud, faults):
     seen = {}
     token_of = {
-        "create_key_pair": None,
+        "import_key_pair": None,
         "create_security_group": None,
         "run_instances": None,
         "create_volume": None,

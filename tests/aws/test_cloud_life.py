@@ -76,6 +76,7 @@ def test_the_creating_calls_carry_tags_tokens_and_safety(cloud, asked_of):
         assert written["Name"] == "cloudbench test_tags"
         assert written["cloudbench:created"].startswith("20")
     assert run["MetadataOptions"]["HttpTokens"] == "required"
+    assert run["MetadataOptions"]["HttpPutResponseHopLimit"] == 1
     assert run["InstanceInitiatedShutdownBehavior"] == "terminate"
     assert len(run["ClientToken"]) == 36
     (root,) = run["BlockDeviceMappings"]
@@ -88,8 +89,8 @@ def test_the_creating_calls_carry_tags_tokens_and_safety(cloud, asked_of):
     assert (volume["Iops"], volume["Throughput"], volume["Size"]) == (4_000, 200, 10)
     assert volume["ClientToken"] != run["ClientToken"]
 
-    (key,) = asked_of(cloud, "create_key_pair")
-    assert key["KeyType"] == "ed25519"
+    (key,) = asked_of(cloud, "import_key_pair")
+    assert key["PublicKeyMaterial"].startswith(b"ssh-ed25519 ")
     assert tags(key["TagSpecifications"])["key-pair"]["cloudbench:run"] == cloud.run_id
     (group,) = asked_of(cloud, "create_security_group")
     assert tags(group["TagSpecifications"])["security-group"]["cloudbench:run"] == cloud.run_id
@@ -168,7 +169,7 @@ def test_the_run_has_one_key_pair_and_each_instance_its_own_host_key(cloud, aske
     assert first.zone == second.zone
     assert first.private_key == second.private_key
     assert first.host_public_key != second.host_public_key
-    assert len(asked_of(cloud, "create_key_pair")) == len(asked_of(cloud, "create_security_group")) == 1
+    assert len(asked_of(cloud, "import_key_pair")) == len(asked_of(cloud, "create_security_group")) == 1
 
 
 def test_thirty_volumes_side_by_side(cloud):

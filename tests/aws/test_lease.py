@@ -17,7 +17,7 @@ from pytest_cloudbench.aws import lease
 from pytest_cloudbench.aws.cloud import Cloud
 from pytest_cloudbench.aws.journal import Journal, new_run_id
 from pytest_cloudbench.aws.lease import LEASE_TAG, lease_end, timer_command
-from pytest_cloudbench.aws.user_data import LARGEST_BYTES, cloud_config, new_host_key
+from pytest_cloudbench.aws.user_data import LARGEST_BYTES, cloud_config, new_ssh_key
 from pytest_cloudbench.aws.waits import Bounds
 from pytest_cloudbench.hosts.errors import HostUnreachable
 from pytest_cloudbench.limits.volumes import gp3
@@ -37,7 +37,7 @@ def test_a_lease_out_of_range_or_without_a_unit_is_refused(text):
 
 
 def test_every_boot_begins_a_lease():
-    text = cloud_config(new_host_key(), ["touch /tmp/x"], lease_s=90.2)
+    text = cloud_config(new_ssh_key(), ["touch /tmp/x"], lease_s=90.2)
     config = json.loads(text.partition("\n")[2])
     assert config["bootcmd"] == [timer_command(90.2)]
     assert config["bootcmd"][0][-1] == "91"

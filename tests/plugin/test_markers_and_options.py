@@ -6,6 +6,7 @@ import pytest
 import pytest_cloudbench.limits.volumes
 import pytest_cloudbench.resources.markers  # noqa: F401
 from pytest_cloudbench import launcher
+from pytest_cloudbench.options import parse_ssh_from
 
 HEAD = "import pytest\nfrom pytest_cloudbench import gp3, io2\n"
 
@@ -422,3 +423,15 @@ def test_quick_pace_deselects_tests_marked_full_pace(pytester, options, outcomes
         """
     )
     pytester.runpytest(*options).assert_outcomes(**outcomes)
+
+
+@pytest.mark.parametrize("everything", ["0.0.0.0/0", "::/0"])
+def test_the_whole_internet_needs_a_word(everything):
+    assert parse_ssh_from("anywhere") == "0.0.0.0/0"
+    with pytest.raises(ValueError, match=r"whole internet.*anywhere"):
+        parse_ssh_from(everything)
+
+
+@pytest.mark.parametrize("network", ["203.0.113.7", "10.0.0.0/16", "2001:db8::/32"])
+def test_a_network_for_ssh_is_taken_as_it_is(network):
+    assert parse_ssh_from(network) == network

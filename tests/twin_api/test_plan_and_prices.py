@@ -193,7 +193,7 @@ def test_a_plan_creates_nothing_and_a_run_costs_what_its_plan_says(session, acti
     assert code == 0, shown
     creating = {(action, dry) for action, dry in actions if not action.startswith(("Describe", "Get"))}
     dry_runs = {
-        "CreateKeyPair",
+        "ImportKeyPair",
         "CreateSecurityGroup",
         "CreatePlacementGroup",
         "RunInstances",
