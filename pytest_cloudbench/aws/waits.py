@@ -102,7 +102,7 @@ def _raise_if_cancelled() -> None:
         raise Cancelled("the run was interrupted during this wait")
 
 
-def poll(look: Callable[[], T | None], timeout_s: float, pace: Pace = OFTEN) -> T | None:
+def poll(look: Callable[[], T | None], timeout_s: float, pace: Pace) -> T | None:
     """Call `look` at growing intervals until it returns a value, and return that; None after `timeout_s` seconds.
 
     It is called at least once, and a last time when the time is up. A temporary error of the service counts as None,
@@ -138,7 +138,7 @@ def _pause(seconds: float) -> None:
         _raise_if_cancelled()
 
 
-def retry_while(codes: Collection[str], call: Callable[[], T], timeout_s: float, pace: Pace = OFTEN) -> T:
+def retry_while(codes: Collection[str], call: Callable[[], T], timeout_s: float, pace: Pace) -> T:
     """Repeat `call` after temporary errors, and after a CloudError with one of `codes`, and return its result.
 
     Only for a call that may be repeated although its first attempt succeeded and only the answer was lost. Raises the
@@ -171,9 +171,7 @@ class Watcher:
     descriptions of those that the service shows, by id. It must use filters: an unknown id fails the whole call.
     """
 
-    def __init__(
-        self, describe: Callable[[Sequence[str]], Mapping[str, Description]], pace: Pace = OFTEN
-    ) -> None:
+    def __init__(self, describe: Callable[[Sequence[str]], Mapping[str, Description]], pace: Pace) -> None:
         self._describe = describe
         self._pace = pace
         self._changed = threading.Condition()
