@@ -150,6 +150,7 @@ class Ledger:
             for each in self._announced()
             if each.unresolved
             and each.action in CREATED_BY
+            and CREATED_BY[each.action].name not in self.blind
             and each.token not in self._tokens
             and _seconds(each.time) > oldest
         ]

@@ -111,8 +111,10 @@ class Removal:
         """Remove everything, and look by tag and by id until all is gone or cannot be removed."""
         self._closing.set()
         self._end_background()
+        for each in self._ledger.outstanding():
+            each.asked_at = time.monotonic() if each.accepted else None  # its time begins now
         for _ in range(2):  # once more for what was refused: a permission or new credentials may have come
-            self._try_again()
+            self._try_refused_again()
             self._ledger.look(listed=True)
             while True:
                 poll(self._nothing_more_to_do, math.inf, self._pace)
@@ -120,7 +122,7 @@ class Removal:
                 self._ledger.look(listed=True)
                 if len(self._ledger.all()) == known:
                     break
-            if not self._ledger.outstanding() and not self._ledger.blind:
+            if not self._ledger.blind and not any(each.refused for each in self._ledger.outstanding()):
                 return
 
     def problems(self) -> tuple[str, ...]:
@@ -150,11 +152,12 @@ class Removal:
         while thread is not None and thread.is_alive() and time.monotonic() < deadline:
             thread.join(0.5)
 
-    def _try_again(self) -> None:
+    def _try_refused_again(self) -> None:
         self._ledger.blind.clear()
         for each in self._ledger.outstanding():
-            each.refused, each.problem, each.asked_at = False, None, None
-            each.detached_from.clear()
+            if each.refused:
+                each.refused, each.problem, each.asked_at = False, None, None
+                each.detached_from.clear()
 
     def _nothing_more_to_do(self) -> bool | None:
         active = [each for each in self._ledger.outstanding() if self._is_active(each)]
@@ -187,8 +190,8 @@ class Removal:
             return False
         if resource.kind.name in self._ledger.blind and resource.accepted:
             return False  # nothing can be seen of it
-        if resource.asked_at is None:
-            return True
+        if resource.asked_at is None or (resource.kind in _GROUPS and self._ledger.unsettled()):
+            return True  # an instance that is not known yet may hold the group
         return time.monotonic() - resource.asked_at < self._limit_s(resource)
 
     def _limit_s(self, resource: Tracked) -> float:
@@ -210,12 +213,10 @@ class Removal:
         to_end = [each for each in active if each.kind is INSTANCE and not each.accepted]
         tasks: list[Callable[[], None]] = [partial(self._terminate, to_end)] if to_end else []
         for each in active:
-            if (
-                each.accepted
-                or each.kind is INSTANCE
-                or each.state == "creating"
-                or self._waits(each, active)
-            ):
+            if self._waits(each, active):
+                each.asked_at = None  # its time begins when it can be removed
+                continue
+            if each.accepted or each.kind is INSTANCE or each.state == "creating":
                 continue
             tasks.append(partial(self._detach if each.attachments else self._delete, each))
         return tasks

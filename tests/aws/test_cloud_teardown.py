@@ -143,6 +143,27 @@ def test_refusals_of_every_call_are_no_wait_and_few_sentences(cloud, faults, cod
     assert all(code in problem for problem in report.problems)
 
 
+def test_what_cannot_be_asked_is_not_searched_for(make_cloud, faults_of, monkeypatch):
+    """An answer was lost, and then the credentials expired: no listing can show what the call created."""
+    monkeypatch.setattr("pytest_cloudbench.aws.clients.MAX_ATTEMPTS", 1)
+    cloud = make_cloud(bounds=replace(FAST, settle_s=0.1))
+    faults = faults_of(cloud)
+    faults.lose_answer("CreateVolume")
+    with pytest.raises(Unreachable):
+        cloud.create_volumes([gp3(size_gib=1)], "us-east-1a")
+    cloud.ledger.settle_s = lambda: 300.0
+    faults.answer("DescribeVolumes", "ExpiredToken")
+    began = time.monotonic()
+    report = cloud.close()
+    assert time.monotonic() - began < 30
+    assert "ExpiredToken" in report.problems[0]
+    assert cloud.journal.path.exists(), "the next start finds what the call created"
+    faults.none("DescribeVolumes")
+    assert {left.kind for left in cloud.ledger.remaining()} == {"volume"}  # moto creates one for each attempt
+    cloud.removal.run()
+    assert cloud.ledger.remaining() == ()
+
+
 @pytest.mark.parametrize("code", ["RequestLimitExceeded", "InternalError"])
 def test_a_removal_outlasts_throttling_and_failures_of_the_service(make_cloud, faults_of, monkeypatch, code):
     monkeypatch.setattr("pytest_cloudbench.aws.clients.MAX_ATTEMPTS", 1)
@@ -264,7 +285,7 @@ def test_a_security_group_still_in_use_is_tried_again(cloud, faults):
 
 
 @pytest.mark.parametrize(
-    "operation", ["RunInstances", "CreateVolume", "CreateKeyPair", "CreateSecurityGroup"]
+    "operation", ["RunInstances", "CreateVolume", "ImportKeyPair", "CreateSecurityGroup"]
 )
 def test_what_a_call_created_whose_answer_was_lost_is_found_by_its_tag(
     make_cloud, faults_of, monkeypatch, operation
@@ -278,7 +299,7 @@ def test_what_a_call_created_whose_answer_was_lost_is_found_by_its_tag(
         {
             "RunInstances": "run_instances",
             "CreateVolume": "create_volume",
-            "CreateKeyPair": "create_key_pair",
+            "ImportKeyPair": "import_key_pair",
         }.get(operation, "create_security_group")
     ]
     assert cloud.remaining() != ()
@@ -286,7 +307,7 @@ def test_what_a_call_created_whose_answer_was_lost_is_found_by_its_tag(
     assert cloud.ledger.remaining() == ()
 
 
-@pytest.mark.parametrize("operation", ["CreateKeyPair", "CreateSecurityGroup"])
+@pytest.mark.parametrize("operation", ["ImportKeyPair", "CreateSecurityGroup"])
 def test_a_lost_answer_does_not_block_the_next_launch(make_cloud, faults_of, monkeypatch, operation):
     monkeypatch.setattr("pytest_cloudbench.aws.clients.MAX_ATTEMPTS", 1)
     cloud = make_cloud()

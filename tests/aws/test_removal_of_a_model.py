@@ -50,7 +50,7 @@ class Clock:
 
 @dataclass
 class Thing:
-    """A resource of the model. owner: the instance that a volume is attached to."""
+    """A resource of the model. owner: the instance that a volume is attached to. stuck: an instance that never ends."""
 
     kind: str
     id: str
@@ -60,6 +60,7 @@ class Thing:
     in_journal: bool = True
     owner: str = ""
     refused: bool = False
+    stuck: bool = False
     ends_at: float = NEVER
 
     def exists(self, at: float) -> bool:
@@ -154,7 +155,8 @@ class Service:
         return thing
 
     def _end(self, thing: Thing, after_s: float) -> None:
-        thing.ends_at = min(thing.ends_at, self.clock.now + after_s)
+        if not thing.stuck:
+            thing.ends_at = min(thing.ends_at, self.clock.now + after_s)
 
     def _attached(self, volume: Thing) -> bool:
         owner = self.things.get(volume.owner)
@@ -202,6 +204,7 @@ def runs(draw):
             in_journal=how != "lost answer",
             owner=draw(st.sampled_from(["", *instances])) if kind == "volume" else "",
             refused=draw(st.integers(0, 9)) == 0,
+            stuck=kind == "instance" and draw(st.integers(0, 5)) == 0,
         )
         service.add(thing)
         if kind == "instance":
@@ -242,6 +245,7 @@ def timeless(monkeypatch):
 def test_nothing_is_left_that_is_not_reported(timeless, service, interrupts):
     clock, began = service.clock, service.clock.now
     timeless(clock)
+    interrupted_times = interrupts
     journal = intentions(service)
     ledger = Ledger(service, RUN, lambda: BOUNDS.settle_s, lambda: journal)
     removal = Removal(service, ledger, lambda: BOUNDS, pace=Pace(0.5, 5.0, 10.0))
@@ -264,11 +268,10 @@ def test_nothing_is_left_that_is_not_reported(timeless, service, interrupts):
     reported = {one.id for one in ledger.left()}
     assert service.existing() <= reported, "it is left and was not reported"
     assert not {"v-others", "i-others"} & (service.touched | reported)
-    refused = {one.id for one in service.things.values() if one.refused}
-    if not refused:
+    if not any(one.refused or one.stuck for one in service.things.values()):
         assert reported == set()
         assert removal.problems() == ()
-    if reported:
+    if reported and not any(one.stuck for one in service.things.values()):
         assert any("you may not" in problem for problem in removal.problems())
     longest = BOUNDS.terminated_s + BOUNDS.volume_s + BOUNDS.group_s + BOUNDS.settle_s
-    assert clock.now - began < 3 * longest
+    assert clock.now - began < (1 + interrupted_times) * longest
