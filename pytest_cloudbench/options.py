@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from pytest_cloudbench.limits.region_settings import EBS, LATENCY_MODES, factor_words, parse_time_factor
+from pytest_cloudbench.limits.resource_tags import parse_tags
 
 if TYPE_CHECKING:
     from pytest_cloudbench.limits.limits_file import ProjectLimits
@@ -246,6 +247,13 @@ OPTIONS = (
         "how long an instance outlives a run that no longer renews its lease, as after kill -9; then it shuts itself "
         "down and is terminated with its volumes (default: 1h)",
         check=parse_lease,
+    ),
+    Option(
+        "tags",
+        "",
+        None,
+        "tags for everything that the run creates, as key=value,key=value",
+        check=parse_tags,
     ),
     Option("twin-backing", "", None, "folder for the data of embedded volumes instead of memory (slower)"),
     Option(

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from pytest_cloudbench.resources.errors import CloudError
 
+from .account_settings import AccountSettings
 from .errors import NoRegion
 
 AddressChoice = Literal["auto", "public", "private"]
@@ -39,6 +40,7 @@ class CloudAccess:
         checkip.amazonaws.com sees it.
     address: the address of an instance that SSH uses; "auto" follows from ssh_from_cidr and the subnet, see `reach`.
     subnet_id: the subnet to launch into; None for the default VPC.
+    settings: what the account requires of the run's resources, or gives to it.
     label: a name for people ("embedded region", "AWS"); not interpreted.
     check_region: called before every request; raises if the region is known to have ended.
     """
@@ -51,6 +53,7 @@ class CloudAccess:
     ssh_from_cidr: str | None = None
     address: AddressChoice = "auto"
     subnet_id: str | None = None
+    settings: AccountSettings = field(default=AccountSettings(), hash=False)
     label: str | None = None
     check_region: Callable[[], None] | None = field(default=None, repr=False, compare=False)
 

@@ -83,7 +83,14 @@ class Cloud(Provider):
         self._notify = notify
         self.journal = journal
         self.report: TeardownReport | None = None
-        run = Run(Clients(access), run_id, journal, bounds or Bounds(), dict(tags or {}), lease_s)
+        run = Run(
+            Clients(access),
+            run_id,
+            journal,
+            bounds or Bounds(),
+            {**access.settings.tags, **(tags or {})},
+            lease_s,
+        )
         self.run = run
         self.clients = run.clients
         self.catalog = Catalog(InstanceTypes(run.clients), Images(run.clients), Places(run.clients))

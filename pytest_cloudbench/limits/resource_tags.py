@@ -1,0 +1,49 @@
+"""Tags that a project puts on everything it creates, checked by the rules of EC2.
+
+Source: Amazon EC2 User Guide, "Tag your Amazon EC2 resources", tag restrictions (read 2026-11): at most 50 tags of a
+resource, keys of 1 to 128 and values of at most 256 characters, and the prefix aws: is reserved in any case.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+LONGEST_KEY = 128
+LONGEST_VALUE = 256
+MOST_OWN_TAGS = 30
+"""The other 20 of EC2's 50 are for the run itself: its id, name, times, and limits that a project states."""
+_RESERVED = ("aws:", "cloudbench:")
+
+
+def parse_tags(text: str) -> dict[str, str]:
+    """Return the tags in a text such as "team=storage,cost-centre=4711"; {} for "".
+
+    Raises ValueError for what EC2 or this plugin cannot take: a pair without "=", an empty, repeated, reserved or too
+    long key, a too long value, control characters, or more than `MOST_OWN_TAGS` tags.
+    """
+    tags: dict[str, str] = {}
+    for pair in filter(None, (each.strip() for each in text.replace("\n", ",").split(","))):
+        key, equals, value = (each.strip() for each in pair.partition("="))
+        if not key or not equals:
+            raise ValueError(f"{pair!r} is no tag: write key=value, and separate tags by commas")
+        if key in tags:
+            raise ValueError(f"the tag {key!r} is given twice: leave one of them out")
+        _check(key, value)
+        tags[key] = value
+    if len(tags) > MOST_OWN_TAGS:
+        raise ValueError(f"{len(tags)} tags are too many: give at most {MOST_OWN_TAGS}")
+    return tags
+
+
+def _check(key: str, value: str) -> None:
+    if key.lower().startswith(_RESERVED) or key == "Name":
+        raise ValueError(
+            f"the tag {key!r} is reserved: the run sets Name and cloudbench:..., and AWS aws:...; use another key"
+        )
+    for what, text, longest in (("key", key, LONGEST_KEY), ("value", value, LONGEST_VALUE)):
+        if len(text) > longest:
+            raise ValueError(
+                f"the {what} {text[:20]!r}... of a tag has {len(text)} characters: use at most {longest}"
+            )
+        if any(unicodedata.category(each) in ("Cc", "Cs") for each in text):
+            raise ValueError(f"the {what} {text!r} of a tag has a control character: leave it out")
