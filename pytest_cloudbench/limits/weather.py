@@ -59,7 +59,7 @@ class Weather:
     unsupported: tuple[str, ...] = ()
     vcpus: int = 0
     spot_interruption: Span = _NONE
-    credentials: Span = _NONE
+    expiry: Span = _NONE
     deny: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -157,7 +157,7 @@ EFFECTS: dict[str, Effect] = {
     "spot_interruption": Effect(
         _parse_span, "5min", "", "spot instances get their interruption notice after running this long"
     ),
-    "credentials": Effect(_parse_span, "1h", "", "the credentials expire this long after the region's start"),
+    "expiry": Effect(_parse_span, "1h", "", "the credentials expire this long after the region's start"),
     "deny": Effect(_parse_names, "CreateTags+Modify*", "", "these actions answer UnauthorizedOperation"),
 }
 _SETTINGS: dict[str, Callable[[str], Any]] = {"seed": _parse_count, "speed": parse_time_factor}

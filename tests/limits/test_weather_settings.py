@@ -69,7 +69,7 @@ def test_the_preset_has_the_effects_of_every_call_and_none_that_needs_a_choice()
     assert AWS.instance_delay == Span(10, 30)
     assert AWS.ssh_delay == Span(20, 60)
     assert AWS.throttle == 1
-    assert not {"no_capacity", "vcpus", "credentials", "deny"} & on
+    assert not {"no_capacity", "vcpus", "expiry", "deny"} & on
 
 
 def test_single_effects_take_the_values_of_the_preset_or_their_own():

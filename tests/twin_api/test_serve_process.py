@@ -109,7 +109,7 @@ def test_region_lives_as_long_as_its_lease(serve: Serve) -> None:
     process, access = serve()
     assert set(access) == {
         "endpoint_url", "region", "access_key", "secret_key", "ssh_from_cidr", "pid", "slot", "version",
-        "time_compression", "latency", "kept", "started_at",
+        "time_compression", "latency", "weather", "kept", "started_at",
     }  # fmt: skip
     assert access["pid"] == process.pid
     assert access["ssh_from_cidr"].endswith("/32")

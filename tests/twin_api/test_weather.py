@@ -275,7 +275,7 @@ def test_an_instance_without_capacity_ends_while_it_is_pending(calls, plane):
 
 
 def test_credentials_expire(calls):
-    clock = let_weather(calls, "credentials=1h")
+    clock = let_weather(calls, "expiry=1h")
     clock.now += 3599
     calls.ec2.describe_volumes()
     clock.now += 2

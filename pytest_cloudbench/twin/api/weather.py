@@ -34,7 +34,7 @@ class RegionWeather:
         self._lock = threading.Lock()
         self._draws: Counter[tuple[str, str]] = Counter()
         self._buckets = TokenBuckets(settings.throttle, self.now)
-        self._expiry = self.draw_span("credentials", "") or None
+        self._expiry = self.draw_span("expiry", "") or None
 
     def now(self) -> float:
         """Return the seconds since the region's start, on a clock that runs as fast as the weather."""
