@@ -307,7 +307,7 @@ class Bandwidth(Throughput):
     def showing(self, bytes_per_second: float) -> str:
         """Format another figure in this one's unit, without the unit."""
         mbit = bytes_per_second * 8 / 1e6
-        return figure(mbit / 1e3) if self.unit == "Gbit/s" else figure(mbit, 1)
+        return figure(mbit / 1e3) if self.unit == "Gbit/s" else figure(mbit, 1 if abs(mbit) >= 1 else 2)
 
     def __repr__(self) -> str:
         return f"Bandwidth(bytes_per_second={self.bytes_per_second!r})"

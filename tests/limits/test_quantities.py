@@ -4,7 +4,7 @@ import re
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Size, Throughput, figure, parse_rate
@@ -108,6 +108,7 @@ def test_a_decimal_comma_never_becomes_a_larger_figure(value):
 
 
 @given(rates)
+@example(13_250.0)
 def test_what_is_shown_can_be_read(value):
     for shown in (Iops(value), Throughput(value), Bandwidth(value)):
         assert str(parse_rate(str(shown))) == str(shown) or shown / parse_rate(str(shown)) == pytest.approx(
