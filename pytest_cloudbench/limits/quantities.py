@@ -307,7 +307,9 @@ class Bandwidth(Throughput):
     def showing(self, bytes_per_second: float) -> str:
         """Format another figure in this one's unit, without the unit."""
         mbit = bytes_per_second * 8 / 1e6
-        return figure(mbit / 1e3) if self.unit == "Gbit/s" else figure(mbit, 1 if abs(mbit) >= 1 else 2)
+        if self.unit == "Gbit/s":
+            return figure(mbit / 1e3)
+        return figure(mbit, 1) if abs(mbit) >= 1 else f"{mbit:.3g}"
 
     def __repr__(self) -> str:
         return f"Bandwidth(bytes_per_second={self.bytes_per_second!r})"
