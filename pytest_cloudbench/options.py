@@ -163,6 +163,13 @@ OPTIONS = (
         "SSH key file to sign the evidence with at the end of the run, by ssh-keygen -Y sign",
     ),
     Option(
+        "redact",
+        "",
+        ("", "on"),
+        "replace the account id, ARNs and public addresses in the evidence by pseudonyms",
+        switch=True,
+    ),
+    Option(
         "replay",
         "",
         None,

@@ -73,7 +73,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
-    if option_given(config, "evidence", "sign", "replay"):
+    if option_given(config, "evidence", "sign", "redact", "replay"):
         from pytest_cloudbench.session.session import check_settings
 
         check_settings(config)

@@ -1,4 +1,7 @@
-"""Remove secrets before anything is written: by their names, by their form, and by their known values."""
+"""Remove secrets before anything is written: by their names, by their form, and by their known values.
+
+If a run is redacted, account ids, ARNs and public addresses are replaced here too.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, quote_plus
 
+from pytest_cloudbench.evidence.pseudonyms import Pseudonyms
 from pytest_cloudbench.evidence.secret_patterns import PATTERNS, SECRET_NAME, removed
 
 _SHORTEST_KNOWN = 8
@@ -31,7 +35,10 @@ class Cleaner:
     URLs.
     """
 
-    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, environment: Mapping[str, str] | None = None, pseudonyms: Pseudonyms | None = None
+    ) -> None:
+        self._pseudonyms = pseudonyms
         self._known: dict[str, None] = {}
         self._bytes: tuple[bytes, ...] = ()
         # A cache: names and words repeat.
@@ -60,6 +67,16 @@ class Cleaner:
             self._seen.clear()
             self._bytes = tuple(each.encode("utf-8", "surrogateescape") for each in self._known)
 
+    @property
+    def redacts(self) -> bool:
+        """True if account ids, ARNs and public addresses are replaced by pseudonyms."""
+        return self._pseudonyms is not None
+
+    def learn_account(self, account: str) -> None:
+        """Replace this account id, if the run is redacted."""
+        if self._pseudonyms is not None and self._pseudonyms.learn(account):
+            self._seen.clear()
+
     def text(self, text: str) -> str:
         """Return the text without secrets, in characters that can be written."""
         if len(text) > _LONGEST_REMEMBERED:
@@ -81,11 +98,13 @@ class Cleaner:
         for pattern in PATTERNS:
             if not pattern.hints or any(hint in lower for hint in pattern.hints):
                 text = pattern.expression.sub(pattern.replaced, text)
+        if self._pseudonyms is not None:
+            text = self._pseudonyms.text(text)
         return _IN_BASE64.sub(self._decoded_clean, text) if len(text) >= _SHORTEST_BASE64 else text
 
     def data(self, data: bytes) -> bytes:
         """Return the content of a file without secrets; binary data with a known secret is removed as a whole."""
-        if not data.translate(None, _FIGURES):
+        if not self.redacts and not data.translate(None, _FIGURES):
             return data
         try:
             text = data.decode("utf-8")
@@ -108,6 +127,8 @@ class Cleaner:
                 self.learn(text)
             return removed(_what(name))
         if isinstance(value, str):
+            if self._pseudonyms is not None and self._pseudonyms.is_account(name):
+                self.learn_account(value)
             return self.text(value)
         return self.data(value) if isinstance(value, bytes) else value
 

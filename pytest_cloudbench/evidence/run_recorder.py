@@ -21,6 +21,7 @@ from pytest_cloudbench.evidence.folder import (
 )
 from pytest_cloudbench.evidence.journal import SUFFIX, Journal
 from pytest_cloudbench.evidence.plain_values import worded
+from pytest_cloudbench.evidence.pseudonyms import Pseudonyms, local_key
 from pytest_cloudbench.evidence.run_facts import FORMAT, run_facts
 
 
@@ -38,7 +39,7 @@ class RunRecorder:
         self.folder = EvidenceFolder(root)
         self.run_id = run_id
         self.part = part
-        self.cleaner = Cleaner()
+        self.cleaner = Cleaner(pseudonyms=Pseudonyms(local_key()) if options.get("redact") else None)
         self.trouble: list[str] = []
         self.measurements = 0
         self._config = config

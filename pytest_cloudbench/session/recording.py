@@ -54,6 +54,8 @@ class Recording(Keeper):
             # Before anything is written that could contain them. If there are none, the launch reports it better.
             with contextlib.suppress(CloudError):
                 self.recorder.cleaner.learn(*cloud.secrets())
+                if self.recorder.cleaner.redacts:
+                    self.recorder.cleaner.learn_account(cloud.identity().account)
         self.recorder.attempt(item)
         return RecordedCloud(cloud, self._called, self._calls)
 

@@ -78,6 +78,10 @@ def check_settings(config: pytest.Config) -> None:
                 f"{folder} exists already, and evidence is never overwritten: give another folder, or one with "
                 f"{RUN} in its name, which stands for the run id"
             )
+        if setting(config, "redact") and folder is not None:
+            from pytest_cloudbench.evidence.pseudonyms import local_key
+
+            local_key()
         if key is not None and folder is not None:
             from pytest_cloudbench.evidence.signature import check_can_sign
 
