@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from pytest_cloudbench.limits.account_values import (
+    parse_instance_profile,
+    parse_kms_key,
+    parse_security_group,
+    parse_tags,
+)
 from pytest_cloudbench.limits.region_settings import EBS, LATENCY_MODES, factor_words, parse_time_factor
-from pytest_cloudbench.limits.resource_tags import parse_tags
 
 if TYPE_CHECKING:
     from pytest_cloudbench.limits.limits_file import ProjectLimits
@@ -261,6 +266,27 @@ OPTIONS = (
         None,
         "tags for everything that the run creates, as key=value,key=value",
         check=parse_tags,
+    ),
+    Option(
+        "security-group",
+        "",
+        None,
+        "existing security group for the instances, such as sg-0123456789abcdef0 (default: one for each run)",
+        check=parse_security_group,
+    ),
+    Option(
+        "instance-profile",
+        "",
+        None,
+        "IAM instance profile for the instances, by name or ARN (default: none)",
+        check=parse_instance_profile,
+    ),
+    Option(
+        "kms-key",
+        "",
+        None,
+        "KMS key that encrypts the volumes: id, alias/name or ARN (default: the account's default key for EBS)",
+        check=parse_kms_key,
     ),
     Option("twin-backing", "", None, "folder for the data of embedded volumes instead of memory (slower)"),
     Option(

@@ -82,7 +82,7 @@ def pytest_configure(config: pytest.Config) -> None:
     time_compression(config)  # what cannot be is said before anything is collected
     modelled_latency(config)
     weather(config)
-    for checked in ("repeats", "ssh-from", "lease", "tags"):
+    for checked in ("repeats", "ssh-from", "lease", "tags", "security-group", "instance-profile", "kms-key"):
         setting(config, checked)
     from pytest_cloudbench.fixtures import fixtures, repeats
     from pytest_cloudbench.reports import properties

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -11,6 +12,25 @@ class AccountSettings:
     """The settings of an account; each is off by default.
 
     tags: put on everything that the run creates.
+    security_group: id of a group that instances get instead of the run's own.
+    instance_profile: name or ARN of the IAM instance profile of the instances.
+    kms_key: id, alias or ARN of the key that encrypts all volumes; None for the account's default key.
     """
 
     tags: Mapping[str, str] = field(default_factory=dict)
+    security_group: str | None = None
+    instance_profile: str | None = None
+    kms_key: str | None = None
+
+    @property
+    def encryption(self) -> dict[str, Any]:
+        """The parameters of CreateVolume, and of a block device, that encrypt a volume."""
+        return {"Encrypted": True, **({"KmsKeyId": self.kms_key} if self.kms_key else {})}
+
+    @property
+    def profile(self) -> dict[str, Any]:
+        """The parameter of RunInstances for the instance profile, if there is one."""
+        if self.instance_profile is None:
+            return {}
+        by = "Arn" if self.instance_profile.startswith("arn:") else "Name"
+        return {"IamInstanceProfile": {by: self.instance_profile}}

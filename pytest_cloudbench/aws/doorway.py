@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from ipaddress import ip_network
 from typing import Any, TypeVar
 
 from pytest_cloudbench.resources.errors import CloudError
@@ -74,6 +75,24 @@ class Doorway:
             if vpc_id not in self._groups:
                 self._groups[vpc_id] = self._create_group(vpc_id, cidr)
             return self._groups[vpc_id]
+
+    def check_group(self, group_id: str, vpc_id: str) -> None:
+        """Raise CloudError unless an existing group is in `vpc_id` and lets SSH in from `ssh_from()`."""
+        cidr = self.ssh_from()
+        groups = self._clients.call(
+            f"look for security group {group_id}", "ec2", "describe_security_groups", GroupIds=[group_id]
+        )["SecurityGroups"]
+        for group in groups:
+            if group.get("VpcId") != vpc_id:
+                raise CloudError(
+                    f"security group {group_id} is in {group.get('VpcId')}, and the instances in {vpc_id}: use a group "
+                    "of that VPC, or another subnet (--cloudbench-subnet)"
+                )
+            if not any(lets_in(rule, cidr) for rule in group.get("IpPermissions", ())):
+                raise CloudError(
+                    f"security group {group_id} has no rule that lets SSH in from {cidr}: add one for TCP port "
+                    f"{SSH_PORT}, or name the network that SSH comes from with --cloudbench-ssh-from"
+                )
 
     def _import_key_pair(self) -> KeyPair:
         """Make a key here and give AWS its public half only."""
@@ -189,3 +208,23 @@ class Doorway:
 
     def _settled(self, ask: Callable[[], T], codes: Sequence[str] = ()) -> T:
         return retry_while(codes, ask, self._run.bounds.settle_s, self._clients.pace)
+
+
+def lets_in(rule: Mapping[str, Any], cidr: str) -> bool:
+    """Return True if an inbound rule lets SSH in from a network.
+
+    A rule for other groups or prefix lists counts too, because whether this machine is in them is unknown.
+    """
+    if rule["IpProtocol"] not in ("-1", "tcp", "6"):
+        return False
+    if rule["IpProtocol"] != "-1" and not rule.get("FromPort", 0) <= SSH_PORT <= rule.get("ToPort", 65_535):
+        return False
+    if rule.get("PrefixListIds") or rule.get("UserIdGroupPairs"):
+        return True
+    here = ip_network(cidr, strict=False)
+    sources = [
+        *(each["CidrIp"] for each in rule.get("IpRanges", ())),
+        *(each["CidrIpv6"] for each in rule.get("Ipv6Ranges", ())),
+    ]
+    networks = [ip_network(each, strict=False) for each in sources]
+    return any(each.version == here.version and here.subnet_of(each) for each in networks)  # type: ignore[arg-type]

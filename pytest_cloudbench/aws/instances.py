@@ -53,6 +53,15 @@ class LaunchPlan:
     market: Market | None = None
     capacity_reservation: str | None = None
     network_options: NetworkOptions = PLAIN_NETWORK
+    tenancy: str | None = None
+    security_group: str | None = None
+
+    @property
+    def placement(self) -> dict[str, Any]:
+        """The parameter Placement of RunInstances, if it is needed."""
+        named = {"GroupName": self.placement_group, "Tenancy": self.tenancy}
+        given = {key: value for key, value in named.items() if value}
+        return {"Placement": given} if given else {}
 
     @property
     def what(self) -> str:
@@ -92,12 +101,15 @@ class Instances:
             market=launch.market,
             network_options=launch.network_options,
             capacity_reservation=launch.capacity_reservation,
+            tenancy=launch.tenancy,
+            security_group=launch.security_group or self._clients.access.settings.security_group,
         )
 
     def launch(self, plan: LaunchPlan, key: KeyPair, group_id: str) -> LaunchedInstance:
         """Launch and tag an instance in one call; return it as the answer describes it (pending)."""
         recorded = plan.limits.recorded
         recorded_tags = recorded.tags if recorded else {}
+        settings = self._clients.access.settings
         reach = self._clients.access.reach(plan.place.assigns_public)
         with self.run.journal.creating("run_instances", plan.what) as intention:
             parameters: dict[str, Any] = {
@@ -111,6 +123,8 @@ class Instances:
                 "ClientToken": intention.token,
                 "MetadataOptions": METADATA_OPTIONS,
                 "InstanceInitiatedShutdownBehavior": "terminate",
+                **plan.placement,
+                **settings.profile,
                 "TagSpecifications": [
                     *self.run.tagged(
                         plan.name,
@@ -125,15 +139,13 @@ class Instances:
                 # Encrypted like every volume of the run, and deleted with its instance even if the image differs.
                 root = {
                     "VolumeSize": plan.image.root_size_gib,
-                    "Encrypted": True,
                     "DeleteOnTermination": True,
+                    **settings.encryption,
                 }
                 parameters["BlockDeviceMappings"] = [{"DeviceName": plan.image.root_device, "Ebs": root}]
             if plan.limits.ebs_optimised == "supported":
                 # The type's EBS figures apply only with this option; newer types always have it.
                 parameters["EbsOptimized"] = True
-            if plan.placement_group:
-                parameters["Placement"] = {"GroupName": plan.placement_group}
             if plan.market == "spot":
                 # Never started again after an interruption: what was measured before is over.
                 parameters["InstanceMarketOptions"] = {

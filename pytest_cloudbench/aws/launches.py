@@ -94,7 +94,11 @@ class Launches:
         # The answers are known by now; no question is asked twice.
         zones = self._groups.zones_in_use(group) if group else ()
         attempts = self._attempts(options, strategy, zones, group.name if group else None)
-        vpcs = dict.fromkeys(plan.place.vpc_id for attempt in attempts for plan in attempt)
+        plans = [plan for attempt in attempts for plan in attempt]
+        for group_id, vpc_id in dict.fromkeys((each.security_group, each.place.vpc_id) for each in plans):
+            if group_id is not None:
+                self._doorway.check_group(group_id, vpc_id)
+        vpcs = dict.fromkeys(each.place.vpc_id for each in plans if each.security_group is None)
         ways_in: list[Callable[[], object]] = [
             self._doorway.key_pair,
             *(partial(self._doorway.group, vpc_id) for vpc_id in vpcs),
@@ -236,8 +240,8 @@ class Launches:
         raise _short_of_room(shortages, group)
 
     def _ask(self, plan: LaunchPlan) -> LaunchedInstance:
-        key, group_id = self._doorway.key_pair(), self._doorway.group(plan.place.vpc_id)
-        return self._instances.launch(plan, key, group_id)
+        group_id = plan.security_group or self._doorway.group(plan.place.vpc_id)
+        return self._instances.launch(plan, self._doorway.key_pair(), group_id)
 
 
 def _short_of_room(

@@ -203,7 +203,9 @@ class Planner:
                     },
                 )
             )
-        for vpc_id in dict.fromkeys(each.place.vpc_id for each in instances):
+        own_group = self._cloud.access.settings.security_group
+        without = [each for each in instances if not (each.launch.security_group or own_group)]
+        for vpc_id in dict.fromkeys(each.place.vpc_id for each in without):
             group = {
                 "GroupName": name,
                 "Description": "cloudbench plan",
@@ -229,7 +231,7 @@ class Planner:
                     "AvailabilityZone": asked.zone or zone,
                     "VolumeType": spec.type,
                     "Size": spec.size_gib,
-                    "Encrypted": True,
+                    **self._cloud.access.settings.encryption,
                     "Iops": spec.requested_iops,
                     "Throughput": spec.requested_throughput_mib,
                     "TagSpecifications": run.tagged("plan", "volume", extra=spec.tags),
@@ -240,7 +242,12 @@ class Planner:
 
     def _launch(self, each: PlannedInstance) -> dict[str, Any]:
         # Without key pair and security group, which do not exist yet.
-        root = {"VolumeSize": each.image.root_size_gib, "Encrypted": True, "DeleteOnTermination": True}
+        settings = self._cloud.access.settings
+        root = {
+            "VolumeSize": each.image.root_size_gib,
+            "DeleteOnTermination": True,
+            **settings.encryption,
+        }
         mappings = [{"DeviceName": each.image.root_device, "Ebs": root}] if each.image.root_size_gib else []
         options: dict[str, Any] = {}
         if each.launch.market is not None:
@@ -248,8 +255,11 @@ class Planner:
         if (reservation := each.launch.capacity_reservation) is not None:
             target = {"CapacityReservationId": reservation}
             options["CapacityReservationSpecification"] = {"CapacityReservationTarget": target}
+        if each.launch.tenancy is not None:
+            options["Placement"] = {"Tenancy": each.launch.tenancy}
         return {
             **options,
+            **settings.profile,
             "ImageId": each.image.id,
             "InstanceType": each.launch.type,
             "MinCount": 1,

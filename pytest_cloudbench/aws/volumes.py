@@ -64,7 +64,7 @@ class Volumes:
             "AvailabilityZone": zone,
             "VolumeType": spec.type,
             "Size": spec.size_gib,
-            "Encrypted": True,
+            **self._clients.access.settings.encryption,
         }
         if spec.requested_iops is not None:
             parameters["Iops"] = spec.requested_iops

@@ -23,6 +23,7 @@ from pytest_cloudbench.resources.markers import (
     RequestedHardware,
     RequestedInstance,
     RequestedPair,
+    check_place,
     checked_capacity,
 )
 from pytest_cloudbench.resources.pair import Pair
@@ -110,6 +111,8 @@ class Ec2:
         or_types: Sequence[str] = (),
         spot: bool = False,
         capacity_reservation: str | None = None,
+        tenancy: str | None = None,
+        security_group: str | None = None,
     ) -> Instance:
         """Launch an instance and wait until it runs.
 
@@ -118,9 +121,10 @@ class Ec2:
         existing one. limits are EBS limits from `recorded_limits`, which an embedded region applies and every verdict
         uses. or_types are launched, in this order, if no zone has room for ``type``; the instance then has the limits
         of its own type. spot launches a spot instance. capacity_reservation is the id of the Capacity Reservation to
-        launch into. SSH connects at its first use. bandwidth_weighting ("vpc-1", "ebs-1") and
-        ena_express (True for TCP, "udp" for UDP as well) are options of its network; raises UnsupportedOption, before
-        anything is created, if the type lacks them.
+        launch into. tenancy is "dedicated" or "host" for hardware of your account alone. security_group is the id
+        of a group of yours, which must allow SSH from here. SSH connects at its first use. bandwidth_weighting
+        ("vpc-1", "ebs-1") and ena_express (True for TCP, "udp" for UDP as well) are options of its network; raises
+        UnsupportedOption, before anything is created, if the type lacks them.
         """
         options = NetworkOptions.of(bandwidth_weighting, ena_express)
         if options:
@@ -129,7 +133,9 @@ class Ec2:
         others = checked_capacity(
             "ec2.launch", or_types, spot=spot, capacity_reservation=capacity_reservation, limits=limits
         )
+        check_place("ec2.launch", tenancy, security_group, spot=spot)
         market: Market | None = "spot" if spot else None
+        place: dict[str, Any] = {"tenancy": tenancy, "security_group": security_group}
         common: dict[str, Any] = {
             "zone": zone or self._zone,
             "image": image or self._image,
@@ -151,11 +157,13 @@ class Ec2:
                         market=market,
                         network_options=options,
                         **common,
+                        **place,
                     )
                     for other in others
                 ),
                 market=market,
                 capacity_reservation=capacity_reservation,
+                **place,
             )
         return self._add(launched)
 

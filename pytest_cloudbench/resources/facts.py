@@ -241,7 +241,8 @@ class Launch:
     architecture. user: the login user; derived from the image. name: for people, in its Name tag. commands: shell
     lines or lists of words that run as root at the first boot. recorded: EBS limits that replace those of the type.
     alternatives: launches of other types, in this order, for when no zone has room for the type. market: "spot" for a
-    spot instance. capacity_reservation: the id of the Capacity Reservation to launch into.
+    spot instance. capacity_reservation: the id of the Capacity Reservation to launch into. tenancy: "dedicated" or
+    "host"; None for shared hardware. security_group: the id of an existing group that replaces the run's own.
     """
 
     type: str
@@ -256,6 +257,8 @@ class Launch:
     market: Market | None = None
     capacity_reservation: str | None = None
     network_options: NetworkOptions = PLAIN_NETWORK
+    tenancy: str | None = None
+    security_group: str | None = None
 
     def limited(self, limits: InstanceLimits) -> InstanceLimits:
         """Return the limits of its type as they hold for such an instance. Raises UnsupportedOption."""

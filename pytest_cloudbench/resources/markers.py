@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_cloudbench.limits.account_values import parse_security_group
 from pytest_cloudbench.limits.bandwidth_weighting import DEFAULT
 from pytest_cloudbench.limits.network_options import PLAIN_NETWORK, NetworkOptions
 from pytest_cloudbench.limits.recorded_limits import RecordedLimits
@@ -25,7 +26,8 @@ class RequestedInstance:
 
     image: AMI id or SSM parameter. commands: run as root at the first boot. limits: EBS limits recorded from such
     an instance, which replace those of its type. or_types: launched in this order if there is no capacity for the type.
-    spot: a spot instance. capacity_reservation: the id of one to launch into.
+    spot: a spot instance. capacity_reservation: the id of one to launch into. tenancy: "dedicated" or "host".
+    security_group: the id of a group that replaces the run's own.
     """
 
     type: str
@@ -39,6 +41,8 @@ class RequestedInstance:
     or_types: tuple[str, ...] = ()
     spot: bool = False
     capacity_reservation: str | None = None
+    tenancy: str | None = None
+    security_group: str | None = None
 
     @property
     def network_options(self) -> NetworkOptions:
@@ -162,7 +166,7 @@ def read_markers(markers: Mapping[str, Any]) -> RequestedHardware:
     instance = volume = volumes = None
     if (mark := markers.get("ec2_instance")) is not None:
         own = ("type", "zone", "image", "user", "commands", "limits", *_NETWORK)
-        capacity = ("or_types", "spot", "capacity_reservation")
+        capacity = ("or_types", "spot", "capacity_reservation", "tenancy", "security_group")
         instance = _instance(_bind("ec2_instance", mark, (*own, *capacity), ("type",)))
     if (mark := markers.get("ebs_volume")) is not None:
         volume = _volumes("ebs_volume", _bind("ebs_volume", mark, ("spec", "zone", "card"), ("spec",)))
@@ -223,7 +227,28 @@ def _instance(arguments: dict[str, Any]) -> RequestedInstance:
         capacity_reservation=arguments.get("capacity_reservation"),
         limits=limits,
     )
+    check_place(
+        asked_by,
+        arguments.get("tenancy"),
+        arguments.get("security_group"),
+        spot=arguments.get("spot", False),
+    )
     return RequestedInstance(**arguments, commands=commands)
+
+
+def check_place(asked_by: str, tenancy: object, security_group: object, *, spot: object) -> None:
+    """Raise BadMarker for an unknown tenancy, a spot instance on a Dedicated Host, or no id of a security group."""
+    if tenancy not in (None, "dedicated", "host"):
+        raise BadMarker(f"{asked_by}: tenancy must be 'dedicated' or 'host', not {tenancy!r}")
+    if spot and tenancy == "host":
+        raise BadMarker(
+            f"{asked_by}: there are no spot instances on a Dedicated Host: leave out spot or tenancy"
+        )
+    try:
+        if security_group is not None:
+            parse_security_group(security_group or "(empty)")  # type: ignore[arg-type]
+    except ValueError as error:
+        raise BadMarker(f"{asked_by}: security_group: {error}") from None
 
 
 def checked_capacity(

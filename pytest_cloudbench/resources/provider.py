@@ -116,6 +116,8 @@ class Provider(Protocol):
         alternatives: Sequence[Launch] = (),
         market: Market | None = None,
         capacity_reservation: str | None = None,
+        tenancy: str | None = None,
+        security_group: str | None = None,
     ) -> LaunchedInstance:
         """Launch one instance; see `Launch` for the arguments."""
         launch = Launch(
@@ -130,6 +132,8 @@ class Provider(Protocol):
             alternatives=alternatives,
             market=market,
             capacity_reservation=capacity_reservation,
+            tenancy=tenancy,
+            security_group=security_group,
         )
         return self.launch_many([launch], placement_group=placement_group)[0]
 

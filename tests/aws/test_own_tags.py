@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pytest_cloudbench import gp3
 from pytest_cloudbench.aws.account_settings import AccountSettings
-from pytest_cloudbench.limits.resource_tags import LONGEST_KEY, LONGEST_VALUE, MOST_OWN_TAGS, parse_tags
+from pytest_cloudbench.limits.account_values import LONGEST_KEY, LONGEST_VALUE, MOST_OWN_TAGS, parse_tags
 
 WORDS = st.text(
     st.characters(exclude_categories=["C", "Z"], exclude_characters=",="), min_size=1, max_size=40

@@ -1,11 +1,12 @@
-"""Tags that a project puts on everything it creates, checked by the rules of EC2.
+"""Values that a project's AWS account requires or offers: tags, a security group, an instance profile, a KMS key.
 
-Source: Amazon EC2 User Guide, "Tag your Amazon EC2 resources", tag restrictions (read 2026-11): at most 50 tags of a
-resource, keys of 1 to 128 and values of at most 256 characters, and the prefix aws: is reserved in any case.
+Rules of tags: Amazon EC2 User Guide, "Tag your Amazon EC2 resources", tag restrictions (read 2026-11): at most 50 tags
+of a resource, keys of 1 to 128 and values of at most 256 characters, and the prefix aws: is reserved in any case.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 LONGEST_KEY = 128
@@ -13,6 +14,12 @@ LONGEST_VALUE = 256
 MOST_OWN_TAGS = 30
 """The other 20 of EC2's 50 are for the run itself: its id, name, times, and limits that a project states."""
 _RESERVED = ("aws:", "cloudbench:")
+_UUID = r"(?:mrk-[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
+_SECURITY_GROUP = re.compile(r"sg-(?:[0-9a-f]{8}|[0-9a-f]{17})")
+_KMS_KEY = re.compile(
+    rf"{_UUID}|alias/[A-Za-z0-9/_-]{{1,250}}|arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{{12}}:[A-Za-z0-9/_-]+"
+)
+_PROFILE = re.compile(r"[A-Za-z0-9_+=,.@-]{1,128}|arn:aws[a-z-]*:iam::[0-9]{12}:[A-Za-z0-9_+=,.@/-]+")
 
 
 def parse_tags(text: str) -> dict[str, str]:
@@ -47,3 +54,24 @@ def _check(key: str, value: str) -> None:
             )
         if any(unicodedata.category(each) in ("Cc", "Cs") for each in text):
             raise ValueError(f"the {what} {text!r} of a tag has a control character: leave it out")
+
+
+def parse_security_group(text: str) -> str | None:
+    """Return the id of a security group, None for "". Raises ValueError for anything else."""
+    return _matched(text, _SECURITY_GROUP, "id of a security group", "sg-0123456789abcdef0")
+
+
+def parse_kms_key(text: str) -> str | None:
+    """Return the id, alias or ARN of a KMS key, None for "". Raises ValueError for anything else."""
+    return _matched(text, _KMS_KEY, "KMS key", "alias/cloudbench, a key id or an ARN")
+
+
+def parse_instance_profile(text: str) -> str | None:
+    """Return the name or ARN of an instance profile, None for "". Raises ValueError for anything else."""
+    return _matched(text, _PROFILE, "instance profile", "a name or an ARN")
+
+
+def _matched(text: str, expression: re.Pattern[str], what: str, example: str) -> str | None:
+    if not isinstance(text, str) or (text and not expression.fullmatch(text)):
+        raise ValueError(f"{text!r} is no {what}: use one such as {example}")
+    return text or None
