@@ -113,6 +113,23 @@ def late_at_times(rng: random.Random) -> LabelledRun:
     return about(run, held("reaches", mine) if kept else unknown("reaches", mine), unknown("steady"))
 
 
+@labelled("region: machine stood still once")
+def stood_still(rng: random.Random) -> LabelledRun:
+    """The volume's limit acts but for a few tenths of a second; what is missing is just more than the tolerance."""
+    envelope = envelope_of(BIG, some_volume(rng))
+    mine, count = volume_iops(envelope), rng.randint(6, 12)
+    limit, lost = mine.limit.per_second, rng.uniform(0.052, 0.08)
+    values = [limit * rng.uniform(0.999, 1.001) for _ in range(count)]
+    values[rng.randrange(count)] = limit * (1 - lost * count)
+    outstanding = min(QUEUE, deep(rng, limit))
+    took = outstanding / (limit * (1 - lost))
+    modelled = outstanding / limit * rng.uniform(0.97, 1.0)
+    late_s = (took - modelled) * rng.choice([0.0, 1.0])
+    counters = counted(count, "volume_iops", share=1 - lost)
+    run = storage(values, envelope, outstanding, counters=counters, region=Region(modelled, late_s))
+    return about(run, unknown("capped_by", mine), unknown("reaches", mine, within=0.05))
+
+
 @labelled("region: too shallow a load")
 def too_shallow(rng: random.Random) -> LabelledRun:
     envelope = envelope_of(BIG, some_volume(rng, 16_000))

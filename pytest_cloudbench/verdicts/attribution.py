@@ -43,14 +43,16 @@ def bottleneck_of(run: Run) -> Bottleneck:
     )
 
 
-def why_short(run: Run, rates: Rates, asked: Rate, *, but: Sequence[Bound] = ()) -> Reason:
-    """Return why ``rates`` stayed below ``asked``, with limits in ``but`` excluded."""
-    return _reason(run, rates.like(asked), suspects_of(run, rates, asked, but=but))
+def why_short(
+    run: Run, rates: Rates, asked: Rate, *, within: float = 0.0, but: Sequence[Bound] = ()
+) -> Reason:
+    """Return why ``rates`` stayed more than ``within`` below ``asked``, with limits in ``but`` excluded."""
+    return _reason(run, rates.like(asked), suspects_of(run, rates, asked, within=within, but=but))
 
 
-def why_below(run: Run, mean: Rate, values: Sequence[float], asked: Rate) -> Reason:
-    """Return why some samples of a run, ``values`` with this mean, lie below ``asked``."""
-    return why_short(run.for_samples(values, mean), run.rates_of(mean), asked)
+def why_below(run: Run, mean: Rate, values: Sequence[float], asked: Rate, *, within: float = 0.0) -> Reason:
+    """Return why some samples of a run, ``values`` with this mean, lie more than ``within`` below ``asked``."""
+    return why_short(run.for_samples(values, mean), run.rates_of(mean), asked, within=within)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.envelope import TIE, Envelope
 from pytest_cloudbench.limits.quantities import Iops, Rate, figure
 from pytest_cloudbench.verdicts.attribution import why_short
-from pytest_cloudbench.verdicts.run_view import Bound, Rates, Run
+from pytest_cloudbench.verdicts.run_view import Bound, Run
 from pytest_cloudbench.verdicts.suspects import machine_excluded
 from pytest_cloudbench.verdicts.targets import plain, ratio
 from pytest_cloudbench.verdicts.verdict import Outcome, Reason
@@ -54,23 +54,23 @@ def after_its_falls(run: _R, like: Rate) -> _R | None:
     return run.part(line, line.after(falls[-1]), where)
 
 
-def why_run_short(run: Run, rates: Rates, asked: Rate, *, but: Sequence[Bound] = ()) -> Reason:
-    """Return why a run, judged as a whole, fell short, with limits in ``but`` excluded.
+def why_run_short(run: Run, asked: Rate, *, within: float, but: Sequence[Bound] = ()) -> Reason:
+    """Return why a run, judged as a whole, lies more than ``within`` below ``asked``, with limits in ``but`` excluded.
 
     If it fell for good, the fall is what it missed by, and the reason is that of the part after it. On an embedded
     region the latency of a part is unknown, so whether its machine was late is known of the whole run only.
     """
     fallen = None if run.falls_explain and run.where else after_its_falls(run, asked)
     if fallen is None:
-        if text := _late(run, rates.like(asked), asked):
+        if text := _late(run, run.rates.like(asked), asked):
             return Reason(Outcome.INCONCLUSIVE, text)
-        return why_short(run, rates, asked, but=but)
+        return why_short(run, run.rates, asked, within=within, but=but)
     after, at = fallen.rates, moment(fallen.part_details["judged_from_s"])
-    reason = why_short(fallen, after, asked, but=but)
-    if reason.machine_limited and machine_excluded(run):
+    reason = why_short(fallen, after, asked, within=within, but=but)
+    if reason.machine_limited and machine_excluded(run, asked * (1 - within)):
         reason = Reason(Outcome.VIOLATED, run.unexplained())
     if reason.outcome is Outcome.INCONCLUSIVE and not run.falls_explain:
-        return why_short(run, rates, asked, but=run.nearest_bounds(rates))
+        return why_short(run, run.rates, asked, within=within, but=run.nearest_bounds(run.rates))
     return replace(reason, text=f"the rate fell to {after.like(asked)} after {at}, {reason.text}")
 
 

@@ -15,7 +15,12 @@ from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput
 from pytest_cloudbench.verdicts.attribution import beside_limits
 from pytest_cloudbench.verdicts.burst_part import after_its_falls, part_for, remaining_at, why_run_short
 from pytest_cloudbench.verdicts.details import details_of, unusable
-from pytest_cloudbench.verdicts.machine_delay import machine_disturbed, machine_text, machine_to_blame
+from pytest_cloudbench.verdicts.machine_delay import (
+    machine_disturbed,
+    machine_text,
+    machine_to_blame,
+    on_time_reaches,
+)
 from pytest_cloudbench.verdicts.network_capped_by import network_capped_by
 from pytest_cloudbench.verdicts.network_run import NetworkRun
 from pytest_cloudbench.verdicts.plateau import not_a_plateau
@@ -109,9 +114,10 @@ def _storage_capped_by(
     figures = around(claim.measured, claim.asked, tolerated) + run.where
     if abs(ratio(claim.measured, claim.asked) - 1) > tolerated * (1 + ROUNDING):
         excluded = [Bound(one, None, None) for one in ceilings]
-        reason = why_run_short(run, run.rates, claim.asked, but=excluded)
+        reason = why_run_short(run, claim.asked, within=tolerated, but=excluded)
         fell = after_its_falls(run, claim.asked) is not None
-        sure = not (reason.bound_by or fell or machine_disturbed(run))
+        of_machine = machine_disturbed(run) or on_time_reaches(run, claim.asked * (1 - tolerated))
+        sure = not (reason.bound_by or fell or of_machine)
         if claim.acted and sure:
             counted = f"its throttle counter says that it acted for {run.exceeded_text(ceilings)}"
             return draft.verdict(Outcome.VIOLATED, f"{figures}, not at {claim.label}, although {counted}")

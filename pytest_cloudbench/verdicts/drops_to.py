@@ -116,7 +116,7 @@ def _fallen(run: Run, claim: DropLevel, line: Timeline, within: float) -> _Findi
     if share > 1:
         return _Finding(Outcome.VIOLATED, f"{figures}, above {claim.name}", after)
     part = run.part(line, line.after(last), "") or run
-    reason = why_short(part, run.rates_of(after), claim.rate)
+    reason = why_short(part, run.rates_of(after), claim.rate, within=within)
     return _with_reason(f"{figures}, below {claim.name}", reason, after)
 
 
@@ -132,7 +132,7 @@ def _not_fallen(run: Run, claim: DropLevel, line: Timeline, within: float) -> _F
     if claim.lowest(within) <= share <= claim.highest(within):
         return _at_the_level_all_along(run, claim, level, within)
     if share < 1:
-        reason = why_below(run, level, line.values, claim.rate)
+        reason = why_below(run, level, line.values, claim.rate, within=within)
         figures = around(level, claim.rate, within)
         return _with_reason(f"no lasting fall: {figures} throughout, below {claim.name}", reason, level)
     text = f"no lasting fall in {moment(line.length_s)}: {start} at the start, {end} at the end"

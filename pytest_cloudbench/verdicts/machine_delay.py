@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 
 from pytest_cloudbench.limits.ceilings import MACHINE_OWNER, Ceiling
-from pytest_cloudbench.limits.quantities import Iops
+from pytest_cloudbench.limits.quantities import Iops, Rate
 from pytest_cloudbench.verdicts.observation import MachineDelay
 from pytest_cloudbench.verdicts.run_view import Run
-from pytest_cloudbench.verdicts.targets import ratio
+from pytest_cloudbench.verdicts.targets import ROUNDING, ratio
 from pytest_cloudbench.verdicts.wording import duration, percent
 
 NOT_MODELLED = "the embedded region models no latency here, so this is the latency of its machine"
@@ -56,6 +56,27 @@ def machine_to_blame(run: Run) -> bool:
     """
     measured = run.machine_delay is not None and math.isfinite(run.latency_mean_s)
     return run.on_region and (machine_disturbed(run) or not measured)
+
+
+def rate_on_time(run: Run) -> Iops | None:
+    """Return the rate that a region would have served if its machine had always been on time; None if unknown.
+
+    By Little's law: the I/Os in flight at the region, divided by the time that each takes by the model, which is known
+    of whole runs only. A limit serves the pieces of a large I/O one after another, so half of one I/O is done already.
+    """
+    delay, outstanding = run.machine_delay, run.outstanding_asked
+    known = delay is not None and math.isfinite(run.latency_mean_s) and keeps_in_flight(run)
+    if delay is None or not known or outstanding is None or delay.modelled_s <= 0:
+        return None
+    pieces = _pieces(run)
+    in_flight = min(outstanding * pieces - (pieces - 1) / 2, QUEUE * delay.volumes)
+    return Iops(in_flight / pieces / delay.modelled_s)
+
+
+def on_time_reaches(run: Run, least: Rate) -> bool:
+    """Return True if a machine that was always on time would have served ``least``."""
+    on_time = rate_on_time(run)
+    return on_time is not None and ratio(run.rates_of(on_time).like(least), least) >= 1 - ROUNDING
 
 
 def machine_explains(run: Run, name: str, measured_s: float, limit_s: float, mean_s: float) -> bool:
@@ -136,9 +157,14 @@ def _took_s(run: Run, delay: MachineDelay) -> float:
     timed = math.isfinite(latency_s) and math.isfinite(iops) and iops > 0
     if not timed or (run.job_limit is None and not keeps_in_flight(run)):
         return seen_s
-    unit = run.envelope.io_unit if run.envelope.ceilings else run.block_size
-    pieces = -(-run.block_size.bytes // unit.bytes)
+    pieces = _pieces(run)
     if pieces > 1:
         # An I/O takes as long as the last of its pieces, whose mean is at least half of that.
         latency_s /= 2
     return max(seen_s, min(latency_s, QUEUE * delay.volumes / (iops * pieces)))
+
+
+def _pieces(run: Run) -> int:
+    """Return into how many I/Os of the volume one of the load is split."""
+    unit = run.envelope.io_unit if run.envelope.ceilings else run.block_size
+    return -(-run.block_size.bytes // unit.bytes)

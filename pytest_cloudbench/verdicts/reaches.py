@@ -61,7 +61,7 @@ def reaches(
         figures = at_least(measured, asked, tolerated) + part.where
         if ratio(measured, asked) >= least * (1 - ROUNDING):
             return draft.verdict(Outcome.HELD, figures + part.remark(goal, measured, tolerated))
-        reason = why_run_short(part, part.rates, asked)
+        reason = why_run_short(part, asked, within=1 - least)
         text = f"{figures}; {reason.text}"
     else:
         samples, floor = part.samples(asked), asked * least
@@ -75,6 +75,6 @@ def reaches(
         if consistent is None:
             text = f"{figures}: the samples below come in clusters, too few to tell: lengthen the run"
             return draft.verdict(Outcome.INCONCLUSIVE, text)
-        reason = why_below(part, type(asked)(fmean(found.short)), found.short, asked)
+        reason = why_below(part, type(asked)(fmean(found.short)), found.short, asked, within=1 - least)
         text = f"{figures}, not consistent with {tolerance(required)}; the samples below: {reason.text}"
     return draft.short(reason, text)

@@ -92,7 +92,7 @@ def scales_linearly(
             return verdict(Outcome.VIOLATED, text, point)
         if point.share < (1 - tolerated) * (1 - ROUNDING):
             line = point.run.timeline(point.rate)
-            reason = why_below(point.run, point.rate, line.values, point.expected)
+            reason = why_below(point.run, point.rate, line.values, point.expected, within=tolerated)
             no_help = _no_help(reason.bound_by, noun)
             text = f"{figures}, off the line from {beside}; {reason.text}{no_help}"
             return verdict(reason.outcome, text, point, reason.bound_by, reason.machine_limited)

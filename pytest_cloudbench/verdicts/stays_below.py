@@ -177,7 +177,7 @@ def _undelivered(curve: LoadCurve, claim: _Claim) -> Reason | None:
             continue
         asked = claim.seen(step)
         run = run_of(step.measurement)
-        reason = why_short(run, run.rates, asked)
+        reason = why_short(run, run.rates, asked, within=1 - DELIVERED)
         text = f"the load stayed at {claim.served(step)} although {asked} was asked for; {reason.text}"
         return Reason(reason.outcome, text, reason.bound_by, reason.machine_limited)
     return None
@@ -212,7 +212,7 @@ def _reach(curve: LoadCurve, claim: _Claim) -> Reason:
     maximum = run_of(curve.maximum)
     peak = maximum.rate_like(claim.until)
     if ratio(peak, claim.until) < 1 - claim.within:
-        reason = why_short(maximum, maximum.rates, claim.until)
+        reason = why_short(maximum, maximum.rates, claim.until, within=claim.within)
         text = f"{shown}, but the load never passed {peak}; {reason.text}"
         return Reason(reason.outcome, text, reason.bound_by, reason.machine_limited)
     return Reason(Outcome.INCONCLUSIVE, f"{shown}, the end of the sweep: add steps up to {claim.until}")

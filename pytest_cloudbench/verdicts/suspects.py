@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from pytest_cloudbench.limits.ceilings import MACHINE_OWNER
 from pytest_cloudbench.limits.quantities import Iops, Rate
 from pytest_cloudbench.verdicts.bottleneck import Kind, Standing, Suspect, ranked
 from pytest_cloudbench.verdicts.machine_delay import (
@@ -13,6 +14,8 @@ from pytest_cloudbench.verdicts.machine_delay import (
     machine_share,
     machine_text,
     machine_to_blame,
+    on_time_reaches,
+    rate_on_time,
 )
 from pytest_cloudbench.verdicts.plateau import FEWEST_NEAR, spread_at
 from pytest_cloudbench.verdicts.run_view import NEAR, SATURATED_PERCENT, Bound, Rates, Run
@@ -29,12 +32,12 @@ _MACHINE_NEAR = 0.10
 
 
 def suspects_of(
-    run: Run, rates: Rates, asked: Rate | None = None, *, but: Sequence[Bound] = ()
+    run: Run, rates: Rates, asked: Rate | None = None, *, within: float = 0.0, but: Sequence[Bound] = ()
 ) -> tuple[Suspect, ...]:
     """Return who may have held a run at ``rates``, the most likely first.
 
-    With ``asked``, who may have kept it below that rate: a limit at or above it did not. Limits in ``but`` are
-    excluded.
+    With ``asked``, who may have kept it more than ``within`` below that rate: a limit at or above it did not. Limits
+    in ``but`` are excluded.
     """
     measured = rates.like(asked or run.rate)
     ceilings = ranked(_ceilings(run, rates, asked, but))
@@ -44,7 +47,7 @@ def suspects_of(
         *_too_few_outstanding(run, measured, asked, at),
         *ceilings,
         *generator(run),
-        *machine(run, measured),
+        *machine(run, measured, None if asked is None else asked * (1 - within)),
         _unknown(run, ceilings),
     ]
     return ranked(found)
@@ -193,13 +196,26 @@ def generator(run: Run) -> list[Suspect]:
     return [Suspect(Kind.GENERATOR, "the load generator", Standing.LIKELY, text, evidence)]
 
 
-def machine(run: Run, measured: Rate) -> list[Suspect]:
-    """Return the machine under an embedded region: by its measured part of the delay, or by its network's own limit."""
+def machine(run: Run, measured: Rate, least: Rate | None = None) -> list[Suspect]:
+    """Return the machine under an embedded region: by its measured part of the delay, or by its network's own limit.
+
+    With ``least``, a machine that would have served that rate if it had been on time is not excluded.
+    """
     if not run.on_region:
         return []
-    evidence, standing = [], Standing.EXCLUDED if machine_excluded(run) else Standing.POSSIBLE
-    text = f"{machine_text(run)} was the limit"
-    if (share := machine_share(run)) is not None:
+    evidence, standing = [], Standing.EXCLUDED if machine_excluded(run, least) else Standing.POSSIBLE
+    name, delay, on_time = machine_text(run), run.machine_delay, rate_on_time(run)
+    text = f"{name} was the limit"
+    by_rate = standing is Standing.POSSIBLE and machine_excluded(run)
+    if by_rate and delay is not None and on_time is not None and least is not None:
+        served = run.rates_of(on_time).like(measured)
+        evidence.append(Evidence("rate if it had been on time", plain(served), plain(least), _unit(served)))
+        name = MACHINE_OWNER
+        text = (
+            f"{name} was the limit: by Little's law it would have served {served} if each I/O had taken as long as "
+            f"modelled ({duration(delay.modelled_s)})"
+        )
+    elif (share := machine_share(run)) is not None:
         evidence.append(Evidence("share of the delay that it added", share, TOO_MUCH, "of 1"))
         if machine_disturbed(run):
             standing = Standing.LIKELY
@@ -216,7 +232,7 @@ def machine(run: Run, measured: Rate) -> list[Suspect]:
     return [
         Suspect(
             Kind.MACHINE,
-            machine_text(run),
+            name,
             standing,
             text,
             () if excluded else speaks,
@@ -225,13 +241,16 @@ def machine(run: Run, measured: Rate) -> list[Suspect]:
     ]
 
 
-def machine_excluded(run: Run) -> bool:
+def machine_excluded(run: Run, least: Rate | None = None) -> bool:
     """Return True if the machine under an embedded region was measured to be on time while a limit acted.
 
+    Then it did not keep the run below ``least`` either, unless it would have served that if it had been on time.
     Below all limits its part is not fully seen: of many I/Os only those count that its queue holds.
     """
     acted = any(run.acted(each) for each in run.envelope.promised.ceilings)
-    return acted and run.on_region and not machine_to_blame(run)
+    if not acted or not run.on_region or machine_to_blame(run):
+        return False
+    return least is None or not on_time_reaches(run, least)
 
 
 def _unknown(run: Run, ceilings: Sequence[Suspect]) -> Suspect:

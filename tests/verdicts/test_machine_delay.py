@@ -11,6 +11,7 @@ from synthetic_runs import CALM, GP3, LATE, M5, STRONG_MACHINE, delay_of, run_of
 
 from pytest_cloudbench import Iops, Outcome
 from pytest_cloudbench.evidence.restorable import plain, restored
+from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.verdicts.capped_by import capped_by
 from pytest_cloudbench.verdicts.comparison import outperforms
 from pytest_cloudbench.verdicts.counters import ThrottleDelta
@@ -19,6 +20,7 @@ from pytest_cloudbench.verdicts.machine_delay import (
     machine_explains,
     machine_share,
     machine_to_blame,
+    rate_on_time,
     waited_without_need,
 )
 from pytest_cloudbench.verdicts.observation import MachineDelay
@@ -157,6 +159,83 @@ def test_a_counter_at_its_ceiling_outweighs_the_machine_and_one_far_below_does_n
         assert (verdict.outcome, verdict.machine_limited) == (Outcome.INCONCLUSIVE, True)
     calm = gp3_run(2_000, outstanding=64, delay=delay_of(32, 0.1), counters=acted)
     assert reaches(calm, "2,900 IOPS").outcome is Outcome.VIOLATED
+
+
+def stalled_run(
+    *,
+    stall_s=0.32,
+    counted=True,
+    timed=True,
+    length_s=6.0,
+    outstanding=8,
+    block="256k",
+    limit=125,
+    fails_to=1.0,
+):
+    """A load at gp3's throughput, served ``fails_to`` of ``limit`` MiB/s, while its machine stood still once.
+
+    What the load has in flight is served before the stall bites. The region counts the rest of the stall as late if
+    its own process stood still, the load times it if its I/Os had been sent.
+    """
+    mib = Size.parse(block).mib
+    iops, pieces = limit * fails_to / mib, max(1, int(mib * 4))
+    slot_s, asked = 1 / iops, outstanding
+    lost_s = max(0.0, stall_s - asked * slot_s)
+    rate = iops * (1 - lost_s / length_s)
+    ios = rate * length_s
+    modelled_s = (asked - (pieces - 1) / 2 / pieces) * slot_s - (asked * slot_s / 2) * asked / ios
+    late_s = asked * lost_s / ios if counted else 0.0
+    found = gp3_run(
+        rate, block, outstanding=asked, samples=int(length_s), sequential=True,
+        delay=delay_of(modelled_s * 1000, late_s * 1000),
+        counters=ThrottleDelta(length_s + 1, volume_throughput_exceeded_s=length_s + 0.7 - lost_s),
+    )  # fmt: skip
+    return found if timed else dataclasses.replace(found, latency_mean_s=asked * slot_s)
+
+
+@pytest.mark.parametrize("block", ["128k", "256k", "1m"])
+@pytest.mark.parametrize("counted", [True, False])
+@pytest.mark.parametrize("timed", [True, False])
+def test_a_stall_of_the_machine_below_a_limit_that_acted_breaks_no_promise(block, counted, timed):
+    """It costs 5.1 % of the rate: less than `TOO_MUCH` of the delay, but all that is missing."""
+    run = stalled_run(
+        block=block, counted=counted, timed=timed, stall_s=0.306 + 8 * Size.parse(block).mib / 125
+    )
+    assert run.throughput_mib == pytest.approx(118.6, abs=0.1)
+    assert machine_share(view(run)) < TOO_MUCH
+    for verdict in (capped_by(run, "125 MiB/s"), reaches(run, "125 MiB/s", within=0.05)):
+        assert (verdict.outcome, verdict.machine_limited) == (Outcome.INCONCLUSIVE, True)
+        assert "would have served 125." in verdict.sentence
+        assert "MiB/s if each I/O had taken as long as modelled" in verdict.sentence
+        assert verdict.bound_by == ()
+
+
+@given(
+    st.floats(0, 0.55), st.sampled_from(["128k", "256k", "1m"]), st.booleans(), st.sampled_from([4, 8, 32])
+)
+def test_no_stall_below_a_limit_that_was_kept_is_violated(stall_s, block, counted, outstanding):
+    run = stalled_run(stall_s=stall_s, block=block, counted=counted, outstanding=outstanding)
+    for within in (0.01, 0.05, 0.1):
+        for verdict in (capped_by(run, "125 MiB/s", within=within), reaches(run, "125 MiB/s", within=within)):
+            assert verdict.outcome is not Outcome.VIOLATED
+
+
+@given(st.floats(0.3, 0.93), st.floats(0, 0.05), st.booleans())
+def test_a_limit_kept_too_low_is_violated_however_much_the_machine_stood_still(fails_to, stall_s, counted):
+    """The model itself is too slow: being on time would not have helped."""
+    run = stalled_run(stall_s=stall_s, fails_to=fails_to, counted=counted)
+    verdict = capped_by(run, "125 MiB/s")
+    assert (verdict.outcome, verdict.machine_limited) == (Outcome.VIOLATED, False)
+
+
+def test_the_rate_on_time_is_that_of_the_i_os_that_the_region_holds():
+    """Of 1,024 outstanding I/Os it holds 128, each 42.7 ms by the model: 3,000 a second."""
+    assert rate_on_time(view(gp3_run(2_800, delay=delay_of(128 / 3)))).per_second == pytest.approx(3_000)
+    spread = gp3_run(2_800, delay=delay_of(1_024 / 3, volumes=8))
+    assert rate_on_time(view(spread)).per_second == pytest.approx(3_000)
+    assert rate_on_time(view(gp3_run(125, "1m", outstanding=1, delay=delay_of(5)))).per_second == 125
+    assert rate_on_time(view(gp3_run(2_800))) is None
+    assert rate_on_time(view(gp3_run(2_800, rate_asked=Iops(2_800), delay=CALM))) is None
 
 
 def test_a_rate_at_a_ceiling_without_its_counters_word_may_be_of_a_disturbed_machine():

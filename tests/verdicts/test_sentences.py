@@ -24,6 +24,7 @@ from synthetic_runs import CALM, GP3, LATE, M5, STRONG_MACHINE, WEAK_MACHINE, ce
 from test_burst_ends_at import falling, gp2_iops
 from test_faster_than import Created
 from test_latency_limits import at_the_ceiling, far_below, latency
+from test_machine_delay import stalled_run
 from test_not_worse_than import SETUP, earlier, now
 from test_scales_linearly import on
 from test_stays_below import LIMITED
@@ -82,6 +83,7 @@ def of_rates():
     yield "reaches, storage, above all limits", reaches(run_of(95_000), "80,000 IOPS")
     yield "reaches, storage, counters alone", reaches(run_of(60_000, counters=counted), "80,000 IOPS")
     yield "reaches, storage, machine", reaches(late, "80,000 IOPS")
+    yield "capped_by, storage, machine late once", capped_by(stalled_run(), "125 MiB/s")
     yield "reaches, storage, shallow load", reaches(run_of(20_000, outstanding=6, delay=CALM), "80,000 IOPS")
     yield "reaches, storage, own limit", reaches(run_of(40_000, rate_asked=Iops(40_000)), "80,000 IOPS")
     yield "reaches, storage, generator", reaches(run_of(60_000, generator=BUSY), "80,000 IOPS")
