@@ -136,6 +136,7 @@ def test_a_cable_is_shaped_before_its_instance_can_use_it(monkeypatch, tmp_path)
     host = Host(
         PLAN, SimpleNamespace(network=Switch(), workshop=Workshop(), roots=tmp_path),
         on_plugged=lambda pid: order.append(f"shaped in {pid}"), on_unplugging=lambda: None,
+        on_shutdown=lambda reboots: None,
         _disk=Disk(), _booted_once=True,
     )  # fmt: skip
     host.start([])

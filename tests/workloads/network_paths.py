@@ -24,7 +24,7 @@ class LocalPath:
     known_envelope: Envelope | None = None
     read_counters: Callable[[], Any] = lambda: None
 
-    def envelope(self, *, streams: int, reverse: bool) -> Envelope | None:
+    def envelope(self, *, streams: int, reverse: bool, udp: bool = False) -> Envelope | None:
         return self.known_envelope
 
     def counters(self) -> Any:
