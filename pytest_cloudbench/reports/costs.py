@@ -41,12 +41,14 @@ class Costs:
 
     ``prices`` are those of a file, or None if `ask` is set later. ``hypothetical`` is True if nothing is billed: then
     the costs are those that the same hardware would have had on AWS. ``spent`` is what this process's tests cost until
-    now, ``source`` where the prices come from, "" as long as none were read.
+    now without the instances and volumes in ``uncounted``, whose price is unknown. ``source`` is where the prices come
+    from, "" as long as none were read.
     """
 
     def __init__(self, prices: Prices | None, *, hypothetical: bool) -> None:
         self.hypothetical = hypothetical
         self.spent = 0.0
+        self.uncounted: list[str] = []
         self.trouble = ""
         self.ask: AskPrices | None = None if prices is None else lambda types: prices
         self._used: dict[str, _TestsHardware] = {}
@@ -69,8 +71,10 @@ class Costs:
         if used is None:
             return
         with unharmed(f"the cost of {item.nodeid}"):
-            prices = self.prices_of([str(instance.type) for instance, _ in used.instances])
+            types = [str(instance.type) for instance, _ in used.instances]
+            prices = self.prices_of(types)
             if prices is None:
+                self.uncounted += types
                 return
             now = time.monotonic()
             amount, missing = used.traffic, []
@@ -80,6 +84,7 @@ class Costs:
                 short = LEAST_S if instance.id not in self._counted_until else 0.0
                 amount += per_hour(charges) * max(now - since, short) / HOUR_S
                 missing += unpriced(charges)
+                self.uncounted += unpriced(charges, minor=False)
                 self._counted_until[instance.id] = now
             self.spent += amount
             add_cost(item, Cost(amount, prices.currency), list(dict.fromkeys(missing)))

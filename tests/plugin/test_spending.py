@@ -94,3 +94,31 @@ def test_a_skipped_test_is_known_to_the_controller_which_fails_the_run():
     budget.pytest_runtest_logreport(SimpleNamespace(user_properties=[("cloudbench.over_budget", "why")]))
     budget.pytest_sessionfinish(session)
     assert session.exitstatus == pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture
+def after_one_test(monkeypatch):
+    """Check the next test after one whose own code launched an instance."""
+
+    def after(prices, instance_type):
+        costs = Costs(None, hypothetical=False)
+        costs.ask = lambda types: prices
+        item = SimpleNamespace(nodeid="test_own", user_properties=[])
+        costs.pytest_cloudbench_instance(item, SimpleNamespace(id="i-1", type=instance_type, volumes=()))
+        costs.pytest_runtest_teardown(item)
+        monkeypatch.setattr(spending, "_plan", lambda *_: SessionPlan(()))
+        monkeypatch.setattr(spending, "refusal_of", lambda *_: "")
+        session = SimpleNamespace(items=[], shouldfail=False)
+        following = SimpleNamespace(nodeid="test_it", config=None, session=session, user_properties=[])
+        Budget(5.0, costs, 1).check(following, lambda: None)
+
+    return after
+
+
+def test_a_limit_allows_no_test_after_one_whose_cost_is_unknown(after_one_test):
+    prices = Prices("USD", {"m5.large": 0.096})
+    after_one_test(prices, "m5.large")
+    with pytest.raises(pytest.skip.Exception, match=r"x9\.large"):
+        after_one_test(prices, "x9.large")
+    with pytest.raises(pytest.skip.Exception, match=r"m5\.large"):
+        after_one_test("AccessDenied", "m5.large")
