@@ -75,3 +75,27 @@ def test_every_supported_python_has_an_environment_of_its_own():
     classifiers = re.findall(r"Python :: (3\.\d+)", read("pyproject.toml"))
     assert classifiers == ["3.10", "3.11", "3.12", "3.13"]
     assert "py3{10,11,12,13}-tests" in read("tox.ini")
+
+
+@pytest.mark.parametrize(
+    ("shape", "member"),
+    [
+        ("EbsInfo", "EbsCards"),
+        ("AttachVolumeRequest", "EbsCardIndex"),
+        ("VolumeAttachment", "EbsCardIndex"),
+        ("NetworkInfo", "BandwidthWeightings"),
+        ("NetworkInfo", "EnaSrdSupported"),
+        ("RunInstancesRequest", "NetworkPerformanceOptions"),
+        ("Instance", "NetworkPerformanceOptions"),
+        ("InstanceNetworkInterfaceSpecification", "EnaSrdSpecification"),
+    ],
+)
+def test_the_oldest_botocore_that_is_allowed_has_what_the_package_reads_and_asks_for(shape, member):
+    """A botocore without a member drops it from answers without a word, and refuses it in requests."""
+    import botocore.session
+
+    model = botocore.session.get_session().get_service_model("ec2")
+    assert member in model.shape_for(shape).members
+    [oldest] = re.findall(r'"boto3>=([\d.]+)"', read("pyproject.toml"))
+    # Botocore's releases have these numbers too; 1.42.31 has no EBS cards.
+    assert tuple(map(int, oldest.split("."))) >= (1, 42, 32)
