@@ -288,6 +288,12 @@ OPTIONS = (
         "KMS key that encrypts the volumes: id, alias/name or ARN (default: the account's default key for EBS)",
         check=parse_kms_key,
     ),
+    Option(
+        "metadata",
+        "on",
+        ("on", "off"),
+        "off: switch the metadata service of each instance off once it has booted (default: on, IMDSv2 only)",
+    ),
     Option("twin-backing", "", None, "folder for the data of embedded volumes instead of memory (slower)"),
     Option(
         "twin-time",

@@ -15,12 +15,14 @@ class AccountSettings:
     security_group: id of a group that instances get instead of the run's own.
     instance_profile: name or ARN of the IAM instance profile of the instances.
     kms_key: id, alias or ARN of the key that encrypts all volumes; None for the account's default key.
+    metadata_off: the metadata service of an instance is switched off once its boot has ended.
     """
 
     tags: Mapping[str, str] = field(default_factory=dict)
     security_group: str | None = None
     instance_profile: str | None = None
     kms_key: str | None = None
+    metadata_off: bool = False
 
     @property
     def encryption(self) -> dict[str, Any]:

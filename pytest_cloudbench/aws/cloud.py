@@ -27,6 +27,7 @@ from pytest_cloudbench.resources.facts import (
     counted,
 )
 from pytest_cloudbench.resources.provider import Provider
+from pytest_cloudbench.resources.restarts import boot_identity
 
 from .access import CloudAccess
 from .attachment_slots import check_attachments
@@ -211,6 +212,7 @@ class Cloud(Provider):
                 label=str(instance),
                 connect_timeout_s=connect_timeout_s,
                 boot_s=BOOT_S,
+                when_booted=partial(self._booted, instance) if self.access.settings.metadata_off else None,
                 check_region=self.access.check_region,
             )
         )
@@ -392,6 +394,9 @@ class Cloud(Provider):
             report.raise_unless_clean()
 
     # Inside
+
+    def _booted(self, instance: LaunchedInstance, host: Host) -> None:
+        self.instances.end_metadata(instance, boot_identity(host))
 
     def _in_subnet(self, launches: Sequence[Launch]) -> list[Launch]:
         return [replace(launch, subnet_id=launch.subnet_id or self.access.subnet_id) for launch in launches]

@@ -78,6 +78,7 @@ class Instances:
     def __init__(self, run: Run) -> None:
         self.run = run
         self._clients = run.clients
+        self._boots_without_metadata: dict[str, str] = {}
         self._watcher = Watcher(self._describe, run.clients.pace)
 
     def plan(
@@ -259,13 +260,38 @@ class Instances:
 
     def start(self, instance: LaunchedInstance) -> LaunchedInstance:
         """Start it and wait for 'running'; its public address changes."""
+        self._metadata_for_boot(instance)
         self._repeated(f"start {instance}", "start_instances", InstanceIds=[instance.id])
         return self.wait_until_running(instance)
 
     def reboot(self, instance: LaunchedInstance) -> LaunchedInstance:
         """Ask for a reboot. The API reports 'running' throughout: only the host shows when it is back."""
+        self._metadata_for_boot(instance)
         self._repeated(f"reboot {instance}", "reboot_instances", InstanceIds=[instance.id])
         return self.refresh(instance)
+
+    def end_metadata(self, instance: LaunchedInstance, boot: str) -> None:
+        """Switch the metadata service off, once for each `boot`.
+
+        A connection soon after a reboot was requested may still reach the old boot. The new one needs the service: its
+        cloud-init would take the instance for another one without it.
+        """
+        if self._boots_without_metadata.get(instance.id) != boot:
+            self._set_metadata(instance, "disabled")
+            self._boots_without_metadata[instance.id] = boot
+
+    def _metadata_for_boot(self, instance: LaunchedInstance) -> None:
+        """Switch the metadata service on before a restart, if it was switched off."""
+        if instance.id in self._boots_without_metadata:
+            self._set_metadata(instance, "enabled")
+
+    def _set_metadata(self, instance: LaunchedInstance, state: str) -> None:
+        self._repeated(
+            f"set the metadata service of {instance} to {state}",
+            "modify_instance_metadata_options",
+            InstanceId=instance.id,
+            HttpEndpoint=state,
+        )
 
     def wait_until_ended(self, instance: LaunchedInstance) -> LaunchedInstance:
         """Wait for 'terminated', which was requested before."""

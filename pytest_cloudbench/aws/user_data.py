@@ -38,9 +38,7 @@ def new_ssh_key(comment: str = "") -> SshKey:
     )
 
 
-def cloud_config(
-    host_key: SshKey, commands: Sequence[Command] = (), lease_s: float = DEFAULT_LEASE_S
-) -> str:
+def cloud_config(host_key: SshKey, commands: Sequence[Command] = (), lease_s: float = DEFAULT_LEASE_S) -> str:
     """Return user data that sets `host_key` as the only host key and runs `commands` at the first boot.
 
     Every boot begins with a lease of `lease_s` seconds: then the instance shuts itself down. A command is a shell line,

@@ -26,6 +26,7 @@ class HostLogin:
     login_grace_s: how long a refused login is repeated, because a booting host installs its keys late.
     reconnect_timeout_s: how long a host that has answered before may be away.
     boot_s: how long the rest of a boot may take after the first answer; None if it is not waited for.
+    when_booted: called with the host after the first connection of each boot, once that boot has ended.
     check_region: called when the host does not answer; raises if the region with all its hosts has ended.
     """
 
@@ -39,6 +40,7 @@ class HostLogin:
     login_grace_s: float = 60.0
     reconnect_timeout_s: float = 60.0
     boot_s: float | None = None
+    when_booted: Callable[[Host], None] | None = field(default=None, repr=False)
     check_region: Callable[[], None] | None = field(default=None, repr=False)
 
 

@@ -78,6 +78,8 @@ class SshHost(ShellHost):
 
             wait_for_boot(self, self._login.boot_s)
             self._booted = True
+            if self._login.when_booted is not None:
+                self._login.when_booted(self)
 
     def reconnect(self) -> None:
         """Replace this thread's connection. Raises HostUnreachable after the login's reconnect_timeout_s."""

@@ -103,6 +103,7 @@ def live(access: CloudAccess, tmp_path: Path) -> None:
     cloud.create_volumes([gp3(size_gib=2)], instance=one, snapshot=snapshot)
     cloud.detach(volume)
     cloud.unreachable_hint(one)
+    cloud.instances.end_metadata(one, "first boot")
     cloud.reboot(one)
     cloud.start(cloud.stop(one))
     cloud.leases.renew()
@@ -137,6 +138,10 @@ def test_the_policy_allows_the_calls_that_were_made_and_no_others(lived):
     assert json.loads(POLICY.read_text()) == generated
     assert permissions(generated) == set(re.findall(r"\b[a-z0-9]+:[A-Z]\w+", _permissions_section()))
     _only_its_own(lived)
+    metadata = [
+        each.asked["HttpEndpoint"] for each in lived if each.action == "ModifyInstanceMetadataOptions"
+    ]
+    assert metadata == ["disabled", "enabled", "enabled"], "after the boot, and before a reboot and a start"
 
 
 def _only_its_own(lived: Recorded) -> None:
