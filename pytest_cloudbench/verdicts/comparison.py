@@ -8,9 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pytest_cloudbench.limits.ceilings import MACHINE_OWNER
 from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput, figure
 from pytest_cloudbench.verdicts.attribution import machines_part, other_limit
 from pytest_cloudbench.verdicts.details import details_of, unusable
+from pytest_cloudbench.verdicts.machine_delay import rate_on_time
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.run_to_run import of_single_runs, usual_noise
 from pytest_cloudbench.verdicts.run_view import NEAR, Run
@@ -28,7 +30,7 @@ class Side:
     """One of two runs.
 
     ``noise`` is that within the run, None if its series is too short to know it, ``run_to_run`` the usual standard
-    deviation from run to run; ``machine`` as `machines_part`.
+    deviation from run to run; ``machine`` as `machines_part`, ``on_time`` as `rate_on_time`.
     """
 
     mean: Rate
@@ -38,7 +40,15 @@ class Side:
     limit: Doubt | None
     failed: Doubt | None
     machine: str | None
+    on_time: Rate | None
     details: dict[str, Any]
+
+    def excused_below(self, least: Rate) -> Side:
+        """Return this run with its machine as its limit if that kept it below ``least``."""
+        if self.limit is not None or self.on_time is None or plain(self.on_time) < plain(least):
+            return self
+        text = f"{MACHINE_OWNER} was the limit ({self.on_time} if it had been on time)"
+        return replace(self, limit=Doubt(text, machine_limited=True))
 
 
 def margin(one: Side, other: Side, times: float) -> float:
@@ -138,8 +148,17 @@ def _side(run: Run, like: Rate, within: float) -> Side:
         "noise_degrees": noise.degrees if noise else None,
         "run_to_run": usual,
     }
+    on_time = rate_on_time(run)
     return Side(
-        mean, len(line.values), noise, usual * plain(mean), limit, failed, machines_part(run), details
+        mean,
+        len(line.values),
+        noise,
+        usual * plain(mean),
+        limit,
+        failed,
+        machines_part(run),
+        None if on_time is None else run.rates_of(on_time).like(mean),
+        details,
     )
 
 
@@ -201,6 +220,8 @@ def outperforms(obs: AnyObservation, other: AnyObservation, *, by: float | str =
             machine_limited=bool(whose),
         )
         return undecided if equal or whose or loser.limit else replace(undecided, leans=outcome)
+    enough = asked if outcome is Outcome.VIOLATED else found.first.mean * (1 / (1 + required))
+    loser = loser.excused_below(enough)
     if loser.limit is not None:
         text += f"; but {limits_text((name, loser))}"
         return draft.verdict(Outcome.INCONCLUSIVE, text, machine_limited=loser.limit.machine_limited)
@@ -244,7 +265,8 @@ def resembles(obs: AnyObservation, other: AnyObservation, *, within: float | str
     text = f"{found.text}, at most {tolerance(tolerated)} apart required; {_noise_text(noise)})"
     if apart - noise > tolerated + ROUNDING:
         # A limit on the faster run only makes the two more alike.
-        doubtful, outcome = [low], Outcome.VIOLATED
+        enough = high[1].mean * (1 / (1 + tolerated))
+        doubtful, outcome = [(low[0], low[1].excused_below(enough))], Outcome.VIOLATED
     elif apart + noise <= tolerated + ROUNDING:
         doubtful, outcome = sides, Outcome.HELD
     else:

@@ -62,13 +62,16 @@ def rate_on_time(run: Run) -> Iops | None:
     """Return the rate that a region would have served if its machine had always been on time; None if unknown.
 
     By Little's law: the I/Os in flight at the region, divided by the time that each takes by the model, which is known
-    of whole runs only. A limit serves the pieces of a large I/O one after another, so half of one I/O is done already.
+    of whole runs only. A limit serves the pieces of a large I/O one after another, so half of one I/O is done already;
+    without a limit that acts, how many of them are in flight is unknown.
     """
     delay, outstanding = run.machine_delay, run.outstanding_asked
     known = delay is not None and math.isfinite(run.latency_mean_s) and keeps_in_flight(run)
     if delay is None or not known or outstanding is None or delay.modelled_s <= 0:
         return None
     pieces = _pieces(run)
+    if pieces > 1 and not any(run.acted(each) for each in run.envelope.promised.ceilings):
+        return None
     in_flight = min(outstanding * pieces - (pieces - 1) / 2, QUEUE * delay.volumes)
     return Iops(in_flight / pieces / delay.modelled_s)
 

@@ -16,15 +16,16 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
+from pytest_cloudbench.limits.ceilings import MACHINE_OWNER
 from pytest_cloudbench.limits.quantities import Iops, figure
 from pytest_cloudbench.verdicts.attribution import other_limit
 from pytest_cloudbench.verdicts.details import unusable
-from pytest_cloudbench.verdicts.machine_delay import machine_share, machine_text
+from pytest_cloudbench.verdicts.machine_delay import machine_share, machine_text, rate_on_time
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.run_to_run import noise_of_runs, usual_noise
 from pytest_cloudbench.verdicts.run_view import NEAR, Run
 from pytest_cloudbench.verdicts.sample_statistics import FEWEST_FOR_NOISE, Noise, noise_of
-from pytest_cloudbench.verdicts.targets import as_share, plain
+from pytest_cloudbench.verdicts.targets import as_share, plain, ratio
 from pytest_cloudbench.verdicts.verdict import Doubt, Draft, Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import listed, percent, tolerance
 
@@ -253,9 +254,15 @@ def _delayed_by_machine(run: Run, beyond: float) -> Doubt | None:
 
     ``beyond`` is how far the logarithm of the rate lies below what is allowed, as a negative number.
     """
-    share = machine_share(run) or 0.0
+    share, on_time = machine_share(run) or 0.0, rate_on_time(run)
     if share >= 1 or beyond - math.log1p(-share) > 0:
         return Doubt(f"{machine_text(run)} was the limit", machine_limited=True)
+    if on_time is not None:
+        served = run.rates_of(on_time).like(run.rate)
+        if beyond + math.log(ratio(served, run.rate)) > 0:
+            return Doubt(
+                f"{MACHINE_OWNER} was the limit ({served} if it had been on time)", machine_limited=True
+            )
     return None
 
 

@@ -13,7 +13,7 @@ from pytest_cloudbench import Iops, Outcome
 from pytest_cloudbench.evidence.restorable import plain, restored
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.verdicts.capped_by import capped_by
-from pytest_cloudbench.verdicts.comparison import outperforms
+from pytest_cloudbench.verdicts.comparison import outperforms, resembles
 from pytest_cloudbench.verdicts.counters import ThrottleDelta
 from pytest_cloudbench.verdicts.machine_delay import (
     TOO_MUCH,
@@ -23,6 +23,7 @@ from pytest_cloudbench.verdicts.machine_delay import (
     rate_on_time,
     waited_without_need,
 )
+from pytest_cloudbench.verdicts.not_worse_than import Earlier, EarlierRun, not_worse_than
 from pytest_cloudbench.verdicts.observation import MachineDelay
 from pytest_cloudbench.verdicts.reaches import reaches
 from pytest_cloudbench.verdicts.run import run_of as view
@@ -228,12 +229,41 @@ def test_a_limit_kept_too_low_is_violated_however_much_the_machine_stood_still(f
     assert (verdict.outcome, verdict.machine_limited) == (Outcome.VIOLATED, False)
 
 
+@pytest.mark.parametrize("counted", [True, False])
+def test_runs_that_only_a_stall_sets_apart_are_not_told_apart(counted):
+    """It costs 9.9 % of the second run: less than the threshold."""
+    steady, stalled = stalled_run(stall_s=0), stalled_run(stall_s=0.6, counted=counted)
+    for verdict in (
+        outperforms(steady, stalled, by=0.05),
+        outperforms(stalled, steady, by=-0.05),
+        resembles(steady, stalled, within=0.05),
+        resembles(stalled, steady, within=0.05),
+    ):
+        assert (verdict.outcome, verdict.machine_limited) == (Outcome.INCONCLUSIVE, True)
+    slow = stalled_run(stall_s=0.05, fails_to=0.8, counted=counted)
+    assert outperforms(steady, slow, by=0.05).outcome is Outcome.HELD
+    assert resembles(steady, slow, within=0.05).outcome is Outcome.VIOLATED
+
+
+def test_a_run_whose_load_stood_still_is_no_regression():
+    """The region counts nothing of it, and the load did not time it."""
+    before = [EarlierRun(f"run-{number}", stalled_run(stall_s=0), {}) for number in range(3)]
+    stalled = stalled_run(stall_s=0.6, counted=False, timed=False)
+    verdict = not_worse_than(stalled, Earlier(tuple(before), {}), by="5%")
+    assert (verdict.outcome, verdict.machine_limited) == (Outcome.INCONCLUSIVE, True)
+    slow = stalled_run(stall_s=0.05, fails_to=0.8)
+    assert not_worse_than(slow, Earlier(tuple(before), {}), by="5%").outcome is Outcome.VIOLATED
+
+
 def test_the_rate_on_time_is_that_of_the_i_os_that_the_region_holds():
     """Of 1,024 outstanding I/Os it holds 128, each 42.7 ms by the model: 3,000 a second."""
     assert rate_on_time(view(gp3_run(2_800, delay=delay_of(128 / 3)))).per_second == pytest.approx(3_000)
     spread = gp3_run(2_800, delay=delay_of(1_024 / 3, volumes=8))
     assert rate_on_time(view(spread)).per_second == pytest.approx(3_000)
-    assert rate_on_time(view(gp3_run(125, "1m", outstanding=1, delay=delay_of(5)))).per_second == 125
+    acted = ThrottleDelta(60, 0, 60)
+    large = gp3_run(125, "1m", outstanding=1, delay=delay_of(5), counters=acted)
+    assert rate_on_time(view(large)).per_second == 125
+    assert rate_on_time(view(gp3_run(125, "1m", outstanding=1, delay=delay_of(5)))) is None
     assert rate_on_time(view(gp3_run(2_800))) is None
     assert rate_on_time(view(gp3_run(2_800, rate_asked=Iops(2_800), delay=CALM))) is None
 
