@@ -15,7 +15,8 @@ HOUR_S = 3600.0
 class Cost:
     """What hardware costs over ``seconds``, in ``currency``. ``float()`` gives the amount.
 
-    Costs of one currency add and compare, and compare with plain numbers, which then mean the same currency.
+    Costs of one currency add and compare, and compare with plain numbers, which then mean the same currency. To add or
+    order costs of different currencies raises TypeError.
     """
 
     amount: float
@@ -40,6 +41,7 @@ class Cost:
         return self.amount < (self._same(other).amount if isinstance(other, Cost) else other)
 
     def __add__(self, other: Cost) -> Cost:
+        """Return the sum of the amounts and of the times. Raises TypeError for another currency."""
         return Cost(self.amount + self._same(other).amount, self.currency, self.seconds + other.seconds)
 
     @property

@@ -134,7 +134,7 @@ class Costs:
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Write the sum, where the prices come from, and what has none."""
+        """Write the sum, the source of the prices, and what has no price."""
         tests = [
             report.user_properties
             for reports in terminalreporter.stats.values()

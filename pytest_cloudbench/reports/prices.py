@@ -80,8 +80,8 @@ class Prices:
         known = {"currency", "instance_hour", "volume_month", *_SINGLE}
         if not isinstance(found, dict) or set(found) - known or not isinstance(found.get("currency"), str):
             raise BadPrices(
-                f"the prices {source}: use the keys currency, such as 'USD', instance_hour and volume_month, "
-                f"and {', '.join(_SINGLE)} if wanted"
+                f"the prices {source}: use the keys currency, such as 'USD', instance_hour and volume_month; "
+                f"optional keys are {', '.join(_SINGLE)}"
             )
         hours, months = found.get("instance_hour", {}), found.get("volume_month", {})
         if not isinstance(hours, dict) or not isinstance(months, dict):
