@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from typing import Any
 
 
@@ -36,3 +37,18 @@ class AccountSettings:
             return {}
         by = "Arn" if self.instance_profile.startswith("arn:") else "Name"
         return {"IamInstanceProfile": {by: self.instance_profile}}
+
+
+def credentials_warning(
+    end: datetime | None, needed_s: float, by: str, now: datetime | None = None
+) -> str | None:
+    """Return a sentence if credentials end earlier than `needed_s` seconds from now; None if not, or if unknown."""
+    if end is None:
+        return None
+    left_s = (end - (now or datetime.now(timezone.utc))).total_seconds()
+    if left_s >= needed_s:
+        return None
+    return (
+        f"the credentials end at {end:%H:%M} UTC, in {max(left_s, 0) / 60:.0f} min, and {by} takes "
+        f"{needed_s / 60:.0f} min: renew them before, or what the run created cannot be removed by it"
+    )

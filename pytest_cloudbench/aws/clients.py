@@ -273,6 +273,15 @@ class Clients:
         frozen = found.get_frozen_credentials()
         return tuple(each for each in (frozen.access_key, frozen.secret_key, frozen.token) if each)
 
+    def credentials_end(self) -> datetime | None:
+        """Return when the credentials end, if nothing renews them; None if that is unknown, or they are renewed.
+
+        They are those of AWS_CREDENTIAL_EXPIRATION. botocore renews the others that end (a role, SSO, a process).
+        """
+        found = self._open_session().get_credentials()
+        end = getattr(found, "_expiry_time", None)
+        return end if isinstance(end, datetime) and found.method == "env" else None
+
     def _check_credentials(self) -> None:
         import botocore.exceptions
 
