@@ -7,22 +7,28 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
+from pytest_cloudbench.resources.errors import CloudError
 from pytest_cloudbench.resources.facts import Answer, Identity
 
 from .access import CloudAccess, resolve_region
-from .errors import no_credentials, translate
-from .waits import OFTEN, SELDOM, Pace
+from .errors import Unreachable, is_temporary, no_credentials, translate
+from .waits import OFTEN, SELDOM, Bounds, Pace, retry_while
+
+T = TypeVar("T")
 
 CONNECT_TIMEOUT_S = 10
 READ_TIMEOUT_S = 60
 MAX_ATTEMPTS = 4
 # Thirty volumes are created and attached side by side.
 MAX_CONNECTIONS = 32
+_LOOPBACK_SETTLE_S = 20.0
+"""An endpoint on this machine shows what it created within this time, also with the weather of AWS."""
 
 # Removed wherever they appear: KeyMaterial has private keys, UserData has host keys.
 _SECRET_FIELDS = frozenset({"KeyMaterial", "UserData", "ResponseMetadata"})
@@ -131,6 +137,7 @@ class Answers:
         self._lock = threading.Lock()
         self._kept: dict[str, Answer] = {}
         self._count = 0
+        self._any = False
 
     def keep(self, service: str, operation: str, asked: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
         """Keep one answer."""
@@ -160,8 +167,14 @@ class Answers:
         )
 
     def _report(self, answer: Answer) -> None:
+        self._any = True
         if self.listener is not None:
             self.listener(answer)
+
+    @property
+    def any(self) -> bool:
+        """True if the service has answered, even by a refusal."""
+        return self._any
 
     def all(self) -> tuple[Answer, ...]:
         """Return the kept answers, the oldest first."""
@@ -173,11 +186,21 @@ def _now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
-class Clients:
-    """The clients for one access. `call` turns every failure into a CloudError."""
+def settle_s(access: CloudAccess, bounds: Bounds) -> float:
+    """Return how long this endpoint may not show what it created, in seconds."""
+    return min(bounds.settle_s, _LOOPBACK_SETTLE_S) if access.is_loopback else bounds.settle_s
 
-    def __init__(self, access: CloudAccess) -> None:
+
+class Clients:
+    """The clients for one access. `call` turns every failure into a CloudError.
+
+    settle_s: how long a new resource may stay invisible, and how long `repeat` repeats a call; at most 20 s for an
+    endpoint on this machine.
+    """
+
+    def __init__(self, access: CloudAccess, bounds: Bounds | None = None) -> None:
         self.access = access
+        self.settle_s = settle_s(access, bounds or Bounds())
         self.answers = Answers()
         self._lock = threading.RLock()
         self._session: Any = None
@@ -256,12 +279,27 @@ class Clients:
             if not token:
                 return items
 
+    def repeat(self, ask: Callable[[], T], codes: Collection[str] = ()) -> T:
+        """Call `ask`, again after temporary errors and after errors with one of `codes`, and return its result.
+
+        Only for what may be asked twice. Raises the last error after `settle_s` seconds, and at once if the endpoint
+        has never answered: its address or the network is wrong.
+        """
+        try:
+            return ask()
+        except CloudError as error:
+            never = isinstance(error, Unreachable) and not self.answers.any
+            if never or not (is_temporary(error) or error.code in codes):
+                raise
+        return retry_while(codes, ask, self.settle_s, self.pace)
+
     def identity(self) -> Identity:
         """Return whose credentials are in use; asked once. Raises NoCredentials if there are none."""
         with self._lock:
             if self._identity is None:
                 self._check_credentials()
-                answer = self.call("find out whose the credentials are", "sts", "get_caller_identity")
+                whose = partial(self.call, "find out whose the credentials are", "sts", "get_caller_identity")
+                answer = self.repeat(whose)
                 self._identity = Identity(account=answer["Account"], arn=answer["Arn"])
             return self._identity
 

@@ -45,7 +45,7 @@ from .modifications import Modifications
 from .placement import Places
 from .placement_groups import CLUSTER, PlacementGroups
 from .removal import Removal
-from .run import Run, reap_command, settle_s
+from .run import Run, reap_command
 from .snapshots import Snapshots, check_holds
 from .volumes import Volumes, check_zone
 from .waits import Bounds, all_of, gather
@@ -85,7 +85,7 @@ class Cloud(Provider):
         self.journal = journal
         self.report: TeardownReport | None = None
         run = Run(
-            Clients(access),
+            Clients(access, bounds),
             run_id,
             journal,
             bounds or Bounds(),
@@ -104,7 +104,7 @@ class Cloud(Provider):
         self.ledger = Ledger(
             run.clients,
             run_id,
-            lambda: settle_s(access, self.run.bounds),
+            lambda: self.clients.settle_s,
             lambda: journal.intentions,
         )
         self.removal = Removal(

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_network
-from typing import Any, TypeVar
+from typing import Any
 
 from pytest_cloudbench.resources.errors import CloudError
 
 from .access import own_public_cidr
 from .run import Run, only_ours, run_filter
 from .user_data import new_ssh_key
-from .waits import poll, retry_while
-
-T = TypeVar("T")
+from .waits import poll
 
 SSH_PORT = 22
 
@@ -79,8 +77,10 @@ class Doorway:
     def check_group(self, group_id: str, vpc_id: str) -> None:
         """Raise CloudError unless an existing group is in `vpc_id` and lets SSH in from `ssh_from()`."""
         cidr = self.ssh_from()
-        groups = self._clients.call(
-            f"look for security group {group_id}", "ec2", "describe_security_groups", GroupIds=[group_id]
+        groups = self._clients.repeat(
+            lambda: self._clients.call(
+                f"look for security group {group_id}", "ec2", "describe_security_groups", GroupIds=[group_id]
+            )
         )["SecurityGroups"]
         for group in groups:
             if group.get("VpcId") != vpc_id:
@@ -119,7 +119,7 @@ class Doorway:
                     TagSpecifications=self._run.tagged("key pair", "key-pair", token=intention.token),
                 )
 
-            answer = self._settled(ask)
+            answer = self._clients.repeat(ask)
             intention.done([answer["KeyPairId"]])
 
     def _delete_own_key_pair(self) -> bool:
@@ -133,9 +133,13 @@ class Doorway:
             names = {pair["KeyName"] for pair in only_ours(pairs, self._run.run_id)}
             return True if self.name in names else None  # it may be invisible yet
 
-        if not poll(look, self._run.bounds.settle_s, self._clients.pace):
+        if not poll(look, self._clients.settle_s, self._clients.pace):
             return False
-        self._clients.call(f"delete key pair {self.name}", "ec2", "delete_key_pair", KeyName=self.name)
+        self._clients.repeat(
+            lambda: self._clients.call(
+                f"delete key pair {self.name}", "ec2", "delete_key_pair", KeyName=self.name
+            )
+        )
         return True
 
     def _create_group(self, vpc_id: str, cidr: str) -> str:
@@ -154,7 +158,7 @@ class Doorway:
                         TagSpecifications=self._run.tagged("SSH", "security-group", token=intention.token),
                     )
 
-                group_id = str(self._settled(ask)["GroupId"])
+                group_id = str(self._clients.repeat(ask)["GroupId"])
                 intention.done([group_id])
         except CloudError as error:
             found = self._own_group(vpc_id) if error.code == "InvalidGroup.Duplicate" else None
@@ -177,7 +181,7 @@ class Doorway:
             ours = only_ours(groups, self._run.run_id)
             return str(ours[0]["GroupId"]) if ours else None  # it may be invisible yet
 
-        return poll(look, self._run.bounds.settle_s, self._clients.pace)
+        return poll(look, self._clients.settle_s, self._clients.pace)
 
     def _allow(self, group_id: str, cidr: str) -> None:
         source: dict[str, Any]
@@ -201,13 +205,10 @@ class Doorway:
             )
 
         try:
-            self._settled(allow, ("InvalidGroup.NotFound",))
+            self._clients.repeat(allow, ("InvalidGroup.NotFound",))
         except CloudError as error:
             if error.code != "InvalidPermission.Duplicate":
                 raise
-
-    def _settled(self, ask: Callable[[], T], codes: Sequence[str] = ()) -> T:
-        return retry_while(codes, ask, self._run.bounds.settle_s, self._clients.pace)
 
 
 def lets_in(rule: Mapping[str, Any], cidr: str) -> bool:

@@ -54,12 +54,14 @@ class InstanceTypes:
         """Return every instance type that the region offers, sorted."""
         with self._lock:
             if self._names is None:
-                offered = self._clients.pages(
-                    "list the instance types of the region",
-                    "ec2",
-                    "describe_instance_type_offerings",
-                    "InstanceTypeOfferings",
-                    LocationType="region",
+                offered = self._clients.repeat(
+                    lambda: self._clients.pages(
+                        "list the instance types of the region",
+                        "ec2",
+                        "describe_instance_type_offerings",
+                        "InstanceTypeOfferings",
+                        LocationType="region",
+                    )
                 )
                 self._names = tuple(sorted({offer["InstanceType"] for offer in offered} | set(OVERRIDES)))
             return self._names
@@ -72,9 +74,9 @@ class InstanceTypes:
             )
         asked = f"describe instance type {type_name}"
         try:
-            found = self._clients.call(asked, "ec2", "describe_instance_types", InstanceTypes=[type_name])[
-                "InstanceTypes"
-            ]
+            found = self._clients.repeat(
+                lambda: self._clients.call(asked, "ec2", "describe_instance_types", InstanceTypes=[type_name])
+            )["InstanceTypes"]
         except CloudError as error:
             if error.code not in ("InvalidInstanceType", "InvalidParameterValue"):
                 raise

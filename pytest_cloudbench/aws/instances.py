@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from pytest_cloudbench.limits.instances import InstanceLimits
@@ -21,11 +22,13 @@ from pytest_cloudbench.resources.facts import (
 
 from .clients import Secret
 from .doorway import KeyPair
+from .errors import THROTTLED, is_temporary
+from .kinds import INSTANCE
 from .lease import LEASE_TAG, lease_end
 from .network_settings import described_options, network_parameters
-from .run import Run, tags_of
+from .run import Run, belongs_to, run_filter, tags_of
 from .user_data import SshKey, cloud_config, new_ssh_key
-from .waits import Watcher, retry_while
+from .waits import Watcher, poll
 
 CONSOLE_TAIL_LINES = 20
 # IMDSv2 only, and one hop: containers on the instance cannot reach its role's credentials.
@@ -36,6 +39,8 @@ _NOT_VISIBLE_YET = ("InvalidGroup.NotFound", "InvalidKeyPair.NotFound")
 # Of the first instances of a cluster, requested side by side, one may find it tied to an unknown zone ("null").
 _GROUP_NOT_READY_YET = ("InvalidPlacementGroup.Unknown", "InvalidPlacementGroup.InUse")
 _ENDED = ("shutting-down", "terminated")
+# Instances count towards these until they have terminated.
+_QUOTA_USED_UP = ("VcpuLimitExceeded", "InstanceLimitExceeded", "MaxSpotInstanceCountExceeded")
 
 
 @dataclass(frozen=True)
@@ -167,7 +172,12 @@ class Instances:
                 )
 
             again = (*_NOT_VISIBLE_YET, *(_GROUP_NOT_READY_YET if plan.placement_group else ()))
-            answer = retry_while(again, ask, self.run.bounds.settle_s, self._clients.pace)
+            try:
+                answer = self._clients.repeat(ask, again)
+            except CloudError as error:
+                if error.code not in _QUOTA_USED_UP or not self._wait_until_quota_is_free():
+                    raise
+                answer = self._clients.repeat(ask, again)
             description = answer["Instances"][0]
             intention.done([description["InstanceId"]])
         blank = LaunchedInstance(
@@ -192,15 +202,37 @@ class Instances:
         )
         return self._updated(blank, description)
 
+    def _wait_until_quota_is_free(self) -> bool:
+        """Wait until no instance of this run is shutting down. Return False if none was."""
+        found = False
+
+        def look() -> bool | None:
+            nonlocal found
+            ending = [
+                one
+                for one in INSTANCE.find(self._clients, run_filter(self.run.run_id), "that end")
+                if one["State"]["Name"] == "shutting-down" and belongs_to(one, self.run.run_id)
+            ]
+            found = found or bool(ending)
+            return None if ending else True
+
+        poll(look, self.run.bounds.terminated_s, self._clients.pace)
+        return found
+
     def refresh(self, instance: LaunchedInstance) -> LaunchedInstance:
         """Return the instance as the API describes it now. Raises ResourceFailed if it no longer exists."""
-        description = self._watcher.find(instance.id, self.run.bounds.settle_s)
+        description = self._watcher.find(instance.id, self._clients.settle_s)
         if description is None:
             raise ResourceFailed(f"{instance} no longer exists")
         return self._updated(instance, description)
 
-    def wait_for(self, instance: LaunchedInstance, state: str, timeout_s: float) -> LaunchedInstance:
-        """Wait until the instance is in `state`. Raises WaitTimeout or ResourceFailed with the console's end."""
+    def wait_for(
+        self, instance: LaunchedInstance, state: str, timeout_s: float, after: datetime | None = None
+    ) -> LaunchedInstance:
+        """Wait until the instance is in `state`. Raises WaitTimeout or ResourceFailed with the console's end.
+
+        A description of the launch at `after`, or of an earlier one, is out of date.
+        """
         last = instance
         reason = ""
 
@@ -208,8 +240,8 @@ class Instances:
             nonlocal last, reason
             if description is None:
                 # It is invisible right after its launch, and some time after its end.
-                ended = state == "terminated" and self._watcher.was_shown(instance.id)
-                return replace(instance, state=state) if ended else None
+                gone = not self._watcher.unsettled_s(instance.id, self._clients.settle_s)
+                return replace(instance, state=state) if gone and state == "terminated" else None
             reason = _reason(description)
             last = self._updated(instance, description)
             if last.state != state and last.state in _ENDED and state not in _ENDED:
@@ -218,7 +250,7 @@ class Instances:
                     f"{reason}{self.console_tail(instance.id)}",
                     code=_reason_code(description) if state == "running" else "",
                 )
-            return last if last.state == state else None
+            return last if last.state == state and _is_after(last, after) else None
 
         reached = self._watcher.wait(instance.id, look, self.bound(instance, timeout_s))
         if reached is None:
@@ -228,9 +260,11 @@ class Instances:
             )
         return reached
 
-    def wait_until_running(self, instance: LaunchedInstance) -> LaunchedInstance:
-        """Wait until it runs and has the address that SSH uses."""
-        running = self.wait_for(instance, "running", self.run.bounds.running_s)
+    def wait_until_running(
+        self, instance: LaunchedInstance, after: datetime | None = None
+    ) -> LaunchedInstance:
+        """Wait until it runs, launched later than `after`, and has the address that SSH uses."""
+        running = self.wait_for(instance, "running", self.run.bounds.running_s, after)
         requested, options = instance.network_options, running.network_options
         if requested and options != requested:
             raise ResourceFailed(
@@ -242,7 +276,7 @@ class Instances:
 
         def look(description: Mapping[str, Any] | None) -> LaunchedInstance | None:
             now = self._updated(running, description) if description is not None else running
-            return now if now.address else None
+            return now if now.address and _is_after(now, after) else None
 
         found = self._watcher.wait(running.id, look, self.run.bounds.address_s)
         if found is None:
@@ -261,13 +295,25 @@ class Instances:
     def start(self, instance: LaunchedInstance) -> LaunchedInstance:
         """Start it and wait for 'running'; its public address changes."""
         self._metadata_for_boot(instance)
-        self._repeated(f"start {instance}", "start_instances", InstanceIds=[instance.id])
-        return self.wait_until_running(instance)
+        answer = self._repeated(f"start {instance}", "start_instances", InstanceIds=[instance.id])
+        was_stopped = answer["StartingInstances"][0]["PreviousState"]["Name"] == "stopped"
+        return self.wait_until_running(instance, after=instance.launched if was_stopped else None)
 
     def reboot(self, instance: LaunchedInstance) -> LaunchedInstance:
-        """Ask for a reboot. The API reports 'running' throughout: only the host shows when it is back."""
+        """Ask for a reboot. The API reports 'running' throughout: only the host shows when it is back.
+
+        Not asked again after a lost answer, which could reboot it twice: the host shows whether it rebooted.
+        """
         self._metadata_for_boot(instance)
-        self._repeated(f"reboot {instance}", "reboot_instances", InstanceIds=[instance.id])
+
+        def ask() -> None:
+            try:
+                self._clients.call(f"reboot {instance}", "ec2", "reboot_instances", InstanceIds=[instance.id])
+            except CloudError as error:
+                if not is_temporary(error) or error.code in THROTTLED:
+                    raise
+
+        self._clients.repeat(ask)
         return self.refresh(instance)
 
     def end_metadata(self, instance: LaunchedInstance, boot: str) -> None:
@@ -312,13 +358,9 @@ class Instances:
         """Return the time limit of a wait on this instance, in seconds."""
         return max(timeout_s, self.run.bounds.bare_metal_s) if instance.limits.bare_metal else timeout_s
 
-    def _repeated(self, asked: str, operation: str, **parameters: Any) -> None:
+    def _repeated(self, asked: str, operation: str, **parameters: Any) -> dict[str, Any]:
         """Make a call that may be made twice; repeat it after temporary errors."""
-
-        def ask() -> None:
-            self._clients.call(asked, "ec2", operation, **parameters)
-
-        retry_while((), ask, self.run.bounds.settle_s, self._clients.pace)
+        return self._clients.repeat(lambda: self._clients.call(asked, "ec2", operation, **parameters))
 
     def _describe(self, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
         reservations = self._clients.pages(
@@ -348,6 +390,11 @@ class Instances:
             tags=tags_of(description),
             state_reason=description.get("StateReason", {}).get("Code") or "",
         )
+
+
+def _is_after(instance: LaunchedInstance, launch: datetime | None) -> bool:
+    """Return True unless the description is known to be from before a start: EC2 sets LaunchTime at each start."""
+    return launch is None or instance.launched is None or instance.launched > launch
 
 
 def _reason(description: Mapping[str, Any]) -> str:

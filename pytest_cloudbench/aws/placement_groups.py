@@ -39,13 +39,16 @@ class PlacementGroups:
         asked = f"create {strategy} placement group {group_name}"
         try:
             with self._run.journal.creating(CREATE_PLACEMENT_GROUP, f"{strategy} {group_name}") as intention:
-                self._clients.call(
-                    asked,
-                    "ec2",
-                    CREATE_PLACEMENT_GROUP,
-                    GroupName=group_name,
-                    Strategy=strategy,
-                    TagSpecifications=self._run.tagged(name, "placement-group", token=intention.token),
+                tagged = self._run.tagged(name, "placement-group", token=intention.token)
+                self._clients.repeat(
+                    lambda: self._clients.call(
+                        asked,
+                        "ec2",
+                        CREATE_PLACEMENT_GROUP,
+                        GroupName=group_name,
+                        Strategy=strategy,
+                        TagSpecifications=tagged,
+                    )
                 )
                 intention.done([group_name])
         except CloudError as error:
@@ -61,7 +64,7 @@ class PlacementGroups:
         """
         if group is None or isinstance(group, PlacementGroup):
             return group
-        description = self._describe(group)
+        description = self._clients.repeat(lambda: self._describe(group))
         if description is None:
             raise PlacementRefused(
                 f"there is no placement group {group!r} in {self._clients.region}; create it first "
@@ -71,12 +74,14 @@ class PlacementGroups:
 
     def zones_in_use(self, group: PlacementGroup) -> tuple[str, ...]:
         """Return the zones that contain instances of the group, including terminating ones, sorted."""
-        reservations = self._clients.pages(
-            f"list the instances in placement group {group}",
-            "ec2",
-            "describe_instances",
-            "Reservations",
-            Filters=[{"Name": "placement-group-name", "Values": [group.name]}],
+        reservations = self._clients.repeat(
+            lambda: self._clients.pages(
+                f"list the instances in placement group {group}",
+                "ec2",
+                "describe_instances",
+                "Reservations",
+                Filters=[{"Name": "placement-group-name", "Values": [group.name]}],
+            )
         )
         members = [one for reservation in reservations for one in reservation["Instances"]]
         return tuple(
@@ -90,7 +95,7 @@ class PlacementGroups:
         )
 
     def _is_ours(self, group_name: str) -> bool:
-        found = poll(lambda: self._describe(group_name), self._run.bounds.settle_s, self._clients.pace)
+        found = poll(lambda: self._describe(group_name), self._clients.settle_s, self._clients.pace)
         return found is not None and belongs_to(found, self._run.run_id)
 
     def _wait_available(self, group_name: str) -> PlacementGroup:

@@ -17,11 +17,11 @@ from urllib.parse import urlsplit
 from pytest_cloudbench.resources.facts import Leftover
 
 from .access import CloudAccess, is_loopback_url
-from .clients import Clients
+from .clients import Clients, settle_s
 from .journal import SUFFIX, JournalContent, boot_id, journal_directory, read_journal
 from .ledger import AskPrices, Ledger
 from .removal import Removal
-from .run import reap_command, settle_s
+from .run import reap_command
 from .waits import Bounds
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
-from .access import CloudAccess
 from .clients import Clients
 from .journal import Journal
 from .lease import DEFAULT_LEASE_S
@@ -20,8 +19,6 @@ CREATED_TAG = "cloudbench:created"
 TOKEN_TAG = "cloudbench:token"  # noqa: S105  (not a secret)
 """Its value is the token of the creating call in the journal: it finds what a call created whose answer was lost."""
 _LONGEST_VALUE = 255
-_LOOPBACK_SETTLE_S = 20.0
-"""An endpoint on this machine shows what it created within this time, also with the weather of AWS."""
 
 
 class Run(NamedTuple):
@@ -59,11 +56,6 @@ def run_tags(run_id: str, name: str, extra: Mapping[str, str] | None = None) -> 
         CREATED_TAG: now,
         "Name": f"cloudbench {name.removeprefix('cloudbench ')}".strip()[:_LONGEST_VALUE],
     }
-
-
-def settle_s(access: CloudAccess, bounds: Bounds) -> float:
-    """Return how long this endpoint may not show what it created, in seconds."""
-    return min(bounds.settle_s, _LOOPBACK_SETTLE_S) if access.is_loopback else bounds.settle_s
 
 
 def reap_command(run_id: str, region: str) -> str:

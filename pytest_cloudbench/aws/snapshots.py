@@ -13,7 +13,7 @@ from pytest_cloudbench.resources.errors import ResourceFailed, WaitTimeout
 from pytest_cloudbench.resources.facts import CreatedSnapshot, CreatedVolume
 
 from .run import TOKEN_TAG, Run, tags_of
-from .waits import Watcher, retry_while
+from .waits import Watcher
 
 CREATE_SNAPSHOT = "create_snapshot"
 UNKNOWN = "InvalidSnapshot.NotFound"
@@ -60,7 +60,7 @@ class Snapshots:
                     TagSpecifications=tagged,
                 )
 
-            answer = retry_while(_TOO_SOON, ask, self._run.bounds.settle_s, self._clients.pace)
+            answer = self._clients.repeat(ask, _TOO_SOON)
             intention.done([answer["SnapshotId"]])
         return self.wait_for(
             CreatedSnapshot(
@@ -97,6 +97,7 @@ class Snapshots:
             "ec2",
             "describe_snapshots",
             "Snapshots",
+            OwnerIds=["self"],
             Filters=[{"Name": f"tag:{TOKEN_TAG}", "Values": [token]}],
         )
         return next((one for one in found if tags_of(one).get(TOKEN_TAG) == token), None)
@@ -107,6 +108,7 @@ class Snapshots:
             "ec2",
             "describe_snapshots",
             "Snapshots",
+            OwnerIds=["self"],
             Filters=[{"Name": "snapshot-id", "Values": list(ids)}],
         )
         return {snapshot["SnapshotId"]: snapshot for snapshot in found}

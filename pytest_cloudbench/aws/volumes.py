@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.limits.volumes import VolumeSpec
@@ -18,9 +18,7 @@ from pytest_cloudbench.resources.facts import Attachment, CreatedVolume, Launche
 
 from .attachment_slots import AttachmentSlots
 from .run import RUN_TAG, Run, tags_of
-from .waits import Watcher, retry_while
-
-T = TypeVar("T")
+from .waits import Watcher
 
 _NOT_MAPPED_YET = ("InvalidInstanceAttributeValue",)
 
@@ -85,7 +83,7 @@ class Volumes:
                     **parameters,
                 )
 
-            answer = self._settled(ask, _NO_SNAPSHOT_YET if snapshot_id else ())
+            answer = self._clients.repeat(ask, _NO_SNAPSHOT_YET if snapshot_id else ())
             intention.done([answer["VolumeId"]])
         volume = CreatedVolume(
             id=answer["VolumeId"],
@@ -103,7 +101,7 @@ class Volumes:
         """Attach a volume to an EBS card, under `device` or the next free name, and wait until it is attached."""
         check_zone(instance, instance.zone, volume.zone, f"volume {volume}")
         name = self._slots.take(volume, instance, device, card)
-        on_card: dict[str, Any] = {"EbsCardIndex": card} if instance.limits.ebs_cards else {}
+        on_card: dict[str, Any] = {"EbsCardIndex": card} if card else {}
 
         def ask() -> None:
             self._clients.call(
@@ -117,7 +115,7 @@ class Volumes:
             )
 
         try:
-            self._settled(ask, _NOT_YET)
+            self._clients.repeat(ask, _NOT_YET)
         except CloudError as error:
             if error.code != "VolumeInUse" or not self._is_on(volume, instance):
                 self._slots.free(volume.id)
@@ -141,7 +139,7 @@ class Volumes:
                 ],
             )
 
-        self._settled(ask, _NOT_MAPPED_YET)
+        self._clients.repeat(ask, _NOT_MAPPED_YET)
 
     def detach(self, volume: CreatedVolume) -> CreatedVolume:
         """Detach a volume, which the host has unmounted, and wait until it is available."""
@@ -160,7 +158,7 @@ class Volumes:
             )
 
         try:
-            self._settled(ask)
+            self._clients.repeat(ask)
         except CloudError as error:
             if error.code not in _DETACHED:
                 raise
@@ -170,7 +168,7 @@ class Volumes:
 
     def refresh(self, volume: CreatedVolume) -> CreatedVolume:
         """Return the volume as the API describes it now. Raises ResourceFailed if it no longer exists."""
-        description = self._watcher.find(volume.id, self._run.bounds.settle_s)
+        description = self._watcher.find(volume.id, self._clients.settle_s)
         if description is None:
             raise ResourceFailed(f"volume {volume} no longer exists")
         return _updated(volume, description)
@@ -247,10 +245,7 @@ class Volumes:
             return attachment.instance_id if attachment is not None else None
 
         # The attachment of an earlier attempt may be invisible yet.
-        return self._watcher.wait(volume.id, look, self._run.bounds.settle_s) == instance.id
-
-    def _settled(self, ask: Callable[[], T], codes: Sequence[str] = ()) -> T:
-        return retry_while(codes, ask, self._run.bounds.settle_s, self._clients.pace)
+        return self._watcher.wait(volume.id, look, self._clients.settle_s) == instance.id
 
     def _describe(self, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
         found = self._clients.pages(
@@ -265,9 +260,7 @@ class Volumes:
 
 def _updated(volume: CreatedVolume, description: Mapping[str, Any]) -> CreatedVolume:
     attachments = [
-        _attachment(entry, volume_id=volume.id)
-        for entry in description.get("Attachments", [])
-        if entry.get("State") != "detached"
+        _attachment(entry) for entry in description.get("Attachments", []) if entry.get("State") != "detached"
     ]
     return replace(
         volume,
@@ -278,11 +271,11 @@ def _updated(volume: CreatedVolume, description: Mapping[str, Any]) -> CreatedVo
     )
 
 
-def _attachment(entry: Mapping[str, Any], *, volume_id: str = "", instance_id: str = "") -> Attachment:
-    """Return an attachment as DescribeVolumes or AttachVolume shows it."""
+def _attachment(entry: Mapping[str, Any]) -> Attachment:
+    """Return an attachment as DescribeVolumes shows it."""
     return Attachment(
-        volume_id=entry.get("VolumeId", volume_id),
-        instance_id=entry.get("InstanceId", instance_id),
+        volume_id=entry.get("VolumeId", ""),
+        instance_id=entry.get("InstanceId", ""),
         device=entry.get("Device", ""),
         state=entry.get("State", ""),
         card=entry.get("EbsCardIndex") or 0,

@@ -176,7 +176,7 @@ class Watcher:
         self._pace = pace
         self._changed = threading.Condition()
         self._watched: Counter[str] = Counter()
-        self._shown: set[str] = set()
+        self._first_shown_s: dict[str, float] = {}
         self._asking = False
         # Rounds are numbered, so that no wait uses an answer to a question from before it began.
         self._started = self._answered = 0
@@ -184,10 +184,14 @@ class Watcher:
         self._pause_s = pace.first_s
         self._last_s, self._wait_s = time.monotonic(), 0.0
 
-    def was_shown(self, resource_id: str) -> bool:
-        """Return True if the service has ever shown this resource, so that it is gone if it is missing now."""
+    def unsettled_s(self, resource_id: str, settle_s: float) -> float:
+        """Return for how long an answer may still lack this resource although it exists, in seconds.
+
+        Answers come from replicas: one that was shown may be missing again, until `settle_s` after it was first shown.
+        """
         with self._changed:
-            return resource_id in self._shown
+            first_s = self._first_shown_s.get(resource_id)
+        return settle_s if first_s is None else max(0.0, first_s + settle_s - time.monotonic())
 
     def wait(
         self, resource_id: str, look: Callable[[Description | None], T | None], timeout_s: float
@@ -212,11 +216,9 @@ class Watcher:
                     return found
 
     def find(self, resource_id: str, settle_s: float) -> Description | None:
-        """Return the description now; None if the resource is gone. One never shown may be new: wait `settle_s`."""
+        """Return the description now; None if the resource is gone. A new one may be missing for `settle_s`."""
         return self.wait(
-            resource_id,
-            lambda description: description,
-            0.0 if self.was_shown(resource_id) else settle_s,
+            resource_id, lambda description: description, self.unsettled_s(resource_id, settle_s)
         )
 
     @contextmanager
@@ -272,7 +274,9 @@ class Watcher:
     def _note(self, number: int, answer: Mapping[str, Description] | Exception) -> None:
         self._answered, self._answer = number, answer
         if not isinstance(answer, Exception):
-            self._shown.update(answer)
+            now_s = time.monotonic()
+            for resource_id in answer:
+                self._first_shown_s.setdefault(resource_id, now_s)
         self._last_s, self._wait_s = time.monotonic(), self._pace.drawn(self._pause_s)
         self._pause_s = self._pace.next(self._pause_s, refused=isinstance(answer, Exception))
 

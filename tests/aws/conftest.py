@@ -29,14 +29,28 @@ FAST = Bounds(
 
 @pytest.fixture(scope="session")
 def endpoint_url() -> Iterator[str]:
+    from moto.core.utils import utcnow
+    from moto.ec2.models.instances import Instance
     from moto.server import ThreadedMotoServer
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    start = Instance.start
+
+    def start_with_a_new_launch_time(instance: Any) -> Any:
+        """Start as EC2 does: moto leaves the LaunchTime of the first launch."""
+        before = start(instance)
+        if before.name == "stopped":
+            instance.launch_time = utcnow()
+        return before
+
+    patched = pytest.MonkeyPatch()
+    patched.setattr(Instance, "start", start_with_a_new_launch_time)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
     yield f"http://{host}:{port}"
     server.stop()
+    patched.undo()
 
 
 @pytest.fixture

@@ -60,6 +60,31 @@ def test_an_instance_that_ends_for_want_of_room_leads_to_the_next_zone(cloud, fa
     assert cloud.close().clean
 
 
+def test_a_quota_that_ending_instances_of_the_run_use_up_is_waited_for(cloud, faults):
+    """The instances of the previous test count until they have terminated."""
+    former = cloud.launch("c5.large")
+    looks = []
+
+    def shutting_down(parsed, **_):
+        for one in [each for group in parsed.get("Reservations", []) for each in group["Instances"]]:
+            if one["InstanceId"] == former.id and len(looks) < 3:
+                looks.append(one["State"]["Name"])
+                one["State"] = {"Code": 32, "Name": "shutting-down"}
+
+    faults.on("after-call", "DescribeInstances", shutting_down)
+    calls = faults.answer("RunInstances", "VcpuLimitExceeded", times=1)
+    assert cloud.launch("c5.large").state == "running"
+    assert (len(calls), len(looks)) == (1, 3)
+
+
+def test_a_quota_that_no_ending_instance_uses_up_is_the_error(cloud, faults):
+    cloud.launch("c5.large")
+    calls = faults.answer("RunInstances", "VcpuLimitExceeded")
+    with pytest.raises(CloudError, match="Service Quotas"):
+        cloud.launch("c5.large")
+    assert len(calls) == 1
+
+
 def test_an_instance_that_ends_for_another_reason_is_the_error(cloud, faults):
     end_in(faults, "Client.VolumeLimitExceeded", "us-east-1a")
     with pytest.raises(CloudError, match=r"Client\.VolumeLimitExceeded") as caught:

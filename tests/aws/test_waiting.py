@@ -6,11 +6,14 @@ import itertools
 import threading
 import time
 from collections import Counter
+from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_cloudbench.aws.access import CloudAccess
+from pytest_cloudbench.aws.clients import Clients
 from pytest_cloudbench.aws.errors import Unreachable, is_temporary
 from pytest_cloudbench.aws.waits import (
     OFTEN,
@@ -117,16 +120,25 @@ def test_an_error_of_the_last_look_is_raised_at_the_deadline():
         poll(lambda: service.describe(["i-1"]) and None, 0.1, QUICK)
 
 
-def test_what_was_never_shown_may_be_new_and_what_was_shown_is_gone():
+def test_what_was_never_shown_may_be_new():
     there = []
     watcher = Watcher(lambda ids: {one: {} for one in ids if one in there}, QUICK)
     threading.Timer(0.2, there.append, ["i-1"]).start()
     assert watcher.find("i-1", settle_s=10) == {}
-    there.clear()
-    began = time.monotonic()
-    assert watcher.find("i-1", settle_s=10) is None
-    assert time.monotonic() - began < 5
     assert watcher.find("i-2", settle_s=0.05) is None
+
+
+def test_a_new_resource_may_be_missing_again_and_an_old_one_is_gone():
+    answers = [{"i-1": {}}, {}, {}, {"i-1": {}}]
+    watcher = Watcher(lambda ids: answers.pop(0) if answers else {}, QUICK)
+    assert watcher.find("i-1", settle_s=10) == {}
+    assert watcher.find("i-1", settle_s=10) == {}
+    assert answers == []
+    began = time.monotonic()
+    assert watcher.find("i-1", settle_s=0.01) is None
+    assert time.monotonic() - began < 5
+    assert watcher.unsettled_s("i-1", 0.01) == 0.0
+    assert 5 < watcher.unsettled_s("i-1", 10) <= 10
 
 
 def test_a_cancelled_thread_ends_its_wait_and_leaves_the_others():
@@ -328,6 +340,98 @@ def test_a_volume_that_never_appears_no_longer_exists(cloud):
     cloud.volumes._watcher._describe = lambda ids: {}
     with pytest.raises(ResourceFailed, match="no longer exists"):
         cloud.volumes.refresh(volume)
+
+
+def test_an_instance_that_one_answer_lacks_has_not_terminated(make_cloud):
+    cloud = make_cloud(bounds=Bounds(settle_s=20))
+    instance = cloud.launch("t3.micro")
+    states = ["running", None, "terminated"]
+
+    def describe(ids):
+        state = states.pop(0)
+        return {instance.id: described(instance, state)} if state else {}
+
+    cloud.instances._watcher._describe = describe
+    assert cloud.instances.wait_until_ended(instance).state == "terminated"
+    assert states == []
+
+
+def described(instance, state, **more):
+    return {"InstanceId": instance.id, "State": {"Name": state}, "PrivateIpAddress": "10.0.0.9", **more}
+
+
+def test_a_start_is_over_when_a_later_launch_runs(cloud):
+    """An answer from before the stop has the former address."""
+    stopped = cloud.stop(cloud.launch("t3.micro"))
+    old = described(stopped, "running", PublicIpAddress="192.0.2.1", LaunchTime=stopped.launched)
+    later = {"LaunchTime": stopped.launched + timedelta(seconds=1)}
+    answers = [
+        old,
+        described(stopped, "pending", **later),
+        old,
+        described(stopped, "running", **later),
+        old,
+        described(stopped, "running", PublicIpAddress="192.0.2.2", **later),
+    ]
+    cloud.instances._watcher._describe = lambda ids: {stopped.id: answers.pop(0)}
+    assert cloud.instances.start(stopped).address == "192.0.2.2"
+    assert answers == []
+
+
+def test_a_start_of_an_instance_that_runs_ends_at_once(cloud):
+    running = cloud.launch("t3.micro")
+    assert cloud.start(running).launched == running.launched
+
+
+@pytest.mark.parametrize(
+    ("code", "asked"), [("InternalError", 1), ("RequestLimitExceeded", 3), ("UnauthorizedOperation", 1)]
+)
+def test_a_reboot_is_asked_for_again_only_if_it_was_refused(make_cloud, faults_of, monkeypatch, code, asked):
+    monkeypatch.setattr("pytest_cloudbench.aws.clients.MAX_ATTEMPTS", 1)
+    cloud = make_cloud(bounds=Bounds(settle_s=20))
+    instance = cloud.launch("t3.micro")
+    calls = faults_of(cloud).answer("RebootInstances", code, status=500, times=asked)
+    if code == "UnauthorizedOperation":
+        with pytest.raises(CloudError, match=code):
+            cloud.reboot(instance)
+    else:
+        assert cloud.reboot(instance).state == "running"
+    assert len(calls) == asked
+
+
+READS_OF_A_LAUNCH = (
+    "GetCallerIdentity",
+    "DescribeInstanceTypes",
+    "DescribeInstanceTypeOfferings",
+    "DescribeSubnets",
+    "DescribeImages",
+    "DescribeInstances",
+)
+
+
+@pytest.mark.parametrize("code", ["RequestLimitExceeded", "Unavailable"])
+def test_the_questions_of_a_launch_outlast_passing_errors(make_cloud, faults_of, monkeypatch, code):
+    monkeypatch.setattr("pytest_cloudbench.aws.clients.MAX_ATTEMPTS", 1)
+    cloud = make_cloud(bounds=Bounds(settle_s=20))
+    faults = faults_of(cloud)
+    calls = [faults.answer(each, code, status=503, times=3) for each in READS_OF_A_LAUNCH]
+    cloud.launch("c5.large")
+    assert [len(each) for each in calls] == [3] * len(calls)
+
+
+def test_what_lasts_ends_a_repetition_after_the_settle_time(make_cloud, faults_of, monkeypatch):
+    monkeypatch.setattr("pytest_cloudbench.aws.clients.MAX_ATTEMPTS", 1)
+    cloud = make_cloud(bounds=Bounds(settle_s=0.2))
+    calls = faults_of(cloud).answer("DescribeSubnets", "RequestLimitExceeded", status=503)
+    with pytest.raises(CloudError, match="RequestLimitExceeded"):
+        cloud.launch("c5.large")
+    assert len(calls) >= 3
+
+
+def test_an_endpoint_on_this_machine_settles_within_20_s(access):
+    assert Clients(access).settle_s == 20
+    assert Clients(access, Bounds(settle_s=5)).settle_s == 5
+    assert Clients(CloudAccess(region="us-east-1")).settle_s == 300
 
 
 # The user's retries
