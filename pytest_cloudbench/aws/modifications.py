@@ -8,12 +8,13 @@ from typing import Any
 
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.limits.volume_rules import RuleBroken
+from pytest_cloudbench.limits.volume_types import VOLUME_TYPES
 from pytest_cloudbench.limits.volumes import InvalidSpec, VolumeSpec
 from pytest_cloudbench.resources.errors import CloudError, ResourceFailed, WaitTimeout
 from pytest_cloudbench.resources.facts import CreatedVolume, ModificationState
 
 from .run import Run
-from .waits import Watcher, retry_while
+from .waits import Watcher
 
 _REACHED = {"optimizing": ("optimizing", "completed"), "completed": ("completed",)}
 _ACTIVE = ("modifying", "optimizing")
@@ -45,10 +46,7 @@ class Modifications:
             asked["Size"] = spec.size_gib
         if spec.type != volume.spec.type:
             asked["VolumeType"] = spec.type
-        if spec.requested_iops is not None and spec.iops != volume.spec.iops:
-            asked["Iops"] = spec.requested_iops
-        if spec.requested_throughput_mib is not None and spec.throughput_mib != volume.spec.throughput_mib:
-            asked["Throughput"] = spec.requested_throughput_mib
+        asked.update(_new_figures(volume.spec, spec))
         if not asked:
             return volume
 
@@ -58,7 +56,7 @@ class Modifications:
             )
 
         try:
-            retry_while((), ask, self._run.bounds.settle_s, self._clients.pace)
+            self._clients.repeat(ask)
         except CloudError as error:
             if error.code != _ALREADY or not self._is_under_way(volume, asked):
                 raise
@@ -73,7 +71,7 @@ class Modifications:
                 return None  # an older description
             return _is_for(latest, asked)
 
-        return bool(self._watcher.wait(volume.id, look, self._run.bounds.settle_s))
+        return bool(self._watcher.wait(volume.id, look, self._clients.settle_s))
 
     def _wait(
         self,
@@ -114,6 +112,22 @@ class Modifications:
             Filters=[{"Name": "volume-id", "Values": list(ids)}],
         )
         return {one["VolumeId"]: one for one in sorted(found, key=lambda one: one["StartTime"])}
+
+
+def _new_figures(old: VolumeSpec, new: VolumeSpec) -> dict[str, int]:
+    """Return the figures that differ, for a ModifyVolume request.
+
+    The defaults of the type too: a request without figures keeps those that the volume has.
+    """
+    kind = VOLUME_TYPES.get(new.type)
+    iops = new.iops if kind and kind.takes_iops else new.requested_iops
+    throughput = new.throughput_mib if kind and kind.takes_throughput else new.requested_throughput_mib
+    asked: dict[str, int] = {}
+    if iops is not None and iops != old.iops:
+        asked["Iops"] = iops
+    if throughput is not None and throughput != old.throughput_mib:
+        asked["Throughput"] = int(throughput)
+    return asked
 
 
 def _is_for(modification: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:

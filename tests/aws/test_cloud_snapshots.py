@@ -7,7 +7,7 @@ import pytest
 from pytest_cloudbench.aws.modifications import Modifications
 from pytest_cloudbench.aws.reap import reap
 from pytest_cloudbench.aws.waits import OFTEN
-from pytest_cloudbench.limits.volumes import InvalidSpec, gp3, io2
+from pytest_cloudbench.limits.volumes import InvalidSpec, gp2, gp3, io2
 from pytest_cloudbench.resources.errors import CloudError, ResourceFailed, WaitTimeout
 
 
@@ -76,6 +76,28 @@ def test_an_impossible_modification_is_refused_before_any_call(cloud, asked_of):
     assert asked_of(cloud, "modify_volume") == []
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "figures"),
+    [
+        (gp3(size_gib=100, iops=6_000), gp3(size_gib=100), {"Iops": 3_000}),
+        (
+            gp3(size_gib=100, iops=6_000, throughput_mib=500),
+            gp3(size_gib=100, iops=6_000),
+            {"Throughput": 125},
+        ),
+        (gp3(size_gib=100, iops=6_000), gp3(size_gib=200, iops=6_000), {"Size": 200}),
+        (gp3(size_gib=100, iops=6_000), gp2(size_gib=100), {"VolumeType": "gp2"}),
+        (gp2(size_gib=100), gp2(size_gib=200), {"Size": 200}),
+    ],
+    ids=str,
+)
+def test_a_modification_to_the_defaults_of_a_type_requests_them(cloud, asked_of, old, new, figures):
+    volume = cloud.create_volumes([old], "us-east-1a")[0]
+    assert cloud.modify_volume(volume, new).spec == new
+    (asked,) = asked_of(cloud, "modify_volume")
+    assert {name: value for name, value in asked.items() if name != "VolumeId"} == figures
+
+
 def modification(state, progress=7, message=""):
     entry = {"ModificationState": state, "Progress": progress, "StartTime": "2026-11-01"}
     return [{**entry, "StatusMessage": message} if message else entry]
@@ -91,6 +113,9 @@ class Modifying:
 
     def call(self, what, service, operation, **asked):
         return {}
+
+    def repeat(self, ask):
+        return ask()
 
     def pages(self, what, service, operation, key, **asked):
         return self.described
