@@ -171,6 +171,7 @@ def test_an_instance_falls_to_its_baseline_in_ios_and_in_bytes(driver):
         assert driver.instance_balances(instance)[0] < 60  # the instance's own: kept, refilling
 
 
+@pytest.mark.alone  # exact within a few per cent
 def test_an_hdd_volume_pays_a_mebibyte_for_small_random_io_and_not_for_a_stream(driver, host):
     with driver.volume(host, st1(size_gib=512)) as (_, device):
         ios, _ = driver.fio(
