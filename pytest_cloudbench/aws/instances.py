@@ -111,60 +111,70 @@ class Instances:
             security_group=launch.security_group or self._clients.access.settings.security_group,
         )
 
-    def launch(self, plan: LaunchPlan, key: KeyPair, group_id: str) -> LaunchedInstance:
-        """Launch and tag an instance in one call; return it as the answer describes it (pending)."""
+    def parameters(self, plan: LaunchPlan, group_id: str | None, token: str = "") -> dict[str, Any]:
+        """Return the parameters of RunInstances but for its key pair; `token` is the call's in the journal.
+
+        Without `group_id` the instance is in the default group of its VPC.
+        """
         recorded = plan.limits.recorded
         recorded_tags = recorded.tags if recorded else {}
         settings = self._clients.access.settings
         reach = self._clients.access.reach(plan.place.assigns_public)
-        with self.run.journal.creating("run_instances", plan.what) as intention:
-            parameters: dict[str, Any] = {
-                "ImageId": plan.image.id,
-                "InstanceType": plan.limits.name,
-                "MinCount": 1,
-                "MaxCount": 1,
-                "KeyName": key.name,
-                **network_parameters(plan.place, group_id, plan.network_options, public=reach == "public"),
-                "UserData": Secret(plan.user_data),
-                "ClientToken": intention.token,
-                "MetadataOptions": METADATA_OPTIONS,
-                "InstanceInitiatedShutdownBehavior": "terminate",
-                **plan.placement,
-                **settings.profile,
-                "TagSpecifications": [
-                    *self.run.tagged(
-                        plan.name,
-                        "instance",
-                        token=intention.token,
-                        extra={**recorded_tags, LEASE_TAG: lease_end(self.run.lease_s)},
-                    ),
-                    *self.run.tagged(plan.name, "volume", token=intention.token, extra=recorded_tags),
-                ],
+        parameters: dict[str, Any] = {
+            "ImageId": plan.image.id,
+            "InstanceType": plan.limits.name,
+            "MinCount": 1,
+            "MaxCount": 1,
+            **network_parameters(plan.place, group_id, plan.network_options, public=reach == "public"),
+            "UserData": Secret(plan.user_data),
+            "MetadataOptions": METADATA_OPTIONS,
+            "InstanceInitiatedShutdownBehavior": "terminate",
+            **plan.placement,
+            **settings.profile,
+            "TagSpecifications": [
+                *self.run.tagged(
+                    plan.name,
+                    "instance",
+                    token=token,
+                    extra={**recorded_tags, LEASE_TAG: lease_end(self.run.lease_s)},
+                ),
+                *self.run.tagged(plan.name, "volume", token=token, extra=recorded_tags),
+            ],
+        }
+        if plan.image.root_size_gib:
+            # Encrypted like every volume of the run, and deleted with its instance even if the image differs.
+            root = {
+                "VolumeSize": plan.image.root_size_gib,
+                "DeleteOnTermination": True,
+                **settings.encryption,
             }
-            if plan.image.root_size_gib:
-                # Encrypted like every volume of the run, and deleted with its instance even if the image differs.
-                root = {
-                    "VolumeSize": plan.image.root_size_gib,
-                    "DeleteOnTermination": True,
-                    **settings.encryption,
-                }
-                parameters["BlockDeviceMappings"] = [{"DeviceName": plan.image.root_device, "Ebs": root}]
-            if plan.limits.ebs_optimised == "supported":
-                # The type's EBS figures apply only with this option; newer types always have it.
-                parameters["EbsOptimized"] = True
-            if plan.market == "spot":
-                # Never started again after an interruption: what was measured before is over.
-                parameters["InstanceMarketOptions"] = {
-                    "MarketType": "spot",
-                    "SpotOptions": {
-                        "SpotInstanceType": "one-time",
-                        "InstanceInterruptionBehavior": "terminate",
-                    },
-                }
-            if plan.capacity_reservation:
-                parameters["CapacityReservationSpecification"] = {
-                    "CapacityReservationTarget": {"CapacityReservationId": plan.capacity_reservation}
-                }
+            parameters["BlockDeviceMappings"] = [{"DeviceName": plan.image.root_device, "Ebs": root}]
+        if plan.limits.ebs_optimised == "supported":
+            # The type's EBS figures apply only with this option; newer types always have it.
+            parameters["EbsOptimized"] = True
+        if plan.market == "spot":
+            # Never started again after an interruption: what was measured before is over.
+            parameters["InstanceMarketOptions"] = {
+                "MarketType": "spot",
+                "SpotOptions": {
+                    "SpotInstanceType": "one-time",
+                    "InstanceInterruptionBehavior": "terminate",
+                },
+            }
+        if plan.capacity_reservation:
+            parameters["CapacityReservationSpecification"] = {
+                "CapacityReservationTarget": {"CapacityReservationId": plan.capacity_reservation}
+            }
+        return parameters
+
+    def launch(self, plan: LaunchPlan, key: KeyPair, group_id: str) -> LaunchedInstance:
+        """Launch and tag an instance in one call; return it as the answer describes it (pending)."""
+        with self.run.journal.creating("run_instances", plan.what) as intention:
+            parameters = {
+                **self.parameters(plan, group_id, intention.token),
+                "KeyName": key.name,
+                "ClientToken": intention.token,
+            }
 
             def ask() -> dict[str, Any]:
                 return self._clients.call(
@@ -198,7 +208,7 @@ class Instances:
             requested_type=plan.requested_type,
             market=plan.market,
             network_options=plan.network_options,
-            reached_by=reach,
+            reached_by=self._clients.access.reach(plan.place.assigns_public),
         )
         return self._updated(blank, description)
 

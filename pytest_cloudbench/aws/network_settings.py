@@ -11,9 +11,12 @@ from pytest_cloudbench.resources.facts import Placement
 
 
 def network_parameters(
-    place: Placement, group_id: str, options: NetworkOptions, *, public: bool
+    place: Placement, group_id: str | None, options: NetworkOptions, *, public: bool
 ) -> dict[str, Any]:
-    """Return the parameters of RunInstances. ``public``: SSH needs a public address, whatever the subnet assigns."""
+    """Return the parameters of RunInstances. ``public``: SSH needs a public address, whatever the subnet assigns.
+
+    Without ``group_id`` the instance is in the default group of its VPC.
+    """
     settings: dict[str, Any] = {}
     if public and not place.assigns_public:
         settings["AssociatePublicIpAddress"] = True
@@ -24,10 +27,12 @@ def network_parameters(
         }
     found: dict[str, Any]
     if settings:
-        interface = {"DeviceIndex": 0, "SubnetId": place.subnet_id, "Groups": [group_id]}
+        groups = {"Groups": [group_id]} if group_id else {}
+        interface = {"DeviceIndex": 0, "SubnetId": place.subnet_id, **groups}
         found = {"NetworkInterfaces": [{**interface, "DeleteOnTermination": True, **settings}]}
     else:
-        found = {"SubnetId": place.subnet_id, "SecurityGroupIds": [group_id]}
+        groups = {"SecurityGroupIds": [group_id]} if group_id else {}
+        found = {"SubnetId": place.subnet_id, **groups}
     if options.weighting != DEFAULT:
         found["NetworkPerformanceOptions"] = {"BandwidthWeighting": options.weighting}
     return found

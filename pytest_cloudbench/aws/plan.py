@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from pytest_cloudbench.limits.envelope import Envelope, storage_envelope
 from pytest_cloudbench.limits.instances import InstanceLimits
-from pytest_cloudbench.limits.network import network_envelope
-from pytest_cloudbench.limits.quantities import KIB, Size
 from pytest_cloudbench.reports.prices import Charge, Prices
-from pytest_cloudbench.resources.errors import CloudError
+from pytest_cloudbench.resources.errors import CloudError, NotOffered
 from pytest_cloudbench.resources.facts import ImageFacts, Launch, Placement
 from pytest_cloudbench.resources.markers import RequestedVolumes
 
 from .cloud import Cloud
-from .instances import METADATA_OPTIONS
+from .errors import is_temporary
 from .user_data import new_ssh_key
+from .vcpu_quotas import quota_of, read_quota
 from .waits import gather
 
-VCPU_QUOTA = "L-1216C47A"
-"""Service Quotas: "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances", in vCPUs."""
-_STANDARD = "acdhimrtz"
 _WOULD_SUCCEED = "DryRunOperation"
+_NOT_ASKED = (
+    "the permissions to attach, tag, change, stop and remove what was created: a dry run of these calls needs an "
+    "existing resource"
+)
+# What differs between calls that EC2 answers alike.
+_OF_ONE_CALL = ("TagSpecifications", "UserData", "PublicKeyMaterial")
+
+DryRun = tuple[str, str, dict[str, Any]]
+"""What a call creates, its operation and its parameters."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +52,6 @@ class PlannedInstance:
     image: ImageFacts
     public: bool
 
-    @property
-    def words(self) -> str:
-        """What would be launched; a spot instance has the price of an On-Demand one, which it never passes."""
-        others = " or ".join(other.type for other in self.launch.alternatives)
-        market = f"{self.launch.market} instance " if self.launch.market else ""
-        return f"{market}{self.launch.type}{f' (else {others})' if others else ''}"
-
 
 @dataclass(frozen=True)
 class PlannedSet:
@@ -63,69 +62,9 @@ class PlannedSet:
     charges: tuple[Charge, ...]
 
     @property
-    def vcpus(self) -> int:
-        """The vCPUs that count towards the quota of standard instances."""
-        return sum(
-            each.limits.vcpus or 0
-            for each in self.instances
-            if each.launch.type[:1] in _STANDARD and each.launch.market is None
-        )
-
-    @property
     def volume_count(self) -> int:
         """The number of its data volumes."""
         return sum(each.count for each in self.requested.volumes)
-
-    def created(self) -> list[str]:
-        """Return what would be created, in words."""
-        words = []
-        for each in self.instances:
-            root = each.image.root_size_gib
-            parts = [
-                f"{each.words} in {each.place.zone}",
-                f"subnet {each.place.subnet_id}",
-                *([f"{root} GiB root volume"] if root else []),
-                "a public IPv4 address" if each.public else "no public IPv4 address",
-            ]
-            words.append(", ".join(parts))
-        words += [f"{each.count} x {each.spec}" for each in self.requested.volumes]
-        return [*words, *(["a cluster placement group"] if self.requested.cluster else [])]
-
-    def ceilings(self) -> list[str]:
-        """Return what can limit usual kinds of load; the load itself is known only when its test runs."""
-        limits = [each.limits for each in self.instances]
-        if len(limits) == 2:
-            express = all(each.launch.network_options.ena_express for each in self.instances)
-            one_zone = len({each.place.zone for each in self.instances}) == 1
-            envelope = network_envelope(
-                *limits, streams=1, cluster=self.requested.cluster, ena_express=express and one_zone
-            )
-            return [f"network, 1 stream: {line}" for line in envelope.explain()]
-        specs = [
-            (f"{each.spec.type} volume", each.spec)
-            for each in self.requested.volumes
-            for _ in range(each.count)
-        ]
-        if not specs:
-            return []
-        cards: list[int] = []
-        for each in self.requested.volumes:
-            named = [each.card] * each.count if each.card is not None else None
-            cards += named or limits[0].spread_over_cards(each.count, cards)
-        shapes = ((16 * KIB, False, "random"), (128 * KIB, True, "sequential"))
-        return [
-            _binding(storage_envelope(limits[0], specs, Size(size), sequential=sequential, cards=cards), word)
-            for size, sequential, word in shapes
-        ]
-
-
-def _binding(envelope: Envelope, word: str) -> str:
-    binding = envelope.binding
-    rate = envelope.throughput_of(binding[0]) if envelope.sequential else envelope.iops_of(binding[0])
-    others = [each for each in envelope.ordered if each not in binding]
-    then = f"; then {others[0].label}, {envelope.place_of(others[0])}" if others else ""
-    labels = " and ".join(each.label for each in binding)
-    return f"{envelope.block_size} {word}: at most {rate}, limited by {labels}{then}"
 
 
 class Planner:
@@ -140,24 +79,31 @@ class Planner:
 
         Raises CloudError, or what `Ec2.check` raises, for what the region does not offer.
         """
-        cloud, catalog = self._cloud, self._cloud.catalog
-        subnet = cloud.access.subnet_id
-        free = [launch.type for launch in requested.launches if launch.zone is None]
-        shared = catalog.places.candidates(free, None, subnet)[0] if free else None
-        instances = []
-        for launch in requested.launches:
-            limits = launch.limited(cloud.limits(launch.type))
-            place = (
-                shared
-                if launch.zone is None and shared is not None
-                else catalog.places.find(launch.type, launch.zone, subnet)
-            )
-            image = catalog.images.find(launch.type, limits.architectures, launch.image, launch.user)
-            public = place.assigns_public or cloud.access.reach(place.assigns_public) == "public"
-            instances.append(PlannedInstance(launch, limits, place, image, public))
+        launches = [self._in_reservation(launch) for launch in requested.launches]
+        free = [launch.type for launch in launches if launch.zone is None]
+        subnet = self._cloud.access.subnet_id
+        shared = self._cloud.catalog.places.candidates(free, None, subnet)[0] if free else None
+        instances = [self._instance(launch, shared if launch.zone is None else None) for launch in launches]
         prices = self._prices([launch.type for launch in requested.launches])
         charges = [] if prices is None else _charges(prices, instances, requested.volumes)
         return PlannedSet(requested, tuple(instances), tuple(charges))
+
+    def _instance(self, launch: Launch, place: Placement | None = None) -> PlannedInstance:
+        """Return an instance as it would be launched in a place, or else in the first that offers it."""
+        cloud, catalog = self._cloud, self._cloud.catalog
+        limits = launch.limited(cloud.limits(launch.type))
+        place = place or catalog.places.find(launch.type, launch.zone, cloud.access.subnet_id)
+        image = catalog.images.find(launch.type, limits.architectures, launch.image, launch.user)
+        public = place.assigns_public or cloud.access.reach(place.assigns_public) == "public"
+        return PlannedInstance(launch, limits, place, image, public)
+
+    def _in_reservation(self, launch: Launch) -> Launch:
+        """Return the launch in the zone of its Capacity Reservation, as the launch itself goes there."""
+        if launch.capacity_reservation is None or self._cloud.access.subnet_id is not None:
+            return launch
+        places = self._cloud.catalog.places
+        zone = places.zone_of_reservation(launch.capacity_reservation, launch.type, launch.zone)
+        return replace(launch, zone=zone)
 
     def refusals(self, planned: Iterable[PlannedSet]) -> tuple[list[str], list[str]]:
         """Ask EC2, by dry runs, whether it would allow every creating call.
@@ -173,23 +119,31 @@ class Planner:
             code = answer.code if isinstance(answer, CloudError) else ""
             if code == _WOULD_SUCCEED:
                 continue
-            (refused if code else unknown).append(str(answer) if answer else f"{what}: there was no dry run")
-        vcpus = max((each.vcpus for each in planned), default=0)
-        quota = self._vcpu_quota() if vcpus else None
-        if isinstance(quota, str):
-            unknown.append(f"the quota of vCPUs ({vcpus} are needed at once): {quota}")
-        elif quota is not None and vcpus > quota:
-            refused.append(
-                f"the account's quota is {quota:,.0f} vCPUs of running standard instances ({VCPU_QUOTA}), and a test "
-                f"needs {vcpus:,}: ask for a higher quota in Service Quotas, or use smaller types"
+            definite = isinstance(answer, CloudError) and code and not is_temporary(answer)
+            (refused if definite else unknown).append(
+                str(answer) if answer else f"{what}: there was no dry run"
             )
+        for code, vcpus in _vcpus_at_once(planned).items():
+            try:
+                quota = read_quota(self._cloud.clients, code)
+            except CloudError as error:
+                unknown.append(f"the quota of vCPUs ({vcpus} are needed at once): {error}")
+                continue
+            if vcpus > quota:
+                refused.append(
+                    f"the account's quota is {quota:,.0f} vCPUs at once ({code}), and a test needs {vcpus:,}: ask "
+                    "for a higher quota in Service Quotas, or use smaller types"
+                )
+        unknown += [f"the quota of vCPUs that {each} counts towards" for each in _without_quota(planned)]
+        if calls:
+            unknown.append(_NOT_ASKED)
         return list(dict.fromkeys(refused)), list(dict.fromkeys(unknown))
 
-    def _creating_calls(self, planned: Sequence[PlannedSet]) -> list[tuple[str, str, dict[str, Any]]]:
-        """Return every creating call, each once: what it creates, the operation and its parameters."""
+    def _creating_calls(self, planned: Sequence[PlannedSet]) -> list[DryRun]:
+        """Return every creating call, each once."""
         run = self._cloud.run
         name = f"cloudbench-{run.run_id}"
-        calls: list[tuple[str, str, dict[str, Any]]] = []
+        calls: list[DryRun] = []
         instances = [each for one in planned for each in one.instances]
         if instances:
             calls.append(
@@ -220,9 +174,7 @@ class Planner:
                 "TagSpecifications": run.tagged("plan", "placement-group"),
             }
             calls.append(("create a placement group", "create_placement_group", cluster))
-        for each in instances:
-            what = f"launch {each.words} in {each.place.zone}"
-            calls.append((what, "run_instances", self._launch(each)))
+        calls += [self._launch(option) for each in instances for option in (each, *self._alternatives(each))]
         for one in planned:
             zone = one.instances[0].place.zone if one.instances else ""
             for asked in one.requested.volumes:
@@ -238,54 +190,49 @@ class Planner:
                 }
                 given = {key: value for key, value in volume.items() if value is not None}
                 calls.append((f"create volume {spec} in {asked.zone or zone}", "create_volume", given))
-        return list({what: (what, operation, asked) for what, operation, asked in calls}.values())
+        return list({_key(call): call for call in reversed(calls)}.values())[::-1]
 
-    def _launch(self, each: PlannedInstance) -> dict[str, Any]:
-        # Without key pair and security group, which do not exist yet.
-        settings = self._cloud.access.settings
-        root = {
-            "VolumeSize": each.image.root_size_gib,
-            "DeleteOnTermination": True,
-            **settings.encryption,
-        }
-        mappings = [{"DeviceName": each.image.root_device, "Ebs": root}] if each.image.root_size_gib else []
-        options: dict[str, Any] = {}
-        if each.launch.market is not None:
-            options["InstanceMarketOptions"] = {"MarketType": each.launch.market}
-        if (reservation := each.launch.capacity_reservation) is not None:
-            target = {"CapacityReservationId": reservation}
-            options["CapacityReservationSpecification"] = {"CapacityReservationTarget": target}
-        if each.launch.tenancy is not None:
-            options["Placement"] = {"Tenancy": each.launch.tenancy}
-        return {
-            **options,
-            **settings.profile,
-            "ImageId": each.image.id,
-            "InstanceType": each.launch.type,
-            "MinCount": 1,
-            "MaxCount": 1,
-            "SubnetId": each.place.subnet_id,
-            "BlockDeviceMappings": mappings,
-            "MetadataOptions": METADATA_OPTIONS,
-            "TagSpecifications": self._cloud.run.tagged("plan", "instance", "volume"),
-        }
+    def _alternatives(self, each: PlannedInstance) -> Iterator[PlannedInstance]:
+        for launch in each.launch.alternatives:
+            with suppress(NotOffered):  # the launch leaves out an alternative that is offered nowhere
+                yield self._instance(launch)
+
+    def _launch(self, each: PlannedInstance) -> DryRun:
+        # Without the key pair, the placement group and the run's own security group, which do not exist yet.
+        launches = self._cloud.instances
+        plan = launches.plan(each.launch, self._cloud.limits(each.launch.type), each.image, each.place, None)
+        return f"launch {plan.what}", "run_instances", launches.parameters(plan, plan.security_group)
 
     def _dry_run(self, what: str, operation: str, parameters: dict[str, Any]) -> None:
-        self._cloud.clients.call(what, "ec2", operation, DryRun=True, **parameters)
+        clients = self._cloud.clients
+        clients.repeat(partial(clients.call, what, "ec2", operation, secret=True, DryRun=True, **parameters))
 
-    def _vcpu_quota(self) -> float | str:
-        """Return the quota, or why it is unknown."""
-        try:
-            answer = self._cloud.clients.call(
-                "read the quota of vCPUs",
-                "service-quotas",
-                "get_service_quota",
-                ServiceCode="ec2",
-                QuotaCode=VCPU_QUOTA,
-            )
-            return float(answer["Quota"]["Value"])
-        except (CloudError, KeyError) as error:
-            return str(error)
+
+def _key(call: DryRun) -> str:
+    """Return what decides about EC2's answer to a call."""
+    _, operation, parameters = call
+    return repr((operation, {name: each for name, each in parameters.items() if name not in _OF_ONE_CALL}))
+
+
+def _vcpus_at_once(planned: Sequence[PlannedSet]) -> dict[str, int]:
+    """Return the most vCPUs that a test runs at once, by the code of the quota that they count towards."""
+    needed: dict[str, int] = {}
+    for one in planned:
+        counted: Counter[str] = Counter()
+        for each in one.instances:
+            if code := quota_of(each.launch.type, each.launch.market):
+                counted[code] += each.limits.vcpus or 0
+        needed = {code: max(needed.get(code, 0), counted[code]) for code in {**needed, **counted}}
+    return needed
+
+
+def _without_quota(planned: Sequence[PlannedSet]) -> list[str]:
+    launches = [each.launch for one in planned for each in one.instances]
+    return [
+        f"a {f'{one.market} ' if one.market else ''}{one.type}"
+        for one in launches
+        if quota_of(one.type, one.market) is None
+    ]
 
 
 def _charges(
