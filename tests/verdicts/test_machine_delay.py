@@ -206,7 +206,7 @@ def test_a_stall_of_the_machine_below_a_limit_that_acted_breaks_no_promise(block
     assert machine_share(view(run)) < TOO_MUCH
     for verdict in (capped_by(run, "125 MiB/s"), reaches(run, "125 MiB/s", within=0.05)):
         assert (verdict.outcome, verdict.machine_limited) == (Outcome.INCONCLUSIVE, True)
-        assert "would have served 125." in verdict.sentence
+        assert "would have served up to 125." in verdict.sentence
         assert "MiB/s if each I/O had taken as long as modelled" in verdict.sentence
         assert verdict.bound_by == ()
 
