@@ -212,8 +212,8 @@ def machine(run: Run, measured: Rate, least: Rate | None = None) -> list[Suspect
         evidence.append(Evidence("rate if it had been on time", plain(served), plain(least), _unit(served)))
         name = MACHINE_OWNER
         text = (
-            f"{name} was the limit: by Little's law it would have served up to {served} if each I/O had taken as long as "
-            f"modelled ({duration(delay.modelled_s)})"
+            f"{name} was the limit: by Little's law it would have served up to {served} if each I/O had taken as long "
+            f"as modelled ({duration(delay.modelled_s)})"
         )
     elif (share := machine_share(run)) is not None:
         evidence.append(Evidence("share of the delay that it added", share, TOO_MUCH, "of 1"))
