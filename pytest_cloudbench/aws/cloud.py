@@ -37,18 +37,18 @@ from .images import Images
 from .instance_types import InstanceTypes
 from .instances import Instances
 from .journal import Journal
-from .kinds import INSTANCE, PLACEMENT_GROUP, SNAPSHOT, VOLUME, Kind
+from .kinds import INSTANCE, KEY_PAIR, PLACEMENT_GROUP, SECURITY_GROUP, SNAPSHOT, VOLUME, Kind
 from .launches import Catalog, Launches
-from .lease import DEFAULT_LEASE_S, RENEW_WITHIN_S, Leases
+from .lease import DEFAULT_LEASE_S, RENEW_WITHIN_S, SHORTEST_ON_AWS_S, Leases
 from .ledger import Ledger, Tracked
 from .modifications import Modifications
 from .placement import Places
 from .placement_groups import CLUSTER, PlacementGroups
 from .removal import Removal
-from .run import Run, reap_command
+from .run import Run, reap_command, settle_s
 from .snapshots import Snapshots, check_holds
 from .volumes import Volumes, check_zone
-from .waits import Bounds, all_of, gather
+from .waits import Bounds, gather
 
 if TYPE_CHECKING:
     from pytest_cloudbench.hosts.host import Host
@@ -79,13 +79,21 @@ class Cloud(Provider):
         notify: Callable[[str], None] = log.info,
         lease_s: float = DEFAULT_LEASE_S,
     ) -> None:
-        """`notify` shows a sentence to the user while the run is being removed."""
+        """`notify` shows a sentence to the user while the run is being removed.
+
+        Raises CloudError for a lease under 10 min, unless the endpoint is on this machine.
+        """
+        if lease_s < SHORTEST_ON_AWS_S and not access.is_loopback:
+            raise CloudError(
+                f"a lease of {lease_s:g} s may end while an instance boots or its renewal fails once: "
+                f"use --cloudbench-lease={SHORTEST_ON_AWS_S / 60:.0f}m or more"
+            )
         self.access = access
         self._notify = notify
         self.journal = journal
         self.report: TeardownReport | None = None
         run = Run(
-            Clients(access, bounds),
+            Clients(access),
             run_id,
             journal,
             bounds or Bounds(),
@@ -97,14 +105,21 @@ class Cloud(Provider):
         self.catalog = Catalog(InstanceTypes(run.clients), Images(run.clients), Places(run.clients))
         self.instances = Instances(run)
         self.volumes = Volumes(run)
-        self.leases = Leases(run.clients, lease_s, partial(self.host, connect_timeout_s=RENEW_WITHIN_S))
+        self.leases = Leases(
+            run.clients,
+            lease_s,
+            partial(self.host, connect_timeout_s=RENEW_WITHIN_S),
+            lambda: [
+                each.id for each in self.ledger.outstanding() if each.kind in (KEY_PAIR, SECURITY_GROUP)
+            ],
+        )
         self._modifications = Modifications(run)
         self._snapshots = Snapshots(run)
         self._placement_groups = PlacementGroups(run)
         self.ledger = Ledger(
             run.clients,
             run_id,
-            lambda: self.clients.settle_s,
+            lambda: settle_s(access, self.run.bounds),
             lambda: journal.intentions,
         )
         self.removal = Removal(
@@ -116,7 +131,7 @@ class Cloud(Provider):
         )
         self._doorway = Doorway(run)
         self._launches = Launches(
-            self.catalog, self._doorway, self._placement_groups, self.instances, self._release_after_failure
+            self.catalog, self._doorway, self._placement_groups, self.instances, self.release
         )
 
     # Who it is
@@ -281,7 +296,7 @@ class Cloud(Provider):
         created = [result for result in results if isinstance(result, CreatedVolume)]
         failures = [result for result in results if isinstance(result, Exception)]
         if failures:
-            self._release_after_failure(created)
+            self.release(created)
             raise failures[0]
         return tuple(created)
 
@@ -300,8 +315,15 @@ class Cloud(Provider):
             instance.limits.check_options(card=card)
         cards = self.volumes.spread(instance, len(volumes)) if card is None else [card] * len(volumes)
         attach = partial(self.volumes.attach, instance=instance)
-        attached = all_of([partial(attach, each, card=its) for each, its in zip(volumes, cards, strict=True)])
-        self.volumes.end_with(instance, attached)
+        results = gather([partial(attach, each, card=its) for each, its in zip(volumes, cards, strict=True)])
+        attached = [result for result in results if isinstance(result, CreatedVolume)]
+        failures = [result for result in results if isinstance(result, Exception)]
+        try:
+            self.volumes.end_with(instance, attached)
+        except CloudError as error:
+            failures.append(error)
+        if failures:
+            raise failures[0]
         return tuple(attached)
 
     def detach(self, volume: CreatedVolume) -> CreatedVolume:
@@ -405,12 +427,6 @@ class Cloud(Provider):
         self.journal.note_gone([one.id for one in gone])
         for one in gone:
             self.volumes.forget_volume(one.id)
-
-    def _release_after_failure(self, resources: Sequence[Resource]) -> None:
-        """Release resources after a failure. `close` removes what cannot be released now."""
-        if not resources:
-            return
-        self.release(resources)
 
     def _remove_all(self) -> TeardownReport:
         # A run that created nothing asks the service nothing.

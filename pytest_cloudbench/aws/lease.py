@@ -1,8 +1,9 @@
 """The lease of an instance: it shuts itself down unless its run goes on renewing the lease.
 
-So an instance ends also after a kill -9 of its run, without another run and without this machine. The timer runs in the
-instance: user data starts it at every boot. EC2 terminates an instance that shuts itself down, because it was launched
-so, and deletes the volumes that go with it. The run renews all its leases each time half of their length is over.
+The instance ends even if its run is killed and no other run starts. The timer runs in the instance: user data starts it
+at every boot, and a renewal starts it if it does not run. EC2 terminates an instance that shuts itself down, because it
+was launched so, and deletes the volumes that go with it. The run renews all its leases one minute after a launch, and
+then each time half of their length is over.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 from pytest_cloudbench.resources.errors import CloudError
 from pytest_cloudbench.resources.facts import LaunchedInstance
 
+from .errors import is_temporary
 from .waits import gather
 
 if TYPE_CHECKING:
@@ -36,25 +38,62 @@ RENEWING = "cloudbench-lease"
 
 RENEW_WITHIN_S = 30.0
 """How long a host may take to answer when its lease is renewed."""
+FIRST_RENEWAL_S = 60.0
+"""When the lease of a new instance is renewed first: by then most answer, and it shows that their timers run."""
+SHORTEST_ON_AWS_S = 600.0
+"""A boot, a slow launch beside it and a failed renewal or two must fit into one lease."""
+
 # In memory, so that a full disk does not end a lease. Moved into place, so that the timer never reads half of it.
+# By the uptime, because the clock may be set at any time. The timer is a file, because systemd replaces ${...} and $$
+# in the words of a command. The kernel does not end systemd's service if a load needs all memory, and it outlives
+# cloud-init's own.
 _END = "/run/cloudbench-lease"
-_RENEW = f"echo $(($(date +%s) + $1)) >{_END}.new && mv {_END}.new {_END}"
-_TIMER = (
-    f"{_RENEW}; while left=$(($(cat {_END}) - $(date +%s))); [ $left -gt 0 ]; do sleep $left; done; poweroff"
-)
-# systemd's service outlives cloud-init's own, and the kernel does not end it if a load needs all memory.
-_START = f"""timer='{_TIMER}'
-if [ -d /run/systemd/system ] && systemd-run --no-block --quiet --unit=cloudbench-lease \\
-    --property=OOMScoreAdjust=-1000 /bin/sh -c "$timer" sh "$1"
-then exit 0
+_START = f"""end={_END}
+read up rest </proc/uptime
+echo $((${{up%.*}} + $1)) >$end.new && mv $end.new $end || exit
+runs() {{ grep -qsF $end.timer "/proc/$(cat $end.pid 2>/dev/null)/cmdline"; }}
+runs && exit
+cat >$end.timer <<"EOF" || exit
+echo $$ >{_END}.pid
+while read up rest </proc/uptime; left=$(($(cat {_END}) - ${{up%.*}})); [ $left -gt 0 ]; do sleep $left; done
+for attempt in 1 2 3; do poweroff; sleep 60; done
+while :; do poweroff -f; sleep 60; done
+EOF
+if ! [ -d /run/systemd/system ] || ! systemd-run --no-block --quiet --unit=cloudbench-lease \\
+    --property=OOMScoreAdjust=-1000 /bin/sh $end.timer
+then setsid sh $end.timer </dev/null >/dev/null 2>&1 &
 fi
-setsid sh -c "$timer" sh "$1" </dev/null >/dev/null 2>&1 &
+"""
+_RENEW = f"""{_START}
+for pause in 0 1 2 4; do sleep $pause; runs && exit; done
+echo "the timer that ends the instance does not run, and could not be started" >&2
+exit 1
 """
 
 
 def timer_command(lease_s: float) -> list[str]:
     """Return the command that starts an instance's timer; cloud-init runs it early in every boot."""
     return ["sh", "-c", _START, "sh", str(math.ceil(lease_s))]
+
+
+def renewal_command(lease_s: float) -> list[str]:
+    """Return the command that begins a lease anew. It starts the timer if none runs, and fails if it cannot."""
+    return ["sh", "-c", _RENEW, "sh", str(math.ceil(lease_s))]
+
+
+def why_alive(lease_ends: Sequence[float], newest: float | None, now: float) -> str:
+    """Return why a run may be going on, by its lease tags and its newest resource: a part of a sentence; "" if not.
+
+    All times are in seconds since 1970. A resource newer than every lease shows a run whose tags were not renewed.
+    """
+    last_end = max(lease_ends, default=None)
+    if last_end is not None and last_end > now:
+        return f"its lease ends in {(last_end - now) / 60:.0f} min"
+    if newest is None:
+        return "" if lease_ends else "its age is unknown"
+    age_s = max(0.0, now - newest)
+    young = age_s < DEFAULT_LEASE_S and (last_end is None or newest > last_end)
+    return f"it is {age_s / 60:.0f} min old" if young else ""
 
 
 def lease_end(lease_s: float) -> str:
@@ -65,79 +104,108 @@ def lease_end(lease_s: float) -> str:
 class Leases:
     """Renews the leases of a run's instances. Thread-safe.
 
-    A thread renews every half of a lease, so that the test may do anything meanwhile. A stopped instance has no timer;
-    its next boot begins a new lease.
+    A thread renews them, so that the test may do anything meanwhile. A stopped instance has no timer; its next boot
+    begins a new lease.
     """
 
     def __init__(
-        self, clients: Clients, lease_s: float, open_host: Callable[[LaunchedInstance], Host]
+        self,
+        clients: Clients,
+        lease_s: float,
+        open_host: Callable[[LaunchedInstance], Host],
+        others: Callable[[], Iterable[str]] = tuple,
     ) -> None:
-        """`open_host` returns a host that may take some seconds to connect."""
+        """`open_host` returns a host that may take some seconds to connect.
+
+        `others` returns the ids of what the run has all the time: their tag shows that a run without instances lives.
+        """
         self.lease_s = lease_s
         self._clients = clients
         self._open_host = open_host
-        self._lock = threading.Lock()
+        self._others = others
+        self._changed = threading.Condition()
         self._held: dict[str, LaunchedInstance] = {}
-        self._closed = threading.Event()
+        self._failed: set[str] = set()
+        self._due = math.inf
+        self._closed = False
         self._thread: threading.Thread | None = None
 
     def hold(self, instances: Iterable[LaunchedInstance]) -> None:
         """Renew the leases of these from now on, or note how they are described now."""
-        with self._lock:
+        with self._changed:
             self._held.update((each.id, each) for each in instances)
-            if self._thread is None and self._held:
+            if not self._held:
+                return
+            self._due = min(self._due, time.monotonic() + min(FIRST_RENEWAL_S, self.lease_s / 2))
+            self._changed.notify()
+            if self._thread is None:
                 self._thread = threading.Thread(target=self._renew_in_time, name=RENEWING, daemon=True)
                 self._thread.start()
 
     def drop(self, instance_ids: Iterable[str]) -> None:
         """Renew the leases of these no more: they are being removed."""
-        with self._lock:
+        with self._changed:
             for each in instance_ids:
                 self._held.pop(each, None)
 
     def close(self) -> None:
         """Renew no more leases."""
-        self._closed.set()
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
 
     def _renew_in_time(self) -> None:
-        pause_s = self.lease_s / 2
-        while not self._closed.wait(pause_s):
+        while True:
+            with self._changed:
+                while not self._closed and (left_s := self._due - time.monotonic()) > 0:
+                    self._changed.wait(left_s)
+                if self._closed:
+                    return
+                self._due = math.inf
+            began = time.monotonic()
             pause_s = self.lease_s / (2 if self.renew() else 16)
+            with self._changed:
+                self._due = min(self._due, began + pause_s)
 
     def renew(self) -> bool:
-        """Renew all leases now, in tag and timer. Return False if some timer could not be set."""
-        with self._lock:
+        """Renew all leases now, in tags and timers. Return False if some timer could not be set."""
+        with self._changed:
             held = list(self._held.values())
-        if held:
-            try:
-                self._clients.call(
-                    "renew the leases of the run's instances",
-                    "ec2",
-                    "create_tags",
-                    Resources=[each.id for each in held],
-                    Tags=[{"Key": LEASE_TAG, "Value": lease_end(self.lease_s)}],
-                )
-            except (
-                CloudError
-            ) as error:  # the tag is for people and for `cloudbench reap`; the timer ends the instance
-                log.warning("the tag %s was not renewed: %s", LEASE_TAG, error)
+        self._set_tags([*(each.id for each in held), *self._others()])
         running = [each for each in held if each.state == "running"]
         results = gather([partial(self._set_timer, each) for each in running])
-        failed = False
+        failed = {each.id for each, it in zip(running, results, strict=True) if isinstance(it, Exception)}
         for instance, result in zip(running, results, strict=True):
             if isinstance(result, Exception) and instance.id in self._held:
-                failed = True
-                log.warning("the lease of %s was not renewed, it is tried again: %s", instance, result)
-        return not failed
+                # A new instance may be booting: one failure is nothing to warn of.
+                level = logging.WARNING if instance.id in self._failed else logging.DEBUG
+                log.log(level, "the lease of %s was not renewed, it is tried again: %s", instance, result)
+        self._failed = failed
+        return not failed & self._held.keys()
+
+    def _set_tags(self, ids: Sequence[str]) -> None:
+        if not ids:
+            return
+        try:
+            self._clients.call(
+                "renew the leases of the run's resources",
+                "ec2",
+                "create_tags",
+                Resources=list(ids),
+                Tags=[{"Key": LEASE_TAG, "Value": lease_end(self.lease_s)}],
+            )
+        except CloudError as error:
+            if len(ids) > 1 and not is_temporary(error):
+                # One that no longer exists fails the whole call: repeat it one by one.
+                for each in ids:
+                    self._set_tags([each])
+                return
+            # The tag is for people and for `cloudbench reap`; the timer ends the instance.
+            log.warning("the tag %s of %s was not renewed: %s", LEASE_TAG, ", ".join(ids), error)
 
     def _set_timer(self, instance: LaunchedInstance) -> None:
         host = self._open_host(instance)
         try:
-            host.run(
-                ["sh", "-c", _RENEW, "sh", str(math.ceil(self.lease_s))],
-                sudo=True,
-                idempotent=True,
-                timeout_s=RENEW_WITHIN_S,
-            )
+            host.run(renewal_command(self.lease_s), sudo=True, idempotent=True, timeout_s=RENEW_WITHIN_S)
         finally:
             host.close()

@@ -256,7 +256,11 @@ class Ledger:
 
     def _note_absent(self, resource: Tracked) -> None:
         # EC2 shows an instance for an hour after its end: one that is not shown may be too new.
-        ended = resource.accepted and (resource.kind is not INSTANCE or self.is_settled(resource))
+        # Where a permission depends on tags, removing what no longer exists is refused as unauthorized.
+        settled = self.is_settled(resource)
+        ended = (resource.accepted and (resource.kind is not INSTANCE or settled)) or (
+            resource.refused and settled
+        )
         resource.gone = resource.gone or ended or self._went_with_its_instance(resource)
         resource.description = {}
 

@@ -7,9 +7,11 @@ import fcntl
 import logging
 import os
 import socket
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
@@ -17,11 +19,13 @@ from urllib.parse import urlsplit
 from pytest_cloudbench.resources.facts import Leftover
 
 from .access import CloudAccess, is_loopback_url
-from .clients import Clients, settle_s
+from .clients import Clients
 from .journal import SUFFIX, JournalContent, boot_id, journal_directory, read_journal
+from .kinds import INSTANCE, KEY_PAIR, SECURITY_GROUP
+from .lease import LEASE_TAG, why_alive
 from .ledger import AskPrices, Ledger
 from .removal import Removal
-from .run import reap_command
+from .run import only_ours, reap_command, run_filter, settle_s, tags_of
 from .waits import Bounds
 
 log = logging.getLogger(__name__)
@@ -67,9 +71,10 @@ def reap(
 ) -> tuple[Reaped | Elsewhere, ...]:
     """Remove what killed runs on the same endpoint, account and region left; report the journals of other ones.
 
-    A locked journal belongs to a live run and is skipped. A journal of an endpoint on this machine that no longer
-    exists is deleted. Without a journal no request is made. Raises CloudError (no credentials, no region) if a
-    journal may concern this account but that cannot be asked.
+    A locked journal belongs to a live run and is skipped. One of another boot is skipped while the run's lease lasts:
+    in a home directory that machines share, the lock may be invisible to this one. A journal of an endpoint on this
+    machine that no longer exists is deleted. Without a journal no request is made. Raises CloudError (no credentials,
+    no region) if a journal may concern this account but that cannot be asked.
     """
     clients: Clients | None = None
     reaped: list[Reaped] = []
@@ -85,6 +90,9 @@ def reap(
             clients = clients or Clients(access)
             if not is_of(content, clients):
                 elsewhere.append(content)
+                continue
+            if not is_of_this_boot(content) and (why := _alive_elsewhere(clients, content)):
+                log.info("run %s was left alone: %s", content.run_id, why)
                 continue
             result = remove_run(clients, content.run_id, content, bounds=bounds)
             if not result.problems and not result.left:
@@ -129,12 +137,10 @@ def ledger_of(
     settled_s: Callable[[], float] = lambda: 0.0,
 ) -> Ledger:
     """Return the ledger of a run that has ended."""
-    known = content
-    if known is None:
+    if content is None:
         return Ledger(clients, run_id, settled_s, ask_prices=ask_prices)
-    return Ledger(
-        clients, run_id, settled_s, lambda: known.intentions, gone=known.gone, ask_prices=ask_prices
-    )
+    created, gone = content.intentions, content.gone
+    return Ledger(clients, run_id, settled_s, lambda: created, gone=gone, ask_prices=ask_prices)
 
 
 def journals(directory: Path | None = None) -> list[Path]:
@@ -150,10 +156,36 @@ def is_of(content: JournalContent, clients: Clients) -> bool:
     return content.account == clients.identity().account
 
 
+def is_of_this_boot(content: JournalContent) -> bool:
+    """Return True if the run was on this machine since it booted, so that its lock is seen here."""
+    return content.boot_id in ("", boot_id())
+
+
+def _alive_elsewhere(clients: Clients, content: JournalContent) -> str:
+    """Return why the run of another machine may be going on, "" if it has ended. Raises CloudError."""
+    found = [
+        tags_of(each)
+        for kind in (INSTANCE, KEY_PAIR, SECURITY_GROUP)
+        for each in only_ours(
+            kind.find(clients, run_filter(content.run_id), f"of run {content.run_id}"), content.run_id
+        )
+        if kind.state(each) not in kind.gone
+    ]
+    ends = [end for tags in found if (end := seconds(tags.get(LEASE_TAG))) is not None]
+    return why_alive(ends, seconds(content.intentions[-1].time), time.time())
+
+
+def seconds(when: str | None) -> float | None:
+    """Return an ISO 8601 time in seconds since 1970; None if it is not one."""
+    with suppress(ValueError):
+        return datetime.fromisoformat(when).timestamp() if when else None
+    return None
+
+
 def _endpoint_is_gone(content: JournalContent) -> bool:
     if not is_loopback_url(content.endpoint):
         return False
-    if content.boot_id and content.boot_id != boot_id():
+    if not is_of_this_boot(content):
         return True
     parts = urlsplit(content.endpoint)
     port = parts.port or (443 if parts.scheme == "https" else 80)

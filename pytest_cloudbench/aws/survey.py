@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +14,9 @@ from pytest_cloudbench.resources.facts import Leftover
 from .clients import Clients
 from .journal import SUFFIX, JournalContent, journal_directory, read_journal
 from .kinds import KINDS, Kind
-from .lease import DEFAULT_LEASE_S, LEASE_TAG
+from .lease import LEASE_TAG, why_alive
 from .ledger import AskPrices, hourly_cost, instance_types
-from .reap import is_of, journals, ledger_of, locked
+from .reap import is_of, is_of_this_boot, journals, ledger_of, locked, seconds
 from .run import CREATED_TAG, RUN_TAG, tags_of
 
 if TYPE_CHECKING:
@@ -51,19 +49,18 @@ class FoundRun:
     def alive(self, now: float, directory: Path | None = None) -> str:
         """Return why the run may still be going on: a part of a sentence; "" if it has ended.
 
-        A run of this machine holds the lock of its journal. Of others, the lease of its instances says so, which the
-        run renews, and its age if it has no instance.
+        A run of this machine holds the lock of its journal. Of others, its lease says so, which the run renews, and
+        its age if it has none.
         """
         path = (directory or journal_directory()) / f"{self.run_id}{SUFFIX}"
         if path.exists():
             with locked(path) as stream:
-                return "" if stream is not None else "it is running on this machine"
+                if stream is None:
+                    return "its journal is locked"
+                if is_of_this_boot(read_journal(path)):
+                    return ""
         ends = [each.lease_end for each in self.resources if each.lease_end is not None]
-        if ends:
-            left_s = max(ends) - now
-            return f"its lease ends in {left_s / 60:.0f} min" if left_s > 0 else ""
-        age_s = self.age_s(now)
-        return f"it is {age_s / 60:.0f} min old" if age_s < DEFAULT_LEASE_S else ""
+        return why_alive(ends, now - self.age_s(now), now)
 
 
 @dataclass
@@ -106,8 +103,8 @@ def _found(kind: Kind, description: Mapping[str, Any], prices: Prices | None) ->
     cost = hourly_cost(kind, description, prices)
     return Found(
         Leftover(kind.name, description[kind.id_key], kind.state(description), cost),
-        _seconds(tags.get(CREATED_TAG)),
-        _seconds(tags.get(LEASE_TAG)),
+        seconds(tags.get(CREATED_TAG)),
+        seconds(tags.get(LEASE_TAG)),
     )
 
 
@@ -118,7 +115,7 @@ def _with_journal(
     run = replace(run or FoundRun(content.run_id, clients.region), journal=content)
     known = {each.leftover.id for each in run.resources}
     there = ledger_of(clients, content.run_id, content, ask_prices=ask_prices).remaining()
-    created = _seconds(content.intentions[-1].time)
+    created = seconds(content.intentions[-1].time)
     more = [Found(each, created) for each in there if each.id not in known]
     return replace(run, resources=(*run.resources, *more))
 
@@ -127,12 +124,6 @@ def all_regions(clients: Clients) -> list[str]:
     """Return the regions that the account has enabled. Raises CloudError."""
     answer = clients.call("list the regions", "ec2", "describe_regions")
     return sorted(each["RegionName"] for each in answer["Regions"])
-
-
-def _seconds(when: str | None) -> float | None:
-    with suppress(ValueError):
-        return datetime.fromisoformat(when).timestamp() if when else None
-    return None
 
 
 def table(runs: Sequence[FoundRun], now: float | None = None) -> list[str]:

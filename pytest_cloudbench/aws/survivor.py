@@ -40,6 +40,6 @@ class Survivor:
         )
 
     def dismiss(self) -> None:
-        """End it: the run has removed what it created, or has told what is left."""
-        with contextlib.suppress(OSError):
+        """End it: the run has removed what it created, or has reported what is left."""
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             self._process.communicate(b"done\n", timeout=5)

@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
 from pytest_cloudbench.aws.clients import Clients
 from pytest_cloudbench.aws.journal import Journal, boot_id, read_journal
+from pytest_cloudbench.aws.lease import LEASE_TAG, lease_end
 from pytest_cloudbench.aws.reap import Elsewhere, ledger_of, reap
 from pytest_cloudbench.aws.waits import Bounds
 from pytest_cloudbench.resources.errors import CloudError
@@ -119,6 +121,32 @@ def test_a_journal_of_an_endpoint_that_no_longer_exists_is_deleted_silently(acce
     path = dead_journal(access, journals, endpoint="http://127.0.0.1:9")
     assert reap(access, directory=journals) == ()
     assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("lease_s", "is_alive"),
+    [(600, True), (-600, False), (None, True)],  # without a lease: its last call is younger than an hour
+)
+def test_a_run_of_another_boot_is_alive_while_its_lease_lasts(
+    access, journals, ec2, monkeypatch, lease_s, is_alive
+):
+    """In a home directory that machines share, its lock may be invisible here."""
+    monkeypatch.setattr("pytest_cloudbench.aws.reap._endpoint_is_gone", lambda _: False)
+    then = datetime.now(timezone.utc) - timedelta(seconds=1200 if lease_s else 0)
+    tags = {"cloudbench:run": "there-1"} | ({LEASE_TAG: lease_end(lease_s)} if lease_s else {})
+    pairs = [{"Key": key, "Value": value} for key, value in tags.items()]
+    group = ec2.create_security_group(
+        GroupName=f"there{lease_s}", Description="x",
+        TagSpecifications=[{"ResourceType": "security-group", "Tags": pairs}],
+    )["GroupId"]  # fmt: skip
+    path = dead_journal(access, journals, run_id="there-1")
+    lines = [json.loads(line) for line in path.read_text().replace(boot_id(), "another").splitlines()]
+    path.write_text("".join(json.dumps({**each, "time": then.isoformat()}) + "\n" for each in lines))
+    try:
+        reap(access, directory=journals, bounds=Bounds(settle_s=0.5))
+        assert path.exists() == is_alive
+    finally:
+        ec2.delete_security_group(GroupId=group)
 
 
 def test_a_journal_of_a_loopback_endpoint_of_an_earlier_boot_is_deleted_too(access, journals):

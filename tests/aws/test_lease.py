@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import time
+from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -22,6 +25,7 @@ from pytest_cloudbench.aws.waits import Bounds
 from pytest_cloudbench.hosts.errors import HostUnreachable
 from pytest_cloudbench.limits.volumes import gp3
 from pytest_cloudbench.options import parse_lease
+from pytest_cloudbench.resources.errors import CloudError
 from pytest_cloudbench.resources.facts import Launch
 
 
@@ -76,6 +80,21 @@ class Instance:
             assert time.monotonic() - began < limit_s, f"no {file.name} after {limit_s:g} s"
             time.sleep(0.02)
 
+    def timers(self) -> list[int]:
+        """The ids of the processes that run the timer."""
+        found = []
+        for each in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                words = (each / "cmdline").read_bytes().split(b"\0")
+                if str(self.folder / "end.timer").encode() in words and words[0].endswith(b"sh"):
+                    found.append(int(each.name))
+        return found
+
+    def end(self) -> None:
+        for each in self.timers():
+            with suppress(OSError):
+                os.kill(each, signal.SIGKILL)
+
     def with_systemd(self, works: bool) -> None:
         (self.folder / "systemd" / "system").mkdir(parents=True)
         line = 'echo "$@" > "${0%/*}/unit"; while [ "$1" != /bin/sh ]; do shift; done; setsid "$@" &'
@@ -84,7 +103,9 @@ class Instance:
 
 @pytest.fixture
 def instance(tmp_path):
-    return Instance(tmp_path)
+    instance = Instance(tmp_path)
+    yield instance
+    instance.end()
 
 
 def test_an_instance_powers_off_when_its_lease_ends(instance):
@@ -98,9 +119,47 @@ def test_a_renewed_lease_ends_later(instance):
     instance.run(timer_command(2.0))
     instance.wait_for(instance.folder / "end", 10)
     renewed = time.time()
-    instance.run(["sh", "-c", lease._RENEW, "sh", "4"])
+    instance.run(lease.renewal_command(4))
     instance.wait_until_off()
     assert time.time() - renewed >= 2.9
+
+
+def test_a_clock_that_steps_forward_ends_no_lease(instance):
+    instance._command("date", "echo 9999999999")
+    began = time.monotonic()
+    instance.run(timer_command(3.0))
+    instance.wait_until_off()
+    assert time.monotonic() - began >= 1.9  # whole seconds of the uptime
+
+
+def test_a_renewal_starts_a_timer_that_does_not_run(instance):
+    instance.run(lease.renewal_command(3600))
+    [first] = instance.timers()
+    instance.run(lease.renewal_command(3600))
+    assert instance.timers() == [first]
+    os.kill(first, signal.SIGKILL)
+    while instance.timers():
+        time.sleep(0.02)
+    instance.run(lease.renewal_command(3600))
+    [second] = instance.timers()
+    assert second != first
+
+
+def test_a_renewal_fails_if_no_timer_can_be_started(instance):
+    instance._command("setsid", "exit 1")
+    instance._command("sleep", ":")
+    with pytest.raises(subprocess.CalledProcessError):
+        instance.run(lease.renewal_command(3600))
+
+
+def test_a_refused_shutdown_is_repeated_and_then_forced(instance):
+    instance._command("poweroff", f'echo "$@" >>{instance.off}; [ "$1" = -f ] && exec kill -9 $PPID; exit 1')
+    instance._command("sleep", '[ "$1" -gt 2 ] || exec /bin/sleep "$1"')
+    instance.run(timer_command(1.0))
+    deadline = time.monotonic() + 20
+    while not (instance.off.exists() and instance.off.read_text() == "\n\n\n-f\n"):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("works", [True, False])
@@ -156,6 +215,20 @@ def test_an_instance_and_its_volumes_end_with_the_lease(cloud, ec2, asked_of):
     assert 3500 < (end - datetime.now(timezone.utc)).total_seconds() <= 3600
 
 
+def test_what_attached_beside_a_failure_ends_with_the_instance_too(cloud, ec2, faults):
+    instance = cloud.launch("m5.large")
+    volumes = cloud.create_volumes([gp3(size_gib=10)] * 3, instance=instance)
+    faults.answer("AttachVolume", "UnauthorizedOperation", times=1)
+    with pytest.raises(CloudError) as raised:
+        cloud.attach_all(volumes, instance)
+    assert raised.value.code == "UnauthorizedOperation"
+    described = ec2.describe_instances(InstanceIds=[instance.id])["Reservations"][0]["Instances"][0]
+    mapped = {each["Ebs"]["VolumeId"]: each["Ebs"] for each in described["BlockDeviceMappings"]}
+    attached = mapped.keys() & {each.id for each in volumes}
+    assert len(attached) == 2
+    assert all(mapped[each]["DeleteOnTermination"] for each in attached)
+
+
 def test_a_volume_of_another_run_keeps_what_it_has(cloud, make_cloud, ec2, asked_of):
     instance = cloud.launch("m5.large")
     [theirs] = make_cloud().create_volumes([gp3(size_gib=10)], instance.zone)
@@ -182,6 +255,69 @@ def test_a_failed_renewal_is_tried_again(cloud, renewed, faults):
     assert cloud.leases.renew()  # the tag is for people
     renewed.insert(0, instance.id)  # its host no longer answers
     assert not cloud.leases.renew()
+
+
+def test_an_instance_that_is_gone_keeps_no_tag_from_the_others(cloud, renewed, ec2):
+    first, second = cloud.launch_many([Launch("m5.large")] * 2)
+    cloud.leases.hold([replace(second, id="i-0123456789abcdef0")])
+    ec2.create_tags(Resources=[first.id], Tags=[{"Key": LEASE_TAG, "Value": "long ago"}])
+    cloud.leases.renew()
+    assert cloud.refresh(first).tags[LEASE_TAG].startswith("20")
+
+
+def test_what_a_run_has_without_instances_carries_its_lease_too(cloud, renewed, ec2):
+    instance = cloud.launch("m5.large")
+    cloud.release([instance])
+    cloud.leases.renew()
+    mine = [{"Name": "tag:cloudbench:run", "Values": [cloud.run_id]}]
+    described = [
+        *ec2.describe_key_pairs(Filters=mine)["KeyPairs"],
+        *ec2.describe_security_groups(Filters=mine)["SecurityGroups"],
+    ]
+    tags = [{tag["Key"]: tag["Value"] for tag in each["Tags"]} for each in described]
+    assert len(tags) == 2
+    for each in tags:
+        end = datetime.fromisoformat(each[LEASE_TAG])
+        assert 3500 < (end - datetime.now(timezone.utc)).total_seconds() <= 3600
+
+
+def test_only_a_repeated_failure_is_a_warning(cloud, renewed, caplog):
+    instance = cloud.launch("m5.large")
+    renewed.insert(0, instance.id)
+    for warnings in (0, 1):
+        caplog.clear()
+        with caplog.at_level("WARNING", "pytest_cloudbench.aws.lease"):
+            assert not cloud.leases.renew()
+        assert sum(instance.id in each.getMessage() for each in caplog.records) == warnings
+
+
+def test_a_launch_brings_the_next_renewal_forward(cloud, renewed, monkeypatch):
+    """Also if a renewal was done just before: the new instance's timer is checked soon."""
+    monkeypatch.setattr(lease, "FIRST_RENEWAL_S", 0.2)
+    for launches in (1, 2):
+        instance = cloud.launch("m5.large")
+        began = time.monotonic()
+        while f"{instance.id} 3600" not in renewed:
+            assert time.monotonic() - began < 20, launches
+            time.sleep(0.02)
+
+
+def test_a_lease_that_a_launch_may_outlast_is_refused_on_aws(access, journals):
+    journal = Journal.open("short", access, journals)
+    there = replace(access, endpoint_url=None)
+    with pytest.raises(CloudError, match=r"300 s.*10m"):
+        Cloud(there, "short", journal, lease_s=300)
+    Cloud(there, "short", journal, lease_s=600)
+    Cloud(access, "short", journal, lease_s=5)
+    journal.finish(clean=True)
+
+
+@given(st.integers(-8000, 8000), st.integers(0, 8000))
+def test_a_run_lives_until_its_lease_ends_or_while_it_creates(left_s, age_s):
+    now = 1e9
+    alive = bool(lease.why_alive([now + left_s, now - 9000], now - age_s, now))
+    assert alive == (left_s > 0 or (age_s < 3600 and age_s < -left_s))
+    assert bool(lease.why_alive([], now - age_s, now)) == (age_s < 3600)
 
 
 def test_leases_are_renewed_in_time_and_no_more_after_the_end(access, journals, monkeypatch):

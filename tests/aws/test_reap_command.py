@@ -11,7 +11,7 @@ from pytest_cloudbench import cli
 from pytest_cloudbench.aws import reap_command as command
 from pytest_cloudbench.aws.access import CloudAccess
 from pytest_cloudbench.aws.clients import Clients
-from pytest_cloudbench.aws.journal import Journal
+from pytest_cloudbench.aws.journal import Journal, boot_id
 from pytest_cloudbench.aws.lease import LEASE_TAG
 from pytest_cloudbench.aws.reap_command import (
     LEFT,
@@ -160,7 +160,10 @@ def test_the_regions_are_those_of_the_account(region):
 
 @pytest.mark.parametrize(
     ("hours", "lease_h", "is_alive"),
-    [(10, 0.5, True), (10, -0.5, False), (0.1, None, True), (10, None, False), (0.1, -0.05, False)],
+    [
+        *((10, 0.5, True), (10, -0.5, False), (0.1, None, True), (10, None, False), (0.1, -0.05, False)),
+        (0.1, -0.5, True),  # created after the end of a lease whose tag was not renewed
+    ],
 )
 def test_a_run_that_may_be_going_on_is_left_alone(region, ec2, leave, capsys, hours, lease_h, is_alive):
     """By the end of its lease; without a lease, by its age."""
@@ -183,10 +186,20 @@ def test_a_run_of_this_machine_is_alive_while_its_journal_is_locked(region, ec2,
     journal = Journal.open("here-1", region)
     assert reap(region, Choice(yes=True)) == NOTHING_LEFT
     assert volume in volumes(ec2)
-    assert "running on this machine" in capsys.readouterr().out
+    assert "journal is locked" in capsys.readouterr().out
     journal.finish(clean=False)
     assert reap(region, Choice(yes=True)) == NOTHING_LEFT
     assert volume not in volumes(ec2)
+
+
+def test_an_unlocked_journal_of_another_boot_proves_no_end(region, ec2, leave):
+    """In a home directory that machines share, the lock may be invisible here."""
+    volume = leave("there-1", hours=0.1)
+    journal = Journal.open("there-1", region)
+    journal.finish(clean=False)
+    journal.path.write_text(journal.path.read_text().replace(boot_id(), "another-boot"))
+    assert reap(region, Choice(yes=True)) == NOTHING_LEFT
+    assert volume in volumes(ec2)
 
 
 def dead_journal(access, run_id, region="us-east-1", ids=("vol-0",)):

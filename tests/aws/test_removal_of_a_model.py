@@ -76,6 +76,7 @@ class Service:
     things: dict[str, Thing] = field(default_factory=dict)
     lag_s: float = 0.0
     fails: float = 0.0
+    by_tag: bool = False
     touched: set[str] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -149,7 +150,8 @@ class Service:
         self.touched.add(thing_id)
         young = self.clock.now - thing.created < self.random.uniform(0, self.lag_s)
         if young or not thing.exists(self.clock.now):
-            raise CloudError("there is none", code=unknown)
+            # Without the resource there is no tag that a permission could depend on.
+            raise CloudError("there is none", code="UnauthorizedOperation" if self.by_tag else unknown)
         if thing.refused:
             raise CloudError("you may not", code="UnauthorizedOperation")
         return thing
@@ -275,3 +277,17 @@ def test_nothing_is_left_that_is_not_reported(timeless, service, interrupts):
         assert any("you may not" in problem for problem in removal.problems())
     longest = BOUNDS.terminated_s + BOUNDS.volume_s + BOUNDS.group_s + BOUNDS.settle_s
     assert clock.now - began < (1 + interrupted_times) * longest
+
+
+@pytest.mark.parametrize("kind", ["volume", "security group"])
+def test_what_is_gone_and_refused_as_unauthorized_is_not_left(timeless, kind):
+    service = Service(Clock(), Random(7), by_tag=True)
+    timeless(service.clock)
+    service.add(Thing(kind, "gone", service.clock.now - 2 * BOUNDS.settle_s, ends_at=service.clock.now - 1))
+    service.add(Thing(kind, "kept", service.clock.now - 2 * BOUNDS.settle_s, refused=True))
+    journal = intentions(service)
+    ledger = Ledger(service, RUN, lambda: BOUNDS.settle_s, lambda: journal)
+    removal = Removal(service, ledger, lambda: BOUNDS, pace=Pace(0.5, 5.0, 10.0))
+    removal.run()
+    assert [each.id for each in ledger.left()] == ["kept"]
+    assert len(removal.problems()) == 1

@@ -7,8 +7,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+
+from pytest_cloudbench.aws.survivor import Survivor
 
 RUN = """
 import os, signal, sys, time
@@ -51,3 +54,15 @@ def test_what_a_killed_run_left_is_removed_twice(python: Path) -> None:
 def test_a_run_that_has_ended_as_it_should_needs_nothing_more(python: Path) -> None:
     assert end(python, "dismiss") == 0
     assert not (python.parent / "calls").exists()
+
+
+def test_a_survivor_that_does_not_end_in_time_fails_nothing(
+    python: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    survivor = Survivor("run-7", "eu-west-1", python=str(python))
+    late = subprocess.TimeoutExpired("sh", 5)
+    with monkeypatch.context() as patched:
+        patched.setattr(survivor._process, "communicate", Mock(side_effect=late))
+        survivor.dismiss()
+    survivor.dismiss()
+    assert survivor._process.returncode == 0

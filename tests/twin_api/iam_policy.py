@@ -81,7 +81,7 @@ def policy(made: Iterable[Made]) -> dict[str, Any]:
         _statement(
             "RenewLeases",
             sorted(tagging),
-            _arns(["instance"]),
+            _arns(["instance", "key-pair", "security-group"]),
             {**of_the_run, "ForAllValues:StringEquals": {"aws:TagKeys": [LEASE_TAG]}},
         ),
         _statement("ChangeWhatTheRunCreated", sorted(rest - tagging), ["arn:aws:ec2:*:*:*/*"], of_the_run),
