@@ -288,6 +288,10 @@ OPTIONS = (
         "KMS key that encrypts the volumes: id, alias/name or ARN (default: the account's default key for EBS)",
         check=parse_kms_key,
     ),
+    Option("key-pair", "", None, "existing EC2 key pair to log in with (default: one for each run)"),
+    Option(
+        "private-key", "", None, "file with the private half of --cloudbench-key-pair, without passphrase"
+    ),
     Option(
         "metadata",
         "on",

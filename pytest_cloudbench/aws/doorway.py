@@ -57,7 +57,10 @@ class Doorway:
             return self._cidr
 
     def key_pair(self) -> KeyPair:
-        """Return the run's key pair, which the first call makes and imports."""
+        """Return the account's key pair, else the run's, which the first call makes and imports."""
+        settings = self._clients.access.settings
+        if settings.key_name is not None and settings.private_key is not None:
+            return KeyPair(settings.key_name, settings.private_key)
         with self._key_lock:
             if self._key_pair is None:
                 self._key_pair = self._import_key_pair()

@@ -145,7 +145,7 @@ class Planner:
         name = f"cloudbench-{run.run_id}"
         calls: list[DryRun] = []
         instances = [each for one in planned for each in one.instances]
-        if instances:
+        if instances and self._cloud.access.settings.key_name is None:
             calls.append(
                 (
                     "create a key pair",
