@@ -45,7 +45,7 @@ from .modifications import Modifications
 from .placement import Places
 from .placement_groups import CLUSTER, PlacementGroups
 from .removal import Removal
-from .run import Run, reap_command, settle_s
+from .run import Run, reap_command
 from .snapshots import Snapshots, check_holds
 from .volumes import Volumes, check_zone
 from .waits import Bounds, gather
@@ -93,7 +93,7 @@ class Cloud(Provider):
         self.journal = journal
         self.report: TeardownReport | None = None
         run = Run(
-            Clients(access),
+            Clients(access, bounds),
             run_id,
             journal,
             bounds or Bounds(),
@@ -119,7 +119,7 @@ class Cloud(Provider):
         self.ledger = Ledger(
             run.clients,
             run_id,
-            lambda: settle_s(access, self.run.bounds),
+            lambda: self.clients.settle_s,
             lambda: journal.intentions,
         )
         self.removal = Removal(

@@ -19,13 +19,13 @@ from urllib.parse import urlsplit
 from pytest_cloudbench.resources.facts import Leftover
 
 from .access import CloudAccess, is_loopback_url
-from .clients import Clients
+from .clients import Clients, settle_s
 from .journal import SUFFIX, JournalContent, boot_id, journal_directory, read_journal
 from .kinds import INSTANCE, KEY_PAIR, SECURITY_GROUP
 from .lease import LEASE_TAG, why_alive
 from .ledger import AskPrices, Ledger
 from .removal import Removal
-from .run import only_ours, reap_command, run_filter, settle_s, tags_of
+from .run import only_ours, reap_command, run_filter, tags_of
 from .waits import Bounds
 
 log = logging.getLogger(__name__)
