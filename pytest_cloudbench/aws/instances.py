@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from pytest_cloudbench.limits.instances import InstanceLimits
@@ -84,7 +85,7 @@ class Instances:
         self.run = run
         self._clients = run.clients
         self._boots_without_metadata: dict[str, str] = {}
-        self._watcher = Watcher(self._describe, run.clients.pace)
+        self._watcher = Watcher(partial(INSTANCE.described, run.clients), run.clients.pace)
 
     def plan(
         self,
@@ -371,16 +372,6 @@ class Instances:
     def _repeated(self, asked: str, operation: str, **parameters: Any) -> dict[str, Any]:
         """Make a call that may be made twice; repeat it after temporary errors."""
         return self._clients.repeat(lambda: self._clients.call(asked, "ec2", operation, **parameters))
-
-    def _describe(self, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-        reservations = self._clients.pages(
-            f"describe {', '.join(ids)}",
-            "ec2",
-            "describe_instances",
-            "Reservations",
-            Filters=[{"Name": "instance-id", "Values": list(ids)}],
-        )
-        return {one["InstanceId"]: one for reservation in reservations for one in reservation["Instances"]}
 
     def _updated(self, instance: LaunchedInstance, description: Mapping[str, Any]) -> LaunchedInstance:
         public = description.get("PublicIpAddress") or None

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from .clients import Clients
+
+_NAMED = 5
+"""The most ids that an error names."""
 
 
 @dataclass(frozen=True)
@@ -16,7 +19,8 @@ class Kind:
     name: for people. describe, key: the call that lists it and the field of its answer. id_key, id_filter: where its id
     is, and the filter by it; unlike a list of ids, a filter does not fail for one that is not visible.
     unknown: the error codes for an id that the service does not know. busy: those while something still holds it.
-    gone: the states in which it no longer exists.
+    gone: the states in which it no longer exists. owner: the parameters of the call that leave out what other accounts
+    share.
     """
 
     name: str
@@ -27,6 +31,7 @@ class Kind:
     unknown: frozenset[str]
     busy: frozenset[str] = frozenset()
     gone: frozenset[str] = frozenset()
+    owner: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def state(self, description: Mapping[str, Any]) -> str:
         """Return the state in a description, "" if this kind has none."""
@@ -38,11 +43,19 @@ class Kind:
     ) -> list[dict[str, Any]]:
         """Return the descriptions of all that match the filters; `whose` is for errors, such as "of run 7"."""
         found = clients.pages(
-            f"list the {self.name}s {whose}", "ec2", self.describe, self.key, Filters=filters
+            f"list the {self.name}s {whose}", "ec2", self.describe, self.key, Filters=filters, **self.owner
         )
         if self is INSTANCE:
             return [instance for reservation in found for instance in reservation.get("Instances", [])]
         return found
+
+    def described(self, clients: Clients, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+        """Return the descriptions of those of the `ids` that the API shows, by id."""
+        more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
+        found = self.find(
+            clients, [{"Name": self.id_filter, "Values": list(ids)}], f"{', '.join(ids[:_NAMED])}{more}"
+        )
+        return {one[self.id_key]: one for one in found}
 
 
 INSTANCE = Kind(
@@ -61,6 +74,7 @@ SNAPSHOT = Kind(
     "snapshot", "describe_snapshots", "Snapshots", "SnapshotId", "snapshot-id",
     unknown=frozenset({"InvalidSnapshot.NotFound"}),
     busy=frozenset({"InvalidSnapshot.InUse", "IncorrectState"}),
+    owner={"OwnerIds": ["self"]},
 )  # fmt: skip
 PLACEMENT_GROUP = Kind(
     "placement group", "describe_placement_groups", "PlacementGroups", "GroupName", "group-name",

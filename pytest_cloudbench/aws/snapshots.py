@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pytest_cloudbench.limits.volume_rules import RuleBroken
@@ -12,6 +13,7 @@ from pytest_cloudbench.limits.volumes import InvalidSpec, VolumeSpec
 from pytest_cloudbench.resources.errors import ResourceFailed, WaitTimeout
 from pytest_cloudbench.resources.facts import CreatedSnapshot, CreatedVolume
 
+from .kinds import SNAPSHOT
 from .run import TOKEN_TAG, Run, tags_of
 from .waits import Watcher
 
@@ -36,7 +38,7 @@ class Snapshots:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._clients = run.clients
-        self._watcher = Watcher(self._describe, run.clients.pace)
+        self._watcher = Watcher(partial(SNAPSHOT.described, run.clients), run.clients.pace)
 
     def create(self, volume: CreatedVolume, name: str) -> CreatedSnapshot:
         """Create and tag a snapshot in one call, and wait until it is complete.
@@ -92,23 +94,7 @@ class Snapshots:
         return reached
 
     def _of_token(self, token: str) -> dict[str, Any] | None:
-        found = self._clients.pages(
-            f"look for the snapshot of token {token}",
-            "ec2",
-            "describe_snapshots",
-            "Snapshots",
-            OwnerIds=["self"],
-            Filters=[{"Name": f"tag:{TOKEN_TAG}", "Values": [token]}],
+        found = SNAPSHOT.find(
+            self._clients, [{"Name": f"tag:{TOKEN_TAG}", "Values": [token]}], f"of token {token}"
         )
         return next((one for one in found if tags_of(one).get(TOKEN_TAG) == token), None)
-
-    def _describe(self, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-        found = self._clients.pages(
-            f"describe {', '.join(ids)}",
-            "ec2",
-            "describe_snapshots",
-            "Snapshots",
-            OwnerIds=["self"],
-            Filters=[{"Name": "snapshot-id", "Values": list(ids)}],
-        )
-        return {snapshot["SnapshotId"]: snapshot for snapshot in found}

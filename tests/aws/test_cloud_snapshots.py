@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_cloudbench.aws.kinds import VOLUME
 from pytest_cloudbench.aws.modifications import Modifications
 from pytest_cloudbench.aws.reap import reap
 from pytest_cloudbench.aws.waits import OFTEN
@@ -96,6 +97,21 @@ def test_a_modification_to_the_defaults_of_a_type_requests_them(cloud, asked_of,
     assert cloud.modify_volume(volume, new).spec == new
     (asked,) = asked_of(cloud, "modify_volume")
     assert {name: value for name, value in asked.items() if name != "VolumeId"} == figures
+
+
+def test_snapshots_that_others_share_are_left_out(cloud, asked_of):
+    cloud.create_snapshot(cloud.create_volumes([gp3(size_gib=1)], "us-east-1a")[0])
+    cloud.remaining()
+    asked = asked_of(cloud, "describe_snapshots")
+    assert len(asked) >= 2
+    assert all(each["OwnerIds"] == ["self"] for each in asked)
+
+
+def test_an_error_names_few_of_the_resources_that_were_asked_about(cloud, faults):
+    faults.answer("DescribeVolumes", "UnauthorizedOperation")
+    with pytest.raises(CloudError, match=r"vol-0, .*vol-4 and 195 more") as caught:
+        VOLUME.described(cloud.clients, [f"vol-{number}" for number in range(200)])
+    assert "vol-5" not in str(caught.value)
 
 
 def modification(state, progress=7, message=""):

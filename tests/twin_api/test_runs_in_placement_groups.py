@@ -332,6 +332,15 @@ def test_a_call_that_is_tried_again_takes_the_group_that_the_first_try_made(
     assert group.state == "available"
 
 
+def test_a_group_is_requested_again_after_a_passing_error(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pytest_cloudbench.aws.clients.MAX_ATTEMPTS", 1)
+    calls = Faults(cloud).answer("CreatePlacementGroup", "RequestLimitExceeded", status=503, times=2)
+    assert cloud.create_placement_group().state == "available"
+    assert len(calls) == 2
+
+
 def test_a_name_that_somebody_else_has_is_not_taken(cloud: Cloud, calls: Calls) -> None:
     calls.ec2.create_placement_group(GroupName=f"cloudbench-{cloud.run_id}-1", Strategy="cluster")
     with pytest.raises(CloudError, match=r"InvalidPlacementGroup\.Duplicate"):
