@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pytest_cloudbench.limits.quantities import Size
@@ -17,6 +18,7 @@ from pytest_cloudbench.resources.errors import (
 from pytest_cloudbench.resources.facts import Attachment, CreatedVolume, LaunchedInstance
 
 from .attachment_slots import AttachmentSlots
+from .kinds import VOLUME
 from .run import RUN_TAG, Run, tags_of
 from .waits import Watcher
 
@@ -49,7 +51,7 @@ class Volumes:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._clients = run.clients
-        self._watcher = Watcher(self._describe, run.clients.pace)
+        self._watcher = Watcher(partial(VOLUME.described, run.clients), run.clients.pace)
         self._slots = AttachmentSlots()
 
     def create(self, spec: VolumeSpec, zone: str, name: str, snapshot_id: str | None = None) -> CreatedVolume:
@@ -246,16 +248,6 @@ class Volumes:
 
         # The attachment of an earlier attempt may be invisible yet.
         return self._watcher.wait(volume.id, look, self._clients.settle_s) == instance.id
-
-    def _describe(self, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-        found = self._clients.pages(
-            f"describe {', '.join(ids)}",
-            "ec2",
-            "describe_volumes",
-            "Volumes",
-            Filters=[{"Name": "volume-id", "Values": list(ids)}],
-        )
-        return {volume["VolumeId"]: volume for volume in found}
 
 
 def _updated(volume: CreatedVolume, description: Mapping[str, Any]) -> CreatedVolume:
