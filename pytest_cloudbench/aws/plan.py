@@ -179,17 +179,12 @@ class Planner:
             zone = one.instances[0].place.zone if one.instances else ""
             for asked in one.requested.volumes:
                 spec = asked.spec
+                place = asked.zone or zone
                 volume = {
-                    "AvailabilityZone": asked.zone or zone,
-                    "VolumeType": spec.type,
-                    "Size": spec.size_gib,
-                    **self._cloud.access.settings.encryption,
-                    "Iops": spec.requested_iops,
-                    "Throughput": spec.requested_throughput_mib,
+                    **self._cloud.volumes.parameters(spec, place),
                     "TagSpecifications": run.tagged("plan", "volume", extra=spec.tags),
                 }
-                given = {key: value for key, value in volume.items() if value is not None}
-                calls.append((f"create volume {spec} in {asked.zone or zone}", "create_volume", given))
+                calls.append((f"create volume {spec} in {place}", "create_volume", volume))
         return list({_key(call): call for call in reversed(calls)}.values())[::-1]
 
     def _alternatives(self, each: PlannedInstance) -> Iterator[PlannedInstance]:

@@ -54,12 +54,8 @@ class Volumes:
         self._watcher = Watcher(partial(VOLUME.described, run.clients), run.clients.pace)
         self._slots = AttachmentSlots()
 
-    def create(self, spec: VolumeSpec, zone: str, name: str, snapshot_id: str | None = None) -> CreatedVolume:
-        """Create, encrypt and tag a volume in one call, and wait until it is available.
-
-        Raises InvalidSpec (a ValueError), before any call, if the spec breaks a rule.
-        """
-        spec.check()
+    def parameters(self, spec: VolumeSpec, zone: str) -> dict[str, Any]:
+        """Return the parameters of CreateVolume but for its tags and snapshot."""
         parameters: dict[str, Any] = {
             "AvailabilityZone": zone,
             "VolumeType": spec.type,
@@ -70,6 +66,15 @@ class Volumes:
             parameters["Iops"] = spec.requested_iops
         if spec.requested_throughput_mib is not None:
             parameters["Throughput"] = spec.requested_throughput_mib
+        return parameters
+
+    def create(self, spec: VolumeSpec, zone: str, name: str, snapshot_id: str | None = None) -> CreatedVolume:
+        """Create, encrypt and tag a volume in one call, and wait until it is available.
+
+        Raises InvalidSpec (a ValueError), before any call, if the spec breaks a rule.
+        """
+        spec.check()
+        parameters = self.parameters(spec, zone)
         if snapshot_id is not None:
             parameters["SnapshotId"] = snapshot_id
         with self._run.journal.creating("create_volume", f"{spec} in {zone}") as intention:
