@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -40,6 +41,7 @@ _NOT_VISIBLE_YET = ("InvalidGroup.NotFound", "InvalidKeyPair.NotFound")
 # Of the first instances of a cluster, requested side by side, one may find it tied to an unknown zone ("null").
 _GROUP_NOT_READY_YET = ("InvalidPlacementGroup.Unknown", "InvalidPlacementGroup.InUse")
 _ENDED = ("shutting-down", "terminated")
+_LAUNCHES_DIFFER_S = 2.0
 # Instances count towards these until they have terminated.
 _QUOTA_USED_UP = ("VcpuLimitExceeded", "InstanceLimitExceeded", "MaxSpotInstanceCountExceeded")
 
@@ -308,7 +310,10 @@ class Instances:
         self._metadata_for_boot(instance)
         answer = self._repeated(f"start {instance}", "start_instances", InstanceIds=[instance.id])
         was_stopped = answer["StartingInstances"][0]["PreviousState"]["Name"] == "stopped"
-        return self.wait_until_running(instance, after=instance.launched if was_stopped else None)
+        # LaunchTime counts whole seconds: two launches within one, as of a model, have the same.
+        former = instance.launched
+        known = was_stopped and former is not None and time.time() - former.timestamp() > _LAUNCHES_DIFFER_S
+        return self.wait_until_running(instance, after=former if known else None)
 
     def reboot(self, instance: LaunchedInstance) -> LaunchedInstance:
         """Ask for a reboot. The API reports 'running' throughout: only the host shows when it is back.

@@ -6,7 +6,8 @@ import itertools
 import threading
 import time
 from collections import Counter
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given, settings
@@ -363,6 +364,7 @@ def described(instance, state, **more):
 def test_a_start_is_over_when_a_later_launch_runs(cloud):
     """An answer from before the stop has the former address."""
     stopped = cloud.stop(cloud.launch("t3.micro"))
+    stopped = replace(stopped, launched=stopped.launched - timedelta(minutes=5))
     old = described(stopped, "running", PublicIpAddress="192.0.2.1", LaunchTime=stopped.launched)
     later = {"LaunchTime": stopped.launched + timedelta(seconds=1)}
     answers = [
@@ -376,6 +378,14 @@ def test_a_start_is_over_when_a_later_launch_runs(cloud):
     cloud.instances._watcher._describe = lambda ids: {stopped.id: answers.pop(0)}
     assert cloud.instances.start(stopped).address == "192.0.2.2"
     assert answers == []
+
+
+def test_a_start_within_the_second_of_the_launch_ends(cloud):
+    stopped = cloud.stop(cloud.launch("t3.micro"))
+    running = described(stopped, "running", PublicIpAddress="192.0.2.1", LaunchTime=stopped.launched)
+    cloud.instances._watcher._describe = lambda ids: {stopped.id: running}
+    now = datetime.now(timezone.utc)
+    assert cloud.instances.start(replace(stopped, launched=now)).state == "running"
 
 
 def test_a_start_of_an_instance_that_runs_ends_at_once(cloud):
