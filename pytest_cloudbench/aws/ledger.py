@@ -167,21 +167,23 @@ class Ledger:
         """
         return time.time() - resource.created > self.settle_s()
 
-    def look(self, kinds: Iterable[Kind] | None = None, *, listed: bool) -> None:
+    def look(self, kinds: Iterable[Kind] | None = None, *, listed: bool) -> dict[str, CloudError]:
         """Ask the API, about each kind in one call or two, and note what has gone.
 
         `listed`: ask for everything with the run's tag, and then for known ids that it lacks; else only for known ids
-        that are not gone. A temporary error changes nothing. A refusal is noted in `blind`.
+        that are not gone. A refusal is noted in `blind`. A temporary error changes nothing; return those by the names
+        of the kinds that were not answered for.
         """
+        unanswered: dict[str, CloudError] = {}
         asked = [kind for kind in (self._kinds() if kinds is None else kinds) if kind.name not in self.blind]
         for kind, result in zip(
             asked, gather([partial(self._look_at, k, listed) for k in asked]), strict=True
         ):
             if isinstance(result, CloudError):
-                if not is_temporary(result):
-                    self.blind[kind.name] = result
+                (unanswered if is_temporary(result) else self.blind)[kind.name] = result
             elif isinstance(result, Exception):
                 raise result
+        return unanswered
 
     def remaining(self) -> tuple[Leftover, ...]:
         """Return what of the run the API shows now. Raises CloudError if it cannot be asked."""

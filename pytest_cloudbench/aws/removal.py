@@ -119,11 +119,23 @@ class Removal:
             while True:
                 poll(self._nothing_more_to_do, math.inf, self._pace)
                 known = len(self._ledger.all())
-                self._ledger.look(listed=True)
+                self._look_at_all()
                 if len(self._ledger.all()) == known:
                     break
             if not self._ledger.blind and not any(each.refused for each in self._ledger.outstanding()):
                 return
+
+    def _look_at_all(self) -> None:
+        """Look by tag and by id until the service answers for each kind; the rest is noted as not seen."""
+        unanswered: dict[str, CloudError] = {}
+
+        def answered() -> bool | None:
+            nonlocal unanswered
+            unanswered = self._ledger.look(listed=True)
+            return None if unanswered else True
+
+        if poll(answered, self._ledger.settle_s(), self._pace) is None:
+            self._ledger.blind.update(unanswered)
 
     def problems(self) -> tuple[str, ...]:
         """Return a sentence for each reason of a refusal.

@@ -255,10 +255,11 @@ def test_nothing_is_left_that_is_not_reported(timeless, service, interrupts):
 
     def interrupted(*arguments, **options):
         nonlocal interrupts
-        look(*arguments, **options)
+        unanswered = look(*arguments, **options)
         if interrupts and service.random.random() < 0.3:
             interrupts -= 1
             raise KeyboardInterrupt
+        return unanswered
 
     ledger.look = interrupted
     for _ in range(3):
@@ -270,10 +271,11 @@ def test_nothing_is_left_that_is_not_reported(timeless, service, interrupts):
     reported = {one.id for one in ledger.left()}
     assert service.existing() <= reported, "it is left and was not reported"
     assert not {"v-others", "i-others"} & (service.touched | reported)
-    if not any(one.refused or one.stuck for one in service.things.values()):
+    # A service that refuses two calls of five may use up the time of a removal: what it keeps is reported then.
+    if service.fails < 0.4 and not any(one.refused or one.stuck for one in service.things.values()):
         assert reported == set()
         assert removal.problems() == ()
-    if reported and not any(one.stuck for one in service.things.values()):
+    if service.fails < 0.4 and reported and not any(one.stuck for one in service.things.values()):
         assert any("you may not" in problem for problem in removal.problems())
     longest = BOUNDS.terminated_s + BOUNDS.volume_s + BOUNDS.group_s + BOUNDS.settle_s
     assert clock.now - began < (1 + interrupted_times) * longest
@@ -291,3 +293,25 @@ def test_what_is_gone_and_refused_as_unauthorized_is_not_left(timeless, kind):
     removal.run()
     assert [each.id for each in ledger.left()] == ["kept"]
     assert len(removal.problems()) == 1
+
+
+def test_the_last_look_is_repeated_until_the_service_answers(timeless):
+    """A volume whose answer was lost, and a service that fails in passing in the last seconds."""
+    service = Service(Clock(), Random(1), lag_s=LONGEST_LAG_S)
+    timeless(service.clock)
+    began = service.clock.now
+    service.add(Thing("volume", "v-0", began - 55, in_journal=False, token="token-0"))
+    journal = intentions(service)
+    shown = service.pages
+
+    def pages(*arguments, Filters):
+        if service.clock.now < began + 20:
+            service.clock.now += 0.1
+            raise CloudError("slow down", code="RequestLimitExceeded")
+        return shown(*arguments, Filters)
+
+    service.pages = pages
+    ledger = Ledger(service, RUN, lambda: BOUNDS.settle_s, lambda: journal)
+    Removal(service, ledger, lambda: BOUNDS, pace=Pace(0.5, 5.0, 10.0)).run()
+    assert service.touched == {"v-0"}
+    assert service.existing() == set()
