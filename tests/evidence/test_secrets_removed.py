@@ -274,6 +274,7 @@ def test_no_figure_is_named_like_a_secret():
                     if SECRET_NAME.search(field.name)
                 }
     assert found == {
+        "AccountSettings.private_key",
         "CloudAccess.access_key",
         "CloudAccess.secret_key",
         "CloudAccess.session_token",

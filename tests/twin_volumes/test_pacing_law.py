@@ -15,6 +15,7 @@ from virtual_time import FULL, Bench, Load, in_a_row, scattered, volume_state
 from pytest_cloudbench.limits.volume_types import ServiceTime
 from pytest_cloudbench.twin.volumes.figures import Burst, Limit, StageFigures, VolumeFigures
 from pytest_cloudbench.twin.volumes.pacing import BURST_S
+from pytest_cloudbench.twin.volumes.volume_process import undisturbed
 
 KIB, MIB = 1024, 1024**2
 UNIT = 256 * KIB
@@ -566,3 +567,11 @@ class TestVolumes:
         with pytest.raises(KeyError):
             bench.pacer.arrive(node, START, 0, 4096, False)
         bench.volume(node=node)
+
+
+@given(st.lists(st.floats(1e-6, 0.004), min_size=10, max_size=160))
+def test_the_path_of_a_read_is_that_of_an_idle_machine(delays):
+    """What a busy machine adds would be subtracted from the service time of every later I/O."""
+    times = [40e-6 + delay for delay in delays] + [40e-6] * (200 - len(delays))
+    random.Random(1).shuffle(times)
+    assert undisturbed(times) == pytest.approx(40e-6)
