@@ -199,6 +199,7 @@ def test_the_flow_limit_does_not_count_as_an_allowance(driver, monkeypatch):
         assert driver.allowances("i-other")["bw_in_exceeded"] == 0
 
 
+@pytest.mark.alone  # exact within 0.1 s
 def test_a_burst_ends_at_the_reported_moment_and_at_the_baseline(driver):
     with driver.launched("i-burst", "i-burst-too", peak=0.8, baseline=0.2, burst_s=4.0):
         # Long enough that what the sockets of the sender hold, 2 MB or so, is little of it, and so is what an
@@ -237,6 +238,7 @@ def test_a_reboot_keeps_the_credits_and_a_stop_and_start_fills_them(driver):
         assert driver.allowances("i-burst")["bw_out_exceeded"] == 0
 
 
+@pytest.mark.alone  # its pauses of 0.3 s are all that may slow it
 def test_a_load_slowed_by_the_machine_does_not_burst_again(driver):
     """Its sender sometimes gets no processor for 0.3 s. A rest of 20 ms would restore the peak."""
     pauses = "for n in 1 2 3 4 5; do pkill -STOP -x iperf3; sleep 0.3; pkill -CONT -x iperf3; sleep 0.4; done"
