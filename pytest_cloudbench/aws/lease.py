@@ -77,7 +77,7 @@ def timer_command(lease_s: float) -> list[str]:
 
 
 def renewal_command(lease_s: float) -> list[str]:
-    """Return the command that begins a lease anew. It starts the timer if none runs, and fails if it cannot."""
+    """Return the command that begins a new lease. It starts the timer if none runs, and fails if it cannot."""
     return ["sh", "-c", _RENEW, "sh", str(math.ceil(lease_s))]
 
 

@@ -40,7 +40,7 @@ class KeptHardware(InterceptedProvider):
         return self
 
     def host(self, instance: LaunchedInstance, *, connect_timeout_s: float) -> Host:
-        """Return the instance as a host; each repeat connects anew."""
+        """Return the instance as a host; each repeat opens a new connection."""
         return self._provider.host(instance, connect_timeout_s=connect_timeout_s)
 
     def release(self, resources: Iterable[Resource]) -> None:
