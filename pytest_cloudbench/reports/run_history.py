@@ -86,8 +86,8 @@ def compare(before: Sequence[Path], now: Evidence, *, by: float) -> tuple[str, l
     """Return a title, a table of a run against the earlier ones in ``before``, and the worst outcome.
 
     What the last earlier run measured and this one did not, or damaged, is inconclusive; what only runs before that
-    measured counts as removed on purpose. Raises NoBaseline if no earlier run is comparable, EvidenceError if there is nothing to
-    compare.
+    measured counts as removed on purpose. Raises NoBaseline if no earlier run is comparable, EvidenceError if there is
+    nothing to compare.
     """
     baseline = Baseline(before, now.run.get("options", {}), but=str(now.run["run"]))
     rows: list[tuple[str, ...]] = []
