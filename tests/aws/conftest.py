@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ FAST = Bounds(
 def endpoint_url() -> Iterator[str]:
     from moto.core.utils import utcnow
     from moto.ec2.models.instances import Instance
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication
     from moto.server import ThreadedMotoServer
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
@@ -46,6 +48,14 @@ def endpoint_url() -> Iterator[str]:
     patched = pytest.MonkeyPatch()
     patched.setattr(Instance, "start", start_with_a_new_launch_time)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    # Two of moto's answers written at once now and then end in a 500 ("dictionary changed size during iteration").
+    dispatch, one_at_a_time = DomainDispatcherApplication.__call__, threading.Lock()
+
+    def answer(application: Any, environ: Any, start_response: Any) -> Any:
+        with one_at_a_time:
+            return dispatch(application, environ, start_response)
+
+    patched.setattr(DomainDispatcherApplication, "__call__", answer)
     server.start()
     host, port = server.get_host_and_port()
     yield f"http://{host}:{port}"
