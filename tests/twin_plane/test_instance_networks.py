@@ -128,6 +128,7 @@ def test_a_cable_is_shaped_before_its_instance_can_use_it(monkeypatch, tmp_path)
         layers = ()
 
     monkeypatch.setattr(Host, "_spawn", lambda self: None)
+    monkeypatch.setattr(Host, "_watch", lambda self, process: None)
     monkeypatch.setattr(
         Host, "_send", lambda self, line: order.append(line if line == b"plugged" else "plan")
     )
