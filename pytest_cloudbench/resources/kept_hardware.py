@@ -24,6 +24,7 @@ class KeptHardware(InterceptedProvider):
     """A provider for the repeats of one test.
 
     Calls that create something are answered in their order by what the first repeat created. `turn` begins a repeat.
+    A recording records these answers too, so that each repeat replays by itself.
     """
 
     def __init__(self) -> None:

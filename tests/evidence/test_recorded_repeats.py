@@ -220,3 +220,24 @@ def test_jobs_of_a_search_are_judged_one_by_one_in_a_repeat_too(sessions):
     result = sessions(body, "--cloudbench-evidence=off")
     result.assert_outcomes(passed=6, failed=1)
     result.stdout.fnmatch_lines(["  violated: search*0 of 6 repeats*"])
+
+
+@pytest.mark.parametrize("failing", [{1}, {4}, {9}, {9, 10}], ids=["first", "another", "last", "last twice"])
+def test_reruns_on_the_same_hardware_replay(sessions, pytester, failing):
+    """The last attempt of a repeat is replayed, also if another attempt created its hardware."""
+    pytest.importorskip("pytest_rerunfailures")
+    flaky = body("9, on='same'") + FLAKY.format(failing=failing)
+    sessions(flaky, "--cloudbench-evidence=kept", "--reruns=2").assert_outcomes(passed=10)
+    assert verify(pytester.path / "kept").exit_code == 0
+    pytester.makeconftest(recorded_runs.STANDS_IN + recorded_runs.CLOUD_STANDS_IN + NOTHING)
+    sessions(body("9, on='same'"), "--cloudbench-replay=kept").assert_outcomes(passed=10)
+    used = (pytester.path / "used").read_text().splitlines()
+    assert used[-1] == used[-10], "a repeat is replayed on the hardware that it was measured on"
+
+
+def test_one_repeat_on_the_same_hardware_replays_alone(sessions, pytester):
+    same = body("9, on='same'")
+    sessions(same, "--cloudbench-evidence=kept").assert_outcomes(passed=10)
+    pytester.makeconftest(recorded_runs.STANDS_IN + recorded_runs.CLOUD_STANDS_IN + NOTHING)
+    result = sessions(same, "--cloudbench-replay=kept", "-k", "repeat and 5")
+    result.assert_outcomes(passed=1)
