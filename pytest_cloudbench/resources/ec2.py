@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING
 
 from pytest_cloudbench.limits.bandwidth_weighting import DEFAULT
-from pytest_cloudbench.limits.network_options import NetworkOptions
 from pytest_cloudbench.limits.recorded_limits import RecordedLimits
 from pytest_cloudbench.limits.volumes import VolumeSpec
 from pytest_cloudbench.resources.facts import (
     CreatedVolume,
     Launch,
     LaunchedInstance,
-    Market,
     PlacementGroup,
     Resource,
 )
@@ -23,8 +22,6 @@ from pytest_cloudbench.resources.markers import (
     RequestedHardware,
     RequestedInstance,
     RequestedPair,
-    check_place,
-    checked_capacity,
 )
 from pytest_cloudbench.resources.pair import Pair
 from pytest_cloudbench.resources.preparation import Preparation
@@ -71,11 +68,12 @@ class Ec2:
         placement group.
         """
         if requested.pair is not None:
-            if requested.network_options:
-                for name in (requested.pair.client_type, requested.pair.server_type):
-                    requested.network_options.check(self._provider.limits(name))
+            for one in requested.instances:
+                for name in (one.type, *one.or_types) if one.network_options else ():
+                    one.network_options.check(self._provider.limits(name))
             self._provider.check_launches(
-                self._launches(requested.pair), strategy="cluster" if requested.pair.cluster else None
+                self.launches(requested.pair.client, requested.pair.server),
+                strategy="cluster" if requested.pair.cluster else None,
             )
         if requested.instance is None:
             return
@@ -86,7 +84,7 @@ class Ec2:
         limits = self._provider.limits(type_name).with_recorded(
             instance.limits or self._type_limits.get(type_name)
         )
-        requested.network_options.check(limits)
+        instance.network_options.check(limits)
         if requested.instance_store:
             check_has_store(limits)
         volumes = [each for each in (requested.volume, requested.volumes) if each is not None]
@@ -126,46 +124,53 @@ class Ec2:
         ("vpc-1", "ebs-1") and ena_express (True for TCP, "udp" for UDP as well) are options of its network; raises
         UnsupportedOption, before anything is created, if the type lacks them.
         """
-        options = NetworkOptions.of(bandwidth_weighting, ena_express)
-        if options:
-            options.check(self._provider.limits(type))
-        asked: dict[str, Any] = {"network_options": options} if options else {}
-        others = checked_capacity(
-            "ec2.launch", or_types, spot=spot, capacity_reservation=capacity_reservation, limits=limits
-        )
-        check_place("ec2.launch", tenancy, security_group, spot=spot)
-        market: Market | None = "spot" if spot else None
-        place: dict[str, Any] = {"tenancy": tenancy, "security_group": security_group}
-        common: dict[str, Any] = {
-            "zone": zone or self._zone,
-            "image": image or self._image,
-            "user": user or self._user,
-            "commands": tuple(commands),
-            "name": self._test_name,
-        }
+        asked = RequestedInstance(
+            type,
+            zone,
+            image,
+            user,
+            commands,
+            limits,
+            bandwidth_weighting,
+            ena_express,
+            or_types,
+            spot,
+            capacity_reservation,
+            tenancy,
+            security_group,
+        ).checked("ec2.launch")
+        if asked.network_options:
+            asked.network_options.check(self._provider.limits(type))
+        [launch] = self.launches(asked)
+        given = {each.name: getattr(launch, each.name) for each in fields(launch)}
+        del given["type"], given["subnet_id"]
+        if not launch.network_options:
+            del given["network_options"]
         with self._preparation.step(f"launch {type}"):
-            launched = self._provider.launch(
-                type,
-                **common,
-                placement_group=placement_group,
-                recorded=limits or self._type_limits.get(type),
-                **asked,
-                alternatives=tuple(
-                    Launch(
-                        other,
-                        recorded=self._type_limits.get(other),
-                        market=market,
-                        network_options=options,
-                        **common,
-                        **place,
-                    )
-                    for other in others
-                ),
-                market=market,
-                capacity_reservation=capacity_reservation,
-                **place,
-            )
+            launched = self._provider.launch(type, **given, placement_group=placement_group)
         return self._add(launched)
+
+    def launches(self, *requested: RequestedInstance) -> list[Launch]:
+        """Return the launches of checked requests, with the defaults of the run."""
+        return [self._launch(each) for each in requested]
+
+    def _launch(self, asked: RequestedInstance) -> Launch:
+        first = Launch(
+            asked.type,
+            asked.zone or self._zone,
+            asked.image or self._image,
+            asked.user or self._user,
+            self._test_name,
+            asked.commands,
+            recorded=asked.limits or self._type_limits.get(asked.type),
+            market="spot" if asked.spot else None,
+            capacity_reservation=asked.capacity_reservation,
+            network_options=asked.network_options,
+            tenancy=asked.tenancy,
+            security_group=asked.security_group,
+        )
+        others = [replace(first, type=name, recorded=self._type_limits.get(name)) for name in asked.or_types]
+        return replace(first, alternatives=tuple(others))
 
     def pair(
         self,
@@ -179,12 +184,17 @@ class Ec2:
         commands: Sequence[str] = (),
         bandwidth_weighting: str = DEFAULT,
         ena_express: bool | str = False,
+        or_types: Sequence[str] = (),
+        spot: bool = False,
+        capacity_reservation: str | None = None,
+        tenancy: str | None = None,
+        security_group: str | None = None,
     ) -> Pair:
         """Launch a client and a server side by side; iperf3 measures the path between them.
 
         server_type defaults to the client's. placement "cluster" puts both into a cluster placement group of their
-        own; zones are their availability zones (default: one zone for both); the rest is as for `launch`. Raises
-        BadMarker, and the errors of `check`, before anything is created.
+        own; zones are their availability zones (default: one zone for both); the rest is as for `launch`, for both of
+        them. Raises BadMarker, and the errors of `check`, before anything is created.
         """
         requested = RequestedPair.of(
             client_type,
@@ -196,6 +206,11 @@ class Ec2:
             commands=commands,
             bandwidth_weighting=bandwidth_weighting,
             ena_express=ena_express,
+            or_types=or_types,
+            spot=spot,
+            capacity_reservation=capacity_reservation,
+            tenancy=tenancy,
+            security_group=security_group,
             asked_by="ec2.pair",
         )
         self.check(RequestedHardware(pair=requested))
@@ -204,8 +219,9 @@ class Ec2:
     def launch_pair(self, requested: RequestedPair) -> Pair:
         """Launch the client and the server of a checked request side by side."""
         group = self.create_placement_group() if requested.cluster else None
-        with self._preparation.step(f"launch {requested.client_type} and {requested.server_type}"):
-            launched = self._provider.launch_many(self._launches(requested), placement_group=group)
+        launches = self.launches(requested.client, requested.server)
+        with self._preparation.step(f"launch {requested.client.type} and {requested.server.type}"):
+            launched = self._provider.launch_many(launches, placement_group=group)
         client, server = (self._add(each) for each in launched)
         return Pair(client, server, cluster=requested.cluster)
 
@@ -307,20 +323,3 @@ class Ec2:
         self._instances.append(instance)
         self._preparation.launched(instance, self._provider)
         return instance
-
-    def _launches(self, requested: RequestedPair) -> list[Launch]:
-        return [
-            Launch(
-                type,
-                zone=zone or self._zone,
-                image=requested.image or self._image,
-                user=requested.user or self._user,
-                name=self._test_name,
-                commands=requested.commands,
-                recorded=self._type_limits.get(type),
-                network_options=requested.network_options,
-            )
-            for type, zone in zip(
-                (requested.client_type, requested.server_type), requested.zones or (None, None), strict=True
-            )
-        ]

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from pytest_cloudbench.limits.account_values import parse_security_group
 from pytest_cloudbench.limits.bandwidth_weighting import DEFAULT
-from pytest_cloudbench.limits.network_options import PLAIN_NETWORK, NetworkOptions
+from pytest_cloudbench.limits.network_options import NetworkOptions
 from pytest_cloudbench.limits.recorded_limits import RecordedLimits
 from pytest_cloudbench.limits.volumes import VolumeSpec
-
-_NETWORK = ("bandwidth_weighting", "ena_express")
+from pytest_cloudbench.resources.facts import Command
 
 
 class BadMarker(ValueError):
@@ -34,11 +33,11 @@ class RequestedInstance:
     zone: str | None = None
     image: str | None = None
     user: str | None = None
-    commands: tuple[str, ...] = ()
+    commands: Sequence[Command] = ()
     limits: RecordedLimits | None = None
     bandwidth_weighting: str = DEFAULT
     ena_express: bool | str = False
-    or_types: tuple[str, ...] = ()
+    or_types: Sequence[str] = ()
     spot: bool = False
     capacity_reservation: str | None = None
     tenancy: str | None = None
@@ -49,22 +48,33 @@ class RequestedInstance:
         """The options of its network."""
         return NetworkOptions.of(self.bandwidth_weighting, self.ena_express)
 
+    def checked(self, asked_by: str) -> RequestedInstance:
+        """Return it with its lists as tuples. Raises BadMarker for arguments that cannot be used, or not together."""
+        _check_type(asked_by, self.type, "the type")
+        texts = ("zone", "image", "user", "capacity_reservation")
+        _check_texts(asked_by, **{name: getattr(self, name) for name in texts})
+        if self.limits is not None and not isinstance(self.limits, RecordedLimits):
+            raise BadMarker(
+                f"{asked_by}: limits must be made by recorded_limits from pytest_cloudbench, such as "
+                f"recorded_limits(ebs_iops=64_000, source='...'), not {self.limits!r}"
+            )
+        try:
+            NetworkOptions.of(self.bandwidth_weighting, self.ena_express)
+        except ValueError as error:
+            raise BadMarker(f"{asked_by}: {error}") from None
+        _check_capacity(asked_by, self)
+        _check_place(asked_by, self)
+        commands = _checked_commands(asked_by, self.commands)
+        return replace(self, commands=commands, or_types=tuple(self.or_types))
+
 
 @dataclass(frozen=True)
 class RequestedPair:
-    """The arguments of ``ec2_pair``: type and zone of client and server; the rest applies to both.
+    """The client and the server of ``ec2_pair``. ``cluster``: both go into one cluster placement group."""
 
-    ``cluster`` is True if both go into one cluster placement group.
-    """
-
-    client_type: str
-    server_type: str
+    client: RequestedInstance
+    server: RequestedInstance
     cluster: bool = False
-    zones: tuple[str, str] | None = None
-    image: str | None = None
-    user: str | None = None
-    commands: tuple[str, ...] = ()
-    network_options: NetworkOptions = PLAIN_NETWORK
 
     @classmethod
     def of(
@@ -74,18 +84,17 @@ class RequestedPair:
         *,
         placement: str | None = None,
         zones: Sequence[str] | None = None,
-        image: str | None = None,
-        user: str | None = None,
-        commands: Sequence[str] = (),
-        bandwidth_weighting: str = DEFAULT,
-        ena_express: bool | str = False,
         asked_by: str = "@pytest.mark.ec2_pair",
+        **of_both: Any,
     ) -> RequestedPair:
-        """Return the request for arguments as a user gives them. Raises BadMarker."""
+        """Return the request for arguments as a user gives them; ``of_both`` are arguments of ``RequestedInstance``.
+
+        Raises BadMarker.
+        """
         _check_type(asked_by, client_type, "client_type")
         if server_type is not None:
             _check_type(asked_by, server_type, "server_type")
-        _check_texts(asked_by, image=image, user=user)
+        types = (client_type, server_type or client_type)
         cluster = _is_cluster(asked_by, placement)
         pair = _zone_pair(asked_by, zones)
         if cluster and pair is not None and pair[0] != pair[1]:
@@ -93,16 +102,16 @@ class RequestedPair:
                 f"{asked_by}: a cluster placement group lies in one availability zone, but zones are {pair[0]} and "
                 f"{pair[1]}; give the same zone twice, or leave out placement='cluster'"
             )
-        return cls(
-            client_type,
-            client_type if server_type is None else server_type,
-            cluster,
-            pair,
-            image,
-            user,
-            _checked_commands(asked_by, commands),
-            _network_options(asked_by, bandwidth_weighting, ena_express),
+        if of_both.get("capacity_reservation") is not None and types[0] != types[1]:
+            raise BadMarker(
+                f"{asked_by}: a Capacity Reservation is for instances of one type, but the pair is a {types[0]} and a "
+                f"{types[1]}: use one type, or leave out capacity_reservation"
+            )
+        client, server = (
+            RequestedInstance(type, zone, **of_both).checked(asked_by)
+            for type, zone in zip(types, pair or (None, None), strict=True)
         )
+        return cls(client, server, cluster)
 
 
 @dataclass(frozen=True)
@@ -126,10 +135,11 @@ class RequestedHardware:
     instance_store: bool = False
 
     @property
-    def network_options(self) -> NetworkOptions:
-        """The network options of its instances."""
-        one = self.instance or self.pair
-        return one.network_options if one is not None else PLAIN_NETWORK
+    def instances(self) -> tuple[RequestedInstance, ...]:
+        """Its instances: one, or those of the pair."""
+        if self.pair is not None:
+            return (self.pair.client, self.pair.server)
+        return () if self.instance is None else (self.instance,)
 
     def check(self) -> None:
         """Raise BadMarker or InvalidSpec if no cloud could offer this."""
@@ -158,6 +168,9 @@ class RequestedHardware:
                 )
 
 
+_OF_INSTANCE = tuple(each.name for each in fields(RequestedInstance))
+
+
 def read_markers(markers: Mapping[str, Any]) -> RequestedHardware:
     """Return the hardware that a test's markers request. `markers` has the closest marker of each name.
 
@@ -165,9 +178,8 @@ def read_markers(markers: Mapping[str, Any]) -> RequestedHardware:
     """
     instance = volume = volumes = None
     if (mark := markers.get("ec2_instance")) is not None:
-        own = ("type", "zone", "image", "user", "commands", "limits", *_NETWORK)
-        capacity = ("or_types", "spot", "capacity_reservation", "tenancy", "security_group")
-        instance = _instance(_bind("ec2_instance", mark, (*own, *capacity), ("type",)))
+        arguments = _bind("ec2_instance", mark, _OF_INSTANCE, ("type",))
+        instance = RequestedInstance(**arguments).checked("@pytest.mark.ec2_instance")
     if (mark := markers.get("ebs_volume")) is not None:
         volume = _volumes("ebs_volume", _bind("ebs_volume", mark, ("spec", "zone", "card"), ("spec",)))
     if (mark := markers.get("ebs_volumes")) is not None:
@@ -175,7 +187,8 @@ def read_markers(markers: Mapping[str, Any]) -> RequestedHardware:
         volumes = _volumes("ebs_volumes", arguments)
     pair = None
     if (mark := markers.get("ec2_pair")) is not None:
-        names = ("client_type", "server_type", "placement", "zones", "image", "user", "commands", *_NETWORK)
+        of_both = (name for name in _OF_INSTANCE if name not in ("type", "zone", "limits"))
+        names = ("client_type", "server_type", "placement", "zones", *of_both)
         pair = RequestedPair.of(**_bind("ec2_pair", mark, names, ("client_type",), by_position=2))
     return RequestedHardware(instance, volume, volumes, pair)
 
@@ -206,86 +219,41 @@ def _bind(
     return bound
 
 
-def _instance(arguments: dict[str, Any]) -> RequestedInstance:
-    asked_by = "@pytest.mark.ec2_instance"
-    _check_type(asked_by, arguments["type"], "the type")
-    _check_texts(asked_by, **{name: arguments.get(name) for name in ("zone", "image", "user")})
-    commands = _checked_commands(asked_by, arguments.pop("commands", ()))
-    _network_options(
-        asked_by, arguments.get("bandwidth_weighting", DEFAULT), arguments.get("ena_express", False)
-    )
-    limits = arguments.get("limits")
-    if limits is not None and not isinstance(limits, RecordedLimits):
-        raise BadMarker(
-            f"{asked_by}: limits must be made by recorded_limits from pytest_cloudbench, such as "
-            f"recorded_limits(ebs_iops=64_000, source='...'), not {limits!r}"
-        )
-    arguments["or_types"] = checked_capacity(
-        asked_by,
-        arguments.get("or_types", ()),
-        spot=arguments.get("spot", False),
-        capacity_reservation=arguments.get("capacity_reservation"),
-        limits=limits,
-    )
-    check_place(
-        asked_by,
-        arguments.get("tenancy"),
-        arguments.get("security_group"),
-        spot=arguments.get("spot", False),
-    )
-    return RequestedInstance(**arguments, commands=commands)
-
-
-def check_place(asked_by: str, tenancy: object, security_group: object, *, spot: object) -> None:
+def _check_place(asked_by: str, asked: RequestedInstance) -> None:
     """Raise BadMarker for an unknown tenancy, a spot instance on a Dedicated Host, or no id of a security group."""
-    if tenancy not in (None, "dedicated", "host"):
-        raise BadMarker(f"{asked_by}: tenancy must be 'dedicated' or 'host', not {tenancy!r}")
-    if spot and tenancy == "host":
+    if asked.tenancy not in (None, "dedicated", "host"):
+        raise BadMarker(f"{asked_by}: tenancy must be 'dedicated' or 'host', not {asked.tenancy!r}")
+    if asked.spot and asked.tenancy == "host":
         raise BadMarker(
             f"{asked_by}: there are no spot instances on a Dedicated Host: leave out spot or tenancy"
         )
     try:
-        if security_group is not None:
-            parse_security_group(security_group or "(empty)")  # type: ignore[arg-type]
+        if asked.security_group is not None:
+            parse_security_group(asked.security_group or "(empty)")
     except ValueError as error:
         raise BadMarker(f"{asked_by}: security_group: {error}") from None
 
 
-def checked_capacity(
-    asked_by: str,
-    or_types: object,
-    *,
-    spot: object,
-    capacity_reservation: object,
-    limits: RecordedLimits | None,
-) -> tuple[str, ...]:
-    """Return the alternative types. Raises BadMarker if these arguments of a launch cannot be used together."""
+def _check_capacity(asked_by: str, asked: RequestedInstance) -> None:
+    """Raise BadMarker for alternatives, a market or a reservation that cannot be used, or not together."""
+    or_types = asked.or_types
     if isinstance(or_types, str) or not isinstance(or_types, Sequence):
         raise BadMarker(f"{asked_by}: or_types must be a list such as ['m6i.xlarge'], not {or_types!r}")
     for name in or_types:
         _check_type(asked_by, name, "each of or_types")
-    if not isinstance(spot, bool):
-        raise BadMarker(f"{asked_by}: spot must be True or False, not {spot!r}")
-    _check_texts(asked_by, capacity_reservation=capacity_reservation)
-    if or_types and limits is not None:
+    if not isinstance(asked.spot, bool):
+        raise BadMarker(f"{asked_by}: spot must be True or False, not {asked.spot!r}")
+    if or_types and asked.limits is not None:
         raise BadMarker(
             f"{asked_by}: limits are those of one type, but or_types names others; state the limits of each type in "
             "the project's limits file"
         )
-    if capacity_reservation is not None and (or_types or spot):
+    if asked.capacity_reservation is not None and (or_types or asked.spot):
         other = "or_types" if or_types else "spot"
         raise BadMarker(
             f"{asked_by}: a Capacity Reservation is for On-Demand instances of one type; leave out {other} or "
             "capacity_reservation"
         )
-    return tuple(or_types)
-
-
-def _network_options(asked_by: str, bandwidth_weighting: object, ena_express: object) -> NetworkOptions:
-    try:
-        return NetworkOptions.of(bandwidth_weighting, ena_express)
-    except ValueError as error:
-        raise BadMarker(f"{asked_by}: {error}") from None
 
 
 def _check_type(asked_by: str, value: object, what: str) -> None:
@@ -299,7 +267,7 @@ def _check_texts(asked_by: str, **arguments: object) -> None:
             raise BadMarker(f"{asked_by}: {name} must be a text, not {value!r}")
 
 
-def _checked_commands(asked_by: str, commands: object) -> tuple[str, ...]:
+def _checked_commands(asked_by: str, commands: object) -> tuple[Command, ...]:
     if isinstance(commands, str):
         commands = (commands,)
     if not isinstance(commands, Sequence) or not all(_is_command(each) for each in commands):

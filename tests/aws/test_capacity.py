@@ -18,7 +18,7 @@ from pytest_cloudbench.resources.errors import (
     ZoneMismatch,
 )
 from pytest_cloudbench.resources.facts import Launch
-from pytest_cloudbench.resources.markers import BadMarker, read_markers
+from pytest_cloudbench.resources.markers import BadMarker, RequestedPair, read_markers
 from pytest_cloudbench.resources.spot import unless_interrupted
 
 
@@ -163,6 +163,45 @@ def test_the_marker_names_types_market_and_reservation():
 
 
 @pytest.mark.parametrize(
+    "options",
+    [
+        {"or_types": ("m6i.xlarge", "m5.xlarge"), "spot": True, "tenancy": "dedicated"},
+        {"capacity_reservation": "cr-0123", "security_group": "sg-0123456789abcdef0"},
+    ],
+)
+def test_both_ends_of_a_pair_take_the_options_of_an_instance(options):
+    asked = read_markers({"ec2_pair": pytest.mark.ec2_pair("m7i.xlarge", **options).mark}).pair
+    assert asked.client == asked.server == instance_marker("m7i.xlarge", **options)
+
+
+def test_a_reservation_is_for_pairs_of_one_type():
+    with pytest.raises(BadMarker, match=r"m7i\.xlarge and a m7i\.large"):
+        RequestedPair.of("m7i.xlarge", "m7i.large", capacity_reservation="cr-0123")
+
+
+def test_a_pair_without_room_becomes_one_of_the_next_type(cloud, faults, asked_of):
+    faults.answer(
+        "RunInstances",
+        "InsufficientInstanceCapacity",
+        when=lambda asked: asked["InstanceType"] == "c5.xlarge",
+    )
+    factory = Ec2(cloud, test_name="test_it")
+    pair = factory.pair("c5.xlarge", or_types=["m5.xlarge"], spot=True)
+    for end in (pair.client, pair.server):
+        assert (end.type, end.launched.requested_type, end.launched.market) == (
+            "m5.xlarge",
+            "c5.xlarge",
+            "spot",
+        )
+        assert "spot instance" in end.launched.conditions
+    assert {asked["InstanceMarketOptions"]["MarketType"] for asked in asked_of(cloud, "run_instances")} == {
+        "spot"
+    }
+    factory.close()
+
+
+@pytest.mark.parametrize("marker", ["ec2_instance", "ec2_pair"])
+@pytest.mark.parametrize(
     "arguments",
     [
         {"or_types": "m6i.xlarge"},
@@ -173,9 +212,10 @@ def test_the_marker_names_types_market_and_reservation():
         {"capacity_reservation": "cr-1", "or_types": ["m6i.xlarge"]},
     ],
 )
-def test_arguments_that_cannot_be_used_are_refused(arguments):
-    with pytest.raises(BadMarker, match=next(iter(arguments))):
-        instance_marker("m7i.xlarge", **arguments)
+def test_arguments_that_cannot_be_used_are_refused(marker, arguments):
+    mark = SimpleNamespace(args=("m7i.xlarge",), kwargs=arguments)
+    with pytest.raises(BadMarker, match=rf"{marker}: .*{next(iter(arguments))}"):
+        read_markers({marker: mark})
 
 
 def test_limits_of_one_type_are_not_those_of_another():
