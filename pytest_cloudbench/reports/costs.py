@@ -15,11 +15,15 @@ import pytest
 from pytest_cloudbench.limits.cost import HOUR_S, Cost
 from pytest_cloudbench.reports.hooks import unharmed
 from pytest_cloudbench.reports.prices import GB, LEAST_S, Charge, Prices, per_hour, unpriced
-from pytest_cloudbench.reports.properties import add_cost, exact_cost_in, not_priced_in
+from pytest_cloudbench.reports.properties import (
+    NOT_PRICED_PROPERTY,
+    add_cost,
+    exact_costs_in,
+    phase_reports,
+    texts_in,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pytest_cloudbench.reports.properties import Property
 
 T = TypeVar("T")
@@ -135,13 +139,8 @@ class Costs:
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Write the sum, the source of the prices, and what has no price."""
-        tests = [
-            report.user_properties
-            for reports in terminalreporter.stats.values()
-            for report in reports
-            if getattr(report, "when", None) == "teardown"
-        ]
         if terminalreporter.verbosity >= 0:
+            tests = [report.user_properties for report in phase_reports(terminalreporter, "teardown")]
             for line in sum_lines(tests, hypothetical=self.hypothetical, source=self.source):
                 terminalreporter.write_line(line)
             if self.trouble:
@@ -162,11 +161,12 @@ def charges_of(prices: Prices, instance: Any) -> list[Charge]:
     return charges
 
 
-def sum_lines(tests: Iterable[Sequence[Property]], *, hypothetical: bool, source: str) -> list[str]:
+def sum_lines(tests: Sequence[Sequence[Property]], *, hypothetical: bool, source: str) -> list[str]:
     """Return the sum of the tests' costs as a line, and one that names what has no price."""
-    tests = list(tests)
-    costs = [cost for properties in tests if (cost := exact_cost_in(properties)) is not None]
-    missing = dict.fromkeys(what for properties in tests for what in not_priced_in(properties))
+    costs = [cost for properties in tests for cost in exact_costs_in(properties)]
+    missing = dict.fromkeys(
+        what for properties in tests for what in texts_in(properties, NOT_PRICED_PROPERTY)
+    )
     lines = []
     if costs:
         total = Cost(sum(float(each) for each in costs), costs[0].currency)

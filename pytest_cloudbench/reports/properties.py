@@ -183,38 +183,23 @@ def judged_promises(properties: Iterable[Property]) -> list[JudgedPromise]:
     return found
 
 
-def conditions_in(properties: Iterable[Property]) -> list[str]:
-    """Return the conditions of a test's measurements, each once."""
-    return list(dict.fromkeys(str(value) for name, value in properties if name == CONDITION_PROPERTY))
+def texts_in(properties: Iterable[Property], name: str) -> list[str]:
+    """Return the texts of the properties of this name."""
+    return [str(value) for each, value in properties if each == name]
 
 
-def undecided_in(properties: Iterable[Property]) -> str:
-    """Return that a test was skipped because a promise is inconclusive, "" if it was not."""
-    return next((str(value) for name, value in properties if name == UNDECIDED_PROPERTY), "")
-
-
-def not_compared_in(properties: Iterable[Property]) -> list[str]:
-    """Return the measurements of a test that were not compared with earlier runs, and why."""
-    return [str(value) for name, value in properties if name == NOT_COMPARED_PROPERTY]
-
-
-def cost_in(properties: Iterable[Property]) -> str:
-    """Return what the test cost, "" if unknown."""
-    return next((str(value) for name, value in properties if name == COST_PROPERTY), "")
-
-
-def exact_cost_in(properties: Iterable[Property]) -> Cost | None:
-    """Return what the test cost, with six decimals; None if unknown."""
+def exact_costs_in(properties: Iterable[Property]) -> list[Cost]:
+    """Return what the test cost, with six decimals; nothing if unknown."""
     from pytest_cloudbench.limits.cost import Cost
 
-    text = next((str(value) for name, value in properties if name == EXACT_COST_PROPERTY), "")
-    amount, _, currency = text.partition(" ")
-    return Cost(float(amount), currency) if text else None
+    texts = [text.split(" ") for text in texts_in(properties, EXACT_COST_PROPERTY)]
+    return [Cost(float(amount), currency) for amount, currency in texts]
 
 
-def not_priced_in(properties: Iterable[Property]) -> list[str]:
-    """Return what the test used that has no price."""
-    return [str(value) for name, value in properties if name == NOT_PRICED_PROPERTY]
+def phase_reports(terminal: pytest.TerminalReporter, when: str) -> list[pytest.TestReport]:
+    """Return the reports of all tests on one phase: "call" or "teardown"."""
+    every = (report for reports in terminal.stats.values() for report in reports)
+    return [report for report in every if getattr(report, "when", None) == when]
 
 
 def of_cloudbench(properties: Sequence[Property]) -> bool:

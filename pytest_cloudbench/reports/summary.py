@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_cloudbench.options import setting
 from pytest_cloudbench.reports.properties import (
     CONDITION_PROPERTY,
+    COST_PROPERTY,
     MEASURED,
     NOT_COMPARED_PROPERTY,
+    UNDECIDED_PROPERTY,
     VERDICT_PROPERTY,
+    judged_promises,
+    phase_reports,
+    texts_in,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     import pytest
 
@@ -32,45 +38,32 @@ def write_verdicts(terminal: pytest.TerminalReporter) -> None:
         return
     tests = [
         (report.nodeid, report.user_properties)
-        for reports in terminal.stats.values()
-        for report in reports
-        if getattr(report, "when", None) == "call"
-        and any(name in _SHOWN for name, _ in report.user_properties)
+        for report in phase_reports(terminal, "call")
+        if any(name in _SHOWN for name, _ in report.user_properties)
     ]
     if not tests:
         return
-    # Imported here to keep sessions without verdicts fast.
-    from pytest_cloudbench.reports.properties import (
-        conditions_in,
-        judged_promises,
-        not_compared_in,
-        undecided_in,
-    )
-
     terminal.write_sep("=", "cloudbench verdicts")
     for nodeid, properties in tests:
         terminal.write_line(nodeid)
         for judged in judged_promises(properties):
             _write(terminal, judged.sentence, **{_COLOURS.get(judged.outcome, "white"): True})
-        if conditions := conditions_in(properties):
+        if conditions := dict.fromkeys(texts_in(properties, CONDITION_PROPERTY)):
             _write(terminal, f"({'; '.join(conditions)})")
-        for why in not_compared_in(properties):
+        for why in texts_in(properties, NOT_COMPARED_PROPERTY):
             _write(terminal, f"not compared with earlier runs: {why}", yellow=True)
-        if undecided := undecided_in(properties):
+        for undecided in texts_in(properties, UNDECIDED_PROPERTY):
             _write(terminal, undecided, yellow=True)
     _write_table(terminal, tests, costs_of(terminal))
     for line in shortcomings([properties for _, properties in tests]):
         terminal.write_line(line, yellow=True)
 
 
-def shortcomings(tests: Iterable[Sequence[Property]]) -> list[str]:
+def shortcomings(tests: Sequence[Sequence[Property]]) -> list[str]:
     """Return what a run without failures does not show, with numbers: tests that judge nothing, workloads without
     an earlier run. Each test is given by its properties.
     """
-    from pytest_cloudbench.reports.properties import judged_promises, not_compared_in, undecided_in
-
-    tests = list(tests)
-    undecided = [properties for properties in tests if undecided_in(properties)]
+    undecided = [properties for properties in tests if texts_in(properties, UNDECIDED_PROPERTY)]
     lines = []
     if undecided:
         held = sum(judged.outcome == "held" for each in undecided for judged in judged_promises(each))
@@ -81,7 +74,7 @@ def shortcomings(tests: Iterable[Sequence[Property]]) -> list[str]:
         lines.append(
             f"{which} skipped as inconclusive{although}: --cloudbench-inconclusive=fail fails such tests"
         )
-    if missing := sum(len(not_compared_in(properties)) for properties in tests):
+    if missing := sum(len(texts_in(properties, NOT_COMPARED_PROPERTY)) for properties in tests):
         which = "1 measurement was" if missing == 1 else f"{missing} measurements were"
         lines.append(f"{which} not compared with earlier runs")
     return lines
@@ -89,13 +82,10 @@ def shortcomings(tests: Iterable[Sequence[Property]]) -> list[str]:
 
 def costs_of(terminal: pytest.TerminalReporter) -> dict[str, str]:
     """Return the cost of each test by node id, if known. The report of a test's teardown has it."""
-    from pytest_cloudbench.reports.properties import cost_in
-
     return {
         report.nodeid: cost
-        for reports in terminal.stats.values()
-        for report in reports
-        if getattr(report, "when", None) == "teardown" and (cost := cost_in(report.user_properties))
+        for report in phase_reports(terminal, "teardown")
+        for cost in texts_in(report.user_properties, COST_PROPERTY)
     }
 
 
@@ -105,8 +95,6 @@ def _write_table(
     costs: dict[str, str],
 ) -> None:
     """Write the table of the tests whose verdicts have more than a sentence."""
-    from pytest_cloudbench.options import setting
-    from pytest_cloudbench.reports.properties import judged_promises
     from pytest_cloudbench.reports.summary_table import COST_HEAD, WOULD_HEAD, rows_of, table_lines, totals
 
     found = [(nodeid, judged_promises(properties)) for nodeid, properties in tests]

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_cloudbench.reports.properties import (
+    CONDITION_PROPERTY,
+    COST_PROPERTY,
+    NOT_COMPARED_PROPERTY,
     JudgedPromise,
     Property,
-    conditions_in,
-    cost_in,
     judged_promises,
-    not_compared_in,
     of_cloudbench,
+    texts_in,
 )
 from pytest_cloudbench.reports.summary import shortcomings
 from pytest_cloudbench.reports.summary_table import COST_HEAD, short_names, totals
@@ -40,7 +41,6 @@ class SummarisedTest:
 
     nodeid: str
     verdicts: tuple[JudgedPromise, ...]
-    conditions: tuple[str, ...] = ()
     error: str = ""
     properties: tuple[Property, ...] = ()
 
@@ -72,7 +72,7 @@ class SummaryFile:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add a test that measured or judged, or failed before it could."""
-        if report.when == "teardown" and (cost := cost_in(report.user_properties)):
+        for cost in texts_in(report.user_properties, COST_PROPERTY):
             self._costs[report.nodeid] = cost
         found = summarised(report)
         if found is not None:
@@ -103,10 +103,8 @@ def summarised(report: pytest.TestReport) -> SummarisedTest | None:
     properties = report.user_properties
     verdicts = tuple(judged_promises(properties))
     ours = of_cloudbench(properties) or not _MARKERS.isdisjoint(report.keywords)
-    if report.when == "call" and (verdicts or not_compared_in(properties)):
-        return SummarisedTest(
-            report.nodeid, verdicts, tuple(conditions_in(properties)), properties=tuple(properties)
-        )
+    if report.when == "call" and (verdicts or texts_in(properties, NOT_COMPARED_PROPERTY)):
+        return SummarisedTest(report.nodeid, verdicts, properties=tuple(properties))
     if ours and report.failed:
         return SummarisedTest(report.nodeid, (), error=_reason(report))
     return None
@@ -185,10 +183,11 @@ def _sentences(named: Sequence[tuple[str, SummarisedTest]]) -> list[str]:
         if test.verdicts:
             lines.append(f"- {_code(name)}")
             lines += [f"  - {_cell(verdict.sentence)}" for verdict in test.verdicts]
-            lines += [f"  - _{_cell('; '.join(test.conditions))}_"] if test.conditions else []
+            conditions = dict.fromkeys(texts_in(test.properties, CONDITION_PROPERTY))
+            lines += [f"  - _{_cell('; '.join(conditions))}_"] if conditions else []
             lines += [
                 f"  - not compared with earlier runs: {_cell(why)}"
-                for why in not_compared_in(test.properties)
+                for why in texts_in(test.properties, NOT_COMPARED_PROPERTY)
             ]
     return lines
 

@@ -16,7 +16,7 @@ from pytest_cloudbench.evidence.folder import (
 )
 from pytest_cloudbench.evidence.reader import Evidence
 from pytest_cloudbench.options import OPTIONS, options_in_force, path_option, setting
-from pytest_cloudbench.reports.properties import OTHERWISE_PROPERTY
+from pytest_cloudbench.reports.properties import OTHERWISE_PROPERTY, phase_reports, texts_in
 
 OFF = "off"
 RECORDER_PLUGIN = "cloudbench-recorder"
@@ -158,11 +158,9 @@ def finish(session: pytest.Session) -> None:
 
 def write_lines(terminal: pytest.TerminalReporter) -> None:
     """Report at the end where the evidence is, what it lacks, and which verdicts a replay changed."""
-    for report in (each for reports in terminal.stats.values() for each in reports):
-        if getattr(report, "when", None) == "call":
-            for name, value in report.user_properties:
-                if name == OTHERWISE_PROPERTY:
-                    terminal.write_line(f"{report.nodeid}: {value}", yellow=True)
+    for report in phase_reports(terminal, "call"):
+        for text in texts_in(report.user_properties, OTHERWISE_PROPERTY):
+            terminal.write_line(f"{report.nodeid}: {text}", yellow=True)
     for line, good in terminal.config.stash.get(_LINES, ()):
         if not good or terminal.verbosity >= 0:
             terminal.write_line(line, **({} if good else {"red": True}))

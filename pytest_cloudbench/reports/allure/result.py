@@ -21,7 +21,7 @@ from pytest_cloudbench.reports.allure.labels import (
 from pytest_cloudbench.reports.allure.outcome import LABEL, TestOutcome, marked
 from pytest_cloudbench.reports.comparisons import ComparedRuns
 from pytest_cloudbench.reports.plots.picture import Picture
-from pytest_cloudbench.reports.properties import cost_in
+from pytest_cloudbench.reports.properties import COST_PROPERTY, texts_in
 
 if TYPE_CHECKING:
     from pytest_cloudbench.verdicts.verdict import Verdict
@@ -105,8 +105,7 @@ def make_readable(item: pytest.Item, attempt: Attempt) -> None:
             parameter.value = readable(value)
     present = {parameter.name for parameter in attempt.result.parameters}
     ran_on = tested_on.parameters([each for each, _, _ in attempt.instances])
-    if cost := cost_in(item.user_properties):
-        ran_on["cost"] = [cost]
+    ran_on["cost"] = texts_in(item.user_properties, COST_PROPERTY)
     for name, values in ran_on.items():
         if values and name not in present:
             # Excluded from the test's identity, so that its history continues on other hardware.
