@@ -37,9 +37,9 @@ class Option(NamedTuple):
     """
 
     name: str
-    default: str
-    choices: tuple[str, ...] | None
     help: str
+    default: str = ""
+    choices: tuple[str, ...] | None = None
     check: Callable[[str], object] | None = None
     switch: bool = False
 
@@ -121,203 +121,150 @@ def parse_lease(text: str) -> float:
 OPTIONS = (
     Option(
         "cloud",
-        "embedded",
-        None,
         "where hosts and volumes come from: embedded, aws (which costs money), or a name that another plugin offers "
         "(default: embedded)",
+        default="embedded",
     ),
     Option(
         "pace",
-        "",
-        ("quick", "full"),
         "quick caps run times, ramps and file sizes to seconds, which every result states; full runs what the test "
         "says (default: quick on the embedded region, full elsewhere)",
+        choices=("quick", "full"),
     ),
     Option(
         "inconclusive",
-        "",
-        ("fail", "skip"),
         "whether an inconclusive verdict fails or skips its test (default: fail; on the embedded region skip if this "
         "machine was the limit)",
+        choices=("fail", "skip"),
     ),
     Option(
         "repeats",
-        "",
-        None,
         "run each test that measures so many times, and draw one verdict over all of its repeats (default: as its "
         "marker cloudbench_repeats says, else once)",
         check=parse_repeats,
     ),
     Option(
         "progress",
-        "auto",
-        ("auto", "on", "off"),
         "show the progress of a running workload; without a terminal, and with pytest-xdist, as a plain line every "
         "30 s (auto: not with -q; on: plain lines from the start)",
+        default="auto",
+        choices=("auto", "on", "off"),
     ),
     Option(
         "evidence",
-        "cloudbench-evidence/{run}",
-        None,
         "folder for the evidence of this run, or off; {run} is the run's id; an existing folder is never overwritten",
+        default="cloudbench-evidence/{run}",
     ),
-    Option(
-        "sign",
-        "",
-        None,
-        "SSH key file to sign the evidence with at the end of the run, by ssh-keygen -Y sign",
-    ),
+    Option("sign", "SSH key file to sign the evidence with at the end of the run, by ssh-keygen -Y sign"),
     Option(
         "redact",
-        "",
-        ("", "on"),
         "replace the account id, ARNs and public addresses in the evidence by pseudonyms",
+        choices=("", "on"),
         switch=True,
     ),
     Option(
         "replay",
-        "",
-        None,
         "evidence folder to replay: the same tests, without any cloud, judge the recorded measurements again",
     ),
     Option(
-        "summary",
-        "",
-        None,
-        "Markdown file for the verdicts of this run, for example for a comment on a pull request",
+        "summary", "Markdown file for the verdicts of this run, for example for a comment on a pull request"
     ),
     Option(
         "prices",
-        "",
-        None,
         "list: read prices from the AWS Price List API, and on the embedded region from one of its own; off; or a JSON "
         "file with hourly prices of instances and monthly prices of volumes (default: list on AWS and for a plan)",
     ),
     Option(
         "plan",
-        "",
-        ("", "on"),
         "print what the tests would create, for how long and at what price, and what would be refused; create nothing",
+        choices=("", "on"),
         switch=True,
     ),
     Option(
         "max-cost",
-        "",
-        None,
         "most US dollars (or the currency of --cloudbench-prices) that the run may cost: refuse a plan above it, and "
         "skip the tests that would pass it (default: no limit)",
         check=parse_max_cost,
     ),
     Option(
         "baseline",
-        "",
-        None,
         "earlier runs to compare with: evidence folders, folders of them, or s3://bucket/prefix, separated by commas",
     ),
     Option(
         "regression",
-        "",
-        None,
         "fail every test that measures so much less than the earlier runs, such as 5%%",
         check=parse_regression,
     ),
     Option(
         "leftovers",
-        "fail",
-        ("fail", "report"),
         "whether a resource that could not be removed fails the session or is only reported (default: fail)",
+        default="fail",
+        choices=("fail", "report"),
     ),
-    Option("region", "", None, "AWS region (default: that of your AWS configuration)"),
-    Option(
-        "zone",
-        "",
-        None,
-        "availability zone for instances and their volumes (default: one that offers the type)",
-    ),
-    Option("subnet", "", None, "subnet to launch into (default: the default VPC's)"),
-    Option(
-        "image", "", None, "AMI id or SSM parameter of the image (default: Amazon Linux 2023); Linux only"
-    ),
-    Option("user", "", None, "login user of the image (default: the image's own, if known)"),
+    Option("region", "AWS region (default: that of your AWS configuration)"),
+    Option("zone", "availability zone for instances and their volumes (default: one that offers the type)"),
+    Option("subnet", "subnet to launch into (default: the default VPC's)"),
+    Option("image", "AMI id or SSM parameter of the image (default: Amazon Linux 2023); Linux only"),
+    Option("user", "login user of the image (default: the image's own, if known)"),
     Option(
         "ssh-from",
-        "",
-        None,
         "network that may reach the instances by SSH, as CIDR, or anywhere (default: this machine's address)",
         check=parse_ssh_from,
     ),
     Option(
         "address",
-        "auto",
-        ("auto", "public", "private"),
         "address by which to reach instances (auto: public if there is one)",
+        default="auto",
+        choices=("auto", "public", "private"),
     ),
     Option(
         "lease",
-        "1h",
-        None,
         "how long an instance outlives a run that no longer renews its lease, as after kill -9; then it shuts itself "
         "down and is terminated with its volumes (default: 1h)",
+        default="1h",
         check=parse_lease,
     ),
-    Option(
-        "tags",
-        "",
-        None,
-        "tags for everything that the run creates, as key=value,key=value",
-        check=parse_tags,
-    ),
+    Option("tags", "tags for everything that the run creates, as key=value,key=value", check=parse_tags),
     Option(
         "security-group",
-        "",
-        None,
         "existing security group for the instances, such as sg-0123456789abcdef0 (default: one for each run)",
         check=parse_security_group,
     ),
     Option(
         "instance-profile",
-        "",
-        None,
         "IAM instance profile for the instances, by name or ARN (default: none)",
         check=parse_instance_profile,
     ),
     Option(
         "kms-key",
-        "",
-        None,
         "KMS key that encrypts the volumes: id, alias/name or ARN (default: the account's default key for EBS)",
         check=parse_kms_key,
     ),
-    Option("key-pair", "", None, "existing EC2 key pair to log in with (default: one for each run)"),
-    Option(
-        "private-key", "", None, "file with the private half of --cloudbench-key-pair, without passphrase"
-    ),
+    Option("key-pair", "existing EC2 key pair to log in with (default: one for each run)"),
+    Option("private-key", "file with the private half of --cloudbench-key-pair, without passphrase"),
     Option(
         "metadata",
-        "on",
-        ("on", "off"),
         "off: switch the metadata service of each instance off once it has booted (default: on, IMDSv2 only)",
+        default="on",
+        choices=("on", "off"),
     ),
-    Option("twin-backing", "", None, "folder for the data of embedded volumes instead of memory (slower)"),
+    Option("twin-backing", "folder for the data of embedded volumes instead of memory (slower)"),
     Option(
         "twin-time",
-        "1",
-        None,
         "drain and refill burst credits this many times faster than the clock on the embedded region, 1 to 3600: with "
         "60, half an hour of a test runs in 30 s, which every result states (default: 1)",
+        default="1",
         check=parse_time_factor,
     ),
     Option(
         "twin-latency",
-        EBS,
-        LATENCY_MODES,
         "ebs: the embedded region answers each I/O after a service time by volume type; none: as soon as the limits "
         "allow; every result of storage states which (default: ebs)",
+        default=EBS,
+        choices=LATENCY_MODES,
     ),
     Option(
         "twin-weather",
-        "",
-        None,
         "let the embedded region's API be as slow and unreliable as EC2's: aws, single effects such as "
         "lost-answers=2%%, or a TOML file with them (default: as fast as it can)",
     ),
