@@ -110,9 +110,10 @@ class Places:
         return self._zones[type_name]
 
     def zone_of_reservation(self, reservation_id: str, type_name: str, zone: str | None) -> str:
-        """Return the zone of a Capacity Reservation that is active and free for an instance of this type.
+        """Return the zone of a Capacity Reservation that an instance of this type can be launched into.
 
-        Raises NotOffered if there is no such reservation, ZoneMismatch if it is not in `zone` (None: any).
+        Raises NotOffered if there is no such reservation, ZoneMismatch if it is not in `zone` (None: any). A new one
+        may be shown as pending for five minutes although it can be used (EC2 User Guide, "View the state").
         """
         if reservation_id not in self._reservations:
             try:
@@ -134,7 +135,7 @@ class Places:
                 raise
             self._reservations[reservation_id] = found
         found = self._reservations[reservation_id]
-        if found["State"] != "active" or found["InstanceType"] != type_name:
+        if found["State"] not in ("active", "pending") or found["InstanceType"] != type_name:
             raise NotOffered(
                 f"Capacity Reservation {reservation_id} is {found['State']} and for {found['InstanceType']}: "
                 f"a launch of {type_name} needs an active one of its type"

@@ -276,7 +276,6 @@ def test_unimplemented_operation_is_an_error(calls: Calls) -> None:
         )[0]
         == "UnsupportedOperation"
     )
-    assert error_of(calls.ec2.describe_capacity_reservations)[0] == "UnsupportedOperation"
 
 
 def test_calls_before_the_region_is_loaded_wait(plane: RecordingPlane, moto_left_alone: None) -> None:

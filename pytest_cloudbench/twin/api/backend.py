@@ -31,6 +31,7 @@ from pytest_cloudbench.limits.volume_types import VOLUME_TYPES
 from pytest_cloudbench.limits.volumes import VolumeSpec
 from pytest_cloudbench.twin.slots import ZONES, Slot
 
+from .capacity_reservations import CapacityReservations, register_capacity_reservations
 from .images import Image
 from .moto_loading import ACCOUNT, REGION
 from .placement_groups import PlacementGroups, register_placement_groups
@@ -191,6 +192,7 @@ class RegionBackend(EC2Backend):  # type: ignore[misc]  # moto is not typed here
         self._zone_networks = dict(zip(_trim_zones(ZONES), networks, strict=True))
         self._plane_address = free_address
         self.placement_groups = PlacementGroups()
+        self.capacity_reservations = CapacityReservations()
         super().__init__(REGION, ACCOUNT)
         self.regions = [region for region in RegionsAndZonesBackend.regions if region.name == REGION]
         # With a key of its own moto does not load its key service for an encrypted volume.
@@ -319,6 +321,8 @@ class RegionBackend(EC2Backend):  # type: ignore[misc]  # moto is not typed here
         for resource_id in resource_ids:
             if resource_id.startswith("pg-"):
                 self.placement_groups.with_id(resource_id)
+            if resource_id.startswith("cr-"):
+                self.capacity_reservations.known(resource_id)
         return bool(super().do_resources_exist(resource_ids))
 
     def zones_offering(self, instance_type: str) -> set[str]:
@@ -333,6 +337,7 @@ def build_backend(
     """Return the region's EC2 state, registered with moto, with the public SSM parameters of its images."""
     _complete_the_catalogue()
     register_placement_groups()
+    register_capacity_reservations()
     backend = RegionBackend(slot, free_address, images)
     ec2_backends[ACCOUNT][REGION] = backend
     _publish_images(images)

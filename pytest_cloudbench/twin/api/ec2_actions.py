@@ -1,4 +1,4 @@
-"""All actions of the EC2 API: those on security groups and placement groups, and those that are not available."""
+"""All actions of the EC2 API: on security groups, placement groups and reservations, and what is not available."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from typing import Any
 
 from moto.core.responses import ActionResult, EmptyResult
 
+from . import instance_admission
 from . import placement_admission as admission
 from .action_base import RegionActions
+from .backend import instance_catalogue
+from .capacity_reservations import RESOURCE_TYPE as CAPACITY_RESERVATION
+from .capacity_reservations import CapacityReservation
 from .instance_actions import InstanceActions
 from .placement_groups import RESOURCE_TYPE, PlacementGroup, refuse_unknown_filters
-from .refusal import Refusal, dry_run, invalid_value, unsupported, well_formed_id
+from .refusal import Refusal, dry_run, invalid_value, required, unsupported, well_formed_id
 from .snapshot_actions import SnapshotActions
 from .throttling import reads
 from .volume_actions import VolumeActions
@@ -129,7 +133,56 @@ class PlacementGroupActions(RegionActions):
         return EmptyResult()
 
 
-class Ec2Actions(VolumeActions, SnapshotActions, InstanceActions, PlacementGroupActions, OtherActions):
+class CapacityReservationActions(RegionActions):
+    """Create-, Describe- and CancelCapacityReservation(s)."""
+
+    def create_capacity_reservation(self) -> Any:
+        params, backend = self.params, self.home.backend
+        if params.get("Tenancy") == "dedicated":
+            raise unsupported("This region has no dedicated hosts.")
+        name = required(params.get("InstanceType"), "InstanceType")
+        instance_admission.admitted_type(name, instance_catalogue())
+        asked_zone = required(params.get("AvailabilityZone"), "AvailabilityZone")
+        zone = instance_admission.admitted_zone(
+            name, asked_zone, backend.zones_offering(name), backend.zone_names
+        )
+        count = instance_admission.admitted_count(
+            required(params.get("InstanceCount"), "InstanceCount"), None
+        )
+        self.error_on_dryrun()
+        if known := self.home.tokens.recall("CreateCapacityReservation", params):
+            return ActionResult({"CapacityReservation": known})
+        made = CapacityReservation(backend, name, zone, count)
+        made.instance_match_criteria = params.get("InstanceMatchCriteria") or "open"
+        made.end_date = params.get("EndDate")
+        backend.capacity_reservations[made.id] = made
+        made.add_tags(self._parse_tag_specification().get(CAPACITY_RESERVATION, {}))
+        self.home.tokens.remember("CreateCapacityReservation", params, made)
+        return ActionResult({"CapacityReservation": made})
+
+    def describe_capacity_reservations(self) -> Any:
+        if self.params.get("Filters"):
+            raise unsupported("This region finds Capacity Reservations by their ids only.")
+        known = self.home.backend.capacity_reservations
+        found = [known.known(each) for each in self.params.get("CapacityReservationIds") or known]
+        return ActionResult({"CapacityReservations": found})
+
+    def cancel_capacity_reservation(self) -> Any:
+        """End it; its instances go on running."""
+        found = self.home.backend.capacity_reservations.known(self.params.get("CapacityReservationId"))
+        self.error_on_dryrun()
+        found.cancelled = True
+        return ActionResult({"Return": True})
+
+
+class Ec2Actions(
+    VolumeActions,
+    SnapshotActions,
+    InstanceActions,
+    PlacementGroupActions,
+    CapacityReservationActions,
+    OtherActions,
+):
     """Every action of the region's EC2 API."""
 
     def call_action(self) -> Any:

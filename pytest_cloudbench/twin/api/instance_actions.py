@@ -34,12 +34,15 @@ class InstanceActions(RegionActions):
         self.error_on_dryrun()
         if known := region.tokens.recall("RunInstances", params):
             return ActionResult(known)
+        reserved = region.backend.capacity_reservations.of_launch(self.params, request)
         if region.weather is not None:
-            region.weather.check_launch(request.limits.name, request.zone)
+            region.weather.check_launch(request.limits.name, request.zone, reserved=reserved is not None)
             self._refuse_above_quota(request, region.weather.settings.vcpus)
         known_before = set(region.backend.reservations)
         try:
             reservation = self._record_launch(request)
+            for instance in reservation.instances:
+                instance.capacity_reservation_id = reserved.id if reserved is not None else None
             launches = [self._launch(instance, request) for instance in reservation.instances]
         except BaseException as error:
             incomplete = set(region.backend.reservations) - known_before

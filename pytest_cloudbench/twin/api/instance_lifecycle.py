@@ -72,8 +72,11 @@ class InstanceLifecycle:
         set_state(instance, "pending")
         delay = self._region.delay("instance_delay", "RunInstances")
         weather = self._region.weather
-        if weather is not None and weather.lacks_capacity_later(
-            instance.instance_type, instance.availability_zone
+        reserved = instance.capacity_reservation_id is not None
+        if (
+            weather is not None
+            and not reserved
+            and weather.lacks_capacity_later(instance.instance_type, instance.availability_zone)
         ):
             self._region.queues.submit(instance.id, lambda: self._refuse_late(launch, delay))
         else:

@@ -12,6 +12,7 @@ T = TypeVar("T")
 
 _MALFORMED = {
     "ami": "InvalidAMIID.Malformed",
+    "cr": "InvalidCapacityReservationId.Malformed",
     "i": "InvalidInstanceID.Malformed",
     "pg": "InvalidPlacementGroupId.Malformed",
     "sg": "InvalidGroupId.Malformed",

@@ -88,8 +88,8 @@ class RegionWeather:
         if not admitted:
             raise Refusal("RequestLimitExceeded", "Request limit exceeded.", status=503)
 
-    def check_launch(self, instance_type: str, zone: str) -> None:
-        """Raise Refusal if the weather refuses to launch this type in this zone."""
+    def check_launch(self, instance_type: str, zone: str, *, reserved: bool) -> None:
+        """Raise Refusal if the weather refuses to launch this type in this zone; ``reserved`` capacity is there."""
         settings = self.settings
         if any(matches(pattern, instance_type, zone) for pattern in settings.unsupported):
             raise Refusal(
@@ -103,7 +103,7 @@ class RegionWeather:
                 f"There are not enough free addresses in the subnet of {zone} to satisfy the requested number of "
                 "instances.",
             )
-        if any(matches(pattern, instance_type, zone) for pattern in settings.no_capacity):
+        if not reserved and any(matches(pattern, instance_type, zone) for pattern in settings.no_capacity):
             # A server error of EC2, which SDKs try again: "(reached max retries: 4)".
             raise Refusal(
                 "InsufficientInstanceCapacity",
