@@ -46,7 +46,8 @@ SHORTEST_ON_AWS_S = 600.0
 # In memory, so that a full disk does not end a lease. Moved into place, so that the timer never reads half of it.
 # By the uptime, because the clock may be set at any time. The timer is a file, because systemd replaces ${...} and $$
 # in the words of a command. The kernel does not end systemd's service if a load needs all memory, and it outlives
-# cloud-init's own.
+# cloud-init's own. Without default dependencies systemd starts it although the boot has not come to its end or failed,
+# and does not stop it when a shutdown begins, which may hang. A forced power-off waits for no disk.
 _END = "/run/cloudbench-lease"
 _START = f"""end={_END}
 read up rest </proc/uptime
@@ -57,10 +58,10 @@ cat >$end.timer <<"EOF" || exit
 echo $$ >{_END}.pid
 while read up rest </proc/uptime; left=$(($(cat {_END}) - ${{up%.*}})); [ $left -gt 0 ]; do sleep $left; done
 for attempt in 1 2 3; do poweroff; sleep 60; done
-while :; do poweroff -f; sleep 60; done
+while :; do poweroff -f -n; sleep 60; done
 EOF
 if ! [ -d /run/systemd/system ] || ! systemd-run --no-block --quiet --unit=cloudbench-lease \\
-    --property=OOMScoreAdjust=-1000 /bin/sh $end.timer
+    --property=OOMScoreAdjust=-1000 --property=DefaultDependencies=no --property=IgnoreOnIsolate=yes /bin/sh $end.timer
 then setsid sh $end.timer </dev/null >/dev/null 2>&1 &
 fi
 """

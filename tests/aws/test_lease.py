@@ -153,11 +153,12 @@ def test_a_renewal_fails_if_no_timer_can_be_started(instance):
 
 
 def test_a_refused_shutdown_is_repeated_and_then_forced(instance):
+    """Forced without a sync, which never ends if a disk does not answer."""
     instance._command("poweroff", f'echo "$@" >>{instance.off}; [ "$1" = -f ] && exec kill -9 $PPID; exit 1')
     instance._command("sleep", '[ "$1" -gt 2 ] || exec /bin/sleep "$1"')
     instance.run(timer_command(1.0))
     deadline = time.monotonic() + 20
-    while not (instance.off.exists() and instance.off.read_text() == "\n\n\n-f\n"):
+    while not (instance.off.exists() and instance.off.read_text() == "\n\n\n-f -n\n"):
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
@@ -168,6 +169,14 @@ def test_the_timer_is_a_service_of_systemd_if_that_runs(instance, works):
     instance.run(timer_command(1.0))
     instance.wait_until_off()
     assert (instance.folder / "unit").exists() == works
+
+
+def test_the_timer_depends_on_neither_the_end_of_the_boot_nor_a_shutdown(instance):
+    """By default systemd starts a service after sysinit.target and basic.target, and stops it at a shutdown."""
+    instance.with_systemd(works=True)
+    instance.run(timer_command(3600))
+    unit = (instance.folder / "unit").read_text().split()
+    assert {"--no-block", "--property=DefaultDependencies=no", "--property=IgnoreOnIsolate=yes"} <= {*unit}
 
 
 def test_the_tag_is_a_time_in_utc():
