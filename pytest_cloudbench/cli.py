@@ -6,15 +6,19 @@ import argparse
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pytest_cloudbench import __version__, launcher
+from pytest_cloudbench.errors import InfrastructureError
+from pytest_cloudbench.limits.durations import parse_duration
 from pytest_cloudbench.limits.region_settings import EBS, LATENCY_MODES, factor_words, parse_time_factor
 
 if TYPE_CHECKING:
     from pytest_cloudbench.reports.pages import Section
+
+T = TypeVar("T")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,7 +32,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "twin": _twin,
         "reap": _reap,
     }
-    return rooms[options.room](options)
+    try:
+        return rooms[options.room](options)
+    except (InfrastructureError, OSError) as error:
+        _warn(str(error))
+        return 3
 
 
 def _twin(options: argparse.Namespace) -> int:
@@ -36,10 +44,10 @@ def _twin(options: argparse.Namespace) -> int:
         if options.action == "up":
             return _up(options)
         asked = [str(slot) for slot in getattr(options, "slots", ())]
-        return _ask_twin(options.action, asked + (["--json"] if getattr(options, "json", False) else []))
-    except launcher.RegionUnavailable as error:
-        print(f"cloudbench: {error}", file=sys.stderr)
-        return 3
+        asked += ["--json"] if getattr(options, "json", False) else []
+        # The other actions only look. They must work without root too: the doctor reports that it is missing.
+        command = launcher.twin_command(options.action, *asked, needs_root=options.action == "down")
+        return subprocess.run(command, check=False, cwd="/").returncode
     except KeyboardInterrupt:
         return 130
 
@@ -118,7 +126,7 @@ def _parser() -> argparse.ArgumentParser:
     reap.add_argument(
         "--older-than",
         metavar="AGE",
-        type=_duration,
+        type=_checked(parse_duration),
         default=0.0,
         help="only runs that have created nothing for so long, such as 6h",
     )
@@ -149,7 +157,7 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument(
         "--time",
         metavar="FACTOR",
-        type=_time_factor,
+        type=_checked(parse_time_factor),
         help="drain and refill burst credits this many times faster than the clock, 1 to 3600 (default: 1)",
     )
     up.add_argument(
@@ -161,13 +169,13 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument(
         "--limits",
         metavar="FILE",
-        type=_limits_file,
+        type=_checked(_limits_file),
         help="offer the volume types of this cloudbench-limits.toml too",
     )
     up.add_argument(
         "--weather",
         metavar="WEATHER",
-        type=_weather,
+        type=_checked(_weather),
         help="let the API be as slow and unreliable as EC2's: aws, aws,seed=3,lost-answers=2%%, or a TOML file "
         "(default: as fast as it can)",
     )
@@ -182,14 +190,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from pytest_cloudbench.evidence.folder import EvidenceError
-    from pytest_cloudbench.evidence.verify import NO_EVIDENCE, verify
+    from pytest_cloudbench.evidence.verify import verify
 
-    try:
-        found = verify(options.folder, signers=options.signer, manifest_sha256=options.manifest)
-    except EvidenceError as error:
-        print(f"cloudbench: {error}", file=sys.stderr)
-        return NO_EVIDENCE
+    found = verify(options.folder, signers=options.signer, manifest_sha256=options.manifest)
     print(found)
     return found.exit_code
 
@@ -203,62 +206,42 @@ def _reap(options: argparse.Namespace) -> int:
     try:
         return reap_command(choice, prices=options.prices, ask=input if sys.stdin.isatty() else None)
     except (KeyboardInterrupt, EOFError):
-        print("cloudbench: interrupted; run the command again for what is left", file=sys.stderr)
+        _warn("interrupted; run the command again for what is left")
         return NOT_REMOVED
 
 
-def _duration(text: str) -> float:
-    from pytest_cloudbench.limits.durations import parse_duration
+def _checked(parse: Callable[[str], T]) -> Callable[[str], T]:
+    """Return a type for argparse, which shows the text of ArgumentTypeError alone."""
 
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    def checked(text: str) -> T:
+        try:
+            return parse(text)
+        except (ValueError, OSError) as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
 
-
-def _time_factor(text: str) -> float:
-    try:
-        return parse_time_factor(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    return checked
 
 
 def _weather(text: str) -> str:
     from pytest_cloudbench.limits.weather import read_weather
 
-    try:
-        return str(read_weather(text, lambda name: Path(name).read_text(encoding="utf-8")))
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    return str(read_weather(text, lambda name: Path(name).read_text(encoding="utf-8")))
 
 
 def _limits_file(text: str) -> str:
-    from pytest_cloudbench.limits.limits_file import BadLimits, parse_limits
+    from pytest_cloudbench.limits.limits_file import parse_limits
 
-    try:
-        parse_limits(Path(text).read_text(encoding="utf-8"), text)
-    except (BadLimits, OSError, UnicodeDecodeError) as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    parse_limits(Path(text).read_text(encoding="utf-8"), text)
     return text
 
 
 def _report(options: argparse.Namespace) -> int:
-    from pytest_cloudbench.reports.allure.html_report import NoReport, make_report
+    from pytest_cloudbench.reports.allure.html_report import make_report
 
-    try:
-        page, allure = make_report(
-            options.folder,
-            options.output or options.folder.absolute().with_name("allure-report"),
-            single_file=not options.served,
-        )
-    except (NoReport, OSError) as error:
-        print(f"cloudbench: {error}", file=sys.stderr)
-        return 3
-    served = (
-        ""
-        if not options.served
-        else f"; serve it with: python3 -m http.server --directory {shlex.quote(str(page.parent))}"
-    )
+    output = options.output or options.folder.absolute().with_name("allure-report")
+    page, allure = make_report(options.folder, output, single_file=not options.served)
+    served = f"; serve it with: python3 -m http.server --directory {shlex.quote(str(page.parent))}"
+    served = served if options.served else ""
     print(f"{page} made by {allure}{served}")
     return 0
 
@@ -269,16 +252,12 @@ def _history(options: argparse.Namespace) -> int:
     from pytest_cloudbench.evidence.places import evidence_at
     from pytest_cloudbench.reports.run_history import history
 
-    try:
-        runs, unreadable = runs_in(evidence_at(options.places, _warn))
-        sections = history(runs, unreadable)
-        if not sections:
-            found = f"no run with a measurement was found in {', '.join(options.places)}"
-            raise EvidenceError("; ".join((found, *unreadable.values())))
-        _show("History of what was measured", sections, options)
-    except (EvidenceError, OSError) as error:
-        print(f"cloudbench: {error}", file=sys.stderr)
-        return 3
+    runs, unreadable = runs_in(evidence_at(options.places, _warn))
+    sections = history(runs, unreadable)
+    if not sections:
+        found = f"no run with a measurement was found in {', '.join(options.places)}"
+        raise EvidenceError("; ".join((found, *unreadable.values())))
+    _show("History of what was measured", sections, options)
     return 0
 
 
@@ -297,8 +276,8 @@ def _compare(options: argparse.Namespace) -> int:
             raise EvidenceError(f"{options.now} has {len(now)} runs: name the folder of one")
         title, sections, worst = compare(before, Evidence(now[0]), by=by)
         _show(title, sections, options)
-    except (EvidenceError, OSError, ValueError) as error:
-        print(f"cloudbench: {error}", file=sys.stderr)
+    except ValueError as error:
+        _warn(str(error))
         return 3
     return {Outcome.HELD: 0, Outcome.VIOLATED: 1, Outcome.INCONCLUSIVE: 2}[worst]
 
@@ -323,6 +302,7 @@ def _up(options: argparse.Namespace) -> int:
     Print shell lines, so that ``eval "$(cloudbench twin up)"`` works.
     """
     record = launcher.kept_region_with(options.time, options.latency, options.weather)
+    verb = "is" if record is None else "was already"
     if record is None:
         arguments = [
             *launcher.backed_by(options.backing),
@@ -332,9 +312,7 @@ def _up(options: argparse.Namespace) -> int:
             *launcher.under_weather(options.weather or ""),
         ]
         record = launcher.start_kept_region(arguments)
-        print(f"# the region is up (process {record.pid}); end it with: cloudbench twin down")
-    else:
-        print(f"# the region was already up (process {record.pid}); end it with: cloudbench twin down")
+    print(f"# the region {verb} up (process {record.pid}); end it with: cloudbench twin down")
     if record.time_compression != 1:
         factor = factor_words(record.time_compression)
         print(
@@ -349,12 +327,6 @@ def _up(options: argparse.Namespace) -> int:
     for name, value in record.environment().items():
         print(f"export {name}={shlex.quote(value)}")
     return 0
-
-
-def _ask_twin(action: str, arguments: list[str]) -> int:
-    # The other actions only look. They must work without root too: the doctor reports that it is missing.
-    command = launcher.twin_command(action, *arguments, needs_root=action == "down")
-    return subprocess.run(command, check=False, cwd="/").returncode
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest_cloudbench.errors import InfrastructureError
 from pytest_cloudbench.reports.allure.files import CATEGORIES
 from pytest_cloudbench.reports.allure.outcome import categories
 
@@ -40,7 +41,7 @@ POLICY = (
 _POLICY_TAG = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
 
 
-class NoReport(RuntimeError):
+class NoReport(InfrastructureError, RuntimeError):
     """A report could not be generated; the message says why and what to do."""
 
 
