@@ -97,7 +97,7 @@ class Cleaner:
         lower = text.lower()
         for pattern in PATTERNS:
             if not pattern.hints or any(hint in lower for hint in pattern.hints):
-                text = pattern.expression.sub(pattern.replaced, text)
+                text = pattern.remove(text)
         if self._pseudonyms is not None:
             text = self._pseudonyms.text(text)
         return _IN_BASE64.sub(self._decoded_clean, text) if len(text) >= _SHORTEST_BASE64 else text

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from re import Match, Pattern
 
 
@@ -40,22 +41,26 @@ _NAMED = (
 class SecretPattern:
     """One kind of secret. ``hints`` are in lower case; without hints it is always searched for.
 
-    ``replacement`` returns the new text of a match; without it the whole match is removed.
+    ``replacement`` is that of `re.sub`; without it the whole match is removed.
     """
 
     what: str
-    expression: Pattern[str]
+    expression: str
     hints: tuple[str, ...] = ()
-    replacement: Callable[[Match[str]], str] | None = None
+    replacement: str | Callable[[Match[str]], str] = ""
 
-    def replaced(self, match: Match[str]) -> str:
-        """Return the text in place of a match."""
-        return self.replacement(match) if self.replacement else removed(self.what)
+    @cached_property
+    def _compiled(self) -> Pattern[str]:
+        return re.compile(self.expression)
+
+    def remove(self, text: str) -> str:
+        """Return the text without secrets of this kind."""
+        return self._compiled.sub(self.replacement or removed(self.what), text)
 
 
-def _behind(what: str) -> Callable[[Match[str]], str]:
+def _behind(what: str) -> str:
     """Return a replacement that keeps the first group of the match: the name before the value."""
-    return lambda match: f"{match[1]}{removed(what)}"
+    return rf"\1{removed(what)}"
 
 
 def _looks_random(match: Match[str]) -> str:
@@ -81,131 +86,107 @@ _KEY_LINES = (
 
 PATTERNS = (
     SecretPattern(
-        "token",
-        re.compile(rf"{START}eyJ[A-Za-z0-9_-]{{8,}}\.eyJ[A-Za-z0-9_-]{{8,}}\.[A-Za-z0-9_-]*"),
-        ("eyj",),
+        "token", rf"{START}eyJ[A-Za-z0-9_-]{{8,}}\.eyJ[A-Za-z0-9_-]{{8,}}\.[A-Za-z0-9_-]*", ("eyj",)
     ),
     SecretPattern(
         "private key",
-        re.compile(
-            r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----"
-            r"(?:(?:[A-Za-z0-9+/=\s:,.-]|\\[nrt])*?-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----"
-            rf"|{_KEY_LINES})"
-        ),
+        r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----"
+        r"(?:(?:[A-Za-z0-9+/=\s:,.-]|\\[nrt])*?-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----"
+        rf"|{_KEY_LINES})",
         ("private key",),
     ),
+    SecretPattern("private key", rf"b3BlbnNzaC1rZXktdjE[A-Za-z0-9+/=]*{_KEY_LINES}", ("b3blbnnzac1rzxktdj",)),
     SecretPattern(
         "private key",
-        re.compile(rf"b3BlbnNzaC1rZXktdjE[A-Za-z0-9+/=]*{_KEY_LINES}"),
-        ("b3blbnnzac1rzxktdj",),
-    ),
-    SecretPattern(
-        "private key",
-        re.compile(rf"(Private-Lines: [0-9]+)(?=(?:\s|\\[nr])+[A-Za-z0-9+/=]{{16}}){_KEY_LINES}"),
+        rf"(Private-Lines: [0-9]+)(?=(?:\s|\\[nr])+[A-Za-z0-9+/=]{{16}}){_KEY_LINES}",
         ("private-lines",),
         _behind("private key"),
     ),
     SecretPattern(
         "signature",
-        re.compile(rf"(https?:(?:/|\\/){{2}}{_URL}\?){_QUERY}{START}(?:{_SIGNS})={_QUERY}"),
+        rf"(https?:(?:/|\\/){{2}}{_URL}\?){_QUERY}{START}(?:{_SIGNS})={_QUERY}",
         _SIGN_HINTS,
         _behind("signed query"),
     ),
     SecretPattern(
         "signature",
-        re.compile(
-            rf"({START}(?:X-Amz-(?:Signature|Credential|Security-Token))[\"']?\s*[=:]\s*[\"']?){REMOVED}"
-            r"[^\s\"'\\&,;]+",
-            re.IGNORECASE,
-        ),
+        rf"(?i)({START}(?:X-Amz-(?:Signature|Credential|Security-Token))[\"']?\s*[=:]\s*[\"']?){REMOVED}"
+        r"[^\s\"'\\&,;]+",
         ("x-amz-",),
         _behind("signature"),
     ),
     SecretPattern(
         "login",
-        re.compile(
-            rf"((?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{{0,20}}://){REMOVED}[^\s/@\"'\\]*:[^\s/@\"'\\]+(?=@)"
-        ),
+        rf"((?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{{0,20}}://){REMOVED}[^\s/@\"'\\]*:[^\s/@\"'\\]+(?=@)",
         ("://",),
         _behind("login"),
     ),
     SecretPattern(
         "authorization",
-        re.compile(
-            rf"({START}authorization[\"']?\s*[=:](?!\s*[\"']?\(removed: )\s*[\"']?)"
-            r"(?:[A-Za-z0-9-]+[ ]+)?(?:[A-Za-z]+=[^\s,;\"'\\]+(?:,[ ]*[A-Za-z]+=[^\s,;\"'\\]+)*|[^\s,;\"'\\]+)",
-            re.IGNORECASE,
-        ),
+        rf"(?i)({START}authorization[\"']?\s*[=:](?!\s*[\"']?\(removed: )\s*[\"']?)"
+        r"(?:[A-Za-z0-9-]+[ ]+)?(?:[A-Za-z]+=[^\s,;\"'\\]+(?:,[ ]*[A-Za-z]+=[^\s,;\"'\\]+)*|[^\s,;\"'\\]+)",
         ("authorization",),
         _behind("authorization"),
     ),
     SecretPattern(
         "authorization",
-        re.compile(rf"({START}bearer\s+){REMOVED}[A-Za-z0-9._~+/=-]{{8,}}", re.IGNORECASE),
+        rf"(?i)({START}bearer\s+){REMOVED}[A-Za-z0-9._~+/=-]{{8,}}",
         ("bearer",),
         _behind("authorization"),
     ),
     SecretPattern(
         "session token",
-        re.compile(rf"{START}(?:FwoG|IQoJ|FQoG|AQoD|AQoE)(?:[A-Za-z0-9+/=%_-]|\\/){{40,}}"),
+        rf"{START}(?:FwoG|IQoJ|FQoG|AQoD|AQoE)(?:[A-Za-z0-9+/=%_-]|\\/){{40,}}",
         ("fwog", "iqoj", "fqog", "aqod", "aqoe"),
     ),
     SecretPattern(
         "access key",
-        re.compile(rf"{START}(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{{12,}}(?![a-z0-9])"),
+        rf"{START}(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{{12,}}(?![a-z0-9])",
         ("akia", "asia", "abia", "acca"),
     ),
     SecretPattern(
         "token",
-        re.compile(
-            rf"{START}(?:gh[pousr]_[A-Za-z0-9]{{20,}}|github_pat_[A-Za-z0-9_]{{20,}}|glpat-[A-Za-z0-9_-]{{16,}}|"
-            r"xox[abprs]-[A-Za-z0-9-]{10,}|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{30,}|AIza[A-Za-z0-9_-]{30,}|"
-            r"[sr]k_live_[A-Za-z0-9]{16,}|hv[sb]\.[A-Za-z0-9_-]{20,}|dop_v1_[a-f0-9]{40,})"
-        ),
+        rf"{START}(?:gh[pousr]_[A-Za-z0-9]{{20,}}|github_pat_[A-Za-z0-9_]{{20,}}|glpat-[A-Za-z0-9_-]{{16,}}|"
+        r"xox[abprs]-[A-Za-z0-9-]{10,}|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{30,}|AIza[A-Za-z0-9_-]{30,}|"
+        r"[sr]k_live_[A-Za-z0-9]{16,}|hv[sb]\.[A-Za-z0-9_-]{20,}|dop_v1_[a-f0-9]{40,})",
         ("gh", "glpat-", "xox", "npm_", "pypi-", "aiza", "k_live_", "hvs.", "hvb.", "dop_v1_"),
     ),
     SecretPattern(
         "secret",
-        re.compile(rf"(?i)({START}{_NAMED}(?:\\?[\"'])?\s*[=:]\s*)(\\?[\"']){REMOVED}[^\"'\\]+(?=\\?[\"'])"),
+        rf"(?i)({START}{_NAMED}(?:\\?[\"'])?\s*[=:]\s*)(\\?[\"']){REMOVED}[^\"'\\]+(?=\\?[\"'])",
         ("secret", "passw", "passphrase", "token", "key"),
-        lambda match: f"{match[1]}{match[2]}{removed('secret')}",
+        rf"\1\2{removed('secret')}",
     ),
     SecretPattern(
         "secret",
-        re.compile(
-            rf"(?i)({START}{_NAMED}(?:\s?=\s?|:\s)){REMOVED}(?!(?:null|true|false|None|[0-9.]+)\b)"
-            r"[^\s\"'\\,;&()<>\[\]{}]{3,}"
-        ),
+        rf"(?i)({START}{_NAMED}(?:\s?=\s?|:\s)){REMOVED}(?!(?:null|true|false|None|[0-9.]+)\b)"
+        r"[^\s\"'\\,;&()<>\[\]{}]{3,}",
         ("secret", "passw", "passphrase", "token", "key"),
         _behind("secret"),
     ),
     SecretPattern(
         "secret",
-        re.compile(
-            rf"(?i)((?:(?<!\S)|(?<=\\[nrt]))--?[a-z-]*(?:secret|passw(?:or)?d|passphrase|token|private-key|api-key)[a-z-]*\s+){REMOVED}"
-            r"(?!-)[^\s\"'\\,;&|<>]+"
-        ),
+        rf"(?i)((?:(?<!\S)|(?<=\\[nrt]))--?[a-z-]*(?:secret|passw(?:or)?d|passphrase|token|private-key|api-key)[a-z-]*\s+){REMOVED}"
+        r"(?!-)[^\s\"'\\,;&|<>]+",
         ("secret", "passw", "passphrase", "token", "key"),
         _behind("secret"),
     ),
     SecretPattern(
         "secret",
-        re.compile(
-            r"(?i)(\\?[\"']--?[a-z-]*(?:secret|passw(?:or)?d|passphrase|token|private-key|api-key)[a-z-]*\\?[\"']"
-            rf"\s*,\s*\\?[\"']){REMOVED}[^\"'\\]+(?=\\?[\"'])"
-        ),
+        r"(?i)(\\?[\"']--?[a-z-]*(?:secret|passw(?:or)?d|passphrase|token|private-key|api-key)[a-z-]*\\?[\"']"
+        rf"\s*,\s*\\?[\"']){REMOVED}[^\"'\\]+(?=\\?[\"'])",
         ("secret", "passw", "passphrase", "token", "key"),
         _behind("secret"),
     ),
     SecretPattern(
         "login",
-        re.compile(rf"({START}curl\b[^\n|;&]*?\s(?:-u|--user)[ =]){REMOVED}[^\s\"'\\:]+:[^\s\"'\\]+"),
+        rf"({START}curl\b[^\n|;&]*?\s(?:-u|--user)[ =]){REMOVED}[^\s\"'\\:]+:[^\s\"'\\]+",
         ("curl",),
         _behind("login"),
     ),
     SecretPattern(
         "secret access key",
-        re.compile(r"(?:(?<![A-Za-z0-9/+=])|(?<=\\[nrt]))[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])"),
+        r"(?:(?<![A-Za-z0-9/+=])|(?<=\\[nrt]))[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])",
         (),
         _looks_random,
     ),

@@ -7,6 +7,7 @@ import itertools
 import json
 import pkgutil
 import random
+import re
 import string
 import time
 from urllib.parse import quote
@@ -253,7 +254,7 @@ def test_the_hints_of_every_pattern_occur_in_its_matches():
     reached = set()
     for text, _ in TEXTS.values():
         for number, pattern in enumerate(PATTERNS):
-            if pattern.expression.search(text):
+            if re.search(pattern.expression, text):
                 assert not pattern.hints or any(hint in text.lower() for hint in pattern.hints)
                 reached.add(number)
     assert reached == set(range(len(PATTERNS))), "every pattern is tested with a text"
