@@ -13,7 +13,7 @@ from pytest_cloudbench.evidence.reader import Evidence, is_same_test
 from pytest_cloudbench.reports.pages import Levels, Section
 from pytest_cloudbench.reports.plots.rate_scale import scale_for
 from pytest_cloudbench.verdicts.level_changes import level_changes
-from pytest_cloudbench.verdicts.not_worse_than import changes, not_worse_than, only_own_limit
+from pytest_cloudbench.verdicts.not_worse_than import changes, not_worse_if_known
 from pytest_cloudbench.verdicts.run_to_run import usual_noise
 from pytest_cloudbench.verdicts.targets import plain
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
@@ -97,16 +97,15 @@ def compare(before: Sequence[Path], now: Evidence, *, by: float) -> tuple[str, l
             rows.append(_without_verdict(measured, f"not measured: {measured.damage}", Outcome.INCONCLUSIVE))
             outcomes.append(Outcome.INCONCLUSIVE)
             continue
-        why = measured.incomparable
-        if not why:
+        verdict: Verdict | str = measured.incomparable
+        if not verdict:
             earlier = baseline.earlier(
                 measured.test.nodeid, measured.asked, measured.setup, measured.nth, parts=(measured.part,)
             )[measured.part]
-            why = only_own_limit(measured.run, earlier)
-        if why:
-            rows.append(_without_verdict(measured, f"not compared: {why}"))
+            verdict = not_worse_if_known(measured.run, earlier, by=by)
+        if isinstance(verdict, str):
+            rows.append(_without_verdict(measured, f"not compared: {verdict}"))
             continue
-        verdict = not_worse_than(measured.run, earlier, by=by)
         outcomes.append(verdict.outcome)
         rows.append(_compared(measured, verdict))
         sentences.append(f"{measured.key[0]}, {measured.name}: {verdict.sentence}")
@@ -126,13 +125,12 @@ def compare(before: Sequence[Path], now: Evidence, *, by: float) -> tuple[str, l
 
 def _compared(measured: MeasuredWorkload, verdict: Verdict) -> tuple[str, ...]:
     details: Mapping[str, Any] = verdict.details
-    level = details.get("level")
-    now = measured.run.rate
+    before, now = details.get("figures", ("none", str(measured.run.shown(measured.run.rate))))
     return (
         measured.key[0],
         measured.name,
-        str(measured.run.shown(now * (level / plain(now)))) if level else "none",
-        str(measured.run.shown(now)),
+        before,
+        now,
         f"{details['difference'] * 100:+.1f} %" if "difference" in details else "",
         verdict.outcome.value,
         ", ".join(details["changed"]),

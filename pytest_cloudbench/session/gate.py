@@ -29,7 +29,7 @@ from pytest_cloudbench.reports.comparisons import is_same_run
 from pytest_cloudbench.reports.hooks import call_hook
 from pytest_cloudbench.reports.properties import REPEATED, add_condition, add_not_compared
 from pytest_cloudbench.session.keeper import REQUESTED
-from pytest_cloudbench.verdicts.not_worse_than import Earlier, not_worse_than, only_own_limit
+from pytest_cloudbench.verdicts.not_worse_than import Earlier, not_worse_if_known
 from pytest_cloudbench.verdicts.verdict import Inconclusive, Outcome, Verdict, judging
 
 if TYPE_CHECKING:
@@ -135,13 +135,14 @@ class Gate:
                 if not earlier.runs and not self.baseline.knows(item.nodeid):
                     add_not_compared(item, f"{measurement}: {earlier.missing}")
                     continue
-                if why := only_own_limit(observed[part], earlier):
-                    add_not_compared(item, f"{measurement}: {why}")
+                verdict = judging(not_worse_if_known)(observed[part], earlier, by=self.by)
+                if isinstance(verdict, str):
+                    add_not_compared(item, f"{measurement}: {verdict}")
                     continue
-                verdict = judging(not_worse_than)(observed[part], earlier, by=self.by)
                 call_hook(item, "verdict", verdict=verdict, measurement=measurement)
                 verdicts.append(verdict)
-        return verdicts
+        # Those of latency last: repeats compare the verdicts at the same place, and not each repeat has one.
+        return sorted(verdicts, key=lambda each: bool(each.details.get("of_latency")))
 
     def _earlier(
         self, item: pytest.Item, measurement: Any, asked: dict[str, Any], nth: int, *, parts: Sequence[str]

@@ -1,7 +1,8 @@
 """`not_worse_than`: is a run as good as earlier ones of the same workload, beyond what runs differ anyway?
 
-The rates are compared as logarithms. Runs under the same conditions show how much runs differ. A usual noise counts as
-two more runs, because a few runs may be alike by chance, and because one alone shows nothing.
+The rates, or latencies at a set rate, are compared as logarithms. Runs under the same conditions show how much runs
+differ. A usual noise counts as two more runs, because a few runs may be alike by chance, and because one alone shows
+nothing.
 
 The level to keep is that of the latest conditions that were accepted. If every comparison of a run under new conditions
 was inconclusive, it is still that before them: else a loss that one run cannot show would be the level of the next.
@@ -16,16 +17,15 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
-from pytest_cloudbench.limits.ceilings import MACHINE_OWNER
 from pytest_cloudbench.limits.quantities import Iops, figure
 from pytest_cloudbench.verdicts.attribution import other_limit
+from pytest_cloudbench.verdicts.compared_by import ByLatency, ByRate, compared_by, kept_own_limit
 from pytest_cloudbench.verdicts.details import unusable
-from pytest_cloudbench.verdicts.machine_delay import machine_share, machine_text, rate_on_time
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
-from pytest_cloudbench.verdicts.run_to_run import noise_of_runs, usual_noise
-from pytest_cloudbench.verdicts.run_view import NEAR, Run
-from pytest_cloudbench.verdicts.sample_statistics import FEWEST_FOR_NOISE, Noise, noise_of
-from pytest_cloudbench.verdicts.targets import as_share, plain, ratio
+from pytest_cloudbench.verdicts.run_to_run import noise_of_runs
+from pytest_cloudbench.verdicts.run_view import Run
+from pytest_cloudbench.verdicts.sample_statistics import Noise
+from pytest_cloudbench.verdicts.targets import as_share, plain
 from pytest_cloudbench.verdicts.verdict import Doubt, Draft, Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import listed, percent, tolerance
 
@@ -88,6 +88,8 @@ class _Levels:
 def not_worse_than(obs: AnyObservation, earlier: Earlier, *, by: float | str = 0.05) -> Verdict:
     """Judge whether the mean rate of ``obs`` lies at most the share ``by`` below that of earlier runs.
 
+    If the job set its own rate and kept it each time, the mean latency is compared, and may be longer by that share.
+
     ``by`` is a share of 1, or a text such as "5%". Held or violated if the 95 % interval of the difference lies wholly
     on one side of that; it accounts for how much runs differ from each other and for the noise within this run. Better
     is always held. Inconclusive within the interval, without an earlier run under comparable conditions, and if this
@@ -120,40 +122,52 @@ def not_worse_than(obs: AnyObservation, earlier: Earlier, *, by: float | str = 0
 def _judged(
     now: Run, usable: Sequence[EarlierRun], changed: Sequence[str], allowed: float, details: dict[str, Any]
 ) -> Verdict:
-    levels = _levels(usable, on_region=now.on_region)
-    level = now.rate * (math.exp(levels.level) / plain(now.rate))
-    margin = levels.margin(_noise_within(now))
-    difference = math.log(plain(now.rate)) - levels.level
-    beyond = difference - math.log1p(-allowed)
-    low, high = (math.expm1(difference - margin), math.expm1(difference + margin))
-    details |= {"level": plain(level), "runs": levels.runs, "run_noise": levels.noise.error}
-    details |= {"difference": math.expm1(difference), "interval": [low, high]}
+    by = compared_by([now, *_views(usable)])
+    levels = _levels(usable, by)
+    level = math.exp(by.sign * levels.level)
+    margin = levels.margin(by.noise_within(now))
+    gain = by.gain(now) - levels.level
+    beyond = gain - by.least_gain(allowed)
+    difference = math.expm1(by.sign * gain)
+    low, high = sorted(math.expm1(by.sign * (gain + each)) for each in (-margin, margin))
+    of_latency = isinstance(by, ByLatency)
+    was, is_now = by.shown(now, level), by.shown(now, by.figure(now))
+    details |= {"level": level, "runs": levels.runs, "run_noise": levels.noise.error}
+    details |= {"difference": difference, "interval": [low, high], "figures": [was, is_now]}
+    details |= {"of_latency": of_latency}
     runs = "1 earlier run" if levels.runs == 1 else f"{levels.runs} earlier runs"
     draft = Draft(
-        f"not worse than {runs} by more than {tolerance(allowed)}", level * (1 - allowed), now.rate, details
+        f"not worse than {runs} by more than {tolerance(allowed)}",
+        None if of_latency else now.rate * (level * (1 - allowed) / plain(now.rate)),
+        now.rate,
+        details,
+        is_now if of_latency else "",
     )
     text = (
-        f"{now.shown(now.rate)} against {now.shown(level)} in {runs} "
-        f"({_more_or_less(math.expm1(difference), -allowed)}, 95 % interval {_signed(low)} to {_signed(high)}; "
-        f"at most {tolerance(allowed)} less allowed)"
+        f"{is_now} against {was.removeprefix('mean latency ')} in {runs} "
+        f"({_more_or_less(difference, math.expm1(by.sign * by.least_gain(allowed)))}, "
+        f"95 % interval {_signed(low)} to {_signed(high)}; "
+        f"at most {tolerance(allowed)} {by.worse} allowed)"
     )
+    if of_latency:
+        text += f" at {now.own_limit(now.rate)}, which the job set itself"
     if beyond >= margin:
-        better = ": better, beyond the noise" if difference > margin else ""
-        return draft.verdict(Outcome.HELD, text + better + _own_limit(now))
-    was = f"; changed: {listed(changed)}" if changed else "; no change of the conditions was recorded"
+        better = ": better, beyond the noise" if gain > margin else ""
+        return draft.verdict(Outcome.HELD, text + better + ("" if of_latency else _own_limit(now)))
+    conditions = f"; changed: {listed(changed)}" if changed else "; no change of the conditions was recorded"
     undecided = draft.verdict(
-        Outcome.INCONCLUSIVE, f"{text}, too close to decide: {_advice(usable, margin)}{was}"
+        Outcome.INCONCLUSIVE, f"{text}, too close to decide: {_advice(usable, margin)}{conditions}"
     )
     if beyond >= -levels.own_margin:
         return replace(undecided, leans=Outcome.HELD if beyond >= levels.own_margin else None)
     sure = margin if beyond <= -margin else levels.own_margin
-    if limit := other_limit(now, now.rate) or _delayed_by_machine(now, beyond + sure):
+    if limit := by.excuse(now, beyond + sure):
         return draft.inconclusive(limit, f"{text}; but ")
     if beyond > -margin:
         return replace(undecided, leans=Outcome.VIOLATED)
     found = now.bounds(now.rates)
     bound = f"; {now.bound_text(found)}" if found else ""
-    return draft.verdict(Outcome.VIOLATED, f"{text}{was}{bound}", (each.ceiling for each in found))
+    return draft.verdict(Outcome.VIOLATED, f"{text}{conditions}{bound}", (each.ceiling for each in found))
 
 
 def _usable(now: Run, runs: Sequence[EarlierRun]) -> tuple[list[EarlierRun], dict[str, str]]:
@@ -215,10 +229,14 @@ def change(name: str, then: str, now: str) -> str:
     return f"{'/'.join(old[:last])} -> {'/'.join(new[first:last])}"
 
 
-def _levels(runs: Sequence[EarlierRun], *, on_region: bool) -> _Levels:
-    kept = _logarithms(_level_runs(runs))
-    groups = [_logarithms(group) for group in _by_conditions(runs)]
-    return _Levels(fmean(kept), len(kept), noise_of_runs(groups, usual_noise(on_region=on_region)))
+def _levels(runs: Sequence[EarlierRun], by: ByRate) -> _Levels:
+    kept = list(map(by.gain, _views(_level_runs(runs))))
+    groups = [list(map(by.gain, _views(group))) for group in _by_conditions(runs)]
+    return _Levels(fmean(kept), len(kept), noise_of_runs(groups, by.usual_noise(run_of(runs[-1].run))))
+
+
+def _views(runs: Sequence[EarlierRun]) -> list[Run]:
+    return [run_of(each.run) for each in runs]
 
 
 def _level_runs(runs: Sequence[EarlierRun]) -> list[EarlierRun]:
@@ -237,57 +255,27 @@ def _by_conditions(runs: Sequence[EarlierRun]) -> list[list[EarlierRun]]:
     return list(groups.values())
 
 
-def _logarithms(runs: Sequence[EarlierRun]) -> list[float]:
-    return [math.log(plain(run_of(each.run).rate)) for each in runs]
+def not_worse_if_known(obs: AnyObservation, earlier: Earlier, *, by: float | str = 0.05) -> Verdict | str:
+    """Judge as `not_worse_than`, for a test that did not ask for it. Return why in words if there is no verdict.
 
-
-def _noise_within(run: Run) -> Noise | None:
-    """Return the noise of the mean as a share of it; None for a series too short to know."""
-    line = run.timeline(run.rate)
-    if len(line.values) < FEWEST_FOR_NOISE:
-        return None
-    return noise_of([plateau.values for plateau in line.plateaus]).scaled(1 / plain(run.rate))
-
-
-def _delayed_by_machine(run: Run, beyond: float) -> Doubt | None:
-    """Return the machine under an embedded region if a run is not worse without the delay that it added.
-
-    ``beyond`` is how far the logarithm of the rate lies below what is allowed, as a negative number.
+    A rate that the job set itself says nothing of its target. The latency then does, but it differs so much from run
+    to run that only a large difference decides.
     """
-    share, on_time = machine_share(run) or 0.0, rate_on_time(run)
-    if share >= 1 or beyond - math.log1p(-share) > 0:
-        return Doubt(f"{machine_text(run)} was the limit", machine_limited=True)
-    if on_time is not None:
-        served = run.rates_of(on_time).like(run.rate)
-        if beyond + math.log(ratio(served, run.rate)) > 0:
-            return Doubt(
-                f"{MACHINE_OWNER} was the limit ({served} if it had been on time)", machine_limited=True
-            )
-    return None
-
-
-def only_own_limit(obs: AnyObservation, earlier: Earlier) -> str:
-    """Return why these rates say nothing of their target: the job's own limit set each of them; "" if they do."""
     now = run_of(obs)
-    if _proves_nothing(now):
-        return ""
-    usable, _ = _usable(now, earlier.runs)
-    runs: list[Run] = [now, *(run_of(each.run) for each in usable)]
-    if not usable or not all(map(_kept_own_limit, runs)):
-        return ""
+    usable = [] if _proves_nothing(now) else _usable(now, earlier.runs)[0]
+    own = bool(usable) and all(map(kept_own_limit, [now, *_views(usable)]))
+    verdict = not_worse_than(now, earlier, by=by)
+    if not own or (verdict.details["of_latency"] and verdict.outcome is not Outcome.INCONCLUSIVE):
+        return verdict
+    why = verdict.sentence.partition(": ")[2] if verdict.details["of_latency"] else "its latency is unknown"
     return (
         f"the job limits its own load to {now.own_limit(now.rate)} and kept it each time, so a slower target shows "
-        "only in its latency: judge that, such as run.latency.at_most(...)"
+        f"only in its latency: judge that, such as run.latency.at_most(...); {why}"
     )
 
 
-def _kept_own_limit(run: Run) -> bool:
-    own = run.own_limit(run.rate)
-    return own is not None and plain(run.rate) >= plain(own) * (1 - NEAR)
-
-
 def _own_limit(run: Run) -> str:
-    if not _kept_own_limit(run):
+    if not kept_own_limit(run):
         return ""
     own = run.own_limit(run.rate)
     return f"; the job limited its own load to {own}, so a slower target shows in its latency"

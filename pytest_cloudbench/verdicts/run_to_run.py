@@ -16,6 +16,12 @@ Measuring Performance Variability of EC2, 2018). That is 2 to 3 %, since some tw
 """
 USUAL_NOISE_ON_REGION = 0.005
 """The same on an embedded region, whose limits are exact to 0.8 % over any 10 s (measured, November 2026)."""
+USUAL_LATENCY_NOISE = 0.10
+"""The same of the mean latency at a set load: a choice of this project.
+
+No limit holds a latency, so it differs more than a rate. What an embedded region models of it differed by 6 % on a busy
+machine (measured, November 2026).
+"""
 _KNOWN_FROM_RUNS = 10
 """Two single runs are compared as if ten runs had shown the usual noise."""
 _USUAL_DEGREES = 2

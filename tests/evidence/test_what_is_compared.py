@@ -128,6 +128,19 @@ def test_a_job_that_keeps_its_own_rate_each_time_is_not_compared(session):
     slower.stdout.fnmatch_lines(["*700 IOPS against 1,000 IOPS in 3 earlier runs*"])
 
 
+def test_a_job_that_keeps_its_own_rate_is_violated_by_a_latency_far_above_that_of_before(session):
+    own = recorded_runs.OWN_RATE.format(rate=999.0)
+    fast = own.replace("rate_asked=", "latency=recorded_runs.measured(4_000.0).latency, rate_asked=")
+    for name in ("one", "two", "three"):
+        session(fast, f"--cloudbench-evidence=runs/{name}").assert_outcomes(passed=1)
+    same = session(fast, *GATE, "--cloudbench-evidence=off")
+    same.assert_outcomes(passed=1)
+    same.stdout.fnmatch_lines(["*not compared*mean latency 4 ms against 4 ms in 3 earlier runs*"])
+    slower = session(own, *GATE, "--cloudbench-evidence=off")
+    slower.assert_outcomes(failed=1)
+    slower.stdout.fnmatch_lines(["*violated: mean latency 16 ms against 4 ms in 3 earlier runs (300*"])
+
+
 FAILS = """
 import pytest
 

@@ -1,12 +1,13 @@
 """docs/gate.md quotes real verdicts and figures, and its options and commands exist."""
 
 import ast
+import math
 import re
 import statistics
 from pathlib import Path
 
 import pytest
-from test_not_worse_than import SETUP, earlier, now
+from test_not_worse_than import SETUP, at_set_load, earlier, now
 
 from pytest_cloudbench.cli import main
 from pytest_cloudbench.options import OPTIONS
@@ -55,6 +56,17 @@ def test_its_table_of_intervals(words, noise):
         raw = [spread.inv_cdf((number + 0.5) / runs) for number in range(int(runs))]
         wanted = noise / statistics.stdev(raw) if runs > 1 else 0.0
         assert half_interval([6_000 * (1 + wanted * each) for each in raw]) == pytest.approx(figure, abs=0.06)
+
+
+def test_its_intervals_of_latency():
+    figures = re.search(
+        r"reaches (\d+) % more with one earlier run,\s+(\d+) % with three that differ by 10 %", DOCS
+    )
+    for figure, earlier_ms in zip(
+        figures.groups(), ([1.0], [math.exp(each) for each in (-0.1, 0, 0.1)]), strict=True
+    ):
+        verdict = not_worse_than(at_set_load(1.0).runs[0].run, at_set_load(*earlier_ms))
+        assert round(verdict.details["interval"][1] * 100) == int(figure)
 
 
 def least_loss(violated):

@@ -5,7 +5,7 @@ import math
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic_networks import network_run
 from synthetic_runs import GP3, LATE, M5, STRONG_MACHINE, WEAK_MACHINE, delay_of, run_of
@@ -17,10 +17,12 @@ from pytest_cloudbench.verdicts.not_worse_than import (
     change,
     changes,
     checked_by,
+    not_worse_if_known,
     not_worse_than,
 )
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.verdicts.repeats import Repeat, over_repeats
+from pytest_cloudbench.verdicts.verdict import Verdict
 
 SETUP = {"instance": "m5.2xlarge", "target": "gp3 500 GiB/6,000 IOPS", "kernel": "6.1.5"}
 
@@ -160,13 +162,96 @@ def test_a_run_that_the_regions_machine_limited_is_not_a_regression():
     assert verdict.machine_limited
 
 
-def test_a_job_that_limits_its_own_load_says_nothing_of_a_slower_target():
-    own = {"rate_asked": Iops(1_000)}
-    verdict = not_worse_than(now(1_000, **own), earlier(*[1_000] * 6, **own))
+OWN = {"rate_asked": Iops(1_000)}
+
+
+def at_set_load(*latencies_ms, **how):
+    """Runs of 1,000 IOPS, which the job set itself, with these mean latencies."""
+    runs = [dataclasses.replace(now(1_000, **OWN, **how), latency_mean_s=each / 1e3) for each in latencies_ms]
+    return Earlier(tuple(EarlierRun(f"run-{number}", run, SETUP) for number, run in enumerate(runs)), SETUP)
+
+
+@pytest.mark.parametrize(
+    ("latency_ms", "by", "outcome"),
+    [
+        (2.0, "5%", Outcome.VIOLATED),
+        (1.0, "5%", Outcome.INCONCLUSIVE),
+        (1.0, "50%", Outcome.HELD),
+        (0.5, "5%", Outcome.HELD),
+    ],
+)
+def test_a_load_that_the_job_set_is_compared_by_its_mean_latency(latency_ms, by, outcome):
+    (run,) = at_set_load(latency_ms).runs
+    verdict = not_worse_than(run.run, at_set_load(*[1.0] * 6), by=by)
+    assert verdict.outcome is outcome
+    assert f"mean latency {latency_ms:g} ms against 1 ms in 6 earlier runs" in verdict.sentence
+    assert f"at most {by.replace('%', ' %')} more allowed" in verdict.sentence
+    assert verdict.figure == f"mean latency {latency_ms:g} ms"
+    assert verdict.details["difference"] == pytest.approx(latency_ms - 1)
+    assert verdict.details["level"] == pytest.approx(0.001)
+    low, high = verdict.details["interval"]
+    assert low < latency_ms - 1 < high
+
+
+def test_one_earlier_latency_decides_only_beyond_the_usual_noise_of_latency():
+    """4.3 (Student's t) x 10 % x the square root of 2, with the usual noise as two runs: 83 % more."""
+    one = at_set_load(1.0)
+    for latency_ms, outcome in ((1.9, Outcome.INCONCLUSIVE), (2.0, Outcome.VIOLATED)):
+        (run,) = at_set_load(latency_ms).runs
+        assert not_worse_than(run.run, one, by="5%").outcome is outcome
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 12), st.floats(0.01, 100), st.floats(0.2, 5), st.floats(0, 0.9))
+def test_a_latency_is_worse_exactly_if_its_inverse_were_a_worse_rate(runs, level_ms, times, by):
+    (run,) = at_set_load(level_ms * times).runs
+    verdict = not_worse_than(run.run, at_set_load(*[level_ms] * runs), by=by)
+    margin = math.log1p(verdict.details["interval"][1]) - math.log(times)
+    beyond = math.log1p(by) - math.log(times)
+    if abs(abs(beyond) - margin) > 1e-9:
+        held, violated = beyond > margin, beyond < -margin
+        expected = Outcome.HELD if held else Outcome.VIOLATED if violated else Outcome.INCONCLUSIVE
+        assert verdict.outcome is expected
+
+
+def test_equal_latencies_that_differ_from_run_to_run_are_rarely_called_worse():
+    rng = random.Random(17)
+    called = 0
+    for _ in range(200):
+        latencies = [math.exp(rng.gauss(0, 0.1)) for _ in range(rng.randint(1, 6) + 1)]
+        (run,) = at_set_load(latencies[0]).runs
+        verdict = not_worse_than(run.run, at_set_load(*latencies[1:]), by=0)
+        called += verdict.outcome is Outcome.VIOLATED
+    assert called <= 0.04 * 200, "2.5 % are expected: the interval has 95 %"
+
+
+def test_what_this_machine_added_is_no_latency_of_the_region():
+    how = {"machine": STRONG_MACHINE}
+    before = at_set_load(*[1.0] * 6, **how, delay=delay_of(1.0))
+    for modelled_ms, outcome in ((1.0, Outcome.INCONCLUSIVE), (2.0, Outcome.VIOLATED)):
+        (run,) = at_set_load(3.0, **how, delay=delay_of(modelled_ms, 3.0 - modelled_ms)).runs
+        verdict = not_worse_than(run.run, before, by="5%")
+        assert verdict.outcome is outcome
+        assert f"mean latency {modelled_ms:g} ms (modelled) against 1 ms" in verdict.sentence
+
+
+def test_a_set_load_of_unknown_latency_is_held_with_a_remark():
+    unknown = at_set_load(*[math.nan] * 6)
+    verdict = not_worse_than(unknown.runs[0].run, unknown)
     assert verdict.outcome is Outcome.HELD
     assert verdict.sentence.endswith(
         "the job limited its own load to 1,000 IOPS, so a slower target shows in its latency"
     )
+    assert "its latency is unknown" in str(not_worse_if_known(unknown.runs[0].run, unknown))
+
+
+def test_a_test_that_does_not_ask_is_judged_by_latency_only_if_that_decides():
+    before = at_set_load(*[1.0] * 6)
+    for latency_ms, decided in ((1.0, False), (2.0, True)):
+        (run,) = at_set_load(latency_ms).runs
+        found = not_worse_if_known(run.run, before, by="5%")
+        assert isinstance(found, Verdict) is decided
+        assert "mean latency" in str(found)
 
 
 @pytest.mark.parametrize(

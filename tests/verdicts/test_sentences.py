@@ -25,7 +25,7 @@ from test_burst_ends_at import falling, gp2_iops
 from test_faster_than import Created
 from test_latency_limits import at_the_ceiling, far_below, latency
 from test_machine_delay import stalled_run
-from test_not_worse_than import SETUP, earlier, now
+from test_not_worse_than import SETUP, at_set_load, earlier, now
 from test_scales_linearly import on
 from test_stays_below import LIMITED
 
@@ -253,6 +253,12 @@ def of_earlier_runs():
     yield "not_worse_than, nothing changed", not_worse_than(now(4_500), earlier(6_004, 5_990, 6_011))
     yield "not_worse_than", not_worse_than(now(5_985), earlier(*[6_004, 5_990] * 3))
     yield "not_worse_than, better", not_worse_than(now(6_600, 9_000), earlier(*[6_004, 5_990] * 3))
+    latencies = at_set_load(0.8, 0.82, 0.79)
+    for name, latency_ms in (("violated", 1.6), ("too close", 0.9)):
+        yield (
+            f"not_worse_than, set load, {name}",
+            not_worse_than(at_set_load(latency_ms).runs[0].run, latencies),
+        )
     yield "not_worse_than, one run", not_worse_than(now(5_700), earlier(6_000))
     yield "not_worse_than, several runs", not_worse_than(now(5_700), earlier(6_100, 5_900, 6_000))
     yield "not_worse_than, generator", not_worse_than(now(4_000, generator=BUSY), earlier(6_000))
