@@ -144,15 +144,15 @@ class Host(Protocol):
 
     def connect(self, timeout_s: float | None = None) -> None:
         """Make sure that the host answers; the first command connects too. Raises HostUnreachable."""
-        ...
+        return
 
     def close(self) -> None:
         """Close all connections. Detached jobs continue."""
-        ...
+        return
 
     def expect_reboot(self) -> None:
         """Drop all connections, because the host restarts; the next command waits as long as for a first boot."""
-        ...
+        return
 
     def run(
         self,
@@ -191,7 +191,10 @@ class Host(Protocol):
         ...
 
     def ensure_tool(self, name: str) -> str:
-        """Return the tool's path on the host; a missing tool is installed. Raises ToolMissing."""
+        """Return the tool's path on the host; a missing one is installed by the host's package manager.
+
+        Raises ToolMissing with the package manager's message.
+        """
         ...
 
     def perform(self, name: str, arguments: Sequence[Any], run: Callable[[], T]) -> T:

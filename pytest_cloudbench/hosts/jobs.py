@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import re
 import shlex
@@ -91,7 +92,8 @@ class DetachedJob:
         self._host = host
         self._sudo = sudo
         self._offset = 0
-        self._undecoded = b""
+        # The first half of a character that was cut in two waits for the other half.
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._began = time.monotonic()
         self._lost = False
         self._end_reported = False
@@ -101,7 +103,6 @@ class DetachedJob:
 
     @property
     def host_label(self) -> str:
-        """The host's label."""
         return self._host.label
 
     def __repr__(self) -> str:
@@ -133,7 +134,7 @@ class DetachedJob:
         return JobState(
             running=state != "ended",
             exit_code=int(code) if state == "ended" else None,
-            new_output=self._decoded(output, last=state == "ended"),
+            new_output=self._decode(output, state == "ended"),
         )
 
     def wait(self, timeout_s: float, *, on_output: Callable[[str], None] | None = None) -> JobState:
@@ -217,20 +218,6 @@ class DetachedJob:
 
     def _age_s(self) -> float:
         return time.monotonic() - self._began
-
-    def _decoded(self, output: bytes, *, last: bool) -> str:
-        """Return the output as text; the first half of a character that was cut in two waits for the other half."""
-        data = self._undecoded + output
-        self._undecoded = b""
-        if not last:
-            for cut in range(1, min(4, len(data)) + 1):
-                if data[-cut] & 0xC0 == 0xC0:
-                    self._undecoded = data[-cut:]
-                    data = data[:-cut]
-                    break
-                if data[-cut] & 0x80 == 0:
-                    break
-        return data.decode("utf-8", "replace")
 
 
 def _unpacked(data: bytes) -> dict[str, bytes]:

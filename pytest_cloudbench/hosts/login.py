@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from paramiko import PKey
 
-    from pytest_cloudbench.hosts.host import Host, HostListener
+    from pytest_cloudbench.hosts.host import Host
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ class HostLogin:
     check_region: Callable[[], None] | None = field(default=None, repr=False)
 
 
-def open_host(login: HostLogin, listener: HostListener | None = None) -> Host:
+def open_host(login: HostLogin) -> Host:
     """Return the host of this login. Its first command, or `connect()`, connects. Raises ValueError for bad keys."""
     from pytest_cloudbench.hosts.ssh import SshHost
 
-    return SshHost(login, listener)
+    return SshHost(login)
 
 
 def read_private_key(pem: str) -> PKey:

@@ -57,14 +57,7 @@ class AllowanceSnapshot:
             now, then = self.packets.get(name, 0), earlier.packets.get(name, 0)
             return now - then if now >= then else now
 
-        return AllowanceDelta(
-            elapsed_s=self.taken_s - earlier.taken_s,
-            bw_in_exceeded=gained("bw_in_exceeded"),
-            bw_out_exceeded=gained("bw_out_exceeded"),
-            pps_exceeded=gained("pps_exceeded"),
-            conntrack_exceeded=gained("conntrack_exceeded"),
-            linklocal_exceeded=gained("linklocal_exceeded"),
-        )
+        return AllowanceDelta(self.taken_s - earlier.taken_s, **{name: gained(name) for name in COUNTERS})
 
 
 def parse_statistics(text: str) -> dict[str, int]:

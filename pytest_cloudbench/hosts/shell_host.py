@@ -6,12 +6,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytest_cloudbench.hosts.errors import (
-    CommandFailed,
-    CommandTimedOut,
-    ConnectionDropped,
-)
-from pytest_cloudbench.hosts.host import Command, CommandResult, HostListener, checked_argv
+from pytest_cloudbench.hosts.errors import CommandFailed, CommandTimedOut, ConnectionDropped
+from pytest_cloudbench.hosts.host import Command, CommandResult, Host, HostListener, checked_argv
 
 if TYPE_CHECKING:
     from pytest_cloudbench.hosts.jobs import DetachedJob
@@ -19,7 +15,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class ShellHost:
+class ShellHost(Host):
     """A host with a POSIX shell, coreutils and util-linux. A subclass defines `execute`.
 
     label: its name in messages. address: where it is, for people and for network workloads. user: whose login it is.
@@ -46,17 +42,8 @@ class ShellHost:
         """
         raise NotImplementedError
 
-    def connect(self, timeout_s: float | None = None) -> None:
-        """Make sure that the host answers: nothing to do for a host without a connection."""
-
     def reconnect(self) -> None:
         """Replace a connection that dropped: nothing to do for a host without a connection."""
-
-    def close(self) -> None:
-        """Close all connections: nothing to do for a host without one."""
-
-    def expect_reboot(self) -> None:
-        """Drop all connections because the host restarts: nothing to do for a host without one."""
 
     def run(
         self,
@@ -68,7 +55,6 @@ class ShellHost:
         idempotent: bool = False,
         stdin: bytes | None = None,
     ) -> CommandResult:
-        """Run one short command and wait for its end; see `Host.run`."""
         command = Command(checked_argv(argv), self.user, sudo, timeout_s, idempotent, stdin)
         listener = self.listener
         try:
@@ -111,7 +97,6 @@ class ShellHost:
             ) from None
 
     def perform(self, name: str, arguments: Sequence[Any], run: Callable[[], T]) -> T:
-        """Run an operation by `run`; the listener, if there is one, observes it."""
         return run() if self.listener is None else self.listener.operation(self.label, name, arguments, run)
 
     def start_job(
@@ -123,7 +108,6 @@ class ShellHost:
         name: str = "job",
         job_id: str | None = None,
     ) -> DetachedJob:
-        """Start a long command that continues without a connection; see `Host.start_job`."""
         from pytest_cloudbench.hosts.jobs import start_job
 
         return start_job(self, argv, sudo=sudo, files=files or {}, name=name, job_id=job_id)
@@ -135,10 +119,6 @@ class ShellHost:
         return path if found.exit_code == 0 and path.startswith("/") else None
 
     def ensure_tool(self, name: str) -> str:
-        """Return the tool's path on the host; a missing one is installed by the host's package manager.
-
-        Raises ToolMissing with the package manager's message.
-        """
         if name not in self._tools:
             from pytest_cloudbench.hosts.packages import install
 

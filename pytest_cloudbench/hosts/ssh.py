@@ -54,7 +54,7 @@ class SshHost(ShellHost):
         self._private_key = read_private_key(login.private_key)
         self._host_key = read_host_key(login.host_public_key)
         self._lock = threading.Lock()
-        self._open: dict[int, tuple[threading.Thread, Connection]] = {}
+        self._open: dict[threading.Thread, Connection] = {}
         self._answered_before = False
         self._booted = False
         self._closed = False
@@ -87,7 +87,6 @@ class SshHost(ShellHost):
         self.connect(self._login.reconnect_timeout_s)
 
     def close(self) -> None:
-        """Close the connections of all threads. Detached jobs on the host continue."""
         with self._lock:
             self._closed = True
         self._drop_all()
@@ -95,31 +94,40 @@ class SshHost(ShellHost):
     def drop(self) -> None:
         """Close this thread's connection; the next command connects again."""
         with self._lock:
-            found = self._open.pop(threading.get_ident(), None)
-        if found is not None:
-            _close_quietly(found[1])
+            found = self._take_own()
+        for each in found:
+            _close_quietly(each)
 
     def expect_reboot(self) -> None:
-        """Drop all connections, and allow the host the time of a first boot again."""
         self._answered_before = self._booted = False
         self._drop_all()
 
     def _drop_all(self) -> None:
         with self._lock:
-            opened = [connection for _, connection in self._open.values()]
+            opened = list(self._open.values())
             self._open.clear()
         for connection in opened:
             _close_quietly(connection)
+
+    def _take_own(self) -> list[Connection]:
+        """Take out the connections of this thread and of threads that have ended. The caller holds the lock."""
+        owners = [threading.current_thread(), *(each for each in self._open if not each.is_alive())]
+        return [self._open.pop(each) for each in owners if each in self._open]
 
     def _connection(self, timeout_s: float | None = None) -> Connection:
         thread = threading.current_thread()
         with self._lock:
             if self._closed:
                 raise HostUnreachable(f"{self._place()} was closed")
-            found = self._open.get(threading.get_ident())
-            if found is not None and found[0] is thread and _is_alive(found[1]):
-                return found[1]
-        self.drop()
+            found = self._take_own()
+            usable = next(filter(_is_alive, found), None)
+            if usable is not None:
+                self._open[thread] = usable
+        for each in found:
+            if each is not usable:
+                _close_quietly(each)
+        if usable is not None:
+            return usable
         limit_s = timeout_s
         if limit_s is None:
             login = self._login
@@ -127,11 +135,7 @@ class SshHost(ShellHost):
         connection = self._connect_within(limit_s)
         with self._lock:
             self._answered_before = True
-            ended = [key for key, (owner, _) in self._open.items() if not owner.is_alive()]
-            stale = [self._open.pop(key)[1] for key in ended]
-            self._open[threading.get_ident()] = (thread, connection)
-        for each in stale:
-            _close_quietly(each)
+            self._open[thread] = connection
         return connection
 
     def _connect_within(self, limit_s: float) -> Connection:
