@@ -38,7 +38,6 @@ class Disk(Mountable):
 
     @property
     def carrier(self) -> BlockDevice:
-        """The device."""
         return self.device
 
     @property
@@ -65,7 +64,6 @@ class Disk(Mountable):
         self.device.prove(self.instance.host)
 
     def prove_readable(self) -> None:
-        """Raise NotOurs unless the device is proven to be this disk, unmounted and not the host's own."""
         self.check_alone("read")
         self.device.prove(self.instance.host, only_read=True)
 
@@ -120,36 +118,29 @@ class DiskGroup(StorageTarget, Generic[AnyDisk]):
 
     @property
     def path(self) -> str:
-        """The first device's path."""
         return self.disks[0].path
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The paths of all devices, in the order of the disks."""
         return tuple(disk.path for disk in self.disks)
 
     @property
     def size(self) -> Size:
-        """Size of all disks together."""
         return Size(sum(disk.size.bytes for disk in self.disks))
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """The conditions of its disks, each once."""
         return tuple(dict.fromkeys(sentence for disk in self.disks for sentence in disk.conditions))
 
     @property
     def never_written(self) -> str:
-        """Why reads of it measure nothing: of its first disk to which that applies."""
         return next((disk.never_written for disk in self.disks if disk.never_written), "")
 
     def prove_writable(self) -> None:
-        """Raise NotOurs unless every device is proven to be its disk."""
         for disk in self.disks:
             disk.prove_writable()
 
     def prove_readable(self) -> None:
-        """Raise NotOurs unless every device is proven to be its disk, and used by nothing else."""
         for disk in self.disks:
             disk.prove_readable()
 

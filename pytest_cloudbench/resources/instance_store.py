@@ -101,7 +101,6 @@ class _OnStore(StorageTarget):
         raise NoStoreFigure(f"AWS publishes no throughput of the instance store of {self.instance.type}")
 
     def envelope(self, block_size: Size, *, sequential: bool) -> Envelope:
-        """The published figures, and the limits of the machine under an embedded region."""
         return store_envelope(
             self.owner,
             self.rates,
@@ -155,12 +154,10 @@ class InstanceStoreDisk(_OnStore, Disk):
 
     @property
     def size(self) -> Size:
-        """Size of the device."""
         return self.device.size
 
     @property
     def owner(self) -> str:
-        """The type, and which of its disks this is."""
         count = len(self.store)
         return self.instance.type if count == 1 else f"{self.instance.type} disk {self.number} of {count}"
 
@@ -172,17 +169,14 @@ class InstanceStoreDisk(_OnStore, Disk):
 
     @property
     def label(self) -> str:
-        """For messages: "instance store disk 1 of 4"."""
         return f"instance store disk {self.number} of {len(self.store)}"
 
     @property
     def default_mount_point(self) -> str:
-        """A directory that carries its number."""
         return f"/mnt/instance-store-{self.number}"
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """How it was initialised, if it was, and whether only the machine limits it."""
         return (*super().conditions, *self._own_conditions)
 
     def check_there(self) -> None:
@@ -190,18 +184,15 @@ class InstanceStoreDisk(_OnStore, Disk):
         self.store.check_there()
 
     def prove_writable(self) -> None:
-        """Raise NotOurs unless the device is proven to be this disk and unmounted, StoreLost if its data is lost."""
         self.check_there()
         super().prove_writable()
 
     def prove_readable(self) -> None:
-        """Raise NotOurs unless the device is proven to be this disk and unmounted, StoreLost if its data is lost."""
         self.check_there()
         super().prove_readable()
 
     @property
     def never_written(self) -> str:
-        """Why reads of the raw disk measure nothing, unless it was initialised."""
         return "" if self.initialisation is not None else _NEVER_WRITTEN
 
     def lose(self, why: str) -> None:
@@ -230,27 +221,22 @@ class InstanceStore(_OnStore, DiskGroup[InstanceStoreDisk]):
 
     @property
     def owner(self) -> str:
-        """The type: figures are published for all disks together."""
         return self.instance.type
 
     @property
     def rates(self) -> StoreRates | None:
-        """The published figures of the type."""
         return STORE_RATES.get(self.instance.type)
 
     @property
     def label(self) -> str:
-        """For messages: "instance store of i3.8xlarge"."""
         return f"instance store of {self.instance.type}"
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The paths of all devices, in the order of the disks."""
         self.check_there()
         return super().paths
 
     def device_of(self, disk: InstanceStoreDisk) -> BlockDevice:
-        """Return the current device of a disk."""
         if self._serials is None or not self._devices:
             self._find()
         assert self._serials is not None

@@ -110,12 +110,10 @@ class Mounted(Layer):
 
     @property
     def path(self) -> str:
-        """The mount point."""
         return self.mount.path
 
     @property
     def label(self) -> str:
-        """For messages: "xfs on io2 80 GiB/80,000 IOPS vol-0abc"."""
         return self.carrying.label_with(self.mount.filesystem)
 
     @property
@@ -176,12 +174,10 @@ class PrefilledFile(Layer):
 
     @property
     def path(self) -> str:
-        """The path of the file."""
         return self.prefilled_as.path
 
     @property
     def size(self) -> Size:
-        """Size of the file."""
         return self.prefilled_as.size
 
     @property
@@ -191,7 +187,6 @@ class PrefilledFile(Layer):
 
     @property
     def label(self) -> str:
-        """For messages: "file of 20 GiB on xfs on gp3 ..."."""
         return f"file of {self.size} on {self.directory.label}"
 
     @property
@@ -200,7 +195,6 @@ class PrefilledFile(Layer):
         return (*super().conditions, str(self.prefilled_as), *self.prefilled_as.conditions)
 
     def prove_writable(self) -> None:
-        """Raise NotOurs unless the file is on the mount of our device."""
         self.directory.prove_writable()
 
     def __repr__(self) -> str:

@@ -103,7 +103,6 @@ class Stripe(Layer, Mountable):
 
     @property
     def carrier(self) -> StripedDevices:
-        """The stripe as the host knows it."""
         return self.striped
 
     @property
@@ -126,7 +125,6 @@ class Stripe(Layer, Mountable):
 
     @property
     def label(self) -> str:
-        """For messages: "md RAID 0 of 5 x gp3 ..."."""
         how = "dissolved stripe" if self._striped is None else _NAMES[self._striped.method]
         return f"{how} of {self.group.label}"
 
@@ -157,7 +155,6 @@ class Stripe(Layer, Mountable):
 
     @property
     def data_of_device(self) -> Size | None:
-        """If it is a directory: the data that replaces a device for a load without a size; else None."""
         return None if self.striped.is_device else min(_DATA_OF_DEVICE, self.size / 4)
 
     def envelope(self, block_size: Size, *, sequential: bool) -> Envelope:
@@ -180,7 +177,6 @@ class Stripe(Layer, Mountable):
 
     @property
     def default_mount_point(self) -> str:
-        """A directory that carries its name."""
         return f"/mnt/{self.striped.name}"
 
     def mounted(
@@ -256,7 +252,6 @@ class Stripe(Layer, Mountable):
         self._forget()
 
     def check_there(self) -> None:
-        """Raise if the data on its disks is known to be lost."""
         for disk in self.group:
             disk.check_there()
 

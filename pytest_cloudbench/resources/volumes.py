@@ -33,12 +33,10 @@ class _OnVolumes(StorageTarget):
 
     @property
     def iops(self) -> Ceiling:
-        """The promised IOPS of all its volumes together, without the instance's limit."""
         return self._ceiling("volume IOPS")
 
     @property
     def throughput(self) -> Ceiling:
-        """The promised throughput of all its volumes together, without the instance's limit."""
         return self._ceiling("volume throughput")
 
     @property
@@ -62,7 +60,6 @@ class _OnVolumes(StorageTarget):
         return next(each for each in ceilings if each.quantity == quantity)
 
     def envelope(self, block_size: Size, *, sequential: bool) -> Envelope:
-        """Return every ceiling that applies to this I/O on these volumes; the lowest binds."""
         return storage_envelope(
             self.instance.limits,
             [(volume.id, volume.spec) for volume in self.volumes],
@@ -73,7 +70,6 @@ class _OnVolumes(StorageTarget):
         )
 
     def counters(self) -> CountersSnapshot | None:
-        """Return the throttle counters of the volumes now; None if the host has none."""
         from pytest_cloudbench.hosts.throttle_counters import read_counters
 
         return read_counters(self.instance.host, [volume.device for volume in self.volumes])
@@ -90,7 +86,6 @@ class Volume(_OnVolumes, Disk):
 
     @property
     def volumes(self) -> tuple[Volume, ...]:
-        """The one volume."""
         return (self,)
 
     @property
@@ -105,7 +100,6 @@ class Volume(_OnVolumes, Disk):
 
     @property
     def size(self) -> Size:
-        """Provisioned size."""
         return self.created.size
 
     @property
@@ -131,16 +125,13 @@ class Volume(_OnVolumes, Disk):
 
     @property
     def label(self) -> str:
-        """For messages: "io2 80 GiB/80,000 IOPS vol-0abc"."""
         return str(self.created)
 
     @property
     def default_mount_point(self) -> str:
-        """A directory that carries its id."""
         return f"/mnt/{self.id}"
 
     def look_again(self) -> None:
-        """Forget its device and mount, which a restart of the host may have changed or ended."""
         super().look_again()
         self._device = None
 
@@ -296,10 +287,8 @@ class VolumeGroup(_OnVolumes, DiskGroup[Volume]):
 
     @property
     def volumes(self) -> tuple[Volume, ...]:
-        """Its volumes, in order."""
         return self.disks
 
     @property
     def label(self) -> str:
-        """For messages: "5 x gp3 ..."."""
         return f"{len(self)} x {self.volumes[0].spec}"
