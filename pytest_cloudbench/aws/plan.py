@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,6 +29,13 @@ _NOT_ASKED = (
 # What differs between calls that EC2 answers alike.
 _OF_ONE_CALL = ("TagSpecifications", "UserData", "PublicKeyMaterial")
 
+_NOT_ALLOWED = ("UnauthorizedOperation", "AccessDenied", "AccessDeniedException")
+# What every run reads: to plan its launches, to wait for them, and to see that all is gone.
+_READS = (
+    *("describe_instance_types", "describe_instance_type_offerings", "describe_images", "describe_subnets"),
+    *("describe_instances", "describe_volumes", "describe_key_pairs", "describe_security_groups"),
+)
+
 DryRun = tuple[str, str, dict[str, Any]]
 """What a call creates, its operation and its parameters."""
 
@@ -44,13 +51,19 @@ class RequestedSet:
 
 @dataclass(frozen=True)
 class PlannedInstance:
-    """One instance to be launched, and all that decides its price."""
+    """One instance to be launched, and all that decides its price; ``others`` if there is no room for it."""
 
     launch: Launch
     limits: InstanceLimits
     place: Placement
     image: ImageFacts
     public: bool
+    others: tuple[PlannedInstance, ...] = ()
+
+    @property
+    def options(self) -> tuple[PlannedInstance, ...]:
+        """What is launched, in this order, as long as there is no room."""
+        return (self, *self.others)
 
 
 @dataclass(frozen=True)
@@ -95,7 +108,11 @@ class Planner:
         place = place or catalog.places.find(launch.type, launch.zone, cloud.access.subnet_id)
         image = catalog.images.find(launch.type, limits.architectures, launch.image, launch.user)
         public = place.assigns_public or cloud.access.reach(place.assigns_public) == "public"
-        return PlannedInstance(launch, limits, place, image, public)
+        others = []
+        for other in launch.alternatives:
+            with suppress(NotOffered):  # the launch leaves out an alternative that is offered nowhere
+                others.append(self._instance(other))
+        return PlannedInstance(launch, limits, place, image, public, tuple(others))
 
     def _in_reservation(self, launch: Launch) -> Launch:
         """Return the launch in the zone of its Capacity Reservation, as the launch itself goes there."""
@@ -106,18 +123,24 @@ class Planner:
         return replace(launch, zone=zone)
 
     def refusals(self, planned: Iterable[PlannedSet]) -> tuple[list[str], list[str]]:
-        """Ask EC2, by dry runs, whether it would allow every creating call.
+        """Ask EC2, by dry runs, whether it would allow every creating call and what every run reads.
 
-        Return a sentence for each call that it would refuse, and one for each thing that stays unknown.
+        Return a sentence for each creating call that it would refuse and one with all missing permissions, and one for
+        each thing that stays unknown.
         """
         planned = list(planned)
-        calls = self._creating_calls(planned)
+        calls = [*self._creating_calls(planned), *_reading_calls(planned)]
         refused: list[str] = []
         unknown: list[str] = []
+        missing: list[str] = []
+        names = self._cloud.clients.client("ec2").meta.method_to_api_mapping
         answers = gather([partial(self._dry_run, *call) for call in calls])
-        for (what, _, _), answer in zip(calls, answers, strict=True):
+        for (what, operation, _), answer in zip(calls, answers, strict=True):
             code = answer.code if isinstance(answer, CloudError) else ""
-            if code == _WOULD_SUCCEED:
+            if code in _NOT_ALLOWED:
+                missing.append(f"ec2:{names[operation]}")
+            # A read that is answered is allowed; one that is not allowed is named with the other permissions.
+            if code == _WOULD_SUCCEED or (code in ("", *_NOT_ALLOWED) and operation.startswith("describe_")):
                 continue
             definite = isinstance(answer, CloudError) and code and not is_temporary(answer)
             (refused if definite else unknown).append(
@@ -135,8 +158,9 @@ class Planner:
                     "for a higher quota in Service Quotas, or use smaller types"
                 )
         unknown += [f"the quota of vCPUs that {each} counts towards" for each in _without_quota(planned)]
-        if calls:
-            unknown.append(_NOT_ASKED)
+        unknown.append(_NOT_ASKED)
+        if missing:
+            refused.append(f"the credentials lack the permissions {', '.join(dict.fromkeys(missing))}")
         return list(dict.fromkeys(refused)), list(dict.fromkeys(unknown))
 
     def _creating_calls(self, planned: Sequence[PlannedSet]) -> list[DryRun]:
@@ -174,7 +198,7 @@ class Planner:
                 "TagSpecifications": run.tagged("plan", "placement-group"),
             }
             calls.append(("create a placement group", "create_placement_group", cluster))
-        calls += [self._launch(option) for each in instances for option in (each, *self._alternatives(each))]
+        calls += [self._launch(option) for each in instances for option in each.options]
         for one in planned:
             zone = one.instances[0].place.zone if one.instances else ""
             for asked in one.requested.volumes:
@@ -186,11 +210,6 @@ class Planner:
                 }
                 calls.append((f"create volume {spec} in {place}", "create_volume", volume))
         return list({_key(call): call for call in reversed(calls)}.values())[::-1]
-
-    def _alternatives(self, each: PlannedInstance) -> Iterator[PlannedInstance]:
-        for launch in each.launch.alternatives:
-            with suppress(NotOffered):  # the launch leaves out an alternative that is offered nowhere
-                yield self._instance(launch)
 
     def _launch(self, each: PlannedInstance) -> DryRun:
         # Without the key pair, the placement group and the run's own security group, which do not exist yet.
@@ -209,20 +228,33 @@ def _key(call: DryRun) -> str:
     return repr((operation, {name: each for name, each in parameters.items() if name not in _OF_ONE_CALL}))
 
 
+def _reading_calls(planned: Sequence[PlannedSet]) -> list[DryRun]:
+    """Return what a run of this reads."""
+    launches = [each.launch for one in planned for each in one.instances]
+    more = {
+        "describe_placement_groups": any(one.requested.cluster for one in planned),
+        "describe_capacity_reservations": any(each.capacity_reservation for each in launches),
+    }
+    asked = [*_READS, *(operation for operation, needed in more.items() if needed)]
+    return [(operation.replace("_", " "), operation, {}) for operation in asked]
+
+
 def _vcpus_at_once(planned: Sequence[PlannedSet]) -> dict[str, int]:
     """Return the most vCPUs that a test runs at once, by the code of the quota that they count towards."""
     needed: dict[str, int] = {}
     for one in planned:
-        counted: Counter[str] = Counter()
-        for each in one.instances:
-            if code := quota_of(each.launch.type, each.launch.market):
-                counted[code] += each.limits.vcpus or 0
-        needed = {code: max(needed.get(code, 0), counted[code]) for code in {**needed, **counted}}
+        for number in range(max((len(each.options) for each in one.instances), default=0)):
+            counted: Counter[str] = Counter()
+            for each in one.instances:
+                option = each.options[min(number, len(each.options) - 1)]
+                if code := quota_of(option.launch.type, option.launch.market):
+                    counted[code] += option.limits.vcpus or 0
+            needed = {code: max(needed.get(code, 0), counted[code]) for code in {**needed, **counted}}
     return needed
 
 
 def _without_quota(planned: Sequence[PlannedSet]) -> list[str]:
-    launches = [each.launch for one in planned for each in one.instances]
+    launches = [option.launch for one in planned for each in one.instances for option in each.options]
     return [
         f"a {f'{one.market} ' if one.market else ''}{one.type}"
         for one in launches

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from pytest_cloudbench import gp3
@@ -82,12 +84,47 @@ def test_the_quota_of_each_group_of_families_counts_for_itself(planner, monkeypa
     assert "needs 2" in spot
 
 
+def test_the_quota_of_an_alternative_counts_too(planner, monkeypatch):
+    monkeypatch.setattr(
+        plan, "read_quota", lambda clients, code: {"L-1216C47A": 8.0, "L-DB2E81BA": 4.0}[code]
+    )
+    pair = [Launch("c5.large", alternatives=(Launch("g4dn.xlarge"),)) for _ in range(2)]
+    refused, _ = planner.refusals([planner.plan(RequestedSet(tuple(pair)))])
+    [graphics] = refused
+    assert "L-DB2E81BA" in graphics
+    assert "needs 8" in graphics
+
+
+NOT_ALLOWED = ("DescribeVolumes", "DescribeInstanceTypes", "CreateVolume", "DescribeCapacityReservations")
+
+
+def test_every_missing_permission_is_named_at_once(planner, faults, cloud, monkeypatch):
+    monkeypatch.setattr(cloud.catalog.places, "zone_of_reservation", lambda *asked: "us-east-1c")
+    volumes = (RequestedVolumes(gp3(size_gib=10)),)
+    reserved = Launch("c5.large", capacity_reservation="cr-0123")
+    planned = planner.plan(RequestedSet((reserved,), volumes))
+    for action in NOT_ALLOWED:
+        faults.answer(action, "UnauthorizedOperation", status=403)
+    refused, unknown = planner.refusals([planned])
+    assert {f"ec2:{action}" for action in NOT_ALLOWED} == set(re.findall(r"ec2:\w+", refused[-1]))
+    assert len(refused) == 2, "the sentence of the creating call says what it would create"
+    assert "gp3 10 GiB" in refused[0]
+    assert not any("UnauthorizedOperation" in each for each in unknown)
+
+
+def test_what_every_run_reads_is_asked_for_although_no_test_could_be_planned(planner, faults):
+    faults.answer("DescribeInstanceTypes", "UnauthorizedOperation", status=403)
+    faults.answer("DescribeImages", "RequestLimitExceeded", status=503, times=3)
+    refused, _ = planner.refusals([])
+    assert [re.findall(r"ec2:\w+", each) for each in refused] == [["ec2:DescribeInstanceTypes"]]
+
+
 def test_each_different_call_is_asked_once(planner, dry_runs):
     volumes = (RequestedVolumes(gp3(size_gib=10), 2),)
     options = ({}, {"name": "another test"}, {"tenancy": "dedicated"}, {"market": "spot"})
     sets = [RequestedSet((Launch("c5.large", **each),), volumes) for each in options]
     planner.refusals([planner.plan(each) for each in sets])
-    names = [name for name, _ in dry_runs]
+    names = [name for name, _ in dry_runs if not name.startswith("Describe")]
     assert sorted(names) == sorted(
         ["ImportKeyPair", "CreateSecurityGroup", "CreateVolume", *["RunInstances"] * 3]
     )

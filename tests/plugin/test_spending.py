@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cloudbench.fixtures import spending
+from pytest_cloudbench.fixtures import planned_session, spending
 from pytest_cloudbench.fixtures.planned_session import PlannedTest, SessionPlan
 from pytest_cloudbench.fixtures.spending import Budget, PlanRefused
 from pytest_cloudbench.options import parse_max_cost
@@ -122,3 +122,23 @@ def test_a_limit_allows_no_test_after_one_whose_cost_is_unknown(after_one_test):
         after_one_test(prices, "x9.large")
     with pytest.raises(pytest.skip.Exception, match=r"m5\.large"):
         after_one_test("AccessDenied", "m5.large")
+
+
+def at(second, /, **entry):
+    return {"at": f"2026-11-23T08:00:{second:06.3f}+00:00", **entry}
+
+
+PHASES = [at(12, when="setup", seconds=11.0), at(40.5, when="call", seconds=28.0)]
+
+
+@pytest.mark.parametrize(
+    ("phases", "calls", "seconds"),
+    [
+        (PHASES, [at(2, name="limits"), at(10, name="launch"), at(20, name="launch_many")], 30.5),
+        (PHASES, [at(2, name="limits")], 39.0),
+        (PHASES[:1], [at(10, name="launch")], None),
+    ],
+)
+def test_an_earlier_run_took_the_time_that_its_hardware_lived(phases, calls, seconds):
+    """From the end of its launch on, as costs are counted: a region's start and a pending instance are not billed."""
+    assert planned_session._lifetime(phases, calls) == seconds

@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import sys
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -135,7 +135,19 @@ def session(calls, tmp_path):
         )
         return done.returncode, done.stdout + done.stderr
 
+    def end_credentials_at(end):
+        for name in ("access_key", "secret_key"):
+            access.pop(name)
+        environ.update(
+            FRONT=json.dumps(access),
+            AWS_ACCESS_KEY_ID=key.key_id,
+            AWS_SECRET_ACCESS_KEY=key.secret,
+            AWS_SESSION_TOKEN="token",
+            AWS_CREDENTIAL_EXPIRATION=end.isoformat(),
+        )
+
     run.folder = tmp_path
+    run.end_credentials_at = end_credentials_at
     return run
 
 
@@ -284,13 +296,28 @@ def test_what_would_be_refused_fails_the_plan_all_at_once(session, monkeypatch):
     code, shown = session("--cloudbench-plan", "--cloudbench-max-cost=0.01")
     assert code == 1
     refused = [line for line in shown.splitlines() if line.startswith("would be refused: ")]
-    assert len(refused) == 5
+    assert len(refused) == 6
     assert "UnknownInstanceType" in refused[0]
     assert sum("UnauthorizedOperation" in line for line in refused) == 2, "one for each kind of volume"
     assert "quota is 64 vCPUs" in refused[3]
-    assert "--cloudbench-max-cost=0.01" in refused[4]
+    assert refused[4].endswith(" ec2:CreateVolume")
+    assert "--cloudbench-max-cost=0.01" in refused[5]
     assert "its own code requests the hardware" in shown
     assert "spot instance c5.large (else c5.xlarge) in us-east-1a" in shown
+
+
+def test_credentials_that_end_before_the_lease_and_the_plan_are_named(session, calls):
+    (session.folder / "test_it.py").write_text(
+        "import pytest\n@pytest.mark.parametrize('number', range(9))\ndef test_it(ec2, number): pass\n"
+    )
+    session.end_credentials_at(datetime.now(timezone.utc) + timedelta(minutes=8))
+    code, shown = session("--cloudbench-plan")
+    assert code == 0, shown
+    assert re.search(r"(?m)^not known: the credentials end at .* and the plan takes 9 min", shown)
+    code, shown = session("--cloudbench-cloud=aws", "--cloudbench-lease=1h")
+    assert code == 0, shown
+    [line] = [line for line in shown.splitlines() if "the credentials end at" in line]
+    assert "a lease takes 60 min" in line
 
 
 def costs_in(junit):
