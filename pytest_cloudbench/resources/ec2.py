@@ -274,6 +274,7 @@ class Ec2:
         """Create and attach ``count`` equal volumes, side by side; the rest is as for `create_volume`."""
         if card is not None:
             instance.limits.check_options(card=card)
+        instance.connect_ahead()
         what = f"{count} x {spec}" if count > 1 else str(spec)
         with self._preparation.step(f"create {what}"):
             created = self._provider.create_volumes(

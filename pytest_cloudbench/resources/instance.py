@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 BARE_METAL_S = 1800.0
 """The seconds that a bare-metal instance may take to answer; the EC2 User Guide says up to 20 minutes."""
+_SLICE_S = 0.5
 
 
 class NoPromise(LookupError):
@@ -36,8 +39,9 @@ class NoPromise(LookupError):
 class Instance:
     """A running EC2 instance.
 
-    ``host`` runs commands on it, and connects at its first use. ``volumes`` are the volumes attached through this
-    object, in that order, ``snapshots`` their snapshots. ``preparation`` paces and reports work before measurements.
+    ``host`` runs commands on it, and connects at its first use or while volumes are created. ``volumes`` are the
+    volumes attached through this object, in that order, ``snapshots`` their snapshots. ``preparation`` paces and
+    reports work before measurements.
     """
 
     def __init__(self, provider: Provider, launched: LaunchedInstance, connect_timeout_s: float) -> None:
@@ -46,6 +50,7 @@ class Instance:
         bare_metal = launched.limits.bare_metal
         self._connect_timeout_s = max(connect_timeout_s, BARE_METAL_S) if bare_metal else connect_timeout_s
         self._host: Host | None = None
+        self._ahead: Future[Host] | None = None
         self._cpus: int | None = None
         self._stopped = False
         self._store: InstanceStore | None = None
@@ -136,9 +141,21 @@ class Instance:
 
             raise NotRunning(f"{self._launched} is stopped: nothing runs on it until start()")
         if self._host is None:
-            self._host = self._provider.host(self._launched, connect_timeout_s=self._connect_timeout_s)
-            self._connect(self._host)
+            ahead, self._ahead = self._ahead, None
+            while ahead is not None and not wait([ahead], timeout=_SLICE_S).done:
+                pass  # in slices: only a thread that runs sees Ctrl-C
+            self._host = self._open_host() if ahead is None else ahead.result()
         return self._host
+
+    def connect_ahead(self) -> None:
+        """Begin to connect: the host boots and answers while its volumes are created. `host` raises the errors."""
+        if self._host is None and self._ahead is None and not self._stopped:
+            self._ahead = _in_a_thread(self._open_host)
+
+    def _open_host(self) -> Host:
+        host = self._provider.host(self._launched, connect_timeout_s=self._connect_timeout_s)
+        self._connect(host)
+        return host
 
     def _connect(self, host: Host) -> None:
         from pytest_cloudbench.hosts.errors import HostUnreachable
@@ -208,6 +225,7 @@ class Instance:
         self._forget_boot(forget_what_a_restart_ends)
 
     def _forget_boot(self, forget: Callable[..., None]) -> None:
+        self._forget_ahead()
         if self._host is not None:
             self._host.expect_reboot()
         forget(self, f"{self._launched} was stopped since, which ends every mount", stopped=True)
@@ -305,9 +323,16 @@ class Instance:
 
     def close(self) -> None:
         """Close the connection to the host; the provider removes the instance."""
+        self._forget_ahead()
         if self._host is not None:
             self._host.close()
             self._host = None
+
+    def _forget_ahead(self) -> None:
+        """Close what `connect_ahead` opens, if nothing has used it."""
+        if self._ahead is not None:
+            self._ahead.add_done_callback(_close_opened)
+            self._ahead = None
 
     def _promised(self, ceiling: Ceiling | None, quantity: str) -> Ceiling:
         if ceiling is None:
@@ -316,3 +341,22 @@ class Instance:
 
     def __repr__(self) -> str:
         return f"<{self._launched} in {self.zone}>"
+
+
+def _in_a_thread(work: Callable[[], Host]) -> Future[Host]:
+    """Run ``work`` in a thread that does not delay the end of the process."""
+    future: Future[Host] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="cloudbench-connect", daemon=True).start()
+    return future
+
+
+def _close_opened(future: Future[Host]) -> None:
+    if future.exception() is None:
+        future.result().close()

@@ -186,18 +186,35 @@ def test_a_connection_that_died_unused_is_replaced(host: SshHost, sshd: LocalSsh
     assert host.run(["echo", "back"]).stdout == "back\n"
 
 
-def test_every_thread_has_a_connection_of_its_own(host: SshHost) -> None:
-    parents: list[str] = []
+def _server_of(host: SshHost) -> str:
+    """Return the process that serves this thread's connection."""
+    return host.run(["sh", "-c", "ps -o ppid= -p $$"]).stdout.strip()
+
+
+def test_threads_of_one_time_have_connections_of_their_own(host: SshHost) -> None:
+    servers: list[str] = []
+    together = threading.Barrier(3, timeout=60)
 
     def ask() -> None:
-        parents.append(host.run(["sh", "-c", "ps -o ppid= -p $$"]).stdout.strip())
+        servers.append(_server_of(host))
+        together.wait()
 
     threads = [threading.Thread(target=ask) for _ in range(3)]
     for each in threads:
         each.start()
     for each in threads:
         each.join()
-    assert len(set(parents)) == 3
+    assert len(set(servers)) == 3
+
+
+def test_a_thread_takes_over_the_connection_of_one_that_has_ended(host: SshHost) -> None:
+    servers: list[str] = []
+    first = threading.Thread(target=lambda: servers.append(_server_of(host)))
+    first.start()
+    first.join()
+    assert [_server_of(host)] == servers
+    host.drop()
+    assert [_server_of(host)] != servers
 
 
 def test_a_closed_host_refuses_commands(sshd: LocalSshd) -> None:

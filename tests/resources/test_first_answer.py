@@ -1,32 +1,86 @@
-"""How long the first answer of a new instance is waited for."""
+"""How long the first answer of a new instance is waited for, and that it is waited for while volumes are created."""
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
+from pytest_cloudbench.hosts.errors import HostUnreachable
 from pytest_cloudbench.limits.instances import InstanceLimits
 from pytest_cloudbench.resources.facts import ImageFacts, LaunchedInstance
 from pytest_cloudbench.resources.instance import Instance
 
 
 class Connecting:
-    """A provider whose hosts note how long they may take."""
+    """A provider, and its only host, which notes how long it may take and in which thread it connects."""
 
-    def __init__(self):
+    def __init__(self, error=None):
         self.limits_s = []
+        self.threads = []
+        self.closed = threading.Event()
+        self.may_connect = threading.Event()
+        self.may_connect.set()
+        self.error = error
 
     def host(self, instance, *, connect_timeout_s):
         self.limits_s.append(connect_timeout_s)
         return self
 
     def connect(self):
-        pass
+        self.may_connect.wait(20)
+        self.threads.append(threading.current_thread())
+        if self.error is not None:
+            raise self.error
+
+    def close(self):
+        self.closed.set()
+
+    def unreachable_hint(self, instance):
+        return ""
+
+    def instance(self, **described):
+        limits = InstanceLimits.from_describe({"InstanceType": "m5.metal", **described}, date="2026-11-01")
+        return Instance(self, LaunchedInstance("i-1", limits.name, limits, ImageFacts()), 300.0)
 
 
 @pytest.mark.parametrize(("bare_metal", "limit_s"), [(False, 300.0), (True, 1800.0)])
 def test_bare_metal_has_half_an_hour(bare_metal, limit_s):
     provider = Connecting()
-    described = {"InstanceType": "m5.metal", "BareMetal": bare_metal}
-    limits = InstanceLimits.from_describe(described, date="2026-11-01")
-    assert Instance(provider, LaunchedInstance("i-1", limits.name, limits, ImageFacts()), 300.0).host
+    assert provider.instance(BareMetal=bare_metal).host
     assert provider.limits_s == [limit_s]
+
+
+def test_a_connection_begun_ahead_is_the_one_that_is_used():
+    provider = Connecting()
+    provider.may_connect.clear()
+    instance = provider.instance()
+    instance.connect_ahead()
+    instance.connect_ahead()
+    provider.may_connect.set()
+    assert instance.host is provider
+    instance.connect_ahead()
+    assert len(provider.threads) == len(provider.limits_s) == 1
+    assert provider.threads[0] is not threading.current_thread()
+
+
+def test_an_error_of_a_connection_begun_ahead_is_raised_at_the_first_use():
+    provider = Connecting(HostUnreachable("no answer"))
+    instance = provider.instance()
+    instance.connect_ahead()
+    with pytest.raises(HostUnreachable, match="no answer"):
+        _ = instance.host
+    provider.error = None
+    assert instance.host is provider
+    assert provider.threads[-1] is threading.current_thread()
+
+
+def test_a_connection_begun_ahead_and_never_used_is_closed():
+    provider = Connecting()
+    provider.may_connect.clear()
+    instance = provider.instance()
+    instance.connect_ahead()
+    instance.close()
+    assert not provider.closed.is_set()
+    provider.may_connect.set()
+    assert provider.closed.wait(20)
