@@ -154,6 +154,7 @@ class Host:
         plan = self.plan
         first_boot = None
         deadline = time.monotonic() + _BOOT_S
+        self.process = self.parts.workshop.run(self._spawn)  # it loads its modules meanwhile
         if not self._booted_once:
             first_boot = parse_user_data(plan.user_data)
             keys = [*plan.authorized_keys, *first_boot.authorized_keys]
@@ -178,7 +179,6 @@ class Host:
             "boot_commands": self._boot_commands,  # cloud-init runs bootcmd at every boot
             "first_boot": vars(first_boot) if first_boot else None,
         }
-        self.process = self.parts.workshop.run(self._spawn)
         self._send(json.dumps(boot_plan).encode())
         self.init_pid = self._expect("unshared", deadline)["pid"]
         self.parts.network.plug_in(self.init_pid, plan.private_ip)
@@ -209,7 +209,7 @@ class Host:
             self.on_shutdown(code == REBOOTS)
 
     def _spawn(self) -> subprocess.Popen[bytes]:
-        (self.directory / "root").mkdir(exist_ok=True)
+        (self.directory / "root").mkdir(parents=True, exist_ok=True)
         for pages in (self.counters, self.allowances):
             pages.mkdir(parents=True, exist_ok=True)
             pages.chmod(0o755)  # whatever the umask
