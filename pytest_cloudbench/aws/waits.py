@@ -21,7 +21,7 @@ T = TypeVar("T")
 MAX_WORKERS = 16
 _SLICE_S = 0.5
 
-_GROWTH = 1.25
+_GROWTH = 1.1
 _BACK_OFF = 2.0
 # The values that one filter of a Describe call takes (EC2 API Reference, "Filter").
 _IDS_A_CALL = 200
