@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
-from pytest_cloudbench.options import option_given
-
 if TYPE_CHECKING:
     from pytest_cloudbench.evidence.plain_values import WorkloadRequest
     from pytest_cloudbench.resources.provider import Provider
@@ -45,8 +43,6 @@ def keeper_of(config: pytest.Config) -> Keeper:
 
 
 def _make_keeper(config: pytest.Config) -> Keeper:
-    if not option_given(config, "evidence", "replay"):
-        return Keeper()
     from pytest_cloudbench.session.session import evidence_folder, replayed_folder
 
     if (replayed := replayed_folder(config)) is not None:
