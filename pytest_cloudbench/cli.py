@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_cloudbench import __version__, launcher
 from pytest_cloudbench.errors import InfrastructureError
@@ -52,15 +52,24 @@ def _twin(options: argparse.Namespace) -> int:
         return 130
 
 
+def _command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, does: str, **more: Any
+) -> argparse.ArgumentParser:
+    """Add a command; ``does`` stands in the list of commands, and at the beginning of its own help."""
+    more["description"] = f"{does[0].upper()}{does[1:]}. {more.get('description', '')}"
+    return commands.add_parser(name, help=does, **more)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="cloudbench", description="Cloud performance promises as pytest cases."
     )
     parser.add_argument("--version", action="version", version=f"pytest-cloudbench {__version__}")
     rooms = parser.add_subparsers(dest="room", required=True, metavar="COMMAND")
-    verify = rooms.add_parser(
+    verify = _command(
+        rooms,
         "verify",
-        help="check that an evidence folder is what its run wrote, or name every difference",
+        "check that an evidence folder is what its run wrote, or name every difference",
         epilog="exit codes: 0 intact, 1 altered, 2 intact but of a run that did not end, 3 no evidence found",
     )
     verify.add_argument("folder", metavar="DIR", type=Path, help="the evidence folder of one run")
@@ -73,9 +82,10 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument(
         "--manifest", metavar="SHA256", help="check the manifest's sum, which the run printed at its end"
     )
-    report = rooms.add_parser(
+    report = _command(
+        rooms,
         "report",
-        help="make an HTML report of Allure results, with the installed Allure 3 or 2",
+        "make an HTML report of Allure results, with the installed Allure 3 or 2",
         epilog="exit codes: 0 made, 3 no results, no Allure, or Allure failed",
     )
     report.add_argument("folder", metavar="DIR", type=Path, help="the folder that --alluredir named")
@@ -87,23 +97,27 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="make a folder for a web server, for large reports, instead of one file that opens from the disk",
     )
-    history = rooms.add_parser(
+    history = _command(
+        rooms,
         "history",
-        help="show what each test measured over runs, and between which runs it changed",
+        "show what each test measured over runs, and between which runs it changed",
         epilog="exit codes: 0 shown, 3 no evidence found",
     )
     history.add_argument(
         "places", metavar="DIR|s3://...", nargs="+", help="evidence folders, or folders of them"
     )
-    compare = rooms.add_parser(
+    compare = _command(
+        rooms,
         "compare",
-        help="compare a run with an earlier one, or with several",
+        "judge whether a run is worse than an earlier one, or than several",
         epilog="exit codes: 0 nothing is worse, 1 something is, 2 something is inconclusive, 3 nothing to compare",
     )
-    compare.add_argument("before", metavar="BEFORE", help="evidence of earlier runs: DIR or s3://...")
+    compare.add_argument(
+        "before", metavar="BEFORE", help="evidence of one or more earlier runs: DIR or s3://..."
+    )
     compare.add_argument("now", metavar="NOW", help="evidence of one run: DIR or s3://...")
     compare.add_argument(
-        "--by", metavar="SHARE", default="5%", help="how much less is allowed (default: 5%%)"
+        "--by", metavar="SHARE", default="5%", help="how much worse is allowed (default: 5%%)"
     )
     for each in (history, compare):
         each.add_argument(
@@ -112,23 +126,24 @@ def _parser() -> argparse.ArgumentParser:
         each.add_argument(
             "--output", metavar="FILE", type=Path, help="write to this file, not to the terminal"
         )
-    reap = rooms.add_parser(
+    reap = _command(
+        rooms,
         "reap",
-        help="show what runs have left on AWS, with its age and cost, ask, and remove it",
+        "list what runs have left on AWS, with its age and cost, and remove it after a question",
         description="Finds resources by the tag cloudbench:run. A run that may be going on is left alone unless --run "
         "names it and --yes is given: its journal is locked on this machine, or its lease has not ended.",
         epilog="exit codes: 0 nothing of it is left, 1 something is left, 2 nothing was removed (not confirmed), "
         "3 AWS could not be asked",
     )
     reap.add_argument(
-        "--run", metavar="ID", action="append", default=[], help="only this run; may be repeated"
+        "--run", metavar="ID", action="append", default=[], help="only this run; can be given several times"
     )
     reap.add_argument(
         "--older-than",
         metavar="AGE",
         type=_checked(parse_duration),
         default=0.0,
-        help="only runs that have created nothing for so long, such as 6h",
+        help="only runs that have created nothing for this long, such as 6h",
     )
     place = reap.add_mutually_exclusive_group()
     place.add_argument(
@@ -136,21 +151,19 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME",
         action="append",
         default=[],
-        help="default: that of your AWS configuration",
+        help="AWS region; can be given several times (default: that of your AWS configuration)",
     )
-    place.add_argument(
-        "--all-regions", action="store_true", help="in all regions that the account has enabled"
-    )
+    place.add_argument("--all-regions", action="store_true", help="all regions that the account has enabled")
     reap.add_argument(
         "--prices",
         metavar="FILE",
         type=Path,
         help="prices as for pytest --cloudbench-prices (default: the AWS Price List)",
     )
-    reap.add_argument("--yes", action="store_true", help="remove without a question, as in CI")
-    twin = rooms.add_parser("twin", help="control the EC2 region embedded on this machine")
+    reap.add_argument("--yes", action="store_true", help="remove without asking, as in CI")
+    twin = _command(rooms, "twin", "control the EC2 region embedded on this machine")
     actions = twin.add_subparsers(dest="action", required=True, metavar="ACTION")
-    up = actions.add_parser("up", help="start a region, keep it, and print the environment to export")
+    up = _command(actions, "up", "start a region, keep it, and print the environment to export")
     up.add_argument(
         "--backing", metavar="DIR", help="keep the volumes' data in this folder instead of in memory (slower)"
     )
@@ -179,12 +192,12 @@ def _parser() -> argparse.ArgumentParser:
         help="let the API be as slow and unreliable as EC2's: aws, aws,seed=3,lost-answers=2%%, or a TOML file "
         "(default: as fast as it can)",
     )
-    down = actions.add_parser("down", help="end the kept regions, and remove what a crash left")
+    down = _command(actions, "down", "end the kept regions, and remove what a crash left")
     down.add_argument(
         "slots", metavar="SLOT", nargs="*", type=int, help="end only these, by the number that status shows"
     )
-    actions.add_parser("status", help="list the regions on this machine")
-    doctor = actions.add_parser("doctor", help="list what this machine can and cannot do, with remedies")
+    _command(actions, "status", "list the regions on this machine")
+    doctor = _command(actions, "doctor", "list what this machine can and cannot do, with remedies")
     doctor.add_argument("--json", action="store_true", help="as JSON")
     return parser
 

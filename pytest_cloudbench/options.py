@@ -34,6 +34,7 @@ class Option(NamedTuple):
     """One option. If its default is empty, the behaviour without it depends on other options.
 
     ``check`` raises ValueError for an invalid value. A ``switch`` takes no value on the command line: it is "on".
+    ``value`` names the value in the help if the option's name does not.
     """
 
     name: str
@@ -42,6 +43,12 @@ class Option(NamedTuple):
     choices: tuple[str, ...] | None = None
     check: Callable[[str], object] | None = None
     switch: bool = False
+    value: str = ""
+
+    @property
+    def shown_value(self) -> str:
+        """What stands for the value in the help."""
+        return "|".join(self.choices) if self.choices else (self.value or self.name.upper())
 
     @property
     def flag(self) -> str:
@@ -139,23 +146,30 @@ OPTIONS = (
     ),
     Option(
         "repeats",
-        "run each test that measures so many times, and draw one verdict over all of its repeats (default: as its "
-        "marker cloudbench_repeats says, else once)",
+        "run each test that measures N times, with one verdict over all of its repeats (default: as its marker "
+        "cloudbench_repeats says, else once)",
         check=parse_repeats,
+        value="N",
     ),
     Option(
         "progress",
         "show the progress of a running workload; without a terminal, and with pytest-xdist, as a plain line every "
-        "30 s (auto: not with -q; on: plain lines from the start)",
+        "30 s (default: auto, not with -q; on: plain lines from the start)",
         default="auto",
         choices=("auto", "on", "off"),
     ),
     Option(
         "evidence",
-        "folder for the evidence of this run, or off; {run} is the run's id; an existing folder is never overwritten",
+        "folder for the evidence of this run, or off; {run} is the run's id; an existing folder is refused "
+        "(default: cloudbench-evidence/{run})",
         default="cloudbench-evidence/{run}",
+        value="DIR",
     ),
-    Option("sign", "SSH key file to sign the evidence with at the end of the run, by ssh-keygen -Y sign"),
+    Option(
+        "sign",
+        "sign the evidence at the end of the run with this SSH key file, by ssh-keygen -Y sign",
+        value="KEY",
+    ),
     Option(
         "redact",
         "replace the account id, ARNs and public addresses in the evidence by pseudonyms",
@@ -164,15 +178,19 @@ OPTIONS = (
     ),
     Option(
         "replay",
-        "evidence folder to replay: the same tests, without any cloud, judge the recorded measurements again",
+        "replay an evidence folder: the same tests judge its measurements again, without any cloud",
+        value="DIR",
     ),
     Option(
-        "summary", "Markdown file for the verdicts of this run, for example for a comment on a pull request"
+        "summary",
+        "write the verdicts of this run to a Markdown file, for example for a comment on a pull request",
+        value="FILE",
     ),
     Option(
         "prices",
         "list: read prices from the AWS Price List API, and on the embedded region from one of its own; off; or a JSON "
         "file with hourly prices of instances and monthly prices of volumes (default: list on AWS and for a plan)",
+        value="list|off|FILE",
     ),
     Option(
         "plan",
@@ -185,15 +203,19 @@ OPTIONS = (
         "most US dollars (or the currency of --cloudbench-prices) that the run may cost: refuse a plan above it, and "
         "skip the tests that would pass it (default: no limit)",
         check=parse_max_cost,
+        value="AMOUNT",
     ),
     Option(
         "baseline",
-        "earlier runs to compare with: evidence folders, folders of them, or s3://bucket/prefix, separated by commas",
+        "compare with earlier runs: evidence folders, folders of them, or s3://bucket/prefix, separated by commas",
+        value="DIR,...",
     ),
     Option(
         "regression",
-        "fail every test that measures so much less than the earlier runs, such as 5%%",
+        "with --cloudbench-baseline: fail every test that measures more than this share less than the earlier runs, "
+        "such as 5%%",
         check=parse_regression,
+        value="SHARE",
     ),
     Option(
         "leftovers",
@@ -210,10 +232,11 @@ OPTIONS = (
         "ssh-from",
         "network that may reach the instances by SSH, as CIDR, or anywhere (default: this machine's address)",
         check=parse_ssh_from,
+        value="CIDR",
     ),
     Option(
         "address",
-        "address by which to reach instances (auto: public if there is one)",
+        "address by which to reach instances (default: auto, the public one if there is one)",
         default="auto",
         choices=("auto", "public", "private"),
     ),
@@ -223,38 +246,50 @@ OPTIONS = (
         "down and is terminated with its volumes (default: 1h)",
         default="1h",
         check=parse_lease,
+        value="TIME",
     ),
-    Option("tags", "tags for everything that the run creates, as key=value,key=value", check=parse_tags),
+    Option(
+        "tags",
+        "tags for everything that the run creates, as key=value,key=value",
+        check=parse_tags,
+        value="KEY=VALUE,...",
+    ),
     Option(
         "security-group",
         "existing security group for the instances, such as sg-0123456789abcdef0 (default: one for each run)",
         check=parse_security_group,
+        value="ID",
     ),
     Option(
         "instance-profile",
         "IAM instance profile for the instances, by name or ARN (default: none)",
         check=parse_instance_profile,
+        value="NAME",
     ),
     Option(
         "kms-key",
         "KMS key that encrypts the volumes: id, alias/name or ARN (default: the account's default key for EBS)",
         check=parse_kms_key,
+        value="KEY",
     ),
-    Option("key-pair", "existing EC2 key pair to log in with (default: one for each run)"),
-    Option("private-key", "file with the private half of --cloudbench-key-pair, without passphrase"),
+    Option("key-pair", "existing EC2 key pair to log in with (default: one for each run)", value="NAME"),
+    Option(
+        "private-key", "file with the private half of --cloudbench-key-pair, without passphrase", value="FILE"
+    ),
     Option(
         "metadata",
         "off: switch the metadata service of each instance off once it has booted (default: on, IMDSv2 only)",
         default="on",
         choices=("on", "off"),
     ),
-    Option("twin-backing", "folder for the data of embedded volumes instead of memory (slower)"),
+    Option("twin-backing", "folder for the data of embedded volumes instead of memory (slower)", value="DIR"),
     Option(
         "twin-time",
         "drain and refill burst credits this many times faster than the clock on the embedded region, 1 to 3600: with "
         "60, half an hour of a test runs in 30 s, which every result states (default: 1)",
         default="1",
         check=parse_time_factor,
+        value="FACTOR",
     ),
     Option(
         "twin-latency",
@@ -267,6 +302,7 @@ OPTIONS = (
         "twin-weather",
         "let the embedded region's API be as slow and unreliable as EC2's: aws, single effects such as "
         "lost-answers=2%%, or a TOML file with them (default: as fast as it can)",
+        value="WEATHER",
     ),
 )
 _BY_NAME = {option.name: option for option in OPTIONS}

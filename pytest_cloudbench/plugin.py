@@ -50,7 +50,9 @@ _MACHINERY = frozenset({"pytest_cloudbench", "_pytest", "pluggy", "contextlib"})
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("cloudbench", "cloud performance promises")
+    group = parser.getgroup(
+        "cloudbench", "cloudbench: cloud performance promises (each is an ini setting too)"
+    )
     for option in OPTIONS:
         if option.switch:
             group.addoption(option.flag, default=None, action="store_const", const="on", help=option.help)
@@ -59,7 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
                 option.flag,
                 default=None,
                 choices=option.choices,
-                metavar="|".join(option.choices) if option.choices else option.name.upper(),
+                metavar=option.shown_value,
                 help=option.help,
             )
         parser.addini(option.ini, f"default of {option.flag}", default=option.default)
