@@ -1,13 +1,10 @@
-"""Two volumes measured on the embedded region: this plugin's gate and pytest-benchmark's compare them."""
+"""Two volumes measured on the embedded region, compared by this plugin's gate."""
 
-import json
 import re
 import sys
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-
-pytest.importorskip("pytest_benchmark")
 
 pytestmark = pytest.mark.embedded
 
@@ -26,38 +23,21 @@ def test_it(ebs_volume, fio):
 
 
 @pytest.mark.alone  # a busy machine makes its verdicts inconclusive
-def test_a_slower_volume_does_not_pass_the_gates(pytester, monkeypatch):
+def test_a_slower_volume_does_not_pass_the_gate(pytester, monkeypatch):
     pytester.makepyfile(test_it=BODY)
 
     def run(provisioned, *options):
         monkeypatch.setenv("PROVISIONED", str(provisioned))
-        quiet = ("-p", "no:cacheprovider", "-p", "no:allure_pytest")
+        quiet = ("-p", "no:cacheprovider", "-p", "no:allure_pytest", "-p", "no:benchmark")
         return pytester.run(sys.executable, "-m", "pytest", *quiet, *options, "test_it.py")
 
-    def compared_with(provisioned):
-        return (f"--cloudbench-baseline=kept-{provisioned}", "--cloudbench-regression=5%")
+    run(6_000, "--cloudbench-evidence=kept-6000").assert_outcomes(passed=1)
 
-    without = ("-p", "no:benchmark")
-    run(6_000, "--cloudbench-evidence=kept-6000", *without).assert_outcomes(passed=1)
-
-    slower = run(
-        4_000, "--cloudbench-evidence=kept-4000", *without, *compared_with(6_000), "--junitxml=out.xml"
-    )
+    gate = ("--cloudbench-baseline=kept-6000", "--cloudbench-regression=5%")
+    slower = run(4_000, "--cloudbench-evidence=kept-4000", *gate, "--junitxml=out.xml")
     slower.assert_outcomes(failed=1)
     (case,) = ElementTree.parse(pytester.path / "out.xml").iter("testcase")
     said = case.find("failure").attrib["message"]
     assert "violated: " in said
     assert re.search(r" IOPS in 1 earlier run \(\d\d\.\d % less, 95 % interval", said)
     assert "changed: gp3 20 GiB/6,000 IOPS -> 4,000 IOPS;" in said, "the volume and nothing else"
-
-    for base, other, passes in ((4_000, 6_000, True), (6_000, 4_000, False)):
-        replayed = run(base, f"--cloudbench-replay=kept-{base}", f"--benchmark-save=of-{base}")
-        replayed.assert_outcomes(passed=1)
-        (saved,) = pytester.path.glob(f".benchmarks/*/*_of-{base}.json")
-        (row,) = json.loads(saved.read_text())["benchmarks"]
-        assert row["stats"]["ops"] == pytest.approx(base, rel=0.2)
-        number = saved.name.partition("_")[0]
-        gate = (f"--benchmark-compare={number}", "--benchmark-compare-fail=mean:5%")
-        judged = run(other, f"--cloudbench-replay=kept-{other}", *gate)
-        assert (judged.ret == 0) is passes
-        assert ("Performance has regressed" in str(judged.stdout) + str(judged.stderr)) is not passes
