@@ -142,7 +142,7 @@ class Gate:
                 call_hook(item, "verdict", verdict=verdict, measurement=measurement)
                 verdicts.append(verdict)
         # Those of latency last: repeats compare the verdicts at the same place, and not each repeat has one.
-        return sorted(verdicts, key=lambda each: bool(each.details.get("of_latency")))
+        return sorted(verdicts, key=lambda each: "latency_s" in each.details)
 
     def _earlier(
         self, item: pytest.Item, measurement: Any, asked: dict[str, Any], nth: int, *, parts: Sequence[str]

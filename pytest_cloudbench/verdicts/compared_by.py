@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pytest_cloudbench.limits.ceilings import MACHINE_OWNER
 from pytest_cloudbench.verdicts.attribution import other_limit
 from pytest_cloudbench.verdicts.machine_delay import (
-    as_modelled,
     machine_share,
     machine_text,
     not_modelled,
@@ -27,6 +26,7 @@ class ByRate:
     """Runs are compared by their mean rate. Logarithms (`gain`) are larger for a better run."""
 
     sign = 1
+    what = ""
     worse = "less"
 
     def figure(self, run: Run) -> float:
@@ -68,6 +68,7 @@ class ByLatency(ByRate):
     """Runs of a set load are compared by their mean latency, without what an embedded region's machine added."""
 
     sign = -1
+    what = "mean latency "
     worse = "more"
 
     def figure(self, run: Run) -> float:
@@ -79,8 +80,8 @@ class ByLatency(ByRate):
         return -math.log1p(allowed)
 
     def shown(self, run: Run, figure: float) -> str:
-        """Return a mean latency with its unit."""
-        return f"mean latency {duration(figure)}{as_modelled(run)}"
+        """Return a latency with its unit."""
+        return duration(figure)
 
     def usual_noise(self, run: Run) -> float:
         """Return the standard deviation from run to run, as a share."""

@@ -44,11 +44,11 @@ class _Limit:
 
     @property
     def limit_text(self) -> str:
-        return f"{_words(self.name)} at most {duration(self.limit_s)}"
+        return f"{measure_words(self.name)} at most {duration(self.limit_s)}"
 
     @property
     def figure(self) -> str:
-        return f"{_words(self.name)} {_beside(self.measured_s, self.limit_s)}{self.how}"
+        return f"{measure_words(self.name)} {_beside(self.measured_s, self.limit_s)}{self.how}"
 
     @property
     def text(self) -> str:
@@ -119,7 +119,8 @@ def _checked(name: str, limit: object, latency: object, how: str) -> _Limit:
     return _Limit(name, limit_s, float(measured), how)
 
 
-def _words(name: str) -> str:
+def measure_words(name: str) -> str:
+    """Return one of `MEASURES` as a word of a sentence."""
     return _WORDS.get(name, name)
 
 

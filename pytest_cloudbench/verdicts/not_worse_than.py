@@ -21,6 +21,7 @@ from pytest_cloudbench.limits.quantities import Iops, figure
 from pytest_cloudbench.verdicts.attribution import other_limit
 from pytest_cloudbench.verdicts.compared_by import ByLatency, ByRate, compared_by, kept_own_limit
 from pytest_cloudbench.verdicts.details import unusable
+from pytest_cloudbench.verdicts.machine_delay import as_modelled
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.run_to_run import noise_of_runs
 from pytest_cloudbench.verdicts.run_view import Run
@@ -134,23 +135,24 @@ def _judged(
     was, is_now = by.shown(now, level), by.shown(now, by.figure(now))
     details |= {"level": level, "runs": levels.runs, "run_noise": levels.noise.error}
     details |= {"difference": difference, "interval": [low, high], "figures": [was, is_now]}
-    details |= {"of_latency": of_latency}
+    if of_latency:
+        details["latency_s"] = {"mean": by.figure(now)}
     runs = "1 earlier run" if levels.runs == 1 else f"{levels.runs} earlier runs"
     draft = Draft(
         f"not worse than {runs} by more than {tolerance(allowed)}",
         None if of_latency else now.rate * (level * (1 - allowed) / plain(now.rate)),
         now.rate,
         details,
-        is_now if of_latency else "",
+        f"{by.what}{is_now}" if of_latency else "",
     )
     text = (
-        f"{is_now} against {was.removeprefix('mean latency ')} in {runs} "
+        f"{by.what}{is_now} against {was} in {runs} "
         f"({_more_or_less(difference, math.expm1(by.sign * by.least_gain(allowed)))}, "
         f"95 % interval {_signed(low)} to {_signed(high)}; "
         f"at most {tolerance(allowed)} {by.worse} allowed)"
     )
     if of_latency:
-        text += f" at {now.own_limit(now.rate)}, which the job set itself"
+        text += f" at {now.own_limit(now.rate)}, which the job set itself{as_modelled(now)}"
     if beyond >= margin:
         better = ": better, beyond the noise" if gain > margin else ""
         return draft.verdict(Outcome.HELD, text + better + ("" if of_latency else _own_limit(now)))
@@ -265,13 +267,18 @@ def not_worse_if_known(obs: AnyObservation, earlier: Earlier, *, by: float | str
     usable = [] if _proves_nothing(now) else _usable(now, earlier.runs)[0]
     own = bool(usable) and all(map(kept_own_limit, [now, *_views(usable)]))
     verdict = not_worse_than(now, earlier, by=by)
-    if not own or (verdict.details["of_latency"] and verdict.outcome is not Outcome.INCONCLUSIVE):
+    if not own:
         return verdict
-    why = verdict.sentence.partition(": ")[2] if verdict.details["of_latency"] else "its latency is unknown"
-    return (
-        f"the job limits its own load to {now.own_limit(now.rate)} and kept it each time, so a slower target shows "
-        f"only in its latency: judge that, such as run.latency.at_most(...); {why}"
-    )
+    if "latency_s" not in verdict.details:
+        why = (
+            f"the job limits its own load to {now.own_limit(now.rate)} and kept it each time, so a slower target "
+            "shows only in its latency, which is unknown"
+        )
+    elif verdict.outcome is Outcome.INCONCLUSIVE:
+        why = verdict.sentence.partition(": ")[2]
+    else:
+        return verdict
+    return f"{why}; a figure would decide: run.latency.at_most(...)"
 
 
 def _own_limit(run: Run) -> str:

@@ -18,9 +18,10 @@ from typing import Any
 
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.quantities import Rate, figure
+from pytest_cloudbench.verdicts.latency_limits import measure_words
 from pytest_cloudbench.verdicts.targets import plain
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
-from pytest_cloudbench.verdicts.wording import listed, without_ids
+from pytest_cloudbench.verdicts.wording import duration, listed, without_ids
 
 CONFIDENCE = 0.95
 FEWEST_REPEATS = 6
@@ -112,6 +113,7 @@ def over_repeats(repeats: Sequence[Repeat]) -> Verdict:
             "interval": figures.interval,
             "method": "order statistics of the median (sign test)",
         },
+        latency=figures.latency,
     )
 
 
@@ -123,10 +125,13 @@ class _Figures:
     asked: Rate | None = None
     middle: Rate | None = None
     interval: Sequence[float] | None = None
+    latency: str = ""
 
     @classmethod
     def of(cls, judged: Sequence[Repeat]) -> _Figures:
         verdicts = [each.verdict for each in judged if each.verdict is not None]
+        if all(each.details.get("latency_s") for each in verdicts):
+            return cls._of_latencies([each.details["latency_s"] for each in verdicts])
         rates = [each.measured for each in verdicts if each.measured is not None]
         kinds = {type(rate) for rate in rates}
         if not rates or len(kinds) > 1 or not all(math.isfinite(plain(rate)) for rate in rates):
@@ -145,11 +150,25 @@ class _Figures:
             texts = [f"{figure(each, 3)} times" for each in (median(values), *_ends(values))]
         else:
             texts = [str(middle), *(str(kind(each)) for each in ends)]
-        sure = (
-            "" if allowed is None else f"{figure(confidence_of(len(values), allowed) * 100, 1)} % interval "
-        )
-        text = f"median {texts[0]}, {sure}{texts[1]} to {texts[2]}"
+        text = f"median {texts[0]}, {_sure(len(values))}{texts[1]} to {texts[2]}"
         return cls((text,), asked, middle, None if allowed is None else list(ends))
+
+    @classmethod
+    def _of_latencies(cls, latencies: Sequence[Mapping[str, float]]) -> _Figures:
+        """Return the figures of verdicts on latency; each of ``latencies`` has seconds by their names."""
+        texts, middles = [], []
+        for name in latencies[0]:
+            values = sorted(each[name] for each in latencies if name in each)
+            low, high = map(duration, _ends(values))
+            middles.append(f"{measure_words(name)} {duration(median(values))}")
+            texts.append(f"median of {middles[-1]}, {_sure(len(values))}{low} to {high}")
+        return cls(tuple(texts), latency=", ".join(middles))
+
+
+def _sure(values: int) -> str:
+    """Return how sure the interval of so many values is, as the beginning of its figures."""
+    allowed = exceptions_allowed(values)
+    return "" if allowed is None else f"{figure(confidence_of(values, allowed) * 100, 1)} % interval "
 
 
 def _ends(values: Sequence[float]) -> tuple[float, float]:

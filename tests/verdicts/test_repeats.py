@@ -1,7 +1,9 @@
 """One verdict over the repeats of a test: order statistics, what would decide, and repeats that say nothing."""
 
+import dataclasses
 import math
 import random
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from synthetic_runs import run_of
 
 from pytest_cloudbench.limits.quantities import Bandwidth, Iops
 from pytest_cloudbench.verdicts.comparison import outperforms
+from pytest_cloudbench.verdicts.latency_limits import latency_at_most
 from pytest_cloudbench.verdicts.repeats import (
     Repeat,
     confidence_of,
@@ -191,3 +194,19 @@ def test_so_many_more_decide_and_one_fewer_does_not(number, against):
     outcomes = [VIOLATED] * against + [HELD] * (number - against)
     assert over_repeats(repeats(*outcomes, *[HELD] * more)).outcome is HELD
     assert not more or over_repeats(repeats(*outcomes, *[HELD] * (more - 1))).outcome is INCONCLUSIVE
+
+
+def test_a_promise_of_latency_has_the_median_of_the_latency():
+    own = run_of(999, rate_asked=Iops(999))
+    runs = [dataclasses.replace(own, latency_mean_s=each / 1e3) for each in (2, 3, 1, 4, 6, 5)]
+    verdicts = [
+        latency_at_most(
+            run, SimpleNamespace(mean_s=run.latency_mean_s, p99_s=0.02), {"mean": "9 ms", "p99": "30 ms"}
+        )
+        for run in runs
+    ]
+    verdict = over_repeats([Repeat(*each) for each in enumerate(verdicts, 1)])
+    assert verdict.outcome is Outcome.HELD
+    assert "median of mean 3.5 ms, 96.9 % interval 1 ms to 6 ms" in verdict.sentence
+    assert "median of p99 20 ms" in verdict.sentence
+    assert verdict.figure == "mean 3.5 ms, p99 20 ms"
