@@ -28,13 +28,11 @@ _MANY_BARS = 60
 _BAR = "#b9cde0"
 
 
-def plot_comparison(
-    measurements: Sequence[Any], labels: Sequence[str], title: str, *, over_time: bool | None = None
-) -> Picture:
+def plot_comparison(measurements: Sequence[Any], labels: Sequence[str], title: str) -> Picture:
     """Draw measurements of one kind, each with its label.
 
-    ``over_time`` draws lines instead of bars. By default, lines are for file creations and if a rate fell during a
-    run, unless there are too many. Raises ValueError for runs of different kinds, PlotsMissing without matplotlib.
+    Lines over time are for file creations and if a rate fell during a run, unless there are too many; others are bars.
+    Raises ValueError for runs of different kinds, PlotsMissing without matplotlib.
     """
     if not measurements or len(measurements) != len(labels):
         raise ValueError(
@@ -44,12 +42,11 @@ def plot_comparison(
     if len(kinds) > 1:
         raise ValueError(f"measurements of {' and '.join(sorted(kinds))} cannot be compared in one picture")
     check_can_draw()
-    if over_time is None:
-        over_time = (
-            len(measurements) <= MOST_LINES
-            and all(_has_series(each) for each in measurements)
-            and (kinds == {"files"} or any(_falls(each) for each in measurements))
-        )
+    over_time = (
+        len(measurements) <= MOST_LINES
+        and all(_has_series(each) for each in measurements)
+        and (kinds == {"files"} or any(_falls(each) for each in measurements))
+    )
     if over_time and (picture := lines_over_time(measurements, labels, title)) is not None:
         return picture
     return bars(measurements, labels, title)
@@ -163,7 +160,7 @@ def _kind(measurement: Any) -> str:
 def _value(measurement: Any, scale: RateScale) -> float:
     if scale is FILES_SCALE:
         return float(measurement.files_per_second)
-    return scale.of(run_of(measurement).rate_like(scale.like))
+    return scale.mean_of(measurement)
 
 
 def _result(measurement: Any, scale: RateScale) -> str:

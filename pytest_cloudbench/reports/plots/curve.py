@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,7 @@ def _drawn(curves: Sequence[Any], names: Sequence[str], title: str) -> Picture:
     marks = ["each mark a step, the open one the maximum by a closed loop"]
     marks += [f"the ring the knee ({', '.join(knees)})"] if knees else []
     sheet.title(head, f"{'; '.join(targets)}: {', '.join(marks)}")
-    highest = max(scale.of(_rate(run, scale)) for curve in curves for run in _runs(curve))
+    highest = max(scale.mean_of(run) for curve in curves for run in _runs(curve))
     walls, beyond = _walls(curves, names, scale, highest)
     right = max([highest, *(wall.value for wall in walls)]) * 1.06
     named = [_wall_name(wall, scale, right) for wall in walls]
@@ -84,7 +84,7 @@ def _drawn(curves: Sequence[Any], names: Sequence[str], title: str) -> Picture:
     )
     bottom = min(latencies) / 2.2
     # Room above all marks for the names of the ceilings.
-    rows = sum(len(name.lines) for name in named)
+    rows = sum(map(len, named))
     taken = min(0.5, (rows * _LABEL_IN + 0.2) / _HEIGHT_IN)
     top = max(shown) * (max(shown) / bottom) ** (taken / (1 - taken))
     panel.upwards(bottom, top, logarithmic=True)
@@ -93,7 +93,7 @@ def _drawn(curves: Sequence[Any], names: Sequence[str], title: str) -> Picture:
     row = 0
     for wall, name in zip(walls, named, strict=True):
         _wall(panel, wall, name, row=row)
-        row += len(name.lines)
+        row += len(name)
     for number, curve in enumerate(curves):
         _curve(panel, curve, scale, number, alone=alone)
     _named(panel, curves, names, scale)
@@ -105,12 +105,6 @@ def _scale(curves: Sequence[Any]) -> RateScale:
     """Return IOPS, unless a throughput binds all curves."""
     found = {scale_of(curve.maximum).unit for curve in curves}
     return MIB_PER_S if found == {MIB_PER_S.unit} else IOPS
-
-
-def _rate(run: Any, scale: RateScale) -> Any:
-    from pytest_cloudbench.verdicts.run import run_of
-
-    return run_of(run).rate_like(scale.like)
 
 
 def _runs(curve: Any) -> list[Any]:
@@ -145,37 +139,29 @@ def _walls(
     return sorted(told, key=lambda line: line.value), sorted(beyond, key=lambda line: line.value)
 
 
-@dataclass(frozen=True)
-class _WallName:
+def _wall_name(wall: CeilingLine, scale: RateScale, right: float) -> list[str]:
     """Return a ceiling's name as written beside its line, wrapped to stay within the picture."""
-
-    lines: tuple[str, ...]
-    to_the_left: bool
-
-
-def _wall_name(wall: CeilingLine, scale: RateScale, right: float) -> _WallName:
     remark = f" ({wall.remark})" if wall.remark else ""
     text = f"{' and '.join(wall.names)}, {scale.text(wall.value)}{remark}"
     share = wall.value / right
-    to_the_left = share > _LEFT_FROM
-    columns = int((share if to_the_left else 1 - share) * _ACROSS_IN / _CHARACTER_IN)
-    return _WallName(
-        tuple(textwrap.wrap(text, max(columns, _FEWEST_COLUMNS), break_on_hyphens=False)), to_the_left
-    )
+    columns = int((share if share > _LEFT_FROM else 1 - share) * _ACROSS_IN / _CHARACTER_IN)
+    return textwrap.wrap(text, max(columns, _FEWEST_COLUMNS), break_on_hyphens=False)
 
 
-def _wall(panel: Panel, wall: CeilingLine, name: _WallName, *, row: int) -> None:
+def _wall(panel: Panel, wall: CeilingLine, name: Sequence[str], *, row: int) -> None:
     """Draw vertical lines with their names at the top, each on its own rows, so that close ones stay readable."""
     colour, style = (LIMIT, (6, 3)) if wall.promised else (GREY, (1, 2))
     panel.upright(wall.value, colour, style=style, width=1.1, z=1.5)
+    share = panel.x.share(wall.value)
+    to_the_left = share > _LEFT_FROM
     panel.drawing.text(
-        panel.spot(panel.x.share(wall.value), 1 - (row * _LABEL_IN + 0.03) / _HEIGHT_IN),
-        "\n".join(name.lines),
+        panel.spot(share, 1 - (row * _LABEL_IN + 0.03) / _HEIGHT_IN),
+        "\n".join(name),
         size_pt=9,
         colour=colour,
-        align="right" if name.to_the_left else "left",
+        align="right" if to_the_left else "left",
         vertical="top",
-        shift_pt=(-4 if name.to_the_left else 4, 0),
+        shift_pt=(-4 if to_the_left else 4, 0),
         backed=True,
     )
 
@@ -183,18 +169,18 @@ def _wall(panel: Panel, wall: CeilingLine, name: _WallName, *, row: int) -> None
 def _curve(panel: Panel, curve: Any, scale: RateScale, number: int, *, alone: bool) -> None:
     colour, style, marker = COLOURS[number], STYLES[number], MARKERS[number]
     steps = [run for run in _runs(curve) if run is not curve.maximum]
-    across = [scale.of(_rate(run, scale)) for run in steps]
+    across = [scale.mean_of(run) for run in steps]
     means = [run.latency.mean_s * _MS for run in steps]
     mark = panel.drawing.mark
     panel.line(across, means, colour, style=style)
     for each in zip(across, means, strict=True):
         mark(panel.point(*each), colour, shape=marker, size_pt=5, z=3)
     if curve.maximum.latency is not None:
-        peak = panel.point(scale.of(_rate(curve.maximum, scale)), curve.maximum.latency.mean_s * _MS)
+        peak = panel.point(scale.mean_of(curve.maximum), curve.maximum.latency.mean_s * _MS)
         mark(peak, colour, shape=marker, size_pt=9, fill="white")
     if curve.knee is not None:
         knee = panel.point(_knee_at(curve, scale), curve.knee.latency_s * _MS)
-        mark(knee, colour, size_pt=15, hollow=True, width_pt=1.3, z=3.6)
+        mark(knee, colour, size_pt=15, fill="none", width_pt=1.3, z=3.6)
     p99 = [run.latency.p99_s for run in steps]
     if alone and steps and None not in p99:
         above = [each * _MS for each in p99]
@@ -217,7 +203,7 @@ def _named(panel: Panel, curves: Sequence[Any], names: Sequence[str], scale: Rat
         latency = curve.maximum.latency
         lines = textwrap.wrap(name, _NAME_COLUMNS)
         at = f", {duration(latency.mean_s)}" if latency is not None else ""
-        said = _broken(f"maximum {scale.text(scale.of(_rate(curve.maximum, scale)))}{at}")
+        said = _broken(f"maximum {scale.text(scale.mean_of(curve.maximum))}{at}")
         if curve.knee is not None:
             said += _broken(f"knee {scale.text(_knee_at(curve, scale))}, {duration(curve.knee.latency_s)}")
         for words, bold in ((lines, True), (said, False)):
@@ -238,4 +224,4 @@ def _broken(said: str) -> list[str]:
 
 def _knee_at(curve: Any, scale: RateScale) -> float:
     nearest = min(_runs(curve), key=lambda run: abs(run.iops - curve.knee.iops.per_second))
-    return scale.of(_rate(nearest, scale))
+    return scale.mean_of(nearest)

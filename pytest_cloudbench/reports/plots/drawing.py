@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,40 +32,12 @@ _COLOURS = 128
 """Colours of a PNG. It is a sixth of the size with all colours and looks the same: few colours are drawn."""
 _NEARLY = 254
 """White (255) with so few colours."""
-_FULL_TURN = "o"
+_BACKS = 9.0
+"""Above all lines and marks."""
 
 Point = tuple[float, float]
 Dashes = tuple[float, ...]
 """Lengths of dash and gap in turn, in line widths; empty for a solid line."""
-
-
-@dataclass(frozen=True)
-class _Line:
-    points: Sequence[Point]
-    colour: str
-    width_pt: float
-    dashes: Dashes
-    clip: tuple[float, float, float, float] | None
-    snap: bool
-
-
-@dataclass(frozen=True)
-class _Area:
-    corner: Point
-    size: Point
-    fill: str
-    edge: str | None
-    width_pt: float
-
-
-@dataclass(frozen=True)
-class _Mark:
-    at: Point
-    shape: str
-    size_pt: float
-    edge: str
-    fill: str | None
-    width_pt: float
 
 
 @dataclass(frozen=True)
@@ -76,7 +48,6 @@ class _Text:
     colour: str
     bold: bool
     align: str
-    backed: bool
 
 
 class Drawing:
@@ -84,9 +55,13 @@ class Drawing:
 
     def __init__(self, height_in: float) -> None:
         check_can_draw()
+        from matplotlib.transforms import Affine2D
+
         self.height_in = height_in
-        self._items: list[tuple[float, _Line | _Area | _Mark]] = []
+        self._scale = Affine2D()
+        self._items: list[Any] = []
         self._texts: list[_Text] = []
+        self.area((0.0, 0.0), (WIDTH_IN, height_in), "white", z=-1.0)
 
     def line(
         self,
@@ -98,39 +73,56 @@ class Drawing:
         z: float = 2.0,
         clip: tuple[float, float, float, float] | None = None,
         snap: bool = False,
+        steps: bool = False,
     ) -> None:
-        """Draw a line through points. ``clip``: left, bottom, width, height of the visible part; ``snap``: sharp."""
-        self._items.append((z, _Line(points, colour, width_pt, dashes, clip, snap)))
+        """Draw a line through points, with gaps for NaN.
 
-    def area(
-        self,
-        corner: Point,
-        size: Point,
-        fill: str,
-        *,
-        edge: str | None = None,
-        width_pt: float = 0.9,
-        z: float = 2.0,
-    ) -> None:
+        ``clip``: left, bottom, width, height of the visible part; ``snap``: sharp; ``steps``: level up to each point.
+        """
+        from matplotlib.lines import Line2D
+        from matplotlib.transforms import Bbox, TransformedBbox
+
+        line = Line2D(
+            *zip(*points, strict=True), color=colour, linewidth=width_pt, zorder=z, snap=snap, marker="",
+            linestyle=(0, dashes) if dashes else "-", dash_joinstyle="round", dash_capstyle="butt",
+            solid_joinstyle="round", solid_capstyle="butt" if snap else "projecting", transform=self._scale,
+            drawstyle="steps-pre" if steps else "default",
+        )  # fmt: skip
+        if clip is not None:
+            line.set_clip_box(TransformedBbox(Bbox.from_bounds(*clip), self._scale))
+        self._items.append(line)
+
+    def area(self, corner: Point, size: Point, fill: str, *, edge: str | None = None, z: float = 2.0) -> None:
         """Draw a rectangle by its lower left corner."""
-        self._items.append((z, _Area(corner, size, fill, edge, width_pt)))
+        from matplotlib.patches import Rectangle
+
+        self._items.append(
+            Rectangle(
+                corner, *size, facecolor=fill, edgecolor=edge or fill, linewidth=0.9 if edge else 0.0,
+                snap=True, zorder=z, transform=self._scale,
+            )
+        )  # fmt: skip
 
     def mark(
         self,
         at: Point,
         colour: str,
         *,
-        shape: str = _FULL_TURN,
+        shape: str = "o",
         size_pt: float = 4.0,
-        fill: str | None = None,
-        hollow: bool = False,
+        fill: str = "",
         width_pt: float = 1.0,
         z: float = 3.5,
     ) -> None:
         """Draw a mark of matplotlib's shapes ("o", "s", "^" ...), filled with its own colour by default."""
+        from matplotlib.lines import Line2D
+
         self._items.append(
-            (z, _Mark(at, shape, size_pt, colour, None if hollow else fill or colour, width_pt))
-        )
+            Line2D(
+                at[:1], at[1:], color=colour, linestyle="", marker=shape, markersize=size_pt, zorder=z,
+                markeredgewidth=width_pt, markerfacecolor=fill or colour, transform=self._scale,
+            )
+        )  # fmt: skip
 
     def text(
         self,
@@ -161,7 +153,12 @@ class Drawing:
         for number, line in enumerate(lines):
             y = at[1] + (shift_pt[1] + below - number * between) / _POINTS_PER_INCH
             if line:
-                self._texts.append(_Text((x, y), line, size_pt, colour, bold, align, backed))
+                self._texts.append(_Text((x, y), line, size_pt, colour, bold, align))
+            if line and backed:
+                width = _length_pt(line, size_pt, bold)
+                left = {"left": 0.0, "middle": -width / 2, "right": -width}[align] - 1.5
+                corner = x + left / 72, y - (_DESCENT * size_pt + 0.5) / 72
+                self.area(corner, ((width + 3) / 72, (_LINE * size_pt + 0.5) / 72), "white", z=_BACKS)
 
     def rendered(self, name: str) -> Picture:
         """Return the picture; equal drawings give equal bytes."""
@@ -218,81 +215,9 @@ class Drawing:
         return out.getvalue()
 
     def _draw(self, renderer: Any, per_inch: int) -> None:
-        white = _Area((0.0, 0.0), (WIDTH_IN, self.height_in), "white", None, 0.0)
-        _area(renderer, per_inch, white)
-        for _, item in sorted(self._items, key=lambda each: each[0]):
-            if isinstance(item, _Line):
-                _line(renderer, per_inch, item)
-            elif isinstance(item, _Area):
-                _area(renderer, per_inch, item)
-            else:
-                _mark(renderer, per_inch, item)
-        for back in self._backs():
-            _area(renderer, per_inch, back)
-
-    def _backs(self) -> Iterator[_Area]:
-        for each in self._texts:
-            if each.backed:
-                width = _length_pt(each.text, each.size_pt, each.bold)
-                left = {"left": 0.0, "middle": -width / 2, "right": -width}[each.align] - 1.5
-                corner = each.at[0] + left / 72, each.at[1] - (_DESCENT * each.size_pt + 0.5) / 72
-                yield _Area(corner, ((width + 3) / 72, (_LINE * each.size_pt + 0.5) / 72), "white", None, 0.0)
-
-
-def _context(renderer: Any, colour: str, width_pt: float) -> Any:
-    context = renderer.new_gc()
-    context.set_foreground(colour)
-    context.set_linewidth(width_pt)  # in points, like dashes: the renderers convert them to pixels
-    return context
-
-
-def _line(renderer: Any, per_inch: int, line: _Line) -> None:
-    from matplotlib.path import Path as Route
-    from matplotlib.transforms import Affine2D, Bbox
-
-    context = _context(renderer, line.colour, line.width_pt)
-    context.set_joinstyle("round")
-    context.set_capstyle("butt" if line.dashes or line.snap else "projecting")
-    context.set_snap(line.snap)
-    if line.dashes:
-        context.set_dashes(0, [each * line.width_pt for each in line.dashes])
-    if line.clip is not None:
-        left, bottom, width, height = (each * per_inch for each in line.clip)
-        context.set_clip_rectangle(Bbox.from_bounds(left, bottom, width, height))
-    renderer.draw_path(context, Route(line.points), Affine2D().scale(per_inch))
-    context.restore()
-
-
-def _area(renderer: Any, per_inch: int, area: _Area) -> None:
-    from matplotlib.colors import to_rgba
-    from matplotlib.path import Path as Route
-    from matplotlib.transforms import Affine2D
-
-    context = _context(renderer, area.edge or area.fill, area.width_pt if area.edge else 0.0)
-    context.set_snap(True)
-    place = Affine2D().scale(*area.size).translate(*area.corner).scale(per_inch)
-    renderer.draw_path(context, Route.unit_rectangle(), place, to_rgba(area.fill))
-    context.restore()
-
-
-def _mark(renderer: Any, per_inch: int, mark: _Mark) -> None:
-    from matplotlib.colors import to_rgba
-    from matplotlib.transforms import Affine2D
-
-    route, shape = _shape(mark.shape)
-    context = _context(renderer, mark.edge, mark.width_pt)
-    context.set_snap(False)
-    place = shape + Affine2D().scale(mark.size_pt / _POINTS_PER_INCH).translate(*mark.at).scale(per_inch)
-    renderer.draw_path(context, route, place, to_rgba(mark.fill) if mark.fill else None)
-    context.restore()
-
-
-@functools.cache
-def _shape(name: str) -> tuple[Any, Any]:
-    from matplotlib.markers import MarkerStyle
-
-    style = MarkerStyle(name)
-    return style.get_path(), style.get_transform().frozen()
+        self._scale.clear().scale(per_inch)
+        for item in sorted(self._items, key=lambda each: each.zorder):
+            item.draw(renderer)
 
 
 @functools.cache

@@ -1,15 +1,14 @@
-"""Pictures of one measurement: both directions of a network, a creation of files, lines of any kind."""
+"""Pictures of one measurement: both directions of a network, a creation of files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_cloudbench.limits.quantities import figure
 from pytest_cloudbench.reports.plots.picture import Picture
 from pytest_cloudbench.reports.plots.rate_over_time import draw_rates, draw_series, told_below
 from pytest_cloudbench.reports.plots.rate_scale import MIB_PER_S, time_scale
-from pytest_cloudbench.reports.plots.sheet import COLOURS, SERIES, STYLES, Sheet
+from pytest_cloudbench.reports.plots.sheet import SERIES, Sheet
 from pytest_cloudbench.verdicts.timeline import Timeline
 
 
@@ -26,7 +25,7 @@ def both_ways(measurement: Any) -> Picture | None:
     )
 
 
-FILES_IN, DEVICE_IN = 1.5, 2.1
+FILES_IN, DEVICE_IN, ALONE_IN = 1.5, 2.1, 2.6
 
 
 def files_over_time(creation: Any) -> Picture | None:
@@ -37,7 +36,7 @@ def files_over_time(creation: Any) -> Picture | None:
     device = series.device if series.device is not None and len(series.device.seconds) >= 2 else None
     end_s = max([*series.seconds, *(device.seconds if device else ())])
     unit, per_s = time_scale(end_s)
-    sheet = Sheet([FILES_IN, DEVICE_IN] if device else [PANEL_ALONE_IN])
+    sheet = Sheet([FILES_IN, DEVICE_IN] if device else [ALONE_IN])
     on_device = f"; on the device after {figure(creation.on_device_s)} s" if creation.on_device_s else ""
     sheet.title(
         f"{creation.files:,} files of {creation.size} on {creation.target}",
@@ -81,25 +80,3 @@ def files_over_time(creation: Any) -> Picture | None:
             sheet.panels[1].moment(creation.written_s * per_s, "", height=0.1)
     sheet.time_axis(unit)
     return sheet.picture("files per second over time")
-
-
-PANEL_ALONE_IN = 2.6
-
-
-def lines_in_one_panel(
-    name: str, lines: Mapping[str, Sequence[float]], *, seconds: Sequence[float], unit: str, title: str
-) -> Picture:
-    """Draw the picture of `line_plot`."""
-    time_unit, per_s = time_scale(seconds[-1])
-    sheet = Sheet([PANEL_ALONE_IN])
-    sheet.title(title or name, "")
-    panel = sheet.panels[0]
-    panel.upwards(0, max(max(values) for values in lines.values()) * 1.12 or 1)
-    panel.across(0, seconds[-1] * per_s)
-    panel.unit(unit)
-    for number, (label, values) in enumerate(lines.items()):
-        colour, style = COLOURS[number % len(COLOURS)], STYLES[number % len(STYLES)]
-        panel.line([at * per_s for at in seconds], list(values), colour, style=style, width=1.4)
-        panel.label(values[-1], label, colour=colour)
-    sheet.time_axis(time_unit)
-    return sheet.picture(name)

@@ -93,7 +93,7 @@ def rate_over_time(measurement: Any) -> Picture | None:
         return None
     sheet = Sheet([PANEL_IN])
     where = getattr(measurement, "path", None) or measurement.target
-    mean = scale.text(scale.of(_mean_rate(measurement, scale)))
+    mean = scale.text(scale.mean_of(measurement))
     noted = "; ".join(measurement.conditions)
     sheet.title(
         f"{measurement.workload} on {where}",
@@ -197,7 +197,3 @@ def _draw_directions(panel: Panel, measurement: Any, scale: RateScale, line: Tim
             panel, line.seconds, values, line.interval_s, per_s, colour=colour, style=style, width=1.2
         )
         panel.label(values[-1], name, colour=colour)
-
-
-def _mean_rate(measurement: Any, scale: RateScale) -> Any:
-    return run_of(measurement).rate_like(scale.like)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_cloudbench.limits.quantities import MIB, Bandwidth, Iops, Rate, Throughput, figure
-from pytest_cloudbench.verdicts.run import is_of_network
+from pytest_cloudbench.verdicts.run import is_of_network, run_of
 from pytest_cloudbench.verdicts.targets import plain
 
 _LARGE_BLOCK = 64 * 1024
@@ -30,6 +30,10 @@ class RateScale:
     def of(self, rate: Rate) -> float:
         """Return a rate in this unit."""
         return plain(rate) * self.factor
+
+    def mean_of(self, measurement: Any) -> float:
+        """Return the mean rate of a measurement in this unit."""
+        return self.of(run_of(measurement).rate_like(self.like))
 
     def text(self, value: float) -> str:
         """Return a value with its unit: "80,012 IOPS", "2.49 Gbit/s"."""

@@ -6,7 +6,6 @@ import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from pytest_cloudbench.reports.plots.drawing import FONT_PT, INK, WIDTH_IN, Dashes, Drawing, Point, broken
@@ -125,11 +124,6 @@ class Panel:
         self.grid = "y"
         self.labels: list[Label] = []
 
-    @property
-    def height_in(self) -> float:
-        """Its height."""
-        return self.box[3]
-
     def across(self, low: float, high: float) -> None:
         """Set the range of the horizontal axis."""
         self.x = AxisScale(low, high)
@@ -159,26 +153,12 @@ class Panel:
         z: float = 3.0,
     ) -> None:
         """Draw a line through values, with gaps for NaN; ``steps``: level up to each value's x."""
-        for run in _unbroken(xs, ys):
-            points = [self.point(x, y) for x, y in run]
-            if steps:
-                turns = [(before[0], after[1]) for before, after in pairwise(points)]
-                points = points[:1] + [each for pair in zip(turns, points[1:], strict=True) for each in pair]
-            self.drawing.line(points, colour, width_pt=width, dashes=style, z=z, clip=self.box)
-
-    def level(
-        self, value: float, colour: str, *, style: Dashes = (), width: float = 1.1, z: float = 4
-    ) -> None:
-        """Draw a level line over the whole width."""
-        up = self.y.share(value)
-        self.drawing.line(
-            [self.spot(0, up), self.spot(1, up)], colour, width_pt=width, dashes=style, z=z, snap=True
-        )
+        points = [self.point(x, y) for x, y in zip(xs, ys, strict=True)]
+        self.drawing.line(points, colour, width_pt=width, dashes=style, z=z, clip=self.box, steps=steps)
 
     def upright(
         self, at: float, colour: str, *, style: Dashes = (), width: float = 1.0, z: float = 1.6
     ) -> None:
-        """Draw an upright line over the whole height."""
         across = self.x.share(at)
         ends = [self.spot(across, 0), self.spot(across, 1)]
         self.drawing.line(ends, colour, width_pt=width, dashes=style, z=z, snap=True)
@@ -191,7 +171,9 @@ class Panel:
 
     def limit(self, value: float, *lines: str, style: Dashes = (6, 3), colour: str = LIMIT) -> None:
         """Draw a level line over the whole width, labelled at its end."""
-        self.level(value, colour, style=style)
+        up = self.y.share(value)
+        ends = [self.spot(0, up), self.spot(1, up)]
+        self.drawing.line(ends, colour, width_pt=1.1, dashes=style, z=4, snap=True)
         self.label(value, *lines, colour=colour)
 
     def moment(self, at: float, text: str, *, height: float = 0.97) -> None:
@@ -227,8 +209,8 @@ class Panel:
     def _axes(self) -> None:
         left, bottom, width, height = self.box
         line = self.drawing.line
-        ticks = _named(self.x, most_ticks(width, 3)) if self.ticks is None else self.ticks
-        rows = _named(self.y, most_ticks(height, 2)) if self.rows is None else self.rows
+        ticks = _named(self.x, width, 3) if self.ticks is None else self.ticks
+        rows = _named(self.y, height, 2) if self.rows is None else self.rows
         for value, words in ticks:
             x, _ = self.spot(self.x.share(value), 0)
             if "x" in self.grid:
@@ -252,7 +234,7 @@ class Panel:
     def _place_labels(self) -> None:
         """Write the labels, moved so that none covers another."""
         wanted = [self.y.share(label.value) for label in self.labels]
-        heights = [(label.text.count("\n") + 1) * _LINE_IN / self.height_in + 0.012 for label in self.labels]
+        heights = [(label.text.count("\n") + 1) * _LINE_IN / self.box[3] + 0.012 for label in self.labels]
         places = spread(wanted, heights, low=-0.08, high=1.06)
         for label, edge, place in zip(self.labels, wanted, places, strict=True):
             leader = [self.spot(1.003, min(1.0, max(0.0, edge))), self.spot(1.019, place)]
@@ -297,10 +279,9 @@ class Sheet:
         faster = f" of the test (time compressed {compression:g} times)" if compression != 1 else ""
         self.panels[-1].below(f"time{faster}, {unit}")
         for panel in self.panels[:-1]:
-            panel.ticks = [(value, "") for value, _ in _named(panel.x, most_ticks(panel.box[2], 3))]
+            panel.ticks = [(value, "") for value, _ in _named(panel.x, panel.box[2], 3)]
 
     def picture(self, name: str) -> Picture:
-        """Return the finished picture."""
         for panel in self.panels:
             panel.finish()
         return self.drawing.rendered(name)
@@ -309,20 +290,7 @@ class Sheet:
         self.drawing.text((0.15, self._height - from_top_in), text, **style)
 
 
-def most_ticks(length_in: float, font_sizes: float) -> int:
-    """Return how many values fit on an axis of this length, at this number of font sizes each; nine at most."""
-    return max(1, min(9, int(length_in * 72 / (FONT_PT * font_sizes))))
-
-
-def _named(scale: AxisScale, most: int) -> list[tuple[float, str]]:
+def _named(scale: AxisScale, length_in: float, font_sizes: float) -> list[tuple[float, str]]:
+    """Return values that fit on an axis of this length, at this number of font sizes each; nine at most."""
+    most = max(1, min(9, int(length_in * 72 / (FONT_PT * font_sizes))))
     return [(value, tick_text(value)) for value in scale.ticks(most)]
-
-
-def _unbroken(xs: Sequence[float], ys: Sequence[float]) -> list[list[Point]]:
-    runs: list[list[Point]] = [[]]
-    for x, y in zip(xs, ys, strict=True):
-        if math.isfinite(y):
-            runs[-1].append((x, y))
-        elif runs[-1]:
-            runs.append([])
-    return [run for run in runs if len(run) > 1]
