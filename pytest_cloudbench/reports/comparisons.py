@@ -67,7 +67,8 @@ def joined(comparisons: Sequence[ComparedRuns]) -> list[ComparedRuns]:
             (
                 place
                 for place, other in enumerate(found)
-                if not (each.title or other.title) and _share(each.runs, other.runs)
+                if not (each.title or other.title)
+                and any(is_same_run(run, there) for run in each.runs for there in other.runs)
             ),
             None,
         )
@@ -154,7 +155,3 @@ def is_same_run(run: Any, other: Any) -> bool:
 
 def _same(runs: Sequence[Any], others: Sequence[Any]) -> bool:
     return len(runs) == len(others) and all(is_same_run(*pair) for pair in zip(runs, others, strict=True))
-
-
-def _share(runs: Sequence[Any], others: Sequence[Any]) -> bool:
-    return any(is_same_run(run, other) for run in runs for other in others)

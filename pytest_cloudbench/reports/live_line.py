@@ -43,13 +43,9 @@ def live_line(
         yield _now_and_then(_worker_lines(config, test), at_once=at_once)
         return
     writer = config.get_terminal_writer()
-    capture = config.pluginmanager.get_plugin("capturemanager")
-
-    def uncaptured() -> contextlib.AbstractContextManager[None]:
-        return capture.global_and_fixture_disabled() if capture else contextlib.nullcontext()
 
     def write(text: str) -> None:
-        with uncaptured():
+        with _uncaptured(config):
             # Not through the writer, which would count these columns as its own.
             writer.flush()
             sys.stdout.write(text)
@@ -58,7 +54,7 @@ def live_line(
     if not writer.hasmarkup:
         yield _now_and_then(lambda text: write(f"\n{text}\n"), at_once=at_once)
         return
-    with uncaptured():  # the terminal's width is unknown while output is captured
+    with _uncaptured(config):  # the terminal's width is unknown while output is captured
         width = writer.fullwidth
     room = width - writer.width_of_current_line - 1
     beside = room >= LEAST_WIDTH
@@ -78,6 +74,11 @@ def live_line(
         write("\x1b[K" if beside else "\r\x1b[K")
 
 
+def _uncaptured(config: pytest.Config) -> contextlib.AbstractContextManager[None]:
+    capture = config.pluginmanager.get_plugin("capturemanager")
+    return capture.global_and_fixture_disabled() if capture else contextlib.nullcontext()
+
+
 def _now_and_then(write: Callable[[str], None], *, at_once: bool) -> Callable[[str], None]:
     """Return a function that writes a text if enough time has passed since the last one."""
     due = time.monotonic() + (0.0 if at_once else PLAIN_EVERY_S)
@@ -94,12 +95,11 @@ def _now_and_then(write: Callable[[str], None], *, at_once: bool) -> Callable[[s
 
 def _worker_lines(config: pytest.Config, test: str) -> Callable[[str], None]:
     """Return a function that writes a worker's lines, each by one call, because other workers write there too."""
-    capture = config.pluginmanager.get_plugin("capturemanager")
     worker: dict[str, str] = getattr(config, "workerinput", {})
     who = f"[{worker['workerid']}] {test}: " if test else ""
 
     def write(text: str) -> None:
-        with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
+        with _uncaptured(config):
             sys.stderr.write(f"\n{who}{text}\n")
             sys.stderr.flush()
 

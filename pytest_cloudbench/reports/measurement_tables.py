@@ -6,6 +6,7 @@ import csv
 import html
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 Row = tuple[str, str]
@@ -49,7 +50,6 @@ def _said(name: str, value: Any) -> str:
 
 
 def markdown(rows: Sequence[Row], *, title: str) -> str:
-    """Return the figures as a Markdown table."""
     lines = [f"### {title}", "", "| figure | value |", "|---|---|"]
     lines += [f"| {markdown_cell(name)} | {markdown_cell(value)} |" for name, value in rows]
     return "\n".join(lines) + "\n"
@@ -60,20 +60,23 @@ def markdown_cell(text: str) -> str:
     return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", "<br>")
 
 
-def html_page(rows: Sequence[Row], *, title: str, sentences: Sequence[str] = ()) -> str:
-    """Return the figures as one page without scripts, pictures, or fonts from elsewhere."""
-    said = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in sentences)
+def html_table(rows: Sequence[Row], *, title: str) -> str:
+    """Return the figures as one page."""
     body = "".join(
         f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>" for name, value in rows
     )
+    return html_page(title, f"<h1>{html.escape(title)}</h1><table>{body}</table>")
+
+
+def html_page(title: str, body: str) -> str:
+    """Return a page without scripts, pictures, or fonts from elsewhere."""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f"<title>{html.escape(title)}</title><style>{PAGE_STYLE}</style></head>"
-        f"<body><h1>{html.escape(title)}</h1>{said}<table>{body}</table></body></html>\n"
+        f"<title>{html.escape(title)}</title><style>{_STYLE}</style></head><body>{body}</body></html>\n"
     )
 
 
-PAGE_STYLE = (
+_STYLE = (
     "body{font:14px/1.4 system-ui,sans-serif;color:#1a1a1a;background:#fff;margin:1em}"
     "h1{font-size:1.4em}h2{font-size:1.1em;margin-top:2em}table{border-collapse:collapse}svg{max-width:100%;height:auto}"
     "th,td{text-align:left;vertical-align:top;padding:.2em .8em;border-bottom:1px solid #ddd}"
@@ -90,17 +93,9 @@ def series_csv(measurement: Any) -> str | None:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
-    longest = max(len(column) for column in columns.values())
-    for number in range(longest):
-        row = [column[number] if number < len(column) else None for column in columns.values()]
-        writer.writerow(_csv_cell(value) for value in row)
+    for row in zip_longest(*columns.values()):
+        writer.writerow(f"{value:.7g}" if isinstance(value, float) else value for value in row)
     return out.getvalue()
-
-
-def _csv_cell(value: Any) -> Any:
-    if value is None:
-        return ""
-    return f"{value:.7g}" if isinstance(value, float) else value
 
 
 def _columns(series: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Sequence[Any]]]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_cloudbench.limits.quantities import figure
-from pytest_cloudbench.reports.measurement_tables import PAGE_STYLE, markdown_cell
+from pytest_cloudbench.reports.measurement_tables import html_page, markdown_cell
 from pytest_cloudbench.reports.plots.sheet import AxisScale, tick_text
 
 FORMATS = ("text", "markdown", "html")
@@ -94,11 +94,7 @@ def _markdown(title: str, sections: Sequence[Section]) -> str:
 
 def _html(title: str, sections: Sequence[Section]) -> str:
     body = "".join(map(_html_section, sections))
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f"<title>{html.escape(title)}</title><style>{PAGE_STYLE}</style></head>"
-        f"<body><h1>{_breakable(title)}</h1>{body}</body></html>\n"
-    )
+    return html_page(title, f"<h1>{_breakable(title)}</h1>{body}")
 
 
 def _html_section(section: Section) -> str:

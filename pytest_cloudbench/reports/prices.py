@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_cloudbench.limits.cost import HOUR_S, amount_text
+from pytest_cloudbench.limits.cost import amount_text
 from pytest_cloudbench.limits.volumes import VolumeSpec
 
 HOURS_OF_A_MONTH = 730
@@ -39,10 +39,6 @@ class Charge:
     what: str
     per_hour: float | None
     minor: bool = False
-
-    def over(self, seconds: float) -> float:
-        """Return the cost of so many seconds of its life, at least a minute; 0 without a price."""
-        return (self.per_hour or 0.0) * max(seconds, LEAST_S) / HOUR_S
 
 
 @dataclass(frozen=True)
@@ -107,7 +103,6 @@ class Prices:
         return cls(found["currency"], hours, months, **single, source=source)
 
     def instance(self, type_name: str) -> Charge:
-        """Return the charge of an instance."""
         return Charge(type_name, self.instance_hour.get(type_name))
 
     def volume(self, spec: VolumeSpec, what: str = "") -> Charge:
@@ -124,7 +119,6 @@ class Prices:
         return Charge(name, month / HOURS_OF_A_MONTH)
 
     def address(self) -> Charge:
-        """Return the charge of a public IPv4 address."""
         return Charge("public IPv4 address", self.address_hour, minor=True)
 
     def snapshot(self, size_gib: float) -> Charge:

@@ -147,7 +147,6 @@ class JudgedPromise:
 
     @property
     def outcome(self) -> str:
-        """The outcome's word."""
         return self.parts.get(OUTCOME) or self.sentence.partition(":")[0]
 
     @property
@@ -163,17 +162,14 @@ class JudgedPromise:
 
     @property
     def measured(self) -> str:
-        """The figure that was judged."""
         return self.parts.get(MEASURED, "")
 
     @property
     def bound_by(self) -> str:
-        """The ceilings that limited the load."""
         return self.parts.get(BOUND_BY, "")
 
 
 def judged_promises(properties: Iterable[Property]) -> list[JudgedPromise]:
-    """Return the verdicts in a test's properties, in their order."""
     found: list[JudgedPromise] = []
     for name, value in properties:
         if name == VERDICT_PROPERTY:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import platform
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pytest
+
+from pytest_cloudbench import __version__
 from pytest_cloudbench.limits.region_settings import EBS
 
 Facts = dict[str, list[str]]
@@ -29,7 +31,7 @@ def of_run(*, cloud: str, pace: str, replayed: str = "") -> Facts:
         "cloud": [{"aws": "AWS", "embedded": "embedded region"}.get(cloud, cloud)],
         "pace": [pace],
         "python": [platform.python_version()],
-        "pytest": [f"{_version('pytest')}, pytest-cloudbench {_version('pytest-cloudbench')}"],
+        "pytest": [f"{pytest.__version__}, pytest-cloudbench {__version__}"],
         "run.from": [f"{platform.system()} {platform.release()} {platform.machine()}"],
     }
 
@@ -71,10 +73,3 @@ def parameters(instances: Sequence[Any]) -> Facts:
         add(facts, {"instance": [f"{instance.type} in {instance.zone}"]})
         add(facts, {"volumes": [str(volume.label) for volume in instance.volumes]})
     return facts
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "?"

@@ -2,12 +2,13 @@
 
 import importlib
 import json
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cloudbench.reports.allure.console_links import console_host, instance_link, volume_link
+from pytest_cloudbench.reports.allure.console_links import console_host, console_links
 from pytest_cloudbench.reports.allure.files import (
     executor,
     write_categories,
@@ -149,17 +150,23 @@ def test_only_aws_has_a_console(endpoint, region, host):
 
 
 def test_a_link_shows_the_metrics_of_the_volume_over_the_test():
-    link = volume_link(
-        "us-east-1.console.aws.amazon.com", "us-east-1", "vol-0abc", 1_795_000_000, 1_795_000_060
+    instance = SimpleNamespace(
+        id="i-0abc", type="m5.large", volumes=[SimpleNamespace(id="vol-0abc", label="gp3")]
     )
+
+    def links(network):
+        where = "https://ec2.us-east-1.amazonaws.com", "us-east-1"
+        return console_links(instance, *where, (1_795_000_000, 1_795_000_060), network=network)
+
+    link = links(network=False)["CloudWatch: gp3"]
     assert link.startswith(
         "https://us-east-1.console.aws.amazon.com/cloudwatch/home?region=us-east-1#metricsV2:graph=~(metrics~("
         "~(~'AWS*2fEBS~'VolumeReadOps~'VolumeId~'vol-0abc~(stat~'Sum))"
     )
     assert "~start~'2026-11-18T" in link
     assert link.count("(") == link.count(")")
-    assert "EBSIOBalance*25" in instance_link("h", "r", "i-0abc", 0, 60, network=False)
-    assert "NetworkIn" in instance_link("h", "r", "i-0abc", 0, 60, network=True)
+    assert "EBSIOBalance*25" in links(network=False)["CloudWatch: m5.large i-0abc"]
+    assert "NetworkIn" in links(network=True)["CloudWatch: m5.large i-0abc"]
 
 
 @pytest.mark.parametrize(

@@ -36,10 +36,10 @@ def month_of(prices, spec):
     return prices.volume(spec).per_hour * 730
 
 
-def test_instances_and_volumes_by_the_second(prices):
-    assert prices.instance("c5.18xlarge").over(1800.0) == pytest.approx(1.53)
+def test_instances_and_volumes_by_the_hour(prices):
+    assert prices.instance("c5.18xlarge").per_hour == pytest.approx(3.06)
     volume = prices.volume(io2(size_gib=80, iops=80_000))
-    assert volume.over(3600.0) == pytest.approx((80 * 0.125 + 80_000 * 0.065) / 730)
+    assert volume.per_hour == pytest.approx((80 * 0.125 + 80_000 * 0.065) / 730)
     assert per_hour([volume, prices.instance("c5.18xlarge")]) == pytest.approx(3.06 + volume.per_hour)
 
 
@@ -71,12 +71,6 @@ def test_more_iops_never_cost_less_and_the_next_one_at_most_the_first_price(iops
     spec, larger = (io2(size_gib=65_536, iops=each) for each in (iops, iops + more))
     step = month_of(TIERED, larger) - month_of(TIERED, spec)
     assert 0 < step <= 0.065 * more * (1 + 1e-9)
-
-
-def test_the_minimum_is_a_minute(prices):
-    charge = prices.instance("c5.18xlarge")
-    assert charge.over(1.0) == charge.over(60.0) == pytest.approx(3.06 / 60)
-    assert charge.over(61.0) == pytest.approx(3.06 / 3600 * 61)
 
 
 def test_what_has_no_price_is_named_and_small_things_are_told_apart(prices):

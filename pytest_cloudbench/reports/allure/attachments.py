@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_cloudbench.reports.comparisons import joined
 from pytest_cloudbench.reports.hooks import unharmed
-from pytest_cloudbench.reports.measurement_tables import figures, html_page, markdown, series_csv
+from pytest_cloudbench.reports.measurement_tables import figures, html_table, markdown, series_csv
 from pytest_cloudbench.reports.plots.picture import Picture, PlotsMissing
 
 if TYPE_CHECKING:
@@ -46,23 +46,28 @@ def attach_all(reporter: Any, attempt: Attempt, cleaner: Cleaner) -> None:
             parent_uuid=result.uuid,
         )
 
+    def attach_drawn(prefix: str, draw: Callable[[], Sequence[Picture]], *, named: bool = True) -> None:
+        """Attach pictures; none without matplotlib, which the session reports once."""
+        found: Sequence[Picture] = ()
+        with unharmed("a picture"), contextlib.suppress(PlotsMissing):
+            found = draw()
+        for each in found:
+            name = f"{prefix}: {each.name}" if named else prefix
+            attach(name, each.svg, "svg", clean=False)
+            attach(f"{name} as PNG", each.png, "png", clean=False)
+
     _attach_verdicts(attach, measurements, attempt.verdicts)
     titles = _titles(measurements)
     for each in joined(attempt.comparisons):
-        for _, data, ending in drawn(lambda each=each: [each.picture()]):  # type: ignore[misc]
-            attach(_with_ending(f"comparison: {_short(each.heading)}", ending), data, ending, clean=False)
+        attach_drawn(f"comparison: {_short(each.heading)}", lambda each=each: [each.picture()], named=False)  # type: ignore[misc]
     for curve, pictures in attempt.curves:
-        for _, data, ending in drawn(pictures):
-            attach(
-                _with_ending(f"sweep {curve.mix.name}: latency over load", ending), data, ending, clean=False
-            )
+        attach_drawn(f"sweep {curve.mix.name}: latency over load", pictures, named=False)
         attach(f"sweep {curve.mix.name}: every step", f"{curve}\n".encode(), "txt")
     for title, pictures in zip(titles, attempt.pictures, strict=True):
-        for name, data, ending in drawn(pictures):
-            attach(_with_ending(f"{title}: {name}", ending), data, ending, clean=False)
+        attach_drawn(title, pictures)
     for title, measurement in zip(titles, measurements, strict=True):
         rows = figures(measurement)
-        attach(f"{title}: figures", html_page(rows, title=title).encode(), "html")
+        attach(f"{title}: figures", html_table(rows, title=title).encode(), "html")
         attach(f"{title}: figures as Markdown", markdown(rows, title=title).encode(), "md")
         if table := series_csv(measurement):
             attach(f"{title}: second by second", table.encode(), "csv", clean=False)
@@ -75,18 +80,6 @@ def attach_all(reporter: Any, attempt: Attempt, cleaner: Cleaner) -> None:
             _, dot, ending = name.rpartition(".")
             attach(f"{title}: {name}", data, ending if dot and ending.isalnum() else "txt")
     result.attachments.extend(theirs)
-
-
-def drawn(draw: Callable[[], Sequence[Picture]]) -> list[tuple[str, bytes, str]]:
-    """Return pictures as (name, data, "svg" or "png"); none without matplotlib, which the session reports once."""
-    found: Sequence[Picture] = ()
-    with unharmed("a picture"), contextlib.suppress(PlotsMissing):
-        found = draw()
-    return [file for each in found for file in ((each.name, each.svg, "svg"), (each.name, each.png, "png"))]
-
-
-def _with_ending(name: str, ending: str) -> str:
-    return f"{name} as PNG" if ending == "png" else name
 
 
 def _attach_verdicts(

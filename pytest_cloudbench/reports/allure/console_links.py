@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
+from typing import Any
 from urllib.parse import urlsplit
 
 _DOMAINS = {
@@ -43,41 +44,34 @@ def console_host(endpoint: str, region: str) -> str | None:
     return None
 
 
-def volume_link(host: str, region: str, volume_id: str, began: float, ended: float) -> str:
-    """Return the link to a volume's graph, from shortly before ``began`` to shortly after ``ended`` (epoch s)."""
-    return _graph(host, region, "AWS/EBS", ("VolumeId", volume_id), metrics=_VOLUME, times_s=(began, ended))
+def console_links(
+    instance: Any, endpoint: str, region: str, times_s: tuple[float, float], *, network: bool
+) -> dict[str, str]:
+    """Return links to the graphs of an instance (its network, or its EBS side) and of its volumes, by their names.
 
+    ``times_s``: from shortly before the first to shortly after the second, in seconds since the epoch.
+    """
+    host = console_host(endpoint, region)
+    if host is None:
+        return {}
+    start = _instant(datetime.fromtimestamp(times_s[0], timezone.utc) - _AROUND)
+    end = _instant(datetime.fromtimestamp(times_s[1], timezone.utc) + _AROUND)
 
-def instance_link(
-    host: str, region: str, instance_id: str, began: float, ended: float, *, network: bool
-) -> str:
-    """Return the link to an instance's graph: its network, or its EBS side."""
+    def graph(metrics: Sequence[tuple[str, str]], *dimension: str) -> str:
+        lines = "".join(
+            f"~({''.join(f'~{_word(word)}' for word in (dimension[0], metric, *dimension[1:]))}~(stat~{_word(stat)}))"
+            for metric, stat in metrics
+        )
+        view = (
+            f"~(metrics~({lines})~view~'timeSeries~stacked~false~region~{_word(region)}~period~60"
+            f"~start~{_word(start)}~end~{_word(end)})"
+        )
+        return f"https://{host}/cloudwatch/home?region={region}#metricsV2:graph={view}"
+
     metrics = _INSTANCE_NETWORK if network else _INSTANCE_STORAGE
-    return _graph(
-        host, region, "AWS/EC2", ("InstanceId", instance_id), metrics=metrics, times_s=(began, ended)
-    )
-
-
-def _graph(
-    host: str,
-    region: str,
-    namespace: str,
-    dimension: tuple[str, str],
-    *,
-    metrics: Sequence[tuple[str, str]],
-    times_s: tuple[float, float],
-) -> str:
-    lines = "".join(
-        f"~({''.join(f'~{_word(word)}' for word in (namespace, metric, *dimension))}~(stat~{_word(stat)}))"
-        for metric, stat in metrics
-    )
-    start = datetime.fromtimestamp(times_s[0], timezone.utc) - _AROUND
-    end = datetime.fromtimestamp(times_s[1], timezone.utc) + _AROUND
-    view = (
-        f"~(metrics~({lines})~view~'timeSeries~stacked~false~region~{_word(region)}~period~60"
-        f"~start~{_word(_instant(start))}~end~{_word(_instant(end))})"
-    )
-    return f"https://{host}/cloudwatch/home?region={region}#metricsV2:graph={view}"
+    links = {f"{instance.type} {instance.id}": graph(metrics, "AWS/EC2", "InstanceId", instance.id)}
+    volumes = {volume.label: graph(_VOLUME, "AWS/EBS", "VolumeId", volume.id) for volume in instance.volumes}
+    return {f"CloudWatch: {name}": url for name, url in {**links, **volumes}.items()}
 
 
 def _instant(moment: datetime) -> str:

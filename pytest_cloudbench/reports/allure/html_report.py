@@ -52,11 +52,6 @@ class Allure:
     command: str
     version: tuple[int, ...]
 
-    @property
-    def is_three(self) -> bool:
-        """True for Allure 3 or later, which reads a configuration file and needs no Java."""
-        return self.version[0] >= 3
-
     def __str__(self) -> str:
         return f"Allure {'.'.join(map(str, self.version))} ({self.command})"
 
@@ -76,7 +71,7 @@ def make_report(results: Path, output: Path, *, single_file: bool = True) -> tup
     with tempfile.TemporaryDirectory(prefix="cloudbench-report-") as scratch:
         made = Path(scratch) / "report"
         run = _forget_same_run(folder, history)
-        make = _by_allure_3 if allure.is_three else _by_allure_2
+        make = _by_allure_3 if allure.version[0] >= 3 else _by_allure_2
         make(allure, folder, made, history, single_file)
         pages = [page for page in made.rglob("index.html") if keep_on_this_machine(page)]
         if made / "index.html" not in pages:
@@ -152,18 +147,18 @@ def _is_report(folder: Path) -> bool:
 
 def _version(command: str) -> tuple[int, ...] | None:
     try:
-        done = subprocess.run(
-            [command, "--version"],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
+        done = _call([command, "--version"], limit_s=60)
     except (OSError, subprocess.TimeoutExpired):
         return None
     found = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", done.stdout) if done.returncode == 0 else None
     return tuple(int(part) for part in found.groups(default="0")) if found else None
+
+
+def _call(command: Sequence[str], *, limit_s: float) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, capture_output=True, text=True, errors="replace", timeout=limit_s, check=False,
+        stdin=subprocess.DEVNULL, env={**os.environ, "ALLURE_NO_ANALYTICS": "true"},
+    )  # fmt: skip
 
 
 def _by_allure_3(allure: Allure, results: Path, output: Path, history: Path, single_file: bool) -> None:
@@ -227,16 +222,7 @@ def _categories(results: Path) -> list[dict[str, Any]]:
 
 def _run(allure: Allure, arguments: Sequence[str]) -> None:
     try:
-        done = subprocess.run(
-            [allure.command, *arguments],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_TIME_LIMIT_S,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, "ALLURE_NO_ANALYTICS": "true"},
-        )
+        done = _call([allure.command, *arguments], limit_s=_TIME_LIMIT_S)
     except subprocess.TimeoutExpired:
         raise NoReport(f"{allure} did not end within {_TIME_LIMIT_S} s") from None
     if done.returncode != 0:

@@ -67,17 +67,12 @@ def _feature(item: pytest.Item, volumes: Sequence[str]) -> str | None:
         return "Network"
     if "create_files" in used:
         return "File creation"
-    kinds = dict.fromkeys(volume.removeprefix(_times(volume)).split()[0] for volume in volumes)
+    kinds = dict.fromkeys(volume.rpartition(" x ")[2].split()[0] for volume in volumes)
     if kinds:
         return f"EBS {', '.join(kinds)}"
     if "instance_store" in used:
         return "Instance store"
     return "Storage" if "fio" in used else None
-
-
-def _times(volume: str) -> str:
-    count, times, _ = volume.partition(" x ")
-    return f"{count}{times}" if times else ""
 
 
 def _volumes(item: pytest.Item, instances: Sequence[Any]) -> list[str]:

@@ -35,15 +35,9 @@ class TestOutcome(Enum):
     INFRASTRUCTURE = ("infrastructure", "Infrastructure trouble")
     BROKEN = ("broken", "Test broken")
 
-    @property
-    def word(self) -> str:
-        """The word in the mark and the label."""
-        return str(self.value[0])
-
-    @property
-    def category(self) -> str:
-        """The category's name in the report."""
-        return str(self.value[1])
+    def __init__(self, word: str, category: str) -> None:
+        self.word = word
+        self.category = category
 
 
 _DESCRIPTIONS = {
@@ -85,7 +79,6 @@ def _blames_infrastructure(error: BaseException) -> bool:
 
 
 def marked(trace: str | None, outcome: TestOutcome) -> str:
-    """Return the trace with the outcome as its first line."""
     return f"{MARK}{outcome.word}\n{trace or ''}"
 
 

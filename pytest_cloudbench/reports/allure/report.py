@@ -42,10 +42,6 @@ if TYPE_CHECKING:
 _WORKER_FACTS = "cloudbench_tested_on"
 
 
-_WORKER = "workerinput"
-"""Attribute of a configuration that only workers of pytest-xdist have."""
-
-
 def join_allure(config: pytest.Config, run: Callable[[], dict[str, str]]) -> None:
     """Complete allure-pytest's results of this session, if it writes any; ``run`` returns the arguments of `of_run`."""
     if config.pluginmanager.hasplugin("allure_pytest") and config.getoption("allure_report_dir", None):
@@ -85,7 +81,6 @@ class AllureReport:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cloudbench_curve(self, item: pytest.Item, curve: Any, pictures: Pictures) -> None:
-        """Remember the curve."""
         if (attempt := self._of(item)) is not None:
             attempt.curves.append((curve, pictures))
 
@@ -120,7 +115,6 @@ class AllureReport:
     def pytest_cloudbench_step(
         self, item: pytest.Item, name: str, started_s: float, ended_s: float, error: BaseException | None
     ) -> None:
-        """Add the step with its times."""
         attempt = self._of(item)
         if attempt is not None:
             said = None if error is None else f"{type(error).__name__}: {error}"
@@ -196,7 +190,7 @@ class AllureReport:
         """Write the files beside the results with the first result, so that a killed run has them too."""
         properties = getattr(report, "user_properties", ())
         ours = of_cloudbench(properties) or bool(self._facts)
-        if ours and not self._files_written and not hasattr(self._config, _WORKER):
+        if ours and not self._files_written and not hasattr(self._config, "workerinput"):
             self._write_files()
 
     @pytest.hookimpl(optionalhook=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_cloudbench.reports import tested_on
-from pytest_cloudbench.reports.allure.console_links import console_host, instance_link, volume_link
+from pytest_cloudbench.reports.allure.console_links import console_links
 from pytest_cloudbench.reports.allure.labels import (
     LABELS,
     default_labels,
@@ -117,20 +117,11 @@ def add_links(attempt: Attempt) -> None:
     from allure_commons.model2 import Link
     from allure_commons.types import LinkType
 
-    now = time.time()
+    times_s = attempt.began, time.time()
     networked = any(hasattr(measurement, "streams") for measurement in attempt.measurements)
     for instance, endpoint, region in attempt.instances:
-        host = console_host(endpoint, region)
-        if host is None:
-            continue
-        urls = {
-            f"CloudWatch: {instance.type} {instance.id}": instance_link(
-                host, region, instance.id, attempt.began, now, network=networked
-            )
-        }
-        for volume in instance.volumes:
-            urls[f"CloudWatch: {volume.label}"] = volume_link(host, region, volume.id, attempt.began, now)
-        attempt.result.links.extend(Link(LinkType.LINK, url, name) for name, url in urls.items())
+        links = console_links(instance, endpoint, region, times_s, network=networked)
+        attempt.result.links.extend(Link(LinkType.LINK, url, name) for name, url in links.items())
 
 
 def add_step(

@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 IO = "I/O"
@@ -49,12 +48,9 @@ def rounds_of(measurement: Any) -> Rounds | None:
     operation, rate, total_s, ends, rates = _read(measurement)
     if not (math.isfinite(rate) and rate > 0):
         return None
-    cut = _equal_shares(ends, rates)
-    total = sum(cut)
+    cut, per_round = _equal_shares(ends, rates)
     if cut:
-        per_round = _moved(ends, rates) / len(cut)
-        series_mean_s = total / len(cut) / per_round
-        scale = 1 / rate / series_mean_s
+        scale = len(cut) * per_round / rate / sum(cut)
         if abs(scale - 1) <= _SAME:
             seconds = tuple(each / per_round * scale for each in cut)
             return Rounds(operation, seconds, max(1, round(per_round)))
@@ -78,27 +74,20 @@ def _read(measurement: Any) -> tuple[str, float, float, Sequence[float], Sequenc
     return BYTE, float(throughput.bytes_per_second), runtime_s, series.seconds, rates
 
 
-def _moved(ends: Sequence[float], rates: Sequence[float]) -> float:
-    return sum(rate * seconds for rate, seconds in zip(rates, _lengths(ends), strict=False))
+def _equal_shares(ends: Sequence[float], rates: Sequence[float]) -> tuple[list[float], float]:
+    """Cut the series into parts with equal numbers of operations, as many as it has samples.
 
-
-def _lengths(ends: Sequence[float]) -> list[float]:
-    return [after - before for before, after in pairwise((0.0, *ends))]
-
-
-def _equal_shares(ends: Sequence[float], rates: Sequence[float]) -> list[float]:
-    """Cut the series into parts with equal numbers of operations, as many as it has samples. Return their seconds.
-
-    The rate within a sample counts as steady. The result is empty for fewer than two samples or without a rate.
+    Return their seconds and that number. The rate within a sample counts as steady. There are no parts for fewer than
+    two samples or without a rate.
     """
-    count, moved = min(len(ends), len(rates)), _moved(ends, rates)
-    if count < 2 or not (math.isfinite(moved) and moved > 0):
-        return []
-    share, cuts, done, began = moved / count, [0.0], 0.0, 0.0
-    for end, rate in zip(ends, rates, strict=False):
-        after = done + rate * (end - began)
-        while len(cuts) < count and after >= len(cuts) * share and rate > 0:
-            cuts.append(began + (len(cuts) * share - done) / rate)
-        done, began = after, end
-    cuts.append(ends[count - 1])
-    return [after - before for before, after in pairwise(cuts)]
+    import numpy as np
+
+    count = min(len(ends), len(rates))
+    times = np.array([0.0, *ends[:count]])
+    moved = np.cumsum([0.0, *np.diff(times) * rates[:count]])
+    whole = float(moved[-1])
+    if count < 2 or not (math.isfinite(whole) and whole > 0):
+        return [], 0.0
+    cuts = np.interp(np.linspace(0.0, whole, count + 1), moved, times)
+    cuts[0] = 0.0  # also if the load began later
+    return np.diff(cuts).tolist(), whole / count

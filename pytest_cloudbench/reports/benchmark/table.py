@@ -50,7 +50,6 @@ class BenchmarkTable:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cloudbench_measurement(self, item: pytest.Item, measurement: Any) -> None:
-        """Add a row."""
         if self._wanted():
             with unharmed(f"the benchmark row of {item.nodeid}"):
                 self._add_row(item, measurement)
@@ -191,17 +190,7 @@ def _extra(measurement: Any) -> dict[str, Any]:
 def _metadata(row: Row) -> Any:
     from pytest_benchmark.stats import Metadata
 
-    fixture = SimpleNamespace(
-        name=row["name"],
-        fullname=row["fullname"],
-        group=row["group"],
-        param=row["param"],
-        params=row["params"],
-        extra_info=row["extra_info"],
-        cprofile_stats=None,
-        has_error=False,
-        skipped=False,
-    )
+    fixture = SimpleNamespace(**row, cprofile_stats=None, has_error=False, skipped=False)
     made: Any = Metadata(fixture, iterations=row["iterations"], options={})  # type: ignore[no-untyped-call]
     for seconds in row["seconds"]:
         made.stats.update(seconds)
