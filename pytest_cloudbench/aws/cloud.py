@@ -112,6 +112,7 @@ class Cloud(Provider):
             lambda: [
                 each.id for each in self.ledger.outstanding() if each.kind in (KEY_PAIR, SECURITY_GROUP)
             ],
+            self.instances.refresh,
         )
         self._modifications = Modifications(run)
         self._snapshots = Snapshots(run)
@@ -131,7 +132,12 @@ class Cloud(Provider):
         )
         self._doorway = Doorway(run)
         self._launches = Launches(
-            self.catalog, self._doorway, self._placement_groups, self.instances, self.release
+            self.catalog,
+            self._doorway,
+            self._placement_groups,
+            self.instances,
+            self.release,
+            hold=self.leases.hold,
         )
 
     # Who it is

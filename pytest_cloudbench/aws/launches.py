@@ -50,8 +50,10 @@ class Launches:
         groups: PlacementGroups,
         instances: Instances,
         release: Callable[[Sequence[LaunchedInstance]], None],
+        *,
+        hold: Callable[[Sequence[LaunchedInstance]], None],
     ) -> None:
-        """`release` takes the instances of a launch that failed."""
+        """`release` takes the instances of a launch that failed, `hold` each instance once it is launched."""
         self._types = catalog.types
         self._images = catalog.images
         self._places = catalog.places
@@ -59,6 +61,7 @@ class Launches:
         self._groups = groups
         self._instances = instances
         self._release = release
+        self._hold = hold
 
     def check(self, launches: Sequence[Launch], strategy: str | None) -> None:
         """Raise if the region cannot launch these together into a placement group of `strategy` (None: no group).
@@ -241,7 +244,9 @@ class Launches:
 
     def _ask(self, plan: LaunchPlan) -> LaunchedInstance:
         group_id = plan.security_group or self._doorway.group(plan.place.vpc_id)
-        return self._instances.launch(plan, self._doorway.key_pair(), group_id)
+        launched = self._instances.launch(plan, self._doorway.key_pair(), group_id)
+        self._hold([launched])  # the launch of another may take longer than a lease
+        return launched
 
 
 def _short_of_room(

@@ -13,6 +13,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING
@@ -114,16 +115,19 @@ class Leases:
         clients: Clients,
         lease_s: float,
         open_host: Callable[[LaunchedInstance], Host],
-        others: Callable[[], Iterable[str]] = tuple,
+        others: Callable[[], Iterable[str]],
+        refresh: Callable[[LaunchedInstance], LaunchedInstance],
     ) -> None:
         """`open_host` returns a host that may take some seconds to connect.
 
         `others` returns the ids of what the run has all the time: their tag shows that a run without instances lives.
+        `refresh` returns an instance as it is described now.
         """
         self.lease_s = lease_s
         self._clients = clients
         self._open_host = open_host
         self._others = others
+        self._refresh = refresh
         self._changed = threading.Condition()
         self._held: dict[str, LaunchedInstance] = {}
         self._failed: set[str] = set()
@@ -173,7 +177,7 @@ class Leases:
         with self._changed:
             held = list(self._held.values())
         self._set_tags([*(each.id for each in held), *self._others()])
-        running = [each for each in held if each.state == "running"]
+        running = [each for each in map(self._as_it_is, held) if each.state == "running"]
         results = gather([partial(self._set_timer, each) for each in running])
         failed = {each.id for each, it in zip(running, results, strict=True) if isinstance(it, Exception)}
         for instance, result in zip(running, results, strict=True):
@@ -183,6 +187,13 @@ class Leases:
                 log.log(level, "the lease of %s was not renewed, it is tried again: %s", instance, result)
         self._failed = failed
         return not failed & self._held.keys()
+
+    def _as_it_is(self, instance: LaunchedInstance) -> LaunchedInstance:
+        """Return an instance that was pending as it is described now: its launch may still wait for another one."""
+        if instance.state == "pending":
+            with suppress(CloudError):
+                return self._refresh(instance)
+        return instance
 
     def _set_tags(self, ids: Sequence[str]) -> None:
         if not ids:
