@@ -16,6 +16,7 @@ from real_plane import RealPlane, running_plane, wait_until
 
 from pytest_cloudbench.hosts.network_counters import parse_statistics
 from pytest_cloudbench.limits.network_credits import NetworkCredits, ShapedRates
+from pytest_cloudbench.limits.network_options import NetworkOptions
 from pytest_cloudbench.limits.quantities import Bandwidth
 from pytest_cloudbench.twin import machine
 from pytest_cloudbench.twin.inventory import PlaneError
@@ -38,7 +39,7 @@ class Driver(RealPlane):
         super().__init__(plane, key)
         self._ports = itertools.count(5301)
 
-    def boot(self, instance_id, peak=None, baseline=None, *, burst_s=0.0, group=None):
+    def boot(self, instance_id, peak=None, baseline=None, *, burst_s=0.0, group=None, **plan):
         """Boot an instance whose full bucket lasts ``burst_s`` seconds by the clock."""
         rates = credits = None
         if peak is not None:
@@ -46,7 +47,7 @@ class Driver(RealPlane):
         if burst_s:
             capacity = (rates.peak - rates.baseline).bytes_per_second * burst_s * COMPRESSION
             credits = NetworkCredits(capacity, "test", "2026-11")
-        self.launch(instance_id, network=rates, network_credits=credits, placement_group=group)
+        self.launch(instance_id, network=rates, network_credits=credits, placement_group=group, **plan)
 
     @contextlib.contextmanager
     def launched(self, *names, **shape):
@@ -189,6 +190,26 @@ def test_a_flow_has_its_own_limit_and_more_within_a_cluster_group(driver, monkey
         program = driver.tc("i-in", "filter show dev eth0")
         gone = int.from_bytes(bytes(int(part) for part in driver.addresses["i-in-too"].split(".")), "big")
         assert str(gone) not in program
+
+
+def test_ena_express_raises_the_limit_of_a_tcp_flow_between_ends_that_have_it_in_one_zone(
+    driver, monkeypatch
+):
+    monkeypatch.setattr(shaping, "FLOW_LIMIT", gbit(0.2))
+    monkeypatch.setattr(shaping, "FLOW_LIMIT_WITH_ENA_EXPRESS", gbit(0.5))
+    express = {"network_options": NetworkOptions(ena_express=True)}
+    with (
+        driver.launched("i-express", "i-express-too", peak=1.0, **express),
+        driver.launched("i-elsewhere", peak=1.0, zone=1, **express),
+        driver.launched("i-plain", peak=1.0),
+    ):
+        for options in ("", "-R"):
+            fast = driver.goodput("i-express", "i-express-too", options=options)
+            assert fast == pytest.approx(0.5, rel=ACCEPTABLE)
+        for other in ("i-elsewhere", "i-plain"):
+            assert driver.goodput("i-express", other) == pytest.approx(0.2, rel=ACCEPTABLE)
+        end = driver.iperf3("i-express", "i-express-too", options="-u -b 0.6G")["end"]
+        assert end["sum"]["bits_per_second"] * (1 - end["sum"]["lost_percent"] / 100) < 0.25e9
 
 
 def test_the_flow_limit_does_not_count_as_an_allowance(driver, monkeypatch):
