@@ -41,17 +41,7 @@ class AttemptRecord:
         self._cleaner = cleaner
         self._inside: list[str] = []
         self._stored: dict[bytes, str] = {}
-        self._journal = Journal(folder.root / journal_of(self.path))
-
-    @property
-    def head(self) -> str:
-        """The sum of the journal's last entry."""
-        return self._journal.head
-
-    @property
-    def entries(self) -> int:
-        """Number of entries in the journal."""
-        return self._journal.entries
+        self.journal = Journal(folder.root / journal_of(self.path))
 
     @property
     def outcome(self) -> str:
@@ -82,19 +72,16 @@ class AttemptRecord:
         cleaned = self._cleaner.value(content)
         if self._inside:
             cleaned["inside"] = "/".join(self._inside)
-        number = self._journal.add(kind, cleaned)
+        number = self.journal.add(kind, cleaned)
         if sync:
-            self._journal.sync()
+            self.journal.sync()
         return number
 
     def keep(self, name: str, data: bytes, what: str, *, compress: bool = False) -> str:
         """Write a file, without secrets, and its entry. Return its path below the evidence folder."""
         kept = self._folder.write(f"{self.path}/{name}", self._cleaner.data(data), compress=compress)
         self.files[kept.path] = kept.sha256
-        self._journal.add(
-            "file",
-            {"path": kept.path, "sha256": kept.sha256, "bytes": kept.size_bytes, "what": what},
-        )
+        self.journal.add("file", kept.entry(what))
         return kept.path
 
     def text(self, name: str, text: str) -> Mapping[str, Any]:
@@ -128,7 +115,3 @@ class AttemptRecord:
             char if (char.isascii() and char.isalnum()) or char in "-_." else "-" for char in cleaned
         )
         return kept.lstrip(".")[-_LONGEST_NAME:] or "data"
-
-    def close(self) -> None:
-        """Close the journal."""
-        self._journal.close()

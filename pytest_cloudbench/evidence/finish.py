@@ -25,7 +25,7 @@ from pytest_cloudbench.evidence.folder import (
     manifest_of,
     sum_of,
 )
-from pytest_cloudbench.evidence.journal import SUFFIX, Journal, JournalRead, read_journal
+from pytest_cloudbench.evidence.journal import SUFFIX, Journal, JournalRead, read_journal, read_journals
 from pytest_cloudbench.evidence.signature import fingerprint_of, signature_of
 
 
@@ -58,21 +58,15 @@ def finish_run(root: Path, journal: Journal, *, sign: Path | None = None) -> Fin
     Raises EvidenceError if it cannot be signed; only the signature is missing then.
     """
     folder = EvidenceFolder(root)
-    parts = {
-        path.name.removesuffix(SUFFIX): read_journal(path)
-        for path in sorted((root / JOURNALS).glob(f"*{SUFFIX}"))
-    }
+    parts = read_journals(root / JOURNALS)
     tests = [entry for part in parts.values() for entry in part.all("test")]
     trouble = [
         *_not_ended(parts),
         *(line for part in parts.values() for line in (part.last("close") or {}).get("trouble", ())),
     ]
+    others = {name: part for name, part in parts.items() if name != MAIN}
     last = {
-        "parts": {
-            name: {"entries": len(part.entries), "head": part.head}
-            for name, part in parts.items()
-            if name != MAIN
-        },
+        "parts": {name: {"entries": len(part.entries), "head": part.head} for name, part in others.items()},
         "tests": len(tests),
         "measurements": sum(entry["measurements"] for entry in tests),
         "trouble": trouble,

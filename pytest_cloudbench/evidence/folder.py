@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 from pytest_cloudbench.errors import InfrastructureError
 
@@ -36,7 +37,7 @@ class EvidenceError(InfrastructureError, RuntimeError):
 
 
 def new_run_id() -> str:
-    """Return a run id: sortable by time, unique, short."""
+    """Return a run id: unique, sortable by time, and short enough for every name that contains it."""
     return f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}"
 
 
@@ -59,6 +60,10 @@ class KeptFile:
     path: str
     sha256: str
     size_bytes: int
+
+    def entry(self, what: str) -> dict[str, Any]:
+        """Return its entry in a journal; ``what`` is what it contains."""
+        return {"path": self.path, "sha256": self.sha256, "bytes": self.size_bytes, "what": what}
 
 
 class EvidenceFolder:

@@ -143,6 +143,11 @@ def read_journal(path: Path) -> JournalRead:
     return found
 
 
+def read_journals(folder: Path) -> dict[str, JournalRead]:
+    """Return the journals in a folder by their names. Raises OSError if one cannot be read."""
+    return {path.name.removesuffix(SUFFIX): read_journal(path) for path in sorted(folder.glob(f"*{SUFFIX}"))}
+
+
 def _entry(line: bytes) -> dict[str, Any] | None:
     import msgspec
 

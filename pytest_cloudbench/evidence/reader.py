@@ -17,7 +17,7 @@ from pytest_cloudbench.evidence.folder import (
     EvidenceFolder,
     journal_of,
 )
-from pytest_cloudbench.evidence.journal import SUFFIX, JournalRead, read_journal
+from pytest_cloudbench.evidence.journal import JournalRead, read_journal, read_journals
 from pytest_cloudbench.evidence.run_facts import FORMAT
 
 
@@ -114,10 +114,7 @@ class Evidence:
         self.root = root
         self.folder = EvidenceFolder(root)
         try:
-            self.parts = {
-                path.name.removesuffix(SUFFIX): read_journal(path)
-                for path in sorted((root / JOURNALS).glob(f"*{SUFFIX}"))
-            }
+            self.parts = read_journals(root / JOURNALS)
         except OSError as error:
             raise EvidenceError(f"the journals in {root} cannot be read: {error}") from error
         self._opened = {

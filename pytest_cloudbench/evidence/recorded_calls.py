@@ -43,33 +43,24 @@ class CallRecorder:
         finally:
             self._operating = False
 
-    def command(
-        self,
-        host: str,
-        argv: Sequence[str],
-        *,
-        sudo: bool,
-        seconds: float,
-        exit_code: int | None = None,
-        stdout: str = "",
-        stderr: str = "",
-        error: BaseException | None = None,
-    ) -> None:
-        """Record one command on a host as it ended, or the error that ended it."""
+    def command(self, host: str, command: Any, ended: Any) -> None:
+        """Record one `Command` on a host with its `CommandResult`, or the error that ended it."""
         record = self._recorder.current
         if record is None:
             return
         with self._recorder.guarded(f"a command on {host}"):
+            failed = isinstance(ended, BaseException)
             entry: dict[str, Any] = {
                 "host": host,
-                "argv": list(argv),
-                "sudo": sudo,
-                "exit_code": exit_code,
-                "seconds": round(seconds, 6),
+                "argv": list(command.argv),
+                "sudo": command.sudo,
+                "exit_code": None if failed else ended.exit_code,
+                "seconds": round(time.monotonic() - command.began if failed else ended.seconds, 6),
             }
-            if error is not None:
-                entry["error"] = record.plain(error, f"command-{record.entries + 1}")
-            for name, text in (("stdout", stdout), ("stderr", stderr)):
+            if failed:
+                entry["error"] = record.plain(ended, f"command-{record.journal.entries + 1}")
+            for name in () if failed else ("stdout", "stderr"):
+                text = getattr(ended, name)
                 if record.is_inside and (len(text) > _SHOWN_CHARS or "\0" in text):
                     shown = "" if "\0" in text else text[:_SHOWN_CHARS]
                     entry |= {f"{name}_begins": shown, f"{name}_chars": len(text)}
@@ -87,30 +78,21 @@ class CallRecorder:
             "job ended", {"host": host, "job": job, "exit_code": exit_code, "seconds": round(seconds, 6)}
         )
 
-    def answer(
-        self,
-        answered: str,
-        service: str,
-        operation: str,
-        asked: Mapping[str, Any],
-        answer: Mapping[str, Any],
-        *,
-        between_tests: bool = False,
-    ) -> None:
-        """Record one answer of the service, raw but for secrets; ``answered`` is its time.
+    def answer(self, answer: Any, *, between_tests: bool) -> None:
+        """Record one `Answer` of the service, raw but for secrets.
 
         ``between_tests`` means that it is not about the test that runs now.
         """
-        with self._recorder.guarded(f"an answer to {operation}"):
+        with self._recorder.guarded(f"an answer to {answer.operation}"):
             content = {
-                "answered": answered,
-                "service": service,
-                "operation": operation,
-                "asked": dict(asked),
-                "answer": dict(answer),
+                "answered": answer.time,
+                "service": answer.service,
+                "operation": answer.operation,
+                "asked": dict(answer.asked),
+                "answer": dict(answer.answer),
             }
-            if operation in _REMEMBERED:
-                self._remembered[operation, repr(worded(dict(asked)))] = content
+            if answer.operation in _REMEMBERED:
+                self._remembered[answer.operation, repr(worded(content["asked"]))] = content
             record = None if between_tests else self._recorder.current
             if record is None:
                 self._recorder.note("answer", **_as_json(content))
@@ -173,7 +155,7 @@ class CallRecorder:
             content = {**asked, "started": utc_text(began), "seconds": round(time.time() - began, 6)}
             key = "error" if isinstance(outcome, BaseException) else "result"
             try:
-                content[key] = record.plain(outcome, f"{asked['name']}-{record.entries + 1}")
+                content[key] = record.plain(outcome, f"{asked['name']}-{record.journal.entries + 1}")
             except NotRestorable as error:
                 content["not_kept"] = str(error)
             record.add(kind, content)

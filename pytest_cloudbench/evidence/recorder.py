@@ -59,7 +59,7 @@ class Recorder(RunRecorder):
         """Record a completed part of a workload, such as one step of a sweep, so that a kill does not lose it."""
         with self.guarded(f"a part of what {item.nodeid} measures"):
             record = self.attempt(item)
-            name = f"part-{record.entries + 1}"
+            name = f"part-{record.journal.entries + 1}"
             value = record.plain(measurement, name)
             content = {
                 "format": FORMAT,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ class RunRecorder:
     def __init__(
         self, config: pytest.Config, root: Path, *, run_id: str, part: str, options: Mapping[str, str]
     ) -> None:
+        self.root = root
         self.folder = EvidenceFolder(root)
         self.run_id = run_id
         self.part = part
@@ -46,14 +47,10 @@ class RunRecorder:
         self._options = dict(options)
         self._journal: Journal | None = None
         self._attempts: dict[str, AttemptRecord] = {}
-        self._current: AttemptRecord | None = None
+        # That of the test that runs now, for callers that do not know their test; None between tests.
+        self.current: AttemptRecord | None = None
         self._sources: dict[str, Path | None] = {}
         self._lock = threading.RLock()
-
-    @property
-    def root(self) -> Path:
-        """The evidence folder."""
-        return self.folder.root
 
     @property
     def opened(self) -> bool:
@@ -104,13 +101,8 @@ class RunRecorder:
             found = self._attempts.get(item.nodeid)
             if found is None:
                 found = self._begin(item)
-            self._current = found
+            self.current = found
             return found
-
-    @property
-    def current(self) -> AttemptRecord | None:
-        """The record of the test that runs now, for callers that do not know their test; None between tests."""
-        return self._current
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -149,13 +141,13 @@ class RunRecorder:
             record = self._attempts.pop(nodeid, None)
             if record is None:
                 return
-            if self._current is record:
-                self._current = None
+            if self.current is record:
+                self.current = None
             with self.guarded("the source of a test"):
                 self._keep_sources()
             with self.guarded(f"the end of {nodeid}"):
                 record.add("end", {"outcome": record.outcome, "measurements": record.measurements}, sync=True)
-                record.close()
+                record.journal.close()
                 self.open().add(
                     "test",
                     self.cleaner.value(
@@ -165,8 +157,8 @@ class RunRecorder:
                             "attempt": record.attempt,
                             "outcome": record.outcome,
                             "measurements": record.measurements,
-                            "entries": record.entries,
-                            "head": record.head,
+                            "entries": record.journal.entries,
+                            "head": record.journal.head,
                             "files": record.files,
                         }
                     ),
@@ -228,28 +220,12 @@ class RunRecorder:
                 continue
             self._sources[name] = None
             kept = self.folder.write(name, self.cleaner.data(path.read_bytes()))
-            self.open().add(
-                "file",
-                {"path": kept.path, "sha256": kept.sha256, "bytes": kept.size_bytes, "what": "source"},
-            )
+            self.open().add("file", kept.entry("source"))
 
-    def guarded(self, what: str) -> AbstractContextManager[Any]:
+    @contextmanager
+    def guarded(self, what: str) -> Iterator[None]:
         """Return a context in which an error is noted as trouble in recording ``what``, and not raised."""
-        return _Guard(self, what)
-
-
-class _Guard:
-    """Notes an error in recording as trouble, instead of failing a test with it."""
-
-    def __init__(self, recorder: RunRecorder, what: str) -> None:
-        self._recorder = recorder
-        self._what = what
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        if not isinstance(error, Exception):
-            return False
-        self._recorder.trouble.append(f"{self._what} could not be recorded: {type(error).__name__}: {error}")
-        return True
+        try:
+            yield
+        except Exception as error:
+            self.trouble.append(f"{what} could not be recorded: {type(error).__name__}: {error}")

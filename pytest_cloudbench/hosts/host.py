@@ -205,18 +205,7 @@ class Host(Protocol):
 class HostListener(Protocol):
     """Receives everything that happens on a host; ``host`` is the host's label."""
 
-    def command(
-        self,
-        host: str,
-        argv: Sequence[str],
-        *,
-        sudo: bool,
-        seconds: float,
-        exit_code: int | None = None,
-        stdout: str = "",
-        stderr: str = "",
-        error: BaseException | None = None,
-    ) -> None:
+    def command(self, host: str, command: Command, ended: CommandResult | BaseException) -> None:
         """Receive a command that has ended, by its exit code or by the error."""
         ...
 

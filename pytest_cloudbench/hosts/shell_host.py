@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_cloudbench.hosts.errors import CommandFailed, CommandTimedOut, ConnectionDropped
@@ -56,24 +55,14 @@ class ShellHost(Host):
         stdin: bytes | None = None,
     ) -> CommandResult:
         command = Command(checked_argv(argv), self.user, sudo, timeout_s, idempotent, stdin)
-        listener = self.listener
         try:
             result = self.run_unrecorded(command)
         except BaseException as error:
-            if listener is not None:
-                seconds = time.monotonic() - command.began
-                listener.command(self.label, command.argv, sudo=sudo, seconds=seconds, error=error)
+            if self.listener is not None:
+                self.listener.command(self.label, command, error)
             raise
-        if listener is not None:
-            listener.command(
-                self.label,
-                command.argv,
-                sudo=sudo,
-                seconds=result.seconds,
-                exit_code=result.exit_code,
-                stdout=result.stdout,
-                stderr=result.stderr,
-            )
+        if self.listener is not None:
+            self.listener.command(self.label, command, result)
         if check and result.exit_code != 0:
             raise CommandFailed(self.label, command.argv, result.exit_code, result.stdout, result.stderr)
         return result
@@ -99,18 +88,10 @@ class ShellHost(Host):
     def perform(self, name: str, arguments: Sequence[Any], run: Callable[[], T]) -> T:
         return run() if self.listener is None else self.listener.operation(self.label, name, arguments, run)
 
-    def start_job(
-        self,
-        argv: Sequence[str],
-        *,
-        sudo: bool = False,
-        files: Mapping[str, bytes] | None = None,
-        name: str = "job",
-        job_id: str | None = None,
-    ) -> DetachedJob:
+    def start_job(self, argv: Sequence[str], **options: Any) -> DetachedJob:
         from pytest_cloudbench.hosts.jobs import start_job
 
-        return start_job(self, argv, sudo=sudo, files=files or {}, name=name, job_id=job_id)
+        return start_job(self, argv, **options)
 
     def find_tool(self, name: str) -> str | None:
         """Return the tool's path on the host, or None."""

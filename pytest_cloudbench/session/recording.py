@@ -109,15 +109,9 @@ class Recording(Keeper):
         from pytest_cloudbench.aws.lease import RENEWING
         from pytest_cloudbench.aws.removal import RELEASING
 
-        self._calls.answer(
-            answer.time,
-            answer.service,
-            answer.operation,
-            answer.asked,
-            answer.answer,
-            # About resources that an earlier test released, or about all; not about the test that runs now.
-            between_tests=threading.current_thread().name in (RELEASING, RENEWING),
-        )
+        # About resources that an earlier test released, or about all; not about the test that runs now.
+        between_tests = threading.current_thread().name in (RELEASING, RENEWING)
+        self._calls.answer(answer, between_tests=between_tests)
 
 
 class RecordedCloud(InterceptedProvider):
