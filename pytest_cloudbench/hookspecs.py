@@ -2,7 +2,8 @@
 
 The plugin's own reports (Allure, pytest-benchmark's table, the recorded evidence, the properties in JUnit XML) use
 the same hooks. An implementation takes only the arguments that it names. With pytest-xdist a hook is called in the
-worker that runs the test. An error in an implementation becomes the warning `ReportIncomplete`, never a failed test.
+worker that runs the test, which is ``item``. An error in an implementation becomes the warning `ReportIncomplete`,
+never a failed test.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 def pytest_cloudbench_instance(item: pytest.Item, instance: Instance, cloud: Any) -> None:
     """Called when an instance of the test is running and reachable.
 
-    :param item: the test.
     :param instance: the instance, with its type, zone and, later on, its volumes.
     :param cloud: the control plane it was launched in, with ``region`` and ``endpoint``.
     """
@@ -37,7 +37,6 @@ def pytest_cloudbench_step(
 
     Steps nest: one that lies within another in time ends, and is reported, before it.
 
-    :param item: the test.
     :param name: what was done, such as "run fio randread 4 KiB".
     :param started_s: when it began, in seconds since the epoch.
     :param ended_s: when it ended, in seconds since the epoch.
@@ -49,7 +48,6 @@ def pytest_cloudbench_step(
 def pytest_cloudbench_partial_measurement(item: pytest.Item, measurement: Any) -> None:
     """Called when a part of a workload that goes on is complete, such as one step of a sweep.
 
-    :param item: the test.
     :param measurement: what the part measured.
     """
 
@@ -63,7 +61,6 @@ def pytest_cloudbench_measurement(
     A workload that broke off reports what it measured until then. A sweep reports its maximum here and its curve
     to `pytest_cloudbench_curve`.
 
-    :param item: the test.
     :param measurement: a ``Measurement``, ``NetworkMeasurement``, ``FileCreation`` or a plugin's own kind.
     :param pictures: draws the pictures that the workload declares, each with ``name``, ``svg`` and ``png``. It raises
         ImportError without matplotlib.
@@ -74,7 +71,6 @@ def pytest_cloudbench_measurement(
 def pytest_cloudbench_curve(item: pytest.Item, curve: Any, pictures: Callable[[], Sequence[Picture]]) -> None:
     """Called when a sweep has returned its curve of latency over load.
 
-    :param item: the test.
     :param curve: the ``Curve``, with its steps.
     :param pictures: as for `pytest_cloudbench_measurement`.
     """
@@ -84,7 +80,6 @@ def pytest_cloudbench_curve(item: pytest.Item, curve: Any, pictures: Callable[[]
 def pytest_cloudbench_verdict(item: pytest.Item, verdict: Verdict, measurement: Any) -> None:
     """Called when a verdict was given, also one that the test does not assert.
 
-    :param item: the test.
     :param verdict: the verdict: its outcome, sentence, figures and the limits that bind.
     :param measurement: what was judged: the object that `pytest_cloudbench_measurement` or
         `pytest_cloudbench_curve` was called with.
@@ -97,7 +92,6 @@ def pytest_cloudbench_comparison(
 ) -> None:
     """Called when a test compares measurements, or curves, with each other.
 
-    :param item: the test.
     :param runs: the measurements or curves, in the order of the comparison.
     :param labels: a name for each run, or empty.
     :param title: a title for the comparison, or "".
@@ -112,14 +106,10 @@ def pytest_cloudbench_provider(config: pytest.Config, name: str) -> Callable[[],
     needs the cloud calls what this returns, without arguments: a class derived from ``Provider``, or a function. With
     pytest-xdist each worker opens its own. A ``conftest.py`` with this hook must lie in the root folder of the tests.
 
-    :param config: pytest's configuration.
     :param name: the value of ``--cloudbench-cloud``.
     """
 
 
 @pytest.hookspec
 def pytest_cloudbench_provider_names(config: pytest.Config) -> Iterable[str]:  # type: ignore[empty-body]
-    """Return the names that `pytest_cloudbench_provider` knows, for the message about an unknown one.
-
-    :param config: pytest's configuration.
-    """
+    """Return the names that `pytest_cloudbench_provider` knows, for the message about an unknown one."""
