@@ -3,11 +3,11 @@
 Type checkers read this file; at runtime the package reads it too, to load each name at its first use.
 """
 
-from pytest_cloudbench.fixtures.create_files import CreateFilesCall as CreateFilesCall
-from pytest_cloudbench.fixtures.fio import FioCall as FioCall
-from pytest_cloudbench.fixtures.iperf3 import Iperf3Call as Iperf3Call
 from pytest_cloudbench.fixtures.search_jobs import SearchCall as SearchCall
 from pytest_cloudbench.fixtures.sweep import SweepCall as SweepCall
+from pytest_cloudbench.fixtures.workload_call import CreateFilesCall as CreateFilesCall
+from pytest_cloudbench.fixtures.workload_call import FioCall as FioCall
+from pytest_cloudbench.fixtures.workload_call import Iperf3Call as Iperf3Call
 from pytest_cloudbench.fixtures.workload_call import WorkloadCall as WorkloadCall
 from pytest_cloudbench.fixtures.workload_call import workload_fixture as workload_fixture
 from pytest_cloudbench.hosts.directory import HostDirectory as HostDirectory
