@@ -43,7 +43,10 @@ _GROUP_NOT_READY_YET = ("InvalidPlacementGroup.Unknown", "InvalidPlacementGroup.
 _ENDED = ("shutting-down", "terminated")
 _LAUNCHES_DIFFER_S = 2.0
 # Instances count towards these until they have terminated.
-_QUOTA_USED_UP = ("VcpuLimitExceeded", "InstanceLimitExceeded", "MaxSpotInstanceCountExceeded")
+_QUOTA_USED_UP = (
+    *("VcpuLimitExceeded", "InstanceLimitExceeded", "MaxSpotInstanceCountExceeded"),
+    "ReservationCapacityExceeded",
+)
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,8 @@ def test_an_instance_that_ends_for_want_of_room_leads_to_the_next_zone(cloud, fa
     assert cloud.close().clean
 
 
-def test_a_quota_that_ending_instances_of_the_run_use_up_is_waited_for(cloud, faults):
+@pytest.mark.parametrize("code", ["VcpuLimitExceeded", "ReservationCapacityExceeded"])
+def test_a_quota_that_ending_instances_of_the_run_use_up_is_waited_for(cloud, faults, code):
     """The instances of the previous test count until they have terminated."""
     former = cloud.launch("c5.large")
     looks = []
@@ -72,7 +73,7 @@ def test_a_quota_that_ending_instances_of_the_run_use_up_is_waited_for(cloud, fa
                 one["State"] = {"Code": 32, "Name": "shutting-down"}
 
     faults.on("after-call", "DescribeInstances", shutting_down)
-    calls = faults.answer("RunInstances", "VcpuLimitExceeded", times=1)
+    calls = faults.answer("RunInstances", code, times=1)
     assert cloud.launch("c5.large").state == "running"
     assert (len(calls), len(looks)) == (1, 3)
 
