@@ -51,7 +51,6 @@ class RegionRecord:
 
     @property
     def uptime_s(self) -> float:
-        """Seconds since the region started."""
         return max(0.0, time.time() - self.started_at)
 
     def end(self, limit_s: float) -> bool:

@@ -260,16 +260,15 @@ class RegionBackend(EC2Backend):  # type: ignore[misc]  # moto is not typed here
         volume: RegionVolume,
         instance: Any,
         device: str,
-        status: str,
         *,
         delete_too: bool,
-        card: int = 0,
+        card: int,
     ) -> Any:
-        """Record an attachment on both sides. ``delete_too``: the volume is deleted with its instance."""
+        """Record on both sides that a volume is attaching. ``delete_too``: it is deleted with its instance."""
         attachment = self.attach_volume(volume.id, instance.id, device, delete_too)
         attachment.delete_on_termination = delete_too
         attachment.ebs_card_index = instance.block_device_mapping[device].ebs_card_index = card
-        self.set_attachment_status(volume, status)
+        self.set_attachment_status(volume, "attaching")
         return attachment
 
     def set_attachment_status(self, volume: RegionVolume, status: str) -> None:

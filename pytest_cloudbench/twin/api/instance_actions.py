@@ -273,12 +273,7 @@ class InstanceActions(RegionActions):
         )
         volume.add_tags(self._parse_tag_specification().get("volume", {}))
         backend.record_attachment(
-            volume,
-            instance,
-            device.device,
-            "attaching",
-            delete_too=device.delete_on_termination,
-            card=device.card,
+            volume, instance, device.device, delete_too=device.delete_on_termination, card=device.card
         )
         return volume
 

@@ -55,12 +55,10 @@ def unauthorised(action: str) -> Refusal:
 
 
 def invalid_value(message: str) -> Refusal:
-    """Return the refusal of an invalid parameter."""
     return Refusal("InvalidParameterValue", message)
 
 
 def invalid_combination(message: str) -> Refusal:
-    """Return the refusal of parameters that exclude each other."""
     return Refusal("InvalidParameterCombination", message)
 
 

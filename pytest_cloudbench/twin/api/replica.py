@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .backend import RegionBackend
+from .placement_groups import PlacementGroups
 from .refusal import Refusal
 from .throttling import names_resources, reads
 from .weather import RegionWeather
@@ -164,17 +165,13 @@ def _seen(true: Mapping[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
             reservations[name].instances = [instance for instance in instances if instance is not None]
     groups: defaultdict[str, dict[str, Any]] = defaultdict(dict)
     groups.update({vpc: view(store) for vpc, store in true["groups"].items()})
-    placement_groups = copy.copy(true["placement_groups"])
-    for name in list(placement_groups):
-        if f"group:{name}" in shown and shown[f"group:{name}"] is None:
-            del placement_groups[name]
     return {
         "volumes": view(true["volumes"]) | deleted("vol"),
         "snapshots": view(true["snapshots"]) | deleted("snap"),
         "reservations": reservations,
         "groups": groups,
         "key_pairs": view(true["key_pairs"], "key:"),
-        "placement_groups": placement_groups,
+        "placement_groups": PlacementGroups(view(true["placement_groups"], "group:")),
     }
 
 

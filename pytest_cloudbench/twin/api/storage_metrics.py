@@ -46,11 +46,9 @@ class StorageMetrics:
         self._thread = threading.Thread(target=self._run, name="storage metrics", daemon=True)
 
     def start(self) -> None:
-        """Start to take figures."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop taking figures."""
         self._closing.set()
         if self._thread.is_alive():
             self._thread.join()

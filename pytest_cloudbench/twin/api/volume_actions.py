@@ -82,9 +82,7 @@ class VolumeActions(RegionActions):
         card = volume_admission.admitted_card(params.get("EbsCardIndex"), limits)
         self._refuse_attachment(volume, instance, device)
         self.error_on_dryrun()
-        attachment = region.backend.record_attachment(
-            volume, instance, device, "attaching", delete_too=False, card=card
-        )
+        attachment = region.backend.record_attachment(volume, instance, device, delete_too=False, card=card)
 
         def undo() -> None:
             if volume.attachment is attachment:

@@ -69,34 +69,33 @@ def admitted_io_unit(tags: Mapping[str, str]) -> Size | None:
 
 def admitted_first_touch(tags: Mapping[str, str], *, from_snapshot: bool) -> float | None:
     """Return the share of its rate that a new volume has at first use, from its tags, which only this region reads."""
-    text = tags.get(FIRST_TOUCH_TAG)
-    if text is None:
-        return None
-    if from_snapshot:
+    share = _tagged_share(tags, FIRST_TOUCH_TAG, 0.5)
+    if share is not None and from_snapshot:
         raise invalid_combination(
             f"The tag {FIRST_TOUCH_TAG} is for empty volumes: a volume made from a snapshot is slow until its data "
             "were read."
         )
-    try:
-        return float(text)
-    except ValueError:
-        raise invalid_value(
-            f"The tag {FIRST_TOUCH_TAG} must be a share of a rate such as 0.5, got {text!r}."
-        ) from None
+    return share
 
 
 def with_planted_weakness(spec: VolumeSpec, tags: Mapping[str, str]) -> VolumeSpec:
     """Return the spec with the weakness in a new volume's tags, which only this region reads."""
-    text = tags.get(LARGE_WRITES_TAG)
-    if text is None:
+    share = _tagged_share(tags, LARGE_WRITES_TAG, 0.25)
+    if share is None:
         return spec
     try:
-        return replace(spec, large_writes=float(text)).check()
+        return replace(spec, large_writes=share).check()
     except InvalidSpec as error:
         raise invalid_value(str(error)) from None
+
+
+def _tagged_share(tags: Mapping[str, str], tag: str, example: float) -> float | None:
+    text = tags.get(tag)
+    try:
+        return None if text is None else float(text)
     except ValueError:
         raise invalid_value(
-            f"The tag {LARGE_WRITES_TAG} must be a share of a rate such as 0.25, got {text!r}."
+            f"The tag {tag} must be a share of a rate such as {example}, got {text!r}."
         ) from None
 
 

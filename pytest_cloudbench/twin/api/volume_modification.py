@@ -39,7 +39,6 @@ class RegionModification(VolumeModification):  # type: ignore[misc]  # moto is n
 
     @property
     def modification_state(self) -> str:
-        """The state: modifying, optimizing or completed."""
         if self._applied_at is None:
             return "modifying"
         if time.monotonic() - self._applied_at < OPTIMIZING_S:
@@ -50,7 +49,6 @@ class RegionModification(VolumeModification):  # type: ignore[misc]  # moto is n
 
     @property
     def progress(self) -> int:
-        """The progress in percent."""
         if self._applied_at is None:
             return 0
         return min(100, int((time.monotonic() - self._applied_at) * 100 / OPTIMIZING_S))

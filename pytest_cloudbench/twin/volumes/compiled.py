@@ -22,15 +22,12 @@ class Pacer(core.Pacer):
     """See `pacer.Pacer`."""
 
     def limit_instance(self, figures: StageFigures, levels: Levels, as_of: float) -> None:
-        """Limit all volumes together from now on. The levels are those at ``as_of``."""
         self.set_limits(None, False, *_limits(figures, levels), as_of)
 
     def add(self, node: int, backing: int, state: VolumeState, path_s: float) -> None:
-        """Add a volume without limits."""
         self.add_volume(node, backing, path_s, state.memory, UNTOUCHED_AT, BITS_AT, PIECE_BYTES)
 
     def limit_volume(self, node: int, figures: VolumeFigures, levels: Levels, as_of: float) -> None:
-        """Apply these figures to a volume from its next request on. The levels are those at ``as_of``."""
         self.set_counting(
             node, figures.unit, figures.merging, figures.whole_units, figures.touch_per_s, figures.touch_share,
             LARGE_WRITE.bytes, figures.large_write_share,
@@ -49,7 +46,6 @@ class Pacer(core.Pacer):
             self.set_service_times(node, tuple(means), service.bytes_per_s, STATED_AT_BYTES, factors)
 
     def figures(self, node: int, now: float) -> Figures:
-        """Return the counters of a volume."""
         return Figures._make(self.counts(node, now))
 
 

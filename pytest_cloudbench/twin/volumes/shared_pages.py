@@ -62,18 +62,25 @@ class Figures(NamedTuple):
 _TIMES = tuple(name.endswith("_s") for name in Figures._fields)
 
 
-class VolumePage:
+class _SharedMemory:
+    """An open file, mapped. `close` closes its descriptor too."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self.memory = mmap.mmap(descriptor, 0)
+
+    def close(self) -> None:
+        self.memory.close()
+        os.close(self.descriptor)
+
+
+class VolumePage(_SharedMemory):
     """The counters of one volume, which its instance can read.
 
     The page begins with NVMe log page 0xD0 as EBS has it: little-endian, `MAGIC` in the first four bytes, from byte 8
     the first eleven fields of `Figures`, times in microseconds. `_REGION_MAGIC` and the other three fields follow,
     which EBS does not have.
     """
-
-    def __init__(self, descriptor: int) -> None:
-        """Map the page in an open file. `close` closes the descriptor too."""
-        self.descriptor = descriptor
-        self._memory = mmap.mmap(descriptor, PAGE_BYTES)
 
     @classmethod
     def create(cls, path: str | None = None) -> VolumePage:
@@ -92,45 +99,33 @@ class VolumePage:
         return page
 
     def clear(self) -> None:
-        """Set all counters to zero."""
-        self._memory[:] = bytes(PAGE_BYTES)
-        struct.pack_into("<I", self._memory, 0, MAGIC)
+        self.memory[:] = bytes(PAGE_BYTES)
+        struct.pack_into("<I", self.memory, 0, MAGIC)
         self.show(Figures())
 
     def show(self, figures: Figures) -> None:
-        """Publish the figures."""
         values = [int(value * 1e6) if time else value for value, time in zip(figures, _TIMES, strict=True)]
-        _LOG_LAYOUT.pack_into(self._memory, _LOG_AT, *values[:11])
-        _REGION_LAYOUT.pack_into(self._memory, _REGION_AT, _REGION_MAGIC, *values[11:])
+        _LOG_LAYOUT.pack_into(self.memory, _LOG_AT, *values[:11])
+        _REGION_LAYOUT.pack_into(self.memory, _REGION_AT, _REGION_MAGIC, *values[11:])
 
     @property
     def figures(self) -> Figures:
         """The figures published last."""
-        shown = _LOG_LAYOUT.unpack_from(self._memory, _LOG_AT)
-        values = (*shown, *_REGION_LAYOUT.unpack_from(self._memory, _REGION_AT)[1:])
+        shown = _LOG_LAYOUT.unpack_from(self.memory, _LOG_AT)
+        values = (*shown, *_REGION_LAYOUT.unpack_from(self.memory, _REGION_AT)[1:])
         return Figures._make(
             value / 1e6 if time else value for value, time in zip(values, _TIMES, strict=True)
         )
-
-    def close(self) -> None:
-        """Unmap the memory and close the file."""
-        self._memory.close()
-        os.close(self.descriptor)
 
 
 Levels = tuple[float | None, float | None]
 
 
-class VolumeState:
+class VolumeState(_SharedMemory):
     """The state that a volume keeps between attachments: its credits, and which pieces were never used.
 
     An instance has one too, for its credits.
     """
-
-    def __init__(self, descriptor: int) -> None:
-        """Map the state in an open file. `close` closes the descriptor too."""
-        self.descriptor = descriptor
-        self.memory = mmap.mmap(descriptor, 0)
 
     @classmethod
     def create(cls, pieces: int = 0) -> VolumeState:
@@ -183,8 +178,3 @@ class VolumeState:
         if found:
             _UNTOUCHED.pack_into(memory, UNTOUCHED_AT, self.untouched - found)
         return found
-
-    def close(self) -> None:
-        """Unmap the memory and close the file."""
-        self.memory.close()
-        os.close(self.descriptor)

@@ -38,7 +38,6 @@ class Snapshot:
 
     @property
     def percent(self) -> int:
-        """The progress of the copy in percent."""
         if self.complete:
             return 100
         return min(99, self.copied * 100 // self.data) if self.data else 0
@@ -111,7 +110,6 @@ class Snapshots:
                 os.close(snapshot.descriptor)
 
     def close(self) -> None:
-        """Remove all."""
         for snapshot_id in list(self._kept):
             self.delete(snapshot_id)
 

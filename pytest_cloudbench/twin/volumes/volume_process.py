@@ -79,12 +79,10 @@ class VolumeProcess:
 
     @property
     def alive(self) -> bool:
-        """True if it runs."""
         return self._process.poll() is None
 
     @property
     def pid(self) -> int:
-        """Its process id."""
         return self._process.pid
 
     @property
