@@ -9,10 +9,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from operator import mul
-from statistics import median
+from statistics import fmean, median, stdev
 from typing import Any
 
 from pytest_cloudbench.limits.quantities import Rate
+from pytest_cloudbench.verdicts.sample_statistics import student_t
 from pytest_cloudbench.verdicts.targets import plain
 
 CONTRADICTS = 0.05
@@ -20,7 +21,8 @@ CONTRADICTS = 0.05
 _LATE = 0.05
 """The last sample may end after the run by this share of itself: a log that ends so early counts as whole."""
 _ENOUGH_TO_EXTRAPOLATE = 5
-"""With fewer samples, the highest of them is no bound for a second that is not among them."""
+"""Fewer samples are no bound for a second that is not among them."""
+_ONE_MORE_BELOW = 0.999
 _LONG = 1.5
 """An interval of this many usual ones lacks samples."""
 _TIMES = ("mean_s", "min_s", "max_s", "p50_s", "p95_s", "p99_s", "p999_s")
@@ -43,8 +45,8 @@ def contradicts(samples: Sequence[float], lengths_s: Sequence[float], mean: floa
     """Return True if these samples and that mean rate cannot be of one run.
 
     The samples may leave time of the run out, such as an unfinished last second: in it the rate was between nothing
-    and the highest sample, and unknown if the samples are few. A second of nothing is a stall, which the total shows
-    too.
+    and what `_highest_unseen` says, and unknown if the samples are few. A second of nothing is a stall, which the total
+    shows too.
     """
     total = mean * runtime_s
     if not (math.isfinite(total) and total > 0 and samples):
@@ -56,7 +58,21 @@ def contradicts(samples: Sequence[float], lengths_s: Sequence[float], mean: floa
         return -missing > CONTRADICTS * total + late_s * max(samples)
     if unseen_s > 0 and len(samples) < _ENOUGH_TO_EXTRAPOLATE:
         return False
-    return missing > CONTRADICTS * total + max(0.0, unseen_s) * max(samples)
+    beyond = missing - CONTRADICTS * total
+    return beyond > 0 and beyond > max(0.0, unseen_s) * _highest_unseen(samples)
+
+
+def _highest_unseen(samples: Sequence[float]) -> float:
+    """Return the highest rate that a second may have had which is not among the samples.
+
+    That is the highest of them, or the upper end of the prediction interval for one more normal sample, at about 99.9 %
+    (G. J. Hahn, W. Q. Meeker, "Statistical Intervals", 1991, 4.7): five samples that vary do not show the highest.
+    """
+    count = len(samples)
+    if count < 2:
+        return max(samples)
+    above = student_t(_ONE_MORE_BELOW, count - 1) * stdev(samples) * math.sqrt(1 + 1 / count)
+    return max([*samples, fmean(samples) + above])
 
 
 def _of_series(series: Any, means: Mapping[str, Rate], runtime_s: float) -> Iterator[str]:

@@ -41,6 +41,7 @@ class InFlight:
         iops: float,
         latency_mean_s: float,
         *,
+        latency_max_s: float = 0.0,
         within: float = FAR,
         runtime_s: float = math.inf,
         busy: float = 0.0,
@@ -49,13 +50,16 @@ class InFlight:
         """Judge the figures of a load.
 
         Two things are allowed for besides ``within``. I/Os in flight when the measurement begins and ends are counted
-        in one figure and not in the other: at most one mean latency of ``runtime_s``. And while a job of the
-        generator is at work itself, ``busy`` as a share of its time, its slots may be empty. ``kept`` says whether
-        the load keeps as many in flight as it can at all times.
+        in one figure and not in the other: one mean latency of ``runtime_s``, or up to the longest one if a stall held
+        up those at its beginning. And while a job of the generator is at work itself, ``busy`` as a share of its time,
+        its slots may be empty. ``kept`` says whether the load keeps as many in flight as it can at all times.
         """
-        edges = min(1.0, latency_mean_s / runtime_s) if runtime_s > 0 else 1.0
+        edges, held_up = (
+            min(1.0, latency_s / runtime_s) if runtime_s > 0 else 1.0
+            for latency_s in (latency_mean_s, max(latency_mean_s, latency_max_s))
+        )
         lowest = max(0.0, 1 - within - edges - busy) if kept else 0.0
-        return cls(asked, iops, latency_mean_s, asked * lowest, asked * (1 + within + edges))
+        return cls(asked, iops, latency_mean_s, asked * lowest, asked * (1 + within + held_up))
 
     @property
     def found(self) -> float:
@@ -87,6 +91,7 @@ def in_flight(run: Run) -> InFlight | None:
         asked,
         iops,
         latency,
+        latency_max_s=run.latency_max_s,
         runtime_s=run.runtime_s / run.time_compression,
         busy=min(1.0, load.cpu_percent_busiest / 100) if load is not None else 0.0,
         kept=(run.job_limit is None) if kept is None else kept,

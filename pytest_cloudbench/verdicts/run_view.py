@@ -124,6 +124,8 @@ class Run(ABC):
     # Known of storage only.
     outstanding_asked: int | None = None
     latency_mean_s: float = math.nan
+    latency_max_s: float = 0.0
+    """0 if unknown."""
     machine_delay: MachineDelay | None = None
     modelled_latency: str | None = None
     idle_at_start_s: float = 0.0

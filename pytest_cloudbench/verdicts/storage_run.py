@@ -75,6 +75,7 @@ class StorageRun(Run):
             generator=getattr(obs, "generator", None),
             outstanding_asked=obs.outstanding_asked,
             latency_mean_s=latency if isinstance(latency, (int, float)) else math.nan,
+            latency_max_s=getattr(getattr(obs, "latency", None), "max_s", None) or 0.0,
             runtime_s=obs.runtime_s,
             time_compression=float(getattr(obs, "time_compression", None) or 1.0),
             conditions=tuple(str(one) for one in getattr(obs, "conditions", ())),

@@ -1,6 +1,8 @@
 """Little's law as a check: the table of a published review, the edges of runs, and the verdicts."""
 
 import dataclasses
+from statistics import fmean
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -92,6 +94,24 @@ def test_fewer_contradict_only_if_all_are_kept_in_flight(asked, iops, share):
 def test_a_run_that_is_short_beside_its_latency_has_wide_edges():
     assert InFlight.of(64, 200, 0.256, runtime_s=1.0).consistent
     assert not InFlight.of(64, 200, 0.256, runtime_s=60.0).consistent
+
+
+@given(
+    asked=st.integers(8, 256),
+    rate=st.floats(500, 5_000),
+    runtime_s=st.floats(1.5, 10),
+    share=st.floats(0, 1),
+)
+def test_ios_that_a_stall_held_up_before_the_measurement_began_are_no_contradiction(
+    asked, rate, runtime_s, share
+):
+    """On a busy machine 128 I/Os waited 0.8 s before 6 s of measurement: 145 seemed in flight."""
+    waited = [share * runtime_s + (number + 1) / rate for number in range(asked)]
+    latencies = waited + [asked / rate] * (int(runtime_s * rate) - asked)
+    parts = vars(run_of(len(latencies) / runtime_s, outstanding=asked, series=False))
+    parts |= {"runtime_s": runtime_s, "latency_mean_s": fmean(latencies)}
+    known = SimpleNamespace(mean_s=fmean(latencies), max_s=max(latencies))
+    assert inconsistent(view(SimpleNamespace(**parts, latency=known))) is None
 
 
 def test_a_busy_generator_leaves_slots_empty():
