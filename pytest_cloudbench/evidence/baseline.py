@@ -130,11 +130,10 @@ class Baseline:
     def _tests(self, nodeid: str) -> Iterator[tuple[str, RecordedTest]]:
         """Yield the last attempt of a test in each run, and of each of its repeats, with the run's id."""
         wanted = plain_nodeid(nodeid)
-        for evidence, by_name in zip(self.runs, self._by_name, strict=True):
+        for by_name in self._by_name:
             name = wanted if wanted in by_name else _only_ending(wanted, by_name)
             for test in by_name.get(name, ()):
-                repeat = _REPEAT.search(test.nodeid)
-                yield f"{evidence.run['run']}{f' ({repeat[0][1:-1]})' if repeat else ''}", test
+                yield run_name(test), test
 
     @cached_property
     def _by_name(self) -> list[dict[str, list[RecordedTest]]]:
@@ -154,6 +153,12 @@ def plain_nodeid(nodeid: str) -> str:
     if found is None:
         return nodeid
     return nodeid[: found.start()] + ("]" if found[0].startswith("-") else "")
+
+
+def run_name(test: RecordedTest) -> str:
+    """Return the id of a test's run, with the repeat that the test is: "20261120-1 (repeat 2 of 6)"."""
+    found = _REPEAT.search(test.nodeid)
+    return f"{test.evidence.run['run']}{f' ({found[0][1:-1]})' if found else ''}"
 
 
 def parts_of(measurement: Any) -> tuple[str, ...]:

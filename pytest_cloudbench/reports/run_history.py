@@ -6,15 +6,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_cloudbench.evidence.baseline import Baseline, plain_nodeid
+from pytest_cloudbench.evidence.baseline import Baseline, plain_nodeid, run_name
 from pytest_cloudbench.evidence.folder import EvidenceError
 from pytest_cloudbench.evidence.measured import MeasuredWorkload, kind_of, measured_in
 from pytest_cloudbench.evidence.reader import Evidence, is_same_test
 from pytest_cloudbench.reports.pages import Levels, Section
 from pytest_cloudbench.reports.plots.rate_scale import scale_for
+from pytest_cloudbench.verdicts.compared_by import compared_by
 from pytest_cloudbench.verdicts.level_changes import level_changes
 from pytest_cloudbench.verdicts.not_worse_than import changes, not_worse_if_known
 from pytest_cloudbench.verdicts.run_to_run import usual_noise
+from pytest_cloudbench.verdicts.run_view import Run
 from pytest_cloudbench.verdicts.targets import plain
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 
@@ -64,7 +66,7 @@ def _history_of(series: Sequence[MeasuredWorkload], *, kind: str) -> Section:
         rows.append(
             (
                 _when(each),
-                str(each.run.shown(each.run.rate)),
+                _measured(each.run),
                 level,
                 _counts(each.outcomes),
                 ", ".join(changed),
@@ -92,10 +94,17 @@ def compare(before: Sequence[Path], now: Evidence, *, by: float) -> tuple[str, l
     baseline = Baseline(before, now.run.get("options", {}), but=str(now.run["run"]))
     rows: list[tuple[str, ...]] = []
     sentences, outcomes = [], []
+
+    def without_verdict(
+        each: MeasuredWorkload, what: str, why: str, outcome: Outcome | None = None, before: str = ""
+    ) -> None:
+        rows.append((each.key[0], each.name, before, what, "", outcome.value if outcome else "", ""))
+        sentences.append(f"{each.key[0]}, {each.name}: {what}: {why}")
+        outcomes.extend([outcome] if outcome else [])
+
     for measured in measured_in(now):
         if measured.damage:
-            rows.append(_without_verdict(measured, f"not measured: {measured.damage}", Outcome.INCONCLUSIVE))
-            outcomes.append(Outcome.INCONCLUSIVE)
+            without_verdict(measured, "not measured", measured.damage, Outcome.INCONCLUSIVE)
             continue
         verdict: Verdict | str = measured.incomparable
         if not verdict:
@@ -104,19 +113,17 @@ def compare(before: Sequence[Path], now: Evidence, *, by: float) -> tuple[str, l
             )[measured.part]
             verdict = not_worse_if_known(measured.run, earlier, by=by)
         if isinstance(verdict, str):
-            rows.append(_without_verdict(measured, f"not compared: {verdict}"))
+            without_verdict(measured, "not compared", verdict)
             continue
         outcomes.append(verdict.outcome)
         rows.append(_compared(measured, verdict))
         sentences.append(f"{measured.key[0]}, {measured.name}: {verdict.sentence}")
     for each in _missing(baseline, now):
-        why = f"not measured, unlike in run {_run_id(each)}, the last earlier one: {_why_missing(each, now)}"
-        rows.append(_without_verdict(each, why, Outcome.INCONCLUSIVE, str(each.run.shown(each.run.rate))))
-        outcomes.append(Outcome.INCONCLUSIVE)
+        why = f"unlike in run {_run_id(each)}, the last earlier one: {_why_missing(each, now)}"
+        before_it = str(each.run.shown(each.run.rate))
+        without_verdict(each, "not measured", why, Outcome.INCONCLUSIVE, before_it)
     if not outcomes:
-        raise EvidenceError(
-            "; ".join([f"the run in {now.root} has no measurement to compare", *(row[3] for row in rows)])
-        )
+        raise EvidenceError("; ".join([f"the run in {now.root} has no measurement to compare", *sentences]))
     heads = ("test", "workload", "before", "now", "difference", "verdict", "changed")
     worst = next(each for each in (Outcome.VIOLATED, Outcome.INCONCLUSIVE, Outcome.HELD) if each in outcomes)
     section = Section("What is compared", heads, tuple(rows), tuple(sentences))
@@ -135,12 +142,6 @@ def _compared(measured: MeasuredWorkload, verdict: Verdict) -> tuple[str, ...]:
         verdict.outcome.value,
         ", ".join(details["changed"]),
     )
-
-
-def _without_verdict(
-    measured: MeasuredWorkload, now: str, outcome: Outcome | None = None, before: str = ""
-) -> tuple[str, ...]:
-    return (measured.key[0], measured.name, before, now, "", outcome.value if outcome else "", "")
 
 
 def _missing(baseline: Baseline, now: Evidence) -> list[MeasuredWorkload]:
@@ -184,7 +185,13 @@ def _run_id(measured: MeasuredWorkload) -> str:
 
 
 def _when(measured: MeasuredWorkload) -> str:
-    return f"{measured.evidence.began[:16].replace('T', ' ')} {_run_id(measured)}"
+    return f"{measured.evidence.began[:16].replace('T', ' ')} {run_name(measured.test)}"
+
+
+def _measured(run: Run) -> str:
+    """Return the rate, with the mean latency of a load whose rate its job set itself."""
+    rate, by = str(run.shown(run.rate)), compared_by([run])
+    return f"{rate}, {by.what}{by.shown(run, by.figure(run))}" if by.what else rate
 
 
 def _counts(outcomes: Sequence[str]) -> str:

@@ -117,7 +117,7 @@ def measure_two(session):
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        ("rates[:] = [0.0]", "not measured, unlike in run "),
+        ("rates[:] = [0.0]", "not measured: unlike in run "),
         ("raise OSError('crashed')", "the last earlier one: this run has no record of the test"),
         ("fio(volume, rw='read'); raise OSError", "the last earlier one: the outcome of the test is failed"),
         ("fio(volume, rw='read'); return", "the last earlier one: the test passed without it"),
@@ -132,10 +132,12 @@ def test_compare_with_a_run_that_measured_less_is_inconclusive(measure_two, caps
     measure_two("now", other=other)
     capsys.readouterr()
     assert main(["compare", "old", "runs/now", "--format=markdown"]) == 2
-    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| test")]
+    shown = capsys.readouterr().out
+    rows = [line for line in shown.splitlines() if line.startswith("| test")]
     assert "| held |" in rows[1], "after the heads"
-    assert said in rows[-1]
+    assert "| not measured |" in rows[-1]
     assert "| inconclusive |" in rows[-1]
+    assert said in shown
     measure_two("worse", other=other, rate=2_000.0)
     assert main(["compare", "old", "runs/worse"]) == 1, "a regression is worse than a missing measurement"
     measure_two("whole")
@@ -171,7 +173,7 @@ def test_compare_with_a_run_that_lacks_a_test(measure_two, measure, capsys):
     measure("b", 3_000.0, "gp3")
     capsys.readouterr()
     assert main(["compare", "runs/a", "runs/b", "--by=50%"]) == 2
-    assert "not measured, unlike in run " in capsys.readouterr().out
+    assert "not measured: unlike in run " in capsys.readouterr().out
 
 
 def test_compare_with_a_run_whose_measurement_was_altered(measure_two, capsys):
@@ -237,7 +239,8 @@ def test_a_job_that_keeps_its_own_rate_is_not_compared(session, capsys):
     capsys.readouterr()
     assert main(["compare", "runs/a", "runs/b"]) == 3
     said = capsys.readouterr().err
-    assert "no measurement to compare; not compared: mean latency 16 ms against 16 ms" in said
+    assert "no measurement to compare; test_it.py::test_it, " in said
+    assert "not compared: mean latency 16 ms against 16 ms" in said
     assert main(["compare", "runs/a", "runs/slower"]) in (1, 2)
     assert "700 IOPS against 1,000 IOPS" in capsys.readouterr().out
 
