@@ -29,16 +29,16 @@ from pytest_cloudbench.options import (
 
 MARKERS = (
     "ec2_instance(type, *, zone=None, image=None, user=None, commands=(), limits=None, bandwidth_weighting='default', "
-    "ena_express=False): the EC2 instance the "
-    "ec2_instance fixture launches; limits=recorded_limits(...) states EBS limits in place of the type's own",
-    "ec2_pair(client_type, server_type=None, *, placement=None, zones=None, image=None, user=None, commands=(), "
-    "bandwidth_weighting='default', ena_express=False): "
-    "the two EC2 instances the ec2_pair fixture launches, to measure the network between them; "
-    "placement='cluster' puts them into a placement group",
-    "ebs_volume(spec, *, zone=None, card=None): the EBS volume the ebs_volume fixture creates and attaches to "
+    "ena_express=False, or_types=(), spot=False, capacity_reservation=None, tenancy=None, security_group=None): the "
+    "EC2 instance that the ec2_instance fixture launches; limits=recorded_limits(...) states EBS limits in place of the "
+    "type's own, or_types are launched if there is no room for the type",
+    "ec2_pair(client_type, server_type=None, *, placement=None, zones=None, ...): the two EC2 instances that the "
+    "ec2_pair fixture launches, to measure the network between them; placement='cluster' puts them into a placement "
+    "group; further arguments are those of ec2_instance, for both",
+    "ebs_volume(spec, *, zone=None, card=None): the EBS volume that the ebs_volume fixture creates and attaches to "
     "ec2_instance; card=1 names one of the EBS cards of a type that has several",
-    "ebs_volumes(spec, *, count, zone=None, card=None): the EBS volumes the ebs_volumes fixture creates and attaches "
-    "to ec2_instance, side by side, spread evenly over its EBS cards",
+    "ebs_volumes(spec, *, count, zone=None, card=None): the EBS volumes that the ebs_volumes fixture creates and "
+    "attaches to ec2_instance, side by side, spread evenly over its EBS cards",
     "cloudbench_report(*, epic=None, feature=None, story=None, severity=None): how an Allure report files the test",
     "cloudbench_repeats(number, on='fresh'): the test runs so many times, on fresh hardware or on='same', in turn with "
     "the repeats of other tests, and one verdict is drawn over all of them",
