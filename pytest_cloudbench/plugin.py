@@ -30,7 +30,7 @@ from pytest_cloudbench.options import (
 MARKERS = (
     "ec2_instance(type, *, zone=None, image=None, user=None, commands=(), limits=None, bandwidth_weighting='default', "
     "ena_express=False, or_types=(), spot=False, capacity_reservation=None, tenancy=None, security_group=None): the "
-    "EC2 instance that the ec2_instance fixture launches; limits=recorded_limits(...) states EBS limits in place of the "
+    "EC2 instance that the ec2_instance fixture launches; limits=recorded_limits(...) states EBS limits instead of the "
     "type's own, or_types are launched if there is no room for the type",
     "ec2_pair(client_type, server_type=None, *, placement=None, zones=None, ...): the two EC2 instances that the "
     "ec2_pair fixture launches, to measure the network between them; placement='cluster' puts them into a placement "
