@@ -219,14 +219,15 @@ def test_one_type_of_a_pair_is_for_both_ends(pytester):
 @pytest.mark.ec2_pair('m5.large', zones=['us-east-1a', 'us-east-1a'], placement='cluster', commands='true')
 def test_alike(request):
     pair = request.getfixturevalue('_cloudbench_requested').pair
-    assert (pair.client_type, pair.server_type, pair.cluster) == ('m5.large', 'm5.large', True)
-    assert (pair.zones, pair.commands) == (('us-east-1a', 'us-east-1a'), ('true',))
+    assert (pair.client.type, pair.server.type, pair.cluster) == ('m5.large', 'm5.large', True)
+    for end in (pair.client, pair.server):
+        assert (end.zone, end.commands) == ('us-east-1a', ('true',))
 
 @pytest.mark.ec2_pair('t2.medium', 'm5.2xlarge')
 def test_unlike(request):
     pair = request.getfixturevalue('_cloudbench_requested').pair
-    assert (pair.client_type, pair.server_type, pair.cluster) == ('t2.medium', 'm5.2xlarge', False)
-    assert pair.zones is None
+    assert (pair.client.type, pair.server.type, pair.cluster) == ('t2.medium', 'm5.2xlarge', False)
+    assert (pair.client.zone, pair.server.zone) == (None, None)
 """
     )
     pytester.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=2)
@@ -245,7 +246,7 @@ def ec2():
 
 @pytest.mark.ec2_pair('t2.medium', 'm5.2xlarge')
 def test_marked(ec2_pair):
-    assert (ec2_pair.client_type, ec2_pair.server_type) == ('t2.medium', 'm5.2xlarge')
+    assert (ec2_pair.client.type, ec2_pair.server.type) == ('t2.medium', 'm5.2xlarge')
 
 def test_unmarked(ec2_pair):
     pass
