@@ -8,7 +8,7 @@ from string import ascii_lowercase
 from typing import NamedTuple
 
 from pytest_cloudbench.limits.instances import InstanceLimits
-from pytest_cloudbench.resources.errors import AttachmentLimit, CloudError
+from pytest_cloudbench.resources.errors import AttachmentLimit
 from pytest_cloudbench.resources.facts import CreatedVolume, LaunchedInstance
 
 # Amazon EC2 User Guide, "Device names for volumes on Amazon EC2 instances" (HVM), read 2026-11: /dev/sd[a-z],
@@ -53,17 +53,12 @@ class AttachmentSlots:
         # Instance id -> device name -> slot.
         self._slots: dict[str, dict[str, _Slot]] = {}
 
-    def take(self, volume: CreatedVolume, instance: LaunchedInstance, device: str | None, card: int) -> str:
-        """Take `device` or the next free name on an EBS card. Raises AttachmentLimit, CloudError for a taken name."""
+    def take(self, volume: CreatedVolume, instance: LaunchedInstance, card: int) -> str:
+        """Take the next free device name on an EBS card. Raises AttachmentLimit."""
         with self._lock:
             slots = self._of(instance)
             check_attachments(instance.limits, 1, len(slots))
-            if device is None:
-                device = next_device_name(slots)
-            elif same_slot(device) in {same_slot(name) for name in slots}:
-                raise CloudError(
-                    f"device name {device} is in use on {instance}: leave it out or choose another one"
-                )
+            device = next_device_name(slots)
             slots[device] = _Slot(volume.id, card)
             return device
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import functools
-import json
 import logging
 import os
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime, timezone
+from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
+from pytest_cloudbench.evidence.journal import utc_now
 from pytest_cloudbench.resources.errors import CloudError
 from pytest_cloudbench.resources.facts import Answer, Identity
 
@@ -125,67 +125,6 @@ def without_secrets(value: Any) -> Any:
     return value
 
 
-class Answers:
-    """The answers of the service: the last one to each question, and one for every creating call. Thread-safe.
-
-    ``listener``, if it is not None, is called with every answer, in the thread that asked.
-    """
-
-    listener: Callable[[Answer], None] | None = None
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: dict[str, Answer] = {}
-        self._count = 0
-        self._any = False
-
-    def keep(self, service: str, operation: str, asked: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
-        """Keep one answer."""
-        question = without_secrets(asked)
-        entry = Answer(
-            time=_now(),
-            service=service,
-            operation=operation,
-            asked=question,
-            answer=without_secrets(answer),
-        )
-        with self._lock:
-            self._count += 1
-            key = f"{service} {operation} {json.dumps(question, sort_keys=True, default=str)}"
-            if not operation.startswith(("describe_", "get_")):
-                key += f" {self._count}"
-            self._kept.pop(key, None)
-            self._kept[key] = entry
-        self._report(entry)
-
-    def refused(
-        self, service: str, operation: str, asked: Mapping[str, Any], error: Mapping[str, Any]
-    ) -> None:
-        """Report a call that the service answered with an error, ``{"Code": ..., "Message": ...}``."""
-        self._report(
-            Answer(_now(), service, operation, without_secrets(asked), {"Error": without_secrets(error)})
-        )
-
-    def _report(self, answer: Answer) -> None:
-        self._any = True
-        if self.listener is not None:
-            self.listener(answer)
-
-    @property
-    def any(self) -> bool:
-        """True if the service has answered, even by a refusal."""
-        return self._any
-
-    def all(self) -> tuple[Answer, ...]:
-        """Return the kept answers, the oldest first."""
-        with self._lock:
-            return tuple(self._kept.values())
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-
-
 def settle_s(access: CloudAccess, bounds: Bounds) -> float:
     """Return how long this endpoint may not show what it created, in seconds."""
     return min(bounds.settle_s, _LOOPBACK_SETTLE_S) if access.is_loopback else bounds.settle_s
@@ -195,13 +134,15 @@ class Clients:
     """The clients for one access. `call` turns every failure into a CloudError.
 
     settle_s: how long a new resource may stay invisible, and how long `repeat` repeats a call; at most 20 s for an
-    endpoint on this machine.
+    endpoint on this machine. listener: called with each answer, in the thread that asked.
     """
+
+    listener: Callable[[Answer], None] | None = None
 
     def __init__(self, access: CloudAccess, bounds: Bounds | None = None) -> None:
         self.access = access
         self.settle_s = settle_s(access, bounds or Bounds())
-        self.answers = Answers()
+        self._answered = False
         self._lock = threading.RLock()
         self._session: Any = None
         self._region: str | None = None
@@ -230,7 +171,7 @@ class Clients:
     def call(
         self, asked: str, service: str, operation: str, *, secret: bool = False, **parameters: Any
     ) -> dict[str, Any]:
-        """Make one call, keep its answer and return it.
+        """Make one call and return its answer.
 
         `asked` completes "could not ..." in the error, such as "launch c5.18xlarge". `secret` silences botocore's
         debug log for this call. Raises CloudError, or what the access's `check_region` raises.
@@ -249,11 +190,20 @@ class Clients:
             if not isinstance(error, botocore.exceptions.ClientError):
                 self.check_region()
             else:
-                self.answers.refused(service, operation, parameters, error.response.get("Error", {}))
+                self._report(service, operation, parameters, {"Error": error.response.get("Error", {})})
             # No traceback may show the frames of a call that carries a secret.
             raise translate(error, asked) from (None if secret else error)
-        self.answers.keep(service, operation, parameters, answer)
+        self._report(service, operation, parameters, answer)
         return answer
+
+    def _report(
+        self, service: str, operation: str, asked: Mapping[str, Any], answer: Mapping[str, Any]
+    ) -> None:
+        self._answered = True
+        if self.listener is not None:
+            self.listener(
+                Answer(utc_now(), service, operation, without_secrets(asked), without_secrets(answer))
+            )
 
     @property
     def pace(self) -> Pace:
@@ -288,18 +238,35 @@ class Clients:
         try:
             return ask()
         except CloudError as error:
-            never = isinstance(error, Unreachable) and not self.answers.any
+            never = isinstance(error, Unreachable) and not self._answered
             if never or not (is_temporary(error) or error.code in codes):
                 raise
         return retry_while(codes, ask, self.settle_s, self.pace)
+
+    def repeat_call(
+        self,
+        asked: str,
+        operation: str,
+        *,
+        codes: Collection[str] = (),
+        service: str = "ec2",
+        **parameters: Any,
+    ) -> dict[str, Any]:
+        """Make one call as `call` does, and repeat it as `repeat` does."""
+        return self.repeat(partial(self.call, asked, service, operation, **parameters), codes)
+
+    def repeat_pages(self, asked: str, operation: str, key: str, **parameters: Any) -> list[dict[str, Any]]:
+        """Return the items of an EC2 Describe call as `pages` does, repeated as `repeat` does."""
+        return self.repeat(partial(self.pages, asked, "ec2", operation, key, **parameters))
 
     def identity(self) -> Identity:
         """Return whose credentials are in use; asked once. Raises NoCredentials if there are none."""
         with self._lock:
             if self._identity is None:
                 self._check_credentials()
-                whose = partial(self.call, "find out whose the credentials are", "sts", "get_caller_identity")
-                answer = self.repeat(whose)
+                answer = self.repeat_call(
+                    "find out whose the credentials are", "get_caller_identity", service="sts"
+                )
                 self._identity = Identity(account=answer["Account"], arn=answer["Arn"])
             return self._identity
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from pytest_cloudbench.limits.instances import InstanceLimits
@@ -19,7 +18,6 @@ from pytest_cloudbench.resources.facts import (
     Identity,
     Launch,
     LaunchedInstance,
-    Leftover,
     ModificationState,
     PlacementGroup,
     Resource,
@@ -75,7 +73,6 @@ class Cloud(Provider):
         journal: Journal,
         *,
         bounds: Bounds | None = None,
-        tags: Mapping[str, str] | None = None,
         notify: Callable[[str], None] = log.info,
         lease_s: float = DEFAULT_LEASE_S,
     ) -> None:
@@ -92,14 +89,7 @@ class Cloud(Provider):
         self._notify = notify
         self.journal = journal
         self.report: TeardownReport | None = None
-        run = Run(
-            Clients(access, bounds),
-            run_id,
-            journal,
-            bounds or Bounds(),
-            {**access.settings.tags, **(tags or {})},
-            lease_s,
-        )
+        run = Run(Clients(access, bounds), run_id, journal, bounds or Bounds(), access.settings.tags, lease_s)
         self.run = run
         self.clients = run.clients
         self.catalog = Catalog(InstanceTypes(run.clients), Images(run.clients), Places(run.clients))
@@ -154,12 +144,10 @@ class Cloud(Provider):
 
     @property
     def endpoint(self) -> str:
-        """The EC2 endpoint in use."""
         return self.clients.endpoint
 
     @property
     def run_id(self) -> str:
-        """The id of this run, the value of its tag."""
         return self.run.run_id
 
     def identity(self) -> Identity:
@@ -167,12 +155,10 @@ class Cloud(Provider):
         return self.clients.identity()
 
     def secrets(self) -> tuple[str, ...]:
-        """Return the credentials in use, which recorded evidence must not contain."""
         return self.clients.secrets()
 
     def listen(self, listener: Callable[[Answer], None] | None) -> None:
-        """Call `listener` with each answer of the service, in the thread that asked; None ends that."""
-        self.clients.answers.listener = listener
+        self.clients.listener = listener
 
     # Checks before anything is created
 
@@ -189,11 +175,9 @@ class Cloud(Provider):
         self._launches.check(self._in_subnet(launches), strategy)
 
     def check_attachments(self, limits: InstanceLimits, volumes: int) -> None:
-        """Raise AttachmentLimit if a new instance, which has a root volume, cannot take so many more."""
         check_attachments(limits, volumes)
 
     def check_zone(self, limits: InstanceLimits, zone: str | None, volume_zone: str) -> None:
-        """Raise ZoneMismatch if an instance launched in `zone` (None: any) cannot use volumes in `volume_zone`."""
         place = self.catalog.places.find(limits.name, zone, self.access.subnet_id)
         check_zone(f"the {limits.name}", place.zone, volume_zone)
 
@@ -214,7 +198,6 @@ class Cloud(Provider):
         return launched
 
     def refresh(self, instance: LaunchedInstance) -> LaunchedInstance:
-        """Return the instance as the API describes it now: state, addresses, attachments, tags."""
         return self.instances.refresh(instance)
 
     def host(self, instance: LaunchedInstance, *, connect_timeout_s: float) -> Host:
@@ -246,19 +229,16 @@ class Cloud(Provider):
         )
 
     def stop(self, instance: LaunchedInstance, *, force: bool = False) -> LaunchedInstance:
-        """Stop an instance and wait until it is stopped."""
         stopped = self.instances.stop(instance, force=force)
         self.leases.hold([stopped])
         return stopped
 
     def start(self, instance: LaunchedInstance) -> LaunchedInstance:
-        """Start a stopped instance and wait until it runs; its public address may change."""
         started = self.instances.start(instance)
         self.leases.hold([started])
         return started
 
     def reboot(self, instance: LaunchedInstance) -> LaunchedInstance:
-        """Ask for a reboot. The API reports 'running' throughout: only the host shows when it is back."""
         return self.instances.reboot(instance)
 
     def create_placement_group(self, strategy: str = CLUSTER, *, name: str = "") -> PlacementGroup:
@@ -293,7 +273,7 @@ class Cloud(Provider):
         if instance is not None:
             zone = zone or instance.zone
             check_zone(instance, instance.zone, zone)
-            check_attachments(instance.limits, len(specs), self.volumes.attached_count(instance))
+            check_attachments(instance.limits, len(specs), self.volumes.slots.count(instance))
         if zone is None:
             raise CloudError("a volume needs its availability zone: give zone=... or the instance it is for")
         self.run.bind()
@@ -316,10 +296,10 @@ class Cloud(Provider):
         """
         for volume in volumes:
             check_zone(instance, instance.zone, volume.zone, f"volume {volume}")
-        check_attachments(instance.limits, len(volumes), self.volumes.attached_count(instance))
+        check_attachments(instance.limits, len(volumes), self.volumes.slots.count(instance))
         if card is not None:
             instance.limits.check_options(card=card)
-        cards = self.volumes.spread(instance, len(volumes)) if card is None else [card] * len(volumes)
+        cards = self.volumes.slots.cards(instance, len(volumes)) if card is None else [card] * len(volumes)
         attach = partial(self.volumes.attach, instance=instance)
         results = gather([partial(attach, each, card=its) for each, its in zip(volumes, cards, strict=True)])
         attached = [result for result in results if isinstance(result, CreatedVolume)]
@@ -333,7 +313,6 @@ class Cloud(Provider):
         return tuple(attached)
 
     def detach(self, volume: CreatedVolume) -> CreatedVolume:
-        """Detach a volume, which the host has unmounted, and wait until it is available."""
         return self.volumes.detach(volume)
 
     def modify_volume(
@@ -351,7 +330,6 @@ class Cloud(Provider):
         return self._modifications.modify(volume, spec, until=until, timeout_s=timeout_s)
 
     def create_snapshot(self, volume: CreatedVolume, *, name: str = "") -> CreatedSnapshot:
-        """Create a snapshot of a volume and wait until it is complete."""
         self.run.bind()
         return self._snapshots.create(volume, name)
 
@@ -370,7 +348,7 @@ class Cloud(Provider):
             if isinstance(one, LaunchedInstance):
                 chosen.append((INSTANCE, one.id))
                 self.leases.drop([one.id])
-                self.volumes.forget_instance(one.id)
+                self.volumes.slots.forget(one.id)
             elif isinstance(one, CreatedVolume):
                 chosen.append((VOLUME, one.id))
             elif isinstance(one, CreatedSnapshot):
@@ -407,16 +385,10 @@ class Cloud(Provider):
             raise interrupted
         return self.report
 
-    def remaining(self) -> tuple[Leftover, ...]:
-        """Return what of the run the API shows right now."""
-        return self.ledger.remaining() if self.journal.intentions else ()
-
     def __enter__(self) -> Cloud:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         report = self.close()
         if error is None:
             report.raise_unless_clean()
@@ -432,7 +404,7 @@ class Cloud(Provider):
     def _forget(self, gone: Sequence[Tracked]) -> None:
         self.journal.note_gone([one.id for one in gone])
         for one in gone:
-            self.volumes.forget_volume(one.id)
+            self.volumes.slots.free(one.id)
 
     def _remove_all(self) -> TeardownReport:
         # A run that created nothing asks the service nothing.

@@ -80,12 +80,10 @@ class Doorway:
     def check_group(self, group_id: str, vpc_id: str) -> None:
         """Raise CloudError unless an existing group is in `vpc_id` and lets SSH in from `ssh_from()`."""
         cidr = self.ssh_from()
-        groups = self._clients.repeat(
-            lambda: self._clients.call(
-                f"look for security group {group_id}", "ec2", "describe_security_groups", GroupIds=[group_id]
-            )
-        )["SecurityGroups"]
-        for group in groups:
+        found = self._clients.repeat_call(
+            f"look for security group {group_id}", "describe_security_groups", GroupIds=[group_id]
+        )
+        for group in found["SecurityGroups"]:
             if group.get("VpcId") != vpc_id:
                 raise CloudError(
                     f"security group {group_id} is in {group.get('VpcId')}, and the instances in {vpc_id}: use a group "
@@ -111,18 +109,13 @@ class Doorway:
 
     def _import(self, public_line: str) -> None:
         with self._run.journal.creating("import_key_pair", self.name) as intention:
-
-            def ask() -> dict[str, Any]:
-                return self._clients.call(
-                    f"import key pair {self.name}",
-                    "ec2",
-                    "import_key_pair",
-                    KeyName=self.name,
-                    PublicKeyMaterial=public_line.encode(),
-                    TagSpecifications=self._run.tagged("key pair", "key-pair", token=intention.token),
-                )
-
-            answer = self._clients.repeat(ask)
+            answer = self._clients.repeat_call(
+                f"import key pair {self.name}",
+                "import_key_pair",
+                KeyName=self.name,
+                PublicKeyMaterial=public_line.encode(),
+                TagSpecifications=self._run.tagged("key pair", "key-pair", token=intention.token),
+            )
             intention.done([answer["KeyPairId"]])
 
     def _delete_own_key_pair(self) -> bool:
@@ -138,30 +131,22 @@ class Doorway:
 
         if not poll(look, self._clients.settle_s, self._clients.pace):
             return False
-        self._clients.repeat(
-            lambda: self._clients.call(
-                f"delete key pair {self.name}", "ec2", "delete_key_pair", KeyName=self.name
-            )
-        )
+        self._clients.repeat_call(f"delete key pair {self.name}", "delete_key_pair", KeyName=self.name)
         return True
 
     def _create_group(self, vpc_id: str, cidr: str) -> str:
-        asked = f"create security group {self.name} in {vpc_id}"
+        what = f"{self.name} in {vpc_id}"
         try:
-            with self._run.journal.creating("create_security_group", f"{self.name} in {vpc_id}") as intention:
-
-                def ask() -> dict[str, Any]:
-                    return self._clients.call(
-                        asked,
-                        "ec2",
-                        "create_security_group",
-                        GroupName=self.name,
-                        Description=f"cloudbench run {self._run.run_id}: SSH from {cidr}, all among its instances",
-                        VpcId=vpc_id,
-                        TagSpecifications=self._run.tagged("SSH", "security-group", token=intention.token),
-                    )
-
-                group_id = str(self._clients.repeat(ask)["GroupId"])
+            with self._run.journal.creating("create_security_group", what) as intention:
+                answer = self._clients.repeat_call(
+                    f"create security group {what}",
+                    "create_security_group",
+                    GroupName=self.name,
+                    Description=f"cloudbench run {self._run.run_id}: SSH from {cidr}, all among its instances",
+                    VpcId=vpc_id,
+                    TagSpecifications=self._run.tagged("SSH", "security-group", token=intention.token),
+                )
+                group_id = str(answer["GroupId"])
                 intention.done([group_id])
         except CloudError as error:
             found = self._own_group(vpc_id) if error.code == "InvalidGroup.Duplicate" else None
@@ -187,28 +172,21 @@ class Doorway:
         return poll(look, self._clients.settle_s, self._clients.pace)
 
     def _allow(self, group_id: str, cidr: str) -> None:
-        source: dict[str, Any]
-        if ":" in cidr:
-            source = {"Ipv6Ranges": [{"CidrIpv6": cidr, "Description": "cloudbench"}]}
-        else:
-            source = {"IpRanges": [{"CidrIp": cidr, "Description": "cloudbench"}]}
+        ranges, field = ("Ipv6Ranges", "CidrIpv6") if ":" in cidr else ("IpRanges", "CidrIp")
+        source = {ranges: [{field: cidr, "Description": "cloudbench"}]}
         permissions = [
             {"IpProtocol": "tcp", "FromPort": SSH_PORT, "ToPort": SSH_PORT, **source},
             {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group_id, "Description": "cloudbench"}]},
         ]
-
-        # Both in one call, which succeeds as a whole or not at all: a duplicate means that both exist.
-        def allow() -> None:
-            self._clients.call(
+        try:
+            # Both in one call, which succeeds as a whole or not at all: a duplicate means that both exist.
+            self._clients.repeat_call(
                 f"allow SSH from {cidr}, and all traffic among its members, in {group_id}",
-                "ec2",
                 "authorize_security_group_ingress",
+                codes=("InvalidGroup.NotFound",),
                 GroupId=group_id,
                 IpPermissions=permissions,
             )
-
-        try:
-            self._clients.repeat(allow, ("InvalidGroup.NotFound",))
         except CloudError as error:
             if error.code != "InvalidPermission.Duplicate":
                 raise

@@ -60,15 +60,8 @@ _SERVER_ERRORS = frozenset(
 
 CREDENTIALS_REFUSED = frozenset(
     {
-        *(
-            "",
-            "AuthFailure",
-            "ExpiredToken",
-            "ExpiredTokenException",
-            "InvalidClientTokenId",
-            "RequestExpired",
-        ),
-        *("SignatureDoesNotMatch", "UnrecognizedClientException"),
+        *("", "AuthFailure", "ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId"),
+        *("RequestExpired", "SignatureDoesNotMatch", "UnrecognizedClientException"),
     }
 )
 """The codes of a refusal that concerns every call with these credentials; "" is a client without any."""

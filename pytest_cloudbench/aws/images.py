@@ -95,10 +95,8 @@ class Images:
             )
         if parameter not in self._found:
             try:
-                answer = self._clients.repeat(
-                    lambda: self._clients.call(
-                        f"read the SSM parameter {parameter}", "ssm", "get_parameter", Name=parameter
-                    )
+                answer = self._clients.repeat_call(
+                    f"read the SSM parameter {parameter}", "get_parameter", service="ssm", Name=parameter
                 )
             except CloudError as error:
                 if error.code in ("ParameterNotFound", "ParameterVersionNotFound"):
@@ -115,10 +113,8 @@ class Images:
     def _describe(self, image_id: str) -> dict[str, Any]:
         if image_id not in self._found:
             try:
-                images = self._clients.repeat(
-                    lambda: self._clients.call(
-                        f"describe image {image_id}", "ec2", "describe_images", ImageIds=[image_id]
-                    )
+                images = self._clients.repeat_call(
+                    f"describe image {image_id}", "describe_images", ImageIds=[image_id]
                 )["Images"]
             except CloudError as error:
                 if not error.code.startswith("InvalidAMIID"):

@@ -54,14 +54,11 @@ class InstanceTypes:
         """Return every instance type that the region offers, sorted."""
         with self._lock:
             if self._names is None:
-                offered = self._clients.repeat(
-                    lambda: self._clients.pages(
-                        "list the instance types of the region",
-                        "ec2",
-                        "describe_instance_type_offerings",
-                        "InstanceTypeOfferings",
-                        LocationType="region",
-                    )
+                offered = self._clients.repeat_pages(
+                    "list the instance types of the region",
+                    "describe_instance_type_offerings",
+                    "InstanceTypeOfferings",
+                    LocationType="region",
                 )
                 self._names = tuple(sorted({offer["InstanceType"] for offer in offered} | set(OVERRIDES)))
             return self._names
@@ -72,10 +69,9 @@ class InstanceTypes:
             raise UnknownInstanceType(
                 f"{type_name!r} is not the name of an instance type; write e.g. 'c5.18xlarge'"
             )
-        asked = f"describe instance type {type_name}"
         try:
-            found = self._clients.repeat(
-                lambda: self._clients.call(asked, "ec2", "describe_instance_types", InstanceTypes=[type_name])
+            found = self._clients.repeat_call(
+                f"describe instance type {type_name}", "describe_instance_types", InstanceTypes=[type_name]
             )["InstanceTypes"]
         except CloudError as error:
             if error.code not in ("InvalidInstanceType", "InvalidParameterValue"):

@@ -11,14 +11,12 @@ from functools import partial
 from typing import Any
 
 from pytest_cloudbench.limits.instances import InstanceLimits
-from pytest_cloudbench.limits.network_options import PLAIN_NETWORK, NetworkOptions
 from pytest_cloudbench.resources.errors import CloudError, ResourceFailed, WaitTimeout
 from pytest_cloudbench.resources.facts import (
     Attachment,
     ImageFacts,
     Launch,
     LaunchedInstance,
-    Market,
     Placement,
 )
 
@@ -51,35 +49,31 @@ _QUOTA_USED_UP = (
 
 @dataclass(frozen=True)
 class LaunchPlan:
-    """The arguments of RunInstances, decided before anything is created."""
+    """One call of RunInstances, decided before anything is created. `limits` are those of the launch."""
 
+    launch: Launch
     limits: InstanceLimits
     image: ImageFacts
     place: Placement
-    name: str
     host_key: SshKey
     user_data: str = field(repr=False)
     placement_group: str | None = None
     requested_type: str = ""
-    market: Market | None = None
-    capacity_reservation: str | None = None
-    network_options: NetworkOptions = PLAIN_NETWORK
-    tenancy: str | None = None
     security_group: str | None = None
 
     @property
     def placement(self) -> dict[str, Any]:
         """The parameter Placement of RunInstances, if it is needed."""
-        named = {"GroupName": self.placement_group, "Tenancy": self.tenancy}
+        named = {"GroupName": self.placement_group, "Tenancy": self.launch.tenancy}
         given = {key: value for key, value in named.items() if value}
         return {"Placement": given} if given else {}
 
     @property
     def what(self) -> str:
         """The plan for people: "c5.18xlarge in us-east-1a"."""
-        market = f"{self.market} " if self.market else ""
+        market = f"{self.launch.market} " if self.launch.market else ""
         group = f", placement group {self.placement_group}" if self.placement_group else ""
-        reservation = f", {self.capacity_reservation}" if self.capacity_reservation else ""
+        reservation = f", {self.launch.capacity_reservation}" if self.launch.capacity_reservation else ""
         return f"{market}{self.limits.name} in {self.place.zone}{group}{reservation}"
 
 
@@ -103,17 +97,13 @@ class Instances:
         """Return a plan with a new host key. Raises CloudError if the user data becomes too large."""
         host_key = new_ssh_key()
         return LaunchPlan(
+            launch,
             launch.limited(limits),
             image,
             place,
-            launch.name,
             host_key,
             cloud_config(host_key, launch.commands, self.run.lease_s),
             placement_group,
-            market=launch.market,
-            network_options=launch.network_options,
-            capacity_reservation=launch.capacity_reservation,
-            tenancy=launch.tenancy,
             security_group=launch.security_group or self._clients.access.settings.security_group,
         )
 
@@ -131,7 +121,7 @@ class Instances:
             "InstanceType": plan.limits.name,
             "MinCount": 1,
             "MaxCount": 1,
-            **network_parameters(plan.place, group_id, plan.network_options, public=reach == "public"),
+            **network_parameters(plan.place, group_id, plan.launch.network_options, public=reach == "public"),
             "UserData": Secret(plan.user_data),
             "MetadataOptions": METADATA_OPTIONS,
             "InstanceInitiatedShutdownBehavior": "terminate",
@@ -139,12 +129,12 @@ class Instances:
             **settings.profile,
             "TagSpecifications": [
                 *self.run.tagged(
-                    plan.name,
+                    plan.launch.name,
                     "instance",
                     token=token,
                     extra={**recorded_tags, LEASE_TAG: lease_end(self.run.lease_s)},
                 ),
-                *self.run.tagged(plan.name, "volume", token=token, extra=recorded_tags),
+                *self.run.tagged(plan.launch.name, "volume", token=token, extra=recorded_tags),
             ],
         }
         if plan.image.root_size_gib:
@@ -158,7 +148,7 @@ class Instances:
         if plan.limits.ebs_optimised == "supported":
             # The type's EBS figures apply only with this option; newer types always have it.
             parameters["EbsOptimized"] = True
-        if plan.market == "spot":
+        if plan.launch.market == "spot":
             # Never started again after an interruption: what was measured before is over.
             parameters["InstanceMarketOptions"] = {
                 "MarketType": "spot",
@@ -167,9 +157,9 @@ class Instances:
                     "InstanceInterruptionBehavior": "terminate",
                 },
             }
-        if plan.capacity_reservation:
+        if plan.launch.capacity_reservation:
             parameters["CapacityReservationSpecification"] = {
-                "CapacityReservationTarget": {"CapacityReservationId": plan.capacity_reservation}
+                "CapacityReservationTarget": {"CapacityReservationId": plan.launch.capacity_reservation}
             }
         return parameters
 
@@ -182,18 +172,16 @@ class Instances:
                 "ClientToken": intention.token,
             }
 
-            def ask() -> dict[str, Any]:
-                return self._clients.call(
-                    f"launch {plan.what}", "ec2", "run_instances", secret=True, **parameters
-                )
-
             again = (*_NOT_VISIBLE_YET, *(_GROUP_NOT_READY_YET if plan.placement_group else ()))
+            launch = partial(
+                self._clients.repeat_call, f"launch {plan.what}", "run_instances", codes=again, secret=True
+            )
             try:
-                answer = self._clients.repeat(ask, again)
+                answer = launch(**parameters)
             except CloudError as error:
                 if error.code not in _QUOTA_USED_UP or not self._wait_until_quota_is_free():
                     raise
-                answer = self._clients.repeat(ask, again)
+                answer = launch(**parameters)
             description = answer["Instances"][0]
             intention.done([description["InstanceId"]])
         blank = LaunchedInstance(
@@ -201,9 +189,6 @@ class Instances:
             type=plan.limits.name,
             zone=plan.place.zone,
             state="pending",
-            private_ip=None,
-            public_ip=None,
-            address=None,
             limits=plan.limits,
             image=plan.image,
             key_name=key.name,
@@ -212,8 +197,8 @@ class Instances:
             vpc_id=plan.place.vpc_id,
             subnet_id=plan.place.subnet_id,
             requested_type=plan.requested_type,
-            market=plan.market,
-            network_options=plan.network_options,
+            market=plan.launch.market,
+            network_options=plan.launch.network_options,
             reached_by=self._clients.access.reach(plan.place.assigns_public),
         )
         return self._updated(blank, description)
@@ -305,13 +290,15 @@ class Instances:
 
     def stop(self, instance: LaunchedInstance, *, force: bool) -> LaunchedInstance:
         """Stop it and wait for 'stopped'."""
-        self._repeated(f"stop {instance}", "stop_instances", InstanceIds=[instance.id], Force=force)
+        ids = [instance.id]
+        self._clients.repeat_call(f"stop {instance}", "stop_instances", InstanceIds=ids, Force=force)
         return self.wait_for(instance, "stopped", self.run.bounds.stopped_s)
 
     def start(self, instance: LaunchedInstance) -> LaunchedInstance:
         """Start it and wait for 'running'; its public address changes."""
         self._metadata_for_boot(instance)
-        answer = self._repeated(f"start {instance}", "start_instances", InstanceIds=[instance.id])
+        ids = [instance.id]
+        answer = self._clients.repeat_call(f"start {instance}", "start_instances", InstanceIds=ids)
         was_stopped = answer["StartingInstances"][0]["PreviousState"]["Name"] == "stopped"
         # LaunchTime counts whole seconds: two launches within one, as of a model, have the same.
         former = instance.launched
@@ -351,7 +338,7 @@ class Instances:
             self._set_metadata(instance, "enabled")
 
     def _set_metadata(self, instance: LaunchedInstance, state: str) -> None:
-        self._repeated(
+        self._clients.repeat_call(
             f"set the metadata service of {instance} to {state}",
             "modify_instance_metadata_options",
             InstanceId=instance.id,
@@ -376,10 +363,6 @@ class Instances:
     def bound(self, instance: LaunchedInstance, timeout_s: float) -> float:
         """Return the time limit of a wait on this instance, in seconds."""
         return max(timeout_s, self.run.bounds.bare_metal_s) if instance.limits.bare_metal else timeout_s
-
-    def _repeated(self, asked: str, operation: str, **parameters: Any) -> dict[str, Any]:
-        """Make a call that may be made twice; repeat it after temporary errors."""
-        return self._clients.repeat(lambda: self._clients.call(asked, "ec2", operation, **parameters))
 
     def _updated(self, instance: LaunchedInstance, description: Mapping[str, Any]) -> LaunchedInstance:
         public = description.get("PublicIpAddress") or None

@@ -19,10 +19,11 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, TextIO
 
+from pytest_cloudbench.evidence.folder import new_run_id as new_run_id  # noqa: PLC0414  (also for callers of `Journal.open`)
+from pytest_cloudbench.evidence.journal import utc_now
 from pytest_cloudbench.resources.errors import CloudError
 
 from .access import CloudAccess
@@ -45,16 +46,6 @@ def boot_id() -> str:
         return _BOOT_ID.read_text().strip()
     except OSError:
         return ""
-
-
-def utc_now() -> str:
-    """Return the time of a record: UTC, ISO 8601, milliseconds."""
-    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-
-
-def new_run_id() -> str:
-    """Return a run id: unique, sortable by time, and short enough for every name that contains it."""
-    return f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}"
 
 
 @dataclass

@@ -49,14 +49,10 @@ class Modifications:
         asked.update(_new_figures(volume.spec, spec))
         if not asked:
             return volume
-
-        def ask() -> None:
-            self._clients.call(
-                f"modify {volume} to {spec}", "ec2", "modify_volume", VolumeId=volume.id, **asked
-            )
-
         try:
-            self._clients.repeat(ask)
+            self._clients.repeat_call(
+                f"modify {volume} to {spec}", "modify_volume", VolumeId=volume.id, **asked
+            )
         except CloudError as error:
             if error.code != _ALREADY or not self._is_under_way(volume, asked):
                 raise

@@ -36,19 +36,15 @@ class PlacementGroups:
                 f"invalid strategy {strategy!r} of a placement group: use {', '.join(STRATEGIES)}"
             )
         group_name = f"cloudbench-{self._run.run_id}-{next(self._numbers)}"
-        asked = f"create {strategy} placement group {group_name}"
         try:
             with self._run.journal.creating(CREATE_PLACEMENT_GROUP, f"{strategy} {group_name}") as intention:
                 tagged = self._run.tagged(name, "placement-group", token=intention.token)
-                self._clients.repeat(
-                    lambda: self._clients.call(
-                        asked,
-                        "ec2",
-                        CREATE_PLACEMENT_GROUP,
-                        GroupName=group_name,
-                        Strategy=strategy,
-                        TagSpecifications=tagged,
-                    )
+                self._clients.repeat_call(
+                    f"create {strategy} placement group {group_name}",
+                    CREATE_PLACEMENT_GROUP,
+                    GroupName=group_name,
+                    Strategy=strategy,
+                    TagSpecifications=tagged,
                 )
                 intention.done([group_name])
         except CloudError as error:
@@ -74,25 +70,15 @@ class PlacementGroups:
 
     def zones_in_use(self, group: PlacementGroup) -> tuple[str, ...]:
         """Return the zones that contain instances of the group, including terminating ones, sorted."""
-        reservations = self._clients.repeat(
-            lambda: self._clients.pages(
-                f"list the instances in placement group {group}",
-                "ec2",
-                "describe_instances",
-                "Reservations",
-                Filters=[{"Name": "placement-group-name", "Values": [group.name]}],
-            )
+        reservations = self._clients.repeat_pages(
+            f"list the instances in placement group {group}",
+            "describe_instances",
+            "Reservations",
+            Filters=[{"Name": "placement-group-name", "Values": [group.name]}],
         )
         members = [one for reservation in reservations for one in reservation["Instances"]]
-        return tuple(
-            sorted(
-                {
-                    one["Placement"]["AvailabilityZone"]
-                    for one in members
-                    if one["State"]["Name"] != "terminated"
-                }
-            )
-        )
+        there = [one for one in members if one["State"]["Name"] != "terminated"]
+        return tuple(sorted({one["Placement"]["AvailabilityZone"] for one in there}))
 
     def _is_ours(self, group_name: str) -> bool:
         found = poll(lambda: self._describe(group_name), self._clients.settle_s, self._clients.pace)

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pytest_cloudbench.reports.prices import BadPrices, Prices
-from pytest_cloudbench.resources.errors import CloudError
 
 from .access import CloudAccess
 from .clients import Clients
@@ -176,14 +175,6 @@ class PriceList:
             partial = self._cache.with_suffix(f".{os.getpid()}")
             partial.write_text(json.dumps(self._known, indent=1), "utf-8")
             partial.replace(self._cache)
-
-
-def prices_or_reason(price_list: PriceList, instance_types: Iterable[str]) -> Prices | str:
-    """Return the prices, or why there are none."""
-    try:
-        return price_list.prices(instance_types)
-    except CloudError as error:
-        return str(error)
 
 
 def _is_complete(kind: str, prices: Mapping[str, Any]) -> bool:

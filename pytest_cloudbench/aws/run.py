@@ -43,19 +43,16 @@ class Run(NamedTuple):
 
         `token` is the call's in the journal.
         """
-        tags = {**self.tags, **(extra or {}), **({TOKEN_TAG: token} if token else {})}
-        return specification(run_tags(self.run_id, name, tags), *resource_types)
-
-
-def run_tags(run_id: str, name: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the tags of a resource that this run creates now. `name` is for people (the test's name)."""
-    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    return {
-        **(extra or {}),
-        RUN_TAG: run_id,
-        CREATED_TAG: now,
-        "Name": f"cloudbench {name.removeprefix('cloudbench ')}".strip()[:_LONGEST_VALUE],
-    }
+        tags = {
+            **self.tags,
+            **(extra or {}),
+            **({TOKEN_TAG: token} if token else {}),
+            RUN_TAG: self.run_id,
+            CREATED_TAG: datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "Name": f"cloudbench {name.removeprefix('cloudbench ')}".strip()[:_LONGEST_VALUE],
+        }
+        pairs = [{"Key": key, "Value": value} for key, value in tags.items()]
+        return [{"ResourceType": kind, "Tags": pairs} for kind in resource_types]
 
 
 def reap_command(run_id: str, region: str) -> str:
@@ -63,32 +60,21 @@ def reap_command(run_id: str, region: str) -> str:
     return f"cloudbench reap --run {run_id} --region {region}"
 
 
-def specification(tags: Mapping[str, str], *resource_types: str) -> list[dict[str, Any]]:
-    """Return `tags` as the TagSpecifications of a creating call."""
-    pairs = [{"Key": key, "Value": value} for key, value in tags.items()]
-    return [{"ResourceType": kind, "Tags": pairs} for kind in resource_types]
-
-
 def run_filter(run_id: str) -> list[dict[str, Any]]:
     """Return the filter of a Describe call that finds what this run created."""
     return [{"Name": f"tag:{RUN_TAG}", "Values": [run_id]}]
 
 
-def as_dict(tags: Iterable[Mapping[str, str]] | None) -> dict[str, str]:
-    """Return the Tags list of an answer as a dict."""
-    return {tag["Key"]: tag.get("Value", "") for tag in tags or ()}
+def tags_of(description: Mapping[str, Any]) -> dict[str, str]:
+    """Return the tags of one described resource."""
+    return {tag["Key"]: tag.get("Value", "") for tag in description.get("Tags") or ()}
 
 
 def belongs_to(resource: Mapping[str, Any], run_id: str) -> bool:
     """Return True if the answer itself has the run's tag: an ignored filter must not delete other resources."""
-    return as_dict(resource.get("Tags")).get(RUN_TAG) == run_id
+    return tags_of(resource).get(RUN_TAG) == run_id
 
 
 def only_ours(resources: Iterable[Mapping[str, Any]], run_id: str) -> Sequence[dict[str, Any]]:
     """Return those of `resources` that have the run's tag."""
     return [dict(resource) for resource in resources if belongs_to(resource, run_id)]
-
-
-def tags_of(description: Mapping[str, Any]) -> dict[str, str]:
-    """Return the tags of one described resource."""
-    return as_dict(description.get("Tags"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_cloudbench.resources.errors import CloudError
@@ -46,13 +45,13 @@ class FoundRun:
         created = [each.created for each in self.resources]
         return max(0.0, min(now - each if each is not None else 0.0 for each in created)) if created else 0.0
 
-    def alive(self, now: float, directory: Path | None = None) -> str:
+    def alive(self, now: float) -> str:
         """Return why the run may still be going on: a part of a sentence; "" if it has ended.
 
         A run of this machine holds the lock of its journal. Of others, its lease says so, which the run renews, and
         its age if it has none.
         """
-        path = (directory or journal_directory()) / f"{self.run_id}{SUFFIX}"
+        path = journal_directory() / f"{self.run_id}{SUFFIX}"
         if path.exists():
             with locked(path) as stream:
                 if stream is None:
@@ -71,9 +70,7 @@ class Survey:
     problems: list[str] = field(default_factory=list)
 
 
-def survey(
-    clients: Clients, *, ask_prices: AskPrices = lambda _: None, directory: Path | None = None
-) -> Survey:
+def survey(clients: Clients, *, ask_prices: AskPrices = lambda _: None) -> Survey:
     """Return the runs that have resources in the region of these clients. A kind that is refused is a problem."""
     described: list[tuple[Kind, dict[str, Any]]] = []
     result = Survey()
@@ -90,7 +87,7 @@ def survey(
         if run_id := tags_of(each).get(RUN_TAG):
             found.setdefault(run_id, []).append(_found(kind, each, prices))
     runs = {run_id: FoundRun(run_id, clients.region, tuple(those)) for run_id, those in found.items()}
-    for path in journals(directory):
+    for path in journals():
         content = read_journal(path)
         if content.intentions and is_of(content, clients):
             runs[content.run_id] = _with_journal(clients, runs.get(content.run_id), content, ask_prices)
@@ -126,14 +123,14 @@ def all_regions(clients: Clients) -> list[str]:
     return sorted(each["RegionName"] for each in answer["Regions"])
 
 
-def table(runs: Sequence[FoundRun], now: float | None = None) -> list[str]:
+def table(runs: Sequence[FoundRun]) -> list[str]:
     """Return the lines of a table of all resources of these runs."""
-    at = time.time() if now is None else now
+    now = time.time()
     rows = [("RUN", "REGION", "KIND", "ID", "STATE", "AGE", "COST")]
     for run in runs:
         for each in run.resources:
             one = each.leftover
-            age = "" if each.created is None else age_words(at - each.created)
+            age = "" if each.created is None else age_words(now - each.created)
             rows.append((run.run_id, run.region, one.kind, one.id, one.state, age, one.hourly))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [

@@ -24,7 +24,7 @@ class SshKey:
     public_line: str
 
 
-def new_ssh_key(comment: str = "") -> SshKey:
+def new_ssh_key() -> SshKey:
     """Return a new ed25519 key in OpenSSH's formats."""
     from cryptography.hazmat.primitives import serialization as form
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -32,10 +32,7 @@ def new_ssh_key(comment: str = "") -> SshKey:
     key = Ed25519PrivateKey.generate()
     private = key.private_bytes(form.Encoding.PEM, form.PrivateFormat.OpenSSH, form.NoEncryption())
     public = key.public_key().public_bytes(form.Encoding.OpenSSH, form.PublicFormat.OpenSSH)
-    line = public.decode("ascii")
-    return SshKey(
-        private_openssh=private.decode("ascii"), public_line=f"{line} {comment}" if comment else line
-    )
+    return SshKey(private.decode("ascii"), public.decode("ascii"))
 
 
 def cloud_config(host_key: SshKey, commands: Sequence[Command] = (), lease_s: float = DEFAULT_LEASE_S) -> str:

@@ -52,7 +52,7 @@ class Volumes:
         self._run = run
         self._clients = run.clients
         self._watcher = Watcher(partial(VOLUME.described, run.clients), run.clients.pace)
-        self._slots = AttachmentSlots()
+        self.slots = AttachmentSlots()
 
     def parameters(self, spec: VolumeSpec, zone: str) -> dict[str, Any]:
         """Return the parameters of CreateVolume but for its tags and snapshot."""
@@ -78,19 +78,14 @@ class Volumes:
         if snapshot_id is not None:
             parameters["SnapshotId"] = snapshot_id
         with self._run.journal.creating("create_volume", f"{spec} in {zone}") as intention:
-            tagged = self._run.tagged(name, "volume", token=intention.token, extra=spec.tags)
-
-            def ask() -> dict[str, Any]:
-                return self._clients.call(
-                    f"create volume {spec} in {zone}",
-                    "ec2",
-                    "create_volume",
-                    ClientToken=intention.token,
-                    TagSpecifications=tagged,
-                    **parameters,
-                )
-
-            answer = self._clients.repeat(ask, _NO_SNAPSHOT_YET if snapshot_id else ())
+            answer = self._clients.repeat_call(
+                f"create volume {spec} in {zone}",
+                "create_volume",
+                codes=_NO_SNAPSHOT_YET if snapshot_id else (),
+                ClientToken=intention.token,
+                TagSpecifications=self._run.tagged(name, "volume", token=intention.token, extra=spec.tags),
+                **parameters,
+            )
             intention.done([answer["VolumeId"]])
         volume = CreatedVolume(
             id=answer["VolumeId"],
@@ -102,51 +97,40 @@ class Volumes:
         )
         return self.wait_for(volume, "available")
 
-    def attach(
-        self, volume: CreatedVolume, instance: LaunchedInstance, device: str | None = None, card: int = 0
-    ) -> CreatedVolume:
-        """Attach a volume to an EBS card, under `device` or the next free name, and wait until it is attached."""
+    def attach(self, volume: CreatedVolume, instance: LaunchedInstance, card: int = 0) -> CreatedVolume:
+        """Attach a volume to an EBS card, under the next free device name, and wait until it is attached."""
         check_zone(instance, instance.zone, volume.zone, f"volume {volume}")
-        name = self._slots.take(volume, instance, device, card)
+        name = self.slots.take(volume, instance, card)
         on_card: dict[str, Any] = {"EbsCardIndex": card} if card else {}
-
-        def ask() -> None:
-            self._clients.call(
+        try:
+            self._clients.repeat_call(
                 f"attach {volume} to {instance} as {name}",
-                "ec2",
                 "attach_volume",
+                codes=_NOT_YET,
                 VolumeId=volume.id,
                 InstanceId=instance.id,
                 Device=name,
                 **on_card,
             )
-
-        try:
-            self._clients.repeat(ask, _NOT_YET)
         except CloudError as error:
             if error.code != "VolumeInUse" or not self._is_on(volume, instance):
-                self._slots.free(volume.id)
+                self.slots.free(volume.id)
                 raise
         return self._wait_attached(volume, instance)
 
     def end_with(self, instance: LaunchedInstance, volumes: Sequence[CreatedVolume]) -> None:
         """Let attached volumes of this run be deleted when their instance terminates, so that its lease is theirs."""
         ours = [each for each in volumes if each.tags.get(RUN_TAG) == self._run.run_id]
-        if not ours:
-            return
-
-        def ask() -> None:
-            self._clients.call(
+        if ours:
+            self._clients.repeat_call(
                 f"let {', '.join(str(each) for each in ours)} end with {instance}",
-                "ec2",
                 "modify_instance_attribute",
+                codes=_NOT_MAPPED_YET,
                 InstanceId=instance.id,
                 BlockDeviceMappings=[
                     {"DeviceName": each.device, "Ebs": {"DeleteOnTermination": True}} for each in ours
                 ],
             )
-
-        self._clients.repeat(ask, _NOT_MAPPED_YET)
 
     def detach(self, volume: CreatedVolume) -> CreatedVolume:
         """Detach a volume, which the host has unmounted, and wait until it is available."""
@@ -154,23 +138,18 @@ class Volumes:
         if current.attachment is None:
             return current
         instance_id = current.attachment.instance_id
-
-        def ask() -> None:
-            self._clients.call(
+        try:
+            self._clients.repeat_call(
                 f"detach {volume} from {instance_id}",
-                "ec2",
                 "detach_volume",
                 VolumeId=volume.id,
                 InstanceId=instance_id,
             )
-
-        try:
-            self._clients.repeat(ask)
         except CloudError as error:
             if error.code not in _DETACHED:
                 raise
         free = self.wait_for(volume, "available")
-        self._slots.free(volume.id)
+        self.slots.free(volume.id)
         return free
 
     def refresh(self, volume: CreatedVolume) -> CreatedVolume:
@@ -209,14 +188,6 @@ class Volumes:
             )
         return reached
 
-    def forget_instance(self, instance_id: str) -> None:
-        """Forget the device names of an instance that ends."""
-        self._slots.forget(instance_id)
-
-    def forget_volume(self, volume_id: str) -> None:
-        """Free the device name of a volume that is deleted."""
-        self._slots.free(volume_id)
-
     def _wait_attached(self, volume: CreatedVolume, instance: LaunchedInstance) -> CreatedVolume:
         last = volume
 
@@ -235,14 +206,6 @@ class Volumes:
                 f"volume {volume} was not attached to {instance} in {self._run.bounds.volume_s:.0f} s; it is {state!r}"
             )
         return reached
-
-    def spread(self, instance: LaunchedInstance, count: int) -> list[int]:
-        """Return the EBS cards of an instance for so many more volumes, used evenly."""
-        return self._slots.cards(instance, count)
-
-    def attached_count(self, instance: LaunchedInstance) -> int:
-        """Return how many volumes are or will be attached to the instance, including the root volume."""
-        return self._slots.count(instance)
 
     def _is_on(self, volume: CreatedVolume, instance: LaunchedInstance) -> bool:
         """Return True if the volume that is in use is attached, or being attached, to this instance."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_cloudbench.limits.network import NetworkEnvelope, network_envelope
 from pytest_cloudbench.resources.instance import Instance, NoPromise
 from pytest_cloudbench.verdicts.counters import AllowancePair
+from pytest_cloudbench.workloads.target import NetworkPath
 
 if TYPE_CHECKING:
     from pytest_cloudbench.hosts.host import Host
@@ -29,7 +30,7 @@ class PairSnapshot:
         )
 
 
-class Pair:
+class Pair(NetworkPath):
     """A client and a server; as the path of a workload, the network between their private addresses.
 
     ``cluster`` is True if both are in one cluster placement group.
@@ -42,12 +43,10 @@ class Pair:
 
     @property
     def client_host(self) -> Host:
-        """The host that opens the connections, over SSH."""
         return self.client.host
 
     @property
     def server_host(self) -> Host:
-        """The host that waits for them, over SSH."""
         return self.server.host
 
     @property
@@ -57,23 +56,19 @@ class Pair:
 
     @property
     def label(self) -> str:
-        """For messages: "m5.2xlarge i-0abc -> m5.2xlarge i-0def"."""
         where = ", in a cluster placement group" if self.cluster else ""
         return f"{self.client.launched} -> {self.server.launched}{where}"
 
     @property
     def time_compression(self) -> float:
-        """How many times faster than the clock network credits drain and refill; 1.0 on AWS."""
         return self.client.time_compression
 
     @property
     def client_cpus(self) -> int:
-        """Processors of the client's host."""
         return self.client.cpus
 
     @property
     def server_cpus(self) -> int:
-        """Processors of the server's host."""
         return self.server.cpus
 
     def ena_express(self, *, udp: bool = False) -> bool:

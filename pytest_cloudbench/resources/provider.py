@@ -7,19 +7,15 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_cloudbench.limits.instances import InstanceLimits
-from pytest_cloudbench.limits.network_options import PLAIN_NETWORK, NetworkOptions
-from pytest_cloudbench.limits.recorded_limits import RecordedLimits
 from pytest_cloudbench.limits.volumes import VolumeSpec
 from pytest_cloudbench.resources.errors import NotOffered
 from pytest_cloudbench.resources.facts import (
     Answer,
-    Command,
     CreatedSnapshot,
     CreatedVolume,
     Identity,
     Launch,
     LaunchedInstance,
-    Market,
     ModificationState,
     PlacementGroup,
     Resource,
@@ -102,40 +98,10 @@ class Provider(Protocol):
         ...
 
     def launch(
-        self,
-        instance_type: str,
-        *,
-        zone: str | None = None,
-        image: str | None = None,
-        user: str | None = None,
-        name: str = "",
-        commands: Sequence[Command] = (),
-        placement_group: PlacementGroup | str | None = None,
-        recorded: RecordedLimits | None = None,
-        network_options: NetworkOptions = PLAIN_NETWORK,
-        alternatives: Sequence[Launch] = (),
-        market: Market | None = None,
-        capacity_reservation: str | None = None,
-        tenancy: str | None = None,
-        security_group: str | None = None,
+        self, instance_type: str, *, placement_group: PlacementGroup | str | None = None, **options: Any
     ) -> LaunchedInstance:
-        """Launch one instance; see `Launch` for the arguments."""
-        launch = Launch(
-            instance_type,
-            zone,
-            image,
-            user,
-            name,
-            commands,
-            recorded=recorded,
-            network_options=network_options,
-            alternatives=alternatives,
-            market=market,
-            capacity_reservation=capacity_reservation,
-            tenancy=tenancy,
-            security_group=security_group,
-        )
-        return self.launch_many([launch], placement_group=placement_group)[0]
+        """Launch one instance; ``options`` are fields of `Launch`."""
+        return self.launch_many([Launch(instance_type, **options)], placement_group=placement_group)[0]
 
     def refresh(self, instance: LaunchedInstance) -> LaunchedInstance:
         """Return the instance as it is now: state, addresses, attachments, tags."""

@@ -15,6 +15,7 @@ from pytest_cloudbench.aws.access import CloudAccess
 from pytest_cloudbench.aws.cloud import Cloud
 from pytest_cloudbench.aws.journal import Journal, new_run_id
 from pytest_cloudbench.aws.waits import Bounds
+from pytest_cloudbench.resources.facts import Answer
 
 FAST = Bounds(
     running_s=10,
@@ -80,12 +81,19 @@ def journals(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def make_cloud(access: CloudAccess, journals: Path) -> Iterator[Callable[..., Cloud]]:
+def heard() -> list[Answer]:
+    """Every answer to the clouds of this test."""
+    return []
+
+
+@pytest.fixture
+def make_cloud(access: CloudAccess, journals: Path, heard: list[Answer]) -> Iterator[Callable[..., Cloud]]:
     made: list[Cloud] = []
 
     def make(using: CloudAccess = access, bounds: Bounds = FAST) -> Cloud:
         run_id = new_run_id()
         cloud = Cloud(using, run_id, Journal.open(run_id, using, journals), bounds=bounds)
+        cloud.listen(heard.append)
         made.append(cloud)
         return cloud
 
@@ -124,10 +132,12 @@ def faults(cloud: Cloud) -> Faults:
 
 
 @pytest.fixture
-def asked_of() -> Callable[[Cloud, str], list[dict[str, Any]]]:
-    """The parameters of every kept call of an operation."""
+def asked_of(heard: list[Answer]) -> Callable[[Cloud, str], list[dict[str, Any]]]:
+    """The parameters of every call of an operation that was not refused."""
 
-    def asked(cloud: Cloud, operation: str) -> list[dict[str, Any]]:
-        return [dict(answer.asked) for answer in cloud.clients.answers.all() if answer.operation == operation]
+    def asked(_cloud: Cloud, operation: str) -> list[dict[str, Any]]:
+        return [
+            dict(each.asked) for each in heard if each.operation == operation and "Error" not in each.answer
+        ]
 
     return asked

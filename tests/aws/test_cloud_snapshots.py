@@ -21,7 +21,7 @@ def test_a_snapshot_is_created_and_removed_with_the_run(cloud, ec2, asked_of):
     [copy] = cloud.create_volumes([gp3(size_gib=12)], "us-east-1a", snapshot=snapshot)
     assert copy.snapshot_id == snapshot.id
     assert asked_of(cloud, "create_volume")[-1]["SnapshotId"] == snapshot.id
-    assert "snapshot" in {left.kind for left in cloud.remaining()}
+    assert "snapshot" in {left.kind for left in cloud.ledger.remaining()}
     report = cloud.close()
     assert report.clean, report.sentences()
     own = [{"Name": "tag:cloudbench:run", "Values": [cloud.run_id]}]
@@ -45,7 +45,7 @@ def test_what_a_killed_run_left_is_reaped(access, make_cloud, journals):
     [reaped] = reap(access, directory=journals)
     assert {left.kind for left in reaped.removed} == {"volume", "snapshot"}
     assert reaped.problems == ()
-    assert killed.remaining() == ()
+    assert killed.ledger.remaining() == ()
 
 
 def test_a_volume_smaller_than_its_snapshot_is_refused_before_any_call(cloud, asked_of):
@@ -101,7 +101,7 @@ def test_a_modification_to_the_defaults_of_a_type_requests_them(cloud, asked_of,
 
 def test_snapshots_that_others_share_are_left_out(cloud, asked_of):
     cloud.create_snapshot(cloud.create_volumes([gp3(size_gib=1)], "us-east-1a")[0])
-    cloud.remaining()
+    cloud.ledger.remaining()
     asked = asked_of(cloud, "describe_snapshots")
     assert len(asked) >= 2
     assert all(each["OwnerIds"] == ["self"] for each in asked)
@@ -127,11 +127,8 @@ class Modifying:
     def __init__(self, volume, described):
         self.described = [{"VolumeId": volume.id, **one} for one in described]
 
-    def call(self, what, service, operation, **asked):
+    def repeat_call(self, what, operation, **asked):
         return {}
-
-    def repeat(self, ask):
-        return ask()
 
     def pages(self, what, service, operation, key, **asked):
         return self.described

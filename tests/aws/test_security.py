@@ -26,14 +26,14 @@ def test_the_metadata_service_takes_version_2_from_the_instance_itself_only(run_
     }
 
 
-def test_the_login_key_is_made_here_and_aws_gets_its_public_half_only(cloud, asked_of):
+def test_the_login_key_is_made_here_and_aws_gets_its_public_half_only(cloud, asked_of, heard):
     instance = cloud.launch("t3.micro")
     [imported] = asked_of(cloud, "import_key_pair")
     kind, public, *_ = imported["PublicKeyMaterial"].decode().split()
     key = read_private_key(instance.private_key)
     assert (kind, public) == ("ssh-ed25519", key.get_base64())
     assert not asked_of(cloud, "create_key_pair")
-    for answer in cloud.clients.answers.all():
+    for answer in heard:
         assert "PRIVATE KEY" not in f"{answer.asked} {answer.answer}"
 
 

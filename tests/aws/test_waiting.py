@@ -238,7 +238,7 @@ def lose_first(faults, operation, monkeypatch):
 
 @pytest.mark.parametrize("operation", ["RunInstances", "CreateVolume", "CreateSnapshot"])
 def test_a_creating_call_whose_answer_was_lost_creates_one_thing(
-    make_cloud, faults_of, monkeypatch, ec2, operation
+    make_cloud, faults_of, monkeypatch, ec2, operation, heard
 ):
     cloud = make_cloud(bounds=Bounds(settle_s=30))
     calls = lose_first(faults_of(cloud), operation, monkeypatch)
@@ -257,7 +257,7 @@ def test_a_creating_call_whose_answer_was_lost_creates_one_thing(
             one.token for one in cloud.journal.intentions if one.action in ("run_instances", "create_volume")
         }
         assert len(tokens) == 1
-        asked = [a.asked["ClientToken"] for a in cloud.clients.answers.all() if "ClientToken" in a.asked]
+        asked = [a.asked["ClientToken"] for a in heard if "ClientToken" in a.asked]
         assert set(asked) == tokens
     assert cloud.journal.unresolved == ()
 
@@ -290,8 +290,8 @@ def test_the_way_in_is_made_once_although_an_answer_was_lost(make_cloud, faults_
     calls = lose_first(faults_of(cloud), operation, monkeypatch)
     assert cloud.launch("t3.micro").state == "running"
     assert len(calls) >= 2
-    assert [left.kind for left in cloud.remaining()].count("key pair") == 1
-    assert [left.kind for left in cloud.remaining()].count("security group") == 1
+    assert [left.kind for left in cloud.ledger.remaining()].count("key pair") == 1
+    assert [left.kind for left in cloud.ledger.remaining()].count("security group") == 1
     assert cloud.close().clean
 
 

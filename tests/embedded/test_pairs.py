@@ -10,10 +10,11 @@ import threading
 import pytest
 
 from pytest_cloudbench import Bandwidth, Outcome
+from pytest_cloudbench.resources.facts import Answer
 
 pytestmark = pytest.mark.embedded
 
-CREATING = {"RunInstances", "CreatePlacementGroup"}
+CREATING = {"run_instances", "create_placement_group"}
 
 
 @pytest.mark.ec2_pair("m5.2xlarge", "t3.micro", commands=["echo marked > /etc/marked"])
@@ -80,20 +81,22 @@ def test_the_ends_may_lie_in_two_zones(ec2_pair):
 def test_what_cannot_be_is_refused_before_anything_is_created(ec2, arguments, options, refusal):
     from pytest_cloudbench.resources.errors import CloudError
 
-    before = len(ec2._provider.clients.answers.all())
+    heard: list[Answer] = []
+    ec2._provider.listen(heard.append)
     with pytest.raises(CloudError, match=refusal):
         ec2.pair(*arguments, **options)
-    asked = {answer.operation for answer in ec2._provider.clients.answers.all()[before:]}
+    asked = {answer.operation for answer in heard}
     assert not asked & CREATING
 
 
 def test_a_cluster_over_two_zones_is_refused_before_anything_is_asked(ec2):
-    before = len(ec2._provider.clients.answers.all())
+    heard: list[Answer] = []
+    ec2._provider.listen(heard.append)
     with pytest.raises(
         ValueError, match=r"a cluster placement group lies in one availability zone, but zones"
     ):
         ec2.pair("m5.large", placement="cluster", zones=("us-east-1a", "us-east-1b"))
-    assert len(ec2._provider.clients.answers.all()) == before
+    assert not heard
 
 
 def test_a_marker_that_cannot_be_is_refused_as_one_sentence(pytester):

@@ -29,7 +29,7 @@ from pytest_cloudbench.resources.errors import (
     WaitTimeout,
     ZoneMismatch,
 )
-from pytest_cloudbench.resources.facts import Launch
+from pytest_cloudbench.resources.facts import Answer, Launch
 
 FAST = Bounds(
     running_s=10, stopped_s=10, terminated_s=10, bare_metal_s=10, volume_s=10, group_s=5, settle_s=0.5
@@ -70,10 +70,6 @@ def groups(calls: Calls) -> list[str]:
     return [one["GroupName"] for one in calls.ec2.describe_placement_groups()["PlacementGroups"]]
 
 
-def asked_of(cloud: Cloud, operation: str) -> list[dict[str, Any]]:
-    return [dict(answer.asked) for answer in cloud.clients.answers.all() if answer.operation == operation]
-
-
 def nothing_was_created(cloud: Cloud) -> bool:
     return cloud.journal.intentions == ()
 
@@ -92,7 +88,7 @@ def test_a_pair_in_a_cluster_lives_and_leaves_nothing(
     assert client.zone == server.zone
     assert client.placement_group == server.placement_group == group.name
     assert plane.plans[server.id].placement_group == group.name
-    assert {left.kind for left in cloud.remaining()} >= {"instance", "placement group"}
+    assert {left.kind for left in cloud.ledger.remaining()} >= {"instance", "placement group"}
     report = cloud.close()
     assert report.clean, report.sentences()
     assert groups(calls) == []
@@ -107,11 +103,13 @@ def test_the_creating_call_is_tagged_and_journalled_before(cloud: Cloud) -> None
         "CreatePlacementGroup",
         lambda **_: seen.append(tuple(line for line in cloud.journal.path.read_text().splitlines())),
     )
+    heard: list[Answer] = []
+    cloud.listen(heard.append)
     cloud.create_placement_group()
     [before] = seen
     assert '"action": "create_placement_group"' in before[-1]
     assert '"record": "intend"' in before[-1]
-    [asked] = asked_of(cloud, "create_placement_group")
+    [asked] = [each.asked for each in heard if each.operation == "create_placement_group"]
     [specification] = asked["TagSpecifications"]
     assert specification["ResourceType"] == "placement-group"
     tags = {tag["Key"]: tag["Value"] for tag in specification["Tags"]}
@@ -126,9 +124,11 @@ def test_groups_of_one_run_have_names_of_their_own(cloud: Cloud) -> None:
 
 
 def test_a_run_without_groups_asks_for_none(cloud: Cloud) -> None:
+    heard: list[Answer] = []
+    cloud.listen(heard.append)
     cloud.launch("c5.large")
     assert cloud.close().clean
-    assert asked_of(cloud, "describe_placement_groups") == []
+    assert "describe_placement_groups" not in {each.operation for each in heard}
 
 
 def test_the_group_may_be_another_ones_by_name(cloud: Cloud, calls: Calls) -> None:
@@ -306,7 +306,7 @@ def test_a_group_whose_answer_was_lost_is_found_by_its_tag(
     with pytest.raises(Unreachable):
         cloud.create_placement_group()
     assert [one.action for one in cloud.journal.unresolved] == ["create_placement_group"]
-    assert [left.kind for left in cloud.remaining()] == ["placement group"]
+    assert [left.kind for left in cloud.ledger.remaining()] == ["placement group"]
     assert cloud.close().clean
     assert groups(calls) == []
 
