@@ -20,9 +20,9 @@ from itertools import pairwise
 
 from region_under_test import Region, region
 
-from pytest_cloudbench.limits.credits import CreditRule, ebs_credits, per_second, volume_credits
+from pytest_cloudbench.limits.credits import CreditRule, ebs_credits, volume_credits
 from pytest_cloudbench.limits.instances import EbsLimit
-from pytest_cloudbench.limits.quantities import Iops, Throughput
+from pytest_cloudbench.limits.quantities import Iops, Throughput, plain
 from pytest_cloudbench.limits.volumes import gp2, io2, sc1, st1
 
 AFTER_S, AFTER_MIB = 8.0, 200
@@ -150,7 +150,7 @@ def main() -> None:
         with region(time_compression=compression) as under_test:
             device = case.prepare(under_test)
             seen = watch(under_test, case, device, expected_s)
-        base = per_second(case.rule.baseline)
+        base = plain(case.rule.baseline)
         levels = ", ".join(f"{got:.2f} of {wanted:.0f} %" for wanted, got in seen.levels)
         print(
             f"{name:32} {compression:4.0f} times: empty after {seen.emptied_s:6.2f} s of {expected_s:6.2f} s "

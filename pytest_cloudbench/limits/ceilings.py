@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_cloudbench.limits.quantities import Iops, Rate, Size, Throughput
+from pytest_cloudbench.limits.quantities import Iops, Rate, Size, Throughput, plain
 
 INSTANCE = "instance"
 FLOW = "flow"
@@ -50,8 +50,7 @@ class Ceiling:
         """How long a full bucket lasts at the limit, in seconds; None if the limit does not burst or it is unknown."""
         if self.base is None or self.burst_credits is None:
             return None
-        above = self.limit - self.base  # type: ignore[operator]  # both of one quantity
-        return self.burst_credits / (above.per_second if isinstance(above, Iops) else above.bytes_per_second)
+        return self.burst_credits / (plain(self.limit) - plain(self.base))
 
     @property
     def promised(self) -> bool:

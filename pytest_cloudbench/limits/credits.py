@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput
+from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput, plain
 from pytest_cloudbench.limits.volume_types import VOLUME_TYPES
 
 if TYPE_CHECKING:
@@ -78,10 +78,6 @@ class CreditBucket:
         """True if it holds no credits."""
         return self.level == 0.0
 
-    def allowed(self, within_s: float, time_compression: float = 1.0) -> float:
-        """Return the rate that empties it in exactly ``within_s``, at most ``spend`` and at least ``refill``."""
-        return min(self.spend, self.refill + self.level / (within_s * time_compression))
-
     def time_until_empty(self, rate: float | None = None, time_compression: float = 1.0) -> float:
         """Return the seconds until it is empty at a steady rate, by default ``spend``; infinity if never."""
         above = (self.spend if rate is None else min(rate, self.spend)) - self.refill
@@ -113,8 +109,8 @@ class CreditRule:
         """Return a bucket that is full to this share, from 0 to 1."""
         return CreditBucket(
             capacity=self.capacity,
-            refill=per_second(self.baseline),
-            spend=per_second(self.peak),
+            refill=plain(self.baseline),
+            spend=plain(self.peak),
             level=self.capacity * share,
             least_gain=self.least_gain,
         )
@@ -136,7 +132,7 @@ class CreditRule:
             return None
         if isinstance(rate, Iops) != isinstance(self.peak, Iops):
             raise TypeError(f"{self.name} need a rate such as {self.peak}, not {rate}")
-        return per_second(rate)
+        return plain(rate)
 
 
 @dataclass(frozen=True)
@@ -145,11 +141,6 @@ class EbsCredits:
 
     iops: CreditRule | None = None
     throughput: CreditRule | None = None
-
-
-def per_second(rate: Rate) -> float:
-    """Return the figure of a rate, in I/Os or bytes per second."""
-    return rate.per_second if isinstance(rate, Iops) else rate.bytes_per_second
 
 
 def volume_credits(spec: VolumeSpec) -> CreditRule | None:
@@ -165,7 +156,7 @@ def volume_credits(spec: VolumeSpec) -> CreditRule | None:
     if kind.is_hdd:
         base = Throughput.from_mib(spec.throughput_mib or 0.0)
         peak = Throughput.from_mib(spec.burst_throughput_mib or 0.0)
-    if per_second(peak) <= per_second(base):
+    if plain(peak) <= plain(base):
         return None
     name = f"{kind.name} {'throughput' if kind.is_hdd else 'I/O'} credits"
     capacity = kind.burst.credits.at(spec.size_gib)
@@ -183,7 +174,7 @@ def ebs_credits(baseline: EbsLimit | None, maximum: EbsLimit | None) -> EbsCredi
 
 
 def _ebs_rule(name: str, baseline: Rate, maximum: Rate) -> CreditRule | None:
-    above = per_second(maximum) - per_second(baseline)
+    above = plain(maximum) - plain(baseline)
     if above <= 0:
         return None
     capacity = EBS_BURST_S * above

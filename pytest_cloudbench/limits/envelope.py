@@ -20,8 +20,6 @@ from pytest_cloudbench.limits.volumes import VolumeSpec, volume_ceilings
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Ceiling", "Envelope", "Level", "MachineLimits", "storage_envelope"]
-
 TIE = 0.005
 _BURST_SPENT = "burst spent"
 

@@ -7,15 +7,9 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Any
 
-from pytest_cloudbench.limits.bandwidth_weighting import (
-    DEFAULT,
-    EBS_FIRST,
-    Span,
-    UnsupportedOption,
-    weighted,
-)
+from pytest_cloudbench.limits.bandwidth_weighting import DEFAULT, EBS_FIRST, Span, UnsupportedOption, weighted
 from pytest_cloudbench.limits.ceilings import INSTANCE, Ceiling
-from pytest_cloudbench.limits.credits import EBS_BURST_S, per_second
+from pytest_cloudbench.limits.credits import EBS_BURST_S
 from pytest_cloudbench.limits.instance_overrides import DATE_KEY, OVERRIDES, SOURCE_KEY
 from pytest_cloudbench.limits.network_credits import (
     CASES_OF_2018,
@@ -26,7 +20,7 @@ from pytest_cloudbench.limits.network_credits import (
 )
 from pytest_cloudbench.limits.network_credits import DATE as MEASURED
 from pytest_cloudbench.limits.network_credits import network_credits as full_bucket
-from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Rate, Throughput
+from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Rate, Throughput, plain
 from pytest_cloudbench.limits.recorded_limits import BadRecordedLimits, RecordedLimits
 
 __all__ = ["OVERRIDES", "EbsCard", "EbsLimit", "InstanceLimits", "LocalDisk", "NetworkCard", "nearest_names"]
@@ -372,7 +366,7 @@ class InstanceLimits:
             date=recorded.date if recorded else self.date,
             base=baseline if bursts else None,
             note="; ".join(notes),
-            burst_credits=EBS_BURST_S * (per_second(maximum) - per_second(baseline)) if bursts else None,
+            burst_credits=EBS_BURST_S * (plain(maximum) - plain(baseline)) if bursts else None,
         )
 
 

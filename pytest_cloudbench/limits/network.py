@@ -8,13 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pytest_cloudbench.limits.ceilings import (
-    FLOW,
-    MACHINE,
-    MACHINE_OWNER,
-    Ceiling,
-    MachineLimits,
-)
+from pytest_cloudbench.limits.ceilings import FLOW, MACHINE, MACHINE_OWNER, Ceiling, MachineLimits
 from pytest_cloudbench.limits.envelope import Envelope, Level
 from pytest_cloudbench.limits.instances import NETWORK_BASELINE, NETWORK_PEAK, InstanceLimits
 from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Rate, Size, Throughput
@@ -73,17 +67,7 @@ class NetworkEnvelope(Envelope):
         """Return what the ceiling allows all streams together."""
         return self._all_streams(ceiling, ceiling.limit)
 
-    def throughput_of(self, ceiling: Ceiling) -> Throughput:
-        """Return what the ceiling allows all streams together."""
-        return self.bandwidth_of(ceiling)
-
-    def iops_of(self, ceiling: Ceiling) -> Iops:
-        """Return what the ceiling allows all streams together, in bytes per second."""
-        return self.bandwidth_of(ceiling).in_ios_of(self.block_size)
-
-    def unmerged_iops_of(self, ceiling: Ceiling) -> Iops:
-        """Return the same as `iops_of`: a network merges nothing."""
-        return self.iops_of(ceiling)
+    throughput_of = bandwidth_of
 
     def levels_of(self, ceiling: Ceiling) -> tuple[Level, ...]:
         """Return the limit over all streams and, if it bursts, the level that remains once credits are spent."""
@@ -103,6 +87,9 @@ class NetworkEnvelope(Envelope):
             line = f"{ceiling.label}: {limit}{streams}{total} ({self.place_of(ceiling)})"
             lines.append("; ".join([line, *remarks]))
         return lines
+
+    def _iops(self, ceiling: Ceiling, limit: Rate, *, merged: bool) -> Iops:
+        return self._all_streams(ceiling, limit).in_ios_of(self.block_size)
 
     def _all_streams(self, ceiling: Ceiling, limit: Rate) -> Bandwidth:
         rate = Bandwidth.of(_bytes(limit))

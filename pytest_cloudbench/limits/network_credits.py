@@ -1,15 +1,16 @@
 """Network rates and burst credits of an instance type, as an embedded region shapes them, as data with sources.
 
 AWS publishes the peak and the baseline (DescribeInstanceTypes), and that a burst lasts "typically from 5 to 60 minutes,
-depending on the instance size" (`USER_GUIDE`). It publishes neither the size of the bucket nor how it drains and
-refills. Others measured and published, in 2018 and 2019:
+depending on the instance size" (EC2 user guide, "Amazon EC2 instance network bandwidth"). It publishes neither the size
+of the bucket nor how it drains and refills. Others measured and published, in 2018 and 2019:
 
 * M5 and C5, "Up to 10 Gigabit": bursts of 15 to 40 minutes, longer for larger sizes (`CASES_OF_2018`); c5.xlarge
   13 minutes, c5.2xlarge 26 minutes, full again after a stop and start (`THREAD_OF_2019`).
 * M4 and C4, "Moderate" or "High": constant at the baseline, no burst (`CASES_OF_2018`).
 * T2, "Low to Moderate" or "Moderate": between the baseline and about twice that, at most about 1 Gbit/s (t2.medium
   0.2-0.5).
-* Token buckets, drained by traffic above the baseline and refilled by unused baseline (`NSDI_2020`).
+* Token buckets, drained by traffic above the baseline and refilled by unused baseline ("Is Big Data Performance
+  Reproducible in Modern Cloud Networks?", NSDI 2020).
 
 Choices of this project: one duration per number of vCPUs (`BURST_MINUTES`), within what was measured; a full bucket
 lasts exactly that long at the full peak; the busier direction drains it; the peak of T2 is twice the baseline.
@@ -21,10 +22,8 @@ from dataclasses import dataclass
 
 from pytest_cloudbench.limits.quantities import Bandwidth
 
-USER_GUIDE = 'EC2 user guide, "Amazon EC2 instance network bandwidth"'
 CASES_OF_2018 = "iperf3 between equal instances of T2, M4, M5, C4 and C5, 30 minutes each, published 2018"
 THREAD_OF_2019 = "https://threadreaderapp.com/thread/1120171727399448576.html (D. Vassallo, April 2019)"
-NSDI_2020 = '"Is Big Data Performance Reproducible in Modern Cloud Networks?", NSDI 2020'
 DATE = "2026-11"
 
 COARSE_WORDS = frozenset({"Very Low", "Low", "Low to Moderate", "Moderate", "High"})

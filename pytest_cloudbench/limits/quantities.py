@@ -226,8 +226,8 @@ class Throughput:
 
     @property
     def number(self) -> str:
-        """The figure in MiB/s without its unit: "2,264.98"."""
-        return figure(self.mib)
+        """The figure in `unit`, without the unit: "2,264.98"."""
+        return self.showing(self.bytes_per_second)
 
     def beside(self, other: Throughput) -> str:
         """Format this figure in the unit of ``other``, without the unit."""
@@ -235,7 +235,7 @@ class Throughput:
 
     def showing(self, bytes_per_second: float) -> str:
         """Format another figure in this one's unit, without the unit."""
-        return type(self)(bytes_per_second).number
+        return figure(bytes_per_second / MIB)
 
     def in_ios_of(self, block_size: Size) -> Iops:
         """Return this throughput as I/Os of ``block_size`` per second."""
@@ -299,11 +299,6 @@ class Bandwidth(Throughput):
         # From 999.95 on, one decimal would round to "1,000 Mbit/s".
         return "Gbit/s" if abs(self.mbit) >= 999.95 else "Mbit/s"
 
-    @property
-    def number(self) -> str:
-        """The figure in `unit`, without the unit: "4.97"."""
-        return self.showing(self.bytes_per_second)
-
     def showing(self, bytes_per_second: float) -> str:
         """Format another figure in this one's unit, without the unit."""
         mbit = bytes_per_second * 8 / 1e6
@@ -316,6 +311,11 @@ class Bandwidth(Throughput):
 
 
 Rate = Iops | Throughput
+
+
+def plain(rate: Rate) -> float:
+    """Return the bare figure of a rate, in I/Os or bytes per second."""
+    return rate.per_second if isinstance(rate, Iops) else rate.bytes_per_second
 
 
 @dataclass(frozen=True, order=True)

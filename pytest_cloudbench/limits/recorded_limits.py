@@ -12,8 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
-from pytest_cloudbench.limits.credits import per_second
-from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput, figure, parse_rate
+from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput, figure, parse_rate, plain
 
 # Tags of this project, which AWS ignores.
 EBS_IOPS_TAG = "cloudbench:ebs-iops"
@@ -63,18 +62,18 @@ class RecordedLimits:
         if not figures:
             raise BadRecordedLimits("recorded limits need a figure: ebs_iops=, ebs_throughput= or network=")
         for field, rate in figures.items():
-            name, value = _PARAMETERS.get(field, field), per_second(rate)
+            name, value = _PARAMETERS.get(field, field), plain(rate)
             if not (math.isfinite(value) and value >= 1):
                 raise BadRecordedLimits(f"invalid {name}={value:g}: a limit is a finite figure of at least 1")
             above = figures.get(field.removesuffix("_baseline"))
-            if above is None or value > per_second(above):
+            if above is None or value > plain(above):
                 full = _PARAMETERS.get(field.removesuffix("_baseline"), "network")
                 raise BadRecordedLimits(f"invalid {name}={rate}: it needs a {full} that is at least as high")
 
     @property
     def tags(self) -> dict[str, str]:
         """The tags that tell an embedded region."""
-        return {_TAGS[field]: f"{per_second(rate):.0f}" for field, rate in self._figures().items()}
+        return {_TAGS[field]: f"{plain(rate):.0f}" for field, rate in self._figures().items()}
 
     @classmethod
     def of_tags(cls, tags: Mapping[str, str]) -> RecordedLimits | None:

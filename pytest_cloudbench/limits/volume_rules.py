@@ -14,7 +14,7 @@ FIRST_TOUCH_SOURCE = (
     "pytest-cloudbench, the embedded region's accounting; until 2014 the EC2 User Guide ('Pre-Warming Amazon EBS "
     "Volumes') spoke of 5 to 50 percent less at the first use of a block"
 )
-SMALLEST_FIRST_TOUCH = 0.01
+SMALLEST_SHARE = 0.01
 LARGE_WRITES_SOURCE = "pytest-cloudbench, a weakness of the embedded region's volumes for tests"
 
 
@@ -44,11 +44,12 @@ def volume_problems(
     io_unit: Size | None = None,
     *,
     first_touch: float | None = None,
+    large_writes: float | None = None,
 ) -> list[RuleBroken]:
     """Return every rule that a request for such a volume breaks, in the order in which EBS checks.
 
     ``throughput_mib`` is in MiB/s; None is a figure that the request leaves out. ``io_unit`` is a unit other than the
-    type's own, ``first_touch`` the share of its rate that unused blocks deliver.
+    type's own, ``first_touch`` the share of its rate that unused blocks deliver, ``large_writes`` that of large writes.
     """
     kind = VOLUME_TYPES.get(type)
     if kind is None:
@@ -61,7 +62,8 @@ def volume_problems(
         *_iops_problems(kind, size_gib, iops),
         *_throughput_problems(kind, iops, throughput_mib),
         *_io_unit_problems(kind, io_unit),
-        *_first_touch_problems(kind, first_touch),
+        *_share_problems("first_touch", first_touch, FIRST_TOUCH_SOURCE),
+        *_share_problems("large_writes", large_writes, LARGE_WRITES_SOURCE),
     ]
 
 
@@ -145,21 +147,11 @@ def _io_unit_problems(kind: VolumeType, io_unit: Size | None) -> list[RuleBroken
     return [RuleBroken("InvalidParameterValue", message, rule, IO_UNIT_SOURCE, kind.date)]
 
 
-def _first_touch_problems(kind: VolumeType, first_touch: float | None) -> list[RuleBroken]:
-    if first_touch is None or SMALLEST_FIRST_TOUCH <= first_touch < 1:
+def _share_problems(name: str, share: float | None, source: str) -> list[RuleBroken]:
+    if share is None or SMALLEST_SHARE <= share < 1:
         return []
-    rule = f"first_touch is a share of the volume's rate, from {SMALLEST_FIRST_TOUCH} to less than 1"
-    message = f"invalid first_touch={first_touch:g}: {rule}"
-    return [RuleBroken("InvalidParameterValue", message, rule, FIRST_TOUCH_SOURCE, kind.date)]
-
-
-def large_writes_problems(share: float | None) -> list[RuleBroken]:
-    """Return the rule that a share of the rate for large writes breaks, if it breaks one."""
-    if share is None or SMALLEST_FIRST_TOUCH <= share < 1:
-        return []
-    rule = f"large_writes is a share of the volume's rate, from {SMALLEST_FIRST_TOUCH} to less than 1"
-    message = f"invalid large_writes={share:g}: {rule}"
-    return [RuleBroken("InvalidParameterValue", message, rule, LARGE_WRITES_SOURCE)]
+    rule = f"{name} is a share of the volume's rate, from {SMALLEST_SHARE} to less than 1"
+    return [RuleBroken("InvalidParameterValue", f"invalid {name}={share:g}: {rule}", rule, source)]
 
 
 def _broken(kind: VolumeType, code: str, what: str, rule: str) -> RuleBroken:

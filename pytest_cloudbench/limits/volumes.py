@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pytest_cloudbench.limits.ceilings import VOLUME, Ceiling
 from pytest_cloudbench.limits.credits import CreditRule, volume_credits
 from pytest_cloudbench.limits.quantities import KIB, Iops, Rate, Size, Throughput, figure
-from pytest_cloudbench.limits.volume_rules import RuleBroken, large_writes_problems, volume_problems
+from pytest_cloudbench.limits.volume_rules import RuleBroken, volume_problems
 from pytest_cloudbench.limits.volume_types import SSD_IO_UNIT, VOLUME_TYPES
 
 # Tags of this project, which AWS ignores: EBS has only the units of its volume types, its new volumes are at full speed
@@ -67,13 +67,11 @@ class VolumeSpec:
             value = getattr(self, field)
             if value is not None:
                 object.__setattr__(self, field, _whole(value, name, field.removeprefix("requested_"), unit))
-
         if self.counted_in is not None:
             object.__setattr__(self, "counted_in", _io_unit(self.counted_in, name))
-        if self.first_touch is not None:
-            object.__setattr__(self, "first_touch", _share("first_touch", self.first_touch, name))
-        if self.large_writes is not None:
-            object.__setattr__(self, "large_writes", _share("large_writes", self.large_writes, name))
+        for field in ("first_touch", "large_writes"):
+            if (value := getattr(self, field)) is not None:
+                object.__setattr__(self, field, _share(field, value, name))
 
     @classmethod
     def of(
@@ -93,35 +91,31 @@ class VolumeSpec:
     @property
     def iops(self) -> int | None:
         """The IOPS it promises for good; None for an unknown type and for missing provisioned IOPS."""
-        figures = self._figures(burst=False)
-        return figures[0] if figures else None
+        return self._figures(burst=False)[0]
 
     @property
     def throughput_mib(self) -> float | None:
         """The throughput it promises for good, in MiB/s; None if `iops` is None."""
-        figures = self._figures(burst=False)
-        return figures[1] if figures else None
+        return self._figures(burst=False)[1]
 
     @property
     def burst_iops(self) -> int | None:
         """The IOPS while burst credits last."""
-        figures = self._figures(burst=True)
-        return figures[0] if figures else None
+        return self._figures(burst=True)[0]
 
     @property
     def burst_throughput_mib(self) -> float | None:
         """The throughput while burst credits last, in MiB/s."""
-        figures = self._figures(burst=True)
-        return figures[1] if figures else None
+        return self._figures(burst=True)[1]
 
     def io_rate(self, *, burst: bool) -> Iops | None:
         """Return `iops` or `burst_iops` unrounded: those of an HDD volume follow from its throughput."""
-        figures = self._figures(burst=burst)
-        if figures is None:
+        iops, throughput_mib = self._figures(burst=burst)
+        if iops is None or throughput_mib is None:
             return None
         if VOLUME_TYPES[self.type].is_hdd:
-            return Throughput.from_mib(figures[1]).in_ios_of(self.io_unit)
-        return Iops(figures[0])
+            return Throughput.from_mib(throughput_mib).in_ios_of(self.io_unit)
+        return Iops(iops)
 
     def served(self, *, nitro: bool) -> VolumeSpec:
         """Return the spec that an instance can use: without Nitro at most 32,000 IOPS, and what follows from them."""
@@ -167,17 +161,15 @@ class VolumeSpec:
 
     def problems(self) -> list[RuleBroken]:
         """Return every rule of its type that this spec breaks; none if EBS accepts it."""
-        return [
-            *volume_problems(
-                self.type,
-                self.size_gib,
-                self.requested_iops,
-                self.requested_throughput_mib,
-                self.counted_in,
-                first_touch=self.first_touch,
-            ),
-            *large_writes_problems(self.large_writes),
-        ]
+        return volume_problems(
+            self.type,
+            self.size_gib,
+            self.requested_iops,
+            self.requested_throughput_mib,
+            self.counted_in,
+            first_touch=self.first_touch,
+            large_writes=self.large_writes,
+        )
 
     def check(self) -> VolumeSpec:
         """Return the spec itself. Raises InvalidSpec with every rule that it breaks."""
@@ -201,13 +193,13 @@ class VolumeSpec:
             parts.append(f"writes above {LARGE_WRITE} at {figure(100 * self.large_writes)} %")
         return "/".join(parts)
 
-    def _figures(self, *, burst: bool) -> tuple[int, float] | None:
+    def _figures(self, *, burst: bool) -> tuple[int, float] | tuple[None, None]:
         kind = VOLUME_TYPES.get(self.type)
         if kind is None:
-            return None
+            return None, None
         iops = self.requested_iops if self.requested_iops is not None else kind.iops_default
         if iops is None and kind.takes_iops:
-            return None
+            return None, None
         held, throughput = kind.figures(self.size_gib, iops or 0, burst=burst)
         if kind.takes_throughput and self.requested_throughput_mib is not None:
             throughput = float(self.requested_throughput_mib)

@@ -71,7 +71,6 @@ class Weather:
 
     @property
     def is_clear(self) -> bool:
-        """True if no effect is on."""
         return all(getattr(self, name) == getattr(CLEAR, name) for name in EFFECTS)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from pytest_cloudbench.limits.credits import CreditRule, ebs_credits, per_second, volume_credits
+from pytest_cloudbench.limits.credits import CreditRule, ebs_credits, volume_credits
 from pytest_cloudbench.limits.instances import EbsLimit
-from pytest_cloudbench.limits.quantities import MIB
+from pytest_cloudbench.limits.quantities import MIB, plain
 from pytest_cloudbench.limits.volume_types import VOLUME_TYPES, ServiceTime
 from pytest_cloudbench.limits.volumes import VolumeSpec
 from pytest_cloudbench.twin.volumes.shared_pages import VolumeState
@@ -31,7 +31,7 @@ class Burst:
         """Build the bucket of a rule; None without a rule."""
         if rule is None:
             return None
-        return cls(rule.capacity, per_second(rule.baseline), per_second(rule.peak), rule.least_gain, factor)
+        return cls(rule.capacity, plain(rule.baseline), plain(rule.peak), rule.least_gain, factor)
 
     def percent(self, as_of: float, level: float | None, now: float) -> float:
         """Return the balance at ``now`` in percent, given the level at ``as_of`` (None if full)."""
