@@ -10,6 +10,7 @@ from pytest_cloudbench.evidence.baseline import Baseline, plain_nodeid, run_name
 from pytest_cloudbench.evidence.folder import EvidenceError
 from pytest_cloudbench.evidence.measured import MeasuredWorkload, kind_of, measured_in
 from pytest_cloudbench.evidence.reader import Evidence, is_same_test
+from pytest_cloudbench.limits.quantities import plain
 from pytest_cloudbench.reports.pages import Levels, Section
 from pytest_cloudbench.reports.plots.rate_scale import scale_for
 from pytest_cloudbench.verdicts.compared_by import compared_by
@@ -17,7 +18,6 @@ from pytest_cloudbench.verdicts.level_changes import level_changes
 from pytest_cloudbench.verdicts.not_worse_than import changes, not_worse_if_known
 from pytest_cloudbench.verdicts.run_to_run import usual_noise
 from pytest_cloudbench.verdicts.run_view import Run
-from pytest_cloudbench.verdicts.targets import plain
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 
 _HEADS = ("run", "measured", "level", "verdicts", "changed")

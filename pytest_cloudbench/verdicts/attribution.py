@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pytest_cloudbench.limits.ceilings import GIVEN, Ceiling
+from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.quantities import Rate
 from pytest_cloudbench.verdicts.bottleneck import Bottleneck, Kind, Standing, Suspect, leading
 from pytest_cloudbench.verdicts.details import unusable
@@ -20,6 +22,7 @@ from pytest_cloudbench.verdicts.machine_delay import (
 from pytest_cloudbench.verdicts.plateau import drift
 from pytest_cloudbench.verdicts.run_view import Bound, Rates, Run
 from pytest_cloudbench.verdicts.suspects import generator, machine, own_limit, suspects_of
+from pytest_cloudbench.verdicts.targets import ratio
 from pytest_cloudbench.verdicts.verdict import Doubt, Outcome, Reason
 from pytest_cloudbench.verdicts.wording import listed, moment
 
@@ -107,6 +110,28 @@ def beside_limits(run: Run, names: str) -> Doubt | None:
     return None
 
 
+def not_a_limit(claimed: Ceiling, asked: Rate, envelope: Envelope) -> Doubt | None:
+    """Return the doubt about a plain rate at which a run lies, but none of its limits."""
+    promised = envelope.promised.ordered
+    if claimed.scope != GIVEN or not promised:
+        return None
+    known = ", ".join(map(str, promised))
+    return Doubt(
+        f"{asked} is no limit of this run, so nothing shows what held it there: its limits are {known}"
+    )
+
+
+def demand_not_above(run: Run, asked: Rate, names: str, enough: float) -> Doubt | None:
+    """Return the doubt about a limit above which the job did not ask for ``enough``, as a multiple of it.
+
+    Only counters can show that a demand just above the limit reached it.
+    """
+    own = run.own_limit(asked)
+    if own is None or ratio(own, asked) > enough:
+        return None
+    return Doubt(f"the job limited its own load to {run.job_limit}, not above {names}: {run.lift_limit}")
+
+
 def at_a_promise(run: Run, measured: Rate) -> bool:
     """Return True if a rate lies at a promised limit."""
     return bool(run.bounds(run.rates_of(measured)))
@@ -117,14 +142,6 @@ def region_machine(run: Run) -> str | None:
     return machine_text(run) if run.on_region else None
 
 
-def machines_part(run: Run) -> str | None:
-    """Return the machine under an embedded region, with its figures if known, if it may have set a rate; else None.
-
-    Of storage its part is measured. A network's promised limits are exact there, so any other rate may be its doing.
-    """
-    return machine_text(run) if machine_to_blame(run) else None
-
-
 def _reason(run: Run, measured: Rate, suspects: Sequence[Suspect]) -> Reason:
     """Return what follows for a shortfall: only promised limits alone, or nothing known at all, break a promise."""
     first = leading(tuple(suspects))
@@ -132,8 +149,7 @@ def _reason(run: Run, measured: Rate, suspects: Sequence[Suspect]) -> Reason:
     others = [each for each in first if each.bound is None]
     ceilings = tuple(bound.ceiling for bound in bounds)
     if not others:
-        at_level = any(bound.level is not None for bound in bounds)
-        return Reason(Outcome.VIOLATED, run.bound_text(bounds), ceilings, at_level=at_level)
+        return Reason(Outcome.VIOLATED, run.bound_text(bounds), ceilings)
     on_machine = any(_of_machine(run, each) for each in others)
     if bounds:
         names = [run.labels(bounds), *(each.name for each in others)]

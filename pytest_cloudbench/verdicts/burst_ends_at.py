@@ -6,12 +6,11 @@ import math
 from dataclasses import dataclass, replace
 
 from pytest_cloudbench.limits.ceilings import Ceiling
-from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput, figure
-from pytest_cloudbench.verdicts.drop_targets import DropLevel, drop_level
-from pytest_cloudbench.verdicts.drops_to import drops_to
+from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput, figure, plain
+from pytest_cloudbench.verdicts.drops_to import DropLevel, drop_level, drops_to
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.storage_run import StorageRun
-from pytest_cloudbench.verdicts.targets import plain, ratio
+from pytest_cloudbench.verdicts.targets import ratio
 from pytest_cloudbench.verdicts.timeline import Timeline
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import moment
@@ -81,13 +80,10 @@ def burst_ends_at(
 
 
 def _too_short(verdict: Verdict, line: Timeline, bucket: _Bucket) -> Verdict:
-    if verdict.outcome is Outcome.HELD or verdict.machine_limited:
-        return verdict
-    if (
-        verdict.measured is not None
-        and verdict.asked is not None
-        and ratio(verdict.measured, verdict.asked) <= 1
-    ):
+    assert verdict.measured is not None
+    assert verdict.asked is not None
+    at_the_level = ratio(verdict.measured, verdict.asked) <= 1
+    if verdict.outcome is Outcome.HELD or verdict.machine_limited or at_the_level:
         return verdict
     text = (
         f"inconclusive: no lasting fall in {moment(line.length_s)} at {bucket.rate}, but {bucket.text} "

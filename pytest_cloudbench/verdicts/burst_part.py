@@ -8,11 +8,11 @@ from typing import TypeVar
 
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.envelope import TIE, Envelope
-from pytest_cloudbench.limits.quantities import Iops, Rate, figure
+from pytest_cloudbench.limits.quantities import Iops, Rate, figure, plain
 from pytest_cloudbench.verdicts.attribution import why_short
 from pytest_cloudbench.verdicts.run_view import Bound, Run
 from pytest_cloudbench.verdicts.suspects import machine_excluded
-from pytest_cloudbench.verdicts.targets import plain, ratio
+from pytest_cloudbench.verdicts.targets import ratio
 from pytest_cloudbench.verdicts.verdict import Outcome, Reason
 from pytest_cloudbench.verdicts.wording import moment
 

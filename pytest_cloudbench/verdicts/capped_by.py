@@ -7,12 +7,12 @@ agree if there are any. A claim that cannot be shown is inconclusive.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_cloudbench.limits.ceilings import GIVEN, Ceiling
 from pytest_cloudbench.limits.envelope import Level
-from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput
-from pytest_cloudbench.verdicts.attribution import beside_limits
+from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput, plain
+from pytest_cloudbench.verdicts.attribution import beside_limits, demand_not_above, not_a_limit
 from pytest_cloudbench.verdicts.burst_part import after_its_falls, part_for, remaining_at, why_run_short
 from pytest_cloudbench.verdicts.details import details_of, unusable
 from pytest_cloudbench.verdicts.machine_delay import (
@@ -27,14 +27,7 @@ from pytest_cloudbench.verdicts.plateau import not_a_plateau
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.run_view import Bound
 from pytest_cloudbench.verdicts.storage_run import StorageRun
-from pytest_cloudbench.verdicts.targets import (
-    ROUNDING,
-    as_ceilings,
-    checked_within,
-    not_a_limit,
-    plain,
-    ratio,
-)
+from pytest_cloudbench.verdicts.targets import ROUNDING, as_ceilings, checked_within, ratio
 from pytest_cloudbench.verdicts.verdict import Doubt, Draft, Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import (
     Named,
@@ -121,8 +114,7 @@ def _storage_capped_by(
         if claim.acted and sure:
             counted = f"its throttle counter says that it acted for {run.exceeded_text(ceilings)}"
             return draft.verdict(Outcome.VIOLATED, f"{figures}, not at {claim.label}, although {counted}")
-        text = f"{figures}, so not at {claim.label}; {reason.text}"
-        return draft.short(reason, text)
+        return draft.of(replace(reason, text=f"{figures}, so not at {claim.label}; {reason.text}"))
     if doubt := _doubt(run, claim):
         return draft.inconclusive(doubt, f"{figures}; ")
     how = f" ({claim.level.how})" if claim.level.how else ""
@@ -166,34 +158,15 @@ def _burst_without_an_end(whole: StorageRun, claim: _Claim) -> Doubt | None:
 
 
 def _doubt(run: StorageRun, claim: _Claim) -> Doubt | None:
+    rivals = _rivals(run, claim)
     return (
-        _not_a_limit(run, claim)
-        or _demand_not_above(run, claim)
+        (None if rivals else not_a_limit(claim.ceilings[0], claim.asked, run.envelope))
+        or demand_not_above(run, claim.asked, claim.label, 1 if claim.acted else 1 + claim.within)
         or not_a_plateau(run, claim.asked, claim.within)
         or _counters_disagree(run, claim)
-        or _rivals(run, claim)
+        or rivals
         or (None if claim.acted else beside_limits(run, claim.label))
     )
-
-
-def _not_a_limit(run: StorageRun, claim: _Claim) -> Doubt | None:
-    promised = run.envelope.promised.ordered
-    if claim.ceilings[0].scope != GIVEN or not promised or _rivals(run, claim):
-        return None
-    return Doubt(not_a_limit(claim.asked, promised))
-
-
-def _demand_not_above(run: StorageRun, claim: _Claim) -> Doubt | None:
-    own = run.own_limit(claim.asked)
-    if own is not None:
-        demand = ratio(own, claim.asked)
-        # Only counters can show that a demand just above the ceiling reached it.
-        if demand <= 1 or (demand <= 1 + claim.within and not claim.acted):
-            return Doubt(
-                f"the job limited its own load to {run.job_limit}, not above {claim.label}: "
-                "ask for more than the ceiling, or lift the limit"
-            )
-    return None
 
 
 def _counters_disagree(run: StorageRun, claim: _Claim) -> Doubt | None:

@@ -17,7 +17,6 @@ from itertools import groupby, pairwise
 from statistics import fmean, median
 from typing import Any
 
-from pytest_cloudbench.verdicts.autocorrelation import inflation, products, unbiased
 from pytest_cloudbench.verdicts.levels import (
     SCALED_MAD,
     falling_splits,
@@ -27,7 +26,7 @@ from pytest_cloudbench.verdicts.levels import (
     slow_start,
     without_outliers,
 )
-from pytest_cloudbench.verdicts.step_evidence import step_evidence
+from pytest_cloudbench.verdicts.step_evidence import inflation, products, step_evidence, unbiased
 
 METHOD = "segmentation by exact least-squares fits of two levels to a median-filtered series"
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from pytest_cloudbench.limits.ceilings import MACHINE_OWNER
+from pytest_cloudbench.limits.quantities import plain
 from pytest_cloudbench.verdicts.attribution import other_limit
 from pytest_cloudbench.verdicts.machine_delay import (
     machine_share,
@@ -17,7 +18,7 @@ from pytest_cloudbench.verdicts.machine_delay import (
 from pytest_cloudbench.verdicts.run_to_run import USUAL_LATENCY_NOISE, usual_noise
 from pytest_cloudbench.verdicts.run_view import NEAR, Run
 from pytest_cloudbench.verdicts.sample_statistics import FEWEST_FOR_NOISE, Noise, noise_of
-from pytest_cloudbench.verdicts.targets import plain, ratio
+from pytest_cloudbench.verdicts.targets import ratio
 from pytest_cloudbench.verdicts.verdict import Doubt
 from pytest_cloudbench.verdicts.wording import duration
 

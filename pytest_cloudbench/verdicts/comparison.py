@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_cloudbench.limits.ceilings import MACHINE_OWNER
-from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput, figure
-from pytest_cloudbench.verdicts.attribution import machines_part, other_limit
+from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput, figure, plain
+from pytest_cloudbench.verdicts.attribution import other_limit
 from pytest_cloudbench.verdicts.details import details_of, unusable
-from pytest_cloudbench.verdicts.machine_delay import rate_on_time
+from pytest_cloudbench.verdicts.machine_delay import machine_text, machine_to_blame, rate_on_time
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.run_to_run import of_single_runs, usual_noise
 from pytest_cloudbench.verdicts.run_view import NEAR, Run
 from pytest_cloudbench.verdicts.sample_statistics import FEWEST_FOR_NOISE, NOISE_METHOD, Noise, noise_of
-from pytest_cloudbench.verdicts.targets import ROUNDING, checked_more, checked_within, plain, ratio
+from pytest_cloudbench.verdicts.targets import ROUNDING, checked_more, checked_within, ratio
 from pytest_cloudbench.verdicts.verdict import Doubt, Draft, Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import listed, percent, tolerance
 
@@ -30,7 +30,9 @@ class Side:
     """One of two runs.
 
     ``noise`` is that within the run, None if its series is too short to know it, ``run_to_run`` the usual standard
-    deviation from run to run; ``machine`` as `machines_part`, ``on_time`` as `rate_on_time`.
+    deviation from run to run, ``on_time`` as `rate_on_time`. ``machine`` is the machine under an embedded region, in
+    words, if it may have set the rate: of storage its part is measured, and a network's promised limits are exact
+    there, so any other rate may be its doing.
     """
 
     mean: Rate
@@ -83,7 +85,6 @@ class Comparison:
 
     @property
     def share(self) -> float:
-        """The first mean as a multiple of the second."""
         return ratio(self.first.mean, self.second.mean)
 
     @property
@@ -156,7 +157,7 @@ def _side(run: Run, like: Rate, within: float) -> Side:
         usual * plain(mean),
         limit,
         failed,
-        machines_part(run),
+        machine_text(run) if machine_to_blame(run) else None,
         None if on_time is None else run.rates_of(on_time).like(mean),
         details,
     )

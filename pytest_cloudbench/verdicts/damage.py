@@ -12,9 +12,8 @@ from operator import mul
 from statistics import fmean, median, stdev
 from typing import Any
 
-from pytest_cloudbench.limits.quantities import Rate
+from pytest_cloudbench.limits.quantities import Rate, plain
 from pytest_cloudbench.verdicts.sample_statistics import student_t
-from pytest_cloudbench.verdicts.targets import plain
 
 CONTRADICTS = 0.05
 """Samples and a total that are this far apart, as a share of the total, are not of one run."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from pytest_cloudbench.limits.quantities import Iops, Rate
+from pytest_cloudbench.limits.quantities import Iops, Rate, plain
 from pytest_cloudbench.verdicts.change_point import falls_details
 from pytest_cloudbench.verdicts.little import in_flight, inconsistent
 from pytest_cloudbench.verdicts.machine_delay import machine_share
 from pytest_cloudbench.verdicts.run_view import Run
 from pytest_cloudbench.verdicts.sample_statistics import half_means
-from pytest_cloudbench.verdicts.targets import plain
 from pytest_cloudbench.verdicts.timeline import Timeline
 from pytest_cloudbench.verdicts.verdict import Doubt
 from pytest_cloudbench.verdicts.wording import percent

@@ -141,7 +141,10 @@ def _not_comparable(run: TimedWork, other: TimedWork) -> str | None:
         if not each.complete:
             return f"on {each.target} not everything was done that was asked for, so its time says nothing"
         if each.on_device_s is None:
-            return _not_waited_for(each)
+            return (
+                f"with sync='none' nothing says when the files on {each.target} had reached their device, only when "
+                "the page cache had them: use sync='end' or sync='each'"
+            )
     mine, theirs = run.work, other.work
     names = [name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name)]
     if names:
@@ -150,13 +153,6 @@ def _not_comparable(run: TimedWork, other: TimedWork) -> str | None:
         )
         return f"the two did not do the same work: {differ}"
     return None
-
-
-def _not_waited_for(run: TimedWork) -> str:
-    return (
-        f"with sync='none' nothing says when the files on {run.target} had reached their device, only when "
-        "the page cache had them: use sync='end' or sync='each'"
-    )
 
 
 def _shown(value: object) -> str:

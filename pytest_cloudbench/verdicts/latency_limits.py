@@ -98,7 +98,7 @@ def latency_at_most(
         return draft.verdict(Outcome.HELD, figures + consistent)
     above = [Above(one.name, one.measured_s, one.limit_s) for one in broken]
     reason = why_slow(run, figures + consistent, above, float(getattr(latency, "mean_s", math.nan)))
-    return draft.short(reason, reason.text)
+    return draft.of(reason)
 
 
 def _checked(name: str, limit: object, latency: object, how: str) -> _Limit:

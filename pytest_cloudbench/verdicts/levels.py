@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from statistics import fmean, median
 
@@ -69,16 +68,6 @@ def slow_start(values: Sequence[float]) -> int:
     return next((index for index in range(half) if values[index] >= floor), half)
 
 
-@dataclass(frozen=True, order=True)
-class _Split:
-    """A fall between two levels over [low, high), most squared error explained first."""
-
-    order: float
-    at: int = field(compare=False)
-    low: int = field(compare=False)
-    high: int = field(compare=False)
-
-
 def falling_splits(
     values: Sequence[float], *, shortest: int, smallest: float, most: int, explained: float = 0.0
 ) -> list[int]:
@@ -89,20 +78,25 @@ def falling_splits(
     of the sum of squares. A side is at least ``shortest`` values long, and there are at most ``most`` splits.
     """
     sums = [0.0, *accumulate(values)]
-    waiting: list[_Split] = []
+    waiting: list[tuple[float, int, int, int]] = []
     found: list[int] = []
 
     def look(low: int, high: int) -> None:
-        split = _best(sums, low, high, shortest, smallest)
-        if split is not None and -split.order > explained:
-            heapq.heappush(waiting, split)
+        best = _best_between(sums, low, high, low + shortest, high - shortest)
+        if best is None or best[1] <= explained:
+            return
+        at, explains = best
+        before = (sums[at] - sums[low]) / (at - low)
+        after = (sums[high] - sums[at]) / (high - at)
+        if before - after >= smallest * before:
+            heapq.heappush(waiting, (-explains, at, low, high))
 
     look(0, len(values))
     while waiting and len(found) < most:
-        split = heapq.heappop(waiting)
-        found.append(split.at)
-        look(split.low, split.at)
-        look(split.at, split.high)
+        _, at, low, high = heapq.heappop(waiting)
+        found.append(at)
+        look(low, at)
+        look(at, high)
     return found
 
 
@@ -114,16 +108,6 @@ def nearest_split(values: Sequence[float], at: int, reach: int, *, shortest: int
     last = min(high - low - shortest, at - low + reach)
     best = _best_between(sums, 0, high - low, first, last)
     return low + best[0] if best is not None else at
-
-
-def _best(sums: Sequence[float], low: int, high: int, shortest: int, smallest: float) -> _Split | None:
-    best = _best_between(sums, low, high, low + shortest, high - shortest)
-    if best is None:
-        return None
-    at, explained = best
-    before = (sums[at] - sums[low]) / (at - low)
-    after = (sums[high] - sums[at]) / (high - at)
-    return _Split(-explained, at, low, high) if before - after >= smallest * before else None
 
 
 def _best_between(

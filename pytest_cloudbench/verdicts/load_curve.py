@@ -125,7 +125,6 @@ class CurveComparison:
 
     @property
     def peak_times(self) -> float:
-        """The first peak as a multiple of the second."""
         return self.first_peak / self.second_peak
 
     def to_dict(self) -> dict[str, Any]:

@@ -7,19 +7,19 @@ that cannot be shown is inconclusive.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from pytest_cloudbench.limits.ceilings import FLOW, GIVEN, Ceiling
+from pytest_cloudbench.limits.ceilings import FLOW, Ceiling
 from pytest_cloudbench.limits.envelope import TIE
 from pytest_cloudbench.limits.network import FLOW_LIMITS
 from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Throughput
-from pytest_cloudbench.verdicts.attribution import beside_limits, why_short
+from pytest_cloudbench.verdicts.attribution import beside_limits, demand_not_above, not_a_limit, why_short
 from pytest_cloudbench.verdicts.burst_part import part_for
 from pytest_cloudbench.verdicts.details import details_of, unusable
 from pytest_cloudbench.verdicts.network_levels import NetworkLevel, NetworkTarget
 from pytest_cloudbench.verdicts.network_run import NetworkRun
 from pytest_cloudbench.verdicts.plateau import not_a_plateau
-from pytest_cloudbench.verdicts.targets import ROUNDING, check_is_of, checked_within, not_a_limit
+from pytest_cloudbench.verdicts.targets import ROUNDING, check_is_of, checked_within
 from pytest_cloudbench.verdicts.verdict import Doubt, Draft, Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import around, listed, of, percent, tolerance
 
@@ -61,13 +61,12 @@ def network_capped_by(
         return draft.verdict(Outcome.VIOLATED, f"{figures}; {_why_above(run, claim)}")
     if not run.is_at(measured, asked * (1 - ROUNDING), tolerated):
         reason = why_short(run, run.rates, asked, but=target.levels)
-        text = f"{figures}, so not at {target.label}; {reason.text}"
-        return draft.short(reason, text)
+        return draft.of(replace(reason, text=f"{figures}, so not at {target.label}; {reason.text}"))
     if doubt := _doubt(run, claim):
         return draft.inconclusive(doubt, f"{figures}; ")
     share = percent(measured / asked)
     text = f"{of(measured, asked)} ({share}){run.where}, capped by {_named(run, claim)}"
-    text += run.headers_text(measured, asked, tolerated) + _others(run, claim)
+    text += run.headers_text(measured / asked, tolerated) + _others(run, claim)
     return draft.verdict(Outcome.HELD, text, target.ceilings)
 
 
@@ -111,34 +110,14 @@ def _meant_for_one_flow(run: NetworkRun, claim: _Claim) -> str | None:
 
 
 def _doubt(run: NetworkRun, claim: _Claim) -> Doubt | None:
+    rivals, label = _rivals(run, claim), claim.target.label
     return (
-        _not_a_limit(run, claim)
-        or _demand_not_above(run, claim)
+        (None if rivals else not_a_limit(claim.target.ceilings[0], claim.asked, run.envelope))
+        or demand_not_above(run, claim.asked, label, 1 if claim.acted else 1 + claim.within)
         or not_a_plateau(run, claim.asked, claim.within)
         or _streams_disagree(run, claim)
-        or _rivals(run, claim)
-        or (None if claim.acted else beside_limits(run, claim.target.label))
-    )
-
-
-def _not_a_limit(run: NetworkRun, claim: _Claim) -> Doubt | None:
-    promised = run.envelope.promised.ordered
-    if claim.target.ceilings[0].scope != GIVEN or not promised or _rivals(run, claim):
-        return None
-    return Doubt(not_a_limit(claim.asked, promised))
-
-
-def _demand_not_above(run: NetworkRun, claim: _Claim) -> Doubt | None:
-    own = run.job_rate
-    if own is None:
-        return None
-    # Only counters can show that a demand just above the limit reached it.
-    enough = 1.0 if claim.acted else 1 + claim.within
-    if own / claim.asked > enough:
-        return None
-    return Doubt(
-        f"the job limited its own load to {own}, not above {claim.target.label}: "
-        "ask for more than the limit, or leave the bitrate out"
+        or rivals
+        or (None if claim.acted else beside_limits(run, label))
     )
 
 

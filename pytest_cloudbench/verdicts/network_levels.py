@@ -88,7 +88,6 @@ class NetworkTarget:
 
     @property
     def ceilings(self) -> tuple[Ceiling, ...]:
-        """The ceilings of the levels."""
         return tuple(level.ceiling for level in self.levels)
 
     def holds(self, level: NetworkLevel) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from pytest_cloudbench.limits.ceilings import FLOW, GIVEN, INSTANCE, Ceiling
 from pytest_cloudbench.limits.envelope import TIE
 from pytest_cloudbench.limits.network import BASELINE, ONE_BYTE, PEAK, NetworkEnvelope
-from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Rate, Throughput, figure
+from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Rate, Throughput
 from pytest_cloudbench.verdicts.change_point import falls_details
 from pytest_cloudbench.verdicts.counters import (
     ACTED_PER_SECOND,
@@ -21,16 +21,8 @@ from pytest_cloudbench.verdicts.counters import (
 from pytest_cloudbench.verdicts.damage import damage_of
 from pytest_cloudbench.verdicts.network_levels import NetworkLevel, NetworkTarget
 from pytest_cloudbench.verdicts.observation import GeneratorLoad, NetworkObservation
-from pytest_cloudbench.verdicts.run_view import (
-    NEAR,
-    Bound,
-    Goal,
-    Rates,
-    Run,
-    Samples,
-    why_no_rate,
-)
-from pytest_cloudbench.verdicts.targets import as_rate_or_ceiling, ratio
+from pytest_cloudbench.verdicts.run_view import NEAR, Bound, Goal, Rates, Run, Samples
+from pytest_cloudbench.verdicts.targets import ratio
 from pytest_cloudbench.verdicts.timeline import Plateau, Timeline
 from pytest_cloudbench.verdicts.verdict import Evidence
 from pytest_cloudbench.verdicts.wording import listed, percent
@@ -53,6 +45,8 @@ class NetworkRun(Run):
 
     kind = "a network"
     needs_longer = "lengthen the duration"
+    lift_limit = "ask for more than the limit, or leave the bitrate out"
+    nothing = "nothing arrived"
     falls_explain = True
     workers = "process", "processes"
 
@@ -60,7 +54,7 @@ class NetworkRun(Run):
     whole: Bandwidth
     envelope: NetworkEnvelope
     counters: AllowancePair | None
-    job_rate: Bandwidth | None = None
+    job_limit: Bandwidth | None = None
     lost_share: float | None = None
 
     @classmethod
@@ -91,7 +85,7 @@ class NetworkRun(Run):
             time_compression=float(getattr(obs, "time_compression", None) or 1.0),
             conditions=tuple(str(one) for one in getattr(obs, "conditions", ())),
             asked=asked if isinstance(asked, Mapping) else {},
-            job_rate=Bandwidth.of(own) if isinstance(own, Throughput) else None,
+            job_limit=Bandwidth.of(own) if isinstance(own, Throughput) else None,
             lost_share=lost_share,
             header_share=_header_share(obs, asked, lost_share),
             tool=_tool_text(obs),
@@ -137,9 +131,6 @@ class NetworkRun(Run):
 
     # Limits
 
-    def parse_target(self, target: object, call: str) -> Ceiling | Rate:
-        return as_rate_or_ceiling(target, call, network=True)
-
     def asked_of(self, target: Ceiling | Rate) -> Rate:
         return self.shown(target.limit if isinstance(target, Ceiling) else target)
 
@@ -148,7 +139,7 @@ class NetworkRun(Run):
         return Goal(found.asked, "" if found.plain else found.label, found.ceilings, found.spent)
 
     def remark(self, goal: Goal, measured: Rate, within: float) -> str:
-        if below := self.headers_text(measured, goal.asked, within):
+        if below := self.headers_text(ratio(measured, goal.asked), within):
             return below
         if goal.spent and ratio(measured, goal.asked) > 1 + NEAR:
             return "; well above it: its network credits were not spent"
@@ -287,25 +278,7 @@ class NetworkRun(Run):
             return f"no known limit explains it, and there are no allowance counters{dropped}"
         return f"no known limit explains it, and no allowance counter saw one act{dropped}"
 
-    def headers_text(self, measured: Rate, limit: Rate, within: float) -> str:
-        """Return a remark if only the share of headers lies between a rate and its tolerance."""
-        if ratio(measured, limit) >= 1 - within:
-            return ""
-        return f"; headers take up to {figure(self.header_share * 100, 1)} % of the wire"
-
-    # The load itself
-
-    @property
-    def job_limit(self) -> Bandwidth | None:
-        return self.job_rate
-
-    def own_limit(self, like: Rate) -> Bandwidth | None:
-        return self.job_rate
-
     # Sentences and details
-
-    def missing(self, measured: Rate) -> str | None:
-        return why_no_rate(measured, "nothing arrived", "bytes per second")
 
     def own_details(self) -> dict[str, Any]:
         return {

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
-from pytest_cloudbench.limits.quantities import Iops, figure
+from pytest_cloudbench.limits.quantities import Iops, figure, plain
 from pytest_cloudbench.verdicts.attribution import other_limit
 from pytest_cloudbench.verdicts.compared_by import ByLatency, ByRate, compared_by, kept_own_limit
 from pytest_cloudbench.verdicts.details import unusable
@@ -26,7 +26,7 @@ from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.run_to_run import noise_of_runs
 from pytest_cloudbench.verdicts.run_view import Run
 from pytest_cloudbench.verdicts.sample_statistics import Noise
-from pytest_cloudbench.verdicts.targets import as_share, plain
+from pytest_cloudbench.verdicts.targets import as_share
 from pytest_cloudbench.verdicts.verdict import Doubt, Draft, Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import listed, percent, tolerance
 

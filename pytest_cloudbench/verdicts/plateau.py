@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from pytest_cloudbench.limits.ceilings import MACHINE_OWNER
-from pytest_cloudbench.limits.quantities import Rate
+from pytest_cloudbench.limits.quantities import Rate, plain
 from pytest_cloudbench.verdicts.machine_delay import machine_disturbed
 from pytest_cloudbench.verdicts.run_view import FAR_ABOVE, NEAR, Run, most_far_above
 from pytest_cloudbench.verdicts.sample_statistics import FEWEST_FOR_HALVES, steadiness
-from pytest_cloudbench.verdicts.targets import plain
 from pytest_cloudbench.verdicts.verdict import Doubt
 from pytest_cloudbench.verdicts.wording import percent, tolerance
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import fmean
 
 from pytest_cloudbench.limits.ceilings import Ceiling
-from pytest_cloudbench.limits.quantities import Iops, Throughput
+from pytest_cloudbench.limits.quantities import Iops, Throughput, plain
 from pytest_cloudbench.verdicts.attribution import why_below
 from pytest_cloudbench.verdicts.burst_part import part_for, why_run_short
 from pytest_cloudbench.verdicts.details import details_of, unusable
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.sample_statistics import time_share, too_few
-from pytest_cloudbench.verdicts.targets import ROUNDING, checked_share, checked_within, plain, ratio
+from pytest_cloudbench.verdicts.targets import ROUNDING, checked_share, checked_within, ratio
 from pytest_cloudbench.verdicts.verdict import Draft, Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import at_least, tolerance
 
@@ -77,4 +78,4 @@ def reaches(
             return draft.verdict(Outcome.INCONCLUSIVE, text)
         reason = why_below(part, type(asked)(fmean(found.short)), found.short, asked, within=1 - least)
         text = f"{figures}, not consistent with {tolerance(required)}; the samples below: {reason.text}"
-    return draft.short(reason, text)
+    return draft.of(replace(reason, text=text))

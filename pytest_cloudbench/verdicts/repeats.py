@@ -17,9 +17,8 @@ from statistics import median
 from typing import Any
 
 from pytest_cloudbench.limits.ceilings import Ceiling
-from pytest_cloudbench.limits.quantities import Rate, figure
+from pytest_cloudbench.limits.quantities import Rate, figure, plain
 from pytest_cloudbench.verdicts.latency_limits import measure_words
-from pytest_cloudbench.verdicts.targets import plain
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import duration, listed, without_ids
 

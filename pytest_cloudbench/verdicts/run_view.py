@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.envelope import Envelope, Level
-from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Rate, Size, Throughput, figure
+from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Rate, Size, Throughput, figure, plain
 from pytest_cloudbench.verdicts.observation import GeneratorLoad, MachineDelay, RateSeries
-from pytest_cloudbench.verdicts.targets import plain
+from pytest_cloudbench.verdicts.targets import as_rate_or_ceiling
 from pytest_cloudbench.verdicts.timeline import Plateau, Timeline, timed_samples
 from pytest_cloudbench.verdicts.verdict import Doubt, Evidence
 
@@ -88,6 +88,8 @@ class Run(ABC):
     its begin and end in seconds of the test. ``damage`` says what is wrong with the run's data; its series is then
     None. ``counters`` are those of the kind of run, None without any. Times are in seconds.
 
+    ``job_limit`` is the limit that the job set on its own load, as it was given; None without one.
+
     ``keeps_outstanding`` says whether the load by its own parameters keeps ``outstanding_asked`` I/Os in flight at all
     times (None if it does not say), ``carried_with_as_many`` is a rate that this target carried with no more of
     them, ``more_load_by`` names the options to raise for more. ``modelled_latency`` is "none" if the embedded
@@ -102,6 +104,10 @@ class Run(ABC):
     kind: ClassVar[str]
     needs_longer: ClassVar[str]
     """What to lengthen for more samples, in the words of the call."""
+    lift_limit: ClassVar[str]
+    """What to do about the job's own limit, in the words of the call."""
+    nothing: ClassVar[str]
+    """What a run without a rate looks like."""
     falls_explain: ClassVar[bool]
     """True if a lasting fall to any level is why the mean of the whole run is low."""
     workers: ClassVar[tuple[str, str]]
@@ -115,6 +121,7 @@ class Run(ABC):
     generator: GeneratorLoad | None
     runtime_s: float
     time_compression: float
+    job_limit: Rate | None = None
     conditions: tuple[str, ...] = ()
     asked: Mapping[str, Any] = field(default_factory=dict)
     damage: str = ""
@@ -200,9 +207,9 @@ class Run(ABC):
 
     # Limits
 
-    @abstractmethod
     def parse_target(self, target: object, call: str) -> Ceiling | Rate:
         """Return the ceiling or rate that a caller's target means. Raises TypeError and ValueError."""
+        return as_rate_or_ceiling(target, call, network=self.kind != "storage")
 
     @abstractmethod
     def asked_of(self, target: Ceiling | Rate) -> Rate:
@@ -263,14 +270,9 @@ class Run(ABC):
 
     # The load itself
 
-    @abstractmethod
     def own_limit(self, like: Rate) -> Rate | None:
-        """Return the limit that the job set on its own load, in the quantity of ``like``; None without one."""
-
-    @property
-    @abstractmethod
-    def job_limit(self) -> Rate | None:
-        """The limit that the job set on its own load, as it was given; None without one."""
+        """Return `job_limit` in the quantity of ``like``; None without one."""
+        return None if self.job_limit is None else self.as_quantity(self.job_limit, like)
 
     def saturated(self) -> str | None:
         """Return a sentence if the load generator had no CPU time left."""
@@ -288,9 +290,21 @@ class Run(ABC):
 
     # Sentences and details
 
-    @abstractmethod
+    def headers_text(self, share: float, within: float) -> str:
+        """Return a remark if only the share of headers lies between this share of a limit and its tolerance."""
+        if self.header_share == 0 or share >= 1 - within:
+            return ""
+        return f"; headers take up to {figure(self.header_share * 100, 1)} % of the wire"
+
     def missing(self, measured: Rate) -> str | None:
         """Return a sentence if a run gave no rate: a failed measurement breaks no promise."""
+        value, unit = plain(measured), "IOPS" if isinstance(measured, Iops) else "bytes per second"
+        if math.isfinite(value) and value > 0:
+            return None
+        what = f"the measurement has no rate ({value} {unit})"
+        if value == 0:
+            what = f"{self.nothing}, so nothing was measured"
+        return f"{what}: look at the workload's own output"
 
     @abstractmethod
     def own_details(self) -> dict[str, Any]:
@@ -300,13 +314,3 @@ class Run(ABC):
 def most_far_above(samples: int) -> float:
     """Return how many of ``samples`` seconds may lie `FAR_ABOVE` a limit: one, or 2 %."""
     return max(1.0, 0.02 * samples)
-
-
-def why_no_rate(measured: Rate, nothing: str, unit: str) -> str | None:
-    """Return a sentence for a mean that is no rate: ``nothing`` happened, or the figure is not finite."""
-    value = plain(measured)
-    if math.isfinite(value) and value > 0:
-        return None
-    if value == 0:
-        return f"{nothing}, so nothing was measured: look at the workload's own output"
-    return f"the measurement has no rate ({value} {unit}): look at the workload's own output"

@@ -11,8 +11,7 @@ from statistics import NormalDist, fmean, variance
 from typing import Any
 
 from pytest_cloudbench.limits.quantities import Rate
-from pytest_cloudbench.verdicts.autocorrelation import inflation, innovations, memory_of
-from pytest_cloudbench.verdicts.step_evidence import without_cubic
+from pytest_cloudbench.verdicts.step_evidence import inflation, innovations, memory_of, without_cubic
 from pytest_cloudbench.verdicts.wording import percent, tolerance
 
 FEWEST_FOR_HALVES = 4

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_cloudbench.limits.ceilings import INSTANCE, VOLUME
-from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput
+from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput, plain
 from pytest_cloudbench.verdicts.attribution import other_limit, why_below
 from pytest_cloudbench.verdicts.details import details_of, unusable
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.run_view import Run
-from pytest_cloudbench.verdicts.targets import ROUNDING, checked_within, plain, ratio
-from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
+from pytest_cloudbench.verdicts.targets import ROUNDING, checked_within, ratio
+from pytest_cloudbench.verdicts.verdict import Draft, Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import around, listed, percent, tolerance
 
 _SAME = 0.01
@@ -71,37 +71,33 @@ def scales_linearly(
         ],
     }
 
-    def verdict(
-        outcome: Outcome, text: str, point: _Point, bound: Any = (), machine: bool = False
-    ) -> Verdict:
-        sentence = f"{outcome.value}: {text}"
-        return Verdict(outcome, sentence, promise, point.expected, point.rate, tuple(bound), machine, details)
+    def draft(point: _Point) -> Draft:
+        return Draft(promise, point.expected, point.rate, details)
 
     for point in points:
         if wrong := unusable(point.run, point.rate):
-            text = f"with {point.count:,}: {wrong.text}"
-            return verdict(Outcome.INCONCLUSIVE, text, point, (), wrong.machine_limited)
+            return draft(point).inconclusive(wrong, f"with {point.count:,}: ")
     if limit := other_limit(first.run, first.rate):
         text = f"with {first.count:,}: {first.rate}, but {limit.text}, so it sets no line"
-        return verdict(Outcome.INCONCLUSIVE, text, first, (), limit.machine_limited)
+        return draft(first).inconclusive(replace(limit, text=text))
     for point in points[1:]:
         figures = f"with {point.count:,}: {around(point.rate, point.expected, tolerated)}"
         beside = f"{first.rate} with {first.count:,}"
         if point.share > (1 + tolerated) * (1 + ROUNDING):
             text = f"{figures}, above the line from {beside}: look for a cache, or for what held back the first run"
-            return verdict(Outcome.VIOLATED, text, point)
+            return draft(point).verdict(Outcome.VIOLATED, text)
         if point.share < (1 - tolerated) * (1 - ROUNDING):
             line = point.run.timeline(point.rate)
             reason = why_below(point.run, point.rate, line.values, point.expected, within=tolerated)
             no_help = _no_help(reason.bound_by, noun)
             text = f"{figures}, off the line from {beside}; {reason.text}{no_help}"
-            return verdict(reason.outcome, text, point, reason.bound_by, reason.machine_limited)
+            return draft(point).of(replace(reason, text=text))
     each = listed(f"{point.rate} with {point.count:,}" for point in points)
     worst = max(abs(point.share - 1) for point in points[1:])
     of_what = f" {noun}" if noun else ""
     figures = f"at most {percent(worst, tolerated)} off a line, {tolerance(tolerated)} allowed"
     text = f"{each}{of_what} ({figures})"
-    return verdict(Outcome.HELD, text, points[-1])
+    return draft(points[-1]).verdict(Outcome.HELD, text)
 
 
 def _no_help(bound_by: Sequence[Any], noun: str) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.durations import parse_duration
-from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput, figure, parse_rate
+from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput, figure, parse_rate, plain
 from pytest_cloudbench.verdicts.attribution import Above, why_short, why_slow
 from pytest_cloudbench.verdicts.details import unusable
 from pytest_cloudbench.verdicts.little import inconsistent
@@ -21,8 +21,8 @@ from pytest_cloudbench.verdicts.load_curve import (
 )
 from pytest_cloudbench.verdicts.machine_delay import NOT_MODELLED, as_modelled, not_modelled
 from pytest_cloudbench.verdicts.run import run_of
-from pytest_cloudbench.verdicts.targets import ROUNDING, checked_within, plain, ratio
-from pytest_cloudbench.verdicts.verdict import Outcome, Reason, Verdict
+from pytest_cloudbench.verdicts.targets import ROUNDING, checked_within, ratio
+from pytest_cloudbench.verdicts.verdict import Draft, Outcome, Reason, Verdict
 from pytest_cloudbench.verdicts.wording import duration
 
 DELIVERED = 0.95
@@ -97,16 +97,9 @@ def stays_below(
         found = Reason(Outcome.INCONCLUSIVE, f"{found.text}; {NOT_MODELLED}", machine_limited=True)
     promise = f"{claim.name} stays at or below {duration(claim.limit_s)}"
     promise += f" until {claim.until}" if claim.until is not None else ""
-    return Verdict(
-        found.outcome,
-        f"{found.outcome.value}: {found.text} ({claim.limit_text})",
-        promise,
-        asked=claim.until,
-        bound_by=found.bound_by,
-        machine_limited=found.machine_limited,
-        details=_details(curve, claim),
-        latency="" if worst_s is None else f"{claim.name} {duration(worst_s)}{claim.how}",
-    )
+    latency_text = "" if worst_s is None else f"{claim.name} {duration(worst_s)}{claim.how}"
+    details = _details(curve, claim)
+    return Draft(promise, claim.until, None, details, latency_text, f" ({claim.limit_text})").of(found)
 
 
 def _rate(until: float | Rate | Ceiling | str | None) -> Rate | None:
@@ -132,9 +125,7 @@ def _unfit(curve: LoadCurve, claim: _Claim) -> Reason | None:
         where = f"at {step.percent:g} % ({claim.seen(step)} asked)"
         run = run_of(step.measurement)
         if wrong := unusable(run, run.rate):
-            return Reason(
-                Outcome.INCONCLUSIVE, f"{where} {wrong.text}", machine_limited=wrong.machine_limited
-            )
+            return wrong.reason(f"{where} ")
         if claim.latency_s(step) is None:
             return Reason(Outcome.INCONCLUSIVE, f"{where} no {claim.name} was measured")
     return None
@@ -178,8 +169,8 @@ def _undelivered(curve: LoadCurve, claim: _Claim) -> Reason | None:
         asked = claim.seen(step)
         run = run_of(step.measurement)
         reason = why_short(run, run.rates, asked, within=1 - DELIVERED)
-        text = f"the load stayed at {claim.served(step)} although {asked} was asked for; {reason.text}"
-        return Reason(reason.outcome, text, reason.bound_by, reason.machine_limited)
+        text = f"the load stayed at {claim.served(step)} although {asked} was asked for"
+        return replace(reason, text=f"{text}; {reason.text}")
     return None
 
 
@@ -213,8 +204,7 @@ def _reach(curve: LoadCurve, claim: _Claim) -> Reason:
     peak = maximum.rate_like(claim.until)
     if ratio(peak, claim.until) < 1 - claim.within:
         reason = why_short(maximum, maximum.rates, claim.until, within=claim.within)
-        text = f"{shown}, but the load never passed {peak}; {reason.text}"
-        return Reason(reason.outcome, text, reason.bound_by, reason.machine_limited)
+        return replace(reason, text=f"{shown}, but the load never passed {peak}; {reason.text}")
     return Reason(Outcome.INCONCLUSIVE, f"{shown}, the end of the sweep: add steps up to {claim.until}")
 
 

@@ -25,10 +25,9 @@ from pytest_cloudbench.verdicts.run_view import (
     Run,
     Samples,
     most_far_above,
-    why_no_rate,
 )
-from pytest_cloudbench.verdicts.targets import as_rate_or_ceiling, ratio
-from pytest_cloudbench.verdicts.timeline import Plateau, Timeline, full_samples
+from pytest_cloudbench.verdicts.targets import ratio
+from pytest_cloudbench.verdicts.timeline import Plateau, Timeline
 from pytest_cloudbench.verdicts.verdict import Doubt, Evidence
 from pytest_cloudbench.verdicts.wording import Named, listed, named, percent
 
@@ -44,6 +43,8 @@ class StorageRun(Run):
 
     kind = "storage"
     needs_longer = "lengthen runtime"
+    lift_limit = "ask for more than the ceiling, or lift the limit"
+    nothing = "no I/O completed"
     falls_explain = False
     workers = "job", "jobs"
 
@@ -51,7 +52,6 @@ class StorageRun(Run):
     throughput_mib: float
     sequential: bool
     counters: ThrottleDelta | None
-    job_rate: Rate | None = None
     by_bytes: bool = False
 
     @classmethod
@@ -82,7 +82,7 @@ class StorageRun(Run):
             asked=getattr(obs, "asked", None) or {},
             machine_delay=getattr(obs, "machine_delay", None),
             idle_at_start_s=getattr(obs, "idle_at_start_s", 0.0),
-            job_rate=own if isinstance(own, (Iops, Throughput)) else None,
+            job_limit=own if isinstance(own, (Iops, Throughput)) else None,
             keeps_outstanding=getattr(obs, "keeps_outstanding", None),
             carried_with_as_many=getattr(obs, "carried_with_as_many", None),
             more_load_by=getattr(obs, "more_load_by", "iodepth or numjobs"),
@@ -139,7 +139,7 @@ class StorageRun(Run):
 
     def for_samples(self, values: Sequence[float], mean: Rate) -> StorageRun:
         """Return what is known of these samples; of the throttle counters only what is certain of as many."""
-        samples, counters = len(full_samples(self.series, mean)), self.counters
+        samples, counters = len(self.samples(mean)), self.counters
         if not samples:
             return self
         share = min(1.0, len(values) / samples)
@@ -162,9 +162,6 @@ class StorageRun(Run):
         return Samples(*map(tuple, zip(*rows, strict=True))) if rows else None
 
     # Limits
-
-    def parse_target(self, target: object, call: str) -> Ceiling | Rate:
-        return as_rate_or_ceiling(target, call)
 
     def known(self, ceiling: Ceiling) -> Ceiling:
         """Return the ceiling with the envelope's own figures if it has them."""
@@ -295,20 +292,7 @@ class StorageRun(Run):
             return "no known ceiling explains it, and there are no throttle counters"
         return "no known ceiling explains it, and no throttle counter saw one act"
 
-    # The load itself
-
-    @property
-    def job_limit(self) -> Rate | None:
-        return self.job_rate
-
-    def own_limit(self, like: Rate) -> Rate | None:
-        return None if self.job_rate is None else self.as_quantity(self.job_rate, like)
-
     # Sentences and details
-
-    def missing(self, measured: Rate) -> str | None:
-        unit = "IOPS" if isinstance(measured, Iops) else "MiB/s"
-        return why_no_rate(measured, "no I/O completed", unit)
 
     def own_details(self) -> dict[str, Any]:
         known = math.isfinite(self.latency_mean_s)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from pytest_cloudbench.limits.ceilings import MACHINE_OWNER
-from pytest_cloudbench.limits.quantities import Iops, Rate
+from pytest_cloudbench.limits.quantities import Iops, Rate, plain
 from pytest_cloudbench.verdicts.bottleneck import Kind, Standing, Suspect, ranked
 from pytest_cloudbench.verdicts.machine_delay import (
     TOO_MUCH,
@@ -19,7 +19,7 @@ from pytest_cloudbench.verdicts.machine_delay import (
 )
 from pytest_cloudbench.verdicts.plateau import FEWEST_NEAR, spread_at
 from pytest_cloudbench.verdicts.run_view import NEAR, SATURATED_PERCENT, Bound, Rates, Run
-from pytest_cloudbench.verdicts.targets import ROUNDING, plain, ratio
+from pytest_cloudbench.verdicts.targets import ROUNDING, ratio
 from pytest_cloudbench.verdicts.verdict import Evidence
 from pytest_cloudbench.verdicts.wording import duration, listed, percent
 

@@ -8,14 +8,14 @@ from dataclasses import replace
 
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.durations import parse_duration
-from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput
+from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput, plain
 from pytest_cloudbench.verdicts.attribution import at_a_promise, why_below
 from pytest_cloudbench.verdicts.details import details_of, unusable
 from pytest_cloudbench.verdicts.levels import level_of
 from pytest_cloudbench.verdicts.machine_delay import machine_text
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.run_view import Run
-from pytest_cloudbench.verdicts.targets import ROUNDING, checked_share, checked_within, plain
+from pytest_cloudbench.verdicts.targets import ROUNDING, checked_share, checked_within
 from pytest_cloudbench.verdicts.timeline import Timeline
 from pytest_cloudbench.verdicts.verdict import Draft, Outcome, Reason, Verdict
 from pytest_cloudbench.verdicts.wording import moment, percent, tolerance
@@ -66,7 +66,7 @@ def sustains(
             if required_share == 1
             else (f"in {percent(good, required_share, 1.0)} of {moment(length_s)}")
         )
-        text = f"{floor_text} {longest}, at least {required[4:]} required{_compressed(line)}"
+        text = f"{floor_text} {longest}, at least {required[4:]} required{line.compressed_text}"
         return draft.verdict(Outcome.HELD, text)
     below = [value for value in stretch.values[at : at + stretch.samples] if value < floor]
     low = line.rate(level_of(below))
@@ -76,8 +76,8 @@ def sustains(
         if required_share == 1
         else f"in {percent(good, required_share)} of the best {moment(length_s)}, {tolerance(required_share)} required"
     )
-    text = f"{floor_text} {seen}; {run.shown(low)} in the samples below: {reason.text}{_compressed(line)}"
-    return draft.short(reason, text)
+    text = f"{floor_text} {seen}; {run.shown(low)} in the samples below: {reason.text}{line.compressed_text}"
+    return draft.of(replace(reason, text=text))
 
 
 class _Stretch:
@@ -148,7 +148,3 @@ def checked_length(for_: object) -> float:
 def _of_pace(run: Run) -> str:
     conditions = [text for text in run.conditions if "quick pace" in text and "->" in text]
     return f" ({conditions[0]})" if conditions else ""
-
-
-def _compressed(line: Timeline) -> str:
-    return "" if line.time_compression == 1 else f"; time compressed {line.time_compression:g} times"

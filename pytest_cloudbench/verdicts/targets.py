@@ -9,7 +9,7 @@ from pytest_cloudbench.limits.ceilings import FLOW, GIVEN, VOLUME, Ceiling
 from pytest_cloudbench.limits.envelope import TIE, Envelope
 from pytest_cloudbench.limits.network import BASELINE, PEAK
 from pytest_cloudbench.limits.numbers import parse_number
-from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput, figure, parse_rate
+from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput, figure, parse_rate, plain
 
 ROUNDING = 1e-9
 """What a comparison of shares allows for binary fractions: 0.9 x 80,000 must not miss 72,000."""
@@ -109,12 +109,6 @@ def check_is_of(target: Ceiling, promised: Sequence[Ceiling]) -> None:
         )
 
 
-def not_a_limit(asked: Rate, promised: Sequence[Ceiling]) -> str:
-    """Return a sentence for a plain rate at which a run lies, but none of its limits."""
-    known = ", ".join(f"{ceiling}" for ceiling in promised)
-    return f"{asked} is no limit of this run, so nothing shows what held it there: its limits are {known}"
-
-
 def checked_within(within: object) -> float:
     """Return a tolerance as a share of 1, from 0 to below 1. Raises as `as_share` does."""
     rule = "a tolerance is a share of 1, from 0 to below 1, such as 0.10 or '10 %'"
@@ -163,11 +157,6 @@ def as_share(name: str, value: object, rule: str, is_valid: Callable[[float], bo
         if is_valid(share / 100):
             text += f"; write {name}={share / 100:.6g} for {figure(share)} %"
     raise ValueError(text)
-
-
-def plain(rate: Rate) -> float:
-    """Return the bare figure of a rate, in I/Os or bytes per second."""
-    return rate.per_second if isinstance(rate, Iops) else rate.bytes_per_second
 
 
 def ratio(rate: Rate, other: Rate) -> float:

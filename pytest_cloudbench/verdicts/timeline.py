@@ -50,6 +50,11 @@ class Timeline:
         return type(self.like)(value)
 
     @property
+    def compressed_text(self) -> str:
+        """A remark for the end of a sentence if time was compressed; else ""."""
+        return "" if self.time_compression == 1 else f"; time compressed {self.time_compression:g} times"
+
+    @property
     def length_s(self) -> float:
         """How long the samples last, in seconds of the test."""
         return self.seconds[-1] - self.seconds[0] + self.interval_s if self.seconds else 0.0
@@ -83,12 +88,10 @@ class Timeline:
         )
 
     def before(self, fall: Fall) -> Plateau:
-        """Return everything before a fall."""
         values = self.values[: fall.index - _ON_THE_WAY]
         return Plateau(self.seconds[0] - self.interval_s, fall.at_s, values, first=True, last=False)
 
     def after(self, fall: Fall) -> Plateau:
-        """Return everything after a fall."""
         values = self.values[fall.index + _ON_THE_WAY :]
         return Plateau(fall.at_s, self.seconds[-1], values, first=False, last=True)
 
@@ -117,16 +120,11 @@ class Timeline:
         return [fmean(values[at : at + together]) for at in range(0, full, together)]
 
 
-def full_samples(series: RateSeries | None, like: Rate) -> list[float]:
-    """Return the samples of full intervals in the quantity of ``like``, as plain figures.
+def timed_samples(series: RateSeries | None, like: Rate) -> tuple[list[float], list[float]]:
+    """Return the end of each full interval, in seconds, and its sample as a plain figure in the quantity of ``like``.
 
     A last interval that is shorter than the others is left out, and so are samples without a figure.
     """
-    return timed_samples(series, like)[1]
-
-
-def timed_samples(series: RateSeries | None, like: Rate) -> tuple[list[float], list[float]]:
-    """Return the end of each full interval, in seconds, and its sample; see `full_samples`."""
     if series is None:
         return [], []
     if isinstance(like, Iops):

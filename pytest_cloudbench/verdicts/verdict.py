@@ -125,19 +125,19 @@ class Doubt:
     bound_by: tuple[Ceiling, ...] = ()
     machine_limited: bool = False
 
+    def reason(self, before: str = "") -> Reason:
+        """Return the inconclusive reason of this doubt, with the words ``before`` it."""
+        return Reason(Outcome.INCONCLUSIVE, before + self.text, self.bound_by, self.machine_limited)
+
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a rate fell short, in words, and the outcome that follows.
-
-    ``at_level``: the rate lies at a level of what bound it, so more than counters say so.
-    """
+    """Why a rate fell short, in words, and the outcome that follows."""
 
     outcome: Outcome
     text: str
     bound_by: tuple[Ceiling, ...] = ()
     machine_limited: bool = False
-    at_level: bool = False
 
 
 @dataclass(frozen=True)
@@ -169,13 +169,13 @@ class Draft:
 
     def inconclusive(self, doubt: Doubt, before: str = "") -> Verdict:
         """Return the inconclusive verdict of a doubt, with the figures ``before`` it."""
-        return self.verdict(
-            Outcome.INCONCLUSIVE, before + doubt.text, doubt.bound_by, machine_limited=doubt.machine_limited
-        )
+        return self.of(doubt.reason(before))
 
-    def short(self, reason: Reason, text: str) -> Verdict:
-        """Return the verdict that follows from why a rate fell short."""
-        return self.verdict(reason.outcome, text, reason.bound_by, machine_limited=reason.machine_limited)
+    def of(self, reason: Reason) -> Verdict:
+        """Return the verdict of a reason."""
+        return self.verdict(
+            reason.outcome, reason.text, reason.bound_by, machine_limited=reason.machine_limited
+        )
 
 
 @contextlib.contextmanager

@@ -11,13 +11,13 @@ from synthetic_networks import noise
 from synthetic_runs import run_of
 
 from pytest_cloudbench import Outcome
-from pytest_cloudbench.verdicts.autocorrelation import inflation, innovations, memory_of
 from pytest_cloudbench.verdicts.reaches import reaches
 from pytest_cloudbench.verdicts.sample_statistics import (
     independent_samples,
     steadiness,
     time_share,
 )
+from pytest_cloudbench.verdicts.step_evidence import inflation, innovations, memory_of
 
 
 def drifts(series, within=0.05):

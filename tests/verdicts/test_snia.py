@@ -12,8 +12,7 @@ from synthetic_runs import run_of
 
 from pytest_cloudbench import Outcome
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
-from pytest_cloudbench.verdicts.snia import last_window
-from pytest_cloudbench.verdicts.steady import steady
+from pytest_cloudbench.verdicts.steady import last_window, steady
 
 
 def of_rounds(*means, seconds=60):

@@ -11,7 +11,7 @@ from pytest_cloudbench.limits.ceilings import MACHINE, VOLUME, Ceiling
 from pytest_cloudbench.limits.quantities import Iops, Size, Throughput
 from pytest_cloudbench.verdicts.counters import ThrottleDelta, acted
 from pytest_cloudbench.verdicts.sample_statistics import steadiness
-from pytest_cloudbench.verdicts.timeline import full_samples
+from pytest_cloudbench.verdicts.timeline import timed_samples
 
 BLOCK = Size.parse("4k")
 
@@ -51,17 +51,17 @@ def test_a_short_series_says_nothing(samples):
 
 def test_a_short_last_interval_is_left_out():
     seconds = [1.0, 2.0, 3.0, 4.0, 4.2]
-    assert full_samples(series_of([9, 9, 9, 9, 2], BLOCK, seconds), Iops(1)) == [9.0] * 4
-    assert full_samples(series_of([9] * 5, BLOCK), Iops(1)) == [9.0] * 5
+    assert timed_samples(series_of([9, 9, 9, 9, 2], BLOCK, seconds), Iops(1))[1] == [9.0] * 4
+    assert timed_samples(series_of([9] * 5, BLOCK), Iops(1))[1] == [9.0] * 5
 
 
 def test_samples_come_in_the_quantity_asked_for():
-    assert full_samples(series_of([2, 2, 2], BLOCK), Throughput(1)) == [8192.0] * 3
-    assert full_samples(None, Iops(1)) == []
+    assert timed_samples(series_of([2, 2, 2], BLOCK), Throughput(1))[1] == [8192.0] * 3
+    assert timed_samples(None, Iops(1))[1] == []
 
 
 def test_samples_without_a_figure_are_left_out():
-    assert full_samples(series_of([1, float("nan"), 3], BLOCK), Iops(1)) == [1.0, 3.0]
+    assert timed_samples(series_of([1, float("nan"), 3], BLOCK), Iops(1))[1] == [1.0, 3.0]
 
 
 @given(st.lists(st.floats(0, 1e9), min_size=4, max_size=60), st.floats(0.001, 0.9))

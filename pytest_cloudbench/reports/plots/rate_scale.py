@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_cloudbench.limits.quantities import MIB, Bandwidth, Iops, Rate, Throughput, figure
+from pytest_cloudbench.limits.quantities import MIB, Bandwidth, Iops, Rate, Throughput, figure, plain
 from pytest_cloudbench.verdicts.run import is_of_network, run_of
-from pytest_cloudbench.verdicts.targets import plain
 
 _LARGE_BLOCK = 64 * 1024
 """From this block size on, throughput is drawn, unless a ceiling decides."""
