@@ -20,11 +20,9 @@ class CountersSnapshot(Protocol):
 
     def since(self, earlier: Self) -> ThrottleDelta | None:
         """Return the increase of the throttle counters since ``earlier``; None if the devices have none."""
-        ...
 
     def machine_delay(self, earlier: Self) -> MachineDelay | None:
         """Return what an embedded region counted since ``earlier``; None elsewhere."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -72,12 +70,10 @@ class Target(Protocol):
     @property
     def size(self) -> Size:
         """The size of all devices together, or of the file."""
-        ...
 
     @property
     def conditions(self) -> tuple[str, ...]:
         """Sentences about how the target was prepared, which every measurement on it repeats."""
-        ...
 
     @property
     def data_of_device(self) -> Size | None:
@@ -85,45 +81,36 @@ class Target(Protocol):
 
         Only a directory that stands for a device has it (a stripe by btrfs); None on every other target.
         """
-        ...
 
     @property
     def time_compression(self) -> float:
         """How many times faster than the clock the region drains and fills burst credits; 1.0 on AWS."""
-        ...
 
     @property
     def modelled_latency(self) -> str | None:
         """How an embedded region models the latency of storage, "ebs" or "none"; None on AWS."""
-        ...
 
     @property
     def label(self) -> str:
         """The name in messages: "io2 vol-0abc", "xfs on io2 vol-0abc"."""
-        ...
 
     def prove_writable(self) -> None:
         """Raise, with the reason, unless everything at ``paths`` is proven to be ours to overwrite."""
-        ...
 
     def prove_readable(self) -> None:
         """Raise, with the reason, unless everything at ``paths`` is what it should be and nothing else uses it.
 
         It accepts partitions and read-only devices, which `prove_writable` refuses.
         """
-        ...
 
     def envelope(self, block_size: Size, *, sequential: bool) -> Envelope | None:
         """Return every ceiling that applies to this I/O; None if none is known."""
-        ...
 
     def room(self) -> Size | None:
         """Return how much more data the machine behind the target can hold; None if no such limit is known."""
-        ...
 
     def counters(self) -> CountersSnapshot | None:
         """Return the throttle counters at this moment; None if the host has none."""
-        ...
 
 
 def reads_nothing(target: Target, *, reads: bool) -> tuple[str, tuple[str, ...]]:
@@ -143,7 +130,6 @@ class PathCounters(Protocol):
 
     def since(self, earlier: Any) -> AllowancePair:
         """Return the increase since ``earlier``, a snapshot of the same path."""
-        ...
 
 
 class NetworkPath(Protocol):
@@ -152,42 +138,33 @@ class NetworkPath(Protocol):
     @property
     def client_host(self) -> Host:
         """The host that opens the connections."""
-        ...
 
     @property
     def server_host(self) -> Host:
         """The host that accepts the connections."""
-        ...
 
     @property
     def server_address(self) -> str:
         """The server's address as the client reaches it."""
-        ...
 
     @property
     def label(self) -> str:
         """The name in messages: "m5.2xlarge i-0abc -> m5.2xlarge i-0def"."""
-        ...
 
     @property
     def time_compression(self) -> float:
         """How many seconds of the test one real second represents; 1.0 on AWS."""
-        ...
 
     @property
     def client_cpus(self) -> int | None:
         """Processors of the client's host; None if only the host itself knows."""
-        ...
 
     @property
     def server_cpus(self) -> int | None:
         """Processors of the server's host; None if only the host itself knows."""
-        ...
 
     def envelope(self, *, streams: int, reverse: bool) -> Envelope | None:
         """Return every ceiling of that many connections; None if none is known."""
-        ...
 
     def counters(self) -> PathCounters | None:
         """Return the allowance counters at this moment; None if the hosts have none."""
-        ...

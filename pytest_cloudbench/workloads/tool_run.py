@@ -6,14 +6,27 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar, overload
+from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 from pytest_cloudbench.hosts.errors import HostLost, JobVanished
 from pytest_cloudbench.hosts.host import Host, Job
 
+T = TypeVar("T")
 T1 = TypeVar("T1")
 T2 = TypeVar("T2")
-T3 = TypeVar("T3")
+
+
+def once_per_host(read: Callable[[Host], T]) -> Callable[[Host], T]:
+    """Return ``read`` with its results kept: it is called once for each host."""
+    known: WeakKeyDictionary[Host, T] = WeakKeyDictionary()
+
+    def of(host: Host) -> T:
+        if host not in known:
+            known[host] = read(host)
+        return known[host]
+
+    return of
 
 
 @dataclass(frozen=True)
@@ -44,7 +57,7 @@ def run_tool(
     with cleaned_up(running):
         state = running.wait(timeout_s, on_output=on_output)
         files = running.fetch(fetch)
-    return ToolRun(state.exit_code if state.exit_code is not None else 0, files)
+    return ToolRun(state.exit_code or 0, files)
 
 
 @contextlib.contextmanager
@@ -67,19 +80,12 @@ def cleaned_up(running: Job) -> Iterator[None]:
                 running.cleanup()
 
 
-@overload
-def side_by_side(first: Callable[[], T1], second: Callable[[], T2], /) -> tuple[T1, T2]: ...
-@overload
-def side_by_side(
-    first: Callable[[], T1], second: Callable[[], T2], third: Callable[[], T3], /
-) -> tuple[T1, T2, T3]: ...
-def side_by_side(*steps: Callable[[], Any]) -> tuple[Any, ...]:
-    """Call the steps at the same time, and return their results once all have ended.
+def side_by_side(first: Callable[[], T1], second: Callable[[], T2]) -> tuple[T1, T2]:
+    """Call both at the same time, and return their results once both have ended.
 
-    Raises the error of the first step in their order that failed. Do not call one host in two steps: commands that
-    share an SSH connection delay each other by more than a round trip.
+    Raises the error of the first in their order that failed. Do not call one host in both: commands that share an SSH
+    connection delay each other by more than a round trip.
     """
-    with ThreadPoolExecutor(len(steps) - 1) as pool:
-        others = [pool.submit(step) for step in steps[1:]]
-        first = steps[0]()
-        return (first, *(each.result() for each in others))
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(second)
+        return first(), other.result()

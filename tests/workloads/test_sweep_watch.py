@@ -3,7 +3,7 @@
 import json
 
 from pytest_cloudbench.workloads.sweep.plan import StepTimes
-from pytest_cloudbench.workloads.sweep.watch import Watch
+from pytest_cloudbench.workloads.sweep.runs import Watch
 
 
 def status(milliseconds, ios):

@@ -157,12 +157,12 @@ def choose_method(job: FilesJob, facts: HostFacts, host: str) -> tuple[str, tupl
 
     Raises TargetError if the job needs Python and the host has none.
     """
-    if job.method == "dd" or (job.method is None and facts.python is None):
-        if job.method == "dd":
-            return "dd", ()
-        if why := why_not_by_dd(job):
-            raise TargetError(f"{host} has no Python 3.7 or later, and {why}")
-        return "dd", (f"no Python 3.7 or later on {host}: files created by dd, one process per file",)
-    if facts.python is None:
+    if job.method == "dd":
+        return "dd", ()
+    if facts.python is not None:
+        return "python", ()
+    if job.method == "python":
         raise TargetError(f"{host} has no Python 3.7 or later: install python3 there, or use method='dd'")
-    return "python", ()
+    if why := why_not_by_dd(job):
+        raise TargetError(f"{host} has no Python 3.7 or later, and {why}")
+    return "dd", (f"no Python 3.7 or later on {host}: files created by dd, one process per file",)

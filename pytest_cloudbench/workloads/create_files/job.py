@@ -95,7 +95,7 @@ class FilesJob:
         return 1 if self.per_folder is None else -(-self.count // self.per_folder)
 
     def __str__(self) -> str:
-        return f"{_files(self.count)} of {self.size}"
+        return f"{'1 file' if self.count == 1 else f'{self.count:,} files'} of {self.size}"
 
     def asked(self) -> dict[str, Any]:
         """Return the job as plain values for reports; keys name the unit."""
@@ -114,10 +114,6 @@ def why_not_by_dd(job: FilesJob) -> str | None:
             "content='zero' or method='python'"
         )
     return None
-
-
-def _files(count: int) -> str:
-    return "1 file" if count == 1 else f"{count:,} files"
 
 
 def _whole(name: str, value: object) -> None:

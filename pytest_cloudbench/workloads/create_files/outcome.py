@@ -9,7 +9,6 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.limits.volume_types import SSD_IO_UNIT
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
@@ -102,6 +101,7 @@ def _creation(origin: Origin, record: Record, written: Sample) -> FileCreation:
     on_device_s = None if record.synced is None else max(record.synced.seconds, written_s)
     device = _device_writes(record.synced or written)
     block = _block_size(job, device)
+    envelope = target.envelope(block, sequential=True)
     return FileCreation(
         files=written.files,
         size=job.size,
@@ -120,15 +120,11 @@ def _creation(origin: Origin, record: Record, written: Sample) -> FileCreation:
         target=target.label,
         started_at=origin.started_at,
         folder=origin.folder if job.keep else None,
-        envelope=_of_writes(target.envelope(block, sequential=True)),
+        envelope=None if envelope is None else envelope.of_mix(0.0),
         generator=_load(record, on_device_s or written_s, origin.cpus),
         conditions=(*origin.conditions, *_conditions(target, job)),
         asked=job.asked(),
     )
-
-
-def _of_writes(envelope: Envelope | None) -> Envelope | None:
-    return None if envelope is None else envelope.of_mix(0.0)
 
 
 def _conditions(target: Target, job: FilesJob) -> tuple[str, ...]:

@@ -196,7 +196,7 @@ class _Run:
                     f"{self._limit_s:,.0f} s"
                 ) from error
             raise
-        return state.exit_code if state.exit_code is not None else 0
+        return state.exit_code or 0
 
     def _take(self, output: str) -> None:
         for progress in self._reader.feed(output):
@@ -221,11 +221,10 @@ class _Run:
 
 def _longest_s(target: Target, job: FilesJob) -> float:
     envelope = target.envelope(job.size, sequential=True)
-    levels = [
-        level.throughput.bytes_per_second
-        for ceiling in (envelope.of_mix(0.0).ceilings if envelope is not None else ())
-        for level in envelope.levels_of(ceiling)  # type: ignore[union-attr]  # there are ceilings
-    ]
+    levels: list[float] = []
+    if envelope is not None:
+        for ceiling in envelope.of_mix(0.0).ceilings:
+            levels += [level.throughput.bytes_per_second for level in envelope.levels_of(ceiling)]
     slowest = min(levels, default=3.0 * _SLOWEST) / 3.0
     return job.data.bytes / max(slowest, 1.0) + job.count / _SLOWEST_FILES + _SPARE_S
 

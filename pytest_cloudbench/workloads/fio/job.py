@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Literal
 
 from pytest_cloudbench.limits.quantities import Iops, Size, Throughput
@@ -152,7 +153,6 @@ class FioJob:
 
     @property
     def mixed(self) -> bool:
-        """True for a pattern of reads and writes."""
         return self.rw in _READS and self.rw in _WRITES
 
     @property
@@ -204,25 +204,15 @@ class FioJob:
         """
         argv = [fio, f"--output={RESULT_FILE}", "--output-format=json+", "--eta=always", "--eta-newline=1"]
         argv += [f"--{name}={value}" for name, value in self._global_options(kind, paths).items()]
-        devices = len(paths) if kind == "block" else 1
-        shares = self.sections(devices)
-        if devices == 1:
-            for number, share in enumerate(shares):
-                argv += self._section(self._section_name(number), share, share.jobs, None)
-            return tuple(argv)
-        number = 0
-        for path in paths:
-            left = self.numjobs
-            while left:
-                share = shares[0]
-                taken = min(left, share.jobs)
-                argv += self._section(self._section_name(number), share, taken, path)
-                number += 1
-                left -= taken
-                if taken == share.jobs:
-                    shares.pop(0)
-                else:
-                    shares[0] = dataclasses.replace(share, jobs=share.jobs - taken)
+        devices = paths if kind == "block" and len(paths) > 1 else [None]
+        jobs = [share for share in self.sections(len(devices)) for _ in range(share.jobs)]
+        sections = [
+            (device, share, len(list(alike)))
+            for number, device in enumerate(devices)
+            for share, alike in groupby(jobs[number * self.numjobs : (number + 1) * self.numjobs])
+        ]
+        for number, (device, share, count) in enumerate(sections):
+            argv += self._section(number, share, count, device)
         return tuple(argv)
 
     def asked(self) -> dict[str, Any]:
@@ -246,9 +236,6 @@ class FioJob:
             "options": {key: option_text(key, value) for key, value in self.options.items()},
         }
 
-    def _section_name(self, number: int) -> str:
-        return self.name if number == 0 else f"{self.name}-{number + 1}"
-
     def _global_options(self, kind: str, paths: Sequence[str]) -> dict[str, str]:
         chosen: dict[str, str] = {
             "rw": self.rw,
@@ -261,15 +248,9 @@ class FioJob:
         }
         if self.ramp_time:
             chosen["ramp_time"] = f"{self.ramp_time:g}"
-        if self.size is not None:
-            chosen["size"] = str(self.size.bytes)
-        if self.rwmixread is not None:
-            chosen["rwmixread"] = str(self.rwmixread)
-        if self.rate_process is not None:
-            chosen["rate_process"] = self.rate_process
-        if self.fsync is not None:
-            chosen["fsync"] = str(self.fsync)
-        chosen.update((key, option_text(key, value)) for key, value in self.options.items())
+        further = {name: getattr(self, name) for name in ("size", "rwmixread", "rate_process", "fsync")}
+        given = {name: value for name, value in further.items() if value is not None} | dict(self.options)
+        chosen.update((name, option_text(name, value)) for name, value in given.items())
         devices = len(paths) if kind == "block" else 1
         if kind == "directory":
             chosen["directory"] = escaped_path(paths[0])
@@ -291,7 +272,8 @@ class FioJob:
         }
         return chosen
 
-    def _section(self, name: str, share: RateShare, jobs: int, path: str | None) -> list[str]:
+    def _section(self, number: int, share: RateShare, jobs: int, path: str | None) -> list[str]:
+        name = self.name if number == 0 else f"{self.name}-{number + 1}"
         section = [f"--name={name}", f"--numjobs={jobs}"]
         if path is not None:
             section.append(f"--filename={escaped_path(path)}")

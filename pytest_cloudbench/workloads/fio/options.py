@@ -6,53 +6,48 @@ have.
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from pytest_cloudbench.hosts.host import Host
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.workloads.fio.errors import BadFioJob, FioRefused, UnknownFioOption
+from pytest_cloudbench.workloads.tool_run import once_per_host
 
 if TYPE_CHECKING:
     from pytest_cloudbench.workloads.fio.job import FioJob
 
-_OUTPUT = "the result is read from fio's JSON, which this would move or change"
-_LOGS = "the one-second series is read from fio's logs, which this would move or change"
-_TARGET = "the target decides what is read and written"
-_ONE_BS = "a verdict needs one block size: use bs="
-_GROUPS = "all jobs are reported together, which this would split"
-_UNITS = "this changes the units of fio's output"
-_HOST = "fio runs on the target's host, in the background, and is watched there"
-_DATA = "this destroys or bypasses the target's protection"
-
-REFUSED: dict[str, str] = {
-    **dict.fromkeys(
-        ("output", "output_format", "append_terse", "minimal", "terse_version", "bandwidth_log"), _OUTPUT
+_REFUSED_BECAUSE = {
+    "the result is read from fio's JSON, which this would move or change": (
+        "output output_format append_terse minimal terse_version bandwidth_log status_interval eta eta_newline "
+        "eta_interval showcmd parse_only unified_rw_reporting percentile_list clat_percentiles lat_percentiles "
+        "slat_percentiles significant_figures stats profile cmdhelp"
     ),
-    **dict.fromkeys(
-        ("status_interval", "eta", "eta_newline", "eta_interval", "showcmd", "parse_only"), _OUTPUT
+    "the one-second series is read from fio's logs, which this would move or change": (
+        "per_job_logs log_avg_msec log_hist_msec log_max_value log_offset write_iops_log write_bw_log write_lat_log "
+        "write_hist_log log_prio log_compression log_store_compressed log_unix_epoch bwavgtime log_alternate_epoch "
+        "log_entries iopsavgtime disable_bw_measurement log_window_value log_hist_coarseness write_iolog"
     ),
-    **dict.fromkeys(
-        ("unified_rw_reporting", "percentile_list", "clat_percentiles", "lat_percentiles"), _OUTPUT
+    "the target decides what is read and written": (
+        "filename directory filename_format opendir unique_filename read_iolog replay_redirect merge_blktrace_file "
+        "fill_device"
     ),
-    **dict.fromkeys(("slat_percentiles", "significant_figures", "stats", "profile", "cmdhelp"), _OUTPUT),
-    **dict.fromkeys(("per_job_logs", "log_avg_msec", "log_hist_msec", "log_max_value", "log_offset"), _LOGS),
-    **dict.fromkeys(("write_iops_log", "write_bw_log", "write_lat_log", "write_hist_log", "log_prio"), _LOGS),
-    **dict.fromkeys(("log_compression", "log_store_compressed", "log_unix_epoch", "bwavgtime"), _LOGS),
-    **dict.fromkeys(("log_alternate_epoch", "log_entries", "iopsavgtime", "disable_bw_measurement"), _LOGS),
-    **dict.fromkeys(("log_window_value", "log_hist_coarseness", "write_iolog"), _LOGS),
-    **dict.fromkeys(("filename", "directory", "filename_format", "opendir", "unique_filename"), _TARGET),
-    **dict.fromkeys(("read_iolog", "replay_redirect", "merge_blktrace_file", "fill_device"), _TARGET),
-    **dict.fromkeys(("bsrange", "bssplit", "bs_unaligned", "bs_is_seq_rand"), _ONE_BS),
-    **dict.fromkeys(("group_reporting", "new_group", "stonewall", "wait_for", "section"), _GROUPS),
-    **dict.fromkeys(("kb_base", "unit_base"), _UNITS),
-    **dict.fromkeys(("client", "server", "remote_config", "daemonize", "idle_prof"), _HOST),
-    **dict.fromkeys(("allow_file_create", "allow_mounted_write", "unlink", "unlink_each_loop"), _DATA),
-    **dict.fromkeys(("trim_percentage", "exec_prerun", "exec_postrun"), _DATA),
+    "a verdict needs one block size: use bs=": "bsrange bssplit bs_unaligned bs_is_seq_rand",
+    "all jobs are reported together, which this would split": (
+        "group_reporting new_group stonewall wait_for section"
+    ),
+    "this changes the units of fio's output": "kb_base unit_base",
+    "fio runs on the target's host, in the background, and is watched there": (
+        "client server remote_config daemonize idle_prof"
+    ),
+    "this destroys or bypasses the target's protection": (
+        "allow_file_create allow_mounted_write unlink unlink_each_loop trim_percentage exec_prerun exec_postrun"
+    ),
 }
+REFUSED = {name: reason for reason, names in _REFUSED_BECAUSE.items() for name in names.split()}
 """The options that are refused, each with the reason."""
 
 _NEAREST = 3
@@ -87,7 +82,7 @@ _FACTS = 'fio=$(command -v fio) && echo "$fio" && "$fio" --version && nproc && u
 
 
 class HostFio:
-    """The fio of one host: its version and the options that it accepts, looked up once per host."""
+    """The fio of one host: its version and the options that it accepts."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -110,7 +105,7 @@ class HostFio:
             return
         for name in job.options:
             if name not in self._known() and name not in self._of_engine(job.ioengine):
-                self._check_other_name(name, job.ioengine)
+                self._check_other_name(name, job)
         self._check_values(argv, sudo=sudo)
 
     def _known(self) -> frozenset[str]:
@@ -125,15 +120,16 @@ class HostFio:
             self._engines[ioengine] = parse_option_names(asked.stdout)
         return self._engines[ioengine]
 
-    def _check_other_name(self, name: str, ioengine: str) -> None:
+    def _check_other_name(self, name: str, job: FioJob) -> None:
         asked = self._host.run([self.path, f"--cmdhelp={name}"], check=False, idempotent=True)
         canonical = parse_other_name(asked.stdout, asked.stderr, name)
         if canonical is None:
-            known = self._known() | self._of_engine(ioengine)
-            raise UnknownFioOption(name, self.version, nearest_options(name, known))
+            known = self._known() | self._of_engine(job.ioengine)
+            nearest = difflib.get_close_matches(name, sorted(known), n=_NEAREST, cutoff=0.5)
+            raise UnknownFioOption(name, self.version, nearest)
         if canonical in REFUSED:
             raise BadFioJob(f"fio option {name}= is another name of {canonical}=: {REFUSED[canonical]}")
-        if canonical in _FIELDS:
+        if canonical == "rwmixwrite" or canonical in (field.name for field in dataclasses.fields(job)):
             raise BadFioJob(f"fio option {name}= is another name of {canonical}=: use that one")
 
     def _check_values(self, argv: Sequence[str], *, sudo: bool) -> None:
@@ -148,36 +144,8 @@ class HostFio:
             raise FioRefused(f"{self.version} refuses the job: {words}; it was {shlex.join(argv)}")
 
 
-_FIELDS = frozenset(
-    {
-        "rw",
-        "bs",
-        "iodepth",
-        "numjobs",
-        "runtime",
-        "ramp_time",
-        "size",
-        "ioengine",
-        "direct",
-        "rwmixread",
-        "rwmixwrite",
-        "rate_iops",
-        "rate",
-        "rate_process",
-        "fsync",
-        "name",
-    }
-)
-
-_hosts: WeakKeyDictionary[Host, HostFio] = WeakKeyDictionary()
-
-
-def fio_of(host: Host) -> HostFio:
-    """Return the fio of that host. It is installed if missing, and examined once."""
-    known = _hosts.get(host)
-    if known is None:
-        known = _hosts[host] = HostFio(host)
-    return known
+fio_of = once_per_host(HostFio)
+"""Returns the fio of a host. It is installed if missing, and examined once."""
 
 
 def parse_option_names(help_text: str) -> frozenset[str]:
@@ -202,11 +170,6 @@ def parse_other_name(stdout: str, stderr: str, name: str) -> str | None:
         line.split(":", 1)[1].strip() for line in stdout.splitlines() if line.strip().startswith("alias:")
     ]
     return described if described == name or name in aliases else None
-
-
-def nearest_options(name: str, known: Iterable[str]) -> list[str]:
-    """Return up to three known names that are most similar to `name`."""
-    return difflib.get_close_matches(name, sorted(known), n=_NEAREST, cutoff=0.5)
 
 
 def fio_words(text: str) -> str:

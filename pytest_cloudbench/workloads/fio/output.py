@@ -6,9 +6,11 @@ import json
 import math
 import os
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused
@@ -27,9 +29,8 @@ _JSON_START = re.compile(r"^\{", re.MULTILINE)
 class FioResult:
     """fio's report on a whole run: all jobs together, means over its run time.
 
-    `cpu_percent_user` and `cpu_percent_system` are in per cent of one core, the mean over the jobs. `notes` is the text
-    before the JSON. `submission_share` is the share of submission to the kernel in the mean latency; the rest is
-    completion.
+    `cpu_percent` is in per cent of one core, the mean over the jobs. `submission_share` is the share of submission to
+    the kernel in the mean latency; the rest is completion.
     """
 
     version: str
@@ -37,9 +38,7 @@ class FioResult:
     write: Direction | None
     latency: Latency | None
     runtime_s: float
-    cpu_percent_user: float
-    cpu_percent_system: float
-    notes: str
+    cpu_percent: float
     submission_share: float = 0.0
 
     @property
@@ -76,14 +75,12 @@ def parse_output(output: bytes | None, *, exit_code: int = 0, stderr: str = "") 
             raise FioRefused(f"fio ended with exit code {exit_code}: {fio_words(said)}")
         if not jobs:
             raise FioOutputError("fio's JSON lists no job")
-        return _result(document, jobs, notes=notes, said=said)
+        return _result(document, jobs, said=said)
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
         raise FioOutputError(f"fio's JSON has an invalid value: {error}") from None
 
 
-def _result(
-    document: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]], *, notes: str, said: str
-) -> FioResult:
+def _result(document: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]], *, said: str) -> FioResult:
     read, read_stats = _direction(jobs, "read")
     write, write_stats = _direction(jobs, "write")
     if read is None and write is None:
@@ -94,9 +91,7 @@ def _result(
         write=write,
         latency=_latency([*read_stats, *write_stats]),
         runtime_s=max(_number(job.get(way), "runtime") for job in jobs for way in ("read", "write")) / 1000.0,
-        cpu_percent_user=sum(_number(job, "usr_cpu") for job in jobs) / len(jobs),
-        cpu_percent_system=sum(_number(job, "sys_cpu") for job in jobs) / len(jobs),
-        notes=notes.strip(),
+        cpu_percent=sum(_number(job, name) for job in jobs for name in ("usr_cpu", "sys_cpu")) / len(jobs),
         submission_share=_submission_share(jobs),
     )
 
@@ -166,10 +161,7 @@ def _latency(stats: Sequence[Mapping[str, Any]]) -> Latency | None:
         mean_s=sum(_number(each, "mean") * count for each, count in counted) / total * _NS,
         min_s=min(_number(each, "min") for each, _ in counted) * _NS,
         max_s=max(_number(each, "max") for each, _ in counted) * _NS,
-        p50_s=_seconds(percentile_ns, 50.0),
-        p95_s=_seconds(percentile_ns, 95.0),
-        p99_s=_seconds(percentile_ns, 99.0),
-        p999_s=_seconds(percentile_ns, 99.9),
+        **{f"{name}_s": _seconds(percentile_ns, percent) for name, percent in PERCENTS.items()},
     )
 
 
@@ -201,14 +193,9 @@ def _percentiles_ns(stats: Sequence[Mapping[str, Any]]) -> dict[float, float]:
 
 def percentile_of_bins(bins: Mapping[int, float], percent: float) -> float:
     """Return the value of the first bin at which `percent` of all counts are reached, as fio does."""
-    target = sum(bins.values()) * percent / 100.0
-    reached = 0.0
-    value = 0
-    for value in sorted(bins):
-        reached += bins[value]
-        if reached >= target:
-            break
-    return float(value)
+    values = sorted(bins)
+    reached = list(accumulate(bins[value] for value in values))
+    return float(values[bisect_left(reached, reached[-1] * percent / 100.0)])
 
 
 def _seconds(percentile_ns: Mapping[float, float], percent: float) -> float | None:

@@ -192,7 +192,7 @@ class _Run:
                 f"fio on {running.host_label} was still running after {self._limit_s:.0f} s, "
                 f"with a run time of {self._length_s:g} s, and was ended"
             ) from error
-        return state.exit_code if state.exit_code is not None else 0
+        return state.exit_code or 0
 
     def counters_gained(self) -> Gained:
         """Return the increase of the counters since the load began."""
@@ -237,7 +237,6 @@ def _measurement(
     envelope: Envelope | None,
 ) -> Measurement:
     devices = len(target.paths) if target.kind == "block" else 1
-    busy = result.cpu_percent_user + result.cpu_percent_system
     series = series_from_logs(
         files, runtime_s=result.runtime_s, sample_s=job.sample_s, compression=target.time_compression
     )
@@ -269,7 +268,7 @@ def _measurement(
         counters=counters.throttled,
         machine_delay=counters.machine_delay,
         generator=GeneratorLoad(
-            cpu_percent_busiest=busy, cpu_percent_total=busy * job.numjobs * devices, cpus=fio.host_cpus
+            result.cpu_percent, result.cpu_percent * job.numjobs * devices, fio.host_cpus
         ),
         rate_asked=job.rate_iops or job.rate,
         time_compression=target.time_compression,

@@ -84,16 +84,10 @@ def as_on_device(target: Target, job: FioJob) -> tuple[FioJob, tuple[str, ...]]:
 def check_target(target: Target, job: FioJob) -> Size:
     """Check that the target is what it should be and can take the job; return how much data its files still lack.
 
-    Raises what `prove_target` and `check_paths` raise.
-    """
-    prove_target(target, job)
-    return check_paths(target, job)
-
-
-def prove_target(target: Target, job: FioJob) -> None:
-    """Raise BadFioJob if the job does not fit the kind of target, and the target's own errors if it is not proven ours.
-
-    A device that is mounted, part of something else, or the host's own may neither be written nor read.
+    Raises BadFioJob if the job does not fit the kind of target, and the target's own errors if it is not proven ours: a
+    device that is mounted, part of something else, or the host's own may neither be written nor read. After the proof,
+    which explains their errors better, raises TargetError if a path is missing, of another kind (as root, fio would
+    create a plain file in place of a mistyped device), or has too little space.
     """
     if target.kind == "directory" and job.size is None:
         raise BadFioJob(
@@ -101,22 +95,13 @@ def prove_target(target: Target, job: FioJob) -> None:
         )
     if target.kind == "file" and job.size is not None and job.size > target.size:
         raise BadFioJob(f"size={job.size} is more than {target.label} has: leave size= out, or lay out more")
-    _ = target.host  # raises if the instance is stopped, before anything else is checked
+    host = target.host  # raises if the instance is stopped, before anything else is checked
     # A job that only reads still lays out its files in a directory. It reads a device only if nothing else uses it:
     # other I/O would be measured with it.
     if target.kind != "block" or job.writes:
         target.prove_writable()
     else:
         target.prove_readable()
-
-
-def check_paths(target: Target, job: FioJob) -> Size:
-    """Check the target's paths, after the proof, which explains their errors better; return how much data files lack.
-
-    Raises TargetError if a path is missing, of another kind (as root, fio would create a plain file in place of a
-    mistyped device), or has too little space.
-    """
-    host = target.host
     expected = _KINDS[target.kind]
     listed = host.run(["sh", "-c", _LOOK, "sh", *target.paths], idempotent=True).stdout.splitlines()
     for path, found in zip(target.paths, listed, strict=True):

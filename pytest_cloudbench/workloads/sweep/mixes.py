@@ -119,7 +119,6 @@ class Mix:
 
     @property
     def largest_block(self) -> Size:
-        """The largest block size of the mix."""
         return max(size for size, _ in self.blocks)
 
     @property

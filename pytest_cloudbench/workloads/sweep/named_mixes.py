@@ -96,7 +96,11 @@ def read_mixes(path: Path) -> dict[str, Mix]:
         data = path.read_bytes()
     except FileNotFoundError:
         return {}
-    document = _parse_toml(path, data)
+    toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    try:
+        document: dict[str, Any] = toml.loads(data.decode())
+    except ValueError as error:
+        raise BadMix(f"{path} is not valid TOML: {error}") from None
     mixes = document.get("mixes")
     if not isinstance(mixes, dict) or set(document) != {"mixes"}:
         raise BadMix(f"{path}: the file must contain only tables named [mixes.NAME]")
@@ -104,15 +108,6 @@ def read_mixes(path: Path) -> dict[str, Mix]:
         return {name: _parse_mix(name, table) for name, table in mixes.items()}
     except BadMix as error:
         raise BadMix(f"{path}: {error}") from None
-
-
-def _parse_toml(path: Path, data: bytes) -> dict[str, Any]:
-    toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-    try:
-        document: dict[str, Any] = toml.loads(data.decode())
-    except ValueError as error:
-        raise BadMix(f"{path} is not valid TOML: {error}") from None
-    return document
 
 
 def _parse_mix(name: str, table: object) -> Mix:

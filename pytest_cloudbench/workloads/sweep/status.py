@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -78,7 +78,7 @@ class Way:
 
     @property
     def mean_s(self) -> float | None:
-        """Mean latency in seconds."""
+        """Mean latency in seconds; None without I/Os."""
         return self.sum_ns / self.ios * _NS if self.ios else None
 
     def percentile_s(self, percent: float) -> float | None:
@@ -136,8 +136,8 @@ class Totals:
             return cls(
                 seconds=max(float(job[way].get("runtime") or 0) for job in jobs for way in ("read", "write"))
                 / 1000,
-                read=_summed((job["read"] for job in jobs), block_bytes),
-                write=_summed((job["write"] for job in jobs), block_bytes),
+                read=sum((Way.of(job["read"], block_bytes) for job in jobs), Way()),
+                write=sum((Way.of(job["write"], block_bytes) for job in jobs), Way()),
                 cpu_percent=sum(
                     float(job.get("usr_cpu") or 0) + float(job.get("sys_cpu") or 0) for job in jobs
                 )
@@ -165,16 +165,6 @@ class Totals:
             read=self.read.since(earlier.read),
             write=self.write.since(earlier.write),
         )
-
-
-def _summed(parts: Iterator[Mapping[str, Any]], block_bytes: int | None) -> Way:
-    ios, moved, sum_ns = 0, 0.0, 0.0
-    bins: Counter[int] = Counter()
-    for part in parts:
-        one = Way.of(part, block_bytes)
-        ios, moved, sum_ns = ios + one.ios, moved + one.bytes, sum_ns + one.sum_ns
-        bins.update(one.bins)
-    return Way(ios, moved, sum_ns, bins)
 
 
 class StatusReader:
