@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar
+from statistics import fmean
+from typing import Any, ClassVar, TypeVar
 
 from pytest_cloudbench.limits.cost import Cost
 from pytest_cloudbench.limits.envelope import Envelope
@@ -14,6 +15,8 @@ from pytest_cloudbench.verdicts.counters import AllowancePair
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.verdicts.verdict import Verdict
 from pytest_cloudbench.workloads.judged import Judged
+
+_N = TypeVar("_N", int, float)
 
 
 class BothDirections(TypeError):
@@ -197,28 +200,28 @@ class NetworkMeasurement(Judged):
     @property
     def retransmits(self) -> int | None:
         """TCP segments sent again, over all streams; None if no sender reported them."""
-        return _total(stream.retransmits for stream in self.streams)
+        return sum_known(stream.retransmits for stream in self.streams)
 
     @property
     def lost_packets(self) -> int | None:
         """UDP datagrams lost, over all streams; None for TCP."""
-        return _total(stream.lost_packets for stream in self.streams)
+        return sum_known(stream.lost_packets for stream in self.streams)
 
     @property
     def lost_percent(self) -> float | None:
         """UDP datagrams lost, over all streams, in per cent; None for TCP."""
-        lost, packets = self.lost_packets, _total(stream.packets for stream in self.streams)
+        lost, packets = self.lost_packets, sum_known(stream.packets for stream in self.streams)
         return None if lost is None or not packets else 100.0 * lost / packets
 
     @property
     def jitter_s(self) -> float | None:
         """Mean over the streams of their jitter at the end of the run; None for TCP."""
-        return _mean([stream.jitter_s for stream in self.streams])
+        return mean_known(stream.jitter_s for stream in self.streams)
 
     @property
     def rtt_s(self) -> float | None:
         """Mean round trip over streams and samples, in seconds; None if no sender reported it."""
-        return _mean([stream.rtt_s for stream in self.streams])
+        return mean_known(stream.rtt_s for stream in self.streams)
 
     @property
     def command(self) -> str:
@@ -292,11 +295,13 @@ class NetworkMeasurement(Judged):
         return f"{self.workload} on {self.path}: {self.throughput}{both}{again}{lost}{noted}"
 
 
-def _total(values: Any) -> int | None:
+def sum_known(values: Iterable[_N | None]) -> _N | None:
+    """Return the sum of the values that are not None; None if there are none."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 
 
-def _mean(values: list[float | None]) -> float | None:
+def mean_known(values: Iterable[float | None]) -> float | None:
+    """Return the mean of the values that are not None; None if there are none."""
     known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    return fmean(known) if known else None

@@ -62,8 +62,8 @@ def test_the_shortest_stream_limits_the_number_of_cells() -> None:
 
 def test_a_gauge_has_the_value_of_the_interval_in_its_cell() -> None:
     flow = [Interval(0, 1, 0, rtt_s=0.1), Interval(1, 2.02, 0, rtt_s=0.2), Interval(2.02, 3, 0, rtt_s=0.3)]
-    assert cell_gauges(flow, 1.0, 3, lambda each: each.rtt_s) == [0.1, 0.2, 0.3]
-    assert cell_gauges(flow[:1], 1.0, 3, lambda each: each.rtt_s) == [0.1, None, None]
+    assert cell_gauges(flow, 1.0, 3, lambda each: each.rtt_s) == (0.1, 0.2, 0.3)
+    assert cell_gauges(flow[:1], 1.0, 3, lambda each: each.rtt_s) == (0.1, None, None)
 
 
 @given(_FLOWS, st.floats(0.1, 2.0))

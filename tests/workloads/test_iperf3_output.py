@@ -223,10 +223,11 @@ def test_a_refused_option_is_reported_without_usage_text(version: str) -> None:
     )
 
 
-def test_text_before_the_json_is_kept_as_notes() -> None:
+def test_text_before_the_json_is_skipped() -> None:
     notes = "warning: TCP congestion control algorithm not supported\nUsing {braces} too\n"
-    output = _parse(as_written(document("3.12", "tcp", CLIENT), notes))
-    assert output.notes == notes.strip()
+    found = document("3.12", "tcp", CLIENT)
+    output = _parse(as_written(found, notes))
+    assert output == _parse(as_written(found))
     assert len(output.flows) == 2
 
 

@@ -210,7 +210,6 @@ class Iperf3Job:
 
     @property
     def udp(self) -> bool:
-        """True for UDP."""
         return self.protocol == UDP
 
     @property

@@ -97,7 +97,6 @@ class ProcessOutput:
     cpu_percent: float | None
     other_cpu_percent: float | None
     error: str | None
-    notes: str
     mss_bytes: int | None = None
     others: Mapping[int, OtherEnd] = field(default_factory=dict)
     server: ProcessOutput | None = None
@@ -115,12 +114,12 @@ def parse_output(files: ProcessFiles, *, role: str, reverse: bool) -> ProcessOut
     iperf3's message if there is no JSON, Iperf3OutputError if the JSON cannot be read.
     """
     text = (files.output or b"").decode("utf-8", "replace")
-    notes, document = _split(text, files)
+    document = _document(text, files)
     error = document.get("error")
     if error is None and files.exit_code and files.stderr.strip():
         error = iperf3_words(files.stderr)
     try:
-        read = _process_output(document, role=role, reverse=reverse, notes=notes)
+        read = _process_output(document, role=role, reverse=reverse)
     except (ValueError, TypeError, AttributeError, KeyError, OverflowError) as wrong:
         raise Iperf3OutputError(f"iperf3's JSON holds an invalid value: {wrong}") from None
     return read if error is None else dataclasses.replace(read, error=_bare(str(error)))
@@ -133,7 +132,7 @@ def iperf3_words(text: str) -> str:
     return "; ".join(dict.fromkeys(_bare(line) for line in errors)) or "it gave no reason"
 
 
-def _split(text: str, files: ProcessFiles) -> tuple[str, dict[str, Any]]:
+def _document(text: str, files: ProcessFiles) -> dict[str, Any]:
     found = _JSON_START.search(text)
     if found is None:
         code = files.exit_code
@@ -145,15 +144,15 @@ def _split(text: str, files: ProcessFiles) -> tuple[str, dict[str, Any]]:
             raise Iperf3Refused(f"iperf3 ended{ended} and without a result: {words}")
         raise Iperf3OutputError("iperf3 wrote no output")
     try:
-        document, _ = json.JSONDecoder().raw_decode(text, found.start())
+        document: dict[str, Any] = json.JSONDecoder().raw_decode(text, found.start())[0]
     except (ValueError, RecursionError) as error:
         raise Iperf3OutputError(
             f"iperf3's JSON is damaged or cut off after {len(text):,} characters: {error}"
         ) from None
-    return text[: found.start()].strip(), document
+    return document
 
 
-def _process_output(document: dict[str, Any], *, role: str, reverse: bool, notes: str = "") -> ProcessOutput:
+def _process_output(document: dict[str, Any], *, role: str, reverse: bool) -> ProcessOutput:
     start, end = _mapping(document, "start"), _mapping(document, "end")
     intervals = document.get("intervals")
     if "start" not in document or not isinstance(intervals, list):
@@ -173,7 +172,6 @@ def _process_output(document: dict[str, Any], *, role: str, reverse: bool, notes
         cpu_percent=_number(cpu, "host_total"),
         other_cpu_percent=_number(cpu, "remote_total"),
         error=None,
-        notes=notes,
         # The requested value, else the connection's own; a server and UDP report 0.
         mss_bytes=_whole(start, "tcp_mss") or _whole(start, "tcp_mss_default") or None,
         others=_others(end, ports) if role == CLIENT else {},

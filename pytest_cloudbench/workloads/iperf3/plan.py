@@ -16,12 +16,7 @@ from pytest_cloudbench.workloads.iperf3.tool import (
     iperf3_of,
     version_text,
 )
-from pytest_cloudbench.workloads.pace import (
-    QUICK_RAMP_S,
-    Pace,
-    compressed_seconds,
-    compression_condition,
-)
+from pytest_cloudbench.workloads.pace import QUICK_RAMP_S, Pace, compressed_seconds, compression_condition
 from pytest_cloudbench.workloads.target import NetworkPath
 
 INTERVAL_S = 1.0

@@ -13,8 +13,8 @@ from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.workloads.iperf3.errors import Iperf3Error, Iperf3OutputError
 from pytest_cloudbench.workloads.iperf3.output import ProcessFiles, ProcessOutput, parse_output
 from pytest_cloudbench.workloads.iperf3.plan import THREADED_SINCE, Plan
-from pytest_cloudbench.workloads.iperf3.streams import Pairing, pair_streams, read_streams, sum_known, summed
-from pytest_cloudbench.workloads.network_measurement import NetworkMeasurement, StreamResult
+from pytest_cloudbench.workloads.iperf3.streams import Pairing, pair_streams, read_streams, summed
+from pytest_cloudbench.workloads.network_measurement import NetworkMeasurement, StreamResult, sum_known
 
 _SHORT_RUN = 0.95
 """A run that measured less than this part of its time is noted."""
@@ -93,15 +93,11 @@ def measurement_of(plan: Plan, gathered: Gathered) -> NetworkMeasurement:
     if not job.bidirectional:
         return whole
     ways = []
-    for reverse in (False, True):
+    for reverse, way in ((False, "client to server"), (True, "server to client")):
         mine = [pairing for pairing in pairs if pairing.from_client != reverse]
         one = _measured(plan, gathered, mine, reverse=reverse)
-        ways.append(dataclasses.replace(one, workload=f"{one.workload}, {_way(reverse)}"))
+        ways.append(dataclasses.replace(one, workload=f"{one.workload}, {way}"))
     return dataclasses.replace(whole, directions=tuple(ways))
-
-
-def _way(reverse: bool) -> str:
-    return "server to client" if reverse else "client to server"
 
 
 def _measured(

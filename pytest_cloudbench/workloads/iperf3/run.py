@@ -11,12 +11,7 @@ from datetime import datetime, timezone
 from pytest_cloudbench.limits.quantities import Bandwidth
 from pytest_cloudbench.reports.plots.kinds import network_plots
 from pytest_cloudbench.verdicts.counters import AllowancePair
-from pytest_cloudbench.workloads.iperf3.ends import (
-    SERVER_ENDS_WITHIN_S,
-    Side,
-    start_client,
-    start_server,
-)
+from pytest_cloudbench.workloads.iperf3.ends import SERVER_ENDS_WITHIN_S, Side, start_client, start_server
 from pytest_cloudbench.workloads.iperf3.failures import failure_of, stall_of, with_stall_noted
 from pytest_cloudbench.workloads.iperf3.job import Iperf3Job
 from pytest_cloudbench.workloads.iperf3.output import CLIENT, SERVER

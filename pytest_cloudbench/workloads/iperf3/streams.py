@@ -7,16 +7,14 @@ the flow counts as even. No byte is lost or counted twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TypeVar
 
 from pytest_cloudbench.limits.quantities import Bandwidth
 from pytest_cloudbench.workloads.iperf3.output import Flow, Interval, OtherEnd, ProcessOutput
-from pytest_cloudbench.workloads.network_measurement import NetworkSeries, StreamResult
+from pytest_cloudbench.workloads.network_measurement import NetworkSeries, StreamResult, mean_known, sum_known
 
-Number = TypeVar("Number", int, float)
 _FULL = 0.9
 """The least measured part of a cell: an incomplete last cell is left out."""
 
@@ -104,16 +102,16 @@ def _stream(pairing: Pairing, seconds: tuple[float, ...], step_s: float) -> Stre
     receiver = received.intervals if received else ()
     series = NetworkSeries(
         seconds=seconds,
-        throughput=_bandwidths(received_rates if received else sent_rates),
-        sent=_bandwidths(sent_rates),
-        retransmits=_counts(sender, step_s, cells, lambda each: each.retransmits),
+        throughput=tuple(map(Bandwidth, received_rates if received else sent_rates)),
+        sent=tuple(map(Bandwidth, sent_rates)),
+        retransmits=cell_counts(sender, step_s, cells, lambda each: each.retransmits),
         cwnd_bytes=tuple(
             None if value is None else int(value)
-            for value in _gauges(sender, step_s, cells, lambda each: each.cwnd_bytes)
+            for value in cell_gauges(sender, step_s, cells, lambda each: each.cwnd_bytes)
         ),
-        rtt_s=_gauges(sender, step_s, cells, lambda each: each.rtt_s),
-        jitter_s=_gauges(receiver, step_s, cells, lambda each: each.jitter_s),
-        lost_packets=_counts(receiver, step_s, cells, lambda each: each.lost),
+        rtt_s=cell_gauges(sender, step_s, cells, lambda each: each.rtt_s),
+        jitter_s=cell_gauges(receiver, step_s, cells, lambda each: each.jitter_s),
+        lost_packets=cell_counts(receiver, step_s, cells, lambda each: each.lost),
     )
     received_mean = _mean_rate(received, received_rates)
     if received_mean is None and reported is not None and reported.received_bytes_s and pairing.from_client:
@@ -131,8 +129,8 @@ def _stream(pairing: Pairing, seconds: tuple[float, ...], step_s: float) -> Stre
         received=received_mean,
         series=series,
         retransmits=sum_known(each.retransmits for each in sender),
-        cwnd_bytes=_mean([each.cwnd_bytes for each in sender]),
-        rtt_s=_mean([each.rtt_s for each in sender]),
+        cwnd_bytes=mean_known(each.cwnd_bytes for each in sender),
+        rtt_s=mean_known(each.rtt_s for each in sender),
         jitter_s=jitter_s,
         lost_packets=None if lost is None else max(0, lost),
         packets=packets if lost is not None else None,
@@ -170,35 +168,6 @@ def _sum_counts(columns: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     return tuple(sum(row) for row in zip(*columns, strict=True)) if all(columns) else ()
 
 
-def _bandwidths(values: Sequence[float]) -> tuple[Bandwidth, ...]:
-    return tuple(Bandwidth(value) for value in values)
-
-
-def _counts(
-    flow: Sequence[Interval], step_s: float, cells: int, count: Callable[[Interval], int | None]
-) -> tuple[int, ...]:
-    known = any(count(each) is not None for each in flow)
-    return tuple(cell_counts(flow, step_s, cells, count)) if known else ()
-
-
-def _gauges(
-    flow: Sequence[Interval], step_s: float, cells: int, gauge: Callable[[Interval], float | None]
-) -> tuple[float | None, ...]:
-    known = any(gauge(each) is not None for each in flow)
-    return tuple(cell_gauges(flow, step_s, cells, gauge)) if known else ()
-
-
-def sum_known(values: Iterable[Number | None]) -> Number | None:
-    """Return the sum of the values that are not None; None if there are none."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return fmean(known) if known else None
-
-
 def count_cells(flows: Sequence[Sequence[Interval]], step_s: float) -> int:
     """Return how many full cells of `step_s` seconds all streams have; a stream without intervals has none."""
     ends = [max((each.end_s for each in flow), default=0.0) for flow in flows]
@@ -210,7 +179,9 @@ def count_cells(flows: Sequence[Sequence[Interval]], step_s: float) -> int:
 def cell_rates(flow: Sequence[Interval], step_s: float, cells: int) -> list[float]:
     """Return the bytes per second of each cell. An incomplete last cell is divided by its measured time."""
     end_s = max((each.end_s for each in flow), default=0.0)
-    sums = totals_at(flow, [min(number * step_s, end_s) for number in range(cells + 1)], _bytes)
+    sums = totals_at(
+        flow, [min(number * step_s, end_s) for number in range(cells + 1)], lambda each: each.bytes
+    )
     found = []
     for number in range(cells):
         length_s = min((number + 1) * step_s, end_s) - number * step_s
@@ -220,12 +191,14 @@ def cell_rates(flow: Sequence[Interval], step_s: float, cells: int) -> list[floa
 
 def cell_counts(
     flow: Sequence[Interval], step_s: float, cells: int, count: Callable[[Interval], int | None]
-) -> list[int]:
-    """Return a whole count for each cell; the last cell includes everything after it."""
+) -> tuple[int, ...]:
+    """Return a whole count for each cell, the last with everything after it; empty if no interval has this count."""
+    if all(count(each) is None for each in flow):
+        return ()
     moments = [number * step_s for number in range(cells)]
     sums = [round(each) for each in totals_at(flow, moments, lambda each: count(each) or 0)]
     sums.append(sum(count(each) or 0 for each in flow))
-    return [sums[number + 1] - sums[number] for number in range(cells)]
+    return tuple(sums[number + 1] - sums[number] for number in range(cells))
 
 
 def totals_at(
@@ -249,8 +222,10 @@ def totals_at(
 
 def cell_gauges(
     flow: Sequence[Interval], step_s: float, cells: int, gauge: Callable[[Interval], float | None]
-) -> list[float | None]:
-    """Return a gauge for each cell: the value of the interval that covers most of the cell."""
+) -> tuple[float | None, ...]:
+    """Return a gauge for each cell, that of the interval that covers most of it; empty if no interval has one."""
+    if all(gauge(each) is None for each in flow):
+        return ()
     found: list[float | None] = []
     position = 0
     for number in range(cells):
@@ -265,8 +240,4 @@ def cell_gauges(
             if shared_s > best[0]:
                 best = (shared_s, gauge(each))
         found.append(best[1])
-    return found
-
-
-def _bytes(each: Interval) -> float:
-    return each.bytes
+    return tuple(found)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from weakref import WeakKeyDictionary
 
 from pytest_cloudbench.hosts.host import Host
 from pytest_cloudbench.workloads.iperf3.errors import BadIperf3Job, Iperf3Refused, Iperf3TooOld
 from pytest_cloudbench.workloads.iperf3.job import Iperf3Job
+from pytest_cloudbench.workloads.tool_run import once_per_host
 
 Version = tuple[int, ...]
 
@@ -31,10 +31,7 @@ _FACT_LINES = 5
 
 
 class HostIperf3:
-    """The iperf3 of one host; read once per host.
-
-    Hosts with the same `machine` run on the same processors.
-    """
+    """The iperf3 of one host. Hosts with the same `machine` run on the same processors."""
 
     def __init__(self, host: Host) -> None:
         self.label = host.label
@@ -54,14 +51,8 @@ class HostIperf3:
         self.kernel = lines[4].strip()
 
 
-_hosts: WeakKeyDictionary[Host, HostIperf3] = WeakKeyDictionary()
-
-
-def iperf3_of(host: Host) -> HostIperf3:
-    """Return the host's iperf3, installed if missing. Facts are read only on the first call."""
-    if (found := _hosts.get(host)) is None:
-        found = _hosts[host] = HostIperf3(host)
-    return found
+iperf3_of = once_per_host(HostIperf3)
+"""Returns the iperf3 of a host. It is installed if missing, and examined once."""
 
 
 def parse_version(text: str, host: str) -> Version:
