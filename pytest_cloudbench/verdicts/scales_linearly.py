@@ -52,7 +52,8 @@ def scales_linearly(
     first = points[0]
     counts = listed(f"{point.count:,}" for point in points)
     noun = _noun(points)
-    promise = f"scales linearly with {counts}{f' {noun}' if noun else ''} within {tolerance(tolerated)}"
+    of_what = f" {noun}" if noun else ""
+    promise = f"scales linearly with {counts}{of_what} within {tolerance(tolerated)}"
     details: dict[str, Any] = {
         "with": [point.count for point in points],
         "rates": [plain(point.rate) for point in points],
@@ -94,7 +95,6 @@ def scales_linearly(
             return draft(point).of(replace(reason, text=text))
     each = listed(f"{point.rate} with {point.count:,}" for point in points)
     worst = max(abs(point.share - 1) for point in points[1:])
-    of_what = f" {noun}" if noun else ""
     figures = f"at most {percent(worst, tolerated)} off a line, {tolerance(tolerated)} allowed"
     text = f"{each}{of_what} ({figures})"
     return draft(points[-1]).verdict(Outcome.HELD, text)

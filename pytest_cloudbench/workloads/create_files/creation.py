@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from typing import Any, ClassVar
@@ -259,6 +259,7 @@ class FileCreation(Judged):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for reports and JSON; keys name the unit. Raw files are listed by name only."""
+        left = self.left_in_page_cache
         return {
             "workload": "create_files",
             "files": self.files,
@@ -275,7 +276,7 @@ class FileCreation(Judged):
             "markers_s": self.markers_s,
             "device_when_written": self.device_when_written.to_dict() if self.device_when_written else None,
             "device_writes": self.device_writes.to_dict() if self.device_writes else None,
-            "left_in_page_cache_bytes": _bytes(self.left_in_page_cache),
+            "left_in_page_cache_bytes": None if left is None else left.bytes,
             "series": self.series.to_dict(),
             "block_size_bytes": self.block_size.bytes,
             "method": self.method,
@@ -286,9 +287,9 @@ class FileCreation(Judged):
             "started_at": self.started_at,
             "folder": self.folder,
             "envelope": list(self.envelope.explain()) if self.envelope else None,
-            "throttle_counters": _plain(self.counters),
-            "generator": _plain(self.generator),
-            "machine_delay": _plain(self.machine_delay),
+            "throttle_counters": asdict(self.counters) if self.counters else None,
+            "generator": asdict(self.generator) if self.generator else None,
+            "machine_delay": asdict(self.machine_delay) if self.machine_delay else None,
             "cost": str(self.cost) if self.cost is not None else None,
             "conditions": list(self.conditions),
             "asked": dict(self.asked),
@@ -304,11 +305,3 @@ class FileCreation(Judged):
             f"{self.files_per_second:,.0f} files/s{on_device}"
             + (f" ({'; '.join(self.conditions)})" if self.conditions else "")
         )
-
-
-def _bytes(size: Size | None) -> int | None:
-    return None if size is None else size.bytes
-
-
-def _plain(value: ThrottleDelta | GeneratorLoad | MachineDelay | None) -> Mapping[str, Any] | None:
-    return None if value is None else asdict(value)

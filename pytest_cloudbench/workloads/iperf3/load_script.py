@@ -34,8 +34,6 @@ def client_command(plan: Plan, share: ProcessShare, port: int) -> tuple[str, ...
     words += ["-i", f"{time.interval_s:g}", "-P", str(share.streams), "--json"]
     if plan.client.version >= CONNECT_TIMEOUT_SINCE:
         words += ["--connect-timeout", str(CONNECT_WITHIN_MS)]
-    if time.omit_s:
-        words += ["-O", str(time.omit_s)]
     for asked, option in (
         (job.udp, "-u"),
         (job.reverse, "-R"),
@@ -45,18 +43,17 @@ def client_command(plan: Plan, share: ProcessShare, port: int) -> tuple[str, ...
     ):
         if asked:
             words.append(option)
-    if share.stream_bits is not None:
-        words += ["-b", str(share.stream_bits)]
-    if job.mss is not None:
-        words += ["-M", str(job.mss)]
-    if job.window is not None:
-        words += ["-w", str(job.window.bytes)]
-    if job.length is not None:
-        words += ["-l", str(job.length.bytes)]
-    if job.congestion is not None:
-        words += ["-C", job.congestion]
-    if job.dscp is not None:
-        words += ["-S", str(job.dscp << 2)]  # the upper six bits of the type of service
+    for option, value in (
+        ("-O", time.omit_s or None),
+        ("-b", share.stream_bits),
+        ("-M", job.mss),
+        ("-w", job.window and job.window.bytes),
+        ("-l", job.length and job.length.bytes),
+        ("-C", job.congestion),
+        ("-S", None if job.dscp is None else job.dscp << 2),  # the upper six bits of the type of service
+    ):
+        if value is not None:
+            words += [option, str(value)]
     return tuple(words)
 
 
