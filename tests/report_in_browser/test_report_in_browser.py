@@ -130,7 +130,7 @@ def results(evidence, tmp_path_factory):
     for each in evidence:
         tests = sorted({test.nodeid for test in each.tests})
         assert tests, f"{each.root} holds no tests"
-        run_pytest(*tests, f"--cloudbench-replay={each.root}", f"--alluredir={folder}", cwd=PROJECT)
+        run_pytest("-n", 2, *tests, f"--cloudbench-replay={each.root}", f"--alluredir={folder}", cwd=PROJECT)
     bad = tmp_path_factory.mktemp("bad_ends")
     (bad / "conftest.py").write_text(CONFTEST)
     (bad / "pytest.ini").write_text("[pytest]\n")
