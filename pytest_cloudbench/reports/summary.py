@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from pytest_cloudbench.options import setting
@@ -25,14 +26,15 @@ if TYPE_CHECKING:
     from pytest_cloudbench.reports.properties import Property
 
 _SHOWN = (VERDICT_PROPERTY, CONDITION_PROPERTY, NOT_COMPARED_PROPERTY)
+_REPEAT = re.compile(r"repeat \d+ of \d+\]\Z")
 _COLOURS = {"held": "green", "violated": "red", "inconclusive": "yellow"}
 
 
 def write_verdicts(terminal: pytest.TerminalReporter) -> None:
     """Write each test's verdicts and the conditions of its measurements; nothing without any, or with -q.
 
-    A test that asserts plain figures has conditions without a verdict; they are shown too. The table comes last, where
-    users look first. The sentences above it say what its figures cannot.
+    A test that asserts plain figures has conditions without a verdict; they are shown too, but of equal repeats once.
+    The table comes last, where users look first. The sentences above it say what its figures cannot.
     """
     if terminal.verbosity < 0:
         return
@@ -44,7 +46,13 @@ def write_verdicts(terminal: pytest.TerminalReporter) -> None:
     if not tests:
         return
     terminal.write_sep("=", "cloudbench verdicts")
+    shown = set()
     for nodeid, properties in tests:
+        if all(name not in _SHOWN or name == CONDITION_PROPERTY for name, _ in properties):
+            same = _REPEAT.sub("", nodeid), tuple(texts_in(properties, CONDITION_PROPERTY))
+            if same in shown:
+                continue
+            shown.add(same)
         terminal.write_line(nodeid)
         for judged in judged_promises(properties):
             _write(terminal, judged.sentence, **{_COLOURS.get(judged.outcome, "white"): True})

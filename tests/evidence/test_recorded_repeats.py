@@ -73,6 +73,7 @@ def test_a_replay_judges_all_repeats_again(sessions, pytester):
     result = sessions(body(), "--cloudbench-replay=kept")
     result.assert_outcomes(passed=10)
     result.stdout.fnmatch_lines(["  held: *8 of 9 repeats*violated in repeat 4: 2,000 of 3,000 IOPS*"])
+    assert result.stdout.str().count("(quick pace: runtime 300 s -> 10 s)") == 1, "of equal repeats once"
     stricter = sessions(body(target="4,000"), "--cloudbench-replay=kept")
     stricter.assert_outcomes(passed=9, failed=1)
     stricter.stdout.fnmatch_lines(["*all 9 repeats?: judged differently*held:*8 of 9*"])
