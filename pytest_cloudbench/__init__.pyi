@@ -57,6 +57,7 @@ from pytest_cloudbench.resources.facts import Launch as Launch
 from pytest_cloudbench.resources.facts import LaunchedInstance as LaunchedInstance
 from pytest_cloudbench.resources.facts import Leftover as Leftover
 from pytest_cloudbench.resources.facts import PlacementGroup as PlacementGroup
+from pytest_cloudbench.resources.facts import Snapshot as Snapshot
 from pytest_cloudbench.resources.facts import TeardownReport as TeardownReport
 from pytest_cloudbench.resources.instance import Instance as Instance
 from pytest_cloudbench.resources.instance_store import InstanceStore as InstanceStore
@@ -64,7 +65,6 @@ from pytest_cloudbench.resources.mounted import Mounted as Mounted
 from pytest_cloudbench.resources.pair import Pair as Pair
 from pytest_cloudbench.resources.provider import Provider as Provider
 from pytest_cloudbench.resources.stripes import Stripe as Stripe
-from pytest_cloudbench.resources.volumes import Snapshot as Snapshot
 from pytest_cloudbench.resources.volumes import Volume as Volume
 from pytest_cloudbench.resources.volumes import VolumeGroup as VolumeGroup
 from pytest_cloudbench.session.gate import BaselineRuns as BaselineRuns

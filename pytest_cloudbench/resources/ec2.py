@@ -10,6 +10,7 @@ from pytest_cloudbench.limits.bandwidth_weighting import DEFAULT
 from pytest_cloudbench.limits.recorded_limits import RecordedLimits
 from pytest_cloudbench.limits.volumes import VolumeSpec
 from pytest_cloudbench.resources.facts import (
+    CreatedSnapshot,
     CreatedVolume,
     Launch,
     LaunchedInstance,
@@ -25,7 +26,7 @@ from pytest_cloudbench.resources.markers import (
 )
 from pytest_cloudbench.resources.pair import Pair
 from pytest_cloudbench.resources.preparation import Preparation
-from pytest_cloudbench.resources.volumes import Snapshot, Volume, VolumeGroup
+from pytest_cloudbench.resources.volumes import Volume, VolumeGroup
 
 if TYPE_CHECKING:
     from pytest_cloudbench.resources.provider import Provider
@@ -249,7 +250,7 @@ class Ec2:
         instance: Instance,
         *,
         zone: str | None = None,
-        snapshot: Snapshot | None = None,
+        snapshot: CreatedSnapshot | None = None,
         card: int | None = None,
     ) -> Volume:
         """Create an encrypted volume in the instance's zone and attach it.
@@ -268,7 +269,7 @@ class Ec2:
         *,
         count: int,
         zone: str | None = None,
-        snapshot: Snapshot | None = None,
+        snapshot: CreatedSnapshot | None = None,
         card: int | None = None,
     ) -> VolumeGroup:
         """Create and attach ``count`` equal volumes, side by side; the rest is as for `create_volume`."""
@@ -282,7 +283,7 @@ class Ec2:
                 zone,
                 instance=instance.launched,
                 name=self._test_name,
-                snapshot=snapshot.created if snapshot is not None else None,
+                snapshot=snapshot,
             )
             self._created += created
         with self._preparation.step(f"attach {what}"):

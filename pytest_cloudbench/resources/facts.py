@@ -209,7 +209,11 @@ class CreatedVolume:
 
 @dataclass(frozen=True)
 class CreatedSnapshot:
-    """A snapshot of a test; `size` is the size of its volume."""
+    """A snapshot of a volume. ``ec2.create_volume(spec, instance, snapshot=...)`` creates a volume from it.
+
+    Such a volume is slow until each of its blocks was read once; `Volume.initialised` reads them. `size` is the size of
+    the snapshot's volume at that time; a volume created from it is at least as large.
+    """
 
     id: str
     volume_id: str
@@ -221,6 +225,8 @@ class CreatedSnapshot:
         return f"snapshot {self.id} of {self.volume_id}"
 
 
+Snapshot = CreatedSnapshot
+"""The value of `Volume.snapshot`."""
 Resource = LaunchedInstance | CreatedVolume | CreatedSnapshot | PlacementGroup
 """What a test creates and a provider removes."""
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pytest_cloudbench.hosts.devices import BlockDevice
     from pytest_cloudbench.hosts.throttle_counters import CountersSnapshot
-    from pytest_cloudbench.resources.facts import CreatedSnapshot, CreatedVolume
+    from pytest_cloudbench.resources.facts import CreatedVolume, Snapshot
     from pytest_cloudbench.resources.instance import Instance
 
 _SYNC_S = 1800.0
@@ -161,7 +161,7 @@ class Volume(_OnVolumes, Disk):
         """
         if self._mounted is not None:
             self.instance.run(["sync", "-f", self._mounted.path], timeout_s=_SYNC_S)
-        return Snapshot(self.instance.create_snapshot(self))
+        return self.instance.create_snapshot(self)
 
     def modify(
         self,
@@ -252,34 +252,6 @@ class Volume(_OnVolumes, Disk):
             raise StorageInUse(
                 f"{self.label} is in use by {', '.join(facts.used_by)} on {where}: it was not detached"
             )
-
-
-class Snapshot:
-    """A snapshot of a volume. ``ec2.create_volume(spec, instance, snapshot=...)`` creates a volume from it.
-
-    Such a volume is slow until each of its blocks was read once; `Volume.initialised` reads them.
-    """
-
-    def __init__(self, created: CreatedSnapshot) -> None:
-        self.created = created
-
-    @property
-    def id(self) -> str:
-        """Snapshot id, "snap-" and 17 hexadecimal digits."""
-        return self.created.id
-
-    @property
-    def volume_id(self) -> str:
-        """The id of its volume."""
-        return self.created.volume_id
-
-    @property
-    def size(self) -> Size:
-        """The size of its volume at that time; a volume created from it is at least as large."""
-        return self.created.size
-
-    def __repr__(self) -> str:
-        return f"<{self.created}>"
 
 
 class VolumeGroup(_OnVolumes, DiskGroup[Volume]):

@@ -60,9 +60,7 @@ def _as_of(snapshot, volume):
     """The snapshot as if it were of the volume's present size."""
     import dataclasses
 
-    from pytest_cloudbench.resources.volumes import Snapshot
-
-    return Snapshot(dataclasses.replace(snapshot.created, size=volume.size))
+    return dataclasses.replace(snapshot, size=volume.size)
 
 
 @pytest.mark.ec2_instance("m5.2xlarge")
