@@ -25,6 +25,9 @@ from pytest_cloudbench.launcher import LeasedRegion, start_leased_region, under_
 TEST = """
 import pytest
 from pytest_cloudbench import gp3
+from pytest_cloudbench.aws import cloud
+
+cloud.SHORTEST_ON_AWS_S = 0  # the lease here is shorter than one that AWS may be asked for
 
 @pytest.mark.ec2_instance("c5.large")
 @pytest.mark.ebs_volumes(gp3(size_gib=4), count=3)
