@@ -315,7 +315,7 @@ def test_a_cable_that_was_cut_and_mended_is_shaped_as_before(driver):
 
     def set_cable(state):
         command = f"link set {network_module._cable(address)} {state}"
-        network_module._ip([command], network._holder.pid)
+        network_module._run("ip", [command], network._holder.pid)
 
     set_cable("down")
     try:

@@ -42,10 +42,6 @@ def _run(program: str, commands: list[str], namespace_of: int | None = None) -> 
         raise NetworkFailed(f"`{' '.join(argv)}` refused {few!r}: {done.stderr.strip()}")
 
 
-def _ip(commands: list[str], namespace_of: int | None = None) -> None:
-    _run("ip", commands, namespace_of)
-
-
 def hold_namespace() -> subprocess.Popen[bytes]:
     """Start a process that only holds a network namespace, until it is killed or its input ends.
 
@@ -95,8 +91,8 @@ class Network:
     def __init__(self, slot: Slot, workshop: Workshop) -> None:
         self._slot = slot
         self._taken: set[str] = set()
-        self._groups: dict[str, str] = {}  # of addresses, also of instances that are stopped
-        self._express: dict[str, bool] = {}  # addresses with ENA Express: whether for UDP too
+        # The shape and the cluster placement group of each address, also of instances that are stopped.
+        self._peers: dict[str, tuple[Shape, str | None]] = {}
         self._shaped: dict[str, _Shaped] = {}
         self._lock = threading.Lock()
         self._holder = workshop.run(hold_namespace)
@@ -117,7 +113,8 @@ class Network:
 
     def _make_switch(self) -> None:
         port = f"{self._slot.interface}s"
-        _ip(
+        _run(
+            "ip",
             [
                 "link set lo up",
                 f"link add switch mtu {MTU} type bridge forward_delay 0 stp_state 0",
@@ -130,12 +127,13 @@ class Network:
             self._holder.pid,
         )
         address = f"{self._slot.caller_address}/{self._slot.network.prefixlen}"
-        _ip(
+        _run(
+            "ip",
             [
                 f"link set {self._slot.interface} addrgenmode none",
                 f"address add {address} dev {self._slot.interface}",
                 f"link set {self._slot.interface} up",
-            ]
+            ],
         )
 
     def take_address(self, zone_index: int) -> str:
@@ -153,7 +151,7 @@ class Network:
         """Release an address and remove it from its placement group."""
         with self._lock:
             self._taken.discard(address)
-            self._forget_peer(address)
+            self._peers.pop(address, None)
             self._update_peers()
 
     def plug_in(self, pid: int, address: str) -> None:
@@ -164,7 +162,8 @@ class Network:
         """
         cable = _cable(address)
         hardware = "06:cb:" + ":".join(f"{int(part):02x}" for part in address.split("."))
-        _ip(
+        _run(
+            "ip",
             [
                 f"link add {cable} mtu {MTU} type veth peer name eth0 address {hardware} mtu {MTU} netns {pid}",
                 f"link set {cable} addrgenmode none",
@@ -181,10 +180,7 @@ class Network:
         """
         cable = _cable(address)
         with self._lock:
-            if group is not None:
-                self._groups[address] = group
-            if shape.express:
-                self._express[address] = shape.express_udp
+            self._peers[address] = shape, group
             peers = self._peers_of(address)
         try:
             _run("tc", ingress_commands(cable, shape.rate, shape.highest), self._holder.pid)
@@ -197,7 +193,7 @@ class Network:
         except (NetworkFailed, OSError) as error:
             self.unshape(pid, address)
             with self._lock:
-                self._forget_peer(address)
+                self._peers.pop(address, None)
             raise NetworkFailed(f"the network of {address} cannot be shaped: {error}") from error
         with self._lock:
             self._shaped[address] = _Shaped(pid, shape, peers)
@@ -205,22 +201,16 @@ class Network:
         return ShapedEnds(cable.encode(), egress, ingress)
 
     def _peers_of(self, address: str) -> Peers:
-        group = self._groups.get(address)
-        others = (other for other, its in self._groups.items() if its == group and other != address)
+        _, group = self._peers.get(address, (None, None))
+        others = {other: found for other, found in self._peers.items() if other != address}
         # ENA Express works within a zone, which has a /24 of addresses.
         zone = address.rpartition(".")[0]
-        near = {other: udp for other, udp in self._express.items() if other.rpartition(".")[0] == zone}
-        near.pop(address, None)
+        near = {other: shape for other, (shape, _) in others.items() if other.rpartition(".")[0] == zone}
         return Peers(
-            frozenset(others) if group is not None else frozenset(),
-            frozenset(near),
-            frozenset(other for other, udp in near.items() if udp),
+            frozenset(other for other, (_, its) in others.items() if group is not None and its == group),
+            frozenset(other for other, shape in near.items() if shape.express),
+            frozenset(other for other, shape in near.items() if shape.express and shape.express_udp),
         )
-
-    def _forget_peer(self, address: str) -> None:
-        """Remove an address from its cluster placement group and from ENA Express. The caller holds the lock."""
-        self._groups.pop(address, None)
-        self._express.pop(address, None)
 
     def _update_peers(self) -> None:
         """Update the peers in every filter. The caller holds the lock."""
@@ -247,7 +237,7 @@ class Network:
         with self._lock:
             self._shaped.pop(address, None)
         with contextlib.suppress(NetworkFailed):
-            _ip([f"link delete {_cable(address)}"], self._holder.pid)
+            _run("ip", [f"link delete {_cable(address)}"], self._holder.pid)
 
     def close(self) -> None:
         """Remove the switch and every cable. A second call does nothing."""

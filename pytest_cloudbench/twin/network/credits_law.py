@@ -66,7 +66,6 @@ class Bucket:
 
     @property
     def full(self) -> bool:
-        """True if the bucket is full."""
         return self.bursting and self.level >= self.capacity
 
     def account(self, moved: float, elapsed_s: float, *, waited: bool = False) -> None:
@@ -95,7 +94,6 @@ class Bucket:
         return self._credits.time_until_empty(self._whole(moved_per_s), self.compression)
 
     def empty(self) -> None:
-        """Empty the bucket."""
         self._credits = replace(self._credits, level=0.0)
         self.bursting = False
 

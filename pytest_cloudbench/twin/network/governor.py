@@ -55,11 +55,9 @@ class AllowancePage:
             os.close(descriptor)
 
     def show(self, bw_in: int, bw_out: int) -> None:
-        """Publish the counters of bandwidth."""
         _BANDWIDTH.pack_into(self._memory, 0, bw_in, bw_out)
 
     def close(self) -> None:
-        """Unmap the memory."""
         self._memory.close()
 
 

@@ -53,27 +53,22 @@ class Shape:
     express_udp: bool = False
 
     @property
-    def limits_flows(self) -> bool:
-        """True if the limit of one flow is below the instance's."""
-        return self.highest > FLOW_LIMIT
-
-    @property
-    def limits_cluster_flows(self) -> bool:
-        """True if the limit of one flow to a peer in the cluster placement group is below the instance's."""
-        return self.in_cluster and self.highest > FLOW_LIMIT_IN_CLUSTER
-
-    @property
-    def limits_express_flows(self) -> bool:
-        """True if the limit of one flow by ENA Express is below the instance's."""
-        return self.express and self.highest > FLOW_LIMIT_WITH_ENA_EXPRESS
+    def leaves(self) -> dict[int, Throughput]:
+        """The limit of one flow in each group of leaves, by its first minor number, if it is below the instance's."""
+        limits = {FLOW_LEAVES: FLOW_LIMIT}
+        if self.in_cluster:
+            limits[CLUSTER_LEAVES] = FLOW_LIMIT_IN_CLUSTER
+        if self.express:
+            limits[EXPRESS_LEAVES] = FLOW_LIMIT_WITH_ENA_EXPRESS
+        return {first: limit for first, limit in limits.items() if limit < self.highest}
 
     def flow_classes(self, peers: Peers) -> FlowClasses:
         """Return the classes of its flows, for peers with these addresses."""
         return FlowClasses(
             SHARED,
             FLOW_LEAVES,
-            CLUSTER_LEAVES if self.limits_cluster_flows else None,
-            EXPRESS_LEAVES if self.limits_express_flows else None,
+            CLUSTER_LEAVES if CLUSTER_LEAVES in self.leaves else None,
+            EXPRESS_LEAVES if EXPRESS_LEAVES in self.leaves else None,
             Peers(
                 peers.cluster if self.in_cluster else frozenset(),
                 peers.express if self.express else frozenset(),
@@ -97,21 +92,16 @@ def egress_commands(device: str, shape: Shape, peers: Peers = NO_PEERS) -> list[
         _whole(device, shape.rate),
         _leaf(device, SHARED, shape.highest),
     ]
-    if shape.limits_flows:
-        commands += [_leaf(device, FLOW_LEAVES + number, FLOW_LIMIT) for number in range(LEAVES)]
-        if shape.limits_cluster_flows:
-            ceiling = FLOW_LIMIT_IN_CLUSTER
-            commands += [_leaf(device, CLUSTER_LEAVES + number, ceiling) for number in range(LEAVES)]
-        if shape.limits_express_flows:
-            ceiling = FLOW_LIMIT_WITH_ENA_EXPRESS
-            commands += [_leaf(device, EXPRESS_LEAVES + number, ceiling) for number in range(LEAVES)]
+    for first, limit in shape.leaves.items():
+        commands += [_leaf(device, first + number, limit) for number in range(LEAVES)]
+    if shape.leaves:
         commands.append(_filter("add", device, shape, peers))
     return commands
 
 
 def peers_commands(device: str, shape: Shape, peers: Peers) -> list[str]:
     """Return the commands that replace the peers to which flows may be faster."""
-    if not (shape.limits_flows and (shape.in_cluster or shape.express)):
+    if not (shape.leaves and (shape.in_cluster or shape.express)):
         return []
     return [_filter("replace", device, shape, peers)]
 

@@ -69,7 +69,6 @@ class ShapedEnd:
         return parse_figures(answer)
 
     def set_rate(self, rate: Throughput) -> None:
-        """Change its rate."""
         self._talk(_NEW_CLASS, _ACKNOWLEDGE, rate_message(self._index, rate))
 
     def close(self) -> None:
@@ -102,7 +101,6 @@ class ShapedEnds:
     ingress: ShapedEnd
 
     def close(self) -> None:
-        """Close both."""
         self.egress.close()
         self.ingress.close()
 
