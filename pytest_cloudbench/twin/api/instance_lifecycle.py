@@ -99,7 +99,9 @@ class InstanceLifecycle:
     def terminate(self, instance: Any, reason: tuple[str, str] = USER_SHUTDOWN) -> None:
         """Terminate an instance and release its volumes."""
         set_state(instance, "shutting-down", reason=reason, transition=_transition(reason))
-        self._region.queues.submit(instance.id, lambda: self._terminate(instance, reason))
+        self._region.queues.submit(
+            instance.id, lambda: self._end(instance, reason, instance.state_transition_reason)
+        )
 
     def _interrupt_later(self, instance: Any) -> None:
         """Let the weather interrupt a running spot instance: first a notice, two minutes later its end."""
@@ -235,9 +237,6 @@ class InstanceLifecycle:
         transition = instance.state_transition_reason
         with self._region.lock:
             _change_state(instance, "stopping", "stopped", reason=reason, transition=transition)
-
-    def _terminate(self, instance: Any, reason: tuple[str, str]) -> None:
-        self._end(instance, reason, instance.state_transition_reason)
 
     def _end(self, instance: Any, reason: tuple[str, str], transition: str) -> None:
         region = self._region

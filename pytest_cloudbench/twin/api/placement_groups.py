@@ -21,13 +21,7 @@ from .refusal import Refusal, invalid_value
 RESOURCE_TYPE, ID_PREFIX = "placement-group", "pg"
 
 # Amazon EC2 API Reference, DescribePlacementGroups, 2026-11; also tag:<key> and tag-key.
-_FILTERS = {
-    "group-arn": "group_arn",
-    "group-name": "group_name",
-    "spread-level": "spread_level",
-    "state": "state",
-    "strategy": "strategy",
-}
+_FILTERS = frozenset({"group-arn", "group-name", "spread-level", "state", "strategy"})
 _INSTANCE_FILTERS = {
     "placement-group-name": "placement.group_name",
     "placement-partition-number": "placement.partition",
@@ -77,13 +71,10 @@ class PlacementGroup(TaggedEC2Resource):  # type: ignore[misc]  # moto is not ty
         )
 
     def _values_of(self, filter_name: str) -> list[str]:
-        if filter_name == "tag-key":
-            return [tag["key"] for tag in self.get_tags()]
-        if filter_name.startswith("tag:"):
-            key = filter_name.removeprefix("tag:")
-            return [tag["value"] for tag in self.get_tags() if tag["key"] == key]
-        value: str | None = getattr(self, _FILTERS[filter_name])
-        return [] if value is None else [value]
+        if filter_name == "spread-level" and self.spread_level is None:
+            return []
+        value = self.get_filter_value(filter_name)
+        return value if isinstance(value, list) else [] if value is None else [value]
 
 
 @dataclass
