@@ -110,7 +110,6 @@ class Cloud(Provider):
         self.ledger = Ledger(
             run.clients,
             run_id,
-            lambda: self.clients.settle_s,
             lambda: journal.intentions,
         )
         self.removal = Removal(

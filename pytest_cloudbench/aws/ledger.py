@@ -90,7 +90,6 @@ class Ledger:
         self,
         clients: Clients,
         run_id: str,
-        settle_s: Callable[[], float],
         intentions: Callable[[], Sequence[Intention]] | None = None,
         *,
         gone: Sequence[str] = (),
@@ -100,13 +99,12 @@ class Ledger:
         ids that it says are gone.
 
         Kinds that no call created are not asked for: most runs have no placement groups and no snapshots, and then
-        need no permission for them. `settle_s` returns how long a new resource may stay invisible.
+        need no permission for them.
         """
         self._known_gone = frozenset(gone)
         self.ask_prices = ask_prices
         self._clients = clients
         self._run_id = run_id
-        self.settle_s = settle_s
         self._intentions = intentions
         self._lock = threading.RLock()
         self._tracked: dict[tuple[str, str], Tracked] = {}
@@ -144,7 +142,7 @@ class Ledger:
 
     def unsettled(self) -> list[Intention]:
         """Return the calls without an answer that may have created something the API does not show yet."""
-        oldest = time.time() - self.settle_s()
+        oldest = time.time() - self._clients.settle_s
         return [
             each
             for each in self._announced()
@@ -152,7 +150,7 @@ class Ledger:
             and each.action in CREATED_BY
             and CREATED_BY[each.action].name not in self.blind
             and each.token not in self._tokens
-            and _seconds(each.time) > oldest
+            and _seconds_or_now(each.time) > oldest
         ]
 
     def instances_of(self, volume: Tracked) -> set[str]:
@@ -165,7 +163,7 @@ class Ledger:
 
         That it was shown once proves nothing: the next answer may come from a place that does not know it yet.
         """
-        return time.time() - resource.created > self.settle_s()
+        return time.time() - resource.created > self._clients.settle_s
 
     def look(self, kinds: Iterable[Kind] | None = None, *, listed: bool) -> dict[str, CloudError]:
         """Ask the API, about each kind in one call or two, and note what has gone.
@@ -218,7 +216,7 @@ class Ledger:
             for resource_id in intention.ids if kind else ():
                 assert kind is not None
                 if resource_id not in self._known_gone:
-                    self.track(kind, resource_id, _seconds(intention.time))
+                    self.track(kind, resource_id, _seconds_or_now(intention.time))
 
     def _look_at(self, kind: Kind, listed: bool) -> None:
         whose = f"of run {self._run_id}"
@@ -248,7 +246,7 @@ class Ledger:
         tags = tags_of(description)
         self._tokens.add(tags.get(TOKEN_TAG, ""))
         if CREATED_TAG in tags:
-            resource.created = min(resource.created, _seconds(tags[CREATED_TAG]))
+            resource.created = min(resource.created, _seconds_or_now(tags[CREATED_TAG]))
         for mapping in description.get("BlockDeviceMappings", ()):
             volume = mapping.get("Ebs", {})
             if volume.get("DeleteOnTermination"):
@@ -301,8 +299,13 @@ def _spec(volume: Mapping[str, Any]) -> VolumeSpec:
     )
 
 
-def _seconds(when: str) -> float:
-    """Return a time of the journal in seconds since 1970; now if it is not a time."""
+def seconds(when: str | None) -> float | None:
+    """Return an ISO 8601 time in seconds since 1970; None if it is not one."""
     with suppress(ValueError):
-        return datetime.fromisoformat(when).timestamp()
-    return time.time()
+        return datetime.fromisoformat(when).timestamp() if when else None
+    return None
+
+
+def _seconds_or_now(when: str) -> float:
+    found = seconds(when)
+    return time.time() if found is None else found

@@ -8,10 +8,9 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
@@ -19,11 +18,11 @@ from urllib.parse import urlsplit
 from pytest_cloudbench.resources.facts import Leftover
 
 from .access import CloudAccess, is_loopback_url
-from .clients import Clients, settle_s
+from .clients import Clients
 from .journal import SUFFIX, JournalContent, boot_id, journal_directory, read_journal
 from .kinds import INSTANCE, KEY_PAIR, SECURITY_GROUP
 from .lease import LEASE_TAG, why_alive
-from .ledger import AskPrices, Ledger
+from .ledger import AskPrices, Ledger, seconds
 from .removal import Removal
 from .run import only_ours, reap_command, run_filter, tags_of
 from .waits import Bounds
@@ -87,7 +86,7 @@ def reap(
             if not content.intentions or _endpoint_is_gone(content):
                 path.unlink(missing_ok=True)
                 continue
-            clients = clients or Clients(access)
+            clients = clients or Clients(access, bounds)
             if not is_of(content, clients):
                 elsewhere.append(content)
                 continue
@@ -112,9 +111,7 @@ def remove_run(
 ) -> Reaped:
     """Remove all that carries the run's tag or stands in its journal, if there is one, and verify that it is gone."""
     limits = bounds or Bounds()
-    ledger = ledger_of(
-        clients, run_id, content, ask_prices=ask_prices, settled_s=lambda: settle_s(clients.access, limits)
-    )
+    ledger = ledger_of(clients, run_id, content, ask_prices)
     removal = Removal(clients, ledger, lambda: limits, pace=clients.pace)
     problems: tuple[str, ...] = ()
     try:
@@ -128,19 +125,12 @@ def remove_run(
     return Reaped(run_id, removed, (*problems, *removal.problems()), ledger.left())
 
 
-def ledger_of(
-    clients: Clients,
-    run_id: str,
-    content: JournalContent | None,
-    *,
-    ask_prices: AskPrices,
-    settled_s: Callable[[], float] = lambda: 0.0,
-) -> Ledger:
+def ledger_of(clients: Clients, run_id: str, content: JournalContent | None, ask_prices: AskPrices) -> Ledger:
     """Return the ledger of a run that has ended."""
     if content is None:
-        return Ledger(clients, run_id, settled_s, ask_prices=ask_prices)
+        return Ledger(clients, run_id, ask_prices=ask_prices)
     created, gone = content.intentions, content.gone
-    return Ledger(clients, run_id, settled_s, lambda: created, gone=gone, ask_prices=ask_prices)
+    return Ledger(clients, run_id, lambda: created, gone=gone, ask_prices=ask_prices)
 
 
 def journals(directory: Path | None = None) -> list[Path]:
@@ -173,13 +163,6 @@ def _alive_elsewhere(clients: Clients, content: JournalContent) -> str:
     ]
     ends = [end for tags in found if (end := seconds(tags.get(LEASE_TAG))) is not None]
     return why_alive(ends, seconds(content.intentions[-1].time), time.time())
-
-
-def seconds(when: str | None) -> float | None:
-    """Return an ISO 8601 time in seconds since 1970; None if it is not one."""
-    with suppress(ValueError):
-        return datetime.fromisoformat(when).timestamp() if when else None
-    return None
 
 
 def _endpoint_is_gone(content: JournalContent) -> bool:

@@ -48,7 +48,7 @@ def reap_command(
     code, chosen = NOTHING_LEFT, []
     try:
         listed = Prices.read(prices) if prices is not None else None
-        places = _places(base, choice)
+        places = _places(base, choice, bounds)
     except (CloudError, BadPrices) as error:
         return _fail(error)
     for clients in places:
@@ -91,12 +91,12 @@ def _ask_prices(clients: Clients, listed: Prices | None) -> AskPrices:
     return ask
 
 
-def _places(base: CloudAccess, choice: Choice) -> list[Clients]:
+def _places(base: CloudAccess, choice: Choice, bounds: Bounds | None) -> list[Clients]:
     if choice.all_regions:
         names: Sequence[str] = all_regions(Clients(base))
     else:
         names = choice.regions or (Clients(base).region,)
-    places = [Clients(replace(base, region=name)) for name in names]
+    places = [Clients(replace(base, region=name), bounds) for name in names]
     places[0].identity()  # without credentials nothing can be asked
     return places
 

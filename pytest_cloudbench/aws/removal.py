@@ -134,7 +134,7 @@ class Removal:
             unanswered = self._ledger.look(listed=True)
             return None if unanswered else True
 
-        if poll(answered, self._ledger.settle_s(), self._pace) is None:
+        if poll(answered, self._clients.settle_s, self._pace) is None:
             self._ledger.blind.update(unanswered)
 
     def problems(self) -> tuple[str, ...]:
@@ -214,7 +214,7 @@ class Removal:
             limit_s = max(bounds.terminated_s, bounds.bare_metal_s if metal else 0.0)
         elif resource.kind in _GROUPS:
             limit_s = bounds.group_s
-        return limit_s if resource.seen else max(limit_s, self._ledger.settle_s())
+        return limit_s if resource.seen else max(limit_s, self._clients.settle_s)
 
     def _tasks(self, active: Sequence[Tracked]) -> list[Callable[[], None]]:
         """Return the calls that can be made now. What waits for an instance's end has none."""

@@ -14,8 +14,8 @@ from .clients import Clients
 from .journal import SUFFIX, JournalContent, journal_directory, read_journal
 from .kinds import KINDS, Kind
 from .lease import LEASE_TAG, why_alive
-from .ledger import AskPrices, hourly_cost, instance_types
-from .reap import is_of, is_of_this_boot, journals, ledger_of, locked, seconds
+from .ledger import AskPrices, hourly_cost, instance_types, seconds
+from .reap import is_of, is_of_this_boot, journals, ledger_of, locked
 from .run import CREATED_TAG, RUN_TAG, tags_of
 
 if TYPE_CHECKING:

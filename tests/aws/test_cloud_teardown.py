@@ -151,7 +151,7 @@ def test_what_cannot_be_asked_is_not_searched_for(make_cloud, faults_of, monkeyp
     faults.lose_answer("CreateVolume")
     with pytest.raises(Unreachable):
         cloud.create_volumes([gp3(size_gib=1)], "us-east-1a")
-    cloud.ledger.settle_s = lambda: 300.0
+    cloud.clients.settle_s = 300.0
     faults.answer("DescribeVolumes", "ExpiredToken")
     began = time.monotonic()
     report = cloud.close()
@@ -206,8 +206,7 @@ def test_a_volume_that_is_neither_shown_nor_deleted_is_a_leftover(make_cloud, fa
     faults = faults_of(cloud)
     hidden(faults, "DescribeVolumes", "Volumes", 10**6)
     faults.answer("DeleteVolume", "InvalidVolume.NotFound")
-    cloud._settle_s = lambda: 60.0
-    cloud.ledger.settle_s = lambda: 1.0
+    cloud.clients.settle_s = 1.0
     began = time.monotonic()
     cloud.ledger.track(VOLUME, volume.id).created = time.time() + 3600
     report = cloud.close()

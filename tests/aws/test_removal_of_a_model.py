@@ -75,6 +75,7 @@ class Service:
     random: Random
     things: dict[str, Thing] = field(default_factory=dict)
     lag_s: float = 0.0
+    settle_s: float = BOUNDS.settle_s
     fails: float = 0.0
     by_tag: bool = False
     touched: set[str] = field(default_factory=set)
@@ -249,7 +250,7 @@ def test_nothing_is_left_that_is_not_reported(timeless, service, interrupts):
     timeless(clock)
     interrupted_times = interrupts
     journal = intentions(service)
-    ledger = Ledger(service, RUN, lambda: BOUNDS.settle_s, lambda: journal)
+    ledger = Ledger(service, RUN, lambda: journal)
     removal = Removal(service, ledger, lambda: BOUNDS, pace=Pace(0.5, 5.0, 10.0))
     look = ledger.look
 
@@ -288,7 +289,7 @@ def test_what_is_gone_and_refused_as_unauthorized_is_not_left(timeless, kind):
     service.add(Thing(kind, "gone", service.clock.now - 2 * BOUNDS.settle_s, ends_at=service.clock.now - 1))
     service.add(Thing(kind, "kept", service.clock.now - 2 * BOUNDS.settle_s, refused=True))
     journal = intentions(service)
-    ledger = Ledger(service, RUN, lambda: BOUNDS.settle_s, lambda: journal)
+    ledger = Ledger(service, RUN, lambda: journal)
     removal = Removal(service, ledger, lambda: BOUNDS, pace=Pace(0.5, 5.0, 10.0))
     removal.run()
     assert [each.id for each in ledger.left()] == ["kept"]
@@ -311,7 +312,7 @@ def test_the_last_look_is_repeated_until_the_service_answers(timeless):
         return shown(*arguments, Filters)
 
     service.pages = pages
-    ledger = Ledger(service, RUN, lambda: BOUNDS.settle_s, lambda: journal)
+    ledger = Ledger(service, RUN, lambda: journal)
     Removal(service, ledger, lambda: BOUNDS, pace=Pace(0.5, 5.0, 10.0)).run()
     assert service.touched == {"v-0"}
     assert service.existing() == set()
