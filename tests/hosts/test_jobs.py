@@ -210,7 +210,7 @@ def test_kill_interrupts_first_so_that_results_are_written(start: StartJob) -> N
     job = start(["sh", "-c", script])
     _poll_until(job, lambda text: "ready" in text)
     job.kill()
-    assert job.wait(5).exit_code == 5
+    assert job.wait(60).exit_code == 5
     assert job.fetch(["result"]) == {"result": b"saved\n"}
 
 

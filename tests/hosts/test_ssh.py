@@ -25,7 +25,7 @@ def test_a_command_gives_output_and_exit_code(host: SshHost) -> None:
     result = host.run(["sh", "-c", "echo out; echo err >&2; exit 3"], check=False)
     assert (result.stdout, result.stderr, result.exit_code) == ("out\n", "err\n", 3)
     assert result.argv[0] == "sh"
-    assert 0 < result.seconds < 5
+    assert 0 < result.seconds < 30
 
 
 @pytest.mark.parametrize("word", ["a b", "$HOME", "it's", '"', "*", "; reboot", "-n", "ü", "a\nb", "\\"])
@@ -87,7 +87,7 @@ def test_a_host_that_never_answers_is_an_error_in_time() -> None:
     began = time.monotonic()
     with pytest.raises(HostUnreachable) as caught:
         host.connect()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30, "not the login's time for a new host"
     assert f"instance i-0dead at 127.0.0.1:{port} did not answer within 0.6 s: last error" in str(
         caught.value
     )
@@ -109,7 +109,7 @@ def test_a_host_that_accepts_but_never_answers_is_an_error_in_time() -> None:
         began = time.monotonic()
         with pytest.raises(HostUnreachable, match="did not answer within 1 s"):
             host.connect()
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 30, "not the login's time for a host that was away"
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_another_host_key_is_refused_at_once(sshd: LocalSshd) -> None:
     stranger = sshd.connect(host_public_key=sshd.key("other_host_key.pub"))
     with stranger as host, pytest.raises(HostKeyMismatch) as caught:
         host.run(["true"])
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 15, "not the 20 s in which a host may answer"
     assert "SHA256:" in str(caught.value)
     assert "another machine" in str(caught.value)
 
