@@ -19,8 +19,8 @@ USUAL_NOISE_ON_REGION = 0.005
 USUAL_LATENCY_NOISE = 0.10
 """The same of the mean latency at a set load: a choice of this project.
 
-No limit holds a latency, so it differs more than a rate. What an embedded region models of it differed by 6 to 13 % on a
-very busy machine (measured, November 2026).
+No limit holds a latency, so it differs more than a rate. What an embedded region models of it differed by 6 to 13 %
+on a very busy machine (measured, November 2026).
 """
 _KNOWN_FROM_RUNS = 10
 """Two single runs are compared as if ten runs had shown the usual noise."""
