@@ -89,15 +89,12 @@ class Places:
         offers it.
         """
         if type_name not in self._zones:
-            offers = self._clients.repeat(
-                lambda: self._clients.pages(
-                    f"find the zones that offer {type_name}",
-                    "ec2",
-                    "describe_instance_type_offerings",
-                    "InstanceTypeOfferings",
-                    LocationType="availability-zone",
-                    Filters=[{"Name": "instance-type", "Values": [type_name]}],
-                )
+            offers = self._clients.repeat_pages(
+                f"find the zones that offer {type_name}",
+                "describe_instance_type_offerings",
+                "InstanceTypeOfferings",
+                LocationType="availability-zone",
+                Filters=[{"Name": "instance-type", "Values": [type_name]}],
             )
             zones = tuple(
                 sorted({offer["Location"] for offer in offers if offer["InstanceType"] == type_name})
@@ -117,14 +114,11 @@ class Places:
         """
         if reservation_id not in self._reservations:
             try:
-                [found] = self._clients.repeat(
-                    lambda: self._clients.pages(
-                        f"find Capacity Reservation {reservation_id}",
-                        "ec2",
-                        "describe_capacity_reservations",
-                        "CapacityReservations",
-                        CapacityReservationIds=[reservation_id],
-                    )
+                [found] = self._clients.repeat_pages(
+                    f"find Capacity Reservation {reservation_id}",
+                    "describe_capacity_reservations",
+                    "CapacityReservations",
+                    CapacityReservationIds=[reservation_id],
                 )
             except CloudError as error:
                 if error.code.startswith("InvalidCapacityReservationId"):
@@ -168,26 +162,20 @@ class Places:
         if subnet_id in self._subnets:
             return self._subnets[subnet_id]
         if subnet_id is None:
-            found = self._clients.repeat(
-                lambda: self._clients.pages(
-                    "find the default subnets",
-                    "ec2",
-                    "describe_subnets",
-                    "Subnets",
-                    Filters=[{"Name": "default-for-az", "Values": ["true"]}],
-                )
+            found = self._clients.repeat_pages(
+                "find the default subnets",
+                "describe_subnets",
+                "Subnets",
+                Filters=[{"Name": "default-for-az", "Values": ["true"]}],
             )
             found.sort(key=lambda subnet: (subnet["AvailabilityZone"], subnet["SubnetId"]))
         else:
             try:
-                found = self._clients.repeat(
-                    lambda: self._clients.pages(
-                        f"find subnet {subnet_id}",
-                        "ec2",
-                        "describe_subnets",
-                        "Subnets",
-                        SubnetIds=[subnet_id],
-                    )
+                found = self._clients.repeat_pages(
+                    f"find subnet {subnet_id}",
+                    "describe_subnets",
+                    "Subnets",
+                    SubnetIds=[subnet_id],
                 )
             except CloudError as error:
                 if not error.code.startswith("InvalidSubnet"):

@@ -218,8 +218,7 @@ class Planner:
         return f"launch {plan.what}", "run_instances", launches.parameters(plan, plan.security_group)
 
     def _dry_run(self, what: str, operation: str, parameters: dict[str, Any]) -> None:
-        clients = self._cloud.clients
-        clients.repeat(partial(clients.call, what, "ec2", operation, secret=True, DryRun=True, **parameters))
+        self._cloud.clients.repeat_call(what, operation, secret=True, DryRun=True, **parameters)
 
 
 def _key(call: DryRun) -> str:

@@ -36,18 +36,14 @@ def quota_of(type_name: str, market: Market | None) -> str | None:
 
 def read_quota(clients: Clients, code: str) -> float:
     """Return the number of vCPUs that a quota allows. Raises CloudError if it cannot be read."""
-
-    def ask() -> float:
-        answer = clients.call(
-            f"read the quota {code} of vCPUs",
-            "service-quotas",
-            "get_service_quota",
-            ServiceCode="ec2",
-            QuotaCode=code,
-        )
-        try:
-            return float(answer["Quota"]["Value"])
-        except KeyError as error:
-            raise CloudError(f"the answer about the quota {code} of vCPUs has no {error}") from None
-
-    return clients.repeat(ask)
+    answer = clients.repeat_call(
+        f"read the quota {code} of vCPUs",
+        "get_service_quota",
+        service="service-quotas",
+        ServiceCode="ec2",
+        QuotaCode=code,
+    )
+    try:
+        return float(answer["Quota"]["Value"])
+    except KeyError as error:
+        raise CloudError(f"the answer about the quota {code} of vCPUs has no {error}") from None
