@@ -35,9 +35,9 @@ def cloudbench(*arguments):
     return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def kept():
-    """The environment of a region that is kept for this test."""
+    """The environment of a region that is kept for these tests."""
     up = cloudbench("twin", "up")
     assert up.returncode == 0, up.stderr
     environment = dict(re.findall(r"^export (\w+)=(\S+)$", up.stdout, re.MULTILINE))
@@ -69,6 +69,32 @@ def client(kept):
     )
 
 
+# Before the tests that keep another region.
+def test_a_region_kept_with_compressed_time_is_used_by_whoever_asks_for_the_same(pytester):
+    if _kept_slots():
+        pytest.skip("a region is kept on this machine already")
+    up = cloudbench("twin", "up", "--time", "60")
+    assert up.returncode == 0, up.stderr
+    try:
+        assert "pytest --cloudbench-twin-time=60" in up.stdout
+        assert "time compressed 60 times" in cloudbench("twin", "status").stdout
+        assert cloudbench("twin", "up").stdout.startswith("# the region was already up")
+        refused = cloudbench("twin", "up", "--time", "2")
+        assert refused.returncode == 3
+        assert "runs with a factor of time of 60, not 2" in refused.stderr
+        pytester.makepyfile(USES_THE_KEPT_REGION)
+        result = pytester.runpytest_subprocess("-s")
+        result.assert_outcomes(errors=1)
+        result.stdout.fnmatch_lines(["RegionUnavailable: *runs with a factor of time of 60, not 1*"])
+        result = pytester.runpytest_subprocess("-s", "--cloudbench-twin-time=60")
+        result.assert_outcomes(passed=1)
+        [endpoint] = re.findall(r"AWS_ENDPOINT_URL=(\S+)", up.stdout)
+        result.stdout.fnmatch_lines([f"*endpoint {endpoint}"])
+    finally:
+        down = cloudbench("twin", "down", *_kept_slots())
+    assert down.returncode == 0, down.stderr
+
+
 def test_after_kill_9_nothing_costs_money_one_lease_later(client, tmp_path):
     process = start_pytest(tmp_path, OUTLIVES_ITS_LEASE, "--cloudbench-lease=5s")
     wait_until(lambda: (tmp_path / "renewed").exists() or process.poll() is not None, "the end of a lease")
@@ -98,31 +124,6 @@ def test_any_client_talks_to_a_kept_region_and_pytest_uses_it(kept, client, pyte
     client.delete_volume(VolumeId=volume)
     assert cloudbench("twin", "up").stdout.startswith("# the region was already up")
     assert "kept" in cloudbench("twin", "status").stdout
-
-
-def test_a_region_kept_with_compressed_time_is_used_by_whoever_asks_for_the_same(pytester):
-    if _kept_slots():
-        pytest.skip("a region is kept on this machine already")
-    up = cloudbench("twin", "up", "--time", "60")
-    assert up.returncode == 0, up.stderr
-    try:
-        assert "pytest --cloudbench-twin-time=60" in up.stdout
-        assert "time compressed 60 times" in cloudbench("twin", "status").stdout
-        assert cloudbench("twin", "up").stdout.startswith("# the region was already up")
-        refused = cloudbench("twin", "up", "--time", "2")
-        assert refused.returncode == 3
-        assert "runs with a factor of time of 60, not 2" in refused.stderr
-        pytester.makepyfile(USES_THE_KEPT_REGION)
-        result = pytester.runpytest_subprocess("-s")
-        result.assert_outcomes(errors=1)
-        result.stdout.fnmatch_lines(["RegionUnavailable: *runs with a factor of time of 60, not 1*"])
-        result = pytester.runpytest_subprocess("-s", "--cloudbench-twin-time=60")
-        result.assert_outcomes(passed=1)
-        [endpoint] = re.findall(r"AWS_ENDPOINT_URL=(\S+)", up.stdout)
-        result.stdout.fnmatch_lines([f"*endpoint {endpoint}"])
-    finally:
-        down = cloudbench("twin", "down", *_kept_slots())
-    assert down.returncode == 0, down.stderr
 
 
 def test_the_doctor_lists_what_this_machine_can_do():
