@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 LIMIT_S = 120
-_AT_A_TIME = 4
+_AT_A_TIME = 8
 
 HEAD = """
 import pathlib

@@ -54,13 +54,13 @@ def is_killed_with_its_region(folder: Path) -> Ended:
     return ends_by_itself(PASSES, folder)
 
 
-RUNS = {
-    "success": partial(ends_by_itself, PASSES),
-    "failing test": partial(ends_by_itself, FAILS),
+RUNS = {  # the longest first: a few run at a time
+    "kill -9 of both": is_killed_with_its_region,
+    "kill -9": is_killed,
     "Ctrl-C": partial(is_interrupted, signal.SIGINT),
     "SIGTERM": partial(is_interrupted, signal.SIGTERM),
-    "kill -9": is_killed,
-    "kill -9 of both": is_killed_with_its_region,
+    "failing test": partial(ends_by_itself, FAILS),
+    "success": partial(ends_by_itself, PASSES),
 }
 
 
