@@ -324,7 +324,7 @@ def setting(config: pytest.Config, name: str) -> str:
         raise pytest.UsageError(
             f"{option.ini}={value!r} in the ini file: use one of {', '.join(option.choices)}"
         )
-    if option.check is not None:
+    if option.check is not None and value != option.default:
         try:
             option.check(value)
         except ValueError as error:

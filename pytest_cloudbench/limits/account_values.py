@@ -15,11 +15,9 @@ MOST_OWN_TAGS = 30
 """The other 20 of EC2's 50 are for the run itself: its id, name, times, and limits that a project states."""
 _RESERVED = ("aws:", "cloudbench:")
 _UUID = r"(?:mrk-[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
-_SECURITY_GROUP = re.compile(r"sg-(?:[0-9a-f]{8}|[0-9a-f]{17})")
-_KMS_KEY = re.compile(
-    rf"{_UUID}|alias/[A-Za-z0-9/_-]{{1,250}}|arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{{12}}:[A-Za-z0-9/_-]+"
-)
-_PROFILE = re.compile(r"[A-Za-z0-9_+=,.@-]{1,128}|arn:aws[a-z-]*:iam::[0-9]{12}:[A-Za-z0-9_+=,.@/-]+")
+_SECURITY_GROUP = r"sg-(?:[0-9a-f]{8}|[0-9a-f]{17})"
+_KMS_KEY = rf"{_UUID}|alias/[A-Za-z0-9/_-]{{1,250}}|arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{{12}}:[A-Za-z0-9/_-]+"
+_PROFILE = r"[A-Za-z0-9_+=,.@-]{1,128}|arn:aws[a-z-]*:iam::[0-9]{12}:[A-Za-z0-9_+=,.@/-]+"
 
 
 def parse_tags(text: str) -> dict[str, str]:
@@ -71,7 +69,7 @@ def parse_instance_profile(text: str) -> str | None:
     return _matched(text, _PROFILE, "instance profile", "a name or an ARN")
 
 
-def _matched(text: str, expression: re.Pattern[str], what: str, example: str) -> str | None:
-    if not isinstance(text, str) or (text and not expression.fullmatch(text)):
+def _matched(text: str, expression: str, what: str, example: str) -> str | None:
+    if not isinstance(text, str) or (text and not re.fullmatch(expression, text)):
         raise ValueError(f"{text!r} is no {what}: use one such as {example}")
     return text or None
