@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import compileall
+import importlib.util
 import json
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+# Installed packages are compiled. Without this, sources that changed would be compiled again in every session.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+REQUIRED_S = 2.0
 
 TEST = """
 import json
@@ -31,7 +38,7 @@ def first_io_s(folder: Path) -> tuple[float, float]:
     """Return the seconds from the start of pytest to fio's first I/O, and to pytest's end."""
     began = time.time()
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, env=ENVIRONMENT)
     ended = time.time()
     text = (folder / "result.json").read_text()
     result = json.loads(text[text.index("{") :])
@@ -45,14 +52,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
+    package = importlib.util.find_spec("pytest_cloudbench")
+    assert package is not None
+    for directory in package.submodule_search_locations or ():
+        compileall.compile_dir(directory, quiet=1)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "test_it.py").write_text(TEST)
+        first_io_s(folder)  # pytest compiles plugins for itself in the first session
         times = [first_io_s(folder) for _ in range(rounds)]
     for first, whole in times:
         print(f"first I/O after {first:.2f} s, all over after {whole:.2f} s")
     median = statistics.median(first for first, _ in times)
-    print(f"median {median:.2f} s to the first I/O; required: at most 4 s; ratio {median / 4:.2f}")
+    print(
+        f"median {median:.2f} s to the first I/O; required: at most {REQUIRED_S:g} s; ratio {median / REQUIRED_S:.2f}"
+    )
 
 
 if __name__ == "__main__":
