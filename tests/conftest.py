@@ -28,7 +28,7 @@ settings.load_profile("any machine")
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers():
     """Return how many tests on embedded regions run at a time with ``-n auto``: they wait, unless all is emulated."""
-    return 1 if "TCG" in Path("/proc/cpuinfo").read_text() else 4
+    return 1 if "TCG" in Path("/proc/cpuinfo").read_text() else 5
 
 
 @pytest.fixture(autouse=True)
