@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import logging
+import socket
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -62,6 +66,30 @@ def endpoint_url() -> Iterator[str]:
     yield f"http://{host}:{port}"
     server.stop()
     patched.undo()
+
+
+@pytest.fixture(scope="session")
+def service_of_all_regions() -> Iterator[str]:
+    """An endpoint in a process of its own: in this one the embedded region may have left moto one region only."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    serving = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            except OSError:
+                assert serving.poll() is None
+                assert time.monotonic() < deadline, "moto does not listen within 60 s"
+                time.sleep(0.05)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        serving.kill()
+        serving.wait()
 
 
 @pytest.fixture

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
-import time
 from dataclasses import replace
 
 import pytest
@@ -167,30 +165,6 @@ def test_too_large_user_data(cloud):
     with pytest.raises(CloudError, match="a list of commands"):
         cloud.launch("t3.micro", commands="echo hello")
     assert nothing_was_created(cloud)
-
-
-@pytest.fixture
-def service_of_all_regions():
-    """An endpoint in a process of its own: in this one the embedded region may have left moto one region only."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    serving = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            except OSError:
-                assert serving.poll() is None
-                assert time.monotonic() < deadline, "moto does not listen within 60 s"
-                time.sleep(0.05)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        serving.kill()
-        serving.wait()
 
 
 def test_a_region_without_default_subnets(make_cloud, access, service_of_all_regions):
@@ -402,8 +376,6 @@ def test_an_instance_that_does_not_start_says_why_and_is_terminated(cloud, make_
 
 
 def test_importing_the_control_plane_loads_no_heavy_library():
-    import subprocess
-    import sys
 
     heavy = ("boto3", "botocore", "pytest", "paramiko", "cryptography")
     code = f"import sys, pytest_cloudbench.aws.cloud; print([m for m in {heavy} if m in sys.modules])"

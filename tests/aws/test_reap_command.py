@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -140,7 +141,8 @@ def test_runs_older_than_an_age(region, ec2, leave):
     assert new in volumes(ec2)
 
 
-def test_all_regions(region, leave, monkeypatch, capsys):
+def test_all_regions(region, leave, service_of_all_regions, monkeypatch, capsys):
+    region = replace(region, endpoint_url=service_of_all_regions)
     monkeypatch.setattr(command, "all_regions", lambda _: ["eu-west-1", "us-east-1"])
     far, near = in_region(region, "eu-west-1"), in_region(region, "us-east-1")
     there, here = leave("far-run", client=far), leave("near-run", client=near)
@@ -152,9 +154,10 @@ def test_all_regions(region, leave, monkeypatch, capsys):
     assert "run far-run in eu-west-1: removed 1 volume" in capsys.readouterr().out
 
 
-def test_the_regions_are_those_of_the_account(region):
+def test_the_regions_are_those_of_the_account(region, service_of_all_regions):
     from pytest_cloudbench.aws.survey import all_regions
 
+    region = replace(region, endpoint_url=service_of_all_regions)
     assert {"eu-west-1", "us-east-1"} <= set(all_regions(Clients(region)))
 
 
