@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 IO = "I/O"
@@ -48,9 +49,12 @@ def rounds_of(measurement: Any) -> Rounds | None:
     operation, rate, total_s, ends, rates = _read(measurement)
     if not (math.isfinite(rate) and rate > 0):
         return None
-    cut, per_round = _equal_shares(ends, rates)
+    cut = _equal_shares(ends, rates)
+    total = sum(cut)
     if cut:
-        scale = len(cut) * per_round / rate / sum(cut)
+        per_round = _moved(ends, rates) / len(cut)
+        series_mean_s = total / len(cut) / per_round
+        scale = 1 / rate / series_mean_s
         if abs(scale - 1) <= _SAME:
             seconds = tuple(each / per_round * scale for each in cut)
             return Rounds(operation, seconds, max(1, round(per_round)))
@@ -74,20 +78,27 @@ def _read(measurement: Any) -> tuple[str, float, float, Sequence[float], Sequenc
     return BYTE, float(throughput.bytes_per_second), runtime_s, series.seconds, rates
 
 
-def _equal_shares(ends: Sequence[float], rates: Sequence[float]) -> tuple[list[float], float]:
-    """Cut the series into parts with equal numbers of operations, as many as it has samples.
+def _moved(ends: Sequence[float], rates: Sequence[float]) -> float:
+    return sum(rate * seconds for rate, seconds in zip(rates, _lengths(ends), strict=False))
 
-    Return their seconds and that number. The rate within a sample counts as steady. There are no parts for fewer than
-    two samples or without a rate.
+
+def _lengths(ends: Sequence[float]) -> list[float]:
+    return [after - before for before, after in pairwise((0.0, *ends))]
+
+
+def _equal_shares(ends: Sequence[float], rates: Sequence[float]) -> list[float]:
+    """Cut the series into parts with equal numbers of operations, as many as it has samples. Return their seconds.
+
+    The rate within a sample counts as steady. The result is empty for fewer than two samples or without a rate.
     """
-    import numpy as np
-
-    count = min(len(ends), len(rates))
-    times = np.array([0.0, *ends[:count]])
-    moved = np.cumsum([0.0, *np.diff(times) * rates[:count]])
-    whole = float(moved[-1])
-    if count < 2 or not (math.isfinite(whole) and whole > 0):
-        return [], 0.0
-    cuts = np.interp(np.linspace(0.0, whole, count + 1), moved, times)
-    cuts[0] = 0.0  # also if the load began later
-    return np.diff(cuts).tolist(), whole / count
+    count, moved = min(len(ends), len(rates)), _moved(ends, rates)
+    if count < 2 or not (math.isfinite(moved) and moved > 0):
+        return []
+    share, cuts, done, began = moved / count, [0.0], 0.0, 0.0
+    for end, rate in zip(ends, rates, strict=False):
+        after = done + rate * (end - began)
+        while len(cuts) < count and after >= len(cuts) * share and rate > 0:
+            cuts.append(began + (len(cuts) * share - done) / rate)
+        done, began = after, end
+    cuts.append(ends[count - 1])
+    return [after - before for before, after in pairwise(cuts)]

@@ -34,6 +34,8 @@ def client_command(plan: Plan, share: ProcessShare, port: int) -> tuple[str, ...
     words += ["-i", f"{time.interval_s:g}", "-P", str(share.streams), "--json"]
     if plan.client.version >= CONNECT_TIMEOUT_SINCE:
         words += ["--connect-timeout", str(CONNECT_WITHIN_MS)]
+    if time.omit_s:
+        words += ["-O", str(time.omit_s)]
     for asked, option in (
         (job.udp, "-u"),
         (job.reverse, "-R"),
@@ -44,7 +46,6 @@ def client_command(plan: Plan, share: ProcessShare, port: int) -> tuple[str, ...
         if asked:
             words.append(option)
     for option, value in (
-        ("-O", time.omit_s or None),
         ("-b", share.stream_bits),
         ("-M", job.mss),
         ("-w", job.window and job.window.bytes),
