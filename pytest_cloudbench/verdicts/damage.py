@@ -21,7 +21,11 @@ _LATE = 0.05
 """The last sample may end after the run by this share of itself: a log that ends so early counts as whole."""
 _ENOUGH_TO_EXTRAPOLATE = 5
 """Fewer samples are no bound for a second that is not among them."""
-_ONE_MORE_BELOW = 0.999
+_FEW = 20
+"""So many samples show the highest rate."""
+_ONE_MORE_BELOW = 0.99
+_HIGHEST_OF_FEW = 1.5
+"""No unseen second was faster than the highest of few samples by more than this factor."""
 _LONG = 1.5
 """An interval of this many usual ones lacks samples."""
 _TIMES = ("mean_s", "min_s", "max_s", "p50_s", "p95_s", "p99_s", "p999_s")
@@ -64,14 +68,14 @@ def contradicts(samples: Sequence[float], lengths_s: Sequence[float], mean: floa
 def _highest_unseen(samples: Sequence[float]) -> float:
     """Return the highest rate that a second may have had which is not among the samples.
 
-    That is the highest of them, or the upper end of the prediction interval for one more normal sample, at about 99.9 %
-    (G. J. Hahn, W. Q. Meeker, "Statistical Intervals", 1991, 4.7): five samples that vary do not show the highest.
+    That is the highest of them. If they are few, it may be above that: up to the upper end of the prediction interval
+    for one more normal sample, at 99 % (G. J. Hahn, W. Q. Meeker, "Statistical Intervals", 1991, 4.7).
     """
-    count = len(samples)
-    if count < 2:
-        return max(samples)
+    count, highest = len(samples), max(samples)
+    if not 2 <= count < _FEW:
+        return highest
     above = student_t(_ONE_MORE_BELOW, count - 1) * stdev(samples) * math.sqrt(1 + 1 / count)
-    return max([*samples, fmean(samples) + above])
+    return max(highest, min(fmean(samples) + above, _HIGHEST_OF_FEW * highest))
 
 
 def _of_series(series: Any, means: Mapping[str, Rate], runtime_s: float) -> Iterator[str]:

@@ -196,6 +196,16 @@ def test_an_unseen_end_may_be_faster_than_few_samples_that_vary():
     assert damage(seconds, samples, mean=1.5 * mean, runtime_s=6.515) != ""
 
 
+@given(st.lists(st.floats(1, 1e6), min_size=5, max_size=40), st.floats(0.2, 1.5))
+def test_no_unseen_end_is_far_above_all_samples(values, rest_s):
+    """However much they vary: before and after a burst, for example. Many samples show how high the rate was."""
+    seconds, runtime_s = [float(number + 1) for number in range(len(values))], len(values) + rest_s
+    above = 1.5 if len(values) < 20 else 1.0
+    most = sum(values) + rest_s * above * max(values)
+    too_high = (most + 0.01 * most) / 0.95 / runtime_s  # 5 % of the total may be missing anyway
+    assert damage(seconds, values, mean=too_high, runtime_s=runtime_s) != ""
+
+
 @given(RATES, st.data())
 def test_a_lost_inner_sample_is_always_seen(values, data):
     seconds = [float(number + 1) for number in range(len(values))]

@@ -271,6 +271,16 @@ def test_fios_own_rates_are_used_if_the_series_is_short_or_partial(seconds: int,
     assert with_series_means(_fio_says(runtime_s), _series(seconds), sample_s=1.0) == _fio_says(runtime_s)
 
 
+def test_a_series_that_misses_the_fast_end_of_a_run_does_not_replace_fios_own_rates() -> None:
+    """The seconds that it covers had 10 % less than the whole run."""
+    slower = replace(
+        _series(5),
+        iops=tuple(map(Iops, (700.0, 850.0, 900.0, 1_000.0, 1_000.0))),
+        read=replace(_series(5).read, iops=(Iops(630.0),) * 5),
+    )
+    assert with_series_means(_fio_says(5.9), slower, sample_s=1.0) == _fio_says(5.9)
+
+
 def test_a_series_that_contradicts_fios_own_figures_does_not_replace_them() -> None:
     for damaged in (
         replace(_series(9), iops=(Iops(1_000.0),) * 6 + (Iops(0.0),) * 3),
