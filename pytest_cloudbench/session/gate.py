@@ -136,13 +136,15 @@ class Gate:
                     add_not_compared(item, f"{measurement}: {earlier.missing}")
                     continue
                 verdict = judging(not_worse_if_known)(observed[part], earlier, by=self.by)
+                if not isinstance(verdict, str) and "latency_s" in verdict.details and REPEATED in item.stash:
+                    # It decides in some repeats only, so repeats would combine verdicts on different measurements.
+                    verdict = "repeats of a job that sets its own rate need a figure: run.latency.at_most(...)"
                 if isinstance(verdict, str):
                     add_not_compared(item, f"{measurement}: {verdict}")
                     continue
                 call_hook(item, "verdict", verdict=verdict, measurement=measurement)
                 verdicts.append(verdict)
-        # Those of latency last: repeats compare the verdicts at the same place, and not each repeat has one.
-        return sorted(verdicts, key=lambda each: "latency_s" in each.details)
+        return verdicts
 
     def _earlier(
         self, item: pytest.Item, measurement: Any, asked: dict[str, Any], nth: int, *, parts: Sequence[str]

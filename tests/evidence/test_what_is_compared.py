@@ -139,6 +139,9 @@ def test_a_job_that_keeps_its_own_rate_is_violated_by_a_latency_far_above_that_o
     slower = session(own, *GATE, "--cloudbench-evidence=off")
     slower.assert_outcomes(failed=1)
     slower.stdout.fnmatch_lines(["*violated: mean latency 16 ms against 4 ms in 3 earlier runs (300*"])
+    repeated = session(own, *GATE, "--cloudbench-evidence=off", "--cloudbench-repeats=2")
+    repeated.assert_outcomes(passed=2, skipped=1)  # nothing for the item that judges all
+    repeated.stdout.fnmatch_lines(["*not compared*repeats of a job that sets its own rate*latency.at_most*"])
 
 
 FAILS = """
