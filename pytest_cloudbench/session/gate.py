@@ -138,7 +138,9 @@ class Gate:
                 verdict = judging(not_worse_if_known)(observed[part], earlier, by=self.by)
                 if not isinstance(verdict, str) and "latency_s" in verdict.details and REPEATED in item.stash:
                     # It decides in some repeats only, so repeats would combine verdicts on different measurements.
-                    verdict = "repeats of a job that sets its own rate need a figure: run.latency.at_most(...)"
+                    verdict = (
+                        "repeats of a job that sets its own rate need a figure: run.latency.at_most(...)"
+                    )
                 if isinstance(verdict, str):
                     add_not_compared(item, f"{measurement}: {verdict}")
                     continue
