@@ -21,12 +21,20 @@ _REMEMBERED = ("describe_instance_types", "describe_images")
 
 
 class CallRecorder:
-    """Writes calls into the record of the test that runs; between tests, into the run's."""
+    """Writes calls into the record of the test that runs; between tests, into the run's.
 
-    def __init__(self, recorder: Recorder) -> None:
+    ``between_tests`` returns True in a thread whose work is not about the test that runs now.
+    """
+
+    def __init__(self, recorder: Recorder, between_tests: Callable[[], bool]) -> None:
         self._recorder = recorder
+        self._between_tests = between_tests
         self._operating = False
         self._remembered: dict[tuple[str, str], dict[str, Any]] = {}
+
+    @property
+    def _record(self) -> AttemptRecord | None:
+        return None if self._between_tests() else self._recorder.current
 
     def call(self, name: str, arguments: Sequence[Any], run: Callable[[], T]) -> T:
         """Run a call of the provider and record its arguments and its result, which a replay can restore."""
@@ -45,7 +53,7 @@ class CallRecorder:
 
     def command(self, host: str, command: Any, ended: Any) -> None:
         """Record one `Command` on a host with its `CommandResult`, or the error that ended it."""
-        record = self._recorder.current
+        record = self._record
         if record is None:
             return
         with self._recorder.guarded(f"a command on {host}"):
@@ -78,11 +86,8 @@ class CallRecorder:
             "job ended", {"host": host, "job": job, "exit_code": exit_code, "seconds": round(seconds, 6)}
         )
 
-    def answer(self, answer: Any, *, between_tests: bool) -> None:
-        """Record one `Answer` of the service, raw but for secrets.
-
-        ``between_tests`` means that it is not about the test that runs now.
-        """
+    def answer(self, answer: Any) -> None:
+        """Record one `Answer` of the service, raw but for secrets."""
         with self._recorder.guarded(f"an answer to {answer.operation}"):
             content = {
                 "answered": answer.time,
@@ -93,7 +98,7 @@ class CallRecorder:
             }
             if answer.operation in _REMEMBERED:
                 self._remembered[answer.operation, repr(worded(content["asked"]))] = content
-            record = None if between_tests else self._recorder.current
+            record = self._record
             if record is None:
                 self._recorder.note("answer", **_as_json(content))
             else:
@@ -101,7 +106,7 @@ class CallRecorder:
 
     def known_before(self, operation: str, asked: Mapping[str, Any]) -> None:
         """Record an answer again that an earlier test of the session received, because this test needs it."""
-        record = self._recorder.current
+        record = self._record
         content = self._remembered.get((operation, repr(worded(dict(asked)))))
         if record is None or content is None or content["answered"] in record.answered:
             return
@@ -128,13 +133,13 @@ class CallRecorder:
         record.add("answer", plain)
 
     def _about_job(self, kind: str, content: dict[str, Any]) -> None:
-        record = self._recorder.current
+        record = self._record
         if record is not None:
             with self._recorder.guarded(f"a job on {content['host']}"):
                 record.add(kind, content)
 
     def _done(self, kind: str, asked: dict[str, Any], name: str, run: Callable[[], T]) -> T:
-        record = self._recorder.current
+        record = self._record
         if record is None:
             return run()
         began = time.time()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from pytest_cloudbench.resources.volumes import Volume
 
 
+CONNECTING = "cloudbench-connect"
+"""Name of the threads that connect ahead."""
 BARE_METAL_S = 1800.0
 """The seconds that a bare-metal instance may take to answer; the EC2 User Guide says up to 20 minutes."""
 _SLICE_S = 0.5
@@ -141,10 +143,8 @@ class Instance:
 
             raise NotRunning(f"{self._launched} is stopped: nothing runs on it until start()")
         if self._host is None:
-            ahead, self._ahead = self._ahead, None
-            while ahead is not None and not wait([ahead], timeout=_SLICE_S).done:
-                pass  # in slices: only a thread that runs sees Ctrl-C
-            self._host = self._open_host() if ahead is None else ahead.result()
+            with self._hint_if_unreachable():
+                self._host = self._open_host() if self._ahead is None else self._opened_ahead(self._ahead)
         return self._host
 
     def connect_ahead(self) -> None:
@@ -154,14 +154,22 @@ class Instance:
 
     def _open_host(self) -> Host:
         host = self._provider.host(self._launched, connect_timeout_s=self._connect_timeout_s)
-        self._connect(host)
+        host.connect()
         return host
 
-    def _connect(self, host: Host) -> None:
+    def _opened_ahead(self, ahead: Future[Host]) -> Host:
+        while not wait([ahead], timeout=_SLICE_S).done:
+            pass  # in slices: only a thread that runs sees Ctrl-C
+        self._ahead = None  # not before: after an interrupted wait `close` still finds it
+        return ahead.result()
+
+    @contextlib.contextmanager
+    def _hint_if_unreachable(self) -> Iterator[None]:
+        """Add who may reach the instance to HostUnreachable."""
         from pytest_cloudbench.hosts.errors import HostUnreachable
 
         try:
-            host.connect()
+            yield
         except HostUnreachable as error:
             self._host = None
             hint = self._provider.unreachable_hint(self._launched)
@@ -248,7 +256,8 @@ class Instance:
             else:
                 if self._launched.address is not None:
                     self._host.address = self._launched.address
-                self._connect(self._host)
+                with self._hint_if_unreachable():
+                    self._host.connect()
         find_again(self)
 
     def reboot(self) -> None:
@@ -353,7 +362,7 @@ def _in_a_thread(work: Callable[[], Host]) -> Future[Host]:
         except BaseException as error:
             future.set_exception(error)
 
-    threading.Thread(target=run, name="cloudbench-connect", daemon=True).start()
+    threading.Thread(target=run, name=CONNECTING, daemon=True).start()
     return future
 
 

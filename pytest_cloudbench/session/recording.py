@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pytest
 
     from pytest_cloudbench.hosts.host import Host, HostListener
-    from pytest_cloudbench.resources.facts import Answer, LaunchedInstance
+    from pytest_cloudbench.resources.facts import LaunchedInstance
 
 T = TypeVar("T")
 
@@ -39,18 +39,18 @@ class Recording(Keeper):
             part=part_of(config),
             options=options_in_force(config),
         )
-        self._calls = CallRecorder(self.recorder)
+        self._calls = CallRecorder(self.recorder, _between_tests)
         self._cloud: Provider | None = None
         self._noted = False
         config.pluginmanager.register(self.recorder, RECORDER_PLUGIN)
 
     def cloud(self, item: pytest.Item, opened: Callable[[], Provider]) -> Provider:
-        """Return the real provider; its calls, answers and hosts are recorded. The record is opened first."""
+        """Return the real provider; its calls, answers and hosts are recorded."""
         self.recorder.open()
         cloud = opened()
         if self._cloud is not cloud:
             self._cloud = cloud
-            cloud.listen(self._answered)
+            cloud.listen(self._calls.answer)
             # Before anything is written that could contain them. If there are none, the launch reports it better.
             with contextlib.suppress(CloudError):
                 self.recorder.cleaner.learn(*cloud.secrets())
@@ -105,14 +105,6 @@ class Recording(Keeper):
             },
         )
 
-    def _answered(self, answer: Answer) -> None:
-        from pytest_cloudbench.aws.lease import RENEWING
-        from pytest_cloudbench.aws.removal import RELEASING
-
-        # About resources that an earlier test released, or about all; not about the test that runs now.
-        between_tests = threading.current_thread().name in (RELEASING, RENEWING)
-        self._calls.answer(answer, between_tests=between_tests)
-
 
 class RecordedCloud(InterceptedProvider):
     """A provider whose calls and hosts are recorded."""
@@ -138,6 +130,15 @@ class RecordedCloud(InterceptedProvider):
     def _intercept(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         call = functools.partial(getattr(self._provider, name), *args, **kwargs)
         return self._called(name, call_arguments(args, kwargs), call)
+
+
+def _between_tests() -> bool:
+    """Return True in a thread that releases, renews or connects: the test that runs now may be another."""
+    from pytest_cloudbench.aws.lease import RENEWING
+    from pytest_cloudbench.aws.removal import RELEASING
+    from pytest_cloudbench.resources.instance import CONNECTING
+
+    return threading.current_thread().name in (CONNECTING, RELEASING, RENEWING)
 
 
 def _each(result: Any) -> tuple[Any, ...]:

@@ -1,5 +1,7 @@
 """Calls of the cloud and of hosts are recorded, and answered from the record in a replay."""
 
+from pathlib import Path
+
 import pytest
 import recorded_runs
 
@@ -189,3 +191,35 @@ def test_a_detached_job_of_the_test_itself_is_not_replayed(sessions, kept):
     )
     result = sessions(more, "--cloudbench-replay=kept", "-k", "a_volume")
     result.stdout.fnmatch_lines(["*NotRecorded: the job `sleep` on m5.xlarge i-* is not replayed*"])
+
+
+CONNECTS = """
+import threading
+from conftest import Host
+from pytest_cloudbench import gp3
+
+
+def test_it(ec2, _cloudbench_cloud, monkeypatch):
+    def connect(host, timeout_s=None):
+        host.run(["uname"])
+        _cloudbench_cloud._answer("modify_instance_metadata_options", {}, {})
+        threads.append(threading.current_thread())
+
+    threads = []
+    monkeypatch.setattr(Host, "connect", connect)
+    instance = ec2.launch("m5.xlarge")
+    ec2.create_volumes(gp3(size_gib=1), instance, count=1)
+    assert instance.host
+    assert threads != [threading.current_thread()]
+"""
+
+
+def test_a_connection_begun_ahead_writes_into_no_tests_record(sessions):
+    sessions(CONNECTS, "--cloudbench-evidence=kept").assert_outcomes(passed=1)
+    evidence = Evidence(Path("kept"))
+    (test,) = evidence.tests
+    assert not test.of_kind("command")
+    asked = "modify_instance_metadata_options"
+    assert asked not in [entry["operation"] for entry in test.of_kind("answer")]
+    run = [entry["operation"] for part in evidence.parts.values() for entry in part.all("answer")]
+    assert run.count(asked) == 1

@@ -22,6 +22,7 @@ class Connecting:
         self.may_connect = threading.Event()
         self.may_connect.set()
         self.error = error
+        self.hinted = []
 
     def host(self, instance, *, connect_timeout_s):
         self.limits_s.append(connect_timeout_s)
@@ -37,7 +38,8 @@ class Connecting:
         self.closed.set()
 
     def unreachable_hint(self, instance):
-        return ""
+        self.hinted.append(threading.current_thread())
+        return "reachable by 198.51.100.7 only"
 
     def instance(self, **described):
         limits = InstanceLimits.from_describe({"InstanceType": "m5.metal", **described}, date="2026-11-01")
@@ -68,8 +70,11 @@ def test_an_error_of_a_connection_begun_ahead_is_raised_at_the_first_use():
     provider = Connecting(HostUnreachable("no answer"))
     instance = provider.instance()
     instance.connect_ahead()
-    with pytest.raises(HostUnreachable, match="no answer"):
+    with pytest.raises(HostUnreachable, match="no answer; reachable by 198"):
         _ = instance.host
+    assert provider.hinted == [threading.current_thread()], (
+        "asked in the test that needs it, not beside others"
+    )
     provider.error = None
     assert instance.host is provider
     assert provider.threads[-1] is threading.current_thread()
@@ -82,5 +87,21 @@ def test_a_connection_begun_ahead_and_never_used_is_closed():
     instance.connect_ahead()
     instance.close()
     assert not provider.closed.is_set()
+    provider.may_connect.set()
+    assert provider.closed.wait(20)
+
+
+def test_a_connection_whose_wait_was_interrupted_is_closed(monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    provider = Connecting()
+    provider.may_connect.clear()
+    instance = provider.instance()
+    instance.connect_ahead()
+    monkeypatch.setattr("pytest_cloudbench.resources.instance.wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        _ = instance.host
+    instance.close()
     provider.may_connect.set()
     assert provider.closed.wait(20)
