@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.envelope import Envelope
@@ -28,6 +28,29 @@ class StorageTarget(Target):
     def host(self) -> Host:
         """The host the load runs on."""
         return self.instance.host
+
+    # A body of the protocol returns None, which would be a proof.
+    @property
+    def kind(self) -> Literal["block", "directory", "file"]:
+        raise NotImplementedError
+
+    @property
+    def label(self) -> str:
+        raise NotImplementedError
+
+    @property
+    def path(self) -> str:
+        raise NotImplementedError
+
+    @property
+    def size(self) -> Size:
+        raise NotImplementedError
+
+    def counters(self) -> CountersSnapshot | None:
+        raise NotImplementedError
+
+    def prove_writable(self) -> None:
+        raise NotImplementedError
 
     @property
     def time_compression(self) -> float:
