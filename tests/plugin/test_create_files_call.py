@@ -112,7 +112,7 @@ def test_the_error_has_the_partial_measurement(create_files):
             "  inconclusive: not everything was done",
         ]
     )
-    result.stdout.no_fnmatch_line("*fixtures/create_files.py*")
+    result.stdout.no_fnmatch_line("*fixtures/workload_call.py*")
 
 
 def test_the_live_line_shows_the_progress(run):
