@@ -16,7 +16,7 @@ from synthetic_runs import STRONG_MACHINE, instance
 
 from pytest_cloudbench import gp2
 from pytest_cloudbench.reports.plots.curve import MARKERS, MOST_CURVES, curves_picture, plot_curves
-from pytest_cloudbench.reports.plots.drawing import WIDTH_IN, _length_pt
+from pytest_cloudbench.reports.plots.drawing import WIDTH_IN, Drawing, _length_pt
 from pytest_cloudbench.reports.plots.picture import PlotsMissing
 
 ON_30 = {
@@ -97,6 +97,12 @@ def test_curves_without_knee_ceiling_or_tail_are_drawn_too():
     said = texts(curves_picture([bare]).svg)
     assert bare.knee is None
     assert not any("knee" in text for text in said)
+
+
+def test_a_line_without_points_is_not_drawn():
+    empty, drawing = Drawing(1.0).rendered("empty"), Drawing(1.0)
+    drawing.line([], "black")
+    assert drawing.rendered("empty") == empty
 
 
 @pytest.mark.parametrize("name", ["curve", "curve.svg", "curve.png", "by.mix"])

@@ -79,6 +79,8 @@ class Drawing:
 
         ``clip``: left, bottom, width, height of the visible part; ``snap``: sharp; ``steps``: level up to each point.
         """
+        if not points:
+            return
         from matplotlib.lines import Line2D
         from matplotlib.transforms import Bbox, TransformedBbox
 
