@@ -157,7 +157,9 @@ class _Figures:
         """Return the figures of verdicts on latency; each of ``latencies`` has seconds by their names."""
         texts, middles = [], []
         for name in latencies[0]:
-            values = sorted(each[name] for each in latencies if name in each)
+            values = sorted(each[name] for each in latencies if math.isfinite(each.get(name, math.nan)))
+            if not values:
+                continue
             low, high = map(duration, _ends(values))
             middles.append(f"{measure_words(name)} {duration(median(values))}")
             texts.append(f"median of {middles[-1]}, {_sure(len(values))}{low} to {high}")

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import random
+import statistics
 from types import SimpleNamespace
 
 import pytest
@@ -21,6 +22,7 @@ from pytest_cloudbench.verdicts.repeats import (
     repeats_to_decide,
 )
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
+from pytest_cloudbench.verdicts.wording import duration
 
 HELD, VIOLATED, INCONCLUSIVE = Outcome.HELD, Outcome.VIOLATED, Outcome.INCONCLUSIVE
 
@@ -210,3 +212,20 @@ def test_a_promise_of_latency_has_the_median_of_the_latency():
     assert "median of mean 3.5 ms, 96.9 % interval 1 ms to 6 ms" in verdict.sentence
     assert "median of p99 20 ms" in verdict.sentence
     assert verdict.figure == "mean 3.5 ms, p99 20 ms"
+
+
+@given(
+    st.lists(st.floats(1e-6, 1e3), max_size=9), st.lists(st.sampled_from([math.inf, math.nan]), max_size=3)
+)
+def test_latencies_that_are_no_numbers_have_no_part_in_the_median(known, unknown):
+    judged = [
+        Repeat(number, verdict(INCONCLUSIVE, details={"latency_s": {"mean": each}}))
+        for number, each in enumerate([*known, *unknown], 1)
+    ]
+    if judged:
+        found = over_repeats(judged)
+        expected = f"mean {duration(statistics.median(known))}" if known else ""
+        assert expected in found.sentence
+        assert ("median of mean" in found.sentence) is bool(known)
+        assert "nan" not in found.sentence
+        assert "inf" not in found.figure
