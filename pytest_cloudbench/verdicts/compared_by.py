@@ -93,10 +93,12 @@ class ByLatency(ByRate):
         return None
 
     def excuse(self, run: Run, beyond: float) -> Doubt | None:
-        """Return the machine under an embedded region if it let the load send its I/Os in bursts."""
-        if waited_without_need(run) is None:
-            return None
-        return Doubt(f"{machine_text(run)} was the limit", machine_limited=True)
+        """Return a generator without CPU time, or the machine under a region if it let the I/Os come in bursts."""
+        if waited_without_need(run) is not None:
+            return Doubt(f"{machine_text(run)} was the limit", machine_limited=True)
+        if not run.bounds(run.rates) and (busy := run.saturated()):
+            return Doubt(f"the load generator was the limit: {busy}", machine_limited=run.on_region)
+        return None
 
 
 def compared_by(runs: Sequence[Run]) -> ByRate:
@@ -111,7 +113,7 @@ def kept_own_limit(run: Run) -> bool:
 
 
 def _has_latency(run: Run) -> bool:
-    return 0 < run.latency_mean_s < math.inf and not not_modelled(run)
+    return 0 < ByLatency().figure(run) < math.inf and not not_modelled(run)
 
 
 def _delayed_by_machine(run: Run, beyond: float) -> Doubt | None:

@@ -236,6 +236,20 @@ def test_what_this_machine_added_is_no_latency_of_the_region():
         assert "(modelled)" in verdict.sentence
 
 
+def test_a_generator_without_cpu_time_is_why_its_latency_is_longer():
+    (run,) = at_set_load(3.0, generator=GeneratorLoad(99.5)).runs
+    verdict = not_worse_than(run.run, at_set_load(*[1.0] * 6))
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert "the load generator was the limit: its busiest job used 100 % of a CPU" in verdict.sentence
+    assert not verdict.machine_limited
+
+
+def test_a_latency_that_this_machine_added_as_a_whole_is_not_compared():
+    before = at_set_load(*[1.0] * 6, machine=STRONG_MACHINE, delay=delay_of(1.0))
+    (run,) = at_set_load(3.0, machine=STRONG_MACHINE, delay=delay_of(0.0, 3.0)).runs
+    assert "mean latency" not in not_worse_than(run.run, before).figure
+
+
 def test_a_set_load_of_unknown_latency_is_held_with_a_remark():
     unknown = at_set_load(*[math.nan] * 6)
     verdict = not_worse_than(unknown.runs[0].run, unknown)
