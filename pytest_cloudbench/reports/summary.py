@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pytest_cloudbench.reports.properties import Property
 
 _SHOWN = (VERDICT_PROPERTY, CONDITION_PROPERTY, NOT_COMPARED_PROPERTY)
+_OF_ONE_REPEAT = (VERDICT_PROPERTY, NOT_COMPARED_PROPERTY, UNDECIDED_PROPERTY)
 _REPEAT = re.compile(r"repeat \d+ of \d+\]\Z")
 _COLOURS = {"held": "green", "violated": "red", "inconclusive": "yellow"}
 
@@ -48,7 +49,7 @@ def write_verdicts(terminal: pytest.TerminalReporter) -> None:
     terminal.write_sep("=", "cloudbench verdicts")
     shown = set()
     for nodeid, properties in tests:
-        if all(name not in _SHOWN or name == CONDITION_PROPERTY for name, _ in properties):
+        if not any(name in _OF_ONE_REPEAT for name, _ in properties):
             same = _REPEAT.sub("", nodeid), tuple(texts_in(properties, CONDITION_PROPERTY))
             if same in shown:
                 continue

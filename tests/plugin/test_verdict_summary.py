@@ -81,3 +81,20 @@ def test_what_skipped_tests_held_is_named_only_if_they_held_something(tests, hel
     properties = [*[(VERDICT_PROPERTY, HELD)] * held, undecided]
     (line,) = shortcomings([properties] * tests)
     assert line.startswith(said)
+
+
+@pytest.mark.parametrize("skipped", [(), (2,), (1, 2), (1, 2, 3)])
+def test_repeats_under_equal_conditions_are_shown_once_but_each_that_is_skipped(skipped):
+    terminal = Terminal(isatty=False, width=200)
+    undecided = (UNDECIDED_PROPERTY, "skipped, not passed: 1 inconclusive")
+    terminal.stats["passed"] = [
+        SimpleNamespace(
+            nodeid=f"test_a.py::test_it[repeat {number} of 3]",
+            when="call",
+            user_properties=[PROPERTIES[1], *[undecided] * (number in skipped)],
+        )
+        for number in (1, 2, 3)
+    ]
+    write_verdicts(terminal)
+    assert terminal.lines.count(f"  {undecided[1]}") == len(skipped)
+    assert sum("::test_it" in line for line in terminal.lines) == len(skipped) + (len(skipped) < 3)
