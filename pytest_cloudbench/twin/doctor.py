@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from pytest_cloudbench.twin.volumes.disks import GIB, memory_available
+from pytest_cloudbench.limits.quantities import GIB
 
 State = Literal["ok", "missing", "limited"]
 _APT = "apt-get install -y {}"
@@ -60,6 +60,9 @@ class Check:
 
 def examine() -> list[Check]:
     """Check everything that a region needs."""
+    python = _python()
+    if python.state == "missing":
+        return [python]  # other checks import the region's modules, which need it
     return [check() for check in _CHECKS] + [_tool(program) for program in _TOOLS]
 
 
@@ -110,7 +113,13 @@ def _root() -> Check:
 
 
 def _python() -> Check:
-    return Check("python", "ok", f"{platform.python_version()} at {sys.executable}")
+    version = platform.python_version()
+    try:
+        import ctypes  # noqa: F401 - some builds of Python lack it
+    except ImportError:
+        remedy = _APT.format("libffi-dev, then build Python again")
+        return Check("python", "missing", f"{version} without ctypes", remedy)
+    return Check("python", "ok", f"{version} at {sys.executable}")
 
 
 def _loop_devices() -> Check:
@@ -203,6 +212,8 @@ def _try_tc(name: str, what: str, command: str) -> Check:
 
 
 def _memory() -> Check:
+    from pytest_cloudbench.twin.volumes.disks import memory_available
+
     available = memory_available()
     text = f"{available / GIB:.1f} GiB available, most of it for volumes' data"
     if available < _TOO_LITTLE_MEMORY:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import inspect
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from pytest_cloudbench.twin import doctor
+from pytest_cloudbench.twin.volumes import disks
 
 ALWAYS_THERE = {"python", "overlay"}
 """Checks that cannot fail on the machine that runs this test."""
@@ -31,7 +33,7 @@ def does_not_end(command, timeout, **_):
 def worst_machine(monkeypatch):
     """A machine without any tool on which every attempt fails."""
     monkeypatch.setattr(doctor, "_FUSE", "/nowhere/fuse")
-    monkeypatch.setattr(doctor, "memory_available", lambda: 0)
+    monkeypatch.setattr(disks, "memory_available", lambda: 0)
     monkeypatch.setattr(doctor.subprocess, "run", refuses)
     monkeypatch.setattr(Path, "exists", lambda self: False)
     return monkeypatch
@@ -58,6 +60,18 @@ def test_the_worst_machine_fails_every_check(worst_machine):
             worst_machine.setattr(doctor.shutil, "which", lambda _, tools=tools: tools)
             found |= {check.name for check in doctor.examine() if check.state != "ok"}
     assert {check.name for check in doctor.examine()} - found <= ALWAYS_THERE
+
+
+def test_a_python_without_ctypes_has_a_remedy():
+    without = "import sys; sys.modules['_ctypes'] = None; from pytest_cloudbench.twin.__main__ import main"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{without}; sys.exit(main(['doctor']))"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "missing python: 3." in done.stdout
+    assert "ctypes" in done.stdout
+    assert "remedy: apt-get install -y libffi-dev" in done.stdout
 
 
 def test_a_container_without_fuse_says_how_to_start_it(monkeypatch, tmp_path):
