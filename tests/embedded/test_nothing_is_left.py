@@ -54,7 +54,7 @@ def is_killed_with_its_region(folder: Path) -> Ended:
     return ends_by_itself(PASSES, folder)
 
 
-RUNS = {  # the longest first: a few run at a time
+RUNS = {
     "kill -9 of both": is_killed_with_its_region,
     "kill -9": is_killed,
     "Ctrl-C": partial(is_interrupted, signal.SIGINT),
@@ -72,7 +72,7 @@ def before(_cloudbench_cloud):
 
 @pytest.fixture(scope="module")
 def ended(before, tmp_path_factory):
-    """Make all runs, a few at a time: each takes its time to start a region."""
+    """Make all runs at once: each waits most of its time."""
     return run_all(RUNS, tmp_path_factory.mktemp("runs"))
 
 
