@@ -154,7 +154,7 @@ def test_requests_that_cannot_be(calls: Calls) -> None:
     assert code_of(lambda: described(calls, unknown)) == "InvalidCapacityReservationId.NotFound"
     assert code_of(lambda: described(calls, "cr-1")) == "InvalidCapacityReservationId.Malformed"
     assert code_of(lambda: launch(calls, unknown)) == "InvalidCapacityReservationId.NotFound"
-    assert code_of(lambda: reserve(calls, 0)) == "MissingParameter"
+    assert code_of(lambda: reserve(calls, 0)) == "InvalidParameterValue"
     in_spot = {"InstanceMarketOptions": {"MarketType": "spot"}}
     assert code_of(lambda: launch(calls, reserve(calls), **in_spot)) == "InvalidParameterCombination"
     other_zone = {"Placement": {"AvailabilityZone": "us-east-1a"}}

@@ -146,9 +146,9 @@ class CapacityReservationActions(RegionActions):
         zone = instance_admission.admitted_zone(
             name, asked_zone, backend.zones_offering(name), backend.zone_names
         )
-        count = instance_admission.admitted_count(
-            required(params.get("InstanceCount"), "InstanceCount"), None
-        )
+        asked_count = params.get("InstanceCount")
+        required(asked_count is not None, "InstanceCount")
+        count = instance_admission.admitted_count(asked_count, None)
         self.error_on_dryrun()
         if known := self.home.tokens.recall("CreateCapacityReservation", params):
             return ActionResult({"CapacityReservation": known})
