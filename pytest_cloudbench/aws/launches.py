@@ -223,10 +223,15 @@ class Launches:
         """Launch where there is room for all, and wait until they run. Only a lack of room leads to another attempt."""
         shortages: list[tuple[LaunchPlan, CloudError]] = []
         for attempt in attempts:
-            results = gather([partial(self._ask, plan) for plan in attempt])
-            pending = [result for result in results if isinstance(result, LaunchedInstance)]
-            if len(pending) == len(attempt):
-                results = gather([partial(self._instances.wait_until_running, one) for one in pending])
+            launched: list[LaunchedInstance] = []
+            try:
+                results = gather([partial(self._ask, plan, launched) for plan in attempt])
+                pending = [result for result in results if isinstance(result, LaunchedInstance)]
+                if len(pending) == len(attempt):
+                    results = gather([partial(self._instances.wait_until_running, one) for one in pending])
+            except BaseException:  # the test is interrupted: nobody else knows of them
+                self._release(launched)
+                raise
             failures = [result for result in results if isinstance(result, Exception)]
             if not failures:
                 return tuple(result for result in results if isinstance(result, LaunchedInstance))
@@ -242,11 +247,13 @@ class Launches:
                 all_of([partial(self._instances.wait_until_ended, instance) for instance in pending])
         raise _short_of_room(shortages, group)
 
-    def _ask(self, plan: LaunchPlan) -> LaunchedInstance:
+    def _ask(self, plan: LaunchPlan, launched: list[LaunchedInstance]) -> LaunchedInstance:
+        """Launch one instance, and append it to `launched`."""
         group_id = plan.security_group or self._doorway.group(plan.place.vpc_id)
-        launched = self._instances.launch(plan, self._doorway.key_pair(), group_id)
-        self._hold([launched])  # the launch of another may take longer than a lease
-        return launched
+        one = self._instances.launch(plan, self._doorway.key_pair(), group_id)
+        launched.append(one)
+        self._hold([one])  # the launch of another may take longer than a lease
+        return one
 
 
 def _short_of_room(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import threading
+import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
 
+from pytest_cloudbench.aws import waits
 from pytest_cloudbench.errors import InfrastructureError
 from pytest_cloudbench.resources.ec2 import Ec2
 from pytest_cloudbench.resources.errors import (
@@ -84,6 +87,38 @@ def test_a_quota_that_no_ending_instance_uses_up_is_the_error(cloud, faults):
     with pytest.raises(CloudError, match="Service Quotas"):
         cloud.launch("c5.large")
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize("interrupted", ["launch", "wait_until_running"])
+def test_an_interrupted_launch_releases_what_it_launched(cloud, monkeypatch, interrupted):
+    """Else the lease of these instances is renewed until the run ends."""
+    launched = threading.Event()
+    step = getattr(cloud.instances, interrupted)
+
+    def interrupt(*asked):
+        answer = step(*asked)
+        launched.set()
+        return answer
+
+    def wait(*asked, **options):
+        done = wait_for(*asked, **options)
+        if launched.is_set():
+            monkeypatch.undo()
+            raise KeyboardInterrupt
+        return done
+
+    wait_for = waits.wait
+    monkeypatch.setattr(cloud.instances, interrupted, interrupt)
+    monkeypatch.setattr(waits, "wait", wait)
+    with pytest.raises(KeyboardInterrupt):
+        cloud.launch_many([Launch("c5.large")] * 2)
+    created = [each for each in cloud.ledger.all() if each.kind.name == "instance"]
+    assert created
+    assert not cloud.leases._held
+    began = time.monotonic()
+    while not all(each.accepted for each in created):
+        assert time.monotonic() - began < 20
+        time.sleep(0.02)
 
 
 def test_an_instance_that_ends_for_another_reason_is_the_error(cloud, faults):
