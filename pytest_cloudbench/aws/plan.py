@@ -33,7 +33,7 @@ _NOT_ALLOWED = ("UnauthorizedOperation", "AccessDenied", "AccessDeniedException"
 # What every run reads: to plan its launches, to wait for them, and to see that all is gone.
 _READS = (
     *("describe_instance_types", "describe_instance_type_offerings", "describe_images", "describe_subnets"),
-    *("describe_instances", "describe_volumes", "describe_key_pairs", "describe_security_groups"),
+    *("describe_instances", "describe_volumes", "describe_security_groups"),
 )
 
 DryRun = tuple[str, str, dict[str, Any]]
@@ -129,7 +129,7 @@ class Planner:
         each thing that stays unknown.
         """
         planned = list(planned)
-        calls = [*self._creating_calls(planned), *_reading_calls(planned)]
+        calls = [*self._creating_calls(planned), *self._reading_calls(planned)]
         refused: list[str] = []
         unknown: list[str] = []
         missing: list[str] = []
@@ -140,7 +140,8 @@ class Planner:
             if code in _NOT_ALLOWED:
                 missing.append(f"ec2:{names[operation]}")
             # A read that is answered is allowed; one that is not allowed is named with the other permissions.
-            if code == _WOULD_SUCCEED or (code in ("", *_NOT_ALLOWED) and operation.startswith("describe_")):
+            named = answer is None or code in _NOT_ALLOWED
+            if code == _WOULD_SUCCEED or (named and operation.startswith("describe_")):
                 continue
             definite = isinstance(answer, CloudError) and code and not is_temporary(answer)
             (refused if definite else unknown).append(
@@ -211,6 +212,17 @@ class Planner:
                 calls.append((f"create volume {spec} in {place}", "create_volume", volume))
         return list({_key(call): call for call in reversed(calls)}.values())[::-1]
 
+    def _reading_calls(self, planned: Sequence[PlannedSet]) -> list[DryRun]:
+        """Return what a run of this reads."""
+        launches = [each.launch for one in planned for each in one.instances]
+        more = {
+            "describe_key_pairs": self._cloud.access.settings.key_name is None,
+            "describe_placement_groups": any(one.requested.cluster for one in planned),
+            "describe_capacity_reservations": any(each.capacity_reservation for each in launches),
+        }
+        asked = [*_READS, *(operation for operation, needed in more.items() if needed)]
+        return [(operation.replace("_", " "), operation, {}) for operation in asked]
+
     def _launch(self, each: PlannedInstance) -> DryRun:
         # Without the key pair, the placement group and the run's own security group, which do not exist yet.
         launches = self._cloud.instances
@@ -225,17 +237,6 @@ def _key(call: DryRun) -> str:
     """Return what decides about EC2's answer to a call."""
     _, operation, parameters = call
     return repr((operation, {name: each for name, each in parameters.items() if name not in _OF_ONE_CALL}))
-
-
-def _reading_calls(planned: Sequence[PlannedSet]) -> list[DryRun]:
-    """Return what a run of this reads."""
-    launches = [each.launch for one in planned for each in one.instances]
-    more = {
-        "describe_placement_groups": any(one.requested.cluster for one in planned),
-        "describe_capacity_reservations": any(each.capacity_reservation for each in launches),
-    }
-    asked = [*_READS, *(operation for operation, needed in more.items() if needed)]
-    return [(operation.replace("_", " "), operation, {}) for operation in asked]
 
 
 def _vcpus_at_once(planned: Sequence[PlannedSet]) -> dict[str, int]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
+from service_faults import Faults
 
 from pytest_cloudbench import gp3
 from pytest_cloudbench.aws import plan
+from pytest_cloudbench.aws.account_settings import AccountSettings
 from pytest_cloudbench.aws.plan import Planner, RequestedSet
 from pytest_cloudbench.aws.vcpu_quotas import quota_of
 from pytest_cloudbench.resources.facts import Launch
@@ -117,6 +120,23 @@ def test_what_every_run_reads_is_asked_for_although_no_test_could_be_planned(pla
     faults.answer("DescribeImages", "RequestLimitExceeded", status=503, times=3)
     refused, _ = planner.refusals([])
     assert [re.findall(r"ec2:\w+", each) for each in refused] == [["ec2:DescribeInstanceTypes"]]
+
+
+def test_a_read_without_an_answer_is_unknown_and_not_allowed(planner, faults, cloud):
+    cloud.clients.settle_s = 0.2
+    faults.lose_answer("DescribeVolumes")
+    refused, unknown = planner.refusals([])
+    assert refused == []
+    assert any("describe volumes" in each for each in unknown)
+
+
+@pytest.mark.parametrize("key_name", [None, "own"])
+def test_a_run_with_an_own_key_pair_reads_no_key_pairs(make_cloud, access, key_name):
+    settings = AccountSettings(key_name=key_name, private_key="")
+    cloud = make_cloud(replace(access, settings=settings))
+    Faults(cloud).answer("DescribeKeyPairs", "UnauthorizedOperation", status=403)
+    refused, _ = Planner(cloud, lambda types: None).refusals([])
+    assert bool(refused) == (key_name is None)
 
 
 def test_each_different_call_is_asked_once(planner, dry_runs):
