@@ -175,12 +175,12 @@ class Leases:
     def renew(self) -> bool:
         """Renew all leases now, in tags and timers. Return False if some timer could not be set."""
         with self._changed:
-            held = list(self._held.values())
+            # Those that Describe may not show yet come last: they keep no worker from the others.
+            held = sorted(self._held.values(), key=lambda each: each.state == "pending")
         self._set_tags([*(each.id for each in held), *self._others()])
-        running = [each for each in map(self._as_it_is, held) if each.state == "running"]
-        results = gather([partial(self._set_timer, each) for each in running])
-        failed = {each.id for each, it in zip(running, results, strict=True) if isinstance(it, Exception)}
-        for instance, result in zip(running, results, strict=True):
+        results = gather([partial(self._set_timer, each) for each in held])
+        failed = {each.id for each, it in zip(held, results, strict=True) if isinstance(it, Exception)}
+        for instance, result in zip(held, results, strict=True):
             if isinstance(result, Exception) and instance.id in self._held:
                 # A new instance may be booting: one failure is nothing to warn of.
                 level = logging.WARNING if instance.id in self._failed else logging.DEBUG
@@ -216,7 +216,11 @@ class Leases:
             log.warning("the tag %s of %s was not renewed: %s", LEASE_TAG, ", ".join(ids), error)
 
     def _set_timer(self, instance: LaunchedInstance) -> None:
-        host = self._open_host(instance)
+        """Renew the lease in the instance, if it runs."""
+        described = self._as_it_is(instance)
+        if described.state != "running":
+            return
+        host = self._open_host(described)
         try:
             host.run(renewal_command(self.lease_s), sudo=True, idempotent=True, timeout_s=RENEW_WITHIN_S)
         finally:

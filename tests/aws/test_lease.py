@@ -325,6 +325,27 @@ def test_an_instance_that_runs_while_its_launch_waits_for_another_is_renewed(
         assert first[0] == f"{launches.result()[0].id} 3600"
 
 
+def test_an_instance_that_is_not_shown_yet_delays_no_timer(cloud, renewed, monkeypatch):
+    """Describe may not show new instances for five minutes, each."""
+    running = cloud.launch("m5.large")
+    new = [replace(running, id=f"i-0123456789abcdef{number}", state="pending") for number in range(20)]
+    cloud.leases.hold(new)
+    timers_set = []
+
+    def refresh(instance):
+        began = time.monotonic()
+        while not renewed and time.monotonic() - began < 5:
+            time.sleep(0.02)
+        timers_set.append(len(renewed))
+        raise CloudError("there is no such instance")
+
+    monkeypatch.setattr(cloud.leases, "_refresh", refresh)
+    cloud.leases.drop([running.id])
+    cloud.leases.hold([running])  # after the new ones
+    assert cloud.leases.renew()
+    assert timers_set == [1] * 20
+
+
 def test_a_launch_brings_the_next_renewal_forward(cloud, renewed, monkeypatch):
     """Also if a renewal was done just before: the new instance's timer is checked soon."""
     monkeypatch.setattr(lease, "FIRST_RENEWAL_S", 0.2)
