@@ -69,11 +69,15 @@ def reap_command(
         print("cloudbench: nothing was removed; add --yes to remove without a question")
         return NOT_REMOVED
     for clients, run in chosen:
-        code = max(
-            code,
-            _remove(clients, run, _ask_prices(clients, listed), bounds),
-            key=[NOTHING_LEFT, NOT_ASKED, LEFT].index,
-        )
+        try:
+            done = _remove(clients, run, _ask_prices(clients, listed), bounds)
+        except (CloudError, OSError) as error:
+            _fail(error)
+            done = LEFT
+        except KeyboardInterrupt:
+            _fail("interrupted; run the command again for what is left")
+            return LEFT
+        code = max(code, done, key=[NOTHING_LEFT, NOT_ASKED, LEFT].index)
     return code
 
 

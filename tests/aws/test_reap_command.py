@@ -245,6 +245,20 @@ def test_what_is_left_is_an_exit_code(region, ec2, leave, monkeypatch, capsys):
     assert "you may not" in said
 
 
+@pytest.mark.parametrize("error", [OSError("no space"), CloudError("no answer"), KeyboardInterrupt()])
+def test_an_end_in_the_middle_of_a_removal_leaves_something(region, leave, monkeypatch, capsys, error):
+    volume = leave("old-run")
+
+    def remove(*_, **__):
+        raise error
+
+    monkeypatch.setattr(command, "remove_run", remove)
+    assert reap(region, Choice(yes=True)) == LEFT
+    said = capsys.readouterr()
+    assert volume in said.out
+    assert (str(error) or "again") in said.err
+
+
 def test_a_region_that_cannot_be_asked_is_an_exit_code(capsys):
     nobody = CloudAccess(
         endpoint_url="http://127.0.0.1:9", region="us-east-1", access_key="AKIAEXAMPLE", secret_key="s"
