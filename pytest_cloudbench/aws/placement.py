@@ -129,10 +129,14 @@ class Places:
                 raise
             self._reservations[reservation_id] = found
         found = self._reservations[reservation_id]
-        if found["State"] not in ("active", "pending") or found["InstanceType"] != type_name:
+        if found["State"] not in ("active", "pending"):
             raise NotOffered(
-                f"Capacity Reservation {reservation_id} is {found['State']} and for {found['InstanceType']}: "
-                f"a launch of {type_name} needs an active one of its type"
+                f"Capacity Reservation {reservation_id} is {found['State']}: use one that is active or pending"
+            )
+        if found["InstanceType"] != type_name:
+            raise NotOffered(
+                f"Capacity Reservation {reservation_id} is for {found['InstanceType']}, but {type_name} was requested: "
+                "use one of the same type"
             )
         if zone not in (None, found["AvailabilityZone"]):
             raise ZoneMismatch(

@@ -85,13 +85,18 @@ def test_a_plan_of_a_reservation(calls: Calls, cloud: Cloud) -> None:
 
 
 @pytest.mark.parametrize(
-    ("type_name", "zone", "error"), [("m5.large", None, NotOffered), ("c5.large", "us-east-1a", ZoneMismatch)]
+    ("type_name", "zone", "error", "why"),
+    [
+        ("m5.large", None, NotOffered, r"for c5\.large, .* m5\.large"),
+        ("c5.large", "us-east-1a", ZoneMismatch, "in us-east-1b, .* us-east-1a"),
+    ],
 )
 def test_what_does_not_fit_is_refused_before_anything_is_created(
-    calls: Calls, cloud: Cloud, type_name: str, zone: str | None, error: type[Exception]
+    calls: Calls, cloud: Cloud, type_name: str, zone: str | None, error: type[Exception], why: str
 ) -> None:
-    with pytest.raises(error, match="Capacity Reservation cr-"):
+    with pytest.raises(error, match=rf"Capacity Reservation cr-\w+ is {why}") as caught:
         cloud.launch(type_name, zone=zone, capacity_reservation=reserve(calls))
+    assert "active" not in str(caught.value)
     assert cloud.journal.intentions == ()
 
 
@@ -101,8 +106,9 @@ def test_a_cancelled_reservation_and_one_that_has_ended(calls: Calls, cloud: Clo
     ended = reserve(calls, EndDateType="limited", EndDate=datetime.now(timezone.utc) - timedelta(minutes=1))
     assert [described(calls, each)["State"] for each in (cancelled, ended)] == ["cancelled", "expired"]
     for each in (cancelled, ended):
-        with pytest.raises(NotOffered, match=r"Capacity Reservation cr-\w+ is (cancelled|expired)"):
+        with pytest.raises(NotOffered, match=r"Capacity Reservation cr-\w+ is (cancelled|expired)") as caught:
             cloud.launch("c5.large", capacity_reservation=each)
+        assert "c5.large" not in str(caught.value)
         assert code_of(lambda each=each: launch(calls, each)) == "InvalidCapacityReservationState"  # type: ignore[misc]
 
 
