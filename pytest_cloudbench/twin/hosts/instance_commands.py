@@ -122,6 +122,7 @@ for word; do
         -r|--reboot) number=USR1 ;;
         now) when=0 ;;
         +[0-9]*) when=${word#+} ;;
+        -f|-n|--force) ;;
         -*|[0-9]*) echo "${0##*/}: $word is not answered here; use now or +MINUTES" >&2; exit 1 ;;
     esac
 done
