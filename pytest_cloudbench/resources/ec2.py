@@ -121,9 +121,9 @@ class Ec2:
         uses. or_types are launched, in this order, if no zone has room for ``type``; the instance then has the limits
         of its own type. spot launches a spot instance. capacity_reservation is the id of the Capacity Reservation to
         launch into. tenancy is "dedicated" or "host" for hardware of your account alone. security_group is the id
-        of a group of yours, which must allow SSH from here. SSH connects at its first use. bandwidth_weighting
-        ("vpc-1", "ebs-1") and ena_express (True for TCP, "udp" for UDP as well) are options of its network; raises
-        UnsupportedOption, before anything is created, if the type lacks them.
+        of a group of yours, which must allow SSH from here. SSH connects at its first use, or while
+        volumes are created. bandwidth_weighting ("vpc-1", "ebs-1") and ena_express (True for TCP, "udp" for UDP as
+        well) are options of its network; raises UnsupportedOption, before anything is created, if the type lacks them.
         """
         asked = RequestedInstance(
             type,
