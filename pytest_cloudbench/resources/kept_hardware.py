@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pytest_cloudbench.hosts.host import Host
     from pytest_cloudbench.resources.provider import Provider
 
-_CREATING = frozenset(
+CREATING = frozenset(
     ("attach", "attach_all", "create_placement_group", "create_volumes", "launch", "launch_many")
 )
 _CHANGING = frozenset(("detach", "modify_volume"))
@@ -34,8 +34,13 @@ class KeptHardware(InterceptedProvider):
         self._provider: Provider
 
     def turn(self, provider: Provider, *, last: bool) -> KeptHardware:
-        """Begin a repeat, whose calls reach ``provider``. What was created is removed at the end of the ``last``."""
+        """Begin a repeat, whose calls reach ``provider``. What was created is removed at the end of the ``last``.
+
+        A ``provider`` that ``has_own_hardware`` for this repeat, such as its record, creates all.
+        """
         self._provider, self._last, self._at = provider, last, 0
+        if getattr(provider, "has_own_hardware", False):
+            self._made.clear()
         self.label, self.region = provider.label, provider.region
         self.endpoint, self.run_id = provider.endpoint, provider.run_id
         return self
@@ -59,7 +64,7 @@ class KeptHardware(InterceptedProvider):
                 "cloudbench_repeats"
             )
         call = getattr(self._provider, name)
-        if name not in _CREATING:
+        if name not in CREATING:
             return call(*args, **kwargs)
         asked = _asked(args)
         if self._at == len(self._made):

@@ -21,9 +21,14 @@ _KEEPER: pytest.StashKey[Keeper] = pytest.StashKey()
 class Keeper:
     """The way from a session's tests to the cloud, its hosts and workloads. This one records nothing."""
 
-    def cloud(self, item: pytest.Item, opened: Callable[[], Provider]) -> Provider:
-        """Return the provider for a test; ``opened`` opens the real one, once a session."""
-        return opened()
+    def cloud(
+        self, item: pytest.Item, opened: Callable[[], Provider], shared: Callable[[Provider], Provider]
+    ) -> Provider:
+        """Return the provider for a test.
+
+        ``opened`` opens the real one, once a session; ``shared`` returns one that keeps hardware for later repeats.
+        """
+        return shared(opened())
 
     def prepared(self, item: pytest.Item, name: str, target: Any, run: Callable[[], T]) -> T:
         """Prepare storage by ``run`` (initialise it, lay out files) and return what that returns."""

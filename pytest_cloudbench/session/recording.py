@@ -44,10 +44,12 @@ class Recording(Keeper):
         self._noted = False
         config.pluginmanager.register(self.recorder, RECORDER_PLUGIN)
 
-    def cloud(self, item: pytest.Item, opened: Callable[[], Provider]) -> Provider:
+    def cloud(
+        self, item: pytest.Item, opened: Callable[[], Provider], shared: Callable[[Provider], Provider]
+    ) -> Provider:
         """Return the real provider; its calls, answers and hosts are recorded."""
         self.recorder.open()
-        cloud = opened()
+        cloud = shared(opened())
         if self._cloud is not cloud:
             self._cloud = cloud
             cloud.listen(self._calls.answer)

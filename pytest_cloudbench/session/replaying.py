@@ -13,6 +13,7 @@ from pytest_cloudbench.evidence.replay import NotRecorded, Replay, ReplayedTest
 from pytest_cloudbench.hosts.host import REPEATABLE_OPERATIONS, Command, CommandResult, Host
 from pytest_cloudbench.hosts.shell_host import ShellHost
 from pytest_cloudbench.reports.properties import add_changed_verdict
+from pytest_cloudbench.resources.kept_hardware import CREATING
 from pytest_cloudbench.resources.provider import READ_ONLY_CALLS, InterceptedProvider, Provider
 from pytest_cloudbench.session.keeper import Keeper
 
@@ -35,9 +36,11 @@ class Replaying(Keeper):
         """Start each attempt of a test at the start of its record."""
         self._replay.begin(item.nodeid)
 
-    def cloud(self, item: pytest.Item, opened: Callable[[], Provider]) -> Provider:
+    def cloud(
+        self, item: pytest.Item, opened: Callable[[], Provider], shared: Callable[[Provider], Provider]
+    ) -> Provider:
         """Return a provider that answers as the real one did; nothing is opened."""
-        return ReplayedCloud(self._replay.test(item.nodeid))
+        return shared(ReplayedCloud(self._replay.test(item.nodeid)))
 
     def prepared(self, item: pytest.Item, name: str, target: Any, run: Callable[[], T]) -> T:
         """Return the recorded result."""
@@ -63,6 +66,9 @@ class ReplayedCloud(InterceptedProvider):
 
     def __init__(self, test: ReplayedTest) -> None:
         self._test = test
+        called = {entry.get("name") for entry in test.recorded.of_kind("call")}
+        # Until 2026-11, of repeats on the same hardware only the first one recorded how it was created.
+        self.has_own_hardware = not called.isdisjoint(CREATING)
         noted = next(iter(test.recorded.evidence.clouds), {})
         self.label, self.region, self.endpoint, self.run_id = (
             str(noted.get(name) or "") for name in ("label", "region", "endpoint", "cloud_run")

@@ -1,6 +1,7 @@
 """Repeats of a test: each is recorded with its own measurement, and a replay judges all of them again."""
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -242,3 +243,15 @@ def test_one_repeat_on_the_same_hardware_replays_alone(sessions, pytester):
     pytester.makeconftest(recorded_runs.STANDS_IN + recorded_runs.CLOUD_STANDS_IN + NOTHING)
     result = sessions(same, "--cloudbench-replay=kept", "-k", "repeat and 5")
     result.assert_outcomes(passed=1)
+
+
+def test_repeats_replay_of_which_only_the_first_recorded_their_hardware(sessions, pytester):
+    """As versions until 2026-11 recorded them."""
+    shutil.unpack_archive(Path(__file__).parent / "kept_repeats" / "0.1.tar.xz", pytester.path)
+    assert verify(pytester.path / "evidence").exit_code == 0
+    pytester.makeconftest(recorded_runs.STANDS_IN + recorded_runs.CLOUD_STANDS_IN + NOTHING)
+    result = sessions(body("2, on='same'"), "--cloudbench-replay=evidence")
+    result.assert_outcomes(passed=2, failed=1)  # two repeats are too few to decide
+    result.stdout.no_fnmatch_line("*judged differently*")
+    used = (pytester.path / "used").read_text().splitlines()
+    assert (len(used), len(set(used))) == (2, 1)
