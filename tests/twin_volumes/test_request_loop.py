@@ -112,8 +112,8 @@ def test_answers_come_when_they_are_due(kernel):
     kernel.loop.serve(begin + 0.06)
     assert [kernel.answer()[0] for _ in range(4)] == [1, 2, 3, 4]
     figures = kernel.pacer.figures(NODE, monotonic())
-    assert figures.read_time_s >= 0.009 + 0.019 + 0.029 + 0.039
     assert figures.modelled_s == pytest.approx(0.096, abs=0.005)
+    assert figures.read_time_s >= figures.modelled_s - 0.0005
 
 
 def test_without_a_time_the_first_requests_end_the_wait(kernel):
