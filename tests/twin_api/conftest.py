@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import boto3
 import pytest
 from region_calls import Calls, RecordingPlane
 
+from pytest_cloudbench.aws.access import CloudAccess
+from pytest_cloudbench.aws.cloud import Cloud
+from pytest_cloudbench.aws.journal import Journal, new_run_id
+from pytest_cloudbench.aws.waits import Bounds
 from pytest_cloudbench.limits.instances import OVERRIDES
 from pytest_cloudbench.limits.weather import parse_weather
 from pytest_cloudbench.twin.api.front import Front
@@ -78,3 +83,26 @@ def calls(plane: RecordingPlane, weather: str, moto_left_alone: None) -> Iterato
         for gate in plane.gates.values():
             gate.set()
         front.close()
+
+
+@pytest.fixture
+def access(calls: Calls) -> CloudAccess:
+    return CloudAccess(
+        endpoint_url=calls.front.url,
+        region=REGION,
+        access_key=calls.front.access_key.key_id,
+        secret_key=calls.front.access_key.secret,
+        ssh_from_cidr="198.18.0.1/32",
+    )
+
+
+@pytest.fixture
+def cloud(access: CloudAccess, tmp_path: Path) -> Iterator[Cloud]:
+    """A run on the front, whose waits are short."""
+    run_id = new_run_id()
+    bounds = Bounds(
+        running_s=10, stopped_s=10, terminated_s=10, bare_metal_s=10, volume_s=10, group_s=5, settle_s=0.5
+    )
+    made = Cloud(access, run_id, Journal.open(run_id, access, tmp_path), bounds=bounds)
+    yield made
+    made.close()

@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 from region_calls import Calls
 
-from pytest_cloudbench.aws.access import CloudAccess
 from pytest_cloudbench.aws.cloud import Cloud
-from pytest_cloudbench.aws.journal import Journal, new_run_id
 from pytest_cloudbench.aws.plan import Planner, RequestedSet
-from pytest_cloudbench.aws.waits import Bounds
 from pytest_cloudbench.resources.ec2 import Ec2
 from pytest_cloudbench.resources.errors import CloudError, NotOffered, ZoneMismatch
 from pytest_cloudbench.resources.facts import Launch
 
 IN_ZONE = {"AvailabilityZone": "us-east-1b"}
-FAST = Bounds(running_s=10, stopped_s=10, terminated_s=10, volume_s=10, group_s=5, settle_s=0.5)
-
-
-@pytest.fixture
-def cloud(calls: Calls, tmp_path: Path) -> Iterator[Cloud]:
-    access = CloudAccess(
-        endpoint_url=calls.front.url,
-        region="us-east-1",
-        access_key=calls.front.access_key.key_id,
-        secret_key=calls.front.access_key.secret,
-        ssh_from_cidr="198.18.0.1/32",
-    )
-    run_id = new_run_id()
-    made = Cloud(access, run_id, Journal.open(run_id, access, tmp_path), bounds=FAST)
-    yield made
-    made.close()
 
 
 def reserve(calls: Calls, count: int = 1, **options: Any) -> str:

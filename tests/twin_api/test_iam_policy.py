@@ -118,15 +118,8 @@ def live(access: CloudAccess, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def lived(calls, made, tmp_path, monkeypatch) -> Recorded:
+def lived(access, made, tmp_path, monkeypatch) -> Recorded:
     monkeypatch.setattr(Leases, "_set_timer", lambda self, instance: None)  # the instances have no sshd
-    access = CloudAccess(
-        endpoint_url=calls.front.url,
-        region="us-east-1",
-        access_key=calls.front.access_key.key_id,
-        secret_key=calls.front.access_key.secret,
-        ssh_from_cidr="198.18.0.1/32",
-    )
     live(access, tmp_path)
     return made
 

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from region_calls import Calls
 
-from pytest_cloudbench.aws.access import CloudAccess
 from pytest_cloudbench.aws.cloud import Cloud
-from pytest_cloudbench.aws.journal import Journal, new_run_id
-from pytest_cloudbench.aws.waits import Bounds
 from pytest_cloudbench.limits.bandwidth_weighting import UnsupportedOption
 from pytest_cloudbench.limits.network_options import NetworkOptions
 from pytest_cloudbench.limits.quantities import Bandwidth
@@ -23,25 +17,6 @@ from pytest_cloudbench.resources.errors import ResourceFailed
 from pytest_cloudbench.resources.facts import Launch
 from pytest_cloudbench.resources.markers import BadMarker, RequestedHardware, RequestedPair, read_markers
 from pytest_cloudbench.resources.pair import Pair
-
-FAST = Bounds(
-    running_s=10, stopped_s=10, terminated_s=10, bare_metal_s=10, volume_s=10, group_s=5, settle_s=0.5
-)
-
-
-@pytest.fixture
-def cloud(calls: Calls, tmp_path: Path) -> Iterator[Cloud]:
-    access = CloudAccess(
-        endpoint_url=calls.front.url,
-        region="us-east-1",
-        access_key=calls.front.access_key.key_id,
-        secret_key=calls.front.access_key.secret,
-        ssh_from_cidr="198.18.0.1/32",
-    )
-    run_id = new_run_id()
-    made = Cloud(access, run_id, Journal.open(run_id, access, tmp_path), bounds=FAST)
-    yield made
-    made.close()
 
 
 def pair_of(cloud: Cloud, **options: Any) -> Pair:

@@ -37,17 +37,6 @@ FAST = Bounds(
 
 
 @pytest.fixture
-def access(calls: Calls) -> CloudAccess:
-    return CloudAccess(
-        endpoint_url=calls.front.url,
-        region="us-east-1",
-        access_key=calls.front.access_key.key_id,
-        secret_key=calls.front.access_key.secret,
-        ssh_from_cidr="198.18.0.1/32",
-    )
-
-
-@pytest.fixture
 def make_cloud(access: CloudAccess, tmp_path: Path) -> Iterator[Callable[[], Cloud]]:
     made: list[Cloud] = []
 
