@@ -347,11 +347,18 @@ def test_a_failed_boot_has_a_reason_and_leaves_nothing(driver, monkeypatch, tmp_
     plan = HostPlan(
         "i-bad", "t", driver.plane.network.take_address(2), "bad", "ec2-user", (driver.public_key,)
     )
+    parse, console = hosts.parse_user_data, driver.plane.instances.console_output
+
+    def once_it_has_failed(text):
+        wait_until(lambda: "missing.py" in console("i-bad"), "its interpreter complains")
+        return parse(text)
+
+    monkeypatch.setattr(hosts, "parse_user_data", once_it_has_failed)
     monkeypatch.setattr(hosts, "_BOOT", tmp_path / "missing.py")
     with pytest.raises(BootFailed, match=r"i-bad d.*missing\.py"):
         driver.plane.instances.boot(plan)
     assert interfaces() == before
-    assert "missing.py" in driver.plane.instances.console_output("i-bad")
+    assert "missing.py" in console("i-bad")
     assert driver.ssh("i-one", "echo alive") == "alive\n"
 
 

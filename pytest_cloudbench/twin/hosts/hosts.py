@@ -228,8 +228,9 @@ class Host:
         assert self.process is not None
         assert self.process.stdin is not None
         data = line + b"\n"
-        while data:
-            data = data[self.process.stdin.write(data) :]
+        with contextlib.suppress(BrokenPipeError):  # it has ended: `_expect` finds out why
+            while data:
+                data = data[self.process.stdin.write(data) :]
 
     def _expect(self, event: str, deadline: float) -> dict[str, Any]:
         """Wait for the next event of the instance's init. Raises `BootFailed` if it is not the expected one."""
