@@ -45,6 +45,7 @@ from pytest_cloudbench.reports.plots.picture import Picture as Picture
 from pytest_cloudbench.resources.ec2 import Ec2 as Ec2
 from pytest_cloudbench.resources.errors import AttachmentLimit as AttachmentLimit
 from pytest_cloudbench.resources.errors import CloudError as CloudError
+from pytest_cloudbench.resources.errors import ExistingHardware as ExistingHardware
 from pytest_cloudbench.resources.errors import NotOffered as NotOffered
 from pytest_cloudbench.resources.errors import UnknownInstanceType as UnknownInstanceType
 from pytest_cloudbench.resources.errors import ZoneMismatch as ZoneMismatch

@@ -63,8 +63,8 @@ _TYPES = {
     "limits.volumes": "InvalidSpec VolumeSpec",
     "limits.weather": "Weather",
     "resources.errors": (
-        "AttachmentLimit CloudError NotOffered PlacementRefused ResourceFailed SpotInterrupted TeardownFailed "
-        "UnknownInstanceType WaitTimeout ZoneMismatch"
+        "AttachmentLimit CloudError ExistingHardware NotOffered PlacementRefused ResourceFailed SpotInterrupted "
+        "TeardownFailed UnknownInstanceType WaitTimeout ZoneMismatch"
     ),
     "resources.facts": (
         "Answer Attachment CreatedSnapshot CreatedVolume Identity ImageFacts Launch LaunchedInstance Leftover "

@@ -28,6 +28,8 @@ __all__ = ["OVERRIDES", "EbsCard", "EbsLimit", "InstanceLimits", "LocalDisk", "N
 NETWORK_PEAK = "network bandwidth"
 NETWORK_BASELINE = "network baseline"
 """Quantities of the two network ceilings."""
+NOT_OPTIMISED = "off"
+"""`InstanceLimits.ebs_optimised` of an instance that was launched without this option, which its EBS figures need."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,9 @@ class InstanceLimits:
     """What an instance type promises about storage and network.
 
     ``ebs_baseline`` holds for good, ``ebs_maximum`` for at least 30 minutes once in 24 hours; both are None for types
-    without EBS figures (t2). ``ebs_optimised`` is "default", "supported" (the figures hold only if it is switched on)
-    or "unsupported". ``recorded`` are limits that a test or a project states in place of the type's own.
+    without EBS figures (t2). ``ebs_optimised`` is "default", "supported" (the figures hold only if it is switched on),
+    "unsupported", or "off" for an instance without it. ``recorded`` are limits that a test or a project states in
+    place of the type's own.
     ``instance_store_nvme`` is True if the local disks are NVMe and therefore present without being requested.
     ``ena_express`` is True if the type supports ENA Express, ``weighting`` is the bandwidth weighting of the figures.
     """
@@ -242,6 +245,10 @@ class InstanceLimits:
         card = replace(first, baseline=Bandwidth.of(network.baseline), peak=Bandwidth.of(network.peak))
         limits = self._with_ebs(EbsLimit(baseline.iops, ebs.baseline), EbsLimit(maximum.iops, ebs.peak))
         return replace(limits, network_cards=(card, *others), weighting=weighting)
+
+    def not_optimised(self) -> InstanceLimits:
+        """Return the limits of an instance without EBS optimisation, for which AWS states no EBS figures."""
+        return replace(self, ebs_baseline=None, ebs_maximum=None, ebs_cards=(), ebs_optimised=NOT_OPTIMISED)
 
     def with_recorded(self, recorded: RecordedLimits | None) -> InstanceLimits:
         """Return these limits with the recorded figures in place of the type's own.

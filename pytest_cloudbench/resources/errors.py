@@ -32,6 +32,10 @@ class NotOffered(CloudError, RequestError):
     """The provider, or the requested zone, does not offer this."""
 
 
+class ExistingHardware(CloudError, RequestError):
+    """Hardware that was there before the run is not what the test needs, or the test would change it."""
+
+
 class ZoneMismatch(CloudError, RequestError):
     """A volume and an instance, or a subnet and a zone, are in different availability zones."""
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from pytest_cloudbench.limits.ceilings import MachineLimits
-from pytest_cloudbench.limits.instances import InstanceLimits
+from pytest_cloudbench.limits.instances import NOT_OPTIMISED, InstanceLimits
 from pytest_cloudbench.limits.network_options import PLAIN_NETWORK, NetworkOptions
 from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Size, Throughput
 from pytest_cloudbench.limits.recorded_limits import RecordedLimits
@@ -37,6 +37,9 @@ LATENCY_TAG = "aws:cloudbench:latency"
 INSTANCE_STORE_TAG = "aws:cloudbench:instance-store"
 # "folder" if its volumes' data is in a folder of its machine rather than in memory.
 BACKING_TAG = "aws:cloudbench:backing"
+
+_EXISTING = "existing instance: what else uses it, and how full its burst credits are, is unknown"
+_NOT_OPTIMISED = "launched without EBS optimisation: AWS states no EBS limits for it"
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,8 @@ class LaunchedInstance:
     private key of login_user. host_public_key: the line ("ssh-ed25519 AAAA...") that sshd must present. launched:
     its last start. Both keys stay in memory and out of repr. requested_type: the type that was asked for first.
     state_reason: why it is in its state, as the service says it, such as "Server.SpotInstanceTermination".
-    reached_by: which of its addresses SSH uses; "" if the provider makes no difference.
+    reached_by: which of its addresses SSH uses; "" if the provider makes no difference. existing: it was there before
+    the run, which neither changes nor removes it.
     """
 
     id: str
@@ -130,6 +134,7 @@ class LaunchedInstance:
     state_reason: str = ""
     network_options: NetworkOptions = PLAIN_NETWORK
     reached_by: Literal["public", "private", ""] = ""
+    existing: bool = False
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -139,6 +144,8 @@ class LaunchedInstance:
             *([other] if self.requested_type not in ("", self.type) else []),
             *([f"{self.market} instance"] if self.market else []),
             *([str(self.network_options)] if self.network_options else []),
+            *([_EXISTING] if self.existing else []),
+            *([_NOT_OPTIMISED] if self.limits.ebs_optimised == NOT_OPTIMISED else []),
         )
 
     @property
@@ -177,7 +184,10 @@ class LaunchedInstance:
 
 @dataclass(frozen=True)
 class CreatedVolume:
-    """A volume of a test. `attachment` is None while it is free, `snapshot_id` is None if it was created empty."""
+    """A volume of a test. `attachment` is None while it is free, `snapshot_id` is None if it was created empty.
+
+    existing: it was there before the run, which neither changes nor removes it.
+    """
 
     id: str
     spec: VolumeSpec
@@ -187,6 +197,7 @@ class CreatedVolume:
     attachment: Attachment | None = None
     tags: Mapping[str, str] = field(default_factory=dict, repr=False)
     snapshot_id: str | None = None
+    existing: bool = False
 
     @property
     def device(self) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_cloudbench.limits.instances import InstanceLimits
@@ -102,6 +102,30 @@ class Provider(Protocol):
     ) -> LaunchedInstance:
         """Launch one instance; ``options`` are fields of `Launch`."""
         return self.launch_many([Launch(instance_type, **options)], placement_group=placement_group)[0]
+
+    def find_instance(
+        self,
+        *,
+        id: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        terraform: str | None = None,
+        user: str | None = None,
+    ) -> LaunchedInstance:
+        """Return a running instance that was there before, as `existing`, and change nothing of it.
+
+        It is named by its id, by tags that no other instance has, or by a name of the session's Terraform state.
+        `user` is its login user; derived from the image. Raises ExistingHardware.
+        """
+        raise self._not_offered("find instances that exist already")
+
+    def find_volume(
+        self, *, id: str | None = None, terraform: str | None = None, instance: LaunchedInstance | None = None
+    ) -> CreatedVolume:
+        """Return an attached volume that was there before, as `existing`, and change nothing of it.
+
+        `instance` is the one that it must be attached to; any by default. Raises ExistingHardware.
+        """
+        raise self._not_offered("find volumes that exist already")
 
     def refresh(self, instance: LaunchedInstance) -> LaunchedInstance:
         """Return the instance as it is now: state, addresses, attachments, tags."""
@@ -206,7 +230,10 @@ class Provider(Protocol):
 
 
 READ_ONLY_CALLS = frozenset(
-    ("check_attachments", "check_launches", "check_zone", "identity", "limits", "refresh", "unreachable_hint")
+    (
+        *("check_attachments", "check_launches", "check_zone", "find_instance", "find_volume", "identity"),
+        *("limits", "refresh", "unreachable_hint"),
+    )
 )
 """Calls that change nothing: a replay may answer one more often than it was recorded."""
 
@@ -223,6 +250,8 @@ class InterceptedProvider:
     listen: Callable[..., None]
     launch: Callable[..., LaunchedInstance]
     launch_many: Callable[..., tuple[LaunchedInstance, ...]]
+    find_instance: Callable[..., LaunchedInstance]
+    find_volume: Callable[..., CreatedVolume]
     refresh: Callable[..., LaunchedInstance]
     unreachable_hint: Callable[..., str]
     stop: Callable[..., LaunchedInstance]
