@@ -7,6 +7,8 @@ The region is reached like any other: through its EC2 endpoint and through SSH. 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import functools
 import json
 import os
 import select
@@ -17,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -43,7 +45,7 @@ class RegionEnded(RegionUnavailable):
     Code that reports it to the user sets ``region.end_was_reported``.
     """
 
-    def __init__(self, message: str, region: LeasedRegion | None = None) -> None:
+    def __init__(self, message: str, region: LeasedRegion | SharedRegion | None = None) -> None:
         super().__init__(message)
         self.region = region
 
@@ -119,10 +121,7 @@ class LeasedRegion:
         try:
             code = self._process.wait(END_LIMIT_S)
         except subprocess.TimeoutExpired:
-            raise RegionUnavailable(
-                f"the embedded region (process {self.record.pid}) has not ended within {END_LIMIT_S:.0f} s; "
-                "the next start, or `cloudbench twin down`, sweeps what it left"
-            ) from None
+            raise RegionUnavailable(_not_ended(self.record.pid)) from None
         finally:
             if self._process.stdout is not None:
                 self._process.stdout.close()
@@ -131,6 +130,73 @@ class LeasedRegion:
                 f"the embedded region ended with {_ending(code)}; its log is "
                 f"{STATE_DIR / str(self.record.slot)}/log if it is still there"
             )
+
+
+class SharedRegion:
+    """An embedded region that lives as long as any process of one session holds its lease.
+
+    The lease is a named pipe, the region's standard input: when the last of those processes has closed it, however it
+    ended, the region takes itself down. `wait_for_end` checks that.
+    """
+
+    def __init__(self, record: RegionRecord, lease: int) -> None:
+        self.record = record
+        self._lease = lease
+        self.end_was_reported = False
+
+    def check(self) -> None:
+        """Raise RegionEnded if the region's process has ended."""
+        if not _is_region(self.record.pid):
+            raise RegionEnded(
+                f"the embedded region (process {self.record.pid}), which the workers of this session share, ended "
+                "while it was needed: what ran on it is lost. Start the tests again; that start, or `cloudbench twin "
+                "down`, removes what it left",
+                self,
+            )
+
+    def close(self) -> None:
+        """End this process's part of the lease."""
+        if self._lease >= 0:
+            os.close(self._lease)
+            self._lease = -1
+
+
+def share_region(folder: Path, arguments: Sequence[str] = ()) -> SharedRegion:
+    """Return the region that the processes with this folder share; the first of them starts it.
+
+    Raises RegionUnavailable with the reason and the remedy.
+    """
+    folder.mkdir(mode=0o700, exist_ok=True)
+    pipe, known = folder / "lease", folder / "region.json"
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not pipe.exists():
+            os.mkfifo(pipe, 0o600)
+        lease = os.open(pipe, os.O_RDWR)  # one that only writes would wait for a reader
+        try:
+            if known.exists():
+                record = RegionRecord.from_json(json.loads(known.read_text()))
+                if _is_region(record.pid):  # otherwise all who shared it have ended
+                    return SharedRegion(record, lease)
+            with pipe.open("rb", buffering=0) as end:
+                record, process = _start(["serve", *arguments], stdin=end.fileno())
+            if process.stdout is not None:
+                process.stdout.close()
+            with open(known, "w", opener=functools.partial(os.open, mode=0o600)) as file:
+                json.dump(asdict(record), file)
+        except BaseException:
+            os.close(lease)
+            raise
+    return SharedRegion(record, lease)
+
+
+def wait_for_end(pid: int) -> None:
+    """Wait until a region that nobody leases any more has ended. Raises RegionUnavailable after 60 s."""
+    deadline = time.monotonic() + END_LIMIT_S
+    while _is_region(pid):
+        if time.monotonic() >= deadline:
+            raise RegionUnavailable(_not_ended(pid))
+        time.sleep(0.02)
 
 
 def twin_command(*arguments: str, needs_root: bool = True) -> list[str]:
@@ -177,13 +243,13 @@ def start_leased_region(arguments: Sequence[str] = ()) -> LeasedRegion:
 
     Raises RegionUnavailable with the reason and the remedy.
     """
-    record, process = _start(["serve", *arguments], lease=True)
+    record, process = _start(["serve", *arguments], stdin=subprocess.PIPE)
     return LeasedRegion(record, process)
 
 
 def start_kept_region(arguments: Sequence[str] = ()) -> RegionRecord:
     """Start an embedded region that stays until ``cloudbench twin down``."""
-    record, process = _start(["serve", "--keep", *arguments], lease=False)
+    record, process = _start(["serve", "--keep", *arguments], stdin=subprocess.DEVNULL)
     if process.stdout is not None:
         process.stdout.close()
     return record
@@ -196,7 +262,7 @@ def kept_region() -> RegionRecord | None:
             if path.stat().st_uid != os.geteuid():
                 continue
             record = RegionRecord.from_json(json.loads(path.read_text()))
-            if b"pytest_cloudbench.twin" in Path(f"/proc/{record.pid}/cmdline").read_bytes():
+            if _is_region(record.pid):
                 return record
     return None
 
@@ -240,12 +306,26 @@ def kept_region_with(
 
 def check_kept(record: RegionRecord) -> None:
     """Raise RegionEnded once the process of a region that is kept is gone."""
-    with contextlib.suppress(OSError):
-        if b"pytest_cloudbench.twin" in Path(f"/proc/{record.pid}/cmdline").read_bytes():
-            return
+    if _is_region(record.pid):
+        return
     raise RegionEnded(
         f"the embedded region that was kept (slot {record.slot}, process {record.pid}) ended while it was needed: what "
         "ran on it is lost. Start it again with `cloudbench twin up`, or let the tests start one of their own"
+    )
+
+
+def _is_region(pid: int) -> bool:
+    """Return True if a process is that of a region; one that has ended has no command line."""
+    try:
+        return b"pytest_cloudbench.twin" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def _not_ended(pid: int) -> str:
+    return (
+        f"the embedded region (process {pid}) has not ended within {END_LIMIT_S:.0f} s; "
+        "the next start, or `cloudbench twin down`, sweeps what it left"
     )
 
 
@@ -287,12 +367,12 @@ def _which_sudo() -> str | None:
     return shutil.which("sudo", path=SUDO_PATH)
 
 
-def _start(arguments: list[str], *, lease: bool) -> tuple[RegionRecord, subprocess.Popen[bytes]]:
+def _start(arguments: list[str], *, stdin: int) -> tuple[RegionRecord, subprocess.Popen[bytes]]:
     command = twin_command(*arguments, "--owner", str(os.getuid()))
     with tempfile.TemporaryFile() as complaints:
         process = subprocess.Popen(
             command,
-            stdin=subprocess.PIPE if lease else subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=complaints,
             cwd="/",

@@ -86,11 +86,12 @@ def pytest_configure(config: pytest.Config) -> None:
     weather(config)
     for checked in ("repeats", "ssh-from", "lease", "tags", "security-group", "instance-profile", "kms-key"):
         setting(config, checked)
-    from pytest_cloudbench.fixtures import fixtures, repeats
+    from pytest_cloudbench.fixtures import fixtures, repeats, workers
     from pytest_cloudbench.reports import properties
 
     config.pluginmanager.register(fixtures, "cloudbench-fixtures")
     config.pluginmanager.register(repeats, "cloudbench-repeats")
+    config.pluginmanager.register(workers, "cloudbench-workers")
     config.pluginmanager.register(properties, "cloudbench-properties")
     _add_to_reports(config)
     if option_given(config, "summary"):

@@ -299,6 +299,80 @@ def test_a_kept_region_that_is_gone_raises():
         launcher.check_kept(RegionRecord.from_json({**READY, "pid": process.pid}))
 
 
+SERVING = f"""
+import json, os, sys
+print(json.dumps({{**{READY!r}, "pid": os.getpid()}}), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def serving(monkeypatch):
+    """Start a program in place of the region that looks like one, and ends with its lease."""
+    command = [sys.executable, "-c", SERVING, "pytest_cloudbench.twin"]
+    monkeypatch.setattr(launcher, "twin_command", lambda *_: command)
+
+
+@pytest.mark.usefixtures("serving")
+def test_a_shared_region_is_started_once_and_ends_with_the_last_who_shares_it(tmp_path):
+    first, second = (launcher.share_region(tmp_path / "shared") for _ in range(2))
+    pid = first.record.pid
+    assert second.record == first.record
+    assert {
+        path.stat().st_mode & 0o077 for path in (tmp_path / "shared", tmp_path / "shared/region.json")
+    } == {0}
+    first.close()
+    first.close()
+    second.check()
+    joined = launcher.share_region(tmp_path / "shared")
+    second.close()
+    joined.check()
+    joined.close()
+    launcher.wait_for_end(pid)
+    with pytest.raises(RegionEnded, match=f"process {pid}"):
+        joined.check()
+    again = launcher.share_region(tmp_path / "shared")
+    assert again.record.pid != pid
+    again.close()
+    launcher.wait_for_end(again.record.pid)
+
+
+@pytest.mark.usefixtures("serving")
+def test_a_shared_region_ends_when_a_process_that_shares_it_is_killed(tmp_path):
+    sharing = f"""
+import sys, time
+from pathlib import Path
+from pytest_cloudbench import launcher
+launcher.twin_command = lambda *_: {launcher.twin_command()!r}
+print(launcher.share_region(Path({str(tmp_path)!r}) / "shared").record.pid, flush=True)
+time.sleep(60)
+"""
+    with subprocess.Popen([sys.executable, "-c", sharing], stdout=subprocess.PIPE, text=True) as process:
+        pid = int(process.stdout.readline())
+        process.kill()
+    launcher.wait_for_end(pid)
+
+
+def test_a_region_that_outlives_its_lease_is_reported(monkeypatch):
+    monkeypatch.setattr(launcher, "END_LIMIT_S", 0.05)
+    staying = [sys.executable, "-c", "print(flush=True); input()", "pytest_cloudbench.twin"]
+    with subprocess.Popen(staying, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        with pytest.raises(RegionUnavailable, match=f"process {process.pid}\\) has not ended"):
+            launcher.wait_for_end(process.pid)
+        process.communicate(b"\n")
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_a_shared_region_that_cannot_start_leaves_no_lease(stand_in, tmp_path):
+    stand_in(f"print({json.dumps({'error': 'no loop devices'})!r})")
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(2):
+        with pytest.raises(RegionUnavailable, match="no loop devices"):
+            launcher.share_region(tmp_path / "shared")
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
 def test_output_before_the_ready_line_is_ignored(stand_in):
     stand_in(f"import sys; print('hello'); print({json.dumps(READY)!r}, flush=True); sys.stdin.read()")
     region = launcher.start_leased_region()
