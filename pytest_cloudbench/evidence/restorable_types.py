@@ -27,6 +27,7 @@ _TYPES = {
     "aws.reap": "Elsewhere Reaped",
     "aws.reap_command": "Choice",
     "aws.survey": "Found FoundRun Survey",
+    "aws.terraform": "TerraformError TerraformNames",
     "aws.user_data": "HostKey=SshKey",
     "aws.waits": "Bounds Cancelled waits.Pace=Pace",
     "hosts.device_facts": "DeviceFacts",
@@ -38,6 +39,7 @@ _TYPES = {
         "ToolMissing"
     ),
     "hosts.filesystems": "MountedFilesystem Signature",
+    "hosts.folders": "ClaimedFolder",
     "hosts.host": "Command CommandResult JobState",
     "hosts.login": "HostLogin",
     "hosts.network_counters": "AllowanceSnapshot NoAllowanceCounters",

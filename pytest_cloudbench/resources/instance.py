@@ -16,6 +16,7 @@ from pytest_cloudbench.resources.preparation import Preparation
 if TYPE_CHECKING:
     from pytest_cloudbench.hosts.host import CommandResult, Host
     from pytest_cloudbench.limits.volumes import VolumeSpec
+    from pytest_cloudbench.resources.directory import Directory
     from pytest_cloudbench.resources.facts import (
         CreatedSnapshot,
         CreatedVolume,
@@ -56,6 +57,7 @@ class Instance:
         self._cpus: int | None = None
         self._stopped = False
         self._store: InstanceStore | None = None
+        self._directories: dict[str, Directory] = {}
         self.volumes: list[Volume] = []
         self.snapshots: list[CreatedSnapshot] = []
         self.preparation = Preparation()
@@ -194,6 +196,17 @@ class Instance:
         with contextlib.suppress(CloudError):
             self._launched = self._provider.refresh(self._launched)
         return self._launched.machine_limits
+
+    def directory(self, path: str) -> Directory:
+        """Return a directory that exists on its host as a target, in which the load gets a folder of its own.
+
+        The folder is removed when the test ends. Raises NotOurs unless the login user can write to the directory.
+        """
+        from pytest_cloudbench.resources.directory import Directory
+
+        if path not in self._directories:
+            self._directories[path] = Directory(self, path)
+        return self._directories[path]
 
     @property
     def instance_store(self) -> InstanceStore:
@@ -334,8 +347,16 @@ class Instance:
         """Close the connection to the host; the provider removes the instance."""
         self._forget_ahead()
         if self._host is not None:
+            self._remove_folders()
             self._host.close()
             self._host = None
+
+    def _remove_folders(self) -> None:
+        """Remove the folders of loads, unless the provider removes the whole instance."""
+        if self._launched.existing:
+            for each in self._directories.values():
+                each.remove()
+        self._directories.clear()
 
     def _forget_ahead(self) -> None:
         """Close what `connect_ahead` opens, if nothing has used it."""

@@ -1,0 +1,156 @@
+"""A folder of the load's own in a directory of somebody's host: made for one test, removed at its end.
+
+The folder names the process that made it. So a later run on the same machine knows that a killed run left it, ends
+what still runs in it, and removes it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import sys
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_cloudbench.hosts.directory import HostDirectory
+from pytest_cloudbench.hosts.errors import CommandFailed, NotOurs
+from pytest_cloudbench.hosts.host import operation
+from pytest_cloudbench.hosts.job_scripts import base_directory
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.hosts.host import Host
+
+_PREFIX = "cloudbench-"
+_OWNER = ".owner"
+_REMOVE_S = 600.0
+
+_CLAIM = """\
+# Usage: DIRECTORY FOLDER OWNER JOBS. Make the folder; write its file system, and a line for each folder of another run.
+set -e
+cd -- "$1"
+for each in ./cloudbench-*/.owner; do
+    [ -O "$each" ] && { each=${each%/.owner}; printf 'left %s %s\\n' "${each#./}" "$(cat "$each/.owner")"; }
+done
+# Jobs of killed runs that ended a day ago; a lock is held by those that still run.
+find "$4" -mindepth 1 -maxdepth 1 -type d -mtime +0 -exec flock -n {}/runner rm -rf {} \\; 2> /dev/null || :
+mkdir -m 700 -- "$2"
+printf '%s\\n' "$3" > "$2/.owner"
+stat -f -c 'on %T' -- "$2"
+"""
+
+_END_WHAT_RUNS = """\
+running() { find /proc/[0-9]*/fd -maxdepth 1 -lname "*/$1/*" 2> /dev/null | cut -d / -f 3 | sort -u; }
+for step in TERM:50 KILL:50; do
+    found=$(running "${1##*/}")
+    [ -n "$found" ] || break
+    kill -s "${step%%:*}" $found 2> /dev/null
+    left=${step##*:}
+    while [ "$left" -gt 0 ] && [ -n "$(running "${1##*/}")" ]; do sleep 0.1; left=$((left - 1)); done
+done
+"""
+
+_REMOVE = """\
+[ -e "$1" ] || exit 0
+[ -O "$1" ] && [ ! -L "$1" ] && [ -f "$1/.owner" ] || { echo "$1 is not a folder of this user's runs" >&2; exit 1; }
+rm -rf -- "$1"
+"""
+
+
+@dataclass(frozen=True)
+class ClaimedFolder:
+    """A folder of a load's own. `filesystem` is its type as stat(1) names it, such as "xfs" or "tmpfs".
+
+    `removed` are the folders of killed runs that were removed, `left` describes those that were not.
+    """
+
+    path: str
+    filesystem: str = ""
+    removed: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+
+
+@operation("claim_folder")
+def claim_folder(host: Host, directory: str) -> ClaimedFolder:
+    """Make a folder in `directory`, and remove those that killed runs of this machine left there.
+
+    Raises NotOurs unless it is a directory that the login user can write to.
+    """
+    HostDirectory(host, directory).prove_writable()
+    parent = directory.rstrip("/")
+    path = f"{parent}/{_PREFIX}{secrets.token_hex(6)}"
+    name = path.rpartition("/")[2]
+    argv = ["sh", "-c", _CLAIM, "sh", directory, name, owner_line(), base_directory(host.user)]
+    lines = [line.partition(" ")[::2] for line in host.run(argv).stdout.splitlines()]
+    removed, left = [], []
+    for found, owner in (text.partition(" ")[::2] for word, text in lines if word == "left"):
+        if ended(owner):
+            _remove(host, f"{parent}/{found}", _END_WHAT_RUNS + _REMOVE)
+            removed.append(f"{parent}/{found}")
+        elif not is_of_this_machine(owner):
+            left.append(f"{parent}/{found}, made by {_words(owner)}")
+    filesystem = next((text for word, text in lines if word == "on"), "")
+    return ClaimedFolder(path, filesystem, tuple(removed), tuple(left))
+
+
+@operation("remove_folder", repeatable=True)
+def remove_folder(host: Host, path: str) -> None:
+    """Remove a claimed folder with all that is in it. Raises NotOurs if it cannot be removed."""
+    _remove(host, path, _REMOVE)
+
+
+def _remove(host: Host, path: str, script: str) -> None:
+    try:
+        host.run(["sh", "-c", script, "sh", path], idempotent=True, timeout_s=_REMOVE_S)
+    except CommandFailed as error:
+        raise NotOurs(
+            f"the folder {path} of a load on {host.label} could not be removed: {error.stderr.strip()}: "
+            f"remove it by `ssh {host.user}@{host.address} rm -rf {path}`"
+        ) from None
+
+
+def owner_line() -> str:
+    """Return who makes a folder: this machine, this process and its start, the time, and a name for people."""
+    when = datetime.now(timezone.utc).isoformat(timespec="minutes")
+    return f"{_machine()} {os.getpid()} {_started(os.getpid())} {when} {socket.gethostname()}"
+
+
+def is_of_this_machine(owner: str) -> bool:
+    """Return whether an `owner_line` was written on this machine, since its last boot."""
+    return owner.partition(" ")[0] == _machine()
+
+
+def ended(owner: str) -> bool:
+    """Return whether an `owner_line` is known to be that of a process that has ended."""
+    words = owner.split(" ")
+    if len(words) < 3 or not is_of_this_machine(owner) or not words[1].isdigit():
+        return False
+    return _started(int(words[1])) != words[2]
+
+
+def _words(owner: str) -> str:
+    """Return an `owner_line` for people."""
+    words = owner.split(" ")
+    return f"a run on {words[4]} at {words[3]}" if len(words) == 5 else "another run"
+
+
+def _machine() -> str:
+    """Return an id of this machine since its boot, and of the container on it."""
+    if sys.platform != "linux":
+        return socket.gethostname()
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
+
+
+def _started(pid: int) -> str:
+    """Return when a process of this machine started, as its kernel counts; "-" if there is none."""
+    try:
+        if sys.platform != "linux":
+            os.kill(pid, 0)
+            return "running"
+        # Field 22 of proc_pid_stat(5); the name before it may contain spaces.
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[19]
+    except (OSError, IndexError):
+        return "-"

@@ -1,0 +1,109 @@
+"""A directory that exists on a host, as a target: the load gets a folder of its own in it."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Literal
+
+from pytest_cloudbench.hosts.directory import HostDirectory
+from pytest_cloudbench.hosts.errors import HostError
+from pytest_cloudbench.limits.ceilings import Ceiling
+from pytest_cloudbench.limits.envelope import Envelope
+from pytest_cloudbench.limits.quantities import Size
+from pytest_cloudbench.resources.storage_target import StorageTarget
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.resources.instance import Instance
+
+_MEMORY = ("tmpfs", "ramfs")
+
+
+class LeftOnHost(UserWarning):
+    """Something of a run is still on a host; the message says how to remove it."""
+
+
+class Directory(StorageTarget):
+    """A directory of an instance's host; `claim` makes the folder that the load gets in it.
+
+    The folder is removed when the test ends. What else is in the directory stays as it is.
+    """
+
+    kind: Literal["directory"] = "directory"
+
+    def __init__(self, instance: Instance, asked: str) -> None:
+        from pytest_cloudbench.hosts.folders import claim_folder
+
+        self.instance = instance
+        self.asked = asked
+        with instance.preparation.step(f"make a folder in {asked} on {instance.launched}"):
+            self.claimed = claim_folder(instance.host, asked)
+        for left in self.claimed.left:
+            warnings.warn(
+                f"on {instance.launched}, there is {left}: remove it if that run has ended",
+                LeftOnHost,
+                stacklevel=2,
+            )
+
+    @property
+    def path(self) -> str:
+        """The folder of the load."""
+        return self.claimed.path
+
+    @property
+    def label(self) -> str:
+        """The name in messages and evidence: "/data on host db1"."""
+        return f"{self.asked} on {self.instance.launched}"
+
+    @property
+    def size(self) -> Size:
+        """The size of the file system that the directory is in."""
+        return self._folder.size
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """The conditions of the instance, and whether the data is in memory."""
+        kind = self.claimed.filesystem
+        return (
+            *super().conditions,
+            *([f"data in memory ({kind}), not on a disk"] if kind in _MEMORY else []),
+        )
+
+    @property
+    def iops(self) -> Ceiling:
+        """The promised IOPS. Raises NoPromise: none is known."""
+        raise self._no_promise("IOPS")
+
+    @property
+    def throughput(self) -> Ceiling:
+        """The promised throughput. Raises NoPromise: none is known."""
+        raise self._no_promise("throughput")
+
+    def envelope(self, block_size: Size, *, sequential: bool) -> Envelope:
+        """Return an envelope without ceilings: the devices below are unknown."""
+        return Envelope((), block_size, sequential)
+
+    def counters(self) -> None:
+        """Return None: the devices below are unknown."""
+        return
+
+    def prove_writable(self) -> None:
+        """Raise NotOurs unless the folder is still there."""
+        self._folder.prove_writable()
+
+    def remove(self) -> None:
+        """Remove the folder with all that is in it; warn if that is not possible."""
+        from pytest_cloudbench.hosts.folders import remove_folder
+
+        try:
+            remove_folder(self.instance.host, self.path)
+        except HostError as error:
+            warnings.warn(f"{self.path} may still be there: {error}", LeftOnHost, stacklevel=2)
+
+    @property
+    def _folder(self) -> HostDirectory:
+        return HostDirectory(self.instance.host, self.path)
+
+    def _no_promise(self, quantity: str) -> LookupError:
+        from pytest_cloudbench.resources.instance import NoPromise
+
+        return NoPromise(f"no {quantity} of {self.label} is stated: compare with a figure of your own")
