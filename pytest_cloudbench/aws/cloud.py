@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -31,6 +31,7 @@ from .access import CloudAccess
 from .attachment_slots import check_attachments
 from .clients import Clients
 from .doorway import Doorway
+from .existing import Existing
 from .images import Images
 from .instance_types import InstanceTypes
 from .instances import Instances
@@ -45,6 +46,7 @@ from .placement_groups import CLUSTER, PlacementGroups
 from .removal import Removal
 from .run import Run, reap_command
 from .snapshots import Snapshots, check_holds
+from .terraform import Terraform
 from .volumes import Volumes, check_zone
 from .waits import Bounds, gather
 
@@ -75,8 +77,11 @@ class Cloud(Provider):
         bounds: Bounds | None = None,
         notify: Callable[[str], None] = log.info,
         lease_s: float = DEFAULT_LEASE_S,
+        terraform: Terraform | None = None,
     ) -> None:
         """`notify` shows a sentence to the user while the run is being removed.
+
+        `terraform` has the names by which tests find hardware that exists already.
 
         Raises CloudError for a lease under 10 min, unless the endpoint is on this machine.
         """
@@ -103,6 +108,9 @@ class Cloud(Provider):
                 each.id for each in self.ledger.outstanding() if each.kind in (KEY_PAIR, SECURITY_GROUP)
             ],
             self.instances.refresh,
+        )
+        self._existing = Existing(
+            run.clients, self.catalog.types, self.catalog.images, self.instances, terraform
         )
         self._modifications = Modifications(run)
         self._snapshots = Snapshots(run)
@@ -196,11 +204,30 @@ class Cloud(Provider):
         self.leases.hold(launched)
         return launched
 
+    def find_instance(
+        self,
+        *,
+        id: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        terraform: str | None = None,
+        user: str | None = None,
+    ) -> LaunchedInstance:
+        return self._existing.instance(id=id, tags=tags, terraform=terraform, user=user)
+
+    def find_volume(
+        self, *, id: str | None = None, terraform: str | None = None, instance: LaunchedInstance | None = None
+    ) -> CreatedVolume:
+        return self._existing.volume(id=id, terraform=terraform, instance=instance)
+
     def refresh(self, instance: LaunchedInstance) -> LaunchedInstance:
         return self.instances.refresh(instance)
 
     def host(self, instance: LaunchedInstance, *, connect_timeout_s: float) -> Host:
-        """Return the instance as a host over SSH, with its host key pinned. Raises CloudError without an address."""
+        """Return the instance as a host over SSH. Raises CloudError without an address.
+
+        The host key of an instance of the run is pinned. An existing one is reached by the user's own keys and
+        known hosts, and neither its boot is waited for nor its metadata service changed.
+        """
         from pytest_cloudbench.hosts.boot import BOOT_S
         from pytest_cloudbench.hosts.login import HostLogin, open_host
 
@@ -214,14 +241,19 @@ class Cloud(Provider):
                 instance.host_public_key,
                 label=str(instance),
                 connect_timeout_s=connect_timeout_s,
-                boot_s=BOOT_S,
-                when_booted=partial(self._booted, instance) if self.access.settings.metadata_off else None,
+                boot_s=None if instance.existing else BOOT_S,
+                when_booted=partial(self._booted, instance) if self._ends_metadata(instance) else None,
                 check_region=self.access.check_region,
             )
         )
 
     def unreachable_hint(self, instance: LaunchedInstance) -> str:
         """Return who may reach the instance by SSH, and the last lines of its console if there are any."""
+        if instance.existing:
+            return (
+                f"its security groups must allow SSH from here to its {instance.reached_by} address: see "
+                "--cloudbench-address and --cloudbench-user"
+            )
         return (
             f"its security group allows SSH from {self._doorway.ssh_from()} only, see --cloudbench-ssh-from and "
             f"--cloudbench-address{self.instances.console_tail(instance.id)}"
@@ -344,6 +376,8 @@ class Cloud(Provider):
             return
         chosen: list[tuple[Kind, str]] = []
         for one in resources:
+            if isinstance(one, LaunchedInstance | CreatedVolume) and one.existing:
+                continue  # whoever created it removes it
             if isinstance(one, LaunchedInstance):
                 chosen.append((INSTANCE, one.id))
                 self.leases.drop([one.id])
@@ -393,6 +427,9 @@ class Cloud(Provider):
             report.raise_unless_clean()
 
     # Inside
+
+    def _ends_metadata(self, instance: LaunchedInstance) -> bool:
+        return self.access.settings.metadata_off and not instance.existing
 
     def _booted(self, instance: LaunchedInstance, host: Host) -> None:
         self.instances.end_metadata(instance, boot_identity(host))

@@ -85,6 +85,31 @@ class Images:
             asked=asked,
         )
 
+    def of_instance(self, instance: Mapping[str, Any], user: str | None) -> ImageFacts:
+        """Return the image of an instance that exists, by its description; one that is gone has no name.
+
+        Raises UnusableImage if the login user is neither given nor known.
+        """
+        image_id = str(instance.get("ImageId") or "")
+        try:
+            description = self._describe(image_id)
+        except UnusableImage:
+            description = {}
+        name, owner = description.get("Name", ""), description.get("OwnerId", "")
+        login_user = user or guess_login_user(name, owner)
+        if not login_user:
+            raise UnusableImage(
+                f"the login user of instance {instance['InstanceId']} is unknown, as its image {image_id} "
+                f"({name or 'which no longer exists'}) does not tell: give user=..., or --cloudbench-user"
+            )
+        return ImageFacts(
+            id=image_id,
+            name=name,
+            architecture=str(instance.get("Architecture") or ""),
+            login_user=login_user,
+            root_device=str(instance.get("RootDeviceName") or ""),
+        )
+
     def _resolve(self, asked: str) -> str:
         parameter = asked.removeprefix("resolve:ssm:")
         if asked.startswith("ami-"):

@@ -201,7 +201,7 @@ class Instances:
             network_options=plan.launch.network_options,
             reached_by=self._clients.access.reach(plan.place.assigns_public),
         )
-        return self._updated(blank, description)
+        return self.updated(blank, description)
 
     def _wait_until_quota_is_free(self) -> bool:
         """Wait until no instance of this run is shutting down. Return False if none was."""
@@ -225,7 +225,7 @@ class Instances:
         description = self._watcher.find(instance.id, self._clients.settle_s)
         if description is None:
             raise ResourceFailed(f"{instance} no longer exists")
-        return self._updated(instance, description)
+        return self.updated(instance, description)
 
     def wait_for(
         self, instance: LaunchedInstance, state: str, timeout_s: float, after: datetime | None = None
@@ -244,7 +244,7 @@ class Instances:
                 gone = not self._watcher.unsettled_s(instance.id, self._clients.settle_s)
                 return replace(instance, state=state) if gone and state == "terminated" else None
             reason = _reason(description)
-            last = self._updated(instance, description)
+            last = self.updated(instance, description)
             if last.state != state and last.state in _ENDED and state not in _ENDED:
                 raise ResourceFailed(
                     f"{instance} ended while waiting for {state!r}: it is {last.state!r}"
@@ -276,7 +276,7 @@ class Instances:
             return running
 
         def look(description: Mapping[str, Any] | None) -> LaunchedInstance | None:
-            now = self._updated(running, description) if description is not None else running
+            now = self.updated(running, description) if description is not None else running
             return now if now.address and _is_after(now, after) else None
 
         found = self._watcher.wait(running.id, look, self.run.bounds.address_s)
@@ -364,7 +364,8 @@ class Instances:
         """Return the time limit of a wait on this instance, in seconds."""
         return max(timeout_s, self.run.bounds.bare_metal_s) if instance.limits.bare_metal else timeout_s
 
-    def _updated(self, instance: LaunchedInstance, description: Mapping[str, Any]) -> LaunchedInstance:
+    def updated(self, instance: LaunchedInstance, description: Mapping[str, Any]) -> LaunchedInstance:
+        """Return the instance as a description of DescribeInstances shows it."""
         public = description.get("PublicIpAddress") or None
         private = description.get("PrivateIpAddress") or None
         running = description["State"]["Name"] == "running"

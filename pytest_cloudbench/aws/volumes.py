@@ -157,7 +157,7 @@ class Volumes:
         description = self._watcher.find(volume.id, self._clients.settle_s)
         if description is None:
             raise ResourceFailed(f"volume {volume} no longer exists")
-        return _updated(volume, description)
+        return updated(volume, description)
 
     def wait_for(self, volume: CreatedVolume, state: str) -> CreatedVolume:
         """Wait until the volume is in `state`."""
@@ -168,7 +168,7 @@ class Volumes:
             if description is None:
                 # It is invisible right after its creation.
                 return None
-            last = _updated(volume, description)
+            last = updated(volume, description)
             if last.state == "error":
                 raise ResourceFailed(
                     f"volume {volume} failed: its state is 'error' (often its encryption key cannot be used)"
@@ -195,7 +195,7 @@ class Volumes:
             nonlocal last
             if description is None:
                 return None
-            last = _updated(volume, description)
+            last = updated(volume, description)
             hangs = last.attachment
             return last if hangs and hangs.state == "attached" and hangs.instance_id == instance.id else None
 
@@ -211,14 +211,15 @@ class Volumes:
         """Return True if the volume that is in use is attached, or being attached, to this instance."""
 
         def look(description: Mapping[str, Any] | None) -> str | None:
-            attachment = _updated(volume, description).attachment if description is not None else None
+            attachment = updated(volume, description).attachment if description is not None else None
             return attachment.instance_id if attachment is not None else None
 
         # The attachment of an earlier attempt may be invisible yet.
         return self._watcher.wait(volume.id, look, self._clients.settle_s) == instance.id
 
 
-def _updated(volume: CreatedVolume, description: Mapping[str, Any]) -> CreatedVolume:
+def updated(volume: CreatedVolume, description: Mapping[str, Any]) -> CreatedVolume:
+    """Return the volume as a description of DescribeVolumes shows it."""
     attachments = [
         _attachment(entry) for entry in description.get("Attachments", []) if entry.get("State") != "detached"
     ]

@@ -1,4 +1,4 @@
-"""Values that a project's AWS account requires or offers: tags, a security group, an instance profile, a KMS key.
+"""Values that a project's AWS account requires or offers: tags, a security group, an instance profile, a KMS key, ids.
 
 Rules of tags: Amazon EC2 User Guide, "Tag your Amazon EC2 resources", tag restrictions (read 2026-11): at most 50 tags
 of a resource, keys of 1 to 128 and values of at most 256 characters, and the prefix aws: is reserved in any case.
@@ -67,6 +67,16 @@ def parse_kms_key(text: str) -> str | None:
 def parse_instance_profile(text: str) -> str | None:
     """Return the name or ARN of an instance profile, None for "". Raises ValueError for anything else."""
     return _matched(text, _PROFILE, "instance profile", "a name or an ARN")
+
+
+def parse_instance_id(text: str) -> str | None:
+    """Return the id of an instance, None for "". Raises ValueError for anything else."""
+    return _matched(text, r"i-(?:[0-9a-f]{8}|[0-9a-f]{17})", "id of an instance", "i-0123456789abcdef0")
+
+
+def parse_volume_id(text: str) -> str | None:
+    """Return the id of a volume, None for "". Raises ValueError for anything else."""
+    return _matched(text, r"vol-(?:[0-9a-f]{8}|[0-9a-f]{17})", "id of a volume", "vol-0123456789abcdef0")
 
 
 def _matched(text: str, expression: str, what: str, example: str) -> str | None:
