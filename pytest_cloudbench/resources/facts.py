@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_cloudbench.limits.ceilings import MachineLimits
+from pytest_cloudbench.limits.credits import volume_credits
 from pytest_cloudbench.limits.instances import NOT_OPTIMISED, InstanceLimits
 from pytest_cloudbench.limits.network_options import PLAIN_NETWORK, NetworkOptions
 from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Size, Throughput
@@ -17,11 +18,15 @@ from pytest_cloudbench.limits.recorded_limits import RecordedLimits
 from pytest_cloudbench.limits.volumes import VolumeSpec
 from pytest_cloudbench.resources.errors import TeardownFailed
 
+if TYPE_CHECKING:
+    from pytest_cloudbench.workloads.fio.data_pass import Initialisation
+
 Command = str | Sequence[str]
 """A shell line, or a list of words that no shell sees."""
 
 ModificationState = Literal["optimizing", "completed"]
 Market = Literal["spot"]
+_ORDINALS = ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
 # Tags that only a service can set, as "aws:" is reserved: the limits of the machine behind an instance, if the
 # region publishes them.
@@ -108,7 +113,9 @@ class LaunchedInstance:
     its last start. Both keys stay in memory and out of repr. requested_type: the type that was asked for first.
     state_reason: why it is in its state, as the service says it, such as "Server.SpotInstanceTermination".
     reached_by: which of its addresses SSH uses; "" if the provider makes no difference. existing: it was there before
-    the run, which neither changes nor removes it.
+    the run, which neither changes nor removes it. shared: the scope whose tests share it, such as "module"; "" if it
+    belongs to one test. earlier_tests: how many of them had it before. store_initialised: how they initialised each
+    disk of its instance store. unusable: why no later test may have it.
     """
 
     id: str
@@ -135,6 +142,21 @@ class LaunchedInstance:
     network_options: NetworkOptions = PLAIN_NETWORK
     reached_by: Literal["public", "private", ""] = ""
     existing: bool = False
+    shared: str = ""
+    earlier_tests: int = 0
+    store_initialised: tuple[Initialisation | None, ...] = ()
+    unusable: str = ""
+
+    @property
+    def storage_credits(self) -> tuple[str, ...]:
+        """Its burst credits for EBS that an earlier test may have spent; none if its EBS does not burst."""
+        return ("EBS burst credits",) if self.earlier_tests and self.limits.bursts else ()
+
+    @property
+    def network_credits(self) -> tuple[str, ...]:
+        """Its burst credits of the network that an earlier test may have spent; none if that does not burst."""
+        bursts = self.earlier_tests and self.limits.network_credits is not None
+        return ("network burst credits",) if bursts else ()
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -146,6 +168,7 @@ class LaunchedInstance:
             *([str(self.network_options)] if self.network_options else []),
             *([_EXISTING] if self.existing else []),
             *([_NOT_OPTIMISED] if self.limits.ebs_optimised == NOT_OPTIMISED else []),
+            *used_before("instance", self.earlier_tests, (*self.storage_credits, *self.network_credits)),
         )
 
     @property
@@ -186,7 +209,8 @@ class LaunchedInstance:
 class CreatedVolume:
     """A volume of a test. `attachment` is None while it is free, `snapshot_id` is None if it was created empty.
 
-    existing: it was there before the run, which neither changes nor removes it.
+    existing: it was there before the run, which neither changes nor removes it. shared, earlier_tests, unusable: as of
+    `LaunchedInstance`. initialisation: how an earlier test initialised it.
     """
 
     id: str
@@ -198,6 +222,21 @@ class CreatedVolume:
     tags: Mapping[str, str] = field(default_factory=dict, repr=False)
     snapshot_id: str | None = None
     existing: bool = False
+    shared: str = ""
+    earlier_tests: int = 0
+    initialisation: Initialisation | None = None
+    unusable: str = ""
+
+    @property
+    def storage_credits(self) -> tuple[str, ...]:
+        """Its burst credits that an earlier test may have spent; none if it does not burst."""
+        rule = volume_credits(self.spec) if self.earlier_tests else None
+        return () if rule is None else (rule.name,)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What every measurement on this volume must say about it."""
+        return used_before("volume", self.earlier_tests, self.storage_credits)
 
     @property
     def device(self) -> str | None:
@@ -216,6 +255,21 @@ class CreatedVolume:
 
     def __str__(self) -> str:
         return f"{self.spec} {self.id}"
+
+
+def used_before(kind: str, earlier_tests: int, burst_credits: Sequence[str]) -> tuple[str, ...]:
+    """Return which test this is on shared hardware, and what follows from that, as a condition; none for the first."""
+    if not earlier_tests:
+        return ()
+    number = earlier_tests + 1
+    nth = _ORDINALS[number - 2] if number < len(_ORDINALS) + 2 else f"{number}th"
+    written = "; blocks may be written already" if kind == "volume" else ""
+    return (f"{nth} test on this {kind}{written}{may_not_be_full(burst_credits)}",)
+
+
+def may_not_be_full(burst_credits: Sequence[str]) -> str:
+    """Return that these credits may not be full, as the end of a sentence; "" without any."""
+    return f"; {' and '.join(burst_credits)} may not be full" if burst_credits else ""
 
 
 @dataclass(frozen=True)
