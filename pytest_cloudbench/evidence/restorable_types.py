@@ -36,11 +36,12 @@ _TYPES = {
     "hosts.errors": (
         "CommandFailed CommandTimedOut ConnectionDropped DeviceNotFound FilesystemError HostError "
         "HostKeyMismatch HostLost HostUnreachable JobTimedOut JobVanished LoginRefused NotOurs StripeError "
-        "ToolMissing"
+        "ToolMissing UnknownHostKey"
     ),
     "hosts.filesystems": "MountedFilesystem Signature",
     "hosts.folders": "ClaimedFolder",
     "hosts.host": "Command CommandResult JobState",
+    "hosts.inventory": "BadInventory InventoryHost",
     "hosts.login": "HostLogin",
     "hosts.network_counters": "AllowanceSnapshot NoAllowanceCounters",
     "hosts.packages": "Manager",
