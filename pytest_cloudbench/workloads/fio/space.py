@@ -115,7 +115,7 @@ def check_target(target: Target, job: FioJob) -> Size:
 
 
 def _check_file_system(host: Host, directory: str, job: FioJob, size: Size) -> Size:
-    listed = host.run(["sh", "-c", _SPACE, "sh", directory, job.name], idempotent=True, sudo=True)
+    listed = host.run(["sh", "-c", _SPACE, "sh", directory, job.name], idempotent=True)
     free, *blocks = (int(line) for line in listed.stdout.split())
     existing = sum(blocks) * 512  # laid out by an earlier run of the same name, and reused
     missing = max(0, size.bytes * job.numjobs - existing)
