@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 _JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,100}\Z")
 _RESERVED = frozenset({"runner", "watch", "command", "pid", "exit_code", "stdout", "stderr"})
-_LOOK_S = 1.0
-"""How long one look at a job waits on the host for its end, while somebody waits for that."""
 _START_GRACE_S = 10.0
 _START_TAKES_S = 0.3
 _OUTPUT_AT_ONCE = 1 << 20
@@ -145,7 +143,7 @@ class DetachedJob:
         """
         deadline = time.monotonic() + timeout_s
         while True:
-            state = self._look(max(0.0, min(_LOOK_S, deadline - time.monotonic())))
+            state = self._look(max(0.0, min(self._host.look_s, deadline - time.monotonic())))
             if state.new_output and on_output is not None:
                 on_output(state.new_output)
             if not state.running and len(state.new_output) < _OUTPUT_AT_ONCE // 4:

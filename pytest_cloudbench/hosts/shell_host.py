@@ -18,8 +18,11 @@ class ShellHost(Host):
     """A host with a POSIX shell, coreutils and util-linux. A subclass defines `execute`.
 
     label: its name in messages. address: where it is, for people and for network workloads. user: whose login it is.
-    listener: receives every command, job and operation.
+    listener: receives every command, job and operation. look_s: how long one look at a job waits on the host for its
+    end, while somebody waits for that; a class whose commands cost more looks less often.
     """
+
+    look_s: float = 1.0
 
     def __init__(
         self, label: str, *, address: str = "", user: str = "root", listener: HostListener | None = None
@@ -54,7 +57,7 @@ class ShellHost(Host):
         idempotent: bool = False,
         stdin: bytes | None = None,
     ) -> CommandResult:
-        command = Command(checked_argv(argv), self.user, sudo, timeout_s, idempotent, stdin)
+        command = Command(checked_argv(argv), self.user, sudo, timeout_s, idempotent, stdin, mark=self.mark)
         try:
             result = self.run_unrecorded(command)
         except BaseException as error:

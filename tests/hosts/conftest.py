@@ -3,9 +3,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from local_agent import LocalAgent
 from local_sshd import LocalSshd
 
-from pytest_cloudbench.hosts.ssh import SshHost
+from pytest_cloudbench.hosts.shell_host import ShellHost
 
 
 @pytest.fixture(scope="module")
@@ -15,6 +16,17 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSshd]:
 
 
 @pytest.fixture
-def host(sshd: LocalSshd) -> Iterator[SshHost]:
-    with sshd.connect() as connection:
+def agent() -> Iterator[LocalAgent]:
+    model = LocalAgent()
+    yield model
+    model.finish()
+
+
+@pytest.fixture
+def host(request: pytest.FixtureRequest) -> Iterator[ShellHost]:
+    """This machine as a host by SSH, or as `local_agent.each_way` says."""
+    if getattr(request, "param", "ssh") == "ssm":
+        yield request.getfixturevalue("agent").connect()
+        return
+    with request.getfixturevalue("sshd").connect() as connection:
         yield connection

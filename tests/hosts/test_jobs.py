@@ -9,18 +9,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from local_agent import each_way
 from local_sshd import LocalSshd
 
 from pytest_cloudbench.hosts.errors import HostError, HostLost, JobTimedOut, JobVanished
 from pytest_cloudbench.hosts.host import Command, CommandResult
 from pytest_cloudbench.hosts.jobs import DetachedJob
-from pytest_cloudbench.hosts.ssh import SshHost
+from pytest_cloudbench.hosts.shell_host import ShellHost
 
 StartJob = Callable[..., DetachedJob]
 
 
 @pytest.fixture
-def start(host: SshHost) -> Iterator[StartJob]:
+def start(host: ShellHost) -> Iterator[StartJob]:
     """A function that starts jobs; after the test they are ended and removed."""
     jobs: list[DetachedJob] = []
 
@@ -36,6 +37,7 @@ def start(host: SshHost) -> Iterator[StartJob]:
         assert host.run(["ls", job.directory], check=False).exit_code != 0
 
 
+@each_way
 def test_a_job_runs_to_its_end_and_its_files_are_fetched(start: StartJob) -> None:
     data = bytes(range(256)) * 5000
     job = start(["sh", "-c", "cat input > output; echo done; exit 7"], files={"input": data})
@@ -46,6 +48,7 @@ def test_a_job_runs_to_its_end_and_its_files_are_fetched(start: StartJob) -> Non
     assert job.fetch(["out*", "missing", "inp?t"]) == {"output": data, "input": data}
 
 
+@each_way
 def test_files_of_any_content_are_fetched_while_the_job_runs_and_after_it(start: StartJob) -> None:
     files = {"a": b"\n\n1 b\n", "b": b"", "c": b"no newline", "d": bytes(range(256))}
     job = start(["sh", "-c", "until [ -e go ]; do sleep 0.02; done"], files=files)
@@ -68,6 +71,7 @@ def test_files_that_are_not_as_long_as_listed_are_no_result(
             job.fetch(["a", "b"])
 
 
+@each_way
 def test_output_comes_in_pieces_and_only_once(start: StartJob) -> None:
     job = start(["sh", "-c", "echo one; until [ -e go ]; do sleep 0.02; done; printf 'zwei ü'"])
     seen = _poll_until(job, lambda text: text == "one\n")
@@ -76,6 +80,7 @@ def test_output_comes_in_pieces_and_only_once(start: StartJob) -> None:
     assert seen == "one\nzwei ü"
 
 
+@each_way
 def test_the_same_job_id_never_starts_twice(start: StartJob, tmp_path: Path) -> None:
     count = tmp_path / "count"
     job_id = f"once-{uuid.uuid4().hex[:8]}"
@@ -102,7 +107,7 @@ def test_starts_at_the_same_moment_start_once(sshd: LocalSshd, start: StartJob, 
 
 
 def test_a_job_survives_a_dropped_connection_and_is_not_started_again(
-    host: SshHost, sshd: LocalSshd, start: StartJob, tmp_path: Path
+    host: ShellHost, sshd: LocalSshd, start: StartJob, tmp_path: Path
 ) -> None:
     count = tmp_path / "count"
     job = start(["sh", "-c", f"echo run >> {count}; sleep 1; echo survived"])
@@ -154,8 +159,9 @@ def test_the_error_of_a_lost_host_says_where_the_results_are(tmp_path: Path) -> 
     assert job.directory in str(caught.value)
 
 
+@each_way
 def test_the_host_itself_waits_for_the_end_of_a_job(
-    host: SshHost, start: StartJob, monkeypatch: pytest.MonkeyPatch
+    host: ShellHost, start: StartJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One look waits there for the end; without that, many would look for it."""
     looks: list[str] = []
@@ -171,7 +177,8 @@ def test_the_host_itself_waits_for_the_end_of_a_job(
     assert len(looks) <= 3
 
 
-def test_a_look_ends_with_the_job_although_its_children_go_on(host: SshHost, start: StartJob) -> None:
+@each_way
+def test_a_look_ends_with_the_job_although_its_children_go_on(host: ShellHost, start: StartJob) -> None:
     job = start(["sh", "-c", "setsid sleep 20 & sleep 0.4"])
     began = time.monotonic()
     state = job._poll(15)
@@ -179,7 +186,8 @@ def test_a_look_ends_with_the_job_although_its_children_go_on(host: SshHost, sta
     assert time.monotonic() - began < 12
 
 
-def test_a_job_that_was_killed_has_vanished(host: SshHost, start: StartJob) -> None:
+@each_way
+def test_a_job_that_was_killed_has_vanished(host: ShellHost, start: StartJob) -> None:
     job = start(["sleep", "30"])
     _poll_until(job, lambda _: (Path(job.directory) / "pid").exists())
     pid = (Path(job.directory) / "pid").read_text().split()[0]
@@ -188,7 +196,8 @@ def test_a_job_that_was_killed_has_vanished(host: SshHost, start: StartJob) -> N
         job.wait(10)
 
 
-def test_a_process_that_reuses_the_number_is_not_the_job(host: SshHost, start: StartJob) -> None:
+@each_way
+def test_a_process_that_reuses_the_number_is_not_the_job(host: ShellHost, start: StartJob) -> None:
     job = start(["sleep", "30"])
     _poll_until(job, lambda _: (Path(job.directory) / "pid").exists())
     pid = Path(job.directory) / "pid"
@@ -198,6 +207,7 @@ def test_a_process_that_reuses_the_number_is_not_the_job(host: SshHost, start: S
         job.poll()
 
 
+@each_way
 def test_a_job_continues_after_the_time_of_its_waiter(start: StartJob) -> None:
     job = start(["sleep", "30"])
     with pytest.raises(JobTimedOut, match=r"still ran after 0.3 s"):
@@ -205,6 +215,7 @@ def test_a_job_continues_after_the_time_of_its_waiter(start: StartJob) -> None:
     assert job.poll().running
 
 
+@each_way
 def test_kill_interrupts_first_so_that_results_are_written(start: StartJob) -> None:
     script = "trap 'echo saved > result; exit 5' INT; echo ready; while :; do sleep 0.05; done"
     job = start(["sh", "-c", script])
@@ -214,6 +225,7 @@ def test_kill_interrupts_first_so_that_results_are_written(start: StartJob) -> N
     assert job.fetch(["result"]) == {"result": b"saved\n"}
 
 
+@each_way
 def test_kill_ends_processes_that_ignore_signals_and_their_children(
     start: StartJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,7 +240,8 @@ def test_kill_ends_processes_that_ignore_signals_and_their_children(
     assert not Path(f"/proc/{child}").exists()
 
 
-def test_kill_returns_once_the_runner_has_ended_too(host: SshHost, start: StartJob) -> None:
+@each_way
+def test_kill_returns_once_the_runner_has_ended_too(host: ShellHost, start: StartJob) -> None:
     """A runner that is still about to write the exit code would keep the directory from being removed."""
     job = start(["sleep", "30"])
     _poll_until(job, lambda _: (Path(job.directory) / "pid").exists())
@@ -242,9 +255,10 @@ def test_kill_returns_once_the_runner_has_ended_too(host: SshHost, start: StartJ
     assert not left
 
 
+@each_way
 @pytest.mark.parametrize("slow_s", [0, 1])
 def test_an_interrupt_while_starting_leaves_nothing_running(
-    host: SshHost, monkeypatch: pytest.MonkeyPatch, slow_s: int
+    host: ShellHost, monkeypatch: pytest.MonkeyPatch, slow_s: int
 ) -> None:
     """Also if the host is so slow that it has not started the job yet."""
     run = host.run
@@ -270,8 +284,9 @@ def test_an_interrupt_while_starting_leaves_nothing_running(
     assert running.stdout == ""
 
 
+@each_way
 def test_a_job_without_a_directory_is_not_started(
-    host: SshHost, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    host: ShellHost, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setattr("pytest_cloudbench.hosts.job_scripts.BASE_DIRECTORY", f"{tmp_path}/file/x")
@@ -280,12 +295,12 @@ def test_a_job_without_a_directory_is_not_started(
 
 
 @pytest.mark.parametrize("bad", ["../x", "a b", ".hidden", "x" * 200])
-def test_invalid_job_ids_are_refused(host: SshHost, bad: str) -> None:
+def test_invalid_job_ids_are_refused(host: ShellHost, bad: str) -> None:
     with pytest.raises(ValueError, match="job id"):
         host.start_job(["true"], job_id=bad)
 
 
-def test_files_with_reserved_names_are_refused(host: SshHost) -> None:
+def test_files_with_reserved_names_are_refused(host: ShellHost) -> None:
     with pytest.raises(ValueError, match="exit_code"):
         host.start_job(["true"], files={"exit_code": b"0"})
 
