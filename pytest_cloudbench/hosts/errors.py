@@ -22,6 +22,10 @@ class HostKeyMismatch(HostError):
     """A machine answered with another host key: it is not the host that was launched."""
 
 
+class UnknownHostKey(HostError):
+    """A machine answered with a host key that neither the login nor a known_hosts file names."""
+
+
 class LoginRefused(HostError):
     """The host answered, but does not accept our key for this user."""
 

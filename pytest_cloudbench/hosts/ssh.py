@@ -4,34 +4,39 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import socket
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from pytest_cloudbench.hosts.errors import ConnectionDropped, HostKeyMismatch, HostUnreachable, LoginRefused
+from pytest_cloudbench.hosts.errors import ConnectionDropped, HostUnreachable, LoginRefused
 from pytest_cloudbench.hosts.host import Command, CommandResult, HostListener
-from pytest_cloudbench.hosts.login import HostLogin, fingerprint, read_host_key, read_private_key
+from pytest_cloudbench.hosts.login import HostLogin
+from pytest_cloudbench.hosts.proxy_command import proxy_failure
 from pytest_cloudbench.hosts.shell_host import ShellHost
+from pytest_cloudbench.hosts.ways import (
+    CHANNEL_OPEN_S,
+    LOG,
+    close_quietly,
+    error_text,
+    find_server,
+    is_alive,
+    open_connection,
+)
 
 if TYPE_CHECKING:
     from fabric import Connection
     from paramiko import Channel
     from typing_extensions import Self
 
-_LOG = "pytest_cloudbench.ssh"
-"""paramiko's own log. It is not shown: a booting host fills it with meaningless tracebacks."""
-logging.getLogger(_LOG).addHandler(logging.NullHandler())
-logging.getLogger(_LOG).propagate = False
+logging.getLogger(LOG).addHandler(logging.NullHandler())
+logging.getLogger(LOG).propagate = False
 
 _FIRST_RETRY_S = 0.03
 _LONGEST_RETRY_S = 2.0
 _ATTEMPT_S = 10.0
-_TCP_CONNECT_S = 3.0
-_KEEPALIVE_S = 15
 _REGION_ENDS_WITHIN_S = 1.0
-_CHANNEL_OPEN_S = 20.0
 _READ_BYTES = 1 << 16
 _KILLED_BY_SIGNAL = 128
 """sshd names the signal in a message that paramiko drops; a shell's exit code is 128 and the signal's number."""
@@ -40,19 +45,19 @@ _KILLED_BY_SIGNAL = 128
 class SshHost(ShellHost):
     """A host over SSH. It is safe to use from several threads: each has a connection of its own.
 
-    No agent, no ~/.ssh and no known_hosts file are used: only the keys of the login are trusted.
-    Raises ValueError if a key cannot be read.
+    With a private key in the login, no agent and no ~/.ssh are used for the host, and with a host key no known_hosts
+    file. Raises ValueError if a key or a bastion cannot be read, HostError if ~/.ssh/config cannot.
     """
 
     def __init__(self, login: HostLogin, listener: HostListener | None = None) -> None:
+        server = find_server(login)
         super().__init__(
-            login.label or f"host {login.address}", address=login.address, user=login.user, listener=listener
+            login.label or f"host {login.address}", address=server.host, user=server.user, listener=listener
         )
-        self.port = login.port
+        self.port = server.port
         self.check_region = login.check_region
         self._login = login
-        self._private_key = read_private_key(login.private_key)
-        self._host_key = read_host_key(login.host_public_key)
+        self._server = server
         self._lock = threading.Lock()
         self._open: dict[threading.Thread, Connection] = {}
         self._answered_before = False
@@ -90,13 +95,14 @@ class SshHost(ShellHost):
         with self._lock:
             self._closed = True
         self._drop_all()
+        self._server.way.close()
 
     def drop(self) -> None:
         """Close this thread's connection; the next command connects again."""
         with self._lock:
             found = self._take_own()
         for each in found:
-            _close_quietly(each)
+            close_quietly(each)
 
     def expect_reboot(self) -> None:
         self._answered_before = self._booted = False
@@ -107,7 +113,7 @@ class SshHost(ShellHost):
             opened = list(self._open.values())
             self._open.clear()
         for connection in opened:
-            _close_quietly(connection)
+            close_quietly(connection)
 
     def _take_own(self) -> list[Connection]:
         """Take out the connections of this thread and of threads that have ended. The caller holds the lock."""
@@ -120,12 +126,12 @@ class SshHost(ShellHost):
             if self._closed:
                 raise HostUnreachable(f"{self._place()} was closed")
             found = self._take_own()
-            usable = next(filter(_is_alive, found), None)
+            usable = next(filter(is_alive, found), None)
             if usable is not None:
                 self._open[thread] = usable
         for each in found:
             if each is not usable:
-                _close_quietly(each)
+                close_quietly(each)
         if usable is not None:
             return usable
         limit_s = timeout_s
@@ -139,7 +145,7 @@ class SshHost(ShellHost):
         return connection
 
     def _connect_within(self, limit_s: float) -> Connection:
-        from paramiko import AuthenticationException, BadHostKeyException, SSHException
+        from paramiko import AuthenticationException, SSHException
 
         began = time.monotonic()
         deadline = began + limit_s
@@ -149,20 +155,20 @@ class SshHost(ShellHost):
             left_s = deadline - time.monotonic()
             try:
                 return self._connect_once(max(0.5, min(_ATTEMPT_S, left_s)))
-            except BadHostKeyException as error:
-                raise HostKeyMismatch(
-                    f"{self._place()} answered with host key {fingerprint(error.key)}, expected "
-                    f"{fingerprint(self._host_key)}: this is another machine, nothing was sent to it"
-                ) from None
             except AuthenticationException as error:
                 first_refusal = first_refusal or time.monotonic()
+                if not self._login.private_key:
+                    # The keys of a host that is there already are not about to be installed.
+                    raise LoginRefused(
+                        f"{self._place()} refuses the login of user {self.user!r}: {error_text(error)}"
+                    ) from None
                 if (
                     time.monotonic() - first_refusal >= self._login.login_grace_s
                     or time.monotonic() >= deadline
                 ):
                     raise LoginRefused(
                         f"{self._place()} does not accept our key for user {self.user!r}, tried for "
-                        f"{time.monotonic() - first_refusal:.0f} s: {_text(error)}"
+                        f"{time.monotonic() - first_refusal:.0f} s: {error_text(error)}"
                     ) from None
                 last: Exception = error
             except (OSError, EOFError, SSHException) as error:
@@ -171,50 +177,13 @@ class SshHost(ShellHost):
                 self.check_region()
             if time.monotonic() + pause_s >= deadline:
                 raise HostUnreachable(
-                    f"{self._place()} did not answer within {limit_s:g} s: last error {_text(last)}"
+                    f"{self._place()} did not answer within {limit_s:g} s: last error {error_text(last)}"
                 ) from last
             time.sleep(pause_s)
             pause_s = min(_LONGEST_RETRY_S, pause_s * 1.5)
 
     def _connect_once(self, timeout_s: float) -> Connection:
-        from fabric import Config, Connection
-        from paramiko import RejectPolicy
-
-        # A new attempt reaches a host that has just come up sooner than the repeats of an old one.
-        channel = socket.create_connection((self.address, self.port), timeout=min(timeout_s, _TCP_CONNECT_S))
-        connection: Connection | None = None
-        try:
-            # Small packets go back and forth: waiting to fill them costs 40 ms a command.
-            channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection = Connection(
-                self.address,
-                user=self.user,
-                port=self.port,
-                config=Config(lazy=True, overrides={"load_ssh_configs": False}),
-                connect_kwargs={
-                    "pkey": self._private_key,
-                    "sock": channel,
-                    "allow_agent": False,
-                    "look_for_keys": False,
-                    "timeout": timeout_s,
-                    "banner_timeout": timeout_s,
-                    "auth_timeout": timeout_s,
-                    "channel_timeout": _CHANNEL_OPEN_S,
-                },
-            )
-            known_as = self.address if self.port == 22 else f"[{self.address}]:{self.port}"
-            connection.client.get_host_keys().add(known_as, self._host_key.get_name(), self._host_key)
-            connection.client.set_missing_host_key_policy(RejectPolicy())
-            connection.client.set_log_channel(_LOG)
-            connection.open()
-            transport = connection.transport
-            transport.set_keepalive(_KEEPALIVE_S)
-        except BaseException:
-            if connection is not None:
-                _close_quietly(connection)
-            channel.close()
-            raise
-        return connection
+        return open_connection(replace(self._server, port=self.port), timeout_s, place=self._place())
 
     def _region_may_have_ended(self) -> None:
         """Raise if the region has ended: its hosts end a little before its own end can be seen."""
@@ -226,7 +195,7 @@ class SshHost(ShellHost):
             time.sleep(_FIRST_RETRY_S)
 
     def _place(self) -> str:
-        return f"{self.label} at {self.address}:{self.port}"
+        return f"{self.label} at {self.address}:{self.port}{self._server.way.through}"
 
     def execute(self, command: Command) -> CommandResult:
         """Run the command in a channel of its own. Raises TimeoutError, ConnectionDropped, HostUnreachable."""
@@ -240,8 +209,9 @@ class SshHost(ShellHost):
         except (OSError, EOFError, SSHException) as error:
             self.drop()
             self._region_may_have_ended()
+            why = "; ".join(filter(None, [error_text(error), proxy_failure(channel.get_transport().sock)]))
             raise ConnectionDropped(
-                f"the connection to {self._place()} dropped while `{' '.join(command.argv)}` ran ({_text(error)}); "
+                f"the connection to {self._place()} dropped while `{' '.join(command.argv)}` ran ({why}); "
                 "it was not run again"
             ) from error
         finally:
@@ -255,22 +225,22 @@ class SshHost(ShellHost):
         for again in (True, False):
             connection = self._connection()
             try:
-                channel = connection.transport.open_session(timeout=_CHANNEL_OPEN_S)
+                channel = connection.transport.open_session(timeout=CHANNEL_OPEN_S)
             except (OSError, EOFError, SSHException) as error:
                 # Nothing was sent yet, so another attempt repeats no command.
                 self.drop()
                 if not again:
                     raise ConnectionDropped(
-                        f"{self._place()} accepts connections but opens no channel: {_text(error)}"
+                        f"{self._place()} accepts connections but opens no channel: {error_text(error)}"
                     ) from error
                 continue
             try:
-                channel.settimeout(_CHANNEL_OPEN_S)
+                channel.settimeout(CHANNEL_OPEN_S)
                 channel.exec_command(line)
             except (OSError, EOFError, SSHException) as error:
                 self.drop()
                 raise ConnectionDropped(
-                    f"the connection to {self._place()} dropped while a command was sent: {_text(error)}; "
+                    f"the connection to {self._place()} dropped while a command was sent: {error_text(error)}; "
                     "it was not run again"
                 ) from error
             return channel
@@ -317,17 +287,3 @@ def _feed(channel: Channel, data: bytes) -> None:
         channel.sendall(data)
     with contextlib.suppress(OSError):
         channel.shutdown_write()
-
-
-def _is_alive(connection: Any) -> bool:
-    transport = connection.transport
-    return transport is not None and transport.is_active() and transport.is_authenticated()
-
-
-def _close_quietly(connection: Any) -> None:
-    with contextlib.suppress(Exception):
-        connection.close()
-
-
-def _text(error: BaseException) -> str:
-    return str(error).strip() or type(error).__name__

@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from pytest_cloudbench.hosts.login import fingerprint, read_host_key, read_private_key
+from pytest_cloudbench.hosts.login import read_private_key
 
 _PLAIN = serialization.NoEncryption()
 
@@ -39,16 +39,3 @@ def test_a_damaged_private_key_is_refused_without_showing_it(text: str) -> None:
     with pytest.raises(ValueError, match="cannot be read") as caught:
         read_private_key(text)
     assert "secret" not in str(caught.value)
-
-
-@pytest.mark.parametrize("line", ["", "ssh-rsa AAAA", "ssh-ed25519", "ssh-ed25519 !!!!", "ssh-ed25519 AAAA"])
-def test_a_damaged_host_key_is_refused(line: str) -> None:
-    with pytest.raises(ValueError, match="host key"):
-        read_host_key(line)
-
-
-def test_the_fingerprint_is_that_of_ssh_keygen() -> None:
-    line = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGKRH2Gg7Ml9U5ROtSPsKlb0fbjpiX8dqP0KxYyCQq0J test"
-    text = fingerprint(read_host_key(line))
-    assert text.startswith("SHA256:")
-    assert len(text) == len("SHA256:") + 43
