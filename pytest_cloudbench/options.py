@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from pytest_cloudbench.limits.account_values import (
+    parse_instance_id,
     parse_instance_profile,
     parse_kms_key,
     parse_security_group,
@@ -26,6 +27,8 @@ COSTS = "cloudbench-costs"
 """Name under which the costs of a session are registered with pytest; absent without prices."""
 BUDGET: pytest.StashKey[Any] = pytest.StashKey()
 """The most that the session may cost (`fixtures.spending.Budget`); absent without a limit."""
+UPCOMING: pytest.StashKey[Any] = pytest.StashKey()
+"""Launches for the tests that come (`fixtures.upcoming.Upcoming`); absent without --cloudbench-ahead."""
 PROVIDER: pytest.StashKey[Callable[[], Any]] = pytest.StashKey()
 """Opens the provider that another plugin offers; absent for the clouds of this plugin and in a replay."""
 
@@ -67,6 +70,13 @@ def parse_repeats(text: str) -> int | None:
         return None
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 100:
         raise ValueError(f"{text!r} is no number of repeats: use a whole number from 1 to 100, such as 6")
+    return int(text)
+
+
+def parse_ahead(text: str) -> int:
+    """Return how many launches are prepared ahead. Raises ValueError for anything but a whole number from 0 to 20."""
+    if not text.isascii() or not text.isdigit() or int(text) > 20:
+        raise ValueError(f"{text!r} is no number of launches: use a whole number from 0 to 20, such as 2")
     return int(text)
 
 
@@ -218,10 +228,30 @@ OPTIONS = (
         value="SHARE",
     ),
     Option(
+        "ahead",
+        "launch the instances of the next N tests while a test runs; on AWS they cost money while they wait (default: "
+        "0)",
+        default="0",
+        check=parse_ahead,
+        value="N",
+    ),
+    Option(
         "leftovers",
         "whether a resource that could not be removed fails the session or is only reported (default: fail)",
         default="fail",
         choices=("fail", "report"),
+    ),
+    Option(
+        "instance",
+        "run tests whose marker ec2_instance names no instance on this existing one, of which nothing is changed",
+        check=parse_instance_id,
+        value="ID",
+    ),
+    Option(
+        "terraform",
+        "where terraform= of markers finds ids: a directory with a Terraform or OpenTofu configuration, or a file with "
+        "`terraform output -json` or a state",
+        value="DIR|FILE",
     ),
     Option("region", "AWS region (default: that of your AWS configuration)"),
     Option("zone", "availability zone for instances and their volumes (default: one that offers the type)"),

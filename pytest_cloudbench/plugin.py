@@ -31,12 +31,14 @@ MARKERS = (
     "ec2_instance(type, *, zone=None, image=None, user=None, commands=(), limits=None, bandwidth_weighting='default', "
     "ena_express=False, or_types=(), spot=False, capacity_reservation=None, tenancy=None, security_group=None): the "
     "EC2 instance that the ec2_instance fixture launches; limits=recorded_limits(...) states EBS limits instead of the "
-    "type's own, or_types are launched if there is no room for the type",
+    "type's own, or_types are launched if there is no room for the type; ec2_instance(id=..., destructive=False), or "
+    "tag={...} or terraform='...' in place of id, is an instance that is there already, of which nothing is changed",
     "ec2_pair(client_type, server_type=None, *, placement=None, zones=None, ...): the two EC2 instances that the "
     "ec2_pair fixture launches, to measure the network between them; placement='cluster' puts them into a placement "
     "group; further arguments are those of ec2_instance, for both",
     "ebs_volume(spec, *, zone=None, card=None): the EBS volume that the ebs_volume fixture creates and attaches to "
-    "ec2_instance; card=1 names one of the EBS cards of a type that has several",
+    "ec2_instance; card=1 names one of the EBS cards of a type that has several; (id=..., destructive=False) is "
+    "a volume that is there already, on its instance; terraform='...' names one too",
     "ebs_volumes(spec, *, count, zone=None, card=None): the EBS volumes that the ebs_volumes fixture creates and "
     "attaches to ec2_instance, side by side, spread evenly over its EBS cards",
     "cloudbench_report(*, epic=None, feature=None, story=None, severity=None): how an Allure report files the test",
@@ -86,6 +88,7 @@ def pytest_configure(config: pytest.Config) -> None:
     weather(config)
     for checked in ("repeats", "ssh-from", "lease", "tags", "security-group", "instance-profile", "kms-key"):
         setting(config, checked)
+    setting(config, "instance")
     from pytest_cloudbench.fixtures import fixtures, repeats, workers
     from pytest_cloudbench.reports import properties
 
@@ -100,6 +103,10 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_cloudbench.fixtures import spending
 
         spending.configure(config)
+    if option_given(config, "ahead"):
+        from pytest_cloudbench.fixtures import upcoming
+
+        upcoming.configure(config)
     if option_given(config, "baseline", "regression"):
         _compare_with_baseline(config)
 

@@ -123,6 +123,18 @@ def refuse_overwriting(host: Host, paths: Sequence[str], what_for: str) -> None:
         )
 
 
+@operation("refuse_content", repeatable=True)
+def refuse_content(host: Host, paths: Sequence[str]) -> None:
+    """Raise NotOurs with every device of `paths` that carries something, for devices that the run did not create."""
+    found = [(path, signature) for path in paths if (signature := read_signature(host, path)) is not None]
+    if found:
+        carries = ", ".join(f"{path} carries {signature}" for path, signature in found)
+        raise NotOurs(
+            f"on {host.label}, {carries}: nothing is written to it; if that is no longer needed, remove it by wipefs "
+            "--all yourself"
+        )
+
+
 def wipe(host: Host, paths: Sequence[str]) -> None:
     """Remove every signature from devices that the caller has proven ours. Raises FilesystemError."""
     try:

@@ -32,6 +32,16 @@ class Disk(Mountable):
     stripe: Stripe | None = None
 
     @property
+    def existing(self) -> bool:
+        """True if it was there before the run."""
+        return self.instance.launched.existing
+
+    @property
+    def may_be_overwritten(self) -> bool:
+        """True unless it was there before the run, and the test does not allow loads to overwrite it."""
+        return not self.existing or self.instance.destructive
+
+    @property
     def device(self) -> BlockDevice:
         """The device on the host, found by its identity rather than its name."""
         raise NotImplementedError
@@ -59,9 +69,23 @@ class Disk(Mountable):
         return (*said, str(self.initialisation)) if self.initialisation is not None else said
 
     def prove_writable(self) -> None:
-        """Raise NotOurs unless the device is proven to be this disk, unmounted and not the host's own."""
+        """Raise NotOurs unless the device is proven to be this disk, unmounted and not the host's own.
+
+        One that was there before the run must also be empty, and the test must allow its overwriting.
+        """
         self.check_alone("written to")
+        if not self.may_be_overwritten:
+            from pytest_cloudbench.hosts.errors import NotOurs
+
+            raise NotOurs(
+                f"{self.label} was there before this run, and the load would destroy its data: allow that in the test "
+                "by destructive=True, or load a directory of it by instance.directory(path)"
+            )
         self.device.prove(self.instance.host)
+        if self.existing:
+            from pytest_cloudbench.hosts.filesystems import refuse_content
+
+            refuse_content(self.instance.host, [self.path])
 
     def prove_readable(self) -> None:
         self.check_alone("read")
@@ -77,6 +101,15 @@ class Disk(Mountable):
             raise StorageInUse(
                 f"{self.label} is part of {self.stripe.label} and cannot be {what} by itself: dissolve() the "
                 "stripe first"
+            )
+
+    def check_ours(self) -> None:
+        if self.existing:
+            from pytest_cloudbench.resources.errors import ExistingHardware
+
+            raise ExistingHardware(
+                f"{self.label} was there before this run, which makes neither file systems nor stripes on it: mount it "
+                "yourself, and load a directory of it by instance.directory(path)"
             )
 
     def initialised(self, *, by: Way | None = None, overwrite: bool = False) -> Self:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pytest_cloudbench.limits.bandwidth_weighting import DEFAULT
 from pytest_cloudbench.limits.recorded_limits import RecordedLimits
 from pytest_cloudbench.limits.volumes import VolumeSpec
+from pytest_cloudbench.resources.errors import ExistingHardware
 from pytest_cloudbench.resources.facts import (
     CreatedSnapshot,
     CreatedVolume,
@@ -20,12 +21,14 @@ from pytest_cloudbench.resources.facts import (
 from pytest_cloudbench.resources.instance import Instance
 from pytest_cloudbench.resources.instance_store import check_has_store
 from pytest_cloudbench.resources.markers import (
+    BadMarker,
     RequestedHardware,
     RequestedInstance,
     RequestedPair,
 )
 from pytest_cloudbench.resources.pair import Pair
 from pytest_cloudbench.resources.preparation import Preparation
+from pytest_cloudbench.resources.requested_existing import RequestedExisting
 from pytest_cloudbench.resources.volumes import Volume, VolumeGroup
 
 if TYPE_CHECKING:
@@ -33,6 +36,9 @@ if TYPE_CHECKING:
 
 CONNECT_TIMEOUT_S = 300.0
 """The seconds that a new virtual instance may take to answer by SSH; `Instance` gives bare metal more."""
+
+EXISTING_CONNECT_TIMEOUT_S = 30.0
+"""The seconds that an instance may take that has booted before the run."""
 
 
 class Ec2:
@@ -76,7 +82,7 @@ class Ec2:
                 self.launches(requested.pair.client, requested.pair.server),
                 strategy="cluster" if requested.pair.cluster else None,
             )
-        if requested.instance is None:
+        if requested.instance is None or requested.instance.existing is not None:
             return
         for type_name in (requested.instance.type, *requested.instance.or_types):
             self._check_type(requested, requested.instance, type_name)
@@ -150,6 +156,85 @@ class Ec2:
         with self._preparation.step(f"launch {type}"):
             launched = self._provider.launch(type, **given, placement_group=placement_group)
         return self._add(launched)
+
+    def existing(
+        self,
+        id: str | None = None,
+        *,
+        tag: Mapping[str, str] | None = None,
+        terraform: str | None = None,
+        type: str = "",
+        user: str | None = None,
+        limits: RecordedLimits | None = None,
+        destructive: bool = False,
+    ) -> Instance:
+        """Return a running instance that is there already. Nothing of it is changed or removed.
+
+        It is named by its id, by tags that it alone has, or by an output or a resource address of Terraform
+        (--cloudbench-terraform). SSH logs in by your own keys and known hosts; user defaults to the option of the run,
+        then to the image's. type is what it must be. destructive allows loads to overwrite its local disks. Raises
+        ExistingHardware.
+        """
+        named = RequestedExisting(id, tag, terraform, destructive)
+        asked = RequestedInstance(type, user=user, limits=limits, existing=named)
+        return self.find(asked.checked("ec2.existing"))
+
+    def find(self, asked: RequestedInstance) -> Instance:
+        """Return the existing instance of a checked request."""
+        assert asked.existing is not None
+        named = asked.existing
+        found = self._provider.find_instance(
+            id=named.id, tags=named.tag, terraform=named.terraform, user=asked.user or self._user
+        )
+        types = [each for each in (asked.type, *asked.or_types) if each]
+        if types and found.type not in types:
+            raise ExistingHardware(
+                f"{found} is not the {' or '.join(types)} that the test names: name another instance, or this type"
+            )
+        recorded = asked.limits or self._type_limits.get(found.type)
+        known = self._known(found.id)
+        instance = known or self._add(replace(found, limits=found.limits.with_recorded(recorded)))
+        instance.destructive |= named.destructive
+        return instance
+
+    def existing_volume(
+        self,
+        id: str | None = None,
+        *,
+        terraform: str | None = None,
+        instance: Instance | None = None,
+        destructive: bool = False,
+    ) -> Volume:
+        """Return a volume that is there already, on the instance that it is attached to. Nothing of it is removed.
+
+        Without destructive it is only read. With it, loads overwrite its data, unless it is mounted or contains
+        anything that blkid recognises. Raises ExistingHardware.
+        """
+        named = RequestedExisting(id, None, terraform, destructive)
+        return self.find_volume(named.checked("volume", _bad_volume), instance)
+
+    def find_volume(self, named: RequestedExisting, instance: Instance | None = None) -> Volume:
+        """Return the existing volume of a checked request."""
+        on = instance.launched if instance is not None else None
+        found = self._provider.find_volume(id=named.id, terraform=named.terraform, instance=on)
+        assert found.attachment is not None
+        where = found.attachment.instance_id
+        if instance is None:
+            instance = self._known(where) or self.existing(where)
+        if found.device == instance.launched.image.root_device:
+            raise ExistingHardware(
+                f"{found} is the root volume of {instance.launched}: use one of its directories, by "
+                "instance.directory(path)"
+            )
+        known = [each for each in instance.volumes if each.id == found.id]
+        volume = known[0] if known else Volume(instance, found)
+        volume.destructive |= named.destructive
+        if not known:
+            instance.volumes.append(volume)
+        return volume
+
+    def _known(self, instance_id: str) -> Instance | None:
+        return next((each for each in self._instances if each.id == instance_id), None)
 
     def launches(self, *requested: RequestedInstance) -> list[Launch]:
         """Return the launches of checked requests, with the defaults of the run."""
@@ -273,6 +358,7 @@ class Ec2:
         card: int | None = None,
     ) -> VolumeGroup:
         """Create and attach ``count`` equal volumes, side by side; the rest is as for `create_volume`."""
+        instance.check_ours(f"attach a new {spec} to it")
         if card is not None:
             instance.limits.check_options(card=card)
         instance.connect_ahead()
@@ -311,7 +397,7 @@ class Ec2:
     def _release(self) -> None:
         for instance in self._instances:
             instance.close()
-        instances = [instance.launched for instance in self._instances]
+        instances = [each.launched for each in self._instances if not each.launched.existing]
         snapshots = [snapshot for instance in self._instances for snapshot in instance.snapshots]
         made: list[Resource] = [*instances, *self._created, *snapshots, *self._groups]
         self._instances.clear()
@@ -320,8 +406,13 @@ class Ec2:
         self._provider.release(made)
 
     def _add(self, launched: LaunchedInstance) -> Instance:
-        instance = Instance(self._provider, launched, CONNECT_TIMEOUT_S)
+        timeout_s = EXISTING_CONNECT_TIMEOUT_S if launched.existing else CONNECT_TIMEOUT_S
+        instance = Instance(self._provider, launched, timeout_s)
         instance.preparation = self._preparation
         self._instances.append(instance)
         self._preparation.launched(instance, self._provider)
         return instance
+
+
+def _bad_volume(problem: str) -> BadMarker:
+    return BadMarker(f"ec2.existing_volume: {problem}")

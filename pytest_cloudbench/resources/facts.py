@@ -42,8 +42,10 @@ LATENCY_TAG = "aws:cloudbench:latency"
 INSTANCE_STORE_TAG = "aws:cloudbench:instance-store"
 # "folder" if its volumes' data is in a folder of its machine rather than in memory.
 BACKING_TAG = "aws:cloudbench:backing"
+# The devices of a host without an API that its owner allows a load to overwrite, separated by spaces.
+ALLOWED_DEVICES_TAG = "cloudbench:devices"
 
-_EXISTING = "existing instance: what else uses it, and how full its burst credits are, is unknown"
+_EXISTING = "existing hardware: what else uses it is unknown"
 _NOT_OPTIMISED = "launched without EBS optimisation: AWS states no EBS limits for it"
 
 
@@ -115,7 +117,8 @@ class LaunchedInstance:
     reached_by: which of its addresses SSH uses; "" if the provider makes no difference. existing: it was there before
     the run, which neither changes nor removes it. shared: the scope whose tests share it, such as "module"; "" if it
     belongs to one test. earlier_tests: how many of them had it before. store_initialised: how they initialised each
-    disk of its instance store. unusable: why no later test may have it.
+    disk of its instance store. unusable: why no later test may have it. waited_s: how long it ran before its test asked
+    for it, if it was launched ahead.
     """
 
     id: str
@@ -146,6 +149,7 @@ class LaunchedInstance:
     earlier_tests: int = 0
     store_initialised: tuple[Initialisation | None, ...] = ()
     unusable: str = ""
+    waited_s: float = 0.0
 
     @property
     def storage_credits(self) -> tuple[str, ...]:
@@ -313,7 +317,8 @@ class Launch:
     lines or lists of words that run as root at the first boot. recorded: EBS limits that replace those of the type.
     alternatives: launches of other types, in this order, for when no zone has room for the type. market: "spot" for a
     spot instance. capacity_reservation: the id of the Capacity Reservation to launch into. tenancy: "dedicated" or
-    "host"; None for shared hardware. security_group: the id of an existing group that replaces the run's own.
+    "host"; None for shared hardware. security_group: the id of an existing group that replaces the run's own. ahead:
+    True if it is launched before its test asks for it.
     """
 
     type: str
@@ -330,6 +335,7 @@ class Launch:
     network_options: NetworkOptions = PLAIN_NETWORK
     tenancy: str | None = None
     security_group: str | None = None
+    ahead: bool | None = None
 
     def limited(self, limits: InstanceLimits) -> InstanceLimits:
         """Return the limits of its type as they hold for such an instance. Raises UnsupportedOption."""

@@ -28,6 +28,8 @@ def initialise_disks(target: _Prepared, disks: Sequence[Disk], *, by: Way | None
     written = [disk for disk, way in zip(fresh, ways, strict=True) if way == "write"]
     for disk in written:
         disk.check_alone("initialised")
+        if disk.existing:
+            disk.prove_writable()
     _prove_free(target, [disk.device for disk in written], overwrite=overwrite)
     wholes = [Whole(disk.path, disk.size, way) for disk, way in zip(fresh, ways, strict=True)]
     if wholes:

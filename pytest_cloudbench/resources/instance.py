@@ -44,13 +44,14 @@ class Instance:
 
     ``host`` runs commands on it, and connects at its first use or while volumes are created. ``volumes`` are the
     volumes attached through this object, in that order, ``snapshots`` their snapshots. ``preparation`` paces and
-    reports work before measurements.
+    reports work before measurements. ``destructive``: loads may overwrite the local disks of an existing instance.
     """
 
     def __init__(self, provider: Provider, launched: LaunchedInstance, connect_timeout_s: float) -> None:
         self._provider = provider
         self._launched = launched
-        bare_metal = launched.limits.bare_metal
+        # One that exists has booted long ago.
+        bare_metal = launched.limits.bare_metal and not launched.existing
         self._connect_timeout_s = max(connect_timeout_s, BARE_METAL_S) if bare_metal else connect_timeout_s
         self._host: Host | None = None
         self._ahead: Future[Host] | None = None
@@ -61,6 +62,7 @@ class Instance:
         self.volumes: list[Volume] = []
         self.snapshots: list[CreatedSnapshot] = []
         self.preparation = Preparation()
+        self.destructive = False
 
     @property
     def launched(self) -> LaunchedInstance:
@@ -197,6 +199,11 @@ class Instance:
             self._launched = self._provider.refresh(self._launched)
         return self._launched.machine_limits
 
+    @property
+    def storage_ceilings(self) -> tuple[Ceiling, ...]:
+        """What is stated for all storage of the host together: nothing, for an EC2 instance."""
+        return ()
+
     def directory(self, path: str) -> Directory:
         """Return a directory that exists on its host as a target, in which the load gets a folder of its own.
 
@@ -230,6 +237,7 @@ class Instance:
         """
         from pytest_cloudbench.resources.restarts import NotRunning, forget_what_a_restart_ends
 
+        self.check_ours("stop it")
         if self._stopped:
             raise NotRunning(f"{self._launched} is stopped already: start() it first")
         from pytest_cloudbench.resources.errors import CloudError
@@ -259,6 +267,7 @@ class Instance:
         """
         from pytest_cloudbench.resources.restarts import NotRunning, find_again
 
+        self.check_ours("start it")
         if not self._stopped:
             raise NotRunning(f"{self._launched} is not stopped: there is nothing to start")
         with self.preparation.step(f"start {self._launched}"):
@@ -285,6 +294,7 @@ class Instance:
             wait_for_reboot,
         )
 
+        self.check_ours("reboot it")
         before = boot_identity(self.host)
         with self.preparation.step(f"reboot {self._launched}"):
             self._launched = self._provider.reboot(self._launched)
@@ -292,6 +302,17 @@ class Instance:
             forget_what_a_restart_ends(self, why, stopped=False)
             wait_for_reboot(self, before, self._connect_timeout_s)
         find_again(self)
+
+    def check_ours(self, what: str, volume: Volume | None = None) -> None:
+        """Raise ExistingHardware if the instance, or a volume, was there before the run: ``what`` would change it."""
+        existing = self._launched.existing if volume is None else volume.created.existing
+        if existing:
+            from pytest_cloudbench.resources.errors import ExistingHardware
+
+            raise ExistingHardware(
+                f"{self._launched if volume is None else volume.label} was there before this run, which never changes "
+                f"it: the run does not {what}"
+            )
 
     def look(self) -> LaunchedInstance:
         """Return the instance as the API describes it now."""
@@ -319,18 +340,22 @@ class Instance:
 
     def attach(self, volume: Volume) -> CreatedVolume:
         """Attach a free volume and return its new description. Tests call `Volume.attach`."""
+        self.check_ours("attach volumes to it")
+        self.check_ours("attach it", volume)
         attached = self._provider.attach(volume.created, self._launched)
         self.volumes.append(volume)
         return attached
 
     def detach(self, volume: Volume) -> CreatedVolume:
         """Detach a volume and return its new description. Tests call `Volume.detach`."""
+        self.check_ours("detach it", volume)
         free = self._provider.detach(volume.created)
         self.volumes.remove(volume)
         return free
 
     def create_snapshot(self, volume: Volume) -> CreatedSnapshot:
         """Create a snapshot of a volume. Tests call `Volume.snapshot`."""
+        self.check_ours("create snapshots of it", volume)
         with self.preparation.step(f"create a snapshot of {volume.label}"):
             made = self._provider.create_snapshot(volume.created)
         self.snapshots.append(made)
@@ -340,6 +365,7 @@ class Instance:
         self, volume: Volume, spec: VolumeSpec, *, until: ModificationState, timeout_s: float
     ) -> CreatedVolume:
         """Modify a volume and return its new description. Tests call `Volume.modify`."""
+        self.check_ours("modify it", volume)
         with self.preparation.step(f"modify {volume.label} to {spec}"):
             return self._provider.modify_volume(volume.created, spec, until=until, timeout_s=timeout_s)
 

@@ -13,6 +13,8 @@ from pytest_cloudbench.limits.network_options import NetworkOptions
 from pytest_cloudbench.limits.recorded_limits import RecordedLimits
 from pytest_cloudbench.limits.volumes import VolumeSpec
 from pytest_cloudbench.resources.facts import Command
+from pytest_cloudbench.resources.requested_existing import NAMES as OF_EXISTING
+from pytest_cloudbench.resources.requested_existing import RequestedExisting, take_existing
 
 
 class BadMarker(ValueError):
@@ -26,10 +28,11 @@ class RequestedInstance:
     image: AMI id or SSM parameter. commands: run as root at the first boot. limits: EBS limits recorded from such
     an instance, which replace those of its type. or_types: launched in this order if there is no capacity for the type.
     spot: a spot instance. capacity_reservation: the id of one to launch into. tenancy: "dedicated" or "host".
-    security_group: the id of a group that replaces the run's own.
+    security_group: the id of a group that replaces the run's own. existing: an instance that is there already, in
+    place of a launch; it must then be of ``type`` or one of ``or_types``, if these are given.
     """
 
-    type: str
+    type: str = ""
     zone: str | None = None
     image: str | None = None
     user: str | None = None
@@ -42,6 +45,7 @@ class RequestedInstance:
     capacity_reservation: str | None = None
     tenancy: str | None = None
     security_group: str | None = None
+    existing: RequestedExisting | None = None
 
     @property
     def network_options(self) -> NetworkOptions:
@@ -65,6 +69,9 @@ class RequestedInstance:
         _check_capacity(asked_by, self)
         _check_place(asked_by, self)
         commands = _checked_commands(asked_by, self.commands)
+        if self.existing is not None:
+            self.existing.checked("instance", lambda problem: BadMarker(f"{asked_by}: {problem}"))
+            _check_nothing_to_launch(asked_by, self)
         return replace(self, commands=commands, or_types=tuple(self.or_types))
 
 
@@ -126,20 +133,30 @@ class RequestedVolumes:
 
 @dataclass(frozen=True)
 class RequestedHardware:
-    """All hardware of a test; ``instance_store`` is True if the test uses the fixture of that name."""
+    """All hardware of a test; ``instance_store`` is True if the test uses the fixture of that name.
+
+    ``existing_volume`` is a volume that is there already, in place of ``volume``.
+    """
 
     instance: RequestedInstance | None = None
     volume: RequestedVolumes | None = None
     volumes: RequestedVolumes | None = None
     pair: RequestedPair | None = None
     instance_store: bool = False
+    existing_volume: RequestedExisting | None = None
 
     @property
     def instances(self) -> tuple[RequestedInstance, ...]:
-        """Its instances: one, or those of the pair."""
+        """The instances to launch: one, or those of the pair."""
         if self.pair is not None:
             return (self.pair.client, self.pair.server)
-        return () if self.instance is None else (self.instance,)
+        return () if self.instance is None or self.instance.existing else (self.instance,)
+
+    @property
+    def existing(self) -> tuple[RequestedExisting, ...]:
+        """What is there already."""
+        of_instance = self.instance.existing if self.instance is not None else None
+        return tuple(each for each in (of_instance, self.existing_volume) if each is not None)
 
     def check(self) -> None:
         """Raise BadMarker or InvalidSpec if no cloud could offer this."""
@@ -148,9 +165,19 @@ class RequestedHardware:
                 "instance_store is the local disks of ec2_instance: add @pytest.mark.ec2_instance(type) with a type "
                 "that has them, such as 'i3.8xlarge'"
             )
+        if self.existing_volume is not None and self.instance is not None and not self.instance.existing:
+            raise BadMarker(
+                f"ebs_volume {self.existing_volume} exists already, and is never attached to an instance that the test "
+                "launches: leave out the marker ec2_instance, or name the volume's own instance with id="
+            )
         for name, requested in (("ebs_volume", self.volume), ("ebs_volumes", self.volumes)):
             if requested is None:
                 continue
+            if self.instance is not None and self.instance.existing is not None:
+                raise BadMarker(
+                    f"{name} would be attached to the existing instance {self.instance.existing}, which a run never "
+                    "changes: name a volume that it has with @pytest.mark.ebs_volume(id='vol-...')"
+                )
             requested.spec.check()
             if self.instance is None:
                 of_a_pair = (
@@ -168,20 +195,40 @@ class RequestedHardware:
                 )
 
 
-_OF_INSTANCE = tuple(each.name for each in fields(RequestedInstance))
+_OF_INSTANCE = tuple(each.name for each in fields(RequestedInstance) if each.name != "existing")
+_OF_LAUNCH = frozenset(_OF_INSTANCE) - {"type", "user", "limits", "or_types"}
+"""Arguments that an existing instance cannot follow."""
 
 
-def read_markers(markers: Mapping[str, Any]) -> RequestedHardware:
+def read_markers(markers: Mapping[str, Any], instance_id: str | None = None) -> RequestedHardware:
     """Return the hardware that a test's markers request. `markers` has the closest marker of each name.
 
-    Raises BadMarker for a missing, unknown or unusable argument.
+    `instance_id` is the existing instance of the session, for markers ec2_instance that name none. Raises BadMarker for
+    a missing, unknown or unusable argument.
     """
-    instance = volume = volumes = None
+    instance = volume = volumes = existing_volume = None
     if (mark := markers.get("ec2_instance")) is not None:
-        arguments = _bind("ec2_instance", mark, _OF_INSTANCE, ("type",))
-        instance = RequestedInstance(**arguments).checked("@pytest.mark.ec2_instance")
+        arguments = _bind("ec2_instance", mark, (*_OF_INSTANCE, *OF_EXISTING), ())
+        existing = take_existing(arguments, instance_id)
+        if existing is None and "type" not in arguments:
+            raise BadMarker(
+                "@pytest.mark.ec2_instance needs type, such as 'c5.18xlarge', or an existing instance by id=, tag= or "
+                "terraform=, or for the whole session by --cloudbench-instance"
+            )
+        instance = RequestedInstance(**arguments, existing=existing).checked("@pytest.mark.ec2_instance")
     if (mark := markers.get("ebs_volume")) is not None:
-        volume = _volumes("ebs_volume", _bind("ebs_volume", mark, ("spec", "zone", "card"), ("spec",)))
+        of_volume = ("spec", "zone", "card", "id", "terraform", "destructive")
+        arguments = _bind("ebs_volume", mark, of_volume, ())
+        existing_volume = take_existing(arguments)
+        if existing_volume is not None:
+            _check_existing_volume(existing_volume, arguments)
+        elif "spec" not in arguments:
+            raise BadMarker(
+                "@pytest.mark.ebs_volume needs spec, such as gp3(size_gib=10), or an existing volume by id= or "
+                "terraform="
+            )
+        else:
+            volume = _volumes("ebs_volume", arguments)
     if (mark := markers.get("ebs_volumes")) is not None:
         arguments = _bind("ebs_volumes", mark, ("spec", "count", "zone", "card"), ("spec", "count"))
         volumes = _volumes("ebs_volumes", arguments)
@@ -190,7 +237,7 @@ def read_markers(markers: Mapping[str, Any]) -> RequestedHardware:
         of_both = (name for name in _OF_INSTANCE if name not in ("type", "zone", "limits"))
         names = ("client_type", "server_type", "placement", "zones", *of_both)
         pair = RequestedPair.of(**_bind("ec2_pair", mark, names, ("client_type",), by_position=2))
-    return RequestedHardware(instance, volume, volumes, pair)
+    return RequestedHardware(instance, volume, volumes, pair, existing_volume=existing_volume)
 
 
 def _bind(
@@ -217,6 +264,30 @@ def _bind(
         if name not in bound:
             raise BadMarker(f"@pytest.mark.{marker} needs {name}")
     return bound
+
+
+def _check_existing_volume(existing: RequestedExisting, others: Mapping[str, Any]) -> None:
+    """Raise BadMarker for an existing volume that is not named in one way, or with arguments of a new one."""
+    asked_by = "@pytest.mark.ebs_volume"
+    existing.checked("volume", lambda problem: BadMarker(f"{asked_by}: {problem}"))
+    if others:
+        raise BadMarker(
+            f"{asked_by}: {' and '.join(others)} cannot be chosen for a volume that exists already: leave that out"
+        )
+
+
+def _check_nothing_to_launch(asked_by: str, asked: RequestedInstance) -> None:
+    """Raise BadMarker for arguments of a launch beside an existing instance."""
+    given = [
+        each.name
+        for each in fields(asked)
+        if each.name in _OF_LAUNCH and getattr(asked, each.name) != each.default
+    ]
+    if given:
+        raise BadMarker(
+            f"{asked_by}: {', '.join(given)} cannot be chosen for the instance {asked.existing}, which exists already: "
+            "leave that out"
+        )
 
 
 def _check_place(asked_by: str, asked: RequestedInstance) -> None:

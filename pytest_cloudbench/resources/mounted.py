@@ -58,6 +58,7 @@ class Mountable(StorageTarget):
         from pytest_cloudbench.hosts.filesystems import mount_new
 
         self.check_alone("mounted")
+        self.check_ours()
         at = at or self.default_mount_point
         owner = owner or self.instance.launched.login_user
         if self._mounted is not None:
@@ -91,6 +92,9 @@ class Mountable(StorageTarget):
 
     def check_alone(self, what: str) -> None:
         """Raise if it is a part of other storage; `what` is what cannot be done with it then, such as "mounted"."""
+
+    def check_ours(self) -> None:
+        """Raise ExistingHardware if it was there before the run, which makes neither file systems nor stripes on it."""
 
     def check_there(self) -> None:
         """Raise if its data is known to be lost. The default is for disks that keep their data."""

@@ -74,6 +74,7 @@ class Stripe(Layer, Mountable):
 
         for disk in self.group:
             disk.check_alone("striped")
+            disk.check_ours()
         hosts = {disk.instance.id: disk.instance for disk in self.group}
         if len(hosts) > 1:
             where = ", ".join(f"{disk.label} on {disk.instance!r}" for disk in self.group)

@@ -78,6 +78,9 @@ class _OnVolumes(StorageTarget):
 class Volume(_OnVolumes, Disk):
     """An EBS volume attached to an instance; as a target of a workload it is the raw device."""
 
+    destructive = False
+    """True if loads may overwrite a volume that was there before the run."""
+
     def __init__(self, instance: Instance, created: CreatedVolume) -> None:
         self.instance = instance
         self.created = created
@@ -87,6 +90,14 @@ class Volume(_OnVolumes, Disk):
     @property
     def volumes(self) -> tuple[Volume, ...]:
         return (self,)
+
+    @property
+    def existing(self) -> bool:
+        return self.created.existing
+
+    @property
+    def may_be_overwritten(self) -> bool:
+        return not self.existing or self.destructive
 
     @property
     def id(self) -> str:
@@ -144,9 +155,8 @@ class Volume(_OnVolumes, Disk):
             return super().conditions
         slow = []
         if self.from_snapshot:
-            slow.append(
-                f"made from {self.created.snapshot_id} and not initialised: the first read of a block is slow"
-            )
+            read = "blocks that were never read are" if self.existing else "the first read of a block is"
+            slow.append(f"made from {self.created.snapshot_id} and not initialised: {read} slow")
         if self.spec.first_touch is not None:
             slow.append(
                 f"not initialised: on an embedded region, blocks that were never read or written have "
@@ -216,6 +226,7 @@ class Volume(_OnVolumes, Disk):
         ``unmount`` unmounts the file system that `mounted` mounted first. Raises StorageInUse, before any call, while
         it is mounted, part of a stripe, otherwise in use, or not attached.
         """
+        self.instance.check_ours("detach it", self)
         self.check_alone("detached")
         device = self.device  # raises if it is not attached
         if unmount and self._mounted is not None:
