@@ -34,7 +34,7 @@ class CommandResult:
 
 @dataclass(frozen=True)
 class Command:
-    """One short command for a host, as `Host.run` describes it. `user` is the login user."""
+    """One short command for a host, as `Host.run` describes it. `user` is the login user, `mark` as of `Host`."""
 
     argv: tuple[str, ...]
     user: str = "root"
@@ -43,11 +43,12 @@ class Command:
     idempotent: bool = False
     stdin: bytes | None = None
     began: float = field(default_factory=time.monotonic)
+    mark: str = ""
 
     @property
     def line(self) -> str:
         """The command as one line for a POSIX shell, with sudo if the user needs it."""
-        return command_line(self.argv, sudo=self.sudo and self.user != "root")
+        return command_line(self.argv, sudo=self.sudo and self.user != "root", mark=self.mark)
 
     def result(self, exit_code: int, stdout: bytes, stderr: bytes) -> CommandResult:
         """Return the result of this command, which has just ended."""
@@ -79,11 +80,14 @@ def checked_argv(argv: Sequence[str]) -> tuple[str, ...]:
     return words
 
 
-def command_line(argv: Sequence[str], *, sudo: bool) -> str:
-    """Return the line for the login shell: English messages, and sbin in the PATH for every user."""
+def command_line(argv: Sequence[str], *, sudo: bool, mark: str = "") -> str:
+    """Return the line for the login shell: English messages, and sbin in the PATH for every user.
+
+    ``mark``, such as "NAME=value", is in the environment of all processes that the command starts.
+    """
     quoted = shlex.join(checked_argv(argv))
     # exec env: some shells do not know "NAME=value command", and no shell stays in between.
-    environment = f'env LC_ALL=C "PATH={_PATH}:$PATH"'
+    environment = f'env LC_ALL=C "PATH={_PATH}:$PATH"' + (f" {mark}" if mark else "")
     return f"exec sudo -n -- {environment} {quoted}" if sudo else f"exec {environment} {quoted}"
 
 
@@ -134,9 +138,11 @@ class Host(Protocol):
     """A machine that runs commands. Its methods may be called from several threads.
 
     `label` names it in messages ("m5.xlarge i-0abc"), `address` and `user` are where and as whom commands run.
-    `listener`, if it is not None, receives every command, job and operation.
+    `listener`, if it is not None, receives every command, job and operation. `mark`, if it is not empty, is in the
+    environment of every process that commands start, so that they can be found later: "NAME=value".
     """
 
+    mark: str = ""
     label: str
     address: str
     user: str

@@ -13,8 +13,8 @@ from pytest_cloudbench.evidence.replay import NotRecorded, Replay, ReplayedTest
 from pytest_cloudbench.hosts.host import REPEATABLE_OPERATIONS, Command, CommandResult, Host
 from pytest_cloudbench.hosts.shell_host import ShellHost
 from pytest_cloudbench.reports.properties import add_changed_verdict
-from pytest_cloudbench.resources.kept_hardware import CREATING
 from pytest_cloudbench.resources.provider import READ_ONLY_CALLS, InterceptedProvider, Provider
+from pytest_cloudbench.resources.shared_hardware import CREATING
 from pytest_cloudbench.session.keeper import Keeper
 
 if TYPE_CHECKING:

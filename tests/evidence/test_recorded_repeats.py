@@ -10,7 +10,7 @@ import recorded_runs
 # Loaded here so that the sessions inside these tests do not load them again.
 import pytest_cloudbench.aws.cloud
 import pytest_cloudbench.resources.ec2
-import pytest_cloudbench.resources.kept_hardware
+import pytest_cloudbench.resources.shared_hardware
 import pytest_cloudbench.verdicts.repeats  # noqa: F401
 from pytest_cloudbench.evidence.reader import Evidence
 from pytest_cloudbench.evidence.verify import verify

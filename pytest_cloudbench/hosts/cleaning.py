@@ -1,0 +1,77 @@
+"""What a test leaves on a host that the next test uses too: its processes, its jobs' files and files in the home."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_cloudbench.hosts.errors import HostError
+from pytest_cloudbench.hosts.job_scripts import base_directory, marker
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.hosts.host import CommandResult, Host
+
+_CLEAN_S = 60.0
+_NOTE = "/var/tmp/cloudbench-home"  # noqa: S108 - on an instance that this run launched
+
+_LIST_HOME = """\
+home=$(getent passwd "$1" | cut -d: -f6)
+[ -n "$home" ] && [ "$home" != / ] || { echo "the login user $1 has no home" >&2; exit 1; }
+list_home() { find "$home" -xdev -mindepth 1 -print0 | sort -z; }
+"""
+_NOTE_HOME = f"{_LIST_HOME}list_home > {_NOTE}\n"
+
+# By what the environment of the processes has: nothing else shows who started a daemon. This command has no mark.
+_END_PROCESSES = """\
+marked() { grep -lsz "$@" /proc/[0-9]*/environ | tr -cd '0-9\\n'; }
+end_marked() {
+    tries=0
+    while found=$(marked "$@"); [ -n "$found" ]; do
+        tries=$((tries + 1))
+        [ $tries -le 50 ] || { echo "processes survive SIGKILL:" $found >&2; exit 1; }
+        [ $tries -le 20 ] && signal=TERM || signal=KILL
+        kill -$signal $found 2>/dev/null
+        sleep 0.1
+    done
+}
+"""
+_CLEAN_OURS = f"""\
+{_LIST_HOME}{_END_PROCESSES}\
+end_marked -e "^$2\\$" -e "^$3"
+rm -rf -- "$4" || exit
+list_home | comm -z -13 {_NOTE} - | xargs -0r rm -rf -- || exit
+changed=$(find "$home" -xdev -type f -cnewer {_NOTE})
+[ -z "$changed" ] || {{ echo "files of the image were changed:" $changed >&2; exit 1; }}
+"""
+_CLEAN_OTHERS = f'{_END_PROCESSES}end_marked -e "^$1\\$"\n'
+
+
+def note_home(host: Host) -> None:
+    """Note which files the login user's home has, for `clean`. Raises HostError."""
+    _unrecorded(host, ["sh", "-c", _NOTE_HOME, "sh", host.user], sudo=True)
+
+
+def clean(host: Host, mark: str, *, ours: bool) -> None:
+    """End what a test started and remove the files it left. Raises HostError if something remains.
+
+    ``mark`` is in the environment of each process that the test started. ``ours``: the run launched the host for
+    itself. Then the jobs of the login user are the test's too, and so are files in its home that `note_home` has not
+    noted. On another host, which may be somebody's own, only marked processes are ended.
+    """
+    if ours:
+        jobs = [marker(""), base_directory(host.user)]
+        _unrecorded(host, ["sh", "-c", _CLEAN_OURS, "sh", host.user, mark, *jobs], sudo=True)
+    else:
+        _unrecorded(host, ["sh", "-c", _CLEAN_OTHERS, "sh", mark], sudo=False)
+
+
+def _unrecorded(host: Host, argv: list[str], *, sudo: bool) -> CommandResult:
+    """Run a command that belongs to no test: it is not recorded, and its processes have no mark."""
+    listener, host.listener = host.listener, None
+    mark, host.mark = host.mark, ""
+    try:
+        done = host.run(argv, sudo=sudo, check=False, timeout_s=_CLEAN_S)
+    finally:
+        host.listener, host.mark = listener, mark
+    if done.exit_code != 0:
+        raise HostError(f"on {host.label}, {done.stderr.strip() or 'cleaning failed'}")
+    return done
