@@ -34,6 +34,7 @@ class HostLogin:
     logged in to as the user's own, with ~/.ssh/config and known_hosts.
     proxy_command: a command whose standard input and output lead to the host's port, without a shell; %h is the
     address, %p the port, %r the user and %i `instance_id`.
+    installs_tools: whether a missing tool is installed there.
     """
 
     address: str
@@ -52,6 +53,7 @@ class HostLogin:
     jump: str = ""
     proxy_command: str = ""
     instance_id: str = ""
+    installs_tools: bool = True
 
 
 class EncryptedKey(ValueError):
@@ -59,8 +61,9 @@ class EncryptedKey(ValueError):
 
 
 def open_host(login: HostLogin) -> Host:
-    """Return the host of this login. Its first command, or `connect()`, connects. Raises ValueError for bad keys
-    and bastions, and HostError if ~/.ssh/config cannot be read.
+    """Return the host of this login. Its first command, or `connect()`, connects.
+
+    Raises ValueError for bad keys, bastions and proxy commands, HostError if ~/.ssh/config cannot be read.
     """
     from pytest_cloudbench.hosts.ssh import SshHost
 

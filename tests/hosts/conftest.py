@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from local_agent import LocalAgent
@@ -30,3 +31,13 @@ def host(request: pytest.FixtureRequest) -> Iterator[ShellHost]:
         return
     with request.getfixturevalue("sshd").connect() as connection:
         yield connection
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The ~/.ssh of a user who has nothing in it, and no agent."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    folder = tmp_path / ".ssh"
+    folder.mkdir()
+    return folder

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from local_sshd import LocalSshd
+from own_ssh import own_key, trust
 
 from pytest_cloudbench.hosts.errors import HostKeyMismatch, HostUnreachable, LoginRefused, UnknownHostKey
 from pytest_cloudbench.hosts.login import HostLogin
@@ -18,17 +19,7 @@ from pytest_cloudbench.hosts.ssh import SshHost
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The ~/.ssh of a user who has nothing in it, and no agent."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
-    folder = tmp_path / ".ssh"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def agent(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def ssh_agent(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An ssh-agent without keys; its socket is in the environment."""
     socket = home / "agent"
     process = subprocess.Popen(["ssh-agent", "-D", "-a", str(socket)], stdout=subprocess.DEVNULL)
@@ -45,36 +36,21 @@ def _own(sshd: LocalSshd, **changes: object) -> SshHost:
     return SshHost(HostLogin("127.0.0.1", getpass.getuser(), **(login | changes)))
 
 
-def _knows(home: Path, sshd: LocalSshd, name: str = "host_key.pub") -> None:
-    kind, blob, _ = sshd.key(name).split()
-    (home / "known_hosts").write_text(f"[127.0.0.1]:{sshd.port} {kind} {blob}\n")
-
-
-def _key_file(home: Path, sshd: LocalSshd, *, passphrase: str = "", named: str = "id_ed25519") -> Path:
-    path = home / named
-    shutil.copy(sshd.directory / "login_key", path)
-    if passphrase:
-        subprocess.run(
-            ["ssh-keygen", "-q", "-p", "-N", passphrase, "-f", str(path)], check=True, capture_output=True
-        )
-    return path
-
-
 def _add_to_agent(sshd: LocalSshd, name: str = "login_key") -> None:
     subprocess.run(["ssh-add", "-q", str(sshd.directory / name)], check=True, stdin=subprocess.DEVNULL)
 
 
 def test_a_default_key_file_and_known_hosts_are_enough(home: Path, sshd: LocalSshd) -> None:
-    _knows(home, sshd)
-    _key_file(home, sshd)
+    trust(home, sshd)
+    own_key(home, sshd)
     before = {path: path.read_bytes() for path in home.iterdir()}
     with _own(sshd) as host:
         assert host.run(["echo", "in"]).stdout == "in\n"
     assert {path: path.read_bytes() for path in home.iterdir()} == before
 
 
-def test_a_key_of_the_agent_logs_in(home: Path, agent: Path, sshd: LocalSshd) -> None:
-    _knows(home, sshd)
+def test_a_key_of_the_agent_logs_in(home: Path, ssh_agent: Path, sshd: LocalSshd) -> None:
+    trust(home, sshd)
     _add_to_agent(sshd, "stranger_key")
     _add_to_agent(sshd)
     with _own(sshd) as host:
@@ -82,17 +58,19 @@ def test_a_key_of_the_agent_logs_in(home: Path, agent: Path, sshd: LocalSshd) ->
 
 
 def test_an_encrypted_key_file_refers_to_the_agent(home: Path, sshd: LocalSshd) -> None:
-    _knows(home, sshd)
-    path = _key_file(home, sshd, passphrase="12345")
+    trust(home, sshd)
+    path = own_key(home, sshd, passphrase="12345")
     with _own(sshd) as host, pytest.raises(LoginRefused, match=rf"{path} is encrypted.*ssh-add {path}"):
         host.connect()
 
 
-def test_only_the_configured_keys_of_the_agent_are_tried(home: Path, agent: Path, sshd: LocalSshd) -> None:
+def test_only_the_configured_keys_of_the_agent_are_tried(
+    home: Path, ssh_agent: Path, sshd: LocalSshd
+) -> None:
     """An encrypted file without a public half beside it still names its key of the agent."""
-    _knows(home, sshd)
+    trust(home, sshd)
     _add_to_agent(sshd)
-    own = _key_file(home, sshd, passphrase="12345", named="lab")
+    own = own_key(home, sshd, passphrase="12345", name="lab")
     shutil.copy(sshd.directory / "stranger_key", home / "other")
     config = home / "config"
     config.write_text(f"Host *\n IdentitiesOnly yes\n IdentityFile {home / 'other'}\n")
@@ -104,7 +82,7 @@ def test_only_the_configured_keys_of_the_agent_are_tried(home: Path, agent: Path
 
 
 def test_a_login_without_any_key_says_so_at_once(home: Path, sshd: LocalSshd) -> None:
-    _knows(home, sshd)
+    trust(home, sshd)
     with (
         _own(sshd) as host,
         pytest.raises(LoginRefused, match=r"no key to log in with.*SSH agent.*id_ed25519"),
@@ -113,7 +91,7 @@ def test_a_login_without_any_key_says_so_at_once(home: Path, sshd: LocalSshd) ->
 
 
 def test_a_name_of_the_configuration_is_an_address(home: Path, sshd: LocalSshd) -> None:
-    key = _key_file(home, sshd, named="lab")
+    key = own_key(home, sshd, name="lab")
     kind, blob, _ = sshd.key("host_key.pub").split()
     (home / "lab_hosts").write_text(f"lab-key {kind} {blob}\n")
     (home / "config").write_text(
@@ -126,7 +104,7 @@ def test_a_name_of_the_configuration_is_an_address(home: Path, sshd: LocalSshd) 
 
 
 def test_an_unknown_host_is_refused_with_its_fingerprint(home: Path, sshd: LocalSshd) -> None:
-    _key_file(home, sshd)
+    own_key(home, sshd)
     with _own(sshd) as host, pytest.raises(UnknownHostKey) as caught:
         host.connect()
     shown = subprocess.run(
@@ -142,8 +120,8 @@ def test_an_unknown_host_is_refused_with_its_fingerprint(home: Path, sshd: Local
 
 
 def test_a_changed_host_key_is_refused(home: Path, sshd: LocalSshd) -> None:
-    _key_file(home, sshd)
-    _knows(home, sshd, "other_host_key.pub")
+    own_key(home, sshd)
+    trust(home, sshd, key="other_host_key.pub")
     with _own(sshd) as host, pytest.raises(HostKeyMismatch, match=r"SHA256:.*known_hosts"):
         host.connect()
 
@@ -158,8 +136,8 @@ def test_the_known_key_of_several_is_asked_for(home: Path, tmp_path: Path) -> No
     config.write_text(f"{config.read_text()}HostKey {folder}/rsa_key\n")
     server.start()
     try:
-        _knows(home, server, "rsa_key.pub")
-        _key_file(home, server)
+        trust(home, server, key="rsa_key.pub")
+        own_key(home, server)
         with _own(server) as host:
             host.connect()
     finally:
@@ -184,15 +162,15 @@ def test_a_name_without_an_address_is_an_error_at_once(home: Path) -> None:
 
 
 def test_the_agent_of_the_configuration_replaces_that_of_the_environment(
-    home: Path, agent: Path, sshd: LocalSshd, monkeypatch: pytest.MonkeyPatch
+    home: Path, ssh_agent: Path, sshd: LocalSshd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _knows(home, sshd)
+    trust(home, sshd)
     _add_to_agent(sshd)
     (home / "config").write_text("Host *\n IdentityAgent none\n")
     with _own(sshd) as host, pytest.raises(LoginRefused, match="no key"):
         host.connect()
     monkeypatch.delenv("SSH_AUTH_SOCK")
-    (home / "config").write_text(f"Host *\n IdentityAgent {agent}\n")
+    (home / "config").write_text(f"Host *\n IdentityAgent {ssh_agent}\n")
     with _own(sshd) as host:
         host.connect()
     assert "SSH_AUTH_SOCK" not in os.environ
