@@ -12,26 +12,24 @@ from pytest_cloudbench.workloads.create_files.errors import FilesystemFull
 pytestmark = pytest.mark.embedded
 
 
-def volume_ids(ec2_client):
-    return {volume["VolumeId"] for volume in ec2_client.describe_volumes()["Volumes"]}
-
-
 @pytest.fixture
-def ec2_client(_cloudbench_access):
-    """The region seen from outside, by a client of its own."""
+def volume_ids(_cloudbench_access, _cloudbench_cloud):
+    """A function that returns this run's volumes, seen from outside by a client of its own."""
     import boto3
 
     access = _cloudbench_access
-    return boto3.client(
+    client = boto3.client(
         "ec2", endpoint_url=access.endpoint_url, region_name=access.region,
         aws_access_key_id=access.access_key, aws_secret_access_key=access.secret_key,
     )  # fmt: skip
+    own = {"Name": "tag:cloudbench:run", "Values": [_cloudbench_cloud.run_id]}
+    return lambda: {volume["VolumeId"] for volume in client.describe_volumes(Filters=[own])["Volumes"]}
 
 
-def test_volumes_of_two_zones_make_no_stripe(ec2, ec2_client):
+def test_volumes_of_two_zones_make_no_stripe(ec2, volume_ids):
     here, there = ec2.launch("m5.large", zone="us-east-1a"), ec2.launch("m5.large", zone="us-east-1b")
     mine, other = (ec2.create_volume(gp3(size_gib=1), instance) for instance in (here, there))
-    before = volume_ids(ec2_client)
+    before = volume_ids()
     with pytest.raises(StripeError, match="disks of 2 instances cannot be striped"):
         mine.beside(other).striped()
     with pytest.raises(ZoneMismatch, match=r"us-east-1b .*us-east-1a"):
@@ -39,16 +37,16 @@ def test_volumes_of_two_zones_make_no_stripe(ec2, ec2_client):
     mine.detach()
     with pytest.raises(ZoneMismatch, match=r"in us-east-1a"):
         mine.attach(there)
-    assert not volume_ids(ec2_client) - before
+    assert not volume_ids() - before
     assert not here.run(["findmnt", "-t", "btrfs"], check=False).stdout
 
 
 @pytest.mark.ec2_instance("m5.large")
-def test_more_volumes_than_the_type_may_attach(ec2, ec2_instance, ec2_client):
-    before = volume_ids(ec2_client)
+def test_more_volumes_than_the_type_may_attach(ec2, ec2_instance, volume_ids):
+    before = volume_ids()
     with pytest.raises(AttachmentLimit, match=r"m5\.large .* 60 more"):
         ec2.create_volumes(gp3(size_gib=1), ec2_instance, count=60)
-    assert not volume_ids(ec2_client) - before, "refused before any was created"
+    assert not volume_ids() - before, "refused before any was created"
 
 
 @pytest.mark.ec2_instance("m5.large")
