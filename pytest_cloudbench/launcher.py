@@ -27,6 +27,8 @@ from pytest_cloudbench.errors import InfrastructureError
 from pytest_cloudbench.limits.region_settings import EBS, factor_words
 
 STATE_DIR = Path("/run/cloudbench")
+RECORD_NAME = "region.json"
+"""The public record in a region's directory; sessions lock it while they measure."""
 SUDO_PATH = "/usr/local/bin:/usr/bin:/bin"
 START_LIMIT_S = 180.0
 """An emulated machine needs most of a minute to import the region's API."""

@@ -20,6 +20,8 @@ from pytest_cloudbench.limits.region_settings import EBS, LATENCY_MODES, factor_
 if TYPE_CHECKING:
     from pytest_cloudbench.limits.limits_file import ProjectLimits
 
+HOSTS = "hosts"
+"""What stands for the cloud of a session that has hosts of its own and names no cloud."""
 CLOUDS = ("embedded", "aws")
 """The clouds of this plugin; others enter through the hook `pytest_cloudbench_provider`."""
 _NAMES = {"aws": "AWS"}
@@ -37,7 +39,8 @@ class Option(NamedTuple):
     """One option. If its default is empty, the behaviour without it depends on other options.
 
     ``check`` raises ValueError for an invalid value. A ``switch`` takes no value on the command line: it is "on".
-    ``value`` names the value in the help if the option's name does not.
+    ``value`` names the value in the help if the option's name does not. A ``repeated`` option may be given several
+    times, which is the same as its values separated by commas.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Option(NamedTuple):
     check: Callable[[str], object] | None = None
     switch: bool = False
     value: str = ""
+    repeated: bool = False
 
     @property
     def shown_value(self) -> str:
@@ -248,6 +252,26 @@ OPTIONS = (
         value="ID",
     ),
     Option(
+        "hosts",
+        "Linux machines that are there already, for the fixtures host and host_pair: ssh://user@host[:port], several "
+        "separated by commas, or an Ansible inventory file; without a cloud the pace is full",
+        value="URL|FILE,...",
+        repeated=True,
+    ),
+    Option(
+        "allow-device",
+        "block devices that tests with destructive=True may overwrite: /dev/disk/by-id/..., or with several hosts "
+        "HOST:/dev/...",
+        value="DEVICE,...",
+        repeated=True,
+    ),
+    Option(
+        "install-tools",
+        "install missing tools, such as fio, on machines that the run did not create too",
+        choices=("", "on"),
+        switch=True,
+    ),
+    Option(
         "terraform",
         "where terraform= of markers finds ids: a directory with a Terraform or OpenTofu configuration, or a file with "
         "`terraform output -json` or a state",
@@ -269,6 +293,37 @@ OPTIONS = (
         "address by which to reach instances (default: auto, the public one if there is one)",
         default="auto",
         choices=("auto", "public", "private"),
+    ),
+    Option(
+        "access",
+        "way to the instances: ssh, or ssm for Systems Manager Run Command, which needs no open port and no key, but "
+        "--cloudbench-instance-profile (default: ssh)",
+        default="ssh",
+        choices=("ssh", "ssm"),
+    ),
+    Option(
+        "ssm-bucket",
+        "with --cloudbench-access=ssm: S3 bucket for long outputs, which the instance profile may write to (default: "
+        "none; they are read in pieces)",
+        value="NAME",
+    ),
+    Option(
+        "jump",
+        "reach the instances through this bastion, as ssh -J does; several in a chain are separated by commas; "
+        "it is logged in to with your own keys and ~/.ssh/config (needs --cloudbench-ssh-from)",
+        value="USER@HOST[:PORT]",
+    ),
+    Option(
+        "proxy-command",
+        "reach the instances by a command whose standard input and output lead to port 22, without a shell; "
+        "%%h is the address, %%p the port, %%r the user and %%i the instance's id (needs --cloudbench-ssh-from)",
+        value="COMMAND",
+    ),
+    Option(
+        "host-key",
+        "host key of existing instances and hosts, as 'ssh-ed25519 AAAA...' or 'SHA256:...', several separated by "
+        "commas (default: your known_hosts)",
+        value="KEY",
     ),
     Option(
         "lease",
@@ -349,6 +404,8 @@ def setting(config: pytest.Config, name: str) -> str:
     """
     option = _BY_NAME[name]
     given = config.getoption(option.flag)
+    if isinstance(given, list):
+        given = ",".join(given)
     value = str(config.getini(option.ini) if given is None else given)
     if given is None and value and option.choices is not None and value not in option.choices:
         raise pytest.UsageError(
@@ -404,12 +461,21 @@ def settings_directory(config: pytest.Config) -> Path:
 
 def pace(config: pytest.Config) -> str:
     """Return the pace of the run, "quick" or "full": without the option quick on the embedded region, else full."""
-    return setting(config, "pace") or ("quick" if setting(config, "cloud") == "embedded" else "full")
+    return setting(config, "pace") or ("quick" if cloud_in_use(config) == "embedded" else "full")
+
+
+def cloud_in_use(config: pytest.Config) -> str:
+    """Return the option that chose the cloud; HOSTS if only hosts were named, although tests may use a region too."""
+    if setting(config, "hosts") and not option_given(config, "cloud"):
+        cloud = _BY_NAME["cloud"]
+        return HOSTS if config.getoption(cloud.flag) is None else cloud.default
+    return setting(config, "cloud")
 
 
 def options_in_force(config: pytest.Config) -> dict[str, str]:
-    """Return every option's value by its name, with the effective pace."""
-    return {option.name: setting(config, option.name) for option in OPTIONS} | {"pace": pace(config)}
+    """Return every option's value by its name, with the effective pace and cloud."""
+    values = {option.name: setting(config, option.name) for option in OPTIONS}
+    return values | {"pace": pace(config), "cloud": cloud_in_use(config)}
 
 
 def option_given(config: pytest.Config, *names: str) -> bool:

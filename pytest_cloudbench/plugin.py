@@ -15,6 +15,7 @@ import pytest
 
 from pytest_cloudbench.options import (
     OPTIONS,
+    cloud_in_use,
     find_provider,
     load_project_limits,
     modelled_latency,
@@ -41,6 +42,10 @@ MARKERS = (
     "a volume that is there already, on its instance; terraform='...' names one too",
     "ebs_volumes(spec, *, count, zone=None, card=None): the EBS volumes that the ebs_volumes fixture creates and "
     "attaches to ec2_instance, side by side, spread evenly over its EBS cards",
+    "host(name=None, *, group=None, limits=None): which of --cloudbench-hosts the host fixture is (default: the first); "
+    "limits=recorded_limits(...) states what its storage and network can do",
+    "host_pair(client=None, server=None, *, group=None, limits=None): which two of --cloudbench-hosts the host_pair "
+    "fixture is, the first two by default",
     "cloudbench_report(*, epic=None, feature=None, story=None, severity=None): how an Allure report files the test",
     "cloudbench_repeats(number, on='fresh'): the test runs so many times, on fresh hardware or on='same', in turn with "
     "the repeats of other tests, and one verdict is drawn over all of them",
@@ -65,6 +70,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
                 choices=option.choices,
                 metavar=option.shown_value,
                 help=option.help,
+                **({"action": "append"} if option.repeated else {}),
             )
         parser.addini(option.ini, f"default of {option.flag}", default=option.default)
 
@@ -89,6 +95,10 @@ def pytest_configure(config: pytest.Config) -> None:
     for checked in ("repeats", "ssh-from", "lease", "tags", "security-group", "instance-profile", "kms-key"):
         setting(config, checked)
     setting(config, "instance")
+    if option_given(config, "jump", "proxy-command", "host-key"):
+        from pytest_cloudbench.fixtures.ways_in import read_ways_in
+
+        read_ways_in(config)
     from pytest_cloudbench.fixtures import fixtures, repeats, workers
     from pytest_cloudbench.reports import properties
 
@@ -107,6 +117,9 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_cloudbench.fixtures import upcoming
 
         upcoming.configure(config)
+    from pytest_cloudbench.fixtures import hosts
+
+    hosts.configure(config)
     if option_given(config, "baseline", "regression"):
         _compare_with_baseline(config)
 
@@ -118,7 +131,7 @@ def _write_summary(config: pytest.Config) -> None:
     from pytest_cloudbench.reports.summary_file import SummaryFile, SummaryRefused
     from pytest_cloudbench.reports.summary_table import COST_HEAD, WOULD_HEAD
 
-    where = "replay" if option_given(config, "replay") else setting(config, "cloud")
+    where = "replay" if option_given(config, "replay") else cloud_in_use(config)
     try:
         summary = SummaryFile(
             path_option(config, "summary"),
@@ -152,7 +165,7 @@ def _add_to_reports(config: pytest.Config) -> None:
     if config.pluginmanager.hasplugin("benchmark"):
         from pytest_cloudbench.reports.benchmark.table import join_benchmark
 
-        join_benchmark(config, lambda: setting(config, "cloud"))
+        join_benchmark(config, lambda: cloud_in_use(config))
 
 
 def _run_facts(config: pytest.Config) -> dict[str, str]:
@@ -163,7 +176,7 @@ def _run_facts(config: pytest.Config) -> dict[str, str]:
 
         # Without the folder, which is this machine's.
         replayed = "run " + (header(config) or "").partition(": run ")[2]
-    return {"cloud": setting(config, "cloud"), "pace": pace(config), "replayed": replayed}
+    return {"cloud": cloud_in_use(config), "pace": pace(config), "replayed": replayed}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from pytest_cloudbench.limits.instances import InstanceLimits
+from pytest_cloudbench.limits.region_settings import AHEAD_TAG
 from pytest_cloudbench.resources.errors import CloudError, ResourceFailed, WaitTimeout
 from pytest_cloudbench.resources.facts import (
     Attachment,
@@ -40,11 +41,11 @@ _NOT_VISIBLE_YET = ("InvalidGroup.NotFound", "InvalidKeyPair.NotFound")
 _GROUP_NOT_READY_YET = ("InvalidPlacementGroup.Unknown", "InvalidPlacementGroup.InUse")
 _ENDED = ("shutting-down", "terminated")
 _LAUNCHES_DIFFER_S = 2.0
-# Instances count towards these until they have terminated.
-_QUOTA_USED_UP = (
+QUOTA_USED_UP = (
     *("VcpuLimitExceeded", "InstanceLimitExceeded", "MaxSpotInstanceCountExceeded"),
     "ReservationCapacityExceeded",
 )
+"""Codes of limits that instances count towards until they have terminated."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,11 @@ class Instances:
                     plan.launch.name,
                     "instance",
                     token=token,
-                    extra={**recorded_tags, LEASE_TAG: lease_end(self.run.lease_s)},
+                    extra={
+                        **recorded_tags,
+                        LEASE_TAG: lease_end(self.run.lease_s),
+                        **({AHEAD_TAG: "true"} if plan.launch.ahead else {}),
+                    },
                 ),
                 *self.run.tagged(plan.launch.name, "volume", token=token, extra=recorded_tags),
             ],
@@ -163,12 +168,15 @@ class Instances:
             }
         return parameters
 
-    def launch(self, plan: LaunchPlan, key: KeyPair, group_id: str) -> LaunchedInstance:
-        """Launch and tag an instance in one call; return it as the answer describes it (pending)."""
+    def launch(self, plan: LaunchPlan, key: KeyPair | None, group_id: str) -> LaunchedInstance:
+        """Launch and tag an instance in one call; return it as the answer describes it (pending).
+
+        Without `key` nobody can log in by SSH.
+        """
         with self.run.journal.creating("run_instances", plan.what) as intention:
             parameters = {
                 **self.parameters(plan, group_id, intention.token),
-                "KeyName": key.name,
+                **({"KeyName": key.name} if key else {}),
                 "ClientToken": intention.token,
             }
 
@@ -179,7 +187,7 @@ class Instances:
             try:
                 answer = launch(**parameters)
             except CloudError as error:
-                if error.code not in _QUOTA_USED_UP or not self._wait_until_quota_is_free():
+                if error.code not in QUOTA_USED_UP or not self._wait_until_quota_is_free():
                     raise
                 answer = launch(**parameters)
             description = answer["Instances"][0]
@@ -191,8 +199,8 @@ class Instances:
             state="pending",
             limits=plan.limits,
             image=plan.image,
-            key_name=key.name,
-            private_key=key.private_key,
+            key_name=key.name if key else "",
+            private_key=key.private_key if key else "",
             host_public_key=plan.host_key.public_line,
             vpc_id=plan.place.vpc_id,
             subnet_id=plan.place.subnet_id,

@@ -299,7 +299,10 @@ def gather(tasks: Sequence[Callable[[], T]], max_workers: int = MAX_WORKERS) -> 
         except Exception as error:
             return error
 
-    pool = ThreadPoolExecutor(max_workers=min(max_workers, len(tasks)), thread_name_prefix="cloudbench")
+    # What the calling thread does by tasks is still its own work, by which a recording knows it.
+    caller = threading.current_thread().name
+    prefix = caller if caller.startswith("cloudbench") else "cloudbench"
+    pool = ThreadPoolExecutor(max_workers=min(max_workers, len(tasks)), thread_name_prefix=prefix)
     try:
         futures = [pool.submit(guarded, task) for task in tasks]
         # In slices: this thread sees a signal that another one received only when it runs again.

@@ -1,4 +1,4 @@
-"""What a user sets for an embedded region: how it models latency, and how fast its burst credits drain and refill."""
+"""What is set for an embedded region: how it models latency, how fast its burst credits go, what it boots quietly."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ EBS = "ebs"
 NONE = "none"
 LATENCY_MODES = (EBS, NONE)
 """Answer each I/O after a service time by volume type, or as soon as the limits allow."""
+
+AHEAD_TAG = "cloudbench:ahead"
+"""A tag of instances that were launched before their test asked for them."""
 
 LARGEST_FACTOR = 3600.0
 """An hour in a second; beyond that a burst is over before a run has begun."""

@@ -64,8 +64,9 @@ class Costs:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cloudbench_instance(self, item: pytest.Item, instance: Any) -> None:
-        """Count an instance from now on; one that a repeat takes over, from the end of the repeat before."""
-        since = self._counted_until.get(instance.id, time.monotonic())
+        """Count an instance from now on, or since it runs; one that another test had, from the end of that test."""
+        waited_s = getattr(getattr(instance, "launched", None), "waited_s", 0.0)
+        since = self._counted_until.get(instance.id, time.monotonic() - waited_s)
         self._used.setdefault(item.nodeid, _TestsHardware()).instances.append((instance, since))
 
     @pytest.hookimpl(tryfirst=True)

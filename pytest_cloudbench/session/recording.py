@@ -41,7 +41,7 @@ class Recording(Keeper):
         )
         self._calls = CallRecorder(self.recorder, _between_tests)
         self._cloud: Provider | None = None
-        self._noted = False
+        self._noted: set[tuple[str, str]] = set()
         config.pluginmanager.register(self.recorder, RECORDER_PLUGIN)
 
     def cloud(
@@ -59,7 +59,7 @@ class Recording(Keeper):
                 if self.recorder.cleaner.redacts:
                     self.recorder.cleaner.learn_account(cloud.identity().account)
         self.recorder.attempt(item)
-        return RecordedCloud(cloud, self._called, self._calls)
+        return RecordedCloud(cloud, functools.partial(self._called, cloud), self._calls)
 
     def prepared(self, item: pytest.Item, name: str, target: Any, run: Callable[[], T]) -> T:
         """Prepare storage; record the result and the commands."""
@@ -70,20 +70,18 @@ class Recording(Keeper):
         """Run a workload; record its arguments, its measurement, and its commands."""
         return self.recorder.workload(item, request, run)
 
-    def _called(self, name: str, arguments: list[Any], call: Callable[[], T]) -> T:
+    def _called(self, cloud: Provider, name: str, arguments: list[Any], call: Callable[[], T]) -> T:
         result = self._calls.call(name, arguments, call)
         launched = [each for each in _each(result) if hasattr(each, "limits") and hasattr(each, "tags")]
         for instance in launched:
             self._calls.known_before("describe_instance_types", {"InstanceTypes": [instance.type]})
-        if launched and not self._noted:
-            self._noted = True
+        if launched and (known := (cloud.label, cloud.endpoint)) not in self._noted:
+            self._noted.add(known)
             with self.recorder.guarded("the region and whose the credentials are"):
-                self._note_cloud(launched[0])
+                self._note_cloud(cloud, launched[0])
         return result
 
-    def _note_cloud(self, instance: LaunchedInstance) -> None:
-        assert self._cloud is not None
-        cloud = self._cloud
+    def _note_cloud(self, cloud: Provider, instance: LaunchedInstance) -> None:
         self.recorder.cleaner.learn(instance.private_key)
         identity, machine = cloud.identity(), instance.machine_limits
         self.recorder.note(
@@ -135,12 +133,13 @@ class RecordedCloud(InterceptedProvider):
 
 
 def _between_tests() -> bool:
-    """Return True in a thread that releases, renews or connects: the test that runs now may be another."""
+    """Return True in a thread that releases, renews, connects or launches ahead: another test may run now."""
     from pytest_cloudbench.aws.lease import RENEWING
     from pytest_cloudbench.aws.removal import RELEASING
+    from pytest_cloudbench.resources.ahead import LAUNCHING
     from pytest_cloudbench.resources.instance import CONNECTING
 
-    return threading.current_thread().name in (CONNECTING, RELEASING, RENEWING)
+    return threading.current_thread().name.startswith((CONNECTING, LAUNCHING, RELEASING, RENEWING))
 
 
 def _each(result: Any) -> tuple[Any, ...]:

@@ -10,13 +10,17 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
 from moto.core.utils import utcnow
 from moto.ec2.models.instances import StateReason
 
+from pytest_cloudbench.limits.region_settings import AHEAD_TAG
 from pytest_cloudbench.twin.hosts.hosts import HostPlan
+from pytest_cloudbench.twin.measurements import between_measurements
+from pytest_cloudbench.twin.regions import RECORD_NAME
 
 from .backend import RegionVolume
 from .region import Region
@@ -161,9 +165,33 @@ class InstanceLifecycle:
     def _boot(self, launch: Launch, delay: float) -> None:
         region, instance = self._region, launch.instance
         deadline = time.monotonic() + delay
-        if instance.state != "pending":  # terminated before its turn
-            self._drop(launch)
-            return
+        with self._undisturbing(instance):
+            if instance.state != "pending":  # terminated before its turn
+                self._drop(launch)
+                return
+            if not self._boot_host(launch):
+                return
+        self._stay(instance, "pending", deadline - time.monotonic())
+        with region.lock:
+            for volume in launch.volumes:
+                if volume.attachment:
+                    region.backend.set_attachment_status(volume, "attached")
+            _change_state(instance, "pending", "running")
+            self._interrupt_later(instance)
+
+    def _undisturbing(self, instance: Any) -> AbstractContextManager[None]:
+        """Boot an instance that was launched ahead of its test between measurements, any other at once."""
+        region = self._region
+        if AHEAD_TAG not in region.backend.tags.get(instance.id, {}):
+            return contextlib.nullcontext()
+        return between_measurements(
+            region.plane.slot.directory / RECORD_NAME,
+            lambda: instance.state == "pending" and not region.closing.is_set(),
+        )
+
+    def _boot_host(self, launch: Launch) -> bool:
+        """Boot the host of an instance with its volumes; if that fails, end the instance and return False."""
+        region, instance = self._region, launch.instance
         try:
             self._make_disks(launch)
             region.plane.instances.boot(
@@ -179,14 +207,8 @@ class InstanceLifecycle:
             region.boot_errors[instance.id] = f"{error}\n"
             sentence = f"Server.InternalError: {error}"
             self._end(instance, ("Server.InternalError", sentence), sentence)
-            return
-        self._stay(instance, "pending", deadline - time.monotonic())
-        with region.lock:
-            for volume in launch.volumes:
-                if volume.attachment:
-                    region.backend.set_attachment_status(volume, "attached")
-            _change_state(instance, "pending", "running")
-            self._interrupt_later(instance)
+            return False
+        return True
 
     def _make_disks(self, launch: Launch) -> None:
         plane = self._region.plane

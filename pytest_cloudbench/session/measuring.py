@@ -1,0 +1,54 @@
+"""Whether this session measures: an embedded region boots no instance ahead of its test meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+
+class Measuring:
+    """A shared lock on a file, held while any thread of this process measures; the kernel releases it with the process.
+
+    An embedded region holds the lock alone while it boots an instance that was launched ahead.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._lock = threading.Lock()
+        self._running = 0
+        self._descriptor = -1
+
+    @contextlib.contextmanager
+    def measurement(self) -> Iterator[None]:
+        """Hold the lock during the block; a file that cannot be opened locks nothing."""
+        with self._lock:  # other threads wait too, until the region's boot has ended
+            if self._running == 0:
+                self._take()
+            self._running += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running -= 1
+                if self._running == 0:
+                    self._release()
+
+    def _take(self) -> None:
+        try:
+            self._descriptor = os.open(self._file, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:  # the region has ended, which its next call reports
+            return
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+        except BaseException:
+            self._release()
+            raise
+
+    def _release(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
