@@ -41,6 +41,11 @@ class CloudAccess:
     address: the address of an instance that SSH uses; "auto" follows from ssh_from_cidr and the subnet, see `reach`.
     subnet_id: the subnet to launch into; None for the default VPC.
     settings: what the account requires of the run's resources, or gives to it.
+    way_in: how commands reach the instances: "ssh", or "ssm" for SSM Run Command without any open port.
+    ssm_bucket: the S3 bucket for long outputs of commands by SSM; None to read them in pieces.
+    jump: bastions through which SSH reaches the instances, as in ssh -J. proxy_command: a command that leads to an
+        instance's port instead. With either, the instances' port is open to `ssh_from_cidr`, which must be given.
+    host_key: host keys to accept of existing instances, as `HostLogin.host_public_key`; "" for known_hosts.
     label: a name for people ("embedded region", "AWS"); not interpreted.
     check_region: called before every request; raises if the region is known to have ended.
     """
@@ -54,6 +59,11 @@ class CloudAccess:
     address: AddressChoice = "auto"
     subnet_id: str | None = None
     settings: AccountSettings = field(default=AccountSettings(), hash=False)
+    way_in: Literal["ssh", "ssm"] = "ssh"
+    ssm_bucket: str | None = None
+    jump: str = ""
+    proxy_command: str = ""
+    host_key: str = ""
     label: str | None = None
     check_region: Callable[[], None] | None = field(default=None, repr=False, compare=False)
 
@@ -68,6 +78,11 @@ class CloudAccess:
             )
 
     @property
+    def is_relayed(self) -> bool:
+        """True if SSH does not come from this machine itself."""
+        return bool(self.jump or self.proxy_command)
+
+    @property
     def is_loopback(self) -> bool:
         """True if the endpoint is on this machine, so that it ends with the process that serves it."""
         return is_loopback_url(self.endpoint_url)
@@ -77,10 +92,12 @@ class CloudAccess:
 
         It agrees with the network that may reach port 22: from a private network SSH uses the private address, from a
         public one, or from this machine's public address, the public address. From a network that contains both, the
-        subnet decides.
+        subnet decides. SSM uses none of them, and the private one stands for the instance.
         """
         if self.address != "auto":
             return self.address
+        if self.way_in == "ssm" or (self.is_relayed and self.ssh_from_cidr is None):
+            return "private"
         if self.ssh_from_cidr is not None:
             network = ipaddress.ip_network(self.ssh_from_cidr)
             same = [each for each in _PRIVATE_NETWORKS if each.version == network.version]

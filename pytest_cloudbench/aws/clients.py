@@ -94,6 +94,10 @@ def _retries(session: Any) -> Any:
     return retries
 
 
+_ASKED_ONCE: Any = {"total_max_attempts": 1}
+"""For SSM, where a repeated SendCommand would run a command twice; what may be repeated is, by `repeat`."""
+
+
 def preload() -> None:
     """Load boto3 and the service models: 0.3 s of work that can be done while an embedded region starts."""
     import boto3  # noqa: F401
@@ -169,12 +173,20 @@ class Clients:
         return str(self.client("ec2").meta.endpoint_url)
 
     def call(
-        self, asked: str, service: str, operation: str, *, secret: bool = False, **parameters: Any
+        self,
+        asked: str,
+        service: str,
+        operation: str,
+        *,
+        secret: bool = False,
+        heard: bool = True,
+        **parameters: Any,
     ) -> dict[str, Any]:
         """Make one call and return its answer.
 
         `asked` completes "could not ..." in the error, such as "launch c5.18xlarge". `secret` silences botocore's
-        debug log for this call. Raises CloudError, or what the access's `check_region` raises.
+        debug log for this call; one that is not `heard` is kept from the listener. Raises CloudError, or what the
+        access's `check_region` raises.
         """
         import botocore.exceptions
 
@@ -190,17 +202,19 @@ class Clients:
             if not isinstance(error, botocore.exceptions.ClientError):
                 self.check_region()
             else:
-                self._report(service, operation, parameters, {"Error": error.response.get("Error", {})})
+                self._report(
+                    service, operation, parameters, {"Error": error.response.get("Error", {})}, heard
+                )
             # No traceback may show the frames of a call that carries a secret.
             raise translate(error, asked) from (None if secret else error)
-        self._report(service, operation, parameters, answer)
+        self._report(service, operation, parameters, answer, heard)
         return answer
 
     def _report(
-        self, service: str, operation: str, asked: Mapping[str, Any], answer: Mapping[str, Any]
+        self, service: str, operation: str, asked: Mapping[str, Any], answer: Mapping[str, Any], heard: bool
     ) -> None:
         self._answered = True
-        if self.listener is not None:
+        if heard and self.listener is not None:
             self.listener(
                 Answer(utc_now(), service, operation, without_secrets(asked), without_secrets(answer))
             )
@@ -326,7 +340,7 @@ class Clients:
         session = self._open_session()
         try:
             config = Config(
-                retries=_retries(session),
+                retries=_ASKED_ONCE if service == "ssm" else _retries(session),
                 connect_timeout=CONNECT_TIMEOUT_S,
                 read_timeout=READ_TIMEOUT_S,
                 max_pool_connections=MAX_CONNECTIONS,

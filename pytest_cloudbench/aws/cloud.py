@@ -46,6 +46,7 @@ from .placement_groups import CLUSTER, PlacementGroups
 from .removal import Removal
 from .run import Run, reap_command
 from .snapshots import Snapshots, check_holds
+from .ssm import SystemsManager
 from .terraform import Terraform
 from .volumes import Volumes, check_zone
 from .waits import Bounds, gather
@@ -128,6 +129,7 @@ class Cloud(Provider):
             when_gone=self._forget,
         )
         self._doorway = Doorway(run)
+        self._systems_manager = SystemsManager(run)
         self._launches = Launches(
             self.catalog,
             self._doorway,
@@ -223,7 +225,7 @@ class Cloud(Provider):
         return self.instances.refresh(instance)
 
     def host(self, instance: LaunchedInstance, *, connect_timeout_s: float) -> Host:
-        """Return the instance as a host over SSH. Raises CloudError without an address.
+        """Return the instance as a host over SSH, or over SSM as the access says. Raises CloudError without an address.
 
         The host key of an instance of the run is pinned. An existing one is reached by the user's own keys and
         known hosts, and neither its boot is waited for nor its metadata service changed.
@@ -231,6 +233,12 @@ class Cloud(Provider):
         from pytest_cloudbench.hosts.boot import BOOT_S
         from pytest_cloudbench.hosts.login import HostLogin, open_host
 
+        boot_s = None if instance.existing else BOOT_S
+        when_booted = partial(self._booted, instance) if self._ends_metadata(instance) else None
+        if self.access.way_in == "ssm":
+            return self._systems_manager.host(
+                instance, connect_timeout_s=connect_timeout_s, boot_s=boot_s, when_booted=when_booted
+            )
         if instance.address is None:
             raise CloudError(f"{instance} has no address to reach it by SSH; see --cloudbench-address")
         return open_host(
@@ -238,17 +246,26 @@ class Cloud(Provider):
                 instance.address,
                 instance.login_user,
                 instance.private_key,
-                instance.host_public_key,
+                instance.host_public_key or self.access.host_key,
                 label=str(instance),
                 connect_timeout_s=connect_timeout_s,
-                boot_s=None if instance.existing else BOOT_S,
-                when_booted=partial(self._booted, instance) if self._ends_metadata(instance) else None,
+                boot_s=boot_s,
+                when_booted=when_booted,
                 check_region=self.access.check_region,
+                jump=self.access.jump,
+                proxy_command=self.access.proxy_command,
+                instance_id=instance.id,
             )
         )
 
     def unreachable_hint(self, instance: LaunchedInstance) -> str:
-        """Return who may reach the instance by SSH, and the last lines of its console if there are any."""
+        """Return what the way to the instance needs, and the last lines of its console if there are any."""
+        if self.access.way_in == "ssm":
+            return (
+                "its SSM agent needs an instance profile with the policy AmazonSSMManagedInstanceCore, and a way to "
+                "Systems Manager: a public address, a NAT gateway or VPC endpoints"
+                f"{'' if instance.existing else self.instances.console_tail(instance.id)}"
+            )
         if instance.existing:
             return (
                 f"its security groups must allow SSH from here to its {instance.reached_by} address: see "

@@ -38,14 +38,35 @@ class Doorway:
         self._key_pair: KeyPair | None = None
         self._groups: dict[str, str] = {}
         self._cidr: str | None = run.clients.access.ssh_from_cidr
+        self._by_ssh = run.clients.access.way_in == "ssh"
 
     @property
     def name(self) -> str:
         """The name of the key pair and of the security groups."""
         return f"cloudbench-{self._run.run_id}"
 
-    def ssh_from(self) -> str:
-        """Return the network that may reach port 22: the given one, else this machine's public address, asked once."""
+    def check(self) -> None:
+        """Raise CloudError if new instances could not be reached as the access says."""
+        if not self._by_ssh and self._clients.access.settings.instance_profile is None:
+            raise CloudError(
+                "--cloudbench-access=ssm needs --cloudbench-instance-profile, a profile with the policy "
+                "AmazonSSMManagedInstanceCore: without it the SSM agent of a new instance never comes online"
+            )
+        access = self._clients.access
+        if self._by_ssh and access.is_relayed and access.ssh_from_cidr is None:
+            option = "--cloudbench-jump" if access.jump else "--cloudbench-proxy-command"
+            raise CloudError(
+                f"{option} needs --cloudbench-ssh-from, the network from which SSH then reaches port {SSH_PORT} of the "
+                "instances, such as the bastion's private address 10.0.0.5/32: it is not this machine's address"
+            )
+
+    def ssh_from(self) -> str | None:
+        """Return the network that may reach port 22: the given one, else this machine's public address, asked once.
+
+        None if no port is needed.
+        """
+        if not self._by_ssh:
+            return None
         with self._cidr_lock:
             if self._cidr is None and self._clients.access.address == "private":
                 raise CloudError(
@@ -56,11 +77,13 @@ class Doorway:
                 self._cidr = own_public_cidr()
             return self._cidr
 
-    def key_pair(self) -> KeyPair:
-        """Return the account's key pair, else the run's, which the first call makes and imports."""
+    def key_pair(self) -> KeyPair | None:
+        """Return the account's key pair, else the run's, which the first call makes and imports; None without SSH."""
         settings = self._clients.access.settings
         if settings.key_name is not None and settings.private_key is not None:
             return KeyPair(settings.key_name, settings.private_key)
+        if not self._by_ssh:
+            return None
         with self._key_lock:
             if self._key_pair is None:
                 self._key_pair = self._import_key_pair()
@@ -69,7 +92,7 @@ class Doorway:
     def group(self, vpc_id: str) -> str:
         """Return the id of the run's security group in `vpc_id`.
 
-        It allows SSH from `ssh_from()` and all traffic from its own members, nothing else.
+        It allows SSH from `ssh_from()`, if SSH is used, and all traffic from its own members, nothing else.
         """
         cidr = self.ssh_from()
         with self._group_lock:
@@ -78,7 +101,7 @@ class Doorway:
             return self._groups[vpc_id]
 
     def check_group(self, group_id: str, vpc_id: str) -> None:
-        """Raise CloudError unless an existing group is in `vpc_id` and lets SSH in from `ssh_from()`."""
+        """Raise CloudError unless an existing group is in `vpc_id`, and SSH from `ssh_from()` is let in or not used."""
         cidr = self.ssh_from()
         found = self._clients.repeat_call(
             f"look for security group {group_id}", "describe_security_groups", GroupIds=[group_id]
@@ -89,7 +112,7 @@ class Doorway:
                     f"security group {group_id} is in {group.get('VpcId')}, and the instances in {vpc_id}: use a group "
                     "of that VPC, or another subnet (--cloudbench-subnet)"
                 )
-            if not any(lets_in(rule, cidr) for rule in group.get("IpPermissions", ())):
+            if cidr is not None and not any(lets_in(rule, cidr) for rule in group.get("IpPermissions", ())):
                 raise CloudError(
                     f"security group {group_id} has no rule that lets SSH in from {cidr}: add one for TCP port "
                     f"{SSH_PORT}, or name the network that SSH comes from with --cloudbench-ssh-from"
@@ -134,15 +157,16 @@ class Doorway:
         self._clients.repeat_call(f"delete key pair {self.name}", "delete_key_pair", KeyName=self.name)
         return True
 
-    def _create_group(self, vpc_id: str, cidr: str) -> str:
+    def _create_group(self, vpc_id: str, cidr: str | None) -> str:
         what = f"{self.name} in {vpc_id}"
+        allowed = f"SSH from {cidr}, " if cidr else ""
         try:
             with self._run.journal.creating("create_security_group", what) as intention:
                 answer = self._clients.repeat_call(
                     f"create security group {what}",
                     "create_security_group",
                     GroupName=self.name,
-                    Description=f"cloudbench run {self._run.run_id}: SSH from {cidr}, all among its instances",
+                    Description=f"cloudbench run {self._run.run_id}: {allowed}all among its instances",
                     VpcId=vpc_id,
                     TagSpecifications=self._run.tagged("SSH", "security-group", token=intention.token),
                 )
@@ -171,17 +195,18 @@ class Doorway:
 
         return poll(look, self._clients.settle_s, self._clients.pace)
 
-    def _allow(self, group_id: str, cidr: str) -> None:
-        ranges, field = ("Ipv6Ranges", "CidrIpv6") if ":" in cidr else ("IpRanges", "CidrIp")
-        source = {ranges: [{field: cidr, "Description": "cloudbench"}]}
-        permissions = [
-            {"IpProtocol": "tcp", "FromPort": SSH_PORT, "ToPort": SSH_PORT, **source},
-            {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group_id, "Description": "cloudbench"}]},
+    def _allow(self, group_id: str, cidr: str | None) -> None:
+        permissions: list[dict[str, Any]] = [
+            {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group_id, "Description": "cloudbench"}]}
         ]
+        if cidr is not None:
+            ranges, field = ("Ipv6Ranges", "CidrIpv6") if ":" in cidr else ("IpRanges", "CidrIp")
+            source = {ranges: [{field: cidr, "Description": "cloudbench"}]}
+            permissions.insert(0, {"IpProtocol": "tcp", "FromPort": SSH_PORT, "ToPort": SSH_PORT, **source})
         try:
             # Both in one call, which succeeds as a whole or not at all: a duplicate means that both exist.
             self._clients.repeat_call(
-                f"allow SSH from {cidr}, and all traffic among its members, in {group_id}",
+                f"allow {f'SSH from {cidr}, and ' if cidr else ''}all traffic among its members, in {group_id}",
                 "authorize_security_group_ingress",
                 codes=("InvalidGroup.NotFound",),
                 GroupId=group_id,

@@ -68,6 +68,7 @@ class Launches:
 
         Raises UnknownInstanceType, PlacementRefused, ZoneMismatch, NotOffered or NoNetwork.
         """
+        self._doorway.check()
         options = self._options(launches)
         for option in options:
             self._check_group(option, strategy)
@@ -79,6 +80,7 @@ class Launches:
         """Launch all of them and wait until they run and have addresses; return them in their order."""
         if not launches:
             raise CloudError("cannot launch 0 instances: request at least one")
+        self._doorway.check()
         options = self._options(launches)
         self._instances.run.bind()
         group = self._groups.find(placement_group)
