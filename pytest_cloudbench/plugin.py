@@ -42,7 +42,7 @@ MARKERS = (
     "a volume that is there already, on its instance; terraform='...' names one too",
     "ebs_volumes(spec, *, count, zone=None, card=None): the EBS volumes that the ebs_volumes fixture creates and "
     "attaches to ec2_instance, side by side, spread evenly over its EBS cards",
-    "host(name=None, *, group=None, limits=None): which of --cloudbench-hosts the host fixture is (default: the first); "
+    "host(name=None, *, group=None, limits=None): which of --cloudbench-hosts the host fixture is, else the first; "
     "limits=recorded_limits(...) states what its storage and network can do",
     "host_pair(client=None, server=None, *, group=None, limits=None): which two of --cloudbench-hosts the host_pair "
     "fixture is, the first two by default",

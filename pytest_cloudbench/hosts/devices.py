@@ -167,9 +167,9 @@ def prove_all_ours(
     sentences = []
     looked_at = inspect_devices(host, [device.path for device in devices])
     for device, facts in zip(devices, looked_at, strict=True):
-        problems = _in_use(facts, mounted_at, held_by)
+        problems = in_use(facts, mounted_at, held_by)
         if not only_read:
-            problems += _not_to_overwrite(facts)
+            problems += not_to_overwrite(facts)
         if facts.path != device.path:
             problems.append(f"leads to {facts.path}")
         if facts.size_bytes != device.size.bytes:
@@ -207,7 +207,8 @@ def _store_identity_problems(facts: DeviceFacts, device: BlockDevice) -> list[st
     return []
 
 
-def _in_use(device: DeviceFacts, mounted_at: str | None, held_by: str | None) -> list[str]:
+def in_use(device: DeviceFacts, mounted_at: str | None = None, held_by: str | None = None) -> list[str]:
+    """Return what uses a device, except our own mount and array, as ends of a sentence."""
     problems = []
     elsewhere = [mount for mount in device.mounts if mount != mounted_at]
     if "/" in elsewhere:
@@ -223,7 +224,8 @@ def _in_use(device: DeviceFacts, mounted_at: str | None, held_by: str | None) ->
     return problems
 
 
-def _not_to_overwrite(device: DeviceFacts) -> list[str]:
+def not_to_overwrite(device: DeviceFacts) -> list[str]:
+    """Return what else forbids to write to a device, as ends of a sentence."""
     problems = []
     if device.has_partitions:
         problems.append("has partitions")

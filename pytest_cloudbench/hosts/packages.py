@@ -60,6 +60,10 @@ class Manager:
         yield from map(list, self.before)
         yield [*self.install, self.names.get(package, package)]
 
+    def by_hand(self, package: str) -> str:
+        """Return the command that a person would type."""
+        return f"{self.command} install {self.names.get(package, package)}"
+
 
 _APT = ("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q", "-y", "-o", "DPkg::Lock::Timeout=240")
 MANAGERS: tuple[Manager, ...] = (
@@ -78,10 +82,17 @@ MANAGERS: tuple[Manager, ...] = (
 def install(host: ShellHost, tool: str) -> str:
     """Install a tool that the host lacks and return its path.
 
-    Waits while another installation has the package manager locked. Raises ToolMissing with the manager's message.
+    Waits while another installation has the package manager locked. Raises ToolMissing with the manager's message, or
+    how to install it if the run does not install tools on this host.
     """
     package = PACKAGES.get(tool, tool)
     manager = next((each for each in MANAGERS if host.find_tool(each.command) is not None), None)
+    if not host.installs_tools:
+        by = f" by `sudo {manager.by_hand(package)}`" if manager is not None else ""
+        raise ToolMissing(
+            f"{tool} is not on {host.label}, and nothing is installed on a machine that the run did not create: "
+            f"install it{by}, or let the run do it with --cloudbench-install-tools"
+        )
     if manager is None:
         known = ", ".join(each.command for each in MANAGERS)
         raise ToolMissing(f"{tool} is not on {host.label}, which has none of {known} to install it: {_ELSE}")

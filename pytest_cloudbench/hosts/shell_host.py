@@ -24,6 +24,9 @@ class ShellHost(Host):
 
     look_s: float = 1.0
 
+    installs_tools: bool = True
+    """Whether `ensure_tool` installs what is missing; False on a machine that is not the run's own."""
+
     def __init__(
         self, label: str, *, address: str = "", user: str = "root", listener: HostListener | None = None
     ) -> None:

@@ -56,6 +56,7 @@ class SshHost(ShellHost):
         )
         self.port = server.port
         self.check_region = login.check_region
+        self.installs_tools = login.installs_tools
         self._login = login
         self._server = server
         self._lock = threading.Lock()

@@ -70,17 +70,17 @@ class Directory(StorageTarget):
 
     @property
     def iops(self) -> Ceiling:
-        """The promised IOPS. Raises NoPromise: none is known."""
-        raise self._no_promise("IOPS")
+        """The IOPS that the test states for the host's storage. Raises NoPromise."""
+        return self._stated("IOPS", of_iops=True)
 
     @property
     def throughput(self) -> Ceiling:
-        """The promised throughput. Raises NoPromise: none is known."""
-        raise self._no_promise("throughput")
+        """The throughput that the test states for the host's storage. Raises NoPromise."""
+        return self._stated("throughput", of_iops=False)
 
     def envelope(self, block_size: Size, *, sequential: bool) -> Envelope:
-        """Return an envelope without ceilings: the devices below are unknown."""
-        return Envelope((), block_size, sequential)
+        """Return what the test states for the host's storage."""
+        return stated_envelope(self.instance.storage_ceilings, block_size, sequential=sequential)
 
     def counters(self) -> None:
         """Return None: the devices below are unknown."""
@@ -103,7 +103,15 @@ class Directory(StorageTarget):
     def _folder(self) -> HostDirectory:
         return HostDirectory(self.instance.host, self.path)
 
-    def _no_promise(self, quantity: str) -> LookupError:
+    def _stated(self, quantity: str, *, of_iops: bool) -> Ceiling:
         from pytest_cloudbench.resources.instance import NoPromise
 
-        return NoPromise(f"no {quantity} of {self.label} is stated: compare with a figure of your own")
+        for ceiling in self.instance.storage_ceilings:
+            if ceiling.of_iops == of_iops:
+                return ceiling
+        raise NoPromise(f"no {quantity} of {self.label} is stated: compare with a figure of your own")
+
+
+def stated_envelope(ceilings: tuple[Ceiling, ...], block_size: Size, *, sequential: bool) -> Envelope:
+    """Return the envelope of stated ceilings, for which each I/O counts as one, whatever its size."""
+    return Envelope(ceilings, block_size, sequential, io_unit=block_size, merging=False)

@@ -45,6 +45,7 @@ class Instance:
     ``host`` runs commands on it, and connects at its first use or while volumes are created. ``volumes`` are the
     volumes attached through this object, in that order, ``snapshots`` their snapshots. ``preparation`` paces and
     reports work before measurements. ``destructive``: loads may overwrite the local disks of an existing instance.
+    ``unusable`` is why no later test may have it if tests share it.
     """
 
     def __init__(self, provider: Provider, launched: LaunchedInstance, connect_timeout_s: float) -> None:
@@ -63,11 +64,17 @@ class Instance:
         self.snapshots: list[CreatedSnapshot] = []
         self.preparation = Preparation()
         self.destructive = False
+        self.unusable = ""
 
     @property
     def launched(self) -> LaunchedInstance:
         """The instance as the API last described it."""
         return self._launched
+
+    @property
+    def is_stopped(self) -> bool:
+        """True from `stop` to `start`."""
+        return self._stopped
 
     @property
     def id(self) -> str:

@@ -17,6 +17,11 @@ from pytest_cloudbench.resources.requested_existing import NAMES as OF_EXISTING
 from pytest_cloudbench.resources.requested_existing import RequestedExisting, take_existing
 
 
+FUNCTION = "function"
+SCOPES = (FUNCTION, "class", "module", "session")
+"""How long hardware may live, from short to long: until the test has ended, or all tests of its class, module, run."""
+
+
 class BadMarker(ValueError):
     """A marker has an argument that cannot be used; the message names it and what is possible."""
 
@@ -29,7 +34,8 @@ class RequestedInstance:
     an instance, which replace those of its type. or_types: launched in this order if there is no capacity for the type.
     spot: a spot instance. capacity_reservation: the id of one to launch into. tenancy: "dedicated" or "host".
     security_group: the id of a group that replaces the run's own. existing: an instance that is there already, in
-    place of a launch; it must then be of ``type`` or one of ``or_types``, if these are given.
+    place of a launch; it must then be of ``type`` or one of ``or_types``, if these are given. scope: one of `SCOPES`;
+    the tests of a wider scope share it.
     """
 
     type: str = ""
@@ -46,6 +52,7 @@ class RequestedInstance:
     tenancy: str | None = None
     security_group: str | None = None
     existing: RequestedExisting | None = None
+    scope: str = FUNCTION
 
     @property
     def network_options(self) -> NetworkOptions:
@@ -68,6 +75,7 @@ class RequestedInstance:
             raise BadMarker(f"{asked_by}: {error}") from None
         _check_capacity(asked_by, self)
         _check_place(asked_by, self)
+        _check_scope(asked_by, self.scope)
         commands = _checked_commands(asked_by, self.commands)
         if self.existing is not None:
             self.existing.checked("instance", lambda problem: BadMarker(f"{asked_by}: {problem}"))
@@ -122,13 +130,44 @@ class RequestedPair:
 
 
 @dataclass(frozen=True)
+class RequestedFleet:
+    """So many equal instances. ``cluster``: all go into one cluster placement group."""
+
+    instance: RequestedInstance
+    count: int
+    cluster: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        type: str,
+        count: int,
+        *,
+        placement: str | None = None,
+        asked_by: str = "ec2.fleet",
+        **of_each: Any,
+    ) -> RequestedFleet:
+        """Return the request for arguments as a user gives them. Raises BadMarker."""
+        check_count(asked_by, count)
+        unknown = of_each.keys() - {each.name for each in fields(RequestedInstance)}
+        if unknown:
+            raise BadMarker(f"{asked_by} has no argument {sorted(unknown)[0]}=: it takes those of ec2.launch")
+        instance = RequestedInstance(type, **of_each).checked(asked_by)
+        return cls(instance, count, _is_cluster(asked_by, placement))
+
+
+@dataclass(frozen=True)
 class RequestedVolumes:
-    """The arguments of ``ebs_volume`` and ``ebs_volumes``; ``card`` is the EBS card to attach them to."""
+    """The arguments of ``ebs_volume`` and ``ebs_volumes``; ``card`` is the EBS card to attach them to.
+
+    ``scope`` is as of `RequestedInstance`.
+    """
 
     spec: VolumeSpec
     count: int = 1
     zone: str | None = None
     card: int | None = None
+    scope: str = FUNCTION
 
 
 @dataclass(frozen=True)
@@ -187,6 +226,11 @@ class RequestedHardware:
                     f"{name} needs an instance to attach to: add @pytest.mark.ec2_instance(type) to the test"
                     f"{of_a_pair}"
                 )
+            if SCOPES.index(requested.scope) > SCOPES.index(self.instance.scope):
+                raise BadMarker(
+                    f"{name} has scope={requested.scope!r} and ec2_instance scope={self.instance.scope!r}: a volume "
+                    "cannot outlive the instance that it is attached to; give both the same scope"
+                )
             zone = self.instance.zone
             if requested.zone and zone and requested.zone != zone:
                 raise BadMarker(
@@ -208,7 +252,7 @@ def read_markers(markers: Mapping[str, Any], instance_id: str | None = None) -> 
     """
     instance = volume = volumes = existing_volume = None
     if (mark := markers.get("ec2_instance")) is not None:
-        arguments = _bind("ec2_instance", mark, (*_OF_INSTANCE, *OF_EXISTING), ())
+        arguments = bind("ec2_instance", mark, (*_OF_INSTANCE, *OF_EXISTING), ())
         existing = take_existing(arguments, instance_id)
         if existing is None and "type" not in arguments:
             raise BadMarker(
@@ -217,8 +261,8 @@ def read_markers(markers: Mapping[str, Any], instance_id: str | None = None) -> 
             )
         instance = RequestedInstance(**arguments, existing=existing).checked("@pytest.mark.ec2_instance")
     if (mark := markers.get("ebs_volume")) is not None:
-        of_volume = ("spec", "zone", "card", "id", "terraform", "destructive")
-        arguments = _bind("ebs_volume", mark, of_volume, ())
+        of_volume = ("spec", "zone", "card", "scope", "id", "terraform", "destructive")
+        arguments = bind("ebs_volume", mark, of_volume, ())
         existing_volume = take_existing(arguments)
         if existing_volume is not None:
             _check_existing_volume(existing_volume, arguments)
@@ -230,17 +274,17 @@ def read_markers(markers: Mapping[str, Any], instance_id: str | None = None) -> 
         else:
             volume = _volumes("ebs_volume", arguments)
     if (mark := markers.get("ebs_volumes")) is not None:
-        arguments = _bind("ebs_volumes", mark, ("spec", "count", "zone", "card"), ("spec", "count"))
+        arguments = bind("ebs_volumes", mark, ("spec", "count", "zone", "card", "scope"), ("spec", "count"))
         volumes = _volumes("ebs_volumes", arguments)
     pair = None
     if (mark := markers.get("ec2_pair")) is not None:
         of_both = (name for name in _OF_INSTANCE if name not in ("type", "zone", "limits"))
         names = ("client_type", "server_type", "placement", "zones", *of_both)
-        pair = RequestedPair.of(**_bind("ec2_pair", mark, names, ("client_type",), by_position=2))
+        pair = RequestedPair.of(**bind("ec2_pair", mark, names, ("client_type",), by_position=2))
     return RequestedHardware(instance, volume, volumes, pair, existing_volume=existing_volume)
 
 
-def _bind(
+def bind(
     marker: str, mark: Any, names: tuple[str, ...], needed: Iterable[str], *, by_position: int = 1
 ) -> dict[str, Any]:
     """Return a marker's arguments by name; only the first `by_position` of them may be positional."""
@@ -327,6 +371,18 @@ def _check_capacity(asked_by: str, asked: RequestedInstance) -> None:
         )
 
 
+def _check_scope(asked_by: str, scope: object) -> None:
+    if scope not in SCOPES:
+        *others, last = map(repr, SCOPES)
+        raise BadMarker(f"{asked_by}: scope must be {', '.join(others)} or {last}, not {scope!r}")
+
+
+def check_count(asked_by: str, count: object) -> None:
+    """Raise BadMarker unless this is a number of instances or pairs to launch together."""
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise BadMarker(f"{asked_by}: count must be a whole number from 1 up, not {count!r}")
+
+
 def _check_type(asked_by: str, value: object, what: str) -> None:
     if not isinstance(value, str):
         raise BadMarker(f"{asked_by}: {what} must be a name such as 'c5.18xlarge', not {value!r}")
@@ -394,4 +450,5 @@ def _volumes(marker: str, arguments: dict[str, Any]) -> RequestedVolumes:
         raise BadMarker(
             f"@pytest.mark.{marker}: card must be the number of an EBS card, from 0 up, not {card!r}"
         )
+    _check_scope(f"@pytest.mark.{marker}", arguments.get("scope", FUNCTION))
     return RequestedVolumes(**arguments)

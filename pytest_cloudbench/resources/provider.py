@@ -68,6 +68,7 @@ class Provider(Protocol):
 
     def listen(self, listener: Callable[[Answer], None] | None) -> None:
         """Call `listener` with each answer of the API from now on, for the evidence; None ends that."""
+        return
 
     # Checks before anything is created
 
@@ -85,9 +86,11 @@ class Provider(Protocol):
 
     def check_attachments(self, limits: InstanceLimits, volumes: int) -> None:
         """Raise AttachmentLimit if a new instance with these limits cannot take so many volumes."""
+        return
 
     def check_zone(self, limits: InstanceLimits, zone: str | None, volume_zone: str) -> None:
         """Raise ZoneMismatch if an instance launched in `zone` (None: any) cannot use volumes in `volume_zone`."""
+        return
 
     # Instances
 
@@ -126,6 +129,15 @@ class Provider(Protocol):
         `instance` is the one that it must be attached to; any by default. Raises ExistingHardware.
         """
         raise self._not_offered("find volumes that exist already")
+
+    def find_hosts(
+        self, names: Sequence[str] = (), *, group: str = "", count: int = 1
+    ) -> tuple[LaunchedInstance, ...]:
+        """Return hosts that were there before and have no API, as `existing`.
+
+        Those with these names, else the first `count` of the group, or of all. Raises ExistingHardware.
+        """
+        raise self._not_offered("find hosts without an API")
 
     def refresh(self, instance: LaunchedInstance) -> LaunchedInstance:
         """Return the instance as it is now: state, addresses, attachments, tags."""
@@ -232,7 +244,7 @@ class Provider(Protocol):
 READ_ONLY_CALLS = frozenset(
     (
         *("check_attachments", "check_launches", "check_zone", "find_instance", "find_volume", "identity"),
-        *("limits", "refresh", "unreachable_hint"),
+        *("find_hosts", "limits", "refresh", "unreachable_hint"),
     )
 )
 """Calls that change nothing: a replay may answer one more often than it was recorded."""
@@ -252,6 +264,7 @@ class InterceptedProvider:
     launch_many: Callable[..., tuple[LaunchedInstance, ...]]
     find_instance: Callable[..., LaunchedInstance]
     find_volume: Callable[..., CreatedVolume]
+    find_hosts: Callable[..., tuple[LaunchedInstance, ...]]
     refresh: Callable[..., LaunchedInstance]
     unreachable_hint: Callable[..., str]
     stop: Callable[..., LaunchedInstance]

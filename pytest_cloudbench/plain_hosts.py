@@ -1,0 +1,157 @@
+"""A provider of hosts that are there already and have no API: those of ``--cloudbench-hosts``."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_cloudbench.hosts.inventory import InventoryHost
+from pytest_cloudbench.limits.instances import InstanceLimits
+from pytest_cloudbench.resources.errors import ExistingHardware
+from pytest_cloudbench.resources.facts import (
+    ALLOWED_DEVICES_TAG,
+    ImageFacts,
+    Launch,
+    LaunchedInstance,
+    PlacementGroup,
+    Resource,
+    TeardownReport,
+)
+from pytest_cloudbench.resources.provider import Provider
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.hosts.host import Host
+
+HOST_TYPE = "host"
+"""What stands for an instance type; with the host's name it is the label "host db1"."""
+
+
+class PlainHosts(Provider):
+    """The hosts of an inventory as instances. It creates, changes and removes nothing.
+
+    allowed: the devices that a load may overwrite, by the names of hosts. jump: bastions on the way. install_tools:
+    whether a missing tool is installed.
+    """
+
+    label = "hosts"
+
+    def __init__(
+        self,
+        hosts: Sequence[InventoryHost],
+        *,
+        allowed: dict[str, tuple[str, ...]] | None = None,
+        jump: str = "",
+        install_tools: bool = False,
+    ) -> None:
+        self._hosts = {host.name: host for host in hosts}
+        self._allowed = allowed or {}
+        self._jump = jump
+        self._install_tools = install_tools
+
+    def find_hosts(
+        self, names: Sequence[str] = (), *, group: str = "", count: int = 1
+    ) -> tuple[LaunchedInstance, ...]:
+        known = ", ".join(self._hosts)
+        if missing := [name for name in names if name not in self._hosts]:
+            raise ExistingHardware(
+                f"--cloudbench-hosts has no host {missing[0]!r}: it has {known}", asked=f"host {missing[0]}"
+            )
+        if names:
+            return tuple(self._launched(self._hosts[name]) for name in names)
+        found = [host for host in self._hosts.values() if not group or group in host.groups]
+        if len(found) < count:
+            where = f"in the group {group!r}" if group else "in all"
+            raise ExistingHardware(
+                f"--cloudbench-hosts has {len(found)} host{'s' * (len(found) != 1)} {where}, and the test needs "
+                f"{count}: it has {known}"
+            )
+        return tuple(self._launched(host) for host in found[:count])
+
+    def limits(self, instance_type: str) -> InstanceLimits:
+        """Return limits without any figure: nobody promises one."""
+        return InstanceLimits.from_describe({"InstanceType": instance_type}, source="--cloudbench-hosts")
+
+    def launch_many(
+        self, launches: Sequence[Launch], *, placement_group: PlacementGroup | str | None = None
+    ) -> tuple[LaunchedInstance, ...]:
+        """Raise NotOffered: these hosts are there already."""
+        raise self._not_offered("launch instances")
+
+    def refresh(self, instance: LaunchedInstance) -> LaunchedInstance:
+        """Return the same: no API describes it."""
+        return instance
+
+    def host(self, instance: LaunchedInstance, *, connect_timeout_s: float) -> Host:
+        """Return the host over SSH, as the user's own login: the agent, ~/.ssh/config and known_hosts hold."""
+        from pytest_cloudbench.hosts.login import HostLogin, open_host
+
+        host = self._hosts[instance.id]
+        login = HostLogin(
+            host.address,
+            host.user,
+            _key_of(host),
+            host.host_key,
+            label=str(instance),
+            port=host.port,
+            connect_timeout_s=connect_timeout_s,
+            login_grace_s=0.0,
+            jump=self._jump,
+            installs_tools=self._install_tools,
+        )
+        try:
+            return open_host(login)
+        except ValueError as error:
+            raise ExistingHardware(f"{instance}: {error}") from None
+
+    def unreachable_hint(self, instance: LaunchedInstance) -> str:
+        host = self._hosts[instance.id]
+        user = f"{host.user}@" if host.user else ""
+        port = f"-p {host.port} " if host.port else ""
+        return f"see whether `ssh {port}{user}{host.address}` works from here"
+
+    def release(self, resources: Iterable[Resource]) -> None:
+        """Do nothing: nothing was created."""
+
+    def close(self) -> TeardownReport:
+        """Return an empty report."""
+        return TeardownReport()
+
+    def _launched(self, host: InventoryHost) -> LaunchedInstance:
+        allowed = (*host.devices, *self._allowed.get(host.name, ()))
+        return LaunchedInstance(
+            host.name,
+            HOST_TYPE,
+            dataclasses.replace(self.limits(HOST_TYPE), name=f"{HOST_TYPE} {host.name}"),
+            ImageFacts(login_user=host.user),
+            address=host.address,
+            private_ip=host.load_address or _resolved(host),
+            tags={ALLOWED_DEVICES_TAG: " ".join(allowed)} if allowed else {},
+            existing=True,
+        )
+
+
+def _key_of(host: InventoryHost) -> str:
+    """Return the text of the key file that the inventory names; "" without one. Raises ExistingHardware."""
+    if not host.private_key_file:
+        return ""
+    from pytest_cloudbench.hosts.login import read_private_key
+
+    path = Path(host.private_key_file).expanduser()
+    try:
+        text = path.read_text(encoding="ascii")
+        read_private_key(text)
+    except (OSError, ValueError) as error:
+        raise ExistingHardware(f"host {host.name}: its private key file {path}: {error}") from None
+    return text
+
+
+def _resolved(host: InventoryHost) -> str:
+    """Return the address of a host that may have another name in ~/.ssh/config."""
+    from pytest_cloudbench.hosts.ssh_config import find_own_server
+
+    try:
+        return find_own_server(host.address, user=host.user, port=host.port).host
+    except ValueError as error:
+        raise ExistingHardware(f"host {host.name}: {error}") from None
