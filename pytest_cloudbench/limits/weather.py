@@ -53,6 +53,7 @@ class Weather:
     instance_delay: Span = _NONE
     ssh_delay: Span = _NONE
     metal_delay: Span = _NONE
+    command_delay: Span = _NONE
     no_capacity: tuple[str, ...] = ()
     late_no_capacity: tuple[str, ...] = ()
     no_addresses: tuple[str, ...] = ()
@@ -139,6 +140,12 @@ EFFECTS: dict[str, Effect] = {
     ),
     "ssh_delay": Effect(_parse_span, "20s-60s", "20s-60s", "a booted instance answers SSH after this time"),
     "metal_delay": Effect(_parse_span, "4min-10min", "4min-10min", "the ssh-delay of bare metal"),
+    "command_delay": Effect(
+        _parse_span,
+        "1s-3s",
+        "1s-3s",
+        "commands sent by SSM reach their instances after this time, and half of it no call knows their invocations",
+    ),
     "no_capacity": Effect(
         _parse_names, "m5.*@us-east-1a", "", "RunInstances answers InsufficientInstanceCapacity"
     ),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 from pytest_cloudbench.limits.ceilings import MachineLimits
 from pytest_cloudbench.limits.instances import EbsLimit
 from pytest_cloudbench.twin.hosts.hosts import BootFailed, Host, HostPlan, read_console
-from pytest_cloudbench.twin.inventory import Inventory, PlacedInstance
+from pytest_cloudbench.twin.hosts.run_command import RunningScript, Script
+from pytest_cloudbench.twin.inventory import Inventory, PlacedInstance, PlaneError
 from pytest_cloudbench.twin.network.cables import NetworkFailed
 from pytest_cloudbench.twin.network.governor import AllowancePage, NetworkGovernor
 from pytest_cloudbench.twin.network.shaping import Shape
@@ -54,6 +56,24 @@ class PlaneInstances:
     def console_output(self, instance_id: str) -> str:
         """Return what the instance printed on its console, also after a failed boot or its termination."""
         return read_console(self._parts.slot, instance_id)
+
+    def agent_registered_at(self, instance_id: str) -> float | None:
+        """Return when SSM Agent of an instance first answered, in seconds since the epoch; None if it never did."""
+        instance = self._inventory.instances.get(instance_id)
+        at = instance.host.registered_at if instance is not None else None
+        return at if at is not None and at <= time.time() else None
+
+    def agent_answers(self, instance_id: str) -> bool:
+        """Return True if SSM Agent of an instance answers now."""
+        instance = self._inventory.instances.get(instance_id)
+        return instance is not None and instance.host.agent_answers
+
+    def run_script(self, instance_id: str, script: Script, region: str) -> RunningScript:
+        """Start a script in a running instance. Raises PlaneError or OSError if its agent does not answer."""
+        with self._inventory.held(instance_id) as instance:
+            if not instance.host.agent_answers:
+                raise PlaneError(f"{instance_id} is not running")
+            return RunningScript(script, instance_id, region, instance.host.init_pid)
 
     def boot(self, plan: HostPlan, on_shutdown: Callable[[bool], None] = lambda reboots: None) -> None:
         """Make an instance and return once sshd answers. Raises `BootFailed`; nothing is left then.

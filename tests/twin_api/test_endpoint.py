@@ -86,8 +86,8 @@ def test_presigned_call_is_served(calls: Calls) -> None:
 
 
 def test_other_services_and_regions_are_refused_by_name(calls: Calls) -> None:
-    with pytest.raises(ClientError, match="has no 's3' service; it has ec2, monitoring, ssm, sts"):
-        calls.client("s3", s3={"addressing_style": "path"}).list_buckets()
+    with pytest.raises(ClientError, match="has no 'sqs' service; it has ec2, ssm, s3, monitoring, sts"):
+        calls.client("sqs").list_queues()
     with pytest.raises(ClientError, match="serves us-east-1, the request is for eu-west-1"):
         calls.client("ec2", region="eu-west-1").describe_volumes()
     assert [one["RegionName"] for one in calls.ec2.describe_regions()["Regions"]] == ["us-east-1"]

@@ -14,7 +14,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qsl, quote, unquote
 
 _BASE32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 _AUTHORIZATION = re.compile(
@@ -79,19 +79,29 @@ def signature_is_right(
 ) -> bool:
     """Return True if the request, given by WSGI's ``environ`` and its body, was signed with the key's secret.
 
-    The algorithm is Signature Version 4 as AWS documents it for all services except S3: the hash of the body is
-    signed. The services here have one path, "/"; requests for other paths are refused.
+    The algorithm is Signature Version 4 as AWS documents it: the hash of the body is signed. S3 has paths, and signs
+    what its client says about the body: its hash, or that the body is not signed or signed in parts. Other services
+    have one path, "/"; requests for other paths are refused.
     """
+    path, payload = "/", hashlib.sha256(body).hexdigest()
+    if credential.service == "s3":
+        path = quote(unquote(environ.get("RAW_URI", "/").partition("?")[0]), safe="/-_.~")
+        stated = _header(environ, "x-amz-content-sha256") or "UNSIGNED-PAYLOAD"
+        if stated != payload and not stated.startswith(("UNSIGNED-PAYLOAD", "STREAMING-")):
+            return False
+        payload = stated
+    elif environ.get("PATH_INFO", "/") not in ("", "/"):
+        return False
     headers = {name: _header(environ, name) for name in credential.signed_headers}
     request = "\n".join(
         [
             environ["REQUEST_METHOD"],
-            "/",
+            path,
             _canonical_query(environ.get("QUERY_STRING", "")),
             *(f"{name}:{' '.join(value.split())}" for name, value in headers.items()),
             "",
             ";".join(headers),
-            hashlib.sha256(body).hexdigest(),
+            payload,
         ]
     )
     scope = f"{credential.day}/{credential.region}/{credential.service}/aws4_request"
@@ -102,7 +112,7 @@ def signature_is_right(
     for part in scope.split("/"):
         signing_key = hmac.digest(signing_key, part.encode(), "sha256")
     right = hmac.digest(signing_key, text.encode(), "sha256").hex()
-    return hmac.compare_digest(right, credential.signature) and environ.get("PATH_INFO", "/") in ("", "/")
+    return hmac.compare_digest(right, credential.signature)
 
 
 def _header(environ: Mapping[str, Any], name: str) -> str:

@@ -30,13 +30,13 @@ log = logging.getLogger(__name__)
 
 _RESPONSES = {
     "monitoring": ("moto.cloudwatch.responses", "CloudWatchResponse"),
-    "ssm": ("moto.ssm.responses", "SimpleSystemManagerResponse"),
     "sts": ("moto.sts.responses", "TokenResponse"),
 }
-_SERVICES = ("ec2", *_RESPONSES, "pricing", "servicequotas")
+_SERVICES = ("ec2", "ssm", "s3", *_RESPONSES, "pricing", "servicequotas")
 _LOADING_LIMIT_S = 170.0  # an emulated machine needs most of a minute
 _POLL_S = 0.1  # within which the server notices that it must end
 _MAX_BODY_BYTES = 4 * 1024 * 1024
+_MAX_OBJECT_BYTES = 64 * 1024 * 1024  # of one request; SDKs upload larger objects in parts
 _LOST = "cloudbench.lost"  # in the environment of a call whose answer the weather loses
 
 StartResponse = Callable[[str, list[tuple[str, str]]], Any]
@@ -116,7 +116,8 @@ class Front:
         status, headers, body = self._answer(environ)
         if _LOST in environ:
             environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
-        headers.setdefault("Content-Length", str(len(body)))
+        if "content-length" not in map(str.lower, headers):
+            headers["Content-Length"] = str(len(body))
         start_response(f"{status} {'OK' if status < 400 else 'Error'}", list(headers.items()))
         return [body]
 
@@ -200,7 +201,8 @@ class Front:
             raise unsupported(
                 f"The embedded region has no '{credential.service}' service; it has {', '.join(_SERVICES)}."
             )
-        if not signature_is_right(self.access_key, credential, environ, _body(environ)):
+        most = _MAX_OBJECT_BYTES if credential.service == "s3" else _MAX_BODY_BYTES
+        if not signature_is_right(self.access_key, credential, environ, _body(environ, most)):
             raise Refusal(
                 "AuthFailure" if credential.service == "ec2" else "SignatureDoesNotMatch",
                 "The request signature does not match the one calculated with the region's secret key.",
@@ -220,12 +222,12 @@ class Front:
             from_wsgi_server = True
 
         request = FrontRequest(environ)
-        request.get_data(parse_form_data=True, cache=True)
+        request.get_data(parse_form_data=service != "s3", cache=True)  # an object may look like a form
         if region.weather is None:
             return call_service(region, service, request)
         from .weather import action_of
 
-        action = action_of(request.form, request.headers)
+        action = action_of(service, request)
         region.weather.check_call(service, action, request.form)
         answer = call_service(region, service, request, action)
         if region.weather.loses_answer(action):
@@ -236,10 +238,14 @@ class Front:
 def call_service(
     region: Region, service: str, request: Any, lagging_action: str = ""
 ) -> tuple[int, dict[str, str], bytes]:
-    """Let a service answer a request. EC2 has the region's own actions, the others are moto's.
+    """Let a service answer a request. EC2 and SSM have the region's own actions, the others are moto's.
 
     An EC2 action named as ``lagging_action`` sees, and adds to, the view that lags behind the region's state.
     """
+    if service == "s3":
+        from .objects import answer_objects
+
+        return answer_objects(region, request)
     from botocore.model import OperationNotFoundError
 
     url = f"http://{service}.{REGION}.amazonaws.com{request.raw_path}"
@@ -261,6 +267,10 @@ def _actions(region: Region, service: str) -> Any:
         from .ec2_actions import Ec2Actions
 
         return Ec2Actions(region)
+    if service == "ssm":
+        from .ssm_actions import SsmActions
+
+        return SsmActions(region)
     if service == "monitoring":
         region.metrics.publish()
     module, name = _RESPONSES[service]
@@ -282,14 +292,20 @@ def _warm_up(region: Region) -> None:
         call_service(region, service, Request.from_primitives("POST", "http://127.0.0.1/", headers, body))
 
 
-def _body(environ: Environ) -> bytes:
+def _body(environ: Environ, most: int = _MAX_BODY_BYTES) -> bytes:
     """Return the request's body and leave it to be read again. Refuses a large one before reading it."""
     length = environ.get("CONTENT_LENGTH") or "0"
-    if not length.isdigit() or int(length) > _MAX_BODY_BYTES:
-        raise Refusal(
-            "RequestEntityTooLarge", f"The request is larger than {_MAX_BODY_BYTES} bytes.", status=413
-        )
-    body: bytes = environ["wsgi.input"].read(int(length))
+    too_large = Refusal("RequestEntityTooLarge", f"The request is larger than {most} bytes.", status=413)
+    if environ.pop("wsgi.input_terminated", False):  # sent in chunks, so its length is not known before
+        body: bytes = environ["wsgi.input"].read(most + 1)
+        environ.pop("HTTP_TRANSFER_ENCODING", None)
+        environ["CONTENT_LENGTH"] = str(len(body))
+        if len(body) > most:
+            raise too_large
+    elif not length.isdigit() or int(length) > most:
+        raise too_large
+    else:
+        body = environ["wsgi.input"].read(int(length))
     environ["wsgi.input"] = io.BytesIO(body)
     return body
 

@@ -244,6 +244,7 @@ class InstanceActions(RegionActions):
         )
         for index, instance in enumerate(reservation.instances):
             instance.instance_lifecycle = instance.lifecycle
+            instance.iam_instance_profile = request.profile
             if instance.lifecycle == "spot":
                 instance.spot_instance_request_id = f"sir-{instance.id[-8:]}"
             instance._placement = request.placement.of(index, request.zone)

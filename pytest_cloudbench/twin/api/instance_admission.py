@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
+import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -17,6 +19,9 @@ from .refusal import Refusal, invalid_combination, invalid_value, required, well
 
 MAX_USER_DATA_BYTES = 16 * 1024  # Amazon EC2 User Guide, "Run commands when you launch", 2026-11
 
+_PROFILE_NAME = re.compile(r"[\w+=,.@-]{1,128}")
+_PROFILE_ARN = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:instance-profile/[\w+=,.@/-]{1,512}")
+
 
 def admitted_image(image_id: str | None, images: Mapping[str, Image]) -> Image:
     """Return the image of this id."""
@@ -24,6 +29,27 @@ def admitted_image(image_id: str | None, images: Mapping[str, Image]) -> Image:
     if image_id not in images:
         raise Refusal("InvalidAMIID.NotFound", f"The image id '[{image_id}]' does not exist.")
     return images[image_id]
+
+
+def admitted_profile(asked: Mapping[str, Any] | None, account: str) -> dict[str, str] | None:
+    """Return an instance profile as instances show it, by its ARN and id. Any well-formed name exists here."""
+    if not asked:
+        return None
+    name, arn = asked.get("Name"), asked.get("Arn")
+    if name and arn:
+        raise invalid_combination(
+            "The parameter 'iamInstanceProfile.name' may not be used in combination with 'iamInstanceProfile.arn'"
+        )
+    if arn and not _PROFILE_ARN.fullmatch(arn):
+        raise invalid_value(
+            f"Value ({arn}) for parameter iamInstanceProfile.arn is invalid. Invalid IAM Instance Profile ARN"
+        )
+    if not arn and not _PROFILE_NAME.fullmatch(name or ""):
+        raise invalid_value(
+            f"Value ({name}) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name"
+        )
+    arn = arn or f"arn:aws:iam::{account}:instance-profile/{name}"
+    return {"Arn": arn, "Id": f"AIPA{hashlib.sha256(arn.encode()).hexdigest()[:17].upper()}"}
 
 
 def admitted_type(name: str, catalogue: Mapping[str, dict[str, Any]]) -> dict[str, Any]:

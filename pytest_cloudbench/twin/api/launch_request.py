@@ -15,6 +15,7 @@ from pytest_cloudbench.limits.volumes import VolumeSpec
 from . import instance_admission, volume_admission
 from .backend import RegionBackend, instance_catalogue
 from .images import Image, known_images
+from .moto_loading import ACCOUNT
 from .placement_admission import LaunchPlacement, admitted_group, admitted_placement, zone_of
 from .refusal import Refusal, invalid_combination, invalid_value, unsupported, well_formed_id
 
@@ -49,6 +50,7 @@ class LaunchRequest:
     root: BlockDevice
     data_volumes: tuple[BlockDevice, ...]
     network_options: NetworkOptions
+    profile: dict[str, str] | None = None
 
 
 def admitted_launch(params: Mapping[str, Any], backend: RegionBackend) -> LaunchRequest:
@@ -90,6 +92,7 @@ def admitted_launch(params: Mapping[str, Any], backend: RegionBackend) -> Launch
         root=root,
         data_volumes=data_volumes,
         network_options=options,
+        profile=instance_admission.admitted_profile(params.get("IamInstanceProfile"), ACCOUNT),
     )
 
 

@@ -45,13 +45,15 @@ def dry_run() -> Refusal:
     return Refusal("DryRunOperation", "Request would have succeeded, but DryRun flag is set.", status=412)
 
 
-def unauthorised(action: str) -> Refusal:
+def unauthorised(action: str, service: str = "ec2") -> Refusal:
     """Return the refusal of an action that the credentials may not call."""
-    return Refusal(
-        "UnauthorizedOperation",
-        f"You are not authorized to perform this operation. (ec2:{action}) is denied by the region's weather.",
-        status=403,
+    code, status = {"ssm": ("AccessDeniedException", 400), "s3": ("AccessDenied", 403)}.get(
+        service, ("UnauthorizedOperation", 403)
     )
+    message = (
+        f"You are not authorized to perform this operation. ({service}:{action}) is denied by the region's weather."
+    )
+    return Refusal(code, message, status=status)
 
 
 def invalid_value(message: str) -> Refusal:
@@ -93,7 +95,9 @@ def error_answer(service: str, content_type: str, refusal: Refusal) -> tuple[int
         body = json.dumps({"__type": refusal.code, "message": refusal.message})
         return refusal.status, "application/x-amz-json-1.1", body.encode()
     code, message = escape(refusal.code), escape(refusal.message)
-    if service == "ec2":
+    if service == "s3":
+        text = f"<Error><Code>{code}</Code><Message>{message}</Message><RequestId>{request_id}</RequestId></Error>"
+    elif service == "ec2":
         text = (
             f"<Response><Errors><Error><Code>{code}</Code><Message>{message}</Message></Error></Errors>"
             f"<RequestID>{request_id}</RequestID></Response>"

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pytest_cloudbench.limits.region_settings import factor_words
 
 from .refusal import Refusal
+from .run_command import RunCommand
 from .storage_metrics import StorageMetrics
 
 if TYPE_CHECKING:
@@ -137,6 +138,8 @@ class Region:
         self.tokens = ClientTokens()
         self.queues = OperationQueues()
         self.metrics = StorageMetrics(plane)
+        self.run_command = RunCommand(self)
+        self.objects_lock = threading.Lock()  # guards moto's S3, which knows nothing of the rest
         self.on_plane: set[str] = set()  # instances that have a host, running or stopped
         self.boot_errors: dict[str, str] = {}  # of instances that did not start, for their console output
         self.closing = threading.Event()

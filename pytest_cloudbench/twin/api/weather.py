@@ -16,6 +16,7 @@ from typing import Any
 
 from pytest_cloudbench.limits.weather import Span, Weather, matches
 
+from .objects import operation_of
 from .refusal import Refusal, unauthorised
 from .throttling import TokenBuckets, names_resources
 
@@ -70,7 +71,7 @@ class RegionWeather:
         if self._strikes("errors", action):
             raise _passing_error(self.draw("kind of error", action))
         if any(fnmatchcase(action, pattern) for pattern in self.settings.deny):
-            raise unauthorised(action)
+            raise unauthorised(action, service)
 
     def loses_answer(self, action: str) -> bool:
         """Return True if the answer to a call that was carried out never arrives."""
@@ -131,6 +132,9 @@ def _expired(service: str) -> Refusal:
     return Refusal(code, message, status=400 if service == "ssm" else 403)
 
 
-def action_of(form: Mapping[str, str], headers: Mapping[str, Any]) -> str:
-    """Return the action that a request names, in its form or in the header of JSON services."""
-    return form.get("Action") or str(headers.get("X-Amz-Target") or "").rpartition(".")[2]
+def action_of(service: str, request: Any) -> str:
+    """Return the action that a request names: in its form, in the header of JSON services, or by S3's method."""
+    if service == "s3":
+        return operation_of(request.method, request.raw_path)
+    named: str | None = request.form.get("Action")
+    return named or str(request.headers.get("X-Amz-Target") or "").rpartition(".")[2]

@@ -104,7 +104,8 @@ class Host:
 
     ``on_plugged`` is called with the process whose namespace has its eth0, before any program there can use it;
     ``on_unplugging`` is called before its cable is removed. ``on_shutdown`` is called in a thread of its own when the
-    instance was shut down from inside, with True if it is to boot again.
+    instance was shut down from inside, with True if it is to boot again. At `registered_at`, in seconds since the
+    epoch, SSM Agent answered for the first time.
     """
 
     plan: HostPlan
@@ -119,6 +120,8 @@ class Host:
     _hostname: str = ""
     _booted_once: bool = False
     _plugged_in: bool = False
+    registered_at: float | None = None
+    _up_at: float | None = None
 
     @property
     def directory(self) -> Path:
@@ -139,6 +142,12 @@ class Host:
     def running(self) -> bool:
         """True if the instance's init is alive."""
         return self.process is not None and self.process.poll() is None
+
+    @property
+    def agent_answers(self) -> bool:
+        """True if SSM Agent would answer now: the instance is running and its boot is over, with sshd's delay."""
+        up_at = self._up_at
+        return up_at is not None and self.running and time.monotonic() >= up_at + self.plan.ssh_after_s
 
     def start(self, nodes: list[Node]) -> None:
         """Boot, and return when sshd answers. Raises `BootFailed`; then nothing runs."""
@@ -189,6 +198,9 @@ class Host:
         if not plan.ssh_after_s:
             self._wait_for_sshd(deadline)
         self._booted_once = True
+        self._up_at = time.monotonic()
+        if self.registered_at is None:
+            self.registered_at = time.time() + plan.ssh_after_s
         threading.Thread(
             target=self._watch, args=(self.process,), name=f"end of {plan.instance_id}", daemon=True
         ).start()
@@ -293,7 +305,7 @@ class Host:
 
     def kill(self) -> None:
         """End the instance at once. A second call does nothing."""
-        process, self.process, self.init_pid = self.process, None, 0
+        process, self.process, self.init_pid, self._up_at = self.process, None, 0, None
         if process is None:
             return
         # At the end of its input the outer process kills the inner one and waits for it. So when the outer process
@@ -321,7 +333,7 @@ class Host:
             os.chmod(node.name, 0o660, dir_fd=dev)
             os.chown(node.name, 0, DISK_GROUP, dir_fd=dev)
             for link in node.links:
-                with _open_directory(dev, os.path.dirname(link), create=True) as directory:
+                with open_directory(dev, os.path.dirname(link), create=True) as directory:
                     name = os.path.basename(link)
                     with contextlib.suppress(FileNotFoundError):
                         os.unlink(name, dir_fd=directory)
@@ -335,7 +347,7 @@ class Host:
             for link in node.links:
                 with (
                     contextlib.suppress(OSError),
-                    _open_directory(dev, os.path.dirname(link), create=False) as directory,
+                    open_directory(dev, os.path.dirname(link), create=False) as directory,
                 ):
                     os.unlink(os.path.basename(link), dir_fd=directory)
 
@@ -349,7 +361,7 @@ class Host:
 
 
 @contextlib.contextmanager
-def _open_directory(start: int, path: str, *, create: bool) -> Any:
+def open_directory(start: int, path: str, *, create: bool) -> Any:
     """Open a directory below ``start``, never through a link: an instance could point one at this machine."""
     descriptor = os.dup(start)
     try:
