@@ -143,6 +143,14 @@ def wipe(host: Host, paths: Sequence[str]) -> None:
         raise FilesystemError(f"{', '.join(paths)} could not be wiped: {error}") from error
 
 
+@operation("clear_devices")
+def clear_devices(host: Host, devices: Sequence[Carrier]) -> None:
+    """Remove every signature from devices that the next test finds empty. Raises NotOurs or FilesystemError."""
+    for device in devices:
+        device.prove(host)
+    wipe(host, [path for device in devices for path in device.paths])
+
+
 def remember_made(host: Host, path: str, kind: str) -> Signature:
     """Remember the file system that was just made there. Raises FilesystemError if there is none."""
     signature = read_signature(host, path)

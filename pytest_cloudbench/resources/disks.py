@@ -47,6 +47,11 @@ class Disk(Mountable):
         raise NotImplementedError
 
     @property
+    def known_device(self) -> BlockDevice | None:
+        """The device on the host if it was used before, else None."""
+        return None
+
+    @property
     def carrier(self) -> BlockDevice:
         return self.device
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_cloudbench.limits.bandwidth_weighting import DEFAULT
 from pytest_cloudbench.limits.recorded_limits import RecordedLimits
@@ -18,17 +18,22 @@ from pytest_cloudbench.resources.facts import (
     PlacementGroup,
     Resource,
 )
+from pytest_cloudbench.resources.fleet import Fleet
 from pytest_cloudbench.resources.instance import Instance
 from pytest_cloudbench.resources.instance_store import check_has_store
 from pytest_cloudbench.resources.markers import (
     BadMarker,
+    RequestedFleet,
     RequestedHardware,
     RequestedInstance,
     RequestedPair,
+    check_count,
 )
 from pytest_cloudbench.resources.pair import Pair
+from pytest_cloudbench.resources.pair_group import PairGroup
 from pytest_cloudbench.resources.preparation import Preparation
 from pytest_cloudbench.resources.requested_existing import RequestedExisting
+from pytest_cloudbench.resources.shared_storage import free, leave_shared_hardware, left_instance, left_volume
 from pytest_cloudbench.resources.volumes import Volume, VolumeGroup
 
 if TYPE_CHECKING:
@@ -64,6 +69,7 @@ class Ec2:
         self._type_limits = type_limits or {}
         self._instances: list[Instance] = []
         self._created: list[CreatedVolume] = []
+        self._volumes: dict[str, Volume] = {}
         self._groups: list[PlacementGroup] = []
 
     def check(self, requested: RequestedHardware) -> None:
@@ -311,6 +317,49 @@ class Ec2:
         client, server = (self._add(each) for each in launched)
         return Pair(client, server, cluster=requested.cluster)
 
+    def fleet(
+        self, type: str, count: int, *, placement: Literal["cluster"] | None = None, **of_each: Any
+    ) -> Fleet:
+        """Launch ``count`` equal instances together, or none.
+
+        Their storage is one target of fio, their network one of iperf3. placement "cluster" puts all into a cluster
+        placement group of their own; ``of_each`` are further arguments of `launch`. Raises BadMarker, and what a launch
+        raises, before anything is created.
+        """
+        asked = RequestedFleet.of(type, count, placement=placement, **of_each)
+        launched = self._launch_together([asked.instance] * asked.count, cluster=asked.cluster)
+        return Fleet(self, launched, cluster=asked.cluster)
+
+    def pairs(
+        self, client_type: str, server_type: str | None = None, *, count: int, **of_each: Any
+    ) -> PairGroup:
+        """Launch ``count`` pairs of a client and a server together, or none; iperf3 loads all of them at once.
+
+        ``of_each`` are further arguments of `pair`. Raises BadMarker, and what `pair` raises, before anything is
+        created.
+        """
+        check_count("ec2.pairs", count)
+        asked = RequestedPair.of(client_type, server_type, asked_by="ec2.pairs", **of_each)
+        self.check(RequestedHardware(pair=asked))
+        ends = self._launch_together([asked.client, asked.server] * count, cluster=asked.cluster)
+        return PairGroup(
+            [Pair(*both, cluster=asked.cluster) for both in zip(ends[::2], ends[1::2], strict=True)]
+        )
+
+    def _launch_together(self, requested: Sequence[RequestedInstance], *, cluster: bool) -> list[Instance]:
+        """Launch the instances of checked requests by one call."""
+        for one in requested[:2]:
+            for name in (one.type, *one.or_types) if one.network_options else ():
+                one.network_options.check(self._provider.limits(name))
+        launches = self.launches(*requested)
+        self._provider.check_launches(launches, strategy="cluster" if cluster else None)
+        group = self.create_placement_group() if cluster else None
+        types = [one.type for one in requested]
+        what = " and ".join(f"{types.count(name)} x {name}" for name in dict.fromkeys(types))
+        with self._preparation.step(f"launch {what}"):
+            launched = self._provider.launch_many(launches, placement_group=group)
+        return [self._add(each) for each in launched]
+
     def path(self, client: Instance, server: Instance, *, cluster: bool | None = None) -> Pair:
         """Return the network path between two instances of this test.
 
@@ -377,33 +426,49 @@ class Ec2:
             attached = self._provider.attach_all(created, instance.launched, **on_card)
         volumes = [Volume(instance, each) for each in attached]
         instance.volumes.extend(volumes)
+        self._volumes |= {each.id: each for each in volumes}
         return VolumeGroup(volumes)
 
     def free_storage(self) -> None:
         """Unmount all file systems and dissolve all stripes, so that a repeat on this hardware finds it free."""
         for instance in self._instances:
             store = instance.known_store
-            for disk in [*instance.volumes, *(store.disks if store is not None else ())]:
-                if disk.stripe is not None:
-                    disk.stripe.dissolve()
-                disk.unmount()
+            free([*instance.volumes, *(store.disks if store is not None else ())])
 
     def close(self) -> None:
         """Close the connections and remove what this test created."""
         if self._instances or self._created or self._groups:
             with self._preparation.step("tear down"):
+                leave_shared_hardware(self._instances, list(self._volumes.values()))
                 self._release()
 
     def _release(self) -> None:
+        shared = [each for each in self._instances if each.launched.shared]
         for instance in self._instances:
-            instance.close()
-        instances = [each.launched for each in self._instances if not each.launched.existing]
+            if instance not in shared:
+                instance.close()
+        instances = [left_instance(each) for each in self._instances if not each.launched.existing]
+        volumes = [left_volume(each, self._volumes.get(each.id)) for each in self._created]
         snapshots = [snapshot for instance in self._instances for snapshot in instance.snapshots]
-        made: list[Resource] = [*instances, *self._created, *snapshots, *self._groups]
+        made: list[Resource] = [*instances, *volumes, *snapshots, *self._groups]
         self._instances.clear()
         self._created.clear()
+        self._volumes.clear()
         self._groups.clear()
-        self._provider.release(made)
+        try:
+            self._provider.release(made)
+        finally:
+            for instance in shared:  # their connections were needed to clean them
+                instance.close()
+
+    def begin_test(self) -> None:
+        """Begin another test with the same objects: look at the instances again and report them to it."""
+        for instance in self._instances:
+            instance.look()
+            for volume in instance.volumes:
+                later = volume.created.earlier_tests + 1
+                volume.created = replace(volume.created, earlier_tests=later)
+            self._preparation.launched(instance, self._provider)
 
     def _add(self, launched: LaunchedInstance) -> Instance:
         timeout_s = EXISTING_CONNECT_TIMEOUT_S if launched.existing else CONNECT_TIMEOUT_S

@@ -179,6 +179,11 @@ class InstanceStoreDisk(_OnStore, Disk):
     def conditions(self) -> tuple[str, ...]:
         return (*super().conditions, *self._own_conditions)
 
+    @property
+    def known_device(self) -> BlockDevice | None:
+        """The device on the host, which was found with its store; None after a stop."""
+        return self.store.known_device_of(self)
+
     def check_there(self) -> None:
         """Raise StoreLost if the instance was stopped since the store was first used."""
         self.store.check_there()
@@ -214,6 +219,8 @@ class InstanceStore(_OnStore, DiskGroup[InstanceStoreDisk]):
         self.instance = instance
         count = sum(disk.count for disk in instance.limits.instance_store)
         self.disks = tuple(InstanceStoreDisk(self, number) for number in range(1, count + 1))
+        for disk, done in zip(self.disks, instance.launched.store_initialised, strict=False):
+            disk.initialisation = done
         self._serials: list[str] | None = None
         self._devices: dict[str, BlockDevice] = {}
         self._since: object = None
@@ -241,6 +248,9 @@ class InstanceStore(_OnStore, DiskGroup[InstanceStoreDisk]):
             self._find()
         assert self._serials is not None
         return self._devices[self._serials[disk.number - 1]]
+
+    def known_device_of(self, disk: InstanceStoreDisk) -> BlockDevice | None:
+        return self._devices.get(self._serials[disk.number - 1]) if self._serials else None
 
     def check_there(self) -> None:
         """Raise StoreLost if the instance was stopped and started from outside, which replaces the disks.

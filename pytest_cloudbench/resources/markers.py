@@ -16,7 +16,6 @@ from pytest_cloudbench.resources.facts import Command
 from pytest_cloudbench.resources.requested_existing import NAMES as OF_EXISTING
 from pytest_cloudbench.resources.requested_existing import RequestedExisting, take_existing
 
-
 FUNCTION = "function"
 SCOPES = (FUNCTION, "class", "module", "session")
 """How long hardware may live, from short to long: until the test has ended, or all tests of its class, module, run."""
@@ -149,7 +148,9 @@ class RequestedFleet:
     ) -> RequestedFleet:
         """Return the request for arguments as a user gives them. Raises BadMarker."""
         check_count(asked_by, count)
-        unknown = of_each.keys() - {each.name for each in fields(RequestedInstance)}
+        unknown = of_each.keys() - {each.name for each in fields(RequestedInstance)} | (
+            of_each.keys() & {"existing", "scope"}
+        )
         if unknown:
             raise BadMarker(f"{asked_by} has no argument {sorted(unknown)[0]}=: it takes those of ec2.launch")
         instance = RequestedInstance(type, **of_each).checked(asked_by)

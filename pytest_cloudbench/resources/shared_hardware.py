@@ -77,7 +77,8 @@ class SharedHardware(InterceptedProvider):
 
     Repeats (``scope`` is empty) must ask for the same in the same order, and keep everything until the last of them.
     The tests of a ``scope`` may ask for anything: what none of them can use any more is removed, and ``tell`` receives
-    a sentence. Without ``volumes`` they share instances only. `end` removes the rest.
+    a sentence. Without ``volumes`` they share instances only. `end` removes the rest. Objects that live as long as the
+    scope have a single turn, the last one; `next_test` counts their tests.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class SharedHardware(InterceptedProvider):
         self._last = False
 
     def turn(self, provider: Provider, *, last: bool = False) -> SharedHardware:
-        """Begin a test, whose calls reach ``provider``. ``last``: what repeats created is removed at its end.
+        """Begin a test, whose calls reach ``provider``. ``last``: nobody has the hardware after it, so it is removed.
 
         A ``provider`` that ``has_own_hardware`` for this repeat, such as its record, creates all.
         """
@@ -118,7 +119,7 @@ class SharedHardware(InterceptedProvider):
         """Return the instance as a host; each test opens a new connection."""
         host = self._provider.host(instance, connect_timeout_s=connect_timeout_s)
         use = self._uses.get(instance.id)
-        if not self._scope or use is None:
+        if not self._scope or self._last or use is None:
             return host
         host.mark = self._mark
         try:
@@ -137,7 +138,7 @@ class SharedHardware(InterceptedProvider):
     def release(self, resources: Iterable[Resource]) -> None:
         """Take hardware back from a test, with what the facts say of it, and remove what nobody shares."""
         given = list(resources)
-        if not self._scope:
+        if self._last or not self._scope:
             self._uses |= {each.id: _Use(each) for each in given if each.id not in self._uses}
             if self._last:
                 self.end()
@@ -253,17 +254,13 @@ class SharedHardware(InterceptedProvider):
         use = self._uses.get(getattr(answer, "id", ""))
         if use is None:
             return answer
+        shared = "" if self._last else self._scope
         if isinstance(answer, LaunchedInstance):
-            return replace(
-                answer,
-                shared=self._scope,
-                earlier_tests=use.tests,
-                store_initialised=use.store_initialised,
-            )
+            store = use.store_initialised
+            return replace(answer, shared=shared, earlier_tests=use.tests, store_initialised=store)
         if isinstance(answer, CreatedVolume):
-            return replace(
-                answer, shared=self._scope, earlier_tests=use.tests, initialisation=use.initialisation
-            )
+            done = use.initialisation
+            return replace(answer, shared=shared, earlier_tests=use.tests, initialisation=done)
         return answer
 
     def _take_back(self, use: _Use, left: Resource) -> None:

@@ -86,10 +86,21 @@ class Volume(_OnVolumes, Disk):
         self.created = created
         self._device: BlockDevice | None = None
         self._attached = True
+        self.initialisation = created.initialisation
 
     @property
     def volumes(self) -> tuple[Volume, ...]:
         return (self,)
+
+    @property
+    def is_attached(self) -> bool:
+        """True while it is attached to ``instance``."""
+        return self._attached
+
+    @property
+    def known_device(self) -> BlockDevice | None:
+        """The device on the host if it was used before, else None."""
+        return self._device
 
     @property
     def existing(self) -> bool:
@@ -148,11 +159,12 @@ class Volume(_OnVolumes, Disk):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """How it was initialised, or what makes it slow if it was not."""
+        """How it was initialised, or what makes it slow if it was not, and which test this is on it."""
+        said = (*super().conditions, *self.created.conditions)
         if self.initialisation is not None or (
             self.stripe is not None and self.stripe.initialisation is not None
         ):
-            return super().conditions
+            return said
         slow = []
         if self.from_snapshot:
             read = "blocks that were never read are" if self.existing else "the first read of a block is"
@@ -162,7 +174,7 @@ class Volume(_OnVolumes, Disk):
                 f"not initialised: on an embedded region, blocks that were never read or written have "
                 f"{figure(100 * self.spec.first_touch)} % of its rate"
             )
-        return (*super().conditions, *slow)
+        return (*said, *slow)
 
     def snapshot(self) -> Snapshot:
         """Create a snapshot and wait until it is complete; it is removed when the test ends.
