@@ -23,6 +23,7 @@ from pytest_cloudbench.resources.provider import Provider
 
 if TYPE_CHECKING:
     from pytest_cloudbench.hosts.host import Host
+    from pytest_cloudbench.hosts.ssh_config import OwnServer
 
 HOST_TYPE = "host"
 """What stands for an instance type; with the host's name it is the label "host db1"."""
@@ -31,8 +32,8 @@ HOST_TYPE = "host"
 class PlainHosts(Provider):
     """The hosts of an inventory as instances. It creates, changes and removes nothing.
 
-    allowed: the devices that a load may overwrite, by the names of hosts. jump: bastions on the way. install_tools:
-    whether a missing tool is installed.
+    allowed: the devices that a load may overwrite, by the names of hosts. jump, proxy_command, host_key: as for
+    `HostLogin`, for all hosts whose inventory says nothing else. install_tools: whether a missing tool is installed.
     """
 
     label = "hosts"
@@ -43,11 +44,15 @@ class PlainHosts(Provider):
         *,
         allowed: dict[str, tuple[str, ...]] | None = None,
         jump: str = "",
+        proxy_command: str = "",
+        host_key: str = "",
         install_tools: bool = False,
     ) -> None:
         self._hosts = {host.name: host for host in hosts}
         self._allowed = allowed or {}
         self._jump = jump
+        self._proxy_command = proxy_command
+        self._host_key = host_key
         self._install_tools = install_tools
 
     def find_hosts(
@@ -91,15 +96,27 @@ class PlainHosts(Provider):
         login = HostLogin(
             host.address,
             host.user,
-            _key_of(host),
-            host.host_key,
+            host_public_key=host.host_key or self._host_key,
             label=str(instance),
             port=host.port,
             connect_timeout_s=connect_timeout_s,
             login_grace_s=0.0,
             jump=self._jump,
+            proxy_command=self._proxy_command,
+            instance_id=host.name,
             installs_tools=self._install_tools,
         )
+        if host.private_key_file:
+            # A login with a key given reads no configuration.
+            own = _own_server(host)
+            login = dataclasses.replace(
+                login,
+                address=own.host,
+                user=own.user,
+                port=own.port,
+                private_key=_key_of(host),
+                jump=self._jump or ("" if self._proxy_command else own.jump),
+            )
         try:
             return open_host(login)
         except ValueError as error:
@@ -126,7 +143,7 @@ class PlainHosts(Provider):
             dataclasses.replace(self.limits(HOST_TYPE), name=f"{HOST_TYPE} {host.name}"),
             ImageFacts(login_user=host.user),
             address=host.address,
-            private_ip=host.load_address or _resolved(host),
+            private_ip=host.load_address or _own_server(host).host,
             tags={ALLOWED_DEVICES_TAG: " ".join(allowed)} if allowed else {},
             existing=True,
         )
@@ -147,11 +164,11 @@ def _key_of(host: InventoryHost) -> str:
     return text
 
 
-def _resolved(host: InventoryHost) -> str:
-    """Return the address of a host that may have another name in ~/.ssh/config."""
+def _own_server(host: InventoryHost) -> OwnServer:
+    """Return how `ssh` would log in to a host, which may be a name in ~/.ssh/config. Raises ExistingHardware."""
     from pytest_cloudbench.hosts.ssh_config import find_own_server
 
     try:
-        return find_own_server(host.address, user=host.user, port=host.port).host
+        return find_own_server(host.address, user=host.user, port=host.port)
     except ValueError as error:
         raise ExistingHardware(f"host {host.name}: {error}") from None

@@ -63,7 +63,7 @@ rm -rf -- "$1"
 class ClaimedFolder:
     """A folder of a load's own. `filesystem` is its type as stat(1) names it, such as "xfs" or "tmpfs".
 
-    `removed` are the folders of killed runs that were removed, `left` describes those that were not.
+    `removed` are the folders of killed runs that were removed; `left` has a sentence for each that was not.
     """
 
     path: str
@@ -87,10 +87,15 @@ def claim_folder(host: Host, directory: str) -> ClaimedFolder:
     removed, left = [], []
     for found, owner in (text.partition(" ")[::2] for word, text in lines if word == "left"):
         if ended(owner):
-            _remove(host, f"{parent}/{found}", _END_WHAT_RUNS + _REMOVE)
-            removed.append(f"{parent}/{found}")
+            try:
+                _remove(host, f"{parent}/{found}", _END_WHAT_RUNS + _REMOVE)
+                removed.append(f"{parent}/{found}")
+            except NotOurs as error:
+                left.append(str(error))
         elif not is_of_this_machine(owner):
-            left.append(f"{parent}/{found}, made by {_words(owner)}")
+            left.append(
+                f"{parent}/{found} on {host.label} was made by {_words(owner)}: remove it if that run has ended"
+            )
     filesystem = next((text for word, text in lines if word == "on"), "")
     return ClaimedFolder(path, filesystem, tuple(removed), tuple(left))
 

@@ -38,11 +38,7 @@ class Directory(StorageTarget):
         with instance.preparation.step(f"make a folder in {asked} on {instance.launched}"):
             self.claimed = claim_folder(instance.host, asked)
         for left in self.claimed.left:
-            warnings.warn(
-                f"on {instance.launched}, there is {left}: remove it if that run has ended",
-                LeftOnHost,
-                stacklevel=2,
-            )
+            warnings.warn(left, LeftOnHost, stacklevel=2)
 
     @property
     def path(self) -> str:
