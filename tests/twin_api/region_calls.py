@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import itertools
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -15,9 +17,38 @@ from botocore.config import Config
 from pytest_cloudbench.limits.ceilings import MachineLimits
 from pytest_cloudbench.limits.quantities import Throughput
 from pytest_cloudbench.twin.api.front import Front
+from pytest_cloudbench.twin.hosts.run_command import KILLED, Script, ScriptEnd
 from pytest_cloudbench.twin.slots import ZONES, Slot
 
 _SESSION = boto3.Session()  # one for all: it reads each service's model once
+
+
+class RecordedScript:
+    """A script that ends with the code in its text ("exit 3"), once the gate "script" is open; it prints its text."""
+
+    def __init__(self, plane: RecordingPlane, script: Script) -> None:
+        self._plane = plane
+        self._script = script
+        self._cancelled = threading.Event()
+
+    def cancel(self) -> None:
+        self._cancelled.set()
+
+    def wait(self) -> ScriptEnd:
+        gate = self._plane.gates.get("script")
+        deadline = time.monotonic() + 20
+        while gate is not None and not gate.is_set() and time.monotonic() < deadline:
+            if self._cancelled.wait(0.005):
+                break
+        code = re.search("exit ([0-9]+)", self._script.text)
+        with self._plane._lock:
+            self._plane.running_scripts -= 1
+        text = io.BytesIO(self._script.text.encode())
+        if self._cancelled.is_set():
+            return ScriptEnd("cancelled", KILLED, text, io.BytesIO())
+        if "time out" in self._script.text:
+            return ScriptEnd("timed out", KILLED, text, io.BytesIO())
+        return ScriptEnd("exited", int(code[1]) if code else 0, text, io.BytesIO())
 
 
 class RecordingPlane:
@@ -42,6 +73,10 @@ class RecordingPlane:
         self.limited_stores: dict[str, bool] = {}
         self.booting = 0
         self.most_booting = 0
+        self.running_scripts = 0
+        self.most_running_scripts = 0
+        self.registered: set[str] = set()
+        self.silent_agents: set[str] = set()
         self._lock = threading.Lock()
         self._counters = [itertools.count(10) for _ in range(ZONES)]
         self.slot = Slot(0)
@@ -90,6 +125,20 @@ class RecordingPlane:
         finally:
             with self._lock:
                 self.booting -= 1
+        self.registered.add(plan.instance_id)
+
+    def agent_registered_at(self, instance_id: str) -> float | None:
+        return 1_700_000_000.0 if instance_id in self.registered else None
+
+    def agent_answers(self, instance_id: str) -> bool:
+        return instance_id in self.registered - self.silent_agents
+
+    def run_script(self, instance_id: str, script: Script, region: str) -> RecordedScript:
+        self._record("run_script", instance_id, script.text, script.directory, script.timeout_s)
+        with self._lock:
+            self.running_scripts += 1
+            self.most_running_scripts = max(self.most_running_scripts, self.running_scripts)
+        return RecordedScript(self, script)
 
     def stop(self, instance_id: str) -> None:
         self._record("stop", instance_id)

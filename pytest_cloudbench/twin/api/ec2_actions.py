@@ -22,6 +22,7 @@ from .volume_actions import VolumeActions
 _NO_SNAPSHOTS = "this region has snapshots of single volumes only, and no own images"
 _NO_SPOT = "this region launches instances with RunInstances only"
 _NO_PUBLIC = "this region has no public addresses: its hosts answer at their private ones"
+_OWN_PROFILE = "an instance of this region has the instance profile that it was launched with"
 _ONE_INTERFACE = "an instance of this region has one network interface, made with it"
 _RESERVED = ("LinkedGroupId", "ParentGroupId", "Operator")
 
@@ -42,6 +43,9 @@ UNSUPPORTED = {
     "AssociateAddress": _NO_PUBLIC,
     "AttachNetworkInterface": _ONE_INTERFACE,
     "DetachNetworkInterface": _ONE_INTERFACE,
+    "AssociateIamInstanceProfile": _OWN_PROFILE,
+    "DisassociateIamInstanceProfile": _OWN_PROFILE,
+    "ReplaceIamInstanceProfileAssociation": _OWN_PROFILE,
 }
 
 

@@ -50,10 +50,8 @@ def unauthorised(action: str, service: str = "ec2") -> Refusal:
     code, status = {"ssm": ("AccessDeniedException", 400), "s3": ("AccessDenied", 403)}.get(
         service, ("UnauthorizedOperation", 403)
     )
-    message = (
-        f"You are not authorized to perform this operation. ({service}:{action}) is denied by the region's weather."
-    )
-    return Refusal(code, message, status=status)
+    what = f"({service}:{action}) is denied by the region's weather."
+    return Refusal(code, f"You are not authorized to perform this operation. {what}", status=status)
 
 
 def invalid_value(message: str) -> Refusal:

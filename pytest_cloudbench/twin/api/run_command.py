@@ -145,7 +145,9 @@ class RunCommand:
     def send(self, request: CommandRequest, instances: list[Any]) -> Command:
         """Record a command for these instances and let it run."""
         command = Command(request)
-        command.invocations = [Invocation(command, each.id, each.private_dns_name or "") for each in instances]
+        command.invocations = [
+            Invocation(command, each.id, each.private_dns_name or "") for each in instances
+        ]
         self.commands[command.id] = command
         delay = self._region.delay("command_delay", "SendCommand")
         command.hidden_until = time.monotonic() + delay / 2

@@ -28,6 +28,16 @@ _MAX_EXECUTION_S = 172_800
 _LEAST_EXECUTION_S = 5  # SSM Agent takes less for a mistake, and uses the default
 _DEFAULT_S = 3600
 _PARAMETERS = ("commands", "workingDirectory", "executionTimeout")
+_TYPES: dict[str, type] = {
+    "Comment": str,
+    "DocumentName": str,
+    "DocumentVersion": str,
+    "InstanceIds": list,
+    "OutputS3BucketName": str,
+    "OutputS3KeyPrefix": str,
+    "Parameters": dict,
+    "Targets": list,
+}
 _ABSENT = (
     "AlarmConfiguration",
     "CloudWatchOutputConfig",
@@ -74,6 +84,9 @@ def invalid(message: str) -> Refusal:
 
 def admitted_command(params: Mapping[str, Any]) -> CommandRequest:
     """Read a SendCommand request. Raises Refusal for the first rule that it breaks."""
+    for name, kind in _TYPES.items():
+        if not isinstance(params.get(name) or kind(), kind):
+            raise Refusal("SerializationException", f"The parameter {name} has another type than the API's.")
     for name in _ABSENT:
         if params.get(name):
             raise unsupported(f"This region does not support the parameter {name} of SendCommand.")
@@ -129,11 +142,11 @@ def _admitted_targets(params: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple
     if len(instance_ids) > _MAX_INSTANCES or len(targets) > _MAX_TARGETS:
         raise invalid(f"At most {_MAX_INSTANCES} InstanceIds or {_MAX_TARGETS} Targets can be specified.")
     for target in targets:
-        key = target.get("Key") or ""
+        key = str(target.get("Key")) if isinstance(target, dict) else ""
         if key != "tag-key" and key.lower() != "instanceids" and not re.fullmatch("tag:.+", key):
             raise unsupported(f"This region has no target key {key!r}: use InstanceIds, tag:NAME or tag-key.")
-        if not target.get("Values"):
-            raise invalid(f"The target {key} needs at least one value.")
+        if not target.get("Values") or not isinstance(target["Values"], list):
+            raise invalid(f"The target {key} needs a list of values.")
     return admitted_ids(instance_ids), tuple(targets)
 
 
@@ -170,7 +183,7 @@ def _admitted_parameters(parameters: Mapping[str, Any]) -> tuple[str, str, int]:
     commands = parameters.get("commands") or []
     if not commands:
         raise Refusal("InvalidParameters", f"Document {DOCUMENT} requires the parameter commands.")
-    script = "\n".join(commands) + "\n"
+    script = ("\n".join(commands) + "\n").encode(errors="replace").decode()
     if "\0" in script:
         raise Refusal("InvalidParameters", "The parameter commands contains a NUL character.")
     if _REFERENCE.search(script):
