@@ -45,6 +45,7 @@ class CloudAccess:
     ssm_bucket: the S3 bucket for long outputs of commands by SSM; None to read them in pieces.
     jump: bastions through which SSH reaches the instances, as in ssh -J. proxy_command: a command that leads to an
         instance's port instead. With either, the instances' port is open to `ssh_from_cidr`, which must be given.
+    install_tools: missing tools are installed on existing instances too.
     host_key: host keys to accept of existing instances, as `HostLogin.host_public_key`; "" for known_hosts.
     label: a name for people ("embedded region", "AWS"); not interpreted.
     check_region: called before every request; raises if the region is known to have ended.
@@ -64,6 +65,7 @@ class CloudAccess:
     jump: str = ""
     proxy_command: str = ""
     host_key: str = ""
+    install_tools: bool = False
     label: str | None = None
     check_region: Callable[[], None] | None = field(default=None, repr=False, compare=False)
 

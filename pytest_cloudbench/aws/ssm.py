@@ -26,9 +26,10 @@ DOCUMENT = "AWS-RunShellScript"
 _OFTEN = Pace(0.02, 0.25, 3.0)
 """For an endpoint on this machine, whose answers take time from what is measured there."""
 _SELDOM = Pace(1.0, 2.0, 15.0, jitter=0.2)
-# SSM API Reference, SendCommand and DescribeInstanceInformation; executionTimeout: the document's own limit.
+# SSM API Reference, SendCommand and DescribeInstanceInformation.
 _SHORTEST_DELIVERY_S = 30
-_LONGEST_RUN_S = 172_800
+# The document's executionTimeout; the agent takes a shorter one for a mistake, and uses an hour.
+_SHORTEST_RUN_S, _LONGEST_RUN_S = 5, 172_800
 _IDS_A_CALL = 50
 _ENDS_LATE_S = 15.0
 """How much longer than its time a command may take until SSM reports that it was ended."""
@@ -57,7 +58,7 @@ class SystemsManager:
         when_booted: Callable[[Host], None] | None,
     ) -> Host:
         """Return the instance as a host over SSM; nothing is asked before its first use."""
-        return SsmHost(
+        host = SsmHost(
             str(instance),
             InstanceCommands(self, instance),
             address=instance.address or "",
@@ -66,6 +67,8 @@ class SystemsManager:
             boot_s=boot_s,
             when_booted=when_booted,
         )
+        host.installs_tools = self.run.clients.access.install_tools or not instance.existing
+        return host
 
     def _described(self, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
         """Return what SSM knows of the agents on these instances, by instance; others are left out."""
@@ -176,7 +179,9 @@ class InstanceCommands:
                 TimeoutSeconds=max(_SHORTEST_DELIVERY_S, math.ceil(reach_s)),
                 Parameters={
                     "commands": [script],
-                    "executionTimeout": [str(min(_LONGEST_RUN_S, max(1, math.ceil(timeout_s))))],
+                    "executionTimeout": [
+                        str(min(_LONGEST_RUN_S, max(_SHORTEST_RUN_S, math.ceil(timeout_s))))
+                    ],
                 },
                 **(stored if through_bucket else {}),
             )
