@@ -31,6 +31,8 @@ BUDGET: pytest.StashKey[Any] = pytest.StashKey()
 """The most that the session may cost (`fixtures.spending.Budget`); absent without a limit."""
 UPCOMING: pytest.StashKey[Any] = pytest.StashKey()
 """Launches for the tests that come (`fixtures.upcoming.Upcoming`); absent without --cloudbench-ahead."""
+KEEP_FAILED: pytest.StashKey[Any] = pytest.StashKey()
+"""Keeps the hardware of failed tests (`fixtures.keep_failed.KeepFailed`); absent without --cloudbench-keep-failed."""
 PROVIDER: pytest.StashKey[Callable[[], Any]] = pytest.StashKey()
 """Opens the provider that another plugin offers; absent for the clouds of this plugin and in a replay."""
 
@@ -166,6 +168,13 @@ OPTIONS = (
         value="N",
     ),
     Option(
+        "reuse",
+        "let all tests that ask for equal instances share them, with fresh volumes for each test, except repeats and "
+        "tests whose marker has a scope= (default: each test launches its own)",
+        choices=("", "on"),
+        switch=True,
+    ),
+    Option(
         "progress",
         "show the progress of a running workload; without a terminal, and with pytest-xdist, as a plain line every "
         "30 s (default: auto, not with -q; on: plain lines from the start)",
@@ -238,6 +247,13 @@ OPTIONS = (
         default="0",
         check=parse_ahead,
         value="N",
+    ),
+    Option(
+        "keep-failed",
+        "keep the instances and volumes of a failed test, for a day at most, and show how to log in; on AWS they cost "
+        "money until `cloudbench reap --kept` removes them",
+        choices=("", "on"),
+        switch=True,
     ),
     Option(
         "leftovers",

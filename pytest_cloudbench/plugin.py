@@ -30,18 +30,19 @@ from pytest_cloudbench.options import (
 
 MARKERS = (
     "ec2_instance(type, *, zone=None, image=None, user=None, commands=(), limits=None, bandwidth_weighting='default', "
-    "ena_express=False, or_types=(), spot=False, capacity_reservation=None, tenancy=None, security_group=None): the "
-    "EC2 instance that the ec2_instance fixture launches; limits=recorded_limits(...) states EBS limits instead of the "
+    "ena_express=False, or_types=(), spot=False, capacity_reservation=None, tenancy=None, security_group=None, "
+    "scope='function'): the EC2 instance that the ec2_instance fixture launches; tests of a scope 'class', 'module' or "
+    "'session' share it; limits=recorded_limits(...) states EBS limits instead of the "
     "type's own, or_types are launched if there is no room for the type; ec2_instance(id=..., destructive=False), or "
     "tag={...} or terraform='...' in place of id, is an instance that is there already, of which nothing is changed",
     "ec2_pair(client_type, server_type=None, *, placement=None, zones=None, ...): the two EC2 instances that the "
     "ec2_pair fixture launches, to measure the network between them; placement='cluster' puts them into a placement "
     "group; further arguments are those of ec2_instance, for both",
-    "ebs_volume(spec, *, zone=None, card=None): the EBS volume that the ebs_volume fixture creates and attaches to "
+    "ebs_volume(spec, *, zone=None, card=None, scope='function'): the EBS volume that the ebs_volume fixture creates and attaches to "
     "ec2_instance; card=1 names one of the EBS cards of a type that has several; (id=..., destructive=False) is "
     "a volume that is there already, on its instance; terraform='...' names one too",
-    "ebs_volumes(spec, *, count, zone=None, card=None): the EBS volumes that the ebs_volumes fixture creates and "
-    "attaches to ec2_instance, side by side, spread evenly over its EBS cards",
+    "ebs_volumes(spec, *, count, zone=None, card=None, scope='function'): the EBS volumes that the ebs_volumes fixture "
+    "creates and attaches to ec2_instance, side by side, spread evenly over its EBS cards",
     "host(name=None, *, group=None, limits=None): which of --cloudbench-hosts the host fixture is, else the first; "
     "limits=recorded_limits(...) states what its storage and network can do",
     "host_pair(client=None, server=None, *, group=None, limits=None): which two of --cloudbench-hosts the host_pair "
@@ -99,10 +100,11 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_cloudbench.fixtures.ways_in import read_ways_in
 
         read_ways_in(config)
-    from pytest_cloudbench.fixtures import fixtures, repeats, workers
+    from pytest_cloudbench.fixtures import fixtures, lifetimes, repeats, workers
     from pytest_cloudbench.reports import properties
 
     config.pluginmanager.register(fixtures, "cloudbench-fixtures")
+    config.pluginmanager.register(lifetimes, "cloudbench-lifetimes")
     config.pluginmanager.register(repeats, "cloudbench-repeats")
     config.pluginmanager.register(workers, "cloudbench-workers")
     config.pluginmanager.register(properties, "cloudbench-properties")
@@ -117,6 +119,10 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_cloudbench.fixtures import upcoming
 
         upcoming.configure(config)
+    if option_given(config, "keep-failed"):
+        from pytest_cloudbench.fixtures import keep_failed
+
+        keep_failed.configure(config)
     from pytest_cloudbench.fixtures import hosts
 
     hosts.configure(config)

@@ -22,13 +22,21 @@ class Keeper:
     """The way from a session's tests to the cloud, its hosts and workloads. This one records nothing."""
 
     def cloud(
-        self, item: pytest.Item, opened: Callable[[], Provider], shared: Callable[[Provider], Provider]
+        self,
+        item: pytest.Item,
+        opened: Callable[[], Provider],
+        shared: Callable[[Provider], Provider],
+        running: Callable[[], pytest.Item] | None = None,
     ) -> Provider:
         """Return the provider for a test.
 
-        ``opened`` opens the real one, once a session; ``shared`` returns one that keeps hardware for later repeats.
+        ``opened`` opens the real one, once a session; ``shared`` returns one that keeps hardware for later tests.
+        ``running`` returns the test that runs, if the provider lives longer than ``item``.
         """
         return shared(opened())
+
+    def begins(self, item: pytest.Item) -> None:
+        """Begin a test that uses hardware of an earlier one."""
 
     def prepared(self, item: pytest.Item, name: str, target: Any, run: Callable[[], T]) -> T:
         """Prepare storage by ``run`` (initialise it, lay out files) and return what that returns."""

@@ -45,7 +45,11 @@ class Recording(Keeper):
         config.pluginmanager.register(self.recorder, RECORDER_PLUGIN)
 
     def cloud(
-        self, item: pytest.Item, opened: Callable[[], Provider], shared: Callable[[Provider], Provider]
+        self,
+        item: pytest.Item,
+        opened: Callable[[], Provider],
+        shared: Callable[[Provider], Provider],
+        running: Callable[[], pytest.Item] | None = None,
     ) -> Provider:
         """Return the real provider; its calls, answers and hosts are recorded."""
         self.recorder.open()
@@ -60,6 +64,10 @@ class Recording(Keeper):
                     self.recorder.cleaner.learn_account(cloud.identity().account)
         self.recorder.attempt(item)
         return RecordedCloud(cloud, functools.partial(self._called, cloud), self._calls)
+
+    def begins(self, item: pytest.Item) -> None:
+        """Begin the test's record."""
+        self.recorder.attempt(item)
 
     def prepared(self, item: pytest.Item, name: str, target: Any, run: Callable[[], T]) -> T:
         """Prepare storage; record the result and the commands."""

@@ -37,10 +37,15 @@ class Replaying(Keeper):
         self._replay.begin(item.nodeid)
 
     def cloud(
-        self, item: pytest.Item, opened: Callable[[], Provider], shared: Callable[[Provider], Provider]
+        self,
+        item: pytest.Item,
+        opened: Callable[[], Provider],
+        shared: Callable[[Provider], Provider],
+        running: Callable[[], pytest.Item] | None = None,
     ) -> Provider:
         """Return a provider that answers as the real one did; nothing is opened."""
-        return shared(ReplayedCloud(self._replay.test(item.nodeid)))
+        runs = running or (lambda: item)
+        return shared(ReplayedCloud(lambda: self._replay.test(runs().nodeid)))
 
     def prepared(self, item: pytest.Item, name: str, target: Any, run: Callable[[], T]) -> T:
         """Return the recorded result."""
@@ -64,8 +69,9 @@ class Replaying(Keeper):
 class ReplayedCloud(InterceptedProvider):
     """Answers every call of a provider by its name and arguments, and returns hosts that are replayed."""
 
-    def __init__(self, test: ReplayedTest) -> None:
-        self._test = test
+    def __init__(self, running: Callable[[], ReplayedTest]) -> None:
+        self._running = running
+        test = running()
         called = {entry.get("name") for entry in test.recorded.of_kind("call")}
         # Until 2026-11, of repeats on the same hardware only the first one recorded how it was created.
         self.has_own_hardware = not called.isdisjoint(CREATING)
@@ -76,26 +82,26 @@ class ReplayedCloud(InterceptedProvider):
 
     def host(self, instance: LaunchedInstance, *, connect_timeout_s: float) -> Host:
         """Return a host that answers as the real one did."""
-        return ReplayedHost(self._test, instance)
+        return ReplayedHost(self._running, instance)
 
     def release(self, resources: object) -> None:
         """Do nothing: nothing was created."""
 
     def _intercept(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         arguments = call_arguments(args, kwargs)
-        return self._test.call(name, arguments, repeatable=name in READ_ONLY_CALLS)
+        return self._running().call(name, arguments, repeatable=name in READ_ONLY_CALLS)
 
 
 class ReplayedHost(ShellHost):
     """Answers every operation and command on a host from its record; nothing is connected."""
 
-    def __init__(self, test: ReplayedTest, instance: LaunchedInstance) -> None:
+    def __init__(self, running: Callable[[], ReplayedTest], instance: LaunchedInstance) -> None:
         super().__init__(str(instance), address=instance.address or "", user=instance.login_user)
-        self._test = test
+        self._running = running
 
     def execute(self, command: Command) -> CommandResult:
         """Return how the command ended when it was recorded. Raises NotRecorded."""
-        exit_code, stdout, stderr, seconds = self._test.command(
+        exit_code, stdout, stderr, seconds = self._running().command(
             self.label, list(command.argv), sudo=command.sudo
         )
         return CommandResult(command.argv, stdout, stderr, exit_code, seconds, stdout.encode())
@@ -103,7 +109,7 @@ class ReplayedHost(ShellHost):
     def perform(self, name: str, arguments: Sequence[Any], run: Callable[[], T]) -> T:
         """Return what the operation returned when it was recorded, or raise its error."""
         repeatable = name in REPEATABLE_OPERATIONS
-        result: T = self._test.operation(self.label, name, list(arguments), repeatable=repeatable)
+        result: T = self._running().operation(self.label, name, list(arguments), repeatable=repeatable)
         return result
 
     def start_job(self, argv: Sequence[str], **_: Any) -> NoReturn:
