@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
 from pytest_cloudbench.hosts.directory import HostDirectory
@@ -13,7 +14,9 @@ from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.resources.storage_target import StorageTarget
 
 if TYPE_CHECKING:
+    from pytest_cloudbench.resources.disks import Disk
     from pytest_cloudbench.resources.instance import Instance
+    from pytest_cloudbench.workloads.target import CountersSnapshot
 
 _MEMORY = ("tmpfs", "ramfs")
 
@@ -23,9 +26,11 @@ class LeftOnHost(UserWarning):
 
 
 class Directory(StorageTarget):
-    """A directory of an instance's host; `claim` makes the folder that the load gets in it.
+    """A directory of an instance's host, with a folder of the load's own in it.
 
-    The folder is removed when the test ends. What else is in the directory stays as it is.
+    The folder is removed when the test ends. What else is in the directory stays as it is. If its file system lies on
+    one EBS volume or local disk of an EC2 instance, it has the limits and counters of that, ``below``; otherwise
+    ``below`` is None, and only what the test states is known.
     """
 
     kind: Literal["directory"] = "directory"
@@ -35,6 +40,7 @@ class Directory(StorageTarget):
 
         self.instance = instance
         self.asked = asked
+        self.below = storage_below(instance, asked)
         with instance.preparation.step(f"make a folder in {asked} on {instance.launched}"):
             self.claimed = claim_folder(instance.host, asked)
         for left in self.claimed.left:
@@ -57,30 +63,36 @@ class Directory(StorageTarget):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """The conditions of the instance, and whether the data is in memory."""
+        """The conditions of the storage below or the instance, and whether the data is in memory."""
         kind = self.claimed.filesystem
         return (
-            *super().conditions,
+            *(self.below.conditions if self.below is not None else super().conditions),
             *([f"data in memory ({kind}), not on a disk"] if kind in _MEMORY else []),
         )
 
     @property
+    def modelled_latency(self) -> str | None:
+        return self.below.modelled_latency if self.below is not None else super().modelled_latency
+
+    @property
     def iops(self) -> Ceiling:
-        """The IOPS that the test states for the host's storage. Raises NoPromise."""
-        return self._stated("IOPS", of_iops=True)
+        """The IOPS of the storage below, else what the test states for the host's storage. Raises NoPromise."""
+        return self.below.iops if self.below is not None else self._stated("IOPS", of_iops=True)
 
     @property
     def throughput(self) -> Ceiling:
-        """The throughput that the test states for the host's storage. Raises NoPromise."""
-        return self._stated("throughput", of_iops=False)
+        """The throughput of the storage below, else what the test states for the host's storage. Raises NoPromise."""
+        return self.below.throughput if self.below is not None else self._stated("throughput", of_iops=False)
 
     def envelope(self, block_size: Size, *, sequential: bool) -> Envelope:
-        """Return what the test states for the host's storage."""
+        """Return the ceilings of the storage below, else what the test states for the host's storage."""
+        if self.below is not None:
+            return self.below.envelope(block_size, sequential=sequential)
         return stated_envelope(self.instance.storage_ceilings, block_size, sequential=sequential)
 
-    def counters(self) -> None:
-        """Return None: the devices below are unknown."""
-        return
+    def counters(self) -> CountersSnapshot | None:
+        """Return the counters of the storage below; None if that is unknown."""
+        return self.below.counters() if self.below is not None else None
 
     def prove_writable(self) -> None:
         """Raise NotOurs unless the folder is still there."""
@@ -111,3 +123,31 @@ class Directory(StorageTarget):
 def stated_envelope(ceilings: tuple[Ceiling, ...], block_size: Size, *, sequential: bool) -> Envelope:
     """Return the envelope of stated ceilings, for which each I/O counts as one, whatever its size."""
     return Envelope(ceilings, block_size, sequential, io_unit=block_size, merging=False)
+
+
+def storage_below(instance: Instance, directory: str) -> Disk | None:
+    """Return the EBS volume or the local disk of an EC2 instance that a directory lies on.
+
+    None if it lies on several disks, whose limits need not add up, or on none of which EC2 states the limits.
+    """
+    from pytest_cloudbench.hosts.disks_below import disks_below
+    from pytest_cloudbench.resources.errors import ExistingHardware, NotOffered
+    from pytest_cloudbench.resources.volumes import Volume
+
+    known = [each.volume_id for each in instance.launched.attachments]
+    if not known and not instance.limits.instance_store:
+        return None
+    found = disks_below(instance.host, directory)
+    if len(found) != 1:
+        return None
+    [device] = found
+    if device.is_instance_store:
+        return next((each for each in instance.instance_store if each.device.path == device.path), None)
+    volume_id = next((each for each in known if device.is_volume(each)), None)
+    if volume_id is None:
+        return None
+    with suppress(ExistingHardware, NotOffered):
+        return next((each for each in instance.volumes if each.id == volume_id), None) or Volume(
+            instance, instance.described_volume(volume_id)
+        )
+    return None

@@ -321,6 +321,10 @@ class Instance:
                 f"it: the run does not {what}"
             )
 
+    def described_volume(self, volume_id: str) -> CreatedVolume:
+        """Return a volume that is attached to it as the API describes it. Raises ExistingHardware, NotOffered."""
+        return self._provider.find_volume(id=volume_id, instance=self._launched)
+
     def look(self) -> LaunchedInstance:
         """Return the instance as the API describes it now."""
         self._launched = self._provider.refresh(self._launched)
