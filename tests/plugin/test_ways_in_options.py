@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+import re
+import shlex
+from pathlib import Path
+
 import pytest
 
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 _KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIGKRH2Gg7Ml9U5ROtSPsKlb0fbjpiX8dqP0KxYyCQq0J"
 _TEST = "def test_nothing(): pass"
 
@@ -41,3 +46,13 @@ def test_ways_that_can_be_read_are_accepted(pytester):
     pytester.makepyfile(_TEST)
     pytester.makeini(f"[pytest]\ncloudbench_host_key = ssh-ed25519 {_KEY}\n")
     pytester.runpytest("--cloudbench-jump=ada@bastion:2222,10.0.0.5").assert_outcomes(passed=1)
+
+
+def test_the_shown_commands_are_accepted(pytester):
+    pytester.makepyfile(_TEST)
+    shown = re.findall(
+        r"^```sh\n(pytest .*?)^```$", (DOCS / "access.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    assert len(shown) >= 2
+    for command in shown:
+        pytester.runpytest(*shlex.split(command.replace("\\\n", ""))[1:]).assert_outcomes(passed=1)
