@@ -100,17 +100,17 @@ def find_server(login: HostLogin) -> Server:
 def own_way(own: OwnServer, depth: int = 0) -> Way:
     """Return the way that ~/.ssh/config names for a server."""
     if own.jump:
-        return bastions(own.jump, behind=own.host, depth=depth)
+        return bastions(own.jump, behind=own, depth=depth)
     if own.proxy_command:
         # ssh has the shell run it too; the names in it were checked.
         return ThroughCommand(("sh", "-c", f"exec {own.proxy_command}"))
     return Direct()
 
 
-def bastions(jump: str, *, behind: str = "", depth: int = 0) -> Way:
+def bastions(jump: str, *, behind: OwnServer | None = None, depth: int = 0) -> Way:
     """Return the way through a chain of bastions, each as the user's own login.
 
-    behind: a host that is not its own bastion, although a pattern of ~/.ssh/config says so.
+    behind: a server that is not its own bastion, although a pattern of ~/.ssh/config says so.
     Raises ValueError for a chain that cannot be read.
     """
     if depth >= _MOST_BASTIONS:
@@ -118,7 +118,7 @@ def bastions(jump: str, *, behind: str = "", depth: int = 0) -> Way:
     way: Way | None = None
     for user, host, port in parse_jump(jump):
         own = find_own_server(host, user=user, port=port)
-        if behind in (host, own.host):
+        if behind is not None and (behind.host, behind.port) == (own.host, own.port):
             continue
         way = way or own_way(own, depth + 1)
         way = ThroughBastion(Server(own.host, own.port, own.user, own.identities, own.trusted, way))

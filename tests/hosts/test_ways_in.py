@@ -55,6 +55,7 @@ def jump(home: Path, bastion: LocalSshd) -> str:
     """The bastion, which the user can log in to."""
     trust(home, bastion)
     own_key(home, bastion)
+    _until(lambda: not bastion.sessions(), "end of other tests' connections")
     return f"{getpass.getuser()}@127.0.0.1:{bastion.port}"
 
 
