@@ -40,7 +40,7 @@ _TYPES = {
     ),
     "hosts.filesystems": "MountedFilesystem Signature",
     "hosts.folders": "ClaimedFolder",
-    "hosts.host_keys": "HostKey TrustedKeys",
+    "hosts.host_keys": "TrustedKey=HostKey TrustedKeys",
     "hosts.host": "Command CommandResult JobState",
     "hosts.inventory": "BadInventory InventoryHost",
     "hosts.identities": "OwnIdentities",
@@ -74,16 +74,17 @@ _TYPES = {
         "TeardownFailed UnknownInstanceType WaitTimeout ZoneMismatch"
     ),
     "resources.facts": (
-        "Answer Attachment CreatedSnapshot CreatedVolume Identity ImageFacts Launch LaunchedInstance Leftover "
-        "Placement PlacementGroup TeardownReport"
+        "Answer Attachment CreatedSnapshot CreatedVolume Identity ImageFacts KeptInstance Launch LaunchedInstance "
+        "Leftover Placement PlacementGroup TeardownReport"
     ),
     "resources.instance": "NoPromise",
     "resources.instance_store": "NoInstanceStore NoStoreFigure StoreLost",
     "resources.markers": (
-        "BadMarker InstanceWanted=RequestedInstance PairWanted=RequestedPair VolumesWanted=RequestedVolumes "
-        "Wanted=RequestedHardware"
+        "BadMarker InstanceWanted=RequestedInstance PairWanted=RequestedPair RequestedFleet "
+        "VolumesWanted=RequestedVolumes Wanted=RequestedHardware"
     ),
     "resources.pair": "PairSnapshot",
+    "resources.pair_group": "GroupSnapshot",
     "resources.restarts": "NotRunning",
     "resources.storage_target": "StorageInUse",
     "verdicts.attribution": "Above",
@@ -121,10 +122,12 @@ _TYPES = {
     "workloads.fio.data_pass": "Initialisation Prefilled Whole",
     "workloads.errors": "TargetError WorkloadFailed WorkloadRefused",
     "workloads.fio.errors": "BadFioJob FioError FioOutputError FioRefused FioTimedOut UnknownFioOption",
+    "workloads.fio.fleet": "FleetProgress",
     "workloads.fio.job": "FioJob",
     "workloads.fio.output": "FioResult",
     "workloads.fio.progress": "fio.Progress=Progress",
     "workloads.fio.rates": "RateShare",
+    "workloads.fio.run": "Ready",
     "workloads.iperf3.ends": "iperf3.Side=Side",
     "workloads.iperf3.errors": (
         "BadIperf3Job Iperf3Error Iperf3Interrupted Iperf3OutputError Iperf3Refused Iperf3TimedOut "
