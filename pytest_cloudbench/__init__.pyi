@@ -60,10 +60,13 @@ from pytest_cloudbench.resources.facts import Leftover as Leftover
 from pytest_cloudbench.resources.facts import PlacementGroup as PlacementGroup
 from pytest_cloudbench.resources.facts import Snapshot as Snapshot
 from pytest_cloudbench.resources.facts import TeardownReport as TeardownReport
+from pytest_cloudbench.resources.fleet import Fleet as Fleet
+from pytest_cloudbench.resources.fleet import FleetStorage as FleetStorage
 from pytest_cloudbench.resources.instance import Instance as Instance
 from pytest_cloudbench.resources.instance_store import InstanceStore as InstanceStore
 from pytest_cloudbench.resources.mounted import Mounted as Mounted
 from pytest_cloudbench.resources.pair import Pair as Pair
+from pytest_cloudbench.resources.pair_group import PairGroup as PairGroup
 from pytest_cloudbench.resources.provider import Provider as Provider
 from pytest_cloudbench.resources.stripes import Stripe as Stripe
 from pytest_cloudbench.resources.volumes import Volume as Volume

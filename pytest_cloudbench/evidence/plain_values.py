@@ -10,7 +10,7 @@ from typing import Any
 from pytest_cloudbench.evidence.restorable_types import type_id_of
 from pytest_cloudbench.limits.instances import InstanceLimits
 
-_LONG = ("series", "streams", "directions")
+_LONG = ("series", "streams", "directions", "parts")
 
 
 @dataclass(frozen=True)

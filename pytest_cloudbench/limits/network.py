@@ -111,7 +111,24 @@ def network_envelope(
     figures, has none. ``cluster`` is True if both are in one cluster placement group, ``ena_express`` if the
     connections use it; ``machine`` is None unless the region is an embedded one.
     """
-    ceilings = [flow_limit(cluster, ena_express=ena_express), *_ends(client, server)]
+    sends = client.network_peak if client is not None else None
+    receives = server.network_peak if server is not None else None
+    return envelope_of_ends(
+        sends, receives, streams=streams, cluster=cluster, machine=machine, ena_express=ena_express
+    )
+
+
+def envelope_of_ends(
+    sends: Ceiling | None,
+    receives: Ceiling | None,
+    *,
+    streams: int,
+    cluster: bool,
+    machine: MachineLimits | None = None,
+    ena_express: bool = False,
+) -> NetworkEnvelope:
+    """Return every ceiling of ``streams`` connections between two ends, each of which may be several instances."""
+    ceilings = [flow_limit(cluster, ena_express=ena_express), *_ends(sends, receives)]
     if machine is not None and machine.network is not None:
         rate = Bandwidth.of(machine.network)
         ceilings.append(
@@ -120,9 +137,7 @@ def network_envelope(
     return NetworkEnvelope(tuple(ceilings), streams=streams)
 
 
-def _ends(client: InstanceLimits | None, server: InstanceLimits | None) -> list[Ceiling]:
-    sends = client.network_peak if client is not None else None
-    receives = server.network_peak if server is not None else None
+def _ends(sends: Ceiling | None, receives: Ceiling | None) -> list[Ceiling]:
     if sends is not None and receives is not None and _alike(sends, receives):
         return [replace(sends, detail=BOTH_ENDS)]
     ends = ((sends, CLIENT_END), (receives, SERVER_END))

@@ -13,6 +13,7 @@ from pytest_cloudbench.resources.errors import ExistingHardware
 from pytest_cloudbench.resources.facts import (
     CreatedSnapshot,
     CreatedVolume,
+    KeptInstance,
     Launch,
     LaunchedInstance,
     PlacementGroup,
@@ -434,6 +435,24 @@ class Ec2:
         for instance in self._instances:
             store = instance.known_store
             free([*instance.volumes, *(store.disks if store is not None else ())])
+
+    def keep(self) -> list[tuple[Instance, KeptInstance]]:
+        """Let the instances of this test stay after the session with their volumes; `close` leaves them alone.
+
+        Raises CloudError if the provider cannot keep them.
+        """
+        ours = [each for each in self._instances if not each.launched.existing]
+        if not ours:
+            return []
+        kept = self._provider.keep([each.launched for each in ours], test=self._test_name)
+        volumes = {volume.id for each in ours for volume in each.volumes}
+        groups = {each.launched.placement_group for each in ours}
+        self._instances = [each for each in self._instances if each not in ours]
+        self._created = [each for each in self._created if each.id not in volumes]
+        self._groups = [each for each in self._groups if each.name not in groups]
+        for each in ours:
+            each.close()
+        return list(zip(ours, kept, strict=True))
 
     def close(self) -> None:
         """Close the connections and remove what this test created."""

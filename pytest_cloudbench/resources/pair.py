@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_cloudbench.limits.network import NetworkEnvelope, network_envelope
+from pytest_cloudbench.resources.facts import may_not_be_full, used_before
 from pytest_cloudbench.resources.instance import Instance, NoPromise
 from pytest_cloudbench.verdicts.counters import AllowancePair
 from pytest_cloudbench.workloads.target import NetworkPath
@@ -52,7 +53,7 @@ class Pair(NetworkPath):
     @property
     def server_address(self) -> str:
         """The server's private address, where the load goes, however SSH reaches the host."""
-        return _private_address(self.server)
+        return private_address(self.server)
 
     @property
     def label(self) -> str:
@@ -62,6 +63,21 @@ class Pair(NetworkPath):
     @property
     def time_compression(self) -> float:
         return self.client.time_compression
+
+    @property
+    def used_before(self) -> tuple[str, ...]:
+        """Which test this is on each end, as conditions of every measurement; none on new instances."""
+        return tuple(
+            f"{name}: {each}"
+            for name, end in (("client", self.client), ("server", self.server))
+            for each in used_before("instance", end.launched.earlier_tests, end.launched.network_credits)
+        )
+
+    @property
+    def credits_unsure(self) -> str:
+        """Which burst credits of its ends may not be full; "" if none."""
+        ends = (self.client.launched, self.server.launched)
+        return may_not_be_full(each for end in ends for each in end.network_credits)
 
     @property
     def client_cpus(self) -> int:
@@ -94,7 +110,7 @@ class Pair(NetworkPath):
         from pytest_cloudbench.hosts.network_counters import read_allowances
 
         client, server = (
-            read_allowances(instance.host, _private_address(instance))
+            read_allowances(instance.host, private_address(instance))
             for instance in (self.client, self.server)
         )
         return PairSnapshot(client, server) if client or server else None
@@ -103,7 +119,8 @@ class Pair(NetworkPath):
         return f"<{self.label}>"
 
 
-def _private_address(instance: Instance) -> str:
+def private_address(instance: Instance) -> str:
+    """Return the address for loads between instances. Raises NoPromise if the instance has none."""
     address = instance.launched.private_ip
     if address is None:
         raise NoPromise(f"{instance.launched} has no private address for a load between instances to go to")

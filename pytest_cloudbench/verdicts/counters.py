@@ -8,6 +8,7 @@ for your Amazon EC2 instance").
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_cloudbench.limits.ceilings import INSTANCE, VOLUME, Ceiling
@@ -39,6 +40,24 @@ class ThrottleDelta:
     instance_throughput_exceeded_s: float = 0.0
     read_bytes: int | None = None
     written_bytes: int | None = None
+
+    @classmethod
+    def of_hosts(cls, each: Sequence[ThrottleDelta]) -> ThrottleDelta:
+        """Return the counters of several hosts under one load.
+
+        The sum of a limit over all hosts acts only while it acts on every host: the least of the times counts.
+        """
+        read = [one.read_bytes for one in each if one.read_bytes is not None]
+        written = [one.written_bytes for one in each if one.written_bytes is not None]
+        return cls(
+            max(one.elapsed_s for one in each),
+            min(one.volume_iops_exceeded_s for one in each),
+            min(one.volume_throughput_exceeded_s for one in each),
+            min(one.instance_iops_exceeded_s for one in each),
+            min(one.instance_throughput_exceeded_s for one in each),
+            sum(read) if len(read) == len(each) else None,
+            sum(written) if len(written) == len(each) else None,
+        )
 
     def share_of_others(
         self, read: Throughput, written: Throughput, load_s: float, most: Throughput
@@ -120,6 +139,18 @@ class AllowanceDelta:
     conntrack_exceeded: int = 0
     linklocal_exceeded: int = 0
 
+    @classmethod
+    def of_hosts(cls, each: Sequence[AllowanceDelta]) -> AllowanceDelta:
+        """Return the counters of several hosts under one load: of each, what every one of them counted at least."""
+        return cls(
+            max(one.elapsed_s for one in each),
+            min(one.bw_in_exceeded for one in each),
+            min(one.bw_out_exceeded for one in each),
+            min(one.pps_exceeded for one in each),
+            min(one.conntrack_exceeded for one in each),
+            min(one.linklocal_exceeded for one in each),
+        )
+
     @property
     def bandwidth_exceeded(self) -> int:
         """Packets above the bandwidth, in and out: one direction carries the load."""
@@ -138,6 +169,16 @@ class AllowancePair:
 
     client: AllowanceDelta | None
     server: AllowanceDelta | None
+
+    @classmethod
+    def of_pairs(cls, each: Sequence[AllowancePair]) -> AllowancePair:
+        """Return the counters of several pairs under one load; None for ends of which one has no counters."""
+        clients = [pair.client for pair in each if pair.client is not None]
+        servers = [pair.server for pair in each if pair.server is not None]
+        return cls(
+            AllowanceDelta.of_hosts(clients) if len(clients) == len(each) else None,
+            AllowanceDelta.of_hosts(servers) if len(servers) == len(each) else None,
+        )
 
     def of(self, ceiling: Ceiling) -> tuple[AllowanceDelta, ...]:
         """Return the counters of the ends to which an instance's ceiling belongs; none for other ceilings."""

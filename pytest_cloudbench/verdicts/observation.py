@@ -22,6 +22,17 @@ class GeneratorLoad:
     cpu_percent_total: float | None = None
     cpus: int | None = None
 
+    @classmethod
+    def of_hosts(cls, each: Sequence[GeneratorLoad], *, one_machine: bool) -> GeneratorLoad:
+        """Return the load of several hosts: that of the busiest host, or of all if they share their CPUs."""
+        busiest = max(one.cpu_percent_busiest for one in each)
+        known = [(one.cpu_percent_total, one.cpus) for one in each if one.cpu_percent_total is not None]
+        if not known:
+            return cls(busiest)
+        if one_machine:
+            return cls(busiest, sum(total for total, _ in known), known[0][1])
+        return cls(busiest, *max(known, key=lambda host: host[0] / (host[1] or 1)))
+
 
 @dataclass(frozen=True)
 class MachineDelay:
@@ -35,6 +46,17 @@ class MachineDelay:
     modelled_s: float
     late_s: float
     volumes: int = 1
+
+    @classmethod
+    def of_hosts(cls, each: Sequence[MachineDelay]) -> MachineDelay:
+        """Return the delay of all I/Os of several hosts together."""
+        answered = sum(one.answered for one in each)
+        return cls(
+            answered,
+            sum(one.modelled_s * one.answered for one in each) / answered,
+            sum(one.late_s * one.answered for one in each) / answered,
+            sum(one.volumes for one in each),
+        )
 
 
 class RateSeries(Protocol):

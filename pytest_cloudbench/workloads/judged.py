@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_cloudbench.verdicts.verdict import Verdict
 
 _F = TypeVar("_F", bound="Callable[..., Verdict]")
+_R = TypeVar("_R", bound="Judged")
 _expectations: dict[str, Callable[..., Verdict]] = {}
 
 
@@ -187,7 +188,26 @@ class Judged:
             on_comparison(tuple(runs), labels=tuple(labels), title=title)
         return self._reported(verdict)
 
+    def _named_parts(self) -> Sequence[tuple[str, Any]]:
+        """Return the name and the measurement of each host or pair of a run on several; none of any other run."""
+        return ()
+
+    def _of_part(self, part: _R) -> _R:
+        """Return a part of this run as one whose verdicts are reported as those of the whole."""
+        callbacks = {name: getattr(self, name) for name in ("on_verdict", "on_comparison")}
+        return replace(part, **callbacks)  # type: ignore[type-var]
+
     def _reported(self, verdict: Verdict) -> Verdict:
+        if len(parts := self._named_parts()) > 1:
+            from pytest_cloudbench.verdicts.run import run_of
+            from pytest_cloudbench.verdicts.straggler import with_slowest
+
+            verdict = with_slowest(verdict, {name: run_of(part) for name, part in parts})
+        if unsure := getattr(self, "credits_unsure", ""):
+            from pytest_cloudbench.verdicts.run import run_of
+            from pytest_cloudbench.verdicts.unsure_credits import with_unsure_credits
+
+            verdict = with_unsure_credits(verdict, run_of(self._observed()), unsure)
         on_verdict = getattr(self, "on_verdict", None)
         if on_verdict is not None:
             on_verdict(verdict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -201,6 +201,10 @@ class Measurement(Judged):
     added; None on AWS. `kernel` is the release of the host's kernel; "" if it was not read. `cost` is what the
     hardware of the test cost while this workload ran, on an embedded region what it would have cost on AWS; None
     without prices. `reads_nothing` says why its reads did not reach the storage; "" if they did.
+    `credits_unsure` says which burst credits may not have been full before, as an earlier test used the hardware.
+
+    A run on a fleet has `parts`, one measurement of each host, and `start_skew_s`, the seconds between the first and
+    the last host's start; its own figures are those of all hosts together. `hosts` has the parts by host.
     """
 
     workload: str
@@ -229,9 +233,12 @@ class Measurement(Judged):
     kernel: str = ""
     cost: Cost | MaybeNone = None
     reads_nothing: str = ""
+    credits_unsure: str = ""
     conditions: tuple[str, ...] = ()
     asked: dict[str, Any] = field(default_factory=dict)
     raw: dict[str, bytes] = field(default_factory=dict)
+    parts: tuple[Measurement, ...] = ()
+    start_skew_s: float | None = None
     on_verdict: Callable[[Verdict], None] | None = field(default=None, compare=False)
     on_comparison: Callable[..., None] | None = field(default=None, compare=False)
 
@@ -252,6 +259,11 @@ class Measurement(Judged):
                 object.__setattr__(self, name, replace(way, latency=way.latency.judged_in(self, of)))
         if self.latency is not None:
             object.__setattr__(self, "latency", self.latency.judged_in(self))
+
+    @property
+    def hosts(self) -> dict[str, Measurement]:
+        """What each host of a fleet measured, by the host's label; empty for a run on one host."""
+        return {name: self._of_part(part) for name, part in self._named_parts()}
 
     @property
     def latency_mean_s(self) -> float:
@@ -354,7 +366,12 @@ class Measurement(Judged):
             "conditions": list(self.conditions),
             "asked": dict(self.asked),
             "raw_files": sorted(self.raw),
+            "start_skew_s": self.start_skew_s,
+            "parts": [part.to_dict() for part in self.parts],
         }
+
+    def _named_parts(self) -> Sequence[tuple[str, Measurement]]:
+        return [(part.host, part) for part in self.parts]
 
     def __repr__(self) -> str:
         noted = f" ({'; '.join(self.conditions)})" if self.conditions else ""

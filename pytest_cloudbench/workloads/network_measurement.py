@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import fmean
 from typing import Any, ClassVar, TypeVar
@@ -126,6 +126,9 @@ class NetworkMeasurement(Judged):
 
     A run both ways has `forward` (what the client sent) and `backward` (what it received), each a measurement that
     can be judged; its own figures are those of both together.
+
+    A run on several pairs has `parts`, one measurement of each pair, and `start_skew_s`, the seconds within which they
+    started; its own figures are those of all pairs together. `pairs` has the parts by path.
     """
 
     workload: str
@@ -156,10 +159,13 @@ class NetworkMeasurement(Judged):
     mss: int | None = None
     kernel: str = ""
     cost: Cost | Any = None
+    credits_unsure: str = ""
     conditions: tuple[str, ...] = ()
     asked: dict[str, Any] = field(default_factory=dict)
     raw: dict[str, bytes] = field(default_factory=dict)
     directions: tuple[NetworkMeasurement, ...] = ()
+    parts: tuple[NetworkMeasurement, ...] = ()
+    start_skew_s: float | None = None
     on_verdict: Callable[[Verdict], None] | None = field(default=None, compare=False)
     on_comparison: Callable[..., None] | None = field(default=None, compare=False)
 
@@ -196,6 +202,11 @@ class NetworkMeasurement(Judged):
     def backward(self) -> NetworkMeasurement | None:
         """What the server sent; None if only the client did."""
         return self._direction(reverse=True)
+
+    @property
+    def pairs(self) -> dict[str, NetworkMeasurement]:
+        """What each of several pairs measured, by its path; empty for a run on one pair."""
+        return {name: self._of_part(part) for name, part in self._named_parts()}
 
     @property
     def retransmits(self) -> int | None:
@@ -269,7 +280,12 @@ class NetworkMeasurement(Judged):
             "asked": dict(self.asked),
             "raw_files": sorted(self.raw),
             "directions": [each.to_dict() for each in self.directions],
+            "start_skew_s": self.start_skew_s,
+            "parts": [part.to_dict() for part in self.parts],
         }
+
+    def _named_parts(self) -> Sequence[tuple[str, NetworkMeasurement]]:
+        return [(part.path, part) for part in self.parts]
 
     def _direction(self, *, reverse: bool) -> NetworkMeasurement | None:
         for each in self.directions or (self,):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -12,7 +13,7 @@ from pytest_cloudbench.verdicts.counters import AllowancePair, ThrottleDelta
 from pytest_cloudbench.verdicts.observation import MachineDelay
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing_extensions import Self, TypeIs
 
 
 class CountersSnapshot(Protocol):
@@ -113,6 +114,31 @@ class Target(Protocol):
         """Return the throttle counters at this moment; None if the host has none."""
 
 
+class FleetTarget(Protocol):
+    """Storage on several hosts, under one load: a target on each host."""
+
+    @property
+    def parts(self) -> Sequence[Target]:
+        """The target on each host."""
+
+    @property
+    def addresses(self) -> Sequence[str]:
+        """The address of each host as the first one reaches it."""
+
+    @property
+    def hosts_label(self) -> str:
+        """The name of the hosts in messages: "4 x m5.large"."""
+
+    @property
+    def label(self) -> str:
+        """The name in messages."""
+
+
+def is_fleet(target: Target | FleetTarget) -> TypeIs[FleetTarget]:
+    """Return True for storage on several hosts."""
+    return hasattr(target, "parts")
+
+
 def reads_nothing(target: Target, *, reads: bool) -> tuple[str, tuple[str, ...]]:
     """Return why reads of this target measure nothing, and a condition for the result; both empty if they do measure.
 
@@ -168,3 +194,33 @@ class NetworkPath(Protocol):
 
     def counters(self) -> PathCounters | None:
         """Return the allowance counters at this moment; None if the hosts have none."""
+
+
+class PathGroup(Protocol):
+    """Several paths between hosts, under one load."""
+
+    @property
+    def pairs(self) -> Sequence[NetworkPath]:
+        """The paths; a host may be an end of several."""
+
+    @property
+    def label(self) -> str:
+        """The name in messages: "m5.large -> m5.large (16 pairs)"."""
+
+    def envelope(self, *, streams: int, reverse: bool) -> Envelope | None:
+        """Return every ceiling of that many connections on each path, all paths together; None if none is known."""
+
+    def counters(self) -> GroupCounters | None:
+        """Return the allowance counters at this moment; None if the hosts have none."""
+
+
+class GroupCounters(Protocol):
+    """The network allowance counters of several paths at one moment."""
+
+    def since(self, earlier: Any) -> Sequence[AllowancePair]:
+        """Return the increase on each path since ``earlier``, a snapshot of the same paths."""
+
+
+def is_group(path: NetworkPath | PathGroup) -> TypeIs[PathGroup]:
+    """Return True for several paths."""
+    return hasattr(path, "pairs")

@@ -103,6 +103,7 @@ def rate_over_time(measurement: Any) -> Picture | None:
     unit, per_s = time_scale(line.seconds[-1])
     beyond = draw_rates(panel, line, scale, measurement.envelope, per_s=per_s, name="measured")
     _draw_directions(panel, measurement, scale, line, per_s)
+    _draw_parts(panel, measurement, scale, per_s)
     sheet.note(told_below(beyond, scale))
     sheet.time_axis(unit, line.time_compression)
     return sheet.picture(f"{scale.noun} over time")
@@ -197,3 +198,17 @@ def _draw_directions(panel: Panel, measurement: Any, scale: RateScale, line: Tim
             panel, line.seconds, values, line.interval_s, per_s, colour=colour, style=style, width=1.2
         )
         panel.label(values[-1], name, colour=colour)
+
+
+def _draw_parts(panel: Panel, measurement: Any, scale: RateScale, per_s: float) -> None:
+    """Draw each host or pair of a run on several as a thin line, with the number of them beside the lines."""
+    last = []
+    for part in getattr(measurement, "parts", ()):
+        line = run_of(part).timeline(scale.like)
+        if len(line.seconds) >= 2:
+            values = [value * scale.factor for value in line.values]
+            draw_series(panel, line.seconds, values, line.interval_s, per_s, colour=GREY, width=0.6)
+            last.append(values[-1])
+    if last:
+        what = "hosts" if getattr(measurement, "hosts", None) else "pairs"
+        panel.label(sum(last) / len(last), f"each of {len(last)} {what}", colour=GREY)

@@ -20,6 +20,7 @@ from pytest_cloudbench.workloads.measurement import Direction, Latency
 PERCENTS = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 """The percentiles of a `Latency`, by name."""
 
+_SUM_OF_CLIENTS = "All clients"
 _MIB = 2.0**20
 _NS = 1e-9
 _JSON_START = re.compile(r"^\{", re.MULTILINE)
@@ -58,24 +59,49 @@ def parse_output(output: bytes | None, *, exit_code: int = 0, stderr: str = "") 
     Raises FioRefused with fio's own words if fio reports an error or ended with one, FioOutputError if there is no
     readable JSON or no I/O in it.
     """
+    whole, _ = _parsed(output, "jobs", exit_code=exit_code, stderr=stderr)
+    return whole
+
+
+def parse_client_output(
+    output: bytes | None, *, exit_code: int = 0, stderr: str = ""
+) -> tuple[FioResult, dict[str, FioResult]]:
+    """Parse the file that `fio --client` wrote: all hosts together, and each by the address given to the client.
+
+    Raises as `parse_output` does.
+    """
+    return _parsed(output, "client_stats", exit_code=exit_code, stderr=stderr)
+
+
+def _parsed(
+    output: bytes | None, listed: str, *, exit_code: int, stderr: str
+) -> tuple[FioResult, dict[str, FioResult]]:
+    """Return the result of all jobs under the key `listed`, and those of each host that the jobs name."""
     text = (output or b"").decode("utf-8", "replace")
     notes, document = _split(text, exit_code=exit_code, stderr=stderr)
     said = f"{notes}\n{stderr}"
-    jobs = document.get("jobs")
+    jobs = document.get(listed)
     if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
-        raise FioOutputError(f"fio's JSON has no list of jobs: its keys are {', '.join(document)}")
+        raise FioOutputError(f"fio's JSON has no list of {listed}: its keys are {', '.join(document)}")
+    # fio's client may add this sum of all hosts.
+    jobs = [job for job in jobs if job.get("jobname") != _SUM_OF_CLIENTS]
+    by_host: dict[str, list[Mapping[str, Any]]] = {}
     try:
         for job in jobs:
+            host = str(job.get("hostname", ""))
+            by_host.setdefault(host, []).append(job)
             if number := int(_number(job, "error")):
+                where = f" on {host}" if host else ""
                 raise FioRefused(
-                    f"fio's job {job.get('jobname', '?')!r} failed with {os.strerror(number)} (errno {number}): "
-                    f"{fio_words(said)}"
+                    f"fio's job {job.get('jobname', '?')!r}{where} failed with {os.strerror(number)} "
+                    f"(errno {number}): {fio_words(said)}"
                 )
         if exit_code != 0:
             raise FioRefused(f"fio ended with exit code {exit_code}: {fio_words(said)}")
         if not jobs:
             raise FioOutputError("fio's JSON lists no job")
-        return _result(document, jobs, said=said)
+        whole = _result(document, jobs, said=said)
+        return whole, {host: _result(document, its, said=said) for host, its in by_host.items() if host}
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
         raise FioOutputError(f"fio's JSON has an invalid value: {error}") from None
 

@@ -7,6 +7,7 @@ import math
 import shlex
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
@@ -40,9 +41,11 @@ from pytest_cloudbench.workloads.pace import (
 from pytest_cloudbench.workloads.space import explained_shortage
 from pytest_cloudbench.workloads.target import (
     CountersSnapshot,
+    FleetTarget,
     Gained,
     Target,
     counters_gained,
+    is_fleet,
     reads_nothing,
 )
 from pytest_cloudbench.workloads.tool_run import cleaned_up, side_by_side
@@ -62,7 +65,7 @@ _LARGEST_KEPT = 5_000_000
 
 
 def run_fio(
-    target: Target,
+    target: Target | FleetTarget,
     job: FioJob,
     *,
     pace: Pace = Pace.FULL,
@@ -77,22 +80,14 @@ def run_fio(
     errors if the host is lost or the job vanishes. Ctrl-C ends fio on the host.
     """
     check_is_target(target)
-    job, sized = as_on_device(target, job)
-    lays_out_files = target.kind == "directory"
-    job, changed = paced(job, pace, lays_out_files=lays_out_files, factor=target.time_compression)
-    unread, served_as_written = reads_nothing(target, reads=job.reads)
-    conditions = (*target.conditions, *sized, *changed, *served_as_written)
-    # The first asks the host, the second the provider.
-    to_lay_out, room = side_by_side(lambda: check_target(target, job), target.room)
-    fio = fio_of(target.host)
-    argv = job.to_argv(target.kind, target.paths, fio=fio.path)
-    # Raw devices belong to root, a mounted directory to the login user.
-    as_root = target.kind == "block"
-    fio.check(job, argv, sudo=as_root)
-    conditions += make_room(target, job, to_lay_out, room)
-    run = _Run(target, job, on_progress)
+    if is_fleet(target):
+        from pytest_cloudbench.workloads.fio.fleet import run_on_fleet
+
+        return run_on_fleet(target, job, pace=pace, on_progress=on_progress)
+    ready = prepare(target, job, pace)
+    run = _Run(target, ready.job, on_progress)
     started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    running = target.host.start_job(argv, sudo=as_root, name="fio")
+    running = target.host.start_job(ready.argv, sudo=ready.as_root, name="fio")
     with cleaned_up(running):
         import msgspec.json  # noqa: F401  # fio's output needs it; while fio starts, it delays nothing
 
@@ -103,7 +98,7 @@ def run_fio(
         # Again, the first asks the host, the second the provider.
         files, envelope = side_by_side(
             lambda: running.fetch([RESULT_FILE, "stderr", *LOGS, HISTOGRAM_LOG]),
-            lambda: envelope_of(target, job),
+            lambda: envelope_of(target, ready.job),
         )
     with explained_shortage(target):
         result = parse_output(
@@ -111,19 +106,50 @@ def run_fio(
             exit_code=exit_code,
             stderr=files.get("stderr", b"").decode("utf-8", "replace"),
         )
-    measurement = _measurement(
-        target,
-        job,
-        fio,
-        result,
-        files=files,
-        counters=counters,
-        conditions=(*conditions, *_short(job, result)),
-        argv=argv,
-        started_at=started_at,
-        envelope=envelope,
+    return measurement_of(
+        ready, result, files=files, counters=counters, started_at=started_at, envelope=envelope
     )
-    return dataclasses.replace(measurement, reads_nothing=unread) if unread else measurement
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A job that can start on a target: checked and paced, with room for its data."""
+
+    target: Target
+    job: FioJob
+    fio: HostFio
+    argv: tuple[str, ...]
+    conditions: tuple[str, ...]
+    unread: str
+
+    @property
+    def as_root(self) -> bool:
+        """True for raw devices, which belong to root; a mounted directory belongs to the login user."""
+        return self.target.kind == "block"
+
+    @property
+    def devices(self) -> int:
+        """The number of devices that have jobs of their own."""
+        return len(self.target.paths) if self.target.kind == "block" else 1
+
+
+def prepare(target: Target, job: FioJob, pace: Pace, *, sharing: int = 1) -> Ready:
+    """Check a job and its target, and return what is to start. Nothing is started.
+
+    ``sharing``: how many such jobs share the room of the machine behind the target.
+    """
+    job, sized = as_on_device(target, job)
+    lays_out_files = target.kind == "directory"
+    job, changed = paced(job, pace, lays_out_files=lays_out_files, factor=target.time_compression)
+    unread, served_as_written = reads_nothing(target, reads=job.reads)
+    conditions = (*target.conditions, *sized, *changed, *served_as_written)
+    # The first asks the host, the second the provider.
+    to_lay_out, room = side_by_side(lambda: check_target(target, job), target.room)
+    fio = fio_of(target.host)
+    ready = Ready(target, job, fio, job.to_argv(target.kind, target.paths, fio=fio.path), conditions, unread)
+    fio.check(job, ready.argv, sudo=ready.as_root)
+    share = None if room is None else Size(room.bytes // sharing)
+    return dataclasses.replace(ready, conditions=conditions + make_room(target, job, to_lay_out, share))
 
 
 def paced(
@@ -223,20 +249,17 @@ def _short(job: FioJob, result: FioResult) -> tuple[str, ...]:
     return (f"fio ran {result.runtime_s:.1f} s of {job.runtime:g} s",)
 
 
-def _measurement(
-    target: Target,
-    job: FioJob,
-    fio: HostFio,
+def measurement_of(
+    ready: Ready,
     result: FioResult,
     *,
     files: dict[str, bytes],
     counters: Gained,
-    conditions: tuple[str, ...],
-    argv: tuple[str, ...],
     started_at: str,
     envelope: Envelope | None,
 ) -> Measurement:
-    devices = len(target.paths) if target.kind == "block" else 1
+    """Return the measurement of a run that has ended, from fio's result and logs."""
+    target, job, fio, devices = ready.target, ready.job, ready.fio, ready.devices
     series = series_from_logs(
         files, runtime_s=result.runtime_s, sample_s=job.sample_s, compression=target.time_compression
     )
@@ -259,7 +282,7 @@ def _measurement(
         sequential=job.sequential,
         outstanding_asked=job.outstanding(devices),
         runtime_s=result.runtime_s * target.time_compression,
-        command=shlex.join(argv),
+        command=shlex.join(ready.argv),
         tool_version=result.version,
         host=target.host.label,
         target=target.label,
@@ -274,7 +297,8 @@ def _measurement(
         time_compression=target.time_compression,
         modelled_latency=target.modelled_latency,
         kernel=fio.kernel,
-        conditions=conditions,
+        reads_nothing=ready.unread,
+        conditions=(*ready.conditions, *_short(job, result)),
         asked=job.asked(),
         raw={
             name: content

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -107,13 +108,23 @@ def start_server(plan: Plan) -> tuple[Side, tuple[int, ...]]:
     raise AssertionError("unreachable")
 
 
-def start_client(plan: Plan, ports: Sequence[int], *, with_samples: bool) -> Side:
-    """Start all client processes together. `with_samples`: write samples once a second for the live line."""
+def start_client(plan: Plan, ports: Sequence[int], *, with_samples: bool, start_in_s: float = 0.0) -> Side:
+    """Start all client processes together, `start_in_s` from now.
+
+    `with_samples`: write samples once a second for the live line.
+    """
     commands = tuple(
         client_command(plan, share, port) for share, port in zip(plan.processes.shares, ports, strict=True)
     )
     sampled_address = plan.path.server_address if with_samples else None
-    return _start(plan, plan.path.client_host, commands, "iperf3-client", sampled_address)
+    return _start(
+        plan,
+        plan.path.client_host,
+        commands,
+        "iperf3-client",
+        sampled_address=sampled_address,
+        start_in_s=start_in_s,
+    )
 
 
 def _start(
@@ -121,10 +132,12 @@ def _start(
     host: Host,
     commands: tuple[tuple[str, ...], ...],
     name: str,
+    *,
     sampled_address: str | None = None,
+    start_in_s: float = 0.0,
 ) -> Side:
-    limit_s = plan.length_s + SERVER_OUTLIVES_S
-    script = load_script(commands, limit_s=limit_s, sampled_address=sampled_address)
+    limit_s = plan.length_s + SERVER_OUTLIVES_S + math.ceil(start_in_s)
+    script = load_script(commands, limit_s=limit_s, sampled_address=sampled_address, start_in_s=start_in_s)
     job = host.start_job(["sh", SCRIPT_FILE], files={SCRIPT_FILE: script}, name=name)
     return Side(host, job, commands)
 

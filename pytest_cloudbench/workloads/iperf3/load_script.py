@@ -90,7 +90,7 @@ guard & guard=$!
 # An interrupt is meant for the iperf3 processes, which then write their results; this script waits for them.
 trap : INT TERM
 sample
-{commands}
+{wait}{commands}
 echo "$pids" > {pids}
 codes=
 for pid in $pids; do
@@ -150,13 +150,17 @@ done
 
 
 def load_script(
-    commands: Sequence[Sequence[str]], *, limit_s: int, sampled_address: str | None = None
+    commands: Sequence[Sequence[str]],
+    *,
+    limit_s: int,
+    sampled_address: str | None = None,
+    start_in_s: float = 0.0,
 ) -> bytes:
     """Return a script that runs `commands` side by side and ends with the last of them.
 
     Process N (from 1) writes process-N.json and process-N.err; the exit codes go into one file. After `limit_s` the
     processes are interrupted, then killed. sampled_address: also write "UPTIME RECEIVED SENT" (seconds, bytes) once a
-    second for the interface that leads to this address, or "UPTIME" if there is none.
+    second for the interface that leads to this address, or "UPTIME" if there is none. start_in_s: wait so long first.
     """
     begin = [f"begin {number} {shlex.join(command)}" for number, command in enumerate(commands, 1)]
     sampling = _NO_SAMPLE if sampled_address is None else _SAMPLE.format(address=shlex.quote(sampled_address))
@@ -165,6 +169,7 @@ def load_script(
         limit_s=limit_s,
         step_s=_GUARDED_EVERY_S if sampled_address is None else _SAMPLED_EVERY_S,
         commands="\n".join(begin),
+        wait=f"nap {start_in_s:.3f}\n" if start_in_s else "",
         codes=CODES_FILE,
         pids=PIDS_FILE,
     ).encode()

@@ -19,7 +19,7 @@ from pytest_cloudbench.workloads.iperf3.plan import Plan, plan_run
 from pytest_cloudbench.workloads.iperf3.result import Gathered, measurement_of, read_end
 from pytest_cloudbench.workloads.network_measurement import NetworkMeasurement
 from pytest_cloudbench.workloads.pace import Pace
-from pytest_cloudbench.workloads.target import NetworkPath, PathCounters
+from pytest_cloudbench.workloads.target import NetworkPath, PathCounters, PathGroup, is_group
 from pytest_cloudbench.workloads.tool_run import cleaned_up
 from pytest_cloudbench.workloads.workload import Workload
 
@@ -93,7 +93,7 @@ _SPARE_S = 60.0
 
 
 def run_iperf3(
-    path: NetworkPath,
+    path: NetworkPath | PathGroup,
     job: Iperf3Job,
     *,
     pace: Pace = Pace.FULL,
@@ -108,6 +108,10 @@ def run_iperf3(
     host is lost before anything was measured. In every case, also on Ctrl-C, nothing is left running on a host that
     can be reached.
     """
+    if is_group(path):
+        from pytest_cloudbench.workloads.iperf3.group import run_on_pairs
+
+        return run_on_pairs(path, job, pace=pace, on_progress=on_progress)
     plan = plan_run(path, job, pace)
     before = _counters(path)
     started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
@@ -117,13 +121,21 @@ def run_iperf3(
         client = start_client(plan, ports, with_samples=on_progress is not None)
         with cleaned_up(client.job):
             try:
-                _watch(plan, client, on_progress)
+                watch(plan, client, on_progress)
             except Exception as error:  # raised below, after reading what both ends measured
                 cause = error
                 client.end()
             counters = _counter_gains(plan, path, before)
-            _let_end(server, at_once=cause is not None)
-            gathered = _gather(plan, client, server, counters, started_at)
+            let_end(server, at_once=cause is not None)
+            gathered = gather(plan, client, server, counters, started_at)
+    return measured(plan, gathered, cause)
+
+
+def measured(plan: Plan, gathered: Gathered, cause: Exception | None) -> NetworkMeasurement:
+    """Return the measurement of a run that has ended. Raises the error of one that failed or stalled.
+
+    cause: the error that ended the watching, if any.
+    """
     failure = failure_of(plan, gathered, cause)
     if failure is not None:
         if cause is not None and not gathered.measured and not isinstance(cause, TimeoutError):
@@ -135,7 +147,13 @@ def run_iperf3(
     return measurement
 
 
-def _watch(plan: Plan, client: Side, on_progress: Callable[[NetworkProgress], None] | None) -> None:
+def watch(
+    plan: Plan,
+    client: Side,
+    on_progress: Callable[[NetworkProgress], None] | None,
+    *,
+    start_in_s: float = 0.0,
+) -> None:
     """Wait until the clients end. Raises TimeoutError if they take far longer than planned."""
     reader = ProgressReader(plan.job, plan.length_s)
 
@@ -144,10 +162,10 @@ def _watch(plan: Plan, client: Side, on_progress: Callable[[NetworkProgress], No
             for progress in reader.feed(output):
                 on_progress(progress)
 
-    client.job.wait(plan.length_s + _SPARE_S, on_output=take)
+    client.job.wait(start_in_s + plan.length_s + _SPARE_S, on_output=take)
 
 
-def _let_end(server: Side, *, at_once: bool) -> None:
+def let_end(server: Side, *, at_once: bool) -> None:
     """Wait for the one-off server, which ends with its client; end it if the client never connected."""
     if not at_once:
         with contextlib.suppress(Exception):
@@ -156,7 +174,7 @@ def _let_end(server: Side, *, at_once: bool) -> None:
     server.end()
 
 
-def _gather(
+def gather(
     plan: Plan, client: Side, server: Side, counters: AllowancePair | None, started_at: str
 ) -> Gathered:
     client_files, server_files = client.fetch(), server.fetch()
@@ -189,8 +207,11 @@ def _counter_gains(plan: Plan, path: NetworkPath, before: PathCounters | None) -
     after = _counters(path) if before is not None else None
     if before is None or after is None:
         return None
-    gained = after.since(before)
-    # Idle time before the first and after the last byte could not exceed an allowance.
+    return within_load(plan, after.since(before))
+
+
+def within_load(plan: Plan, gained: AllowancePair) -> AllowancePair:
+    """Leave out the time before the first and after the last byte: it could not exceed an allowance."""
     client, server = (
         end and dataclasses.replace(end, elapsed_s=min(end.elapsed_s, plan.length_s))
         for end in (gained.client, gained.server)
