@@ -10,7 +10,12 @@ from pytest_cloudbench.hosts.errors import NotOurs
 from pytest_cloudbench.hosts.folders import claim_folder, ended, owner_line, remove_folder
 from pytest_cloudbench.hosts.job_scripts import base_directory
 
-OWNER = "import sys; sys.path[:0] = {path!r}\nfrom pytest_cloudbench.hosts.folders import owner_line\nprint(owner_line())"
+OWNER = """
+import sys
+sys.path[:0] = {path!r}
+from pytest_cloudbench.hosts.folders import owner_line
+print(owner_line())
+"""
 
 
 @pytest.fixture(scope="module")
