@@ -26,6 +26,8 @@ _TOOLS = {
     "sudo": ("sudo", True, "the login user's root rights in instances"),
     "ip": ("iproute2", True, "the region's network"),
     "unshare": ("util-linux", True, "the region's network namespace"),
+    "nsenter": ("util-linux", False, "commands sent by SSM"),
+    "setpriv": ("util-linux", False, "commands sent by SSM"),
     "mount": ("mount", True, "file systems in instances"),
     "mkfs.ext4": ("e2fsprogs", True, "file systems in instances"),
     "mkfs.xfs": ("xfsprogs", False, "XFS in instances"),

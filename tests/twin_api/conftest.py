@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,10 +20,13 @@ from pytest_cloudbench.limits.instances import OVERRIDES
 from pytest_cloudbench.limits.weather import parse_weather
 from pytest_cloudbench.twin.api.front import Front
 from pytest_cloudbench.twin.api.moto_loading import ACCOUNT, REGION, load_moto
+from pytest_cloudbench.twin.plane import Plane
+from pytest_cloudbench.twin.regions import sweep_slot
+from pytest_cloudbench.twin.slots import take_slot
 
 
-@pytest.fixture
-def moto_left_alone() -> Iterator[None]:
+@contextlib.contextmanager
+def moto_restored() -> Iterator[None]:
     """Restore moto afterwards: the front restricts it to one region, and other tests may use it too."""
     variables = {name: os.environ.get(name) for name in ("MOTO_EC2_LOAD_DEFAULT_AMIS", "MOTO_ACCOUNT_ID")}
     session = {
@@ -39,6 +44,8 @@ def moto_left_alone() -> Iterator[None]:
     kept = [(table, dict(table)) for table in tables]
     backends = [(known, known[ACCOUNT].pop(REGION, None)) for known in (ec2_backends, ssm_backends)]
     yield
+    if objects := sys.modules.get("moto.s3.models"):
+        objects.s3_backends[ACCOUNT]["aws"].reset()
     for known, before in backends:
         known[ACCOUNT].pop(REGION, None)
         if before is not None:
@@ -59,6 +66,30 @@ def moto_left_alone() -> Iterator[None]:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
+
+
+@pytest.fixture
+def moto_left_alone() -> Iterator[None]:
+    with moto_restored():
+        yield
+
+
+@pytest.fixture(scope="module")
+def real_calls() -> Iterator[Calls]:
+    """A region whose plane is real, in this process."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(moto_restored())
+        slot = take_slot(sweep_slot)
+        stack.callback(slot.release)
+        front = Front()
+        front.start()
+        plane = Plane(slot)
+        stack.callback(plane.close)
+        stack.callback(front.close)
+        front.open(plane)
+        yield Calls(front)
 
 
 @pytest.fixture

@@ -150,11 +150,10 @@ class Front:
             self._loaded.set()
 
     def _answer(self, environ: Environ) -> tuple[int, dict[str, str], bytes]:
-        service = "ec2"
+        credential = read_credential(environ)
+        service = credential.service if credential is not None else "ec2"
         try:
-            credential = self._named_key(environ)
-            service = credential.service
-            self._check_signature(credential, environ)
+            self._check_signature(self._admitted_key(credential, environ), environ)
             return self._dispatch(service, environ)
         except Refusal as refusal:
             return _refused(service, environ, refusal)
@@ -168,8 +167,8 @@ class Front:
             )
             return _refused(service, environ, Refusal("InternalError", message, status=500))
 
-    def _named_key(self, environ: Environ) -> Credential:
-        credential = read_credential(environ)
+    def _admitted_key(self, credential: Credential | None, environ: Environ) -> Credential:
+        """Return the credential of a request if it names the region and its key."""
         if credential is None:
             raise Refusal(
                 "MissingAuthenticationToken",
@@ -180,6 +179,9 @@ class Front:
             if credential.service == "ec2":
                 message = "AWS was not able to validate the provided access credentials"
                 raise Refusal("AuthFailure", message, status=401)
+            if credential.service == "s3":
+                message = "The AWS Access Key Id you provided does not exist in our records."
+                raise Refusal("InvalidAccessKeyId", message, status=403)
             raise Refusal(
                 "UnrecognizedClientException"
                 if "json" in environ.get("CONTENT_TYPE", "")

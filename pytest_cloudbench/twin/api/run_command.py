@@ -216,6 +216,7 @@ class RunCommand:
         script = Script(
             invocation.command.id, request.script, request.directory, timeout_s=request.execution_s
         )
+        started = utcnow()
         try:
             running = region.plane.instances.run_script(invocation.instance_id, script, REGION)
         except (PlaneError, OSError) as error:
@@ -224,7 +225,7 @@ class RunCommand:
                 _end(invocation, "Undeliverable")
             return
         with region.lock:
-            invocation.running, invocation.started = running, utcnow()
+            invocation.running, invocation.started = running, started
             if invocation.is_open:
                 invocation.details = "InProgress"
             else:  # cancelled meanwhile

@@ -57,7 +57,6 @@ class RunningScript:
 
     def __init__(self, script: Script, instance_id: str, region: str, init_pid: int) -> None:
         """Start a script in the instance whose process 1 is ``init_pid``. Raises OSError if that is impossible."""
-        self._deadline = time.monotonic() + script.timeout_s
         self._lock = threading.Lock()
         place = (
             f"var/lib/amazon/ssm/{instance_id}/document/orchestration/{script.command_id}"
@@ -87,6 +86,7 @@ class RunningScript:
                     start_new_session=True,
                 )  # fmt: skip
             undo.pop_all()
+        self._deadline = time.monotonic() + script.timeout_s
         self._cancelled: int | None = os.eventfd(0)
 
     def cancel(self) -> None:
