@@ -160,6 +160,11 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         help="prices as for pytest --cloudbench-prices (default: the AWS Price List)",
     )
+    reap.add_argument(
+        "--kept",
+        action="store_true",
+        help="also what pytest --cloudbench-keep-failed has kept, with its keys",
+    )
     reap.add_argument("--yes", action="store_true", help="remove without asking, as in CI")
     twin = _command(rooms, "twin", "control the EC2 region embedded on this machine")
     actions = twin.add_subparsers(dest="action", required=True, metavar="ACTION")
@@ -214,7 +219,12 @@ def _reap(options: argparse.Namespace) -> int:
     from pytest_cloudbench.aws.reap_command import NOT_REMOVED, Choice, reap_command
 
     choice = Choice(
-        tuple(options.run), options.older_than, tuple(options.region), options.all_regions, options.yes
+        tuple(options.run),
+        options.older_than,
+        tuple(options.region),
+        options.all_regions,
+        options.yes,
+        options.kept,
     )
     try:
         return reap_command(choice, prices=options.prices, ask=input if sys.stdin.isatty() else None)

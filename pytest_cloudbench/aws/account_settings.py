@@ -16,7 +16,8 @@ class AccountSettings:
     security_group: id of a group that instances get instead of the run's own.
     instance_profile: name or ARN of the IAM instance profile of the instances.
     kms_key: id, alias or ARN of the key that encrypts all volumes; None for the account's default key.
-    key_name, private_key: an existing key pair and its private half, instead of one for each run.
+    key_name, private_key: an existing key pair and its private half, instead of one for each run. private_key_file: its
+    file.
     metadata_off: the metadata service of an instance is switched off once its boot has ended.
     """
 
@@ -26,6 +27,7 @@ class AccountSettings:
     kms_key: str | None = None
     key_name: str | None = None
     private_key: str | None = field(default=None, repr=False)
+    private_key_file: str = ""
     metadata_off: bool = False
 
     @property

@@ -16,6 +16,7 @@ from pytest_cloudbench.resources.facts import (
     CreatedSnapshot,
     CreatedVolume,
     Identity,
+    KeptInstance,
     Launch,
     LaunchedInstance,
     ModificationState,
@@ -36,6 +37,7 @@ from .images import Images
 from .instance_types import InstanceTypes
 from .instances import Instances
 from .journal import Journal
+from .keeping import Keeping
 from .kinds import INSTANCE, KEY_PAIR, PLACEMENT_GROUP, SECURITY_GROUP, SNAPSHOT, VOLUME, Kind
 from .launches import Catalog, Launches
 from .lease import DEFAULT_LEASE_S, RENEW_WITHIN_S, SHORTEST_ON_AWS_S, Leases
@@ -128,6 +130,7 @@ class Cloud(Provider):
             pace=run.clients.pace,
             when_gone=self._forget,
         )
+        self._keeping = Keeping(run, self.instances, self.ledger, self.leases)
         self._doorway = Doorway(run)
         self._systems_manager = SystemsManager(run)
         self._launches = Launches(
@@ -255,6 +258,7 @@ class Cloud(Provider):
                 jump=self.access.jump,
                 proxy_command=self.access.proxy_command,
                 instance_id=instance.id,
+                installs_tools=self.access.install_tools or not instance.existing,
             )
         )
 
@@ -383,6 +387,10 @@ class Cloud(Provider):
 
     # The end
 
+    def keep(self, instances: Sequence[LaunchedInstance], *, test: str) -> tuple[KeptInstance, ...]:
+        """Let these instances stay after the run with their volumes, for a day at most, or until they are reaped."""
+        return self._keeping.keep(instances, test)
+
     def release(self, resources: Iterable[Resource]) -> None:
         """Remove resources without waiting: terminate instances now, delete the rest as soon as it is free.
 
@@ -405,6 +413,7 @@ class Cloud(Provider):
                 chosen.append((SNAPSHOT, one.id))
             else:
                 chosen.append((PLACEMENT_GROUP, one.name))
+        chosen = [(kind, each) for kind, each in chosen if not self.ledger.keeps(each)]
         if chosen:
             self.removal.release(chosen)
 
@@ -480,6 +489,7 @@ class Cloud(Provider):
             self.ledger.left(),
             remedy=f"`{reap_command(self.run_id, self.region)}` removes what is left",
             removed=self.ledger.removed(),
+            kept=tuple(self._keeping.kept),
         )
 
     def _region_end(self) -> str | None:

@@ -5,7 +5,8 @@ to a run that was killed, and `reap` removes what that left.
 
 Records: {"record": "open", ...} first; {"record": "bound", endpoint, region, account} before the first
 intention; then "intend" (action, what, token) before each creating call, and after it "done" (token, ids)
-or "refused" (token, code); "gone" (ids) when it is verified that resources were removed. No record holds a secret.
+or "refused" (token, code); "gone" (ids) when it is verified that resources were removed; "kept" (ids) for what stays
+after the run. No record holds a secret.
 """
 
 from __future__ import annotations
@@ -34,10 +35,15 @@ SUFFIX = ".jsonl"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
-def journal_directory() -> Path:
-    """Return the folder of the journals: $XDG_STATE_HOME/cloudbench/journal, by default under ~/.local/state."""
+def state_directory() -> Path:
+    """Return the folder of what must outlive a run: $XDG_STATE_HOME/cloudbench, by default under ~/.local/state."""
     state = os.environ.get("XDG_STATE_HOME") or str(Path("~/.local/state").expanduser())
-    return Path(state) / "cloudbench" / "journal"
+    return Path(state) / "cloudbench"
+
+
+def journal_directory() -> Path:
+    """Return the folder of the journals."""
+    return state_directory() / "journal"
 
 
 def boot_id() -> str:
@@ -80,6 +86,7 @@ class JournalContent:
     account: str = ""
     intentions: list[Intention] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
 
     @property
     def unresolved(self) -> tuple[Intention, ...]:
@@ -181,6 +188,10 @@ class Journal:
         """Write that these resources no longer exist, so that a reaping does not look for them."""
         self._note_outcome({"record": "gone", "ids": list(ids)})
 
+    def note_kept(self, ids: Sequence[str]) -> None:
+        """Write that these resources stay after the run. Raises JournalError."""
+        self._write({"record": "kept", "ids": list(ids)})
+
     @property
     def intentions(self) -> tuple[Intention, ...]:
         """The creating calls of this run so far."""
@@ -263,6 +274,8 @@ def _apply(record: Mapping[str, Any], content: JournalContent, by_token: dict[st
         content.intentions.append(intention)
     elif kind == "gone":
         content.gone += record.get("ids", ())
+    elif kind == "kept":
+        content.kept += record.get("ids", ())
     elif kind in ("done", "refused") and record.get("token") in by_token:
         intention = by_token[record["token"]]
         intention.ids = tuple(record.get("ids", ()))

@@ -153,6 +153,17 @@ class Leases:
             for each in instance_ids:
                 self._held.pop(each, None)
 
+    def extend(self, instance: LaunchedInstance, lease_s: float) -> bool:
+        """Begin one last lease of this length. Return False if the instance did not accept it."""
+        self.drop([instance.id])
+        try:
+            self._set_timer(instance, lease_s)
+        except Exception as error:
+            log.warning("the lease of %s was not extended: %s", instance, error)
+            return False
+        self._set_tags([instance.id], lease_s)
+        return True
+
     def close(self) -> None:
         """Renew no more leases."""
         with self._changed:
@@ -177,8 +188,8 @@ class Leases:
         with self._changed:
             # Those that Describe may not show yet come last: they keep no worker from the others.
             held = sorted(self._held.values(), key=lambda each: each.state == "pending")
-        self._set_tags([*(each.id for each in held), *self._others()])
-        results = gather([partial(self._set_timer, each) for each in held])
+        self._set_tags([*(each.id for each in held), *self._others()], self.lease_s)
+        results = gather([partial(self._set_timer, each, self.lease_s) for each in held])
         failed = {each.id for each, it in zip(held, results, strict=True) if isinstance(it, Exception)}
         for instance, result in zip(held, results, strict=True):
             if isinstance(result, Exception) and instance.id in self._held:
@@ -195,7 +206,7 @@ class Leases:
                 return self._refresh(instance)
         return instance
 
-    def _set_tags(self, ids: Sequence[str]) -> None:
+    def _set_tags(self, ids: Sequence[str], lease_s: float) -> None:
         if not ids:
             return
         try:
@@ -204,24 +215,24 @@ class Leases:
                 "ec2",
                 "create_tags",
                 Resources=list(ids),
-                Tags=[{"Key": LEASE_TAG, "Value": lease_end(self.lease_s)}],
+                Tags=[{"Key": LEASE_TAG, "Value": lease_end(lease_s)}],
             )
         except CloudError as error:
             if len(ids) > 1 and not is_temporary(error):
                 # One that no longer exists fails the whole call: repeat it one by one.
                 for each in ids:
-                    self._set_tags([each])
+                    self._set_tags([each], lease_s)
                 return
             # The tag is for people and for `cloudbench reap`; the timer ends the instance.
             log.warning("the tag %s of %s was not renewed: %s", LEASE_TAG, ", ".join(ids), error)
 
-    def _set_timer(self, instance: LaunchedInstance) -> None:
+    def _set_timer(self, instance: LaunchedInstance, lease_s: float) -> None:
         """Renew the lease in the instance, if it runs."""
         described = self._as_it_is(instance)
         if described.state != "running":
             return
         host = self._open_host(described)
         try:
-            host.run(renewal_command(self.lease_s), sudo=True, idempotent=True, timeout_s=RENEW_WITHIN_S)
+            host.run(renewal_command(lease_s), sudo=True, idempotent=True, timeout_s=RENEW_WITHIN_S)
         finally:
             host.close()

@@ -29,7 +29,7 @@ from .kinds import (
     VOLUME,
     Kind,
 )
-from .run import CREATED_TAG, TOKEN_TAG, only_ours, run_filter, tags_of
+from .run import CREATED_TAG, KEPT_TAG, TOKEN_TAG, only_ours, run_filter, tags_of
 from .waits import gather
 
 AskPrices = Callable[[Sequence[str]], Prices | None]
@@ -93,15 +93,17 @@ class Ledger:
         intentions: Callable[[], Sequence[Intention]] | None = None,
         *,
         gone: Sequence[str] = (),
+        kept: Sequence[str] | None = (),
         ask_prices: AskPrices = lambda _: None,
     ) -> None:
         """`intentions` returns the creating calls of the run's journal; None if there is no journal. `gone` are the
-        ids that it says are gone.
+        ids that it says are gone, `kept` those that stay, with all that is tagged so; None if they are removed too.
 
         Kinds that no call created are not asked for: most runs have no placement groups and no snapshots, and then
         need no permission for them.
         """
         self._known_gone = frozenset(gone)
+        self._kept = None if kept is None else set(kept)
         self.ask_prices = ask_prices
         self._clients = clients
         self._run_id = run_id
@@ -128,9 +130,18 @@ class Ledger:
             order = {kind.name: place for place, kind in enumerate(KINDS)}
             return sorted(self._tracked.values(), key=lambda each: order[each.kind.name])
 
+    def keep(self, ids: Iterable[str]) -> None:
+        """Leave these alone from now on: they stay after the run."""
+        with self._lock:
+            self._kept = (self._kept or set()) | set(ids)
+
+    def keeps(self, resource_id: str) -> bool:
+        """Return True if a resource stays after the run."""
+        return self._kept is not None and resource_id in self._kept
+
     def outstanding(self) -> list[Tracked]:
-        """Return what is not known to be gone."""
-        return [each for each in self.all() if not each.gone]
+        """Return what is not known to be gone, without what is kept."""
+        return [each for each in self.all() if not each.gone and not self.keeps(each.id)]
 
     def left(self) -> tuple[Leftover, ...]:
         """Return what is not known to be gone, for a report; asks nothing."""
@@ -244,6 +255,8 @@ class Ledger:
         ended = resource.state in resource.kind.gone
         resource.gone, resource.was_there = resource.gone or ended, resource.was_there or not ended
         tags = tags_of(description)
+        if KEPT_TAG in tags and self._kept is not None:
+            self._kept.add(resource.id)
         self._tokens.add(tags.get(TOKEN_TAG, ""))
         if CREATED_TAG in tags:
             resource.created = min(resource.created, _seconds_or_now(tags[CREATED_TAG]))

@@ -108,10 +108,14 @@ def remove_run(
     *,
     bounds: Bounds | None = None,
     ask_prices: AskPrices = lambda _: None,
+    kept: bool = False,
 ) -> Reaped:
-    """Remove all that carries the run's tag or stands in its journal, if there is one, and verify that it is gone."""
+    """Remove all that carries the run's tag or stands in its journal, if there is one, and verify that it is gone.
+
+    What the run has kept stays, unless `kept` is True.
+    """
     limits = bounds or Bounds()
-    ledger = ledger_of(clients, run_id, content, ask_prices)
+    ledger = ledger_of(clients, run_id, content, ask_prices, kept=kept)
     removal = Removal(clients, ledger, lambda: limits, pace=clients.pace)
     problems: tuple[str, ...] = ()
     try:
@@ -125,12 +129,20 @@ def remove_run(
     return Reaped(run_id, removed, (*problems, *removal.problems()), ledger.left())
 
 
-def ledger_of(clients: Clients, run_id: str, content: JournalContent | None, ask_prices: AskPrices) -> Ledger:
-    """Return the ledger of a run that has ended."""
+def ledger_of(
+    clients: Clients,
+    run_id: str,
+    content: JournalContent | None,
+    ask_prices: AskPrices,
+    *,
+    kept: bool = False,
+) -> Ledger:
+    """Return the ledger of a run that has ended; with what it has kept if `kept` is True."""
     if content is None:
-        return Ledger(clients, run_id, ask_prices=ask_prices)
+        return Ledger(clients, run_id, kept=None if kept else (), ask_prices=ask_prices)
     created, gone = content.intentions, content.gone
-    return Ledger(clients, run_id, lambda: created, gone=gone, ask_prices=ask_prices)
+    stays = None if kept else content.kept
+    return Ledger(clients, run_id, lambda: created, gone=gone, kept=stays, ask_prices=ask_prices)
 
 
 def journals(directory: Path | None = None) -> list[Path]:

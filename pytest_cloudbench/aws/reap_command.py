@@ -15,8 +15,10 @@ from pytest_cloudbench.resources.facts import counted
 from .access import CloudAccess
 from .clients import Clients
 from .journal import SUFFIX, journal_directory, read_journal
+from .keeping import forget_logins
 from .ledger import AskPrices
 from .reap import Elsewhere, journals, locked, remove_run
+from .run import reap_command as run_command
 from .survey import FoundRun, all_regions, survey, table
 from .waits import Bounds
 
@@ -26,13 +28,17 @@ NOTHING_LEFT, LEFT, NOT_REMOVED, NOT_ASKED = 0, 1, 2, 3
 
 @dataclass(frozen=True)
 class Choice:
-    """What to remove: the named runs, or all that have ended; of those, the ones of at least this age in seconds."""
+    """What to remove: the named runs, or all that have ended; of those, the ones of at least this age in seconds.
+
+    kept: also what runs have kept after a failed test.
+    """
 
     runs: tuple[str, ...] = ()
     older_than_s: float = 0.0
     regions: tuple[str, ...] = ()
     all_regions: bool = False
     yes: bool = False
+    kept: bool = False
 
 
 def reap_command(
@@ -70,7 +76,7 @@ def reap_command(
         return NOT_REMOVED
     for clients, run in chosen:
         try:
-            done = _remove(clients, run, _ask_prices(clients, listed), bounds)
+            done = _remove(clients, run, choice, _ask_prices(clients, listed), bounds)
         except (CloudError, OSError) as error:
             _fail(error)
             done = LEFT
@@ -108,12 +114,15 @@ def _places(base: CloudAccess, choice: Choice, bounds: Bounds | None) -> list[Cl
 def _choose(runs: Sequence[FoundRun], choice: Choice) -> list[FoundRun]:
     """Return the chosen runs, and report those that may be going on and are left alone."""
     now, chosen = time.time(), []
-    for run in runs:
-        if choice.runs and run.run_id not in choice.runs:
+    for found in runs:
+        if choice.runs and found.run_id not in choice.runs:
             continue
-        if run.age_s(now) < choice.older_than_s:
+        if found.age_s(now) < choice.older_than_s:
             continue
-        alive = run.alive(now)
+        alive = found.alive(now)
+        run = found if choice.kept else _leave_kept(found)
+        if not run.resources:
+            continue
         if alive and not (choice.yes and run.run_id in choice.runs):
             kinds = counted(each.leftover.kind for each in run.resources)
             print(
@@ -123,6 +132,18 @@ def _choose(runs: Sequence[FoundRun], choice: Choice) -> list[FoundRun]:
             continue
         chosen.append(run)
     return chosen
+
+
+def _leave_kept(run: FoundRun) -> FoundRun:
+    """Return the run without what it keeps, and report that."""
+    others = run.without_kept()
+    if others != run:
+        kinds = counted(each.leftover.kind for each in run.resources if each.kept)
+        command = run_command(run.run_id, run.region, kept=True)
+        print(
+            f"cloudbench: run {run.run_id} in {run.region} keeps {kinds} of a failed test; to remove it: {command}"
+        )
+    return others
 
 
 def _elsewhere(regions: set[str], choice: Choice) -> Elsewhere | None:
@@ -143,10 +164,16 @@ def _agreed(chosen: Sequence[tuple[Clients, FoundRun]], ask: Callable[[str], str
     return ask(f"Remove {kinds}? [y/N] ").strip().lower() in ("y", "yes")
 
 
-def _remove(clients: Clients, run: FoundRun, ask_prices: AskPrices, bounds: Bounds | None) -> int:
+def _remove(
+    clients: Clients, run: FoundRun, choice: Choice, ask_prices: AskPrices, bounds: Bounds | None
+) -> int:
     path = journal_directory() / f"{run.run_id}{SUFFIX}"
     with locked(path) as stream:
-        result = remove_run(clients, run.run_id, run.journal, bounds=bounds, ask_prices=ask_prices)
+        result = remove_run(
+            clients, run.run_id, run.journal, bounds=bounds, ask_prices=ask_prices, kept=choice.kept
+        )
+        if choice.kept and not result.left:
+            forget_logins(run.run_id)
         if stream is not None and run.journal is not None and not result.left and not result.problems:
             path.unlink(missing_ok=True)
     removed = counted(each.kind for each in result.removed)

@@ -18,6 +18,8 @@ RUN_TAG = "cloudbench:run"
 CREATED_TAG = "cloudbench:created"
 TOKEN_TAG = "cloudbench:token"  # noqa: S105  (not a secret)
 """Its value is the token of the creating call in the journal: it finds what a call created whose answer was lost."""
+KEPT_TAG = "cloudbench:kept"
+"""Its value on what stays after its run is the test that failed with it; only a request for it removes that."""
 _LONGEST_VALUE = 255
 
 
@@ -55,9 +57,9 @@ class Run(NamedTuple):
         return [{"ResourceType": kind, "Tags": pairs} for kind in resource_types]
 
 
-def reap_command(run_id: str, region: str) -> str:
-    """Return the command that removes what a run left."""
-    return f"cloudbench reap --run {run_id} --region {region}"
+def reap_command(run_id: str, region: str, *, kept: bool = False) -> str:
+    """Return the command that removes what a run left, or also what it kept."""
+    return f"cloudbench reap --run {run_id} --region {region}{' --kept' if kept else ''}"
 
 
 def run_filter(run_id: str) -> list[dict[str, Any]]:

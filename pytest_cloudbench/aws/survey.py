@@ -16,7 +16,7 @@ from .kinds import KINDS, Kind
 from .lease import LEASE_TAG, why_alive
 from .ledger import AskPrices, hourly_cost, instance_types, seconds
 from .reap import is_of, is_of_this_boot, journals, ledger_of, locked
-from .run import CREATED_TAG, RUN_TAG, tags_of
+from .run import CREATED_TAG, KEPT_TAG, RUN_TAG, tags_of
 
 if TYPE_CHECKING:
     from pytest_cloudbench.reports.prices import Prices
@@ -24,11 +24,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Found:
-    """A resource of a run, when it was created, and the end of its lease; in seconds since 1970, None if unknown."""
+    """A resource of a run, when it was created, and the end of its lease; in seconds since 1970, None if unknown.
+
+    kept: it stays until its removal is requested.
+    """
 
     leftover: Leftover
     created: float | None = None
     lease_end: float | None = None
+    kept: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,8 +62,13 @@ class FoundRun:
                     return "its journal is locked"
                 if is_of_this_boot(read_journal(path)):
                     return ""
-        ends = [each.lease_end for each in self.resources if each.lease_end is not None]
-        return why_alive(ends, now - self.age_s(now), now)
+        others = self.without_kept()
+        ends = [each.lease_end for each in others.resources if each.lease_end is not None]
+        return why_alive(ends, now - others.age_s(now), now) if others.resources else ""
+
+    def without_kept(self) -> FoundRun:
+        """Return the run without what it keeps."""
+        return replace(self, resources=tuple(each for each in self.resources if not each.kept))
 
 
 @dataclass
@@ -102,6 +111,7 @@ def _found(kind: Kind, description: Mapping[str, Any], prices: Prices | None) ->
         Leftover(kind.name, description[kind.id_key], kind.state(description), cost),
         seconds(tags.get(CREATED_TAG)),
         seconds(tags.get(LEASE_TAG)),
+        KEPT_TAG in tags,
     )
 
 

@@ -46,6 +46,9 @@ EXACT_COST_PROPERTY = "cloudbench.exact_cost"
 NOT_PRICED_PROPERTY = "cloudbench.no_price"
 """Name of the property for a thing that a test used and that has no price; its cost is without it."""
 
+KEPT_PROPERTY = "cloudbench.kept"
+"""Name of the property for an instance that stays because its test failed; only the teardown's report has it."""
+
 OTHERWISE_PROPERTY = "cloudbench.judged_otherwise"
 """Name of the property for a verdict of a replay whose outcome differs from the recorded one."""
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_cloudbench.resources.errors import CloudError
 from pytest_cloudbench.resources.facts import Launch, LaunchedInstance, PlacementGroup
 from pytest_cloudbench.resources.provider import InterceptedProvider
+from pytest_cloudbench.resources.shared_hardware import unnamed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +36,7 @@ class Need:
 
     def is_met_by(self, launches: Sequence[Launch]) -> bool:
         """Return True if these launches request the same instances, whatever their names."""
-        return _unnamed(self.launches) == _unnamed(launches)
+        return list(map(unnamed, self.launches)) == list(map(unnamed, launches))
 
 
 @dataclass(eq=False)
@@ -268,13 +269,6 @@ def _error_of(future: Future[Any]) -> BaseException | None:
     while not wait([future], timeout=_SLICE_S).done:
         pass
     return future.exception()
-
-
-def _unnamed(launches: Sequence[Launch]) -> list[Launch]:
-    return [
-        replace(each, name="", ahead=None, alternatives=tuple(_unnamed(each.alternatives)))
-        for each in launches
-    ]
 
 
 def _launched_early(launch: Launch) -> Launch:

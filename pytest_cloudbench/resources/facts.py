@@ -268,12 +268,14 @@ def used_before(kind: str, earlier_tests: int, burst_credits: Sequence[str]) -> 
     number = earlier_tests + 1
     nth = _ORDINALS[number - 2] if number < len(_ORDINALS) + 2 else f"{number}th"
     written = "; blocks may be written already" if kind == "volume" else ""
-    return (f"{nth} test on this {kind}{written}{may_not_be_full(burst_credits)}",)
+    unsure = f"; {may_not_be_full(burst_credits)}" if burst_credits else ""
+    return (f"{nth} test on this {kind}{written}{unsure}",)
 
 
-def may_not_be_full(burst_credits: Sequence[str]) -> str:
-    """Return that these credits may not be full, as the end of a sentence; "" without any."""
-    return f"; {' and '.join(burst_credits)} may not be full" if burst_credits else ""
+def may_not_be_full(burst_credits: Iterable[str]) -> str:
+    """Return that these credits may not be full; "" without any."""
+    names = " and ".join(dict.fromkeys(burst_credits))
+    return f"{names} may not be full" if names else ""
 
 
 @dataclass(frozen=True)
@@ -371,6 +373,23 @@ class Leftover:
         return f"{self.kind} {self.id}" + (f" ({about})" if about else "")
 
 
+@dataclass(frozen=True)
+class KeptInstance:
+    """An instance that stays after its run, with its volumes, because its test failed.
+
+    until: when it ends by itself at the latest. login, removal: the commands that log in and that remove it.
+    """
+
+    id: str
+    type: str
+    until: datetime
+    login: str
+    removal: str
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.id}"
+
+
 def counted(kinds: Iterable[str]) -> str:
     """Return how many there are of each kind: "2 instances, 1 key pair"; "nothing" if there are none."""
     counts = Counter(kinds).items()
@@ -381,13 +400,15 @@ def counted(kinds: Iterable[str]) -> str:
 class TeardownReport:
     """The result of a teardown: one sentence for each problem, and what still exists.
 
-    remedy: how to remove what still exists, a sentence. removed: the kind of each resource that was removed.
+    remedy: how to remove what still exists, a sentence. removed: the kind of each resource that was removed. kept: what
+    stays because it was asked for.
     """
 
     problems: tuple[str, ...] = ()
     remaining: tuple[Leftover, ...] = ()
     remedy: str = ""
     removed: tuple[str, ...] = ()
+    kept: tuple[KeptInstance, ...] = ()
 
     @property
     def clean(self) -> bool:
@@ -404,7 +425,8 @@ class TeardownReport:
     def summary(self) -> str:
         """Return one sentence: how much was removed, and how much is left."""
         left = counted(one.kind for one in self.remaining)
-        return f"removed {counted(self.removed)}; {left} {'is' if left == 'nothing' else 'are'} left"
+        kept = f"; kept {', '.join(map(str, self.kept))}" if self.kept else ""
+        return f"removed {counted(self.removed)}; {left} {'is' if left == 'nothing' else 'are'} left{kept}"
 
     def raise_unless_clean(self) -> None:
         """Raise TeardownFailed with all sentences if there are any."""

@@ -14,6 +14,7 @@ from pytest_cloudbench.resources.facts import (
     CreatedSnapshot,
     CreatedVolume,
     Identity,
+    KeptInstance,
     Launch,
     LaunchedInstance,
     ModificationState,
@@ -223,6 +224,13 @@ class Provider(Protocol):
 
     # The end
 
+    def keep(self, instances: Sequence[LaunchedInstance], *, test: str) -> tuple[KeptInstance, ...]:
+        """Let the instances of a failed test stay after the session, with the volumes that are attached to them.
+
+        `release` and `close` leave them alone, and what they need, from now on. `test` is for people.
+        """
+        raise self._not_offered("keep instances after a session")
+
     def release(self, resources: Iterable[Resource]) -> None:
         """Remove what one test created, without waiting. `close` waits for it and checks it.
 
@@ -277,6 +285,7 @@ class InterceptedProvider:
     detach: Callable[..., CreatedVolume]
     modify_volume: Callable[..., CreatedVolume]
     create_snapshot: Callable[..., CreatedSnapshot]
+    keep: Callable[..., tuple[KeptInstance, ...]]
     close: Callable[..., TeardownReport]
 
     def __getattr__(self, name: str) -> Any:

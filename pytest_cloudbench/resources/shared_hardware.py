@@ -168,7 +168,17 @@ class SharedHardware(InterceptedProvider):
         call = partial(getattr(self._provider, name), *args, **kwargs)
         if name in CREATING and self._is_shared(name, given):
             return self._created(name, _bare([args, _named(kwargs)]), frozenset(_ids(given)), call)
-        return self._known(call())
+        answer = self._known(call())
+        if name == "keep":
+            self._forget({each.id for each in answer})
+        return answer
+
+    def _forget(self, kept: set[str]) -> None:
+        """Give instances that stay after a failed test, and what was made for them, to no other test."""
+        for made in [each for each in self._made if kept & (each.ids | each.on)]:
+            self._made.remove(made)
+            for each in made.ids:
+                self._uses.pop(each, None)
 
     def _changed(self, name: str, given: Sequence[Any]) -> None:
         if not self._scope:

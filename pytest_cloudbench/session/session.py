@@ -23,7 +23,7 @@ RECORDER_PLUGIN = "cloudbench-recorder"
 """Name under which a recording is registered with pytest."""
 _OF_THE_REPLAY = (
     *("evidence", "sign", "replay", "progress", "inconclusive", "summary", "prices"),
-    *("baseline", "regression", "plan", "max-cost"),
+    *("baseline", "regression", "plan", "max-cost", "ahead", "keep-failed"),
 )
 """Options that a replay does not take from the recording."""
 _WORKER_KEY = "cloudbench_evidence"
