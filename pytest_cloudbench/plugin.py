@@ -38,9 +38,9 @@ MARKERS = (
     "ec2_pair(client_type, server_type=None, *, placement=None, zones=None, ...): the two EC2 instances that the "
     "ec2_pair fixture launches, to measure the network between them; placement='cluster' puts them into a placement "
     "group; further arguments are those of ec2_instance, for both",
-    "ebs_volume(spec, *, zone=None, card=None, scope='function'): the EBS volume that the ebs_volume fixture creates and attaches to "
-    "ec2_instance; card=1 names one of the EBS cards of a type that has several; (id=..., destructive=False) is "
-    "a volume that is there already, on its instance; terraform='...' names one too",
+    "ebs_volume(spec, *, zone=None, card=None, scope='function'): the EBS volume that the ebs_volume fixture creates "
+    "and attaches to ec2_instance; card=1 names one of the EBS cards of a type that has several; (id=..., "
+    "destructive=False) is a volume that is there already, on its instance; terraform='...' names one too",
     "ebs_volumes(spec, *, count, zone=None, card=None, scope='function'): the EBS volumes that the ebs_volumes fixture "
     "creates and attaches to ec2_instance, side by side, spread evenly over its EBS cards",
     "host(name=None, *, group=None, limits=None): which of --cloudbench-hosts the host fixture is, else the first; "

@@ -171,6 +171,10 @@ class DiskGroup(StorageTarget, Generic[AnyDisk]):
         return tuple(dict.fromkeys(sentence for disk in self.disks for sentence in disk.conditions))
 
     @property
+    def burst_credits(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(each for disk in self.disks for each in disk.burst_credits))
+
+    @property
     def never_written(self) -> str:
         return next((disk.never_written for disk in self.disks if disk.never_written), "")
 

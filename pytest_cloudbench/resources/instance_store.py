@@ -113,6 +113,10 @@ class _OnStore(StorageTarget):
         """Return None: the log page of an instance store has no throttle counters."""
 
     @property
+    def burst_credits(self) -> tuple[str, ...]:
+        return ()
+
+    @property
     def _own_conditions(self) -> tuple[str, ...]:
         if not self.instance.launched.store_unlimited:
             return ()

@@ -8,6 +8,7 @@ from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.limits.region_settings import latency_conditions
+from pytest_cloudbench.resources.facts import may_not_be_full
 from pytest_cloudbench.workloads.target import CountersSnapshot, Target
 
 if TYPE_CHECKING:
@@ -70,6 +71,16 @@ class StorageTarget(Target):
         return (*self.instance.launched.conditions, *latency_conditions(self.modelled_latency))
 
     @property
+    def burst_credits(self) -> tuple[str, ...]:
+        """The burst credits below it that earlier tests may have spent."""
+        return self.instance.launched.storage_credits
+
+    @property
+    def credits_unsure(self) -> str:
+        """Which burst credits below it may not be full; "" if none."""
+        return may_not_be_full(self.burst_credits)
+
+    @property
     def never_written(self) -> str:
         """Why reads of it measure nothing: its blocks are raw and were never written; "" if they do measure."""
         return ""
@@ -121,6 +132,10 @@ class Layer(StorageTarget):
     @property
     def conditions(self) -> tuple[str, ...]:
         return self.below.conditions
+
+    @property
+    def burst_credits(self) -> tuple[str, ...]:
+        return self.below.burst_credits
 
     @property
     def iops(self) -> Ceiling:

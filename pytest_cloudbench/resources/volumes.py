@@ -176,6 +176,10 @@ class Volume(_OnVolumes, Disk):
             )
         return (*said, *slow)
 
+    @property
+    def burst_credits(self) -> tuple[str, ...]:
+        return (*super().burst_credits, *self.created.storage_credits)
+
     def snapshot(self) -> Snapshot:
         """Create a snapshot and wait until it is complete; it is removed when the test ends.
 

@@ -1,0 +1,36 @@
+"""Verdicts on hardware that an earlier test used: its burst credits may not have been full when the run began."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pytest_cloudbench.verdicts.run_view import Run
+from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
+
+_OF_BURSTS = ("drops to ", "burst ends at ")
+"""How the promises begin that a run keeps if its rate falls."""
+
+
+def with_unsure_credits(verdict: Verdict, run: Run, unsure: str) -> Verdict:
+    """Return a verdict on a run before which an earlier test may have spent credits; ``unsure`` says which.
+
+    A promise that was broken at a rate that remains without credits is undecided: full credits might have kept it. One
+    about the end of a burst is judged by the fall, which shows no more how long a full burst lasts.
+    """
+    reason = f"{unsure}, because an earlier test used this hardware"
+    if verdict.outcome is Outcome.HELD and verdict.promise.startswith(_OF_BURSTS):
+        return replace(verdict, sentence=f"{verdict.sentence}; {reason}")
+    if verdict.outcome is not Outcome.VIOLATED or not _ended_a_burst(run):
+        return verdict
+    _, _, said = verdict.sentence.partition(": ")
+    text = f"inconclusive: {said}; but {reason}: use fresh hardware, or run this test first"
+    return replace(verdict, outcome=Outcome.INCONCLUSIVE, sentence=text, bound_by=())
+
+
+def _ended_a_burst(run: Run) -> bool:
+    """Return True if the rate of the run, or that after one of its lasting falls, is what remains without credits."""
+    if run.damage:
+        return False
+    line = run.timeline(run.rate)
+    rates = [run.rate, *(line.rate(fall.after) for fall in line.falls.lasting)]
+    return any(run.ends_a_burst(rate, ()) for rate in rates)
