@@ -23,6 +23,8 @@ USED_AT_CREATION = {
 OF_THE_RUN = {"CreateSnapshot": ("volume",)}
 """What a creating call uses that the run itself created."""
 WITHOUT_ACCOUNT = ("image", "snapshot")
+SENDING = {"ssm:SendCommand"}
+IN_COMMANDS = ("Command", "Commands", "CommandInvocation")
 LOOKING = ("Describe", "GetCallerIdentity", "GetProducts", "GetServiceQuota")
 
 
@@ -49,7 +51,9 @@ def policy(made: Iterable[Made]) -> dict[str, Any]:
     creating = sorted({each.action for each in ec2 if each.specified})
     kinds = sorted({one["ResourceType"] for each in ec2 for one in each.specified})
     looking = sorted({each.permission for each in made if each.action.startswith(LOOKING)})
-    parameters = sorted({each.permission for each in made if each.service == "ssm"})
+    parameters = sorted({each.permission for each in made if each.action.startswith("GetParameter")})
+    commands = {each.permission for each in made if each.action.endswith(IN_COMMANDS)} - set(looking)
+    objects = sorted({each.permission for each in made if each.service == "s3"})
     rest = {each.permission for each in ec2} - {f"ec2:{action}" for action in creating} - set(looking)
     tagging = rest & {"ec2:CreateTags"}
     of_the_run = {"Null": {f"aws:ResourceTag/{RUN_TAG}": "false"}}
@@ -84,6 +88,16 @@ def policy(made: Iterable[Made]) -> dict[str, Any]:
             _arns(["instance", "key-pair", "security-group"]),
             {**of_the_run, "ForAllValues:StringEquals": {"aws:TagKeys": [LEASE_TAG]}},
         ),
+        _statement(
+            "SendCommandsToInstancesOfTheRun", sorted(commands & SENDING), _arns(["instance"]), of_the_run
+        ),
+        _statement(
+            "SendCommandsByThisDocument",
+            sorted(commands & SENDING),
+            ["arn:aws:ssm:*::document/AWS-RunShellScript"],
+        ),
+        _statement("LookAtCommands", sorted(commands - SENDING), ["*"]),
+        _statement("ReadLongOutputs", objects, ["arn:aws:s3:::*/cloudbench/*"]),
         _statement("ChangeWhatTheRunCreated", sorted(rest - tagging), ["arn:aws:ec2:*:*:*/*"], of_the_run),
     ]
     return {"Version": "2012-10-17", "Statement": [each for each in statements if each["Action"]]}

@@ -11,15 +11,19 @@ import json
 import os
 import re
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
+from botocore.exceptions import ConnectionClosedError
 from iam_policy import RUN_TAG, Made, permissions, policy
 from service_faults import Faults
 
 from pytest_cloudbench import gp3
 from pytest_cloudbench.aws.access import CloudAccess
+from pytest_cloudbench.aws.account_settings import AccountSettings
 from pytest_cloudbench.aws.clients import Clients
 from pytest_cloudbench.aws.cloud import Cloud
 from pytest_cloudbench.aws.journal import Journal, new_run_id
@@ -27,7 +31,9 @@ from pytest_cloudbench.aws.lease import Leases
 from pytest_cloudbench.aws.plan import Planner, RequestedSet
 from pytest_cloudbench.aws.price_list import PriceList
 from pytest_cloudbench.aws.reap_command import Choice, reap_command
+from pytest_cloudbench.aws.ssm import InstanceCommands, SystemsManager
 from pytest_cloudbench.aws.waits import Bounds
+from pytest_cloudbench.hosts.errors import ConnectionDropped
 from pytest_cloudbench.resources.errors import CloudError
 from pytest_cloudbench.resources.facts import Launch
 from pytest_cloudbench.resources.markers import RequestedVolumes
@@ -117,10 +123,47 @@ def live(access: CloudAccess, tmp_path: Path) -> None:
         )
 
 
+def live_over_ssm(access: CloudAccess) -> None:
+    """Launch without a key and a port; run commands, with a long output, a lost answer and an end by Ctrl-C."""
+    run_id = new_run_id()
+    settings = AccountSettings(instance_profile="tests")
+    access = replace(access, way_in="ssm", ssm_bucket="outputs", settings=settings)
+    with Cloud(access, run_id, Journal.open(run_id, access), bounds=FAST) as cloud:
+        instance = cloud.launch("c5.large")
+        boto3.client(
+            "s3",
+            endpoint_url=access.endpoint_url,
+            aws_access_key_id=access.access_key,
+            aws_secret_access_key=access.secret_key,
+            region_name=access.region,
+        ).create_bucket(Bucket="outputs")
+        commands = InstanceCommands(SystemsManager(cloud.run), instance)
+        commands.wait_until_online(10)
+        assert commands.run("long", timeout_s=10, reach_s=10, through_bucket=True).stdout.strip() == "long"
+        sending = cloud.clients.client("ssm").meta.events
+        sending.register("before-send.ssm.SendCommand", _lost)
+        with suppress(ConnectionDropped):
+            commands.run("lost", timeout_s=10, reach_s=10)
+        sending.unregister("before-send.ssm.SendCommand", _lost)
+        sending.register("provide-client-params.ssm.GetCommandInvocation", _interrupt)
+        with suppress(KeyboardInterrupt):
+            commands.run("interrupted", timeout_s=10, reach_s=10)
+
+
+def _lost(request: Any, **_: Any) -> None:
+    raise ConnectionClosedError(endpoint_url=request.url)
+
+
+def _interrupt(**_: Any) -> None:
+    raise KeyboardInterrupt
+
+
 @pytest.fixture
 def lived(access, made, tmp_path, monkeypatch) -> Recorded:
     monkeypatch.setattr(Leases, "_set_timer", lambda self, instance: None)  # the instances have no sshd
+    monkeypatch.setattr("pytest_cloudbench.aws.ssm._FOUND_WITHIN_S", 0.2)
     live(access, tmp_path)
+    live_over_ssm(access)
     return made
 
 
