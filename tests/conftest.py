@@ -1,6 +1,7 @@
 """Settings of this project's own tests."""
 
 import contextlib
+import os
 import signal
 from pathlib import Path
 
@@ -25,6 +26,21 @@ settings.register_profile("any machine", deadline=None, suppress_health_check=[H
 settings.load_profile("any machine")
 
 
+# As in .ci/part.
+WAY_IN = []
+if os.environ.get("CLOUDBENCH_TEST_ACCESS") == "ssm":
+    WAY_IN = ["--cloudbench-access=ssm", "--cloudbench-instance-profile=tests"]
+"""Options of all sessions on the embedded region: how they reach its hosts."""
+
+
+def pytest_collection_modifyitems(items):
+    """Skip the tests of SSH itself if hosts are reached by SSM."""
+    if WAY_IN:
+        for item in items:
+            if item.get_closest_marker("ssh"):
+                item.add_marker(pytest.mark.skip(reason="SSH itself is tested"))
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers():
     """Return how many tests on embedded regions run at a time with ``-n auto``: they wait, unless all is emulated."""
@@ -36,4 +52,4 @@ def _sessions_within_are_light(request, monkeypatch):
     """Start the sessions inside tests without hypothesis, whose plugin takes two thirds of their start."""
     if "pytester" in request.fixturenames:
         request.getfixturevalue("pytester")  # clears the options of the outer session
-    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")
+    monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(["-p no:hypothesispytest", *WAY_IN]))
