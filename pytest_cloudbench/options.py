@@ -200,6 +200,12 @@ OPTIONS = (
         switch=True,
     ),
     Option(
+        "exclusive",
+        "with pytest-xdist, let one worker at a time put a load on its hosts (default: on the embedded region, whose "
+        "hosts share this machine)",
+        choices=("", "on", "off"),
+    ),
+    Option(
         "replay",
         "replay an evidence folder: the same tests judge its measurements again, without any cloud",
         value="DIR",

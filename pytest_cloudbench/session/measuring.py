@@ -1,4 +1,4 @@
-"""Whether this session measures: an embedded region boots no instance ahead of its test meanwhile."""
+"""Locks held while this process measures: nobody who would disturb that works meanwhile."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from pathlib import Path
 
 
 class Measuring:
-    """A shared lock on a file, held while any thread of this process measures; the kernel releases it with the process.
+    """A lock on a file, held while any thread of this process measures; the kernel releases it with the process.
 
-    An embedded region holds the lock alone while it boots an instance that was launched ahead.
+    It is shared with other processes, or held ``alone``.
     """
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, *, alone: bool = False) -> None:
         self._file = file
+        self._operation = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
         self._lock = threading.Lock()
         self._running = 0
         self._descriptor = -1
@@ -25,7 +26,7 @@ class Measuring:
     @contextlib.contextmanager
     def measurement(self) -> Iterator[None]:
         """Hold the lock during the block; a file that cannot be opened locks nothing."""
-        with self._lock:  # other threads wait too, until the region's boot has ended
+        with self._lock:  # other threads wait too
             if self._running == 0:
                 self._take()
             self._running += 1
@@ -43,7 +44,7 @@ class Measuring:
         except OSError:  # the region has ended, which its next call reports
             return
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+            fcntl.flock(self._descriptor, self._operation)
         except BaseException:
             self._release()
             raise

@@ -45,3 +45,26 @@ def test_two_workers_share_one_region_that_ends_with_the_session(tmp_path):
     assert workers == {"gw0", "gw1"}
     assert region
     assert not any(command_of(pid) for pid in region)
+
+
+LOADS = """
+from datetime import datetime
+
+import pytest
+from pytest_cloudbench import gp3
+
+
+@pytest.mark.ec2_instance("m5.large")
+@pytest.mark.ebs_volume(gp3(size_gib=1))
+@pytest.mark.parametrize("number", [1, 2])
+def test_load(number, ebs_volume, fio):
+    run = fio(ebs_volume, rw="randread", iodepth=1, runtime=2)
+    print("LOAD", datetime.fromisoformat(run.started_at).timestamp())
+"""
+
+
+def test_one_worker_at_a_time_measures_on_the_embedded_region(tmp_path):
+    ended = finish(start_pytest(tmp_path, LOADS, "-n", "2", "-rP"), tmp_path)
+    assert ended.code == 0, ended.output
+    first, second = sorted(float(line.split()[1]) for line in ended.output.splitlines() if "LOAD " in line)
+    assert second - first >= 2, ended.output
