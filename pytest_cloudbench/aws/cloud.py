@@ -271,8 +271,9 @@ class Cloud(Provider):
                 f"{'' if instance.existing else self.instances.console_tail(instance.id)}"
             )
         if instance.existing:
+            here = "the bastion or endpoint" if self.access.is_relayed else "here"
             return (
-                f"its security groups must allow SSH from here to its {instance.reached_by} address: see "
+                f"its security groups must allow SSH from {here} to its {instance.reached_by} address: see "
                 "--cloudbench-address and --cloudbench-user"
             )
         return (

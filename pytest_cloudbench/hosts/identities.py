@@ -84,16 +84,18 @@ class OwnIdentities:
         for path in files:
             if public[path] in held:
                 continue
+            certificate = Path(f"{path}-cert.pub")
             try:
-                key = read_private_key(path.read_text(encoding="utf-8", errors="replace"))
+                text = path.read_text(encoding="utf-8", errors="replace")
+                key, certified = read_private_key(text), read_private_key(text)
             except EncryptedKey:
                 problems.append(f"{path} is encrypted: add it to the SSH agent by `ssh-add {path}`")
             except (OSError, ValueError) as error:
                 problems.append(f"{path}: {error}")
             else:
-                certificate = Path(f"{path}-cert.pub")
                 if certificate.is_file():
-                    key.load_certificate(str(certificate))
+                    certified.load_certificate(str(certificate))
+                    yield str(certificate), certified
                 yield str(path), key
 
     @contextlib.contextmanager

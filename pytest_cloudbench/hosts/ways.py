@@ -29,7 +29,8 @@ _TCP_CONNECT_S = 3.0
 _KEEPALIVE_S = 15
 _MOST_BASTIONS = 8
 _HOP = re.compile(
-    r"(?:ssh://)?(?:(?P<user>[^@]+)@)?(?P<host>\[[^\]]+\]|[^:@/]+|[^@/]*:[^@/]*:[^@/]*)(?::(?P<port>\d+))?/?"
+    r"(?:ssh://)?(?:(?P<user>[^@]+)@)?"
+    r"(?P<host>\[[0-9A-Fa-f:.%\w]+\]|[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f:.]*|[^:@/\[\]]+)(?::(?P<port>\d+))?/?"
 )
 
 
@@ -184,7 +185,9 @@ class ThroughBastion:
 
         transport = self._transport(timeout_s)
         try:
-            return transport.open_channel("direct-tcpip", (host, port), ("127.0.0.1", 0), timeout=timeout_s)
+            return transport.open_channel(
+                "direct-tcpip", (host, port), ("127.0.0.1", 0), timeout=min(timeout_s, _TCP_CONNECT_S)
+            )
         except ChannelException as error:
             if error.code == 1:
                 raise HostUnreachable(

@@ -144,6 +144,29 @@ def test_the_known_key_of_several_is_asked_for(home: Path, tmp_path: Path) -> No
         server.stop()
 
 
+def test_a_certificate_beside_the_key_is_presented(home: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "server"
+    folder.mkdir()
+    server = LocalSshd.prepare(folder)
+    authority, user = folder / "stranger_key", getpass.getuser()
+    (folder / "authorized_keys").write_text("")
+    config = folder / "config"
+    config.write_text(f"{config.read_text()}TrustedUserCAKeys {authority}.pub\n")
+    trust(home, server)
+    own_key(home, server)
+    (home / "id_ed25519.pub").write_text(server.key("login_key.pub"))
+    sign = ["ssh-keygen", "-q", "-s", str(authority), "-I", "test", "-n", user, str(home / "id_ed25519.pub")]
+    server.start()
+    try:
+        with _own(server) as host, pytest.raises(LoginRefused, match="none of your keys"):
+            host.connect()
+        subprocess.run(sign, check=True)
+        with _own(server) as host:
+            host.connect()
+    finally:
+        server.stop()
+
+
 def test_a_launched_host_s_login_reads_nothing_of_the_user_s(
     home: Path, sshd: LocalSshd, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -167,6 +167,21 @@ def test_a_bastion_that_drops_is_named_and_replaced(
         assert host.run(["cat", str(started)]).stdout == "once\n"
 
 
+def test_a_job_outlives_the_connection_of_a_bastion(jump: str, sshd: LocalSshd, bastion: LocalSshd) -> None:
+    with sshd.connect(jump=jump) as host:
+        job = host.start_job(["sh", "-c", "echo started; sleep 1; echo ended"])
+        said: list[str] = []
+
+        def on_output(text: str) -> None:
+            said.append(text)
+            if len(said) == 1:
+                assert bastion.drop_connections()
+
+        assert job.wait(20, on_output=on_output).exit_code == 0
+        assert "".join(said) == "started\nended\n"
+        job.cleanup()
+
+
 def test_a_bastion_that_is_gone_is_named(home: Path, jump: str, sshd: LocalSshd, tmp_path: Path) -> None:
     folder = tmp_path / "gone"
     folder.mkdir()
@@ -225,6 +240,7 @@ def test_a_bastion_that_does_not_forward_is_an_error_at_once(
         ("ada@10.0.0.1:23, eve@b", [("ada", "10.0.0.1", 23), ("eve", "b", None)]),
         ("ssh://ada@b:23/", [("ada", "b", 23)]),
         ("ada@[fd00::1]:23", [("ada", "fd00::1", 23)]),
+        ("fd00::1", [("", "fd00::1", None)]),
     ],
 )
 def test_bastions_are_written_as_for_ssh(text: str, hops: list[tuple[str, str, int | None]]) -> None:
@@ -232,7 +248,7 @@ def test_bastions_are_written_as_for_ssh(text: str, hops: list[tuple[str, str, i
 
 
 @pytest.mark.parametrize(
-    "text", ["", "a,", "a@", "@b", "b:port", "b:0", "b:70000", "-oProxyCommand=x", "a b", "a;b"]
+    "text", ["", "a,", "a@", "@b", "b:port", "b:0", "b:70000", "-oProxyCommand=x", "a b", "a;b", "[", "[b"]
 )
 def test_a_bastion_that_cannot_be_read_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"bastion|name of a host"):
