@@ -9,14 +9,23 @@ from typing import Any
 from pytest_cloudbench.evidence.reader import RecordedTest
 from pytest_cloudbench.verdicts.wording import without_ids
 
+_OF_INSTANCES = ("launch", "find_instance", "find_hosts")
+"""How the names of calls begin that return instances."""
+
 
 @dataclass(frozen=True)
 class InstanceFacts:
-    """An instance of a test: its type, its zone, and the name of its image."""
+    """An instance of a test: its type, its zone, the name of its image, and whether earlier tests used it."""
 
     type: str
     zone: str
     image: str = ""
+    used: bool = False
+
+    @property
+    def words(self) -> str:
+        """Its type, and whether it is new to the test: what earlier tests did there may show."""
+        return f"{self.type} used by earlier tests" if self.used else self.type
 
 
 def setup_of(measurement: Any, instances: Sequence[InstanceFacts], region: str) -> dict[str, str]:
@@ -28,7 +37,7 @@ def setup_of(measurement: Any, instances: Sequence[InstanceFacts], region: str) 
     target = getattr(measurement, "target", "") or getattr(measurement, "path", "")
     known = {
         "target": without_ids(str(target)),
-        "instance": _joined(instance.type for instance in instances),
+        "instance": _joined(instance.words for instance in instances),
         "region": region,
         "zone": _joined(instance.zone for instance in instances),
         "image": _joined(instance.image for instance in instances),
@@ -40,9 +49,15 @@ def setup_of(measurement: Any, instances: Sequence[InstanceFacts], region: str) 
 
 def recorded_setup(test: RecordedTest, measurement: Any) -> dict[str, str]:
     """Return the conditions of a recorded measurement of this test."""
-    launches = [entry.get("result") for entry in test.of_kind("call") if entry["name"].startswith("launch")]
+    calls = [entry for entry in test.of_kind("call") if entry["name"].startswith(_OF_INSTANCES)]
+    launches = [entry.get("result") for entry in calls]
     instances = [
-        InstanceFacts(each["type"], str(each.get("zone", "")), str((each.get("image") or {}).get("name", "")))
+        InstanceFacts(
+            each["type"],
+            str(each.get("zone", "")),
+            str((each.get("image") or {}).get("name", "")),
+            bool(each.get("earlier_tests")),
+        )
         for result in launches
         for each in (result if isinstance(result, list) else [result])
         if isinstance(each, Mapping) and "type" in each

@@ -78,7 +78,12 @@ class Gate:
         image = instance.launched.image
         found = item.stash[_MEASURED]
         found.instances.append(
-            InstanceFacts(str(instance.type), str(instance.zone), str(getattr(image, "name", "") or ""))
+            InstanceFacts(
+                str(instance.type),
+                str(instance.zone),
+                str(getattr(image, "name", "") or ""),
+                bool(instance.launched.earlier_tests),
+            )
         )
         found.region = f"{cloud.label} {cloud.region}"
 
