@@ -90,7 +90,7 @@ def test_a_script_runs_as_root_in_its_instance(shell: Shell) -> None:
     assert "eth0" in seen.split()
 
 
-def test_the_last_command_decides_and_a_failure_is_told(shell: Shell) -> None:
+def test_the_last_command_decides_and_stderr_has_its_code(shell: Shell) -> None:
     done = shell.run("false", "x=1", "exit $((x + 4))")
     assert (done["Status"], done["ResponseCode"]) == ("Failed", 5)
     assert done["StandardErrorContent"] == "failed to run commands: exit status 5"

@@ -1,4 +1,4 @@
-"""S3 on the region's endpoint, by moto, which is loaded at the first call.
+"""S3 on the region's endpoint, by moto. What answers its requests is loaded at the first one.
 
 Buckets are addressed by the path: names below an IP address are not possible. SDKs do so by themselves for an endpoint
 that is an IP address.

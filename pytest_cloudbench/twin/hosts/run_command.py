@@ -1,9 +1,11 @@
 """A shell script that runs in an instance as SSM Agent runs one: as root, beside what else runs there.
 
-The region enters the instance's namespaces, so the script sees what a login sees, and ends with the instance. Its
-files lie where the agent has them: the script and its output. Its process group is killed when its time is over.
-What the agent does is read from its source (github.com/aws/amazon-ssm-agent, 2026-11): ``sh -c`` executes the script,
-so a ``#!`` line is respected; the directory is /usr/bin; HOME is not set; a failure is told at the end of stderr.
+The region enters the instance's namespaces, so the script sees what a login sees, and ends with the instance. It lies
+where the agent has it. Its output takes room on the instance's disk, without a name, until it is read. Its process
+group is killed when its time is over.
+
+The behaviour is that of the agent's source (github.com/aws/amazon-ssm-agent, read 2026-11): ``sh -c`` executes the
+script, so a ``#!`` line is respected; the directory is /usr/bin; HOME is not set; stderr ends with a failure's code.
 """
 
 from __future__ import annotations
@@ -158,11 +160,13 @@ def _write(file: IO[bytes], data: bytes) -> None:
 
 
 def _instance_file(init_pid: int, directory: str, name: str) -> IO[bytes]:
-    """Make a file in a directory of an instance and open it, for root only."""
+    """Open a new file on the disk of an instance that takes no room once it is closed."""
     root = os.open(f"/proc/{init_pid}/root", os.O_RDONLY | os.O_DIRECTORY)
     try:
         with open_directory(root, directory, create=True) as place:
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-            return open(os.open(name, flags, 0o600, dir_fd=place), "w+b", buffering=0)
+            descriptor = os.open(name, flags, 0o600, dir_fd=place)
+            os.unlink(name, dir_fd=place)
+        return open(descriptor, "w+b", buffering=0)
     finally:
         os.close(root)
