@@ -149,8 +149,13 @@ class Costs:
 
 
 def charges_of(prices: Prices, instance: Any) -> list[Charge]:
-    """Return what an instance of a test is billed for: itself, its volumes, address and snapshots."""
+    """Return what an instance of a test is billed for: itself, its volumes, address and snapshots.
+
+    What was there before the test costs the test nothing.
+    """
     launched = getattr(instance, "launched", None)
+    if getattr(launched, "existing", False):
+        return []
     image = getattr(launched, "image", None)
     charges = [prices.instance(str(instance.type))]
     if root_gib := getattr(image, "root_size_gib", None):
