@@ -102,6 +102,11 @@ def test_what_is_wrong_is_refused(calls: Calls, s3: Any) -> None:
     assert code(calls.client("s3", secret="0" * 40).list_buckets) == "SignatureDoesNotMatch"
     assert code(s3.get_object, Bucket="objects", Key="none") == "NoSuchKey"
     assert code(s3.list_objects_v2, Bucket="no-such-bucket") == "NoSuchBucket"
+    query = {"Expression": "SELECT * FROM S3Object", "ExpressionType": "SQL"}
+    forms = {"InputSerialization": {"JSON": {"Type": "LINES"}}, "OutputSerialization": {"JSON": {}}}
+    assert (
+        code(s3.select_object_content, Bucket="objects", Key="x", **query, **forms) == "UnsupportedOperation"
+    )
     url, headers = signed(calls, "/objects/key", b"content")
     assert send(calls, "PUT", url, b"CONTENT", headers)[0] == 403
     assert send(calls, "PUT", url.replace("key", "other"), b"content", headers)[0] == 403

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .moto_loading import ACCOUNT
+from .refusal import unsupported
 
 if TYPE_CHECKING:
     from .region import Region
@@ -19,6 +20,8 @@ def answer_objects(region: Region, request: Any) -> tuple[int, dict[str, str], b
     from moto.s3.responses import S3Response
 
     _, key = bucket_and_key(request.raw_path)
+    if "select" in request.args:
+        raise unsupported("SelectObjectContent is not available: this region has no SQL for objects.")
     with region.objects_lock:
         answer = S3Response.key_dispatch if key else S3Response.bucket_dispatch
         status, headers, body = answer(request, request.raw_url, dict(request.headers))
