@@ -1,0 +1,73 @@
+"""An instance that was launched ahead of its test boots while no session measures; any other boots at once."""
+
+import threading
+
+import pytest
+from region_calls import until
+
+from pytest_cloudbench.limits.region_settings import AHEAD_TAG
+from pytest_cloudbench.session.measuring import Measuring
+from pytest_cloudbench.twin import measurements
+from pytest_cloudbench.twin.regions import RECORD_NAME
+from pytest_cloudbench.twin.slots import Slot
+
+AHEAD = {"TagSpecifications": [{"ResourceType": "instance", "Tags": [{"Key": AHEAD_TAG, "Value": "true"}]}]}
+
+
+@pytest.fixture
+def measuring(plane, tmp_path, monkeypatch):
+    plane.slot = Slot(0, tmp_path)
+    plane.slot.directory.mkdir()
+    record = plane.slot.directory / RECORD_NAME
+    record.write_text("{}")
+    monkeypatch.setattr(measurements.os, "sched_getaffinity", lambda _: {0, 1})
+    return Measuring(record)
+
+
+def test_it_boots_after_the_last_of_the_measurements(calls, plane, measuring):
+    with measuring.measurement():
+        with measuring.measurement():
+            early = calls.launch(wait=False, **AHEAD)
+            now = calls.launch()
+        assert calls.instance(early)["State"]["Name"] == "pending"
+        assert [instance_id for _, instance_id, *_ in plane.named("boot")] == [now]
+    calls.wait_state(early, "running")
+
+
+def test_a_measurement_begins_after_the_boot(calls, plane, measuring):
+    plane.gates["boot"] = threading.Event()
+    early = calls.launch(wait=False, **AHEAD)
+    until(lambda: plane.named("boot"), "the boot")
+    began = threading.Event()
+
+    def measure():
+        with measuring.measurement():
+            began.set()
+
+    thread = threading.Thread(target=measure)
+    thread.start()
+    assert not began.wait(0.2)
+    plane.gates["boot"].set()
+    assert began.wait(10)
+    thread.join()
+    calls.wait_state(early, "running")
+
+
+def test_it_can_be_terminated_before_it_boots(calls, plane, measuring):
+    with measuring.measurement():
+        early = calls.launch(wait=False, **AHEAD)
+        calls.ec2.terminate_instances(InstanceIds=[early])
+        calls.wait_state(early, "terminated")
+    assert not plane.named("boot")
+
+
+def test_a_machine_with_a_processor_for_it_boots_it_at_once(calls, measuring, monkeypatch):
+    monkeypatch.setattr(measurements.os, "sched_getaffinity", lambda _: set(range(4)))
+    with measuring.measurement():
+        calls.launch(**AHEAD)
+
+
+def test_without_the_record_nothing_waits(calls, measuring):
+    (measuring._file).unlink()
+    with measuring.measurement():
+        calls.launch(**AHEAD)
