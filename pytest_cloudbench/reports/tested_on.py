@@ -28,7 +28,7 @@ def of_run(*, cloud: str, pace: str, replayed: str = "") -> Facts:
     """
     return {
         **({"replayed": [replayed]} if replayed else {}),
-        "cloud": [{"aws": "AWS", "embedded": "embedded region"}.get(cloud, cloud)],
+        "cloud": [{"aws": "AWS", "embedded": "embedded region", "hosts": "none: hosts that were there"}.get(cloud, cloud)],
         "pace": [pace],
         "python": [platform.python_version()],
         "pytest": [f"{pytest.__version__}, pytest-cloudbench {__version__}"],
@@ -70,6 +70,7 @@ def parameters(instances: Sequence[Any]) -> Facts:
     """Return the instances and volumes of one test, for its parameters."""
     facts: Facts = {}
     for instance in instances:
-        add(facts, {"instance": [f"{instance.type} in {instance.zone}"]})
+        where = f"{instance.type} in {instance.zone}" if instance.zone else str(instance.launched)
+        add(facts, {"instance": [where]})
         add(facts, {"volumes": [str(volume.label) for volume in instance.volumes]})
     return facts

@@ -98,7 +98,8 @@ def _instance_types(item: pytest.Item, instances: Sequence[Any]) -> list[str]:
         if marker is not None and name in getattr(item, "fixturenames", ()):
             words = [str(word) for word in (*marker.args, *_named(marker.kwargs)) if word is not None]
             found += dict.fromkeys(words)
-    return found or list(dict.fromkeys(str(instance.type) for instance in instances))
+    # A host without an API has no type, and is named.
+    return found or list(dict.fromkeys(str(each.type if each.zone else each.launched) for each in instances))
 
 
 def _named(arguments: Mapping[str, Any]) -> Iterable[Any]:
