@@ -359,7 +359,10 @@ class Ec2:
         what = " and ".join(f"{types.count(name)} x {name}" for name in dict.fromkeys(types))
         with self._preparation.step(f"launch {what}"):
             launched = self._provider.launch_many(launches, placement_group=group)
-        return [self._add(each) for each in launched]
+        instances = [self._add(each) for each in launched]
+        for each in instances:
+            each.connect_ahead()
+        return instances
 
     def path(self, client: Instance, server: Instance, *, cluster: bool | None = None) -> Pair:
         """Return the network path between two instances of this test.

@@ -60,8 +60,6 @@ class Fleet(Sequence[Instance]):
 
     def create_volumes(self, spec: VolumeSpec, *, per_instance: int = 1) -> FleetStorage[Any]:
         """Create and attach ``per_instance`` equal volumes for each instance; see `Ec2.create_volumes`."""
-        for each in self.instances:
-            each.connect_ahead()
         groups: list[VolumeGroup | Volume] = []
         for each in self.instances:
             group = self._ec2.create_volumes(spec, each, count=per_instance)

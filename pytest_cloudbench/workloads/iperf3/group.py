@@ -47,6 +47,13 @@ def run_on_pairs(
     count = len(group.pairs)
     share = job if job.bitrate is None else dataclasses.replace(job, bitrate=job.bitrate / count)
     plans = [plan_run(pair, share, pace) for pair in group.pairs]
+
+    def show(progress: NetworkProgress) -> None:
+        # The rate is that of one pair only.
+        assert on_progress is not None
+        on_progress(dataclasses.replace(progress, throughput=None))
+
+    by_clock = None if on_progress is None else show
     with contextlib.ExitStack() as stack:
         before = _counters(group)
         began = time.monotonic()
@@ -66,7 +73,7 @@ def run_on_pairs(
             stack.enter_context(cleaned_up(clients[-1].job))
             # It began to wait at some time during the call.
             delays_s.append(time.monotonic() + left_s - start_at)
-        causes = _watched(plans, clients, on_progress, start_in_s=max(0.0, start_at - time.monotonic()))
+        causes = _watched(plans, clients, by_clock, start_in_s=max(0.0, start_at - time.monotonic()))
         after = _counters(group) if before is not None else None
         gained: Sequence[AllowancePair | None] = [None] * count
         if before is not None and after is not None:
@@ -128,11 +135,13 @@ def _together(
         for number, part in enumerate(parts, 1)
         for name, content in part.raw.items()
     }
-    ways = tuple(
-        dataclasses.replace(summed([part.directions[number] for part in parts]), **common)
-        for number in range(len(parts[0].directions))
-    )
-    whole = dataclasses.replace(summed(parts), **common, raw=raw, directions=ways)
+
+    def whole_of(each: Sequence[NetworkMeasurement]) -> NetworkMeasurement:
+        way = each[0].workload.removeprefix(parts[0].workload)
+        return dataclasses.replace(summed(each), workload=f"iperf3 {job}{way}", **common)
+
+    ways = tuple(map(whole_of, zip(*(part.directions for part in parts), strict=True)))
+    whole = dataclasses.replace(whole_of(parts), raw=raw, directions=ways)
     return dataclasses.replace(whole, conditions=(*whole.conditions, *apart))
 
 
