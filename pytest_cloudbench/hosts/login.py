@@ -65,8 +65,8 @@ def open_host(login: HostLogin) -> Host:
 
     Raises ValueError for bad keys, bastions and proxy commands, HostError if ~/.ssh/config cannot be read.
     """
-    # First, also before paramiko, which it imports: a thread may import it ahead, and paramiko cannot be imported by two
-    # threads that begin in different modules of it.
+    # First, also before paramiko, which it imports: a thread may import it ahead, and paramiko cannot be imported by
+    # two threads that begin in different modules of it.
     import fabric  # noqa: F401
 
     from pytest_cloudbench.hosts.ssh import SshHost
