@@ -60,7 +60,10 @@ class RecordedLimits:
     def __post_init__(self) -> None:
         figures = self._figures()
         if not figures:
-            raise BadRecordedLimits("recorded limits need a figure: ebs_iops=, ebs_throughput= or network=")
+            raise BadRecordedLimits(
+                "recorded limits need a figure: network=, ebs_iops= or ebs_throughput= of an EC2 instance, or iops= or "
+                "throughput= of a host"
+            )
         for field, rate in figures.items():
             name, value = _PARAMETERS.get(field, field), plain(rate)
             if not (math.isfinite(value) and value >= 1):
@@ -104,10 +107,14 @@ def recorded_limits(
     ebs_baseline_throughput: str | Throughput | None = None,
     network: str | Throughput | None = None,
     network_baseline: str | Throughput | None = None,
+    iops: float | Iops | None = None,
+    throughput: str | Throughput | None = None,
     source: str,
     date: str = "",
 ) -> RecordedLimits:
     """Return limits that were recorded of an instance, for ``@pytest.mark.ec2_instance(type, limits=...)``.
+
+    Of a host without an API, for ``@pytest.mark.host(limits=...)``, the storage has ``iops`` and ``throughput``.
 
     ``recorded_limits(ebs_iops=64_000, ebs_throughput="1,085 MiB/s", source="who measured it, where", date="2018")``.
     An embedded region applies them; on AWS, which has its own, the measurement is compared with them. A limit without a
@@ -116,9 +123,14 @@ def recorded_limits(
     """
     if not isinstance(source, str) or not source.strip():
         raise BadRecordedLimits("recorded limits need their source: who measured or stated them, and where")
+    for name, of_ebs, of_host in (("iops", ebs_iops, iops), ("throughput", ebs_throughput, throughput)):
+        if of_ebs is not None and of_host is not None:
+            raise BadRecordedLimits(f"give {name} for a host, or ebs_{name} for an EC2 instance, not both")
     return RecordedLimits(
-        iops=_iops("ebs_iops", ebs_iops),
-        throughput=_throughput("ebs_throughput", ebs_throughput),
+        iops=_iops("iops", iops) if ebs_iops is None else _iops("ebs_iops", ebs_iops),
+        throughput=_throughput("throughput", throughput)
+        if ebs_throughput is None
+        else _throughput("ebs_throughput", ebs_throughput),
         source=source.strip(),
         date=date,
         iops_baseline=_iops("ebs_baseline_iops", ebs_baseline_iops),

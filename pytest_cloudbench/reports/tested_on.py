@@ -13,6 +13,8 @@ from pytest_cloudbench.limits.region_settings import EBS
 
 Facts = dict[str, list[str]]
 
+_CLOUDS = {"aws": "AWS", "embedded": "embedded region", "hosts": "none: hosts that were there before"}
+
 
 def add(known: Facts, new: Mapping[str, Sequence[str]]) -> None:
     """Add facts that are not known yet, in their order."""
@@ -28,7 +30,7 @@ def of_run(*, cloud: str, pace: str, replayed: str = "") -> Facts:
     """
     return {
         **({"replayed": [replayed]} if replayed else {}),
-        "cloud": [{"aws": "AWS", "embedded": "embedded region", "hosts": "none: hosts that were there"}.get(cloud, cloud)],
+        "cloud": [_CLOUDS.get(cloud, cloud)],
         "pace": [pace],
         "python": [platform.python_version()],
         "pytest": [f"{pytest.__version__}, pytest-cloudbench {__version__}"],
@@ -44,7 +46,7 @@ def of_instance(instance: Any, cloud: Any) -> Facts:
     facts = {
         "region": [region] if isinstance(region, str) else [],
         "zone": [str(instance.zone)],
-        "instance": [str(instance.type)],
+        "instance": [str(instance.type if instance.zone else launched)],
         "image": [str(getattr(image, "name", "") or getattr(image, "id", ""))],
     }
     machine = launched.machine_limits

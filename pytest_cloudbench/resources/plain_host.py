@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_cloudbench.hosts.device_facts import DeviceFacts
     from pytest_cloudbench.resources.provider import Provider
 
-CONNECT_TIMEOUT_S = 15.0
+CONNECT_TIMEOUT_S = 10.0
 """The seconds in which a host that is there already must answer."""
 
 

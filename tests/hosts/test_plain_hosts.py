@@ -25,7 +25,7 @@ from pytest_cloudbench.workloads.iperf3.job import Iperf3Job
 from pytest_cloudbench.workloads.iperf3.run import run_iperf3
 
 LIMITS = recorded_limits(
-    ebs_iops=500, ebs_throughput="100 MiB/s", network="400 Mbit/s", source="its data sheet", date="2026-11"
+    iops=500, throughput="100 MiB/s", network="400 Mbit/s", source="its data sheet", date="2026-11"
 )
 
 

@@ -119,3 +119,12 @@ def test_an_invalid_tag_is_refused(tag, value):
 def test_invalid_recorded_limits_are_refused(how, error, words):
     with pytest.raises(error, match=words):
         recorded_limits(**{"source": "a review", **how})
+
+
+def test_limits_of_a_host_are_named_without_ebs():
+    of_host = recorded_limits(iops=500, throughput="100 MiB/s", source="a data sheet")
+    assert of_host == recorded_limits(ebs_iops=500, ebs_throughput="100 MiB/s", source="a data sheet")
+    with pytest.raises(BadRecordedLimits, match="not both"):
+        recorded_limits(iops=500, ebs_iops=500, source="a data sheet")
+    with pytest.raises(TypeError, match="throughput=100"):
+        recorded_limits(throughput=100, source="a data sheet")
