@@ -246,6 +246,20 @@ def test_a_command_waits_for_a_rebooting_instance_and_ends_with_a_terminated_one
     assert commands.invocation(command, terminated)["Status"] == "Failed"
 
 
+def test_a_command_that_is_not_delivered_in_time_does_not_run(
+    commands: Commands, plane: RecordingPlane
+) -> None:
+    [one] = commands.launch()
+    plane.silent_agents.add(one)
+    command = commands.send([one], TimeoutSeconds=30)
+    until(lambda: commands.details(command) == ["Delayed"], "it is delayed")
+    commands.calls.front.region().run_command.commands[command].sent -= 31
+    ended = commands.ended(command)
+    assert (ended["Status"], ended["DeliveryTimedOutCount"]) == ("TimedOut", 1)
+    assert commands.details(command) == ["DeliveryTimedOut"]
+    assert plane.named("run_script") == []
+
+
 def test_a_plane_that_cannot_start_a_script_is_undeliverable(
     commands: Commands, plane: RecordingPlane
 ) -> None:

@@ -91,12 +91,16 @@ class Invocation:
 
 @dataclass
 class Command:
-    """A command that was sent. ``hidden_until`` is when calls begin to know its invocations, on the monotonic clock."""
+    """A command that was sent.
+
+    ``sent`` and ``hidden_until``, when calls begin to know its invocations, are times of the monotonic clock.
+    """
 
     request: CommandRequest
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
     requested: datetime = field(default_factory=utcnow)
     invocations: list[Invocation] = field(default_factory=list)
+    sent: float = field(default_factory=time.monotonic)
     hidden_until: float = 0.0
 
     @property
@@ -150,7 +154,7 @@ class RunCommand:
         ]
         self.commands[command.id] = command
         delay = self._region.delay("command_delay", "SendCommand")
-        command.hidden_until = time.monotonic() + delay / 2
+        command.hidden_until = command.sent + delay / 2
         waiting = iter(list(command.invocations))
         for _ in range(min(len(instances), request.max_concurrency(len(instances)))):
             threading.Thread(
@@ -191,21 +195,20 @@ class RunCommand:
 
     def _is_delivered(self, invocation: Invocation, delay: float) -> bool:
         """Wait until the instance can run a command; False if the invocation ends before."""
-        region, instance_id = self._region, invocation.instance_id
-        deadline = time.monotonic() + invocation.command.request.timeout_s
+        region, instance_id, command = self._region, invocation.instance_id, invocation.command
         region.closing.wait(delay)
         while not region.closing.is_set():
             with region.lock:
                 if not invocation.is_open:
+                    return False
+                if time.monotonic() > command.sent + command.request.timeout_s:
+                    _end(invocation, "DeliveryTimedOut")
                     return False
                 state = next((each.state for each in region.instances() if each.id == instance_id), "")
                 if state == "running" and region.plane.instances.agent_answers(instance_id):
                     return True
                 if state in ("", "shutting-down", "terminated"):
                     _end(invocation, "Undeliverable")
-                    return False
-                if time.monotonic() > deadline:
-                    _end(invocation, "DeliveryTimedOut")
                     return False
                 invocation.details = "Delayed"
             region.closing.wait(_LOOK_S)
