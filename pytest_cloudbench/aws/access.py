@@ -89,6 +89,11 @@ class CloudAccess:
         """True if the endpoint is on this machine, so that it ends with the process that serves it."""
         return is_loopback_url(self.endpoint_url)
 
+    @property
+    def makes_key_pair(self) -> bool:
+        """True if a run makes a key pair to log in with."""
+        return self.way_in == "ssh" and self.settings.key_name is None
+
     def reach(self, assigns_public: bool) -> AddressKind:
         """Return which address of an instance SSH uses, if its subnet assigns public addresses or does not.
 

@@ -65,12 +65,13 @@ class Places:
         )
 
     def _reachable(self, subnets: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the subnets whose instances SSH can reach by the network that may reach port 22.
+        """Return the subnets whose instances SSH can reach by the network that may reach port 22; SSM reaches all.
 
-        If that is this machine's public address, only public addresses can be reached. Raises NoNetwork without any.
+        If that network is this machine's public address, only public addresses can be reached. Raises NoNetwork if no
+        subnet is left.
         """
         access = self._clients.access
-        if access.address != "auto" or access.ssh_from_cidr is not None:
+        if access.way_in == "ssm" or access.address != "auto" or access.ssh_from_cidr is not None:
             return subnets
         public = [subnet for subnet in subnets if _assigns_public(subnet)]
         if subnets and not public:

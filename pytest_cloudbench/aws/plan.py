@@ -16,6 +16,7 @@ from pytest_cloudbench.resources.facts import ImageFacts, Launch, Placement
 from pytest_cloudbench.resources.markers import RequestedVolumes
 
 from .cloud import Cloud
+from .doorway import Doorway
 from .errors import is_temporary
 from .user_data import new_ssh_key
 from .vcpu_quotas import quota_of, read_quota
@@ -92,6 +93,8 @@ class Planner:
 
         Raises CloudError, or what `Ec2.check` raises, for what the region does not offer.
         """
+        if requested.launches:
+            Doorway(self._cloud.run).check()
         launches = [self._in_reservation(launch) for launch in requested.launches]
         free = [launch.type for launch in launches if launch.zone is None]
         subnet = self._cloud.access.subnet_id
@@ -170,7 +173,7 @@ class Planner:
         name = f"cloudbench-{run.run_id}"
         calls: list[DryRun] = []
         instances = [each for one in planned for each in one.instances]
-        if instances and self._cloud.access.settings.key_name is None:
+        if instances and self._cloud.access.makes_key_pair:
             calls.append(
                 (
                     "create a key pair",
@@ -216,7 +219,7 @@ class Planner:
         """Return what a run of this reads."""
         launches = [each.launch for one in planned for each in one.instances]
         more = {
-            "describe_key_pairs": self._cloud.access.settings.key_name is None,
+            "describe_key_pairs": self._cloud.access.makes_key_pair,
             "describe_placement_groups": any(one.requested.cluster for one in planned),
             "describe_capacity_reservations": any(each.capacity_reservation for each in launches),
         }

@@ -192,6 +192,7 @@ def _used_bytes(instance, path):
     return int(instance.run(["df", "-B1", "--output=used", path]).stdout.split()[1])
 
 
+@pytest.mark.ssh
 def test_an_instance_that_never_answers_is_told_with_the_ways_in(ec2, monkeypatch):
     from pytest_cloudbench.hosts.errors import HostUnreachable
     from pytest_cloudbench.resources import ec2 as factory
