@@ -52,7 +52,14 @@ def through_json(value):
 
 @pytest.mark.parametrize(
     "measurement",
-    [recorded_runs.measured(), recorded_runs.both_ways(), recorded_runs.files_created()],
+    [
+        recorded_runs.measured(),
+        recorded_runs.measured(
+            parts=(recorded_runs.measured(raw={}), recorded_runs.measured(2_000, raw={})), start_skew_s=0.1
+        ),
+        recorded_runs.both_ways(),
+        recorded_runs.files_created(),
+    ],
     ids=lambda measurement: type(measurement).__name__,
 )
 def test_restored_measurements_are_equal_and_can_be_judged(measurement):

@@ -111,7 +111,7 @@ def distributions(raw: Mapping[str, bytes]) -> dict[str, Distribution]:
     begin = 0 if text.startswith("{") else text.find("\n{") + 1
     try:
         document, _ = json.JSONDecoder().raw_decode(text, begin)
-        jobs = document["jobs"]
+        jobs = document.get("jobs") or document["client_stats"]
         found = {way: _merged(jobs, way) for way in ("read", "write")}
     except (ValueError, TypeError, KeyError, AttributeError):
         return {}

@@ -113,10 +113,8 @@ def run_on_fleet(
             exit_code=exit_code,
             stderr=files.get("stderr", b"").decode("utf-8", "replace"),
         )
-    for each, address in zip(ready, fleet.addresses, strict=True):
-        if address not in results:
-            text = files[RESULT_FILE].decode("utf-8", "replace").partition("\n{")[0]
-            raise FioRefused(f"fio ran no job on {each.target.host.label}: {fio_words(_errors_in(text))}")
+    labels = {address: each.target.host.label for address, each in _by_address(fleet, ready)}
+    check_all_ran(labels, results, files[RESULT_FILE])
     logs = {address: joined_logs(files, address) for address in fleet.addresses}
     starts_s = [
         first_start_s(logs[address], each.job.sample_s) for address, each in _by_address(fleet, ready)
@@ -185,6 +183,14 @@ def job_file(argv: Sequence[str]) -> bytes:
         if name not in _OF_A_LOCAL_RUN:
             lines.append(f"[{value}]" if name == "name" else f"{name}={value}")
     return "\n".join([*lines, ""]).encode()
+
+
+def check_all_ran(labels: Mapping[str, str], results: Mapping[str, FioResult], output: bytes) -> None:
+    """Raise FioRefused with fio's words unless each host, by its address, has a result."""
+    for address, label in labels.items():
+        if address not in results:
+            text = output.decode("utf-8", "replace").partition("\n{")[0]
+            raise FioRefused(f"fio ran no job on {label}: {fio_words(_errors_in(text))}")
 
 
 def _prepared(fleet: FleetTarget, job: FioJob, pace: Pace) -> list[Ready]:
