@@ -42,6 +42,7 @@ from pytest_cloudbench.reports.plots.kinds import line_plot as line_plot
 from pytest_cloudbench.reports.plots.kinds import network_plots as network_plots
 from pytest_cloudbench.reports.plots.kinds import storage_plots as storage_plots
 from pytest_cloudbench.reports.plots.picture import Picture as Picture
+from pytest_cloudbench.resources.directory import Directory as Directory
 from pytest_cloudbench.resources.ec2 import Ec2 as Ec2
 from pytest_cloudbench.resources.errors import AttachmentLimit as AttachmentLimit
 from pytest_cloudbench.resources.errors import CloudError as CloudError
@@ -67,6 +68,9 @@ from pytest_cloudbench.resources.instance_store import InstanceStore as Instance
 from pytest_cloudbench.resources.mounted import Mounted as Mounted
 from pytest_cloudbench.resources.pair import Pair as Pair
 from pytest_cloudbench.resources.pair_group import PairGroup as PairGroup
+from pytest_cloudbench.resources.plain_host import HostDevice as HostDevice
+from pytest_cloudbench.resources.plain_host import HostPair as HostPair
+from pytest_cloudbench.resources.plain_host import PlainHost as PlainHost
 from pytest_cloudbench.resources.provider import Provider as Provider
 from pytest_cloudbench.resources.stripes import Stripe as Stripe
 from pytest_cloudbench.resources.volumes import Volume as Volume

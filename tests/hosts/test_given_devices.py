@@ -1,10 +1,11 @@
 """Raw devices of a host that is there already: a loop device of this machine that a test made."""
 
 import os
+import re
 import subprocess
 
 import pytest
-from test_plain_hosts import inventory_host
+from test_plain_hosts import DOCS, inventory_host
 
 from pytest_cloudbench.hosts.errors import DeviceNotFound, NotOurs
 from pytest_cloudbench.hosts.given_devices import prove_given_device
@@ -75,6 +76,23 @@ def test_reading_needs_no_consent_and_writing_needs_both(opened, loop):
         opened().device(loop, destructive=True)
     with pytest.raises(NotOurs, match="allowed: /dev/null"):
         opened("/dev/null").device(loop, destructive=True)
+
+
+def test_raw_reads_are_measured_as_the_docs_show(opened, loop):
+    (text,) = re.findall(
+        r"^```python\n(def test_raw_reads.*?)^```$", (DOCS / "hosts.md").read_text(), re.M | re.S
+    )
+    smaller = {
+        "/dev/disk/by-id/nvme-SAMSUNG_MZVL2_S64KNX0R": loop,
+        "50,000": "250",
+        "iodepth=32": "rate_iops=300",
+    }
+    for word, other in {**smaller, "runtime=30": "runtime=2"}.items():
+        assert word in text
+        text = text.replace(word, other)
+    names = {}
+    exec(text, names)
+    names["test_raw_reads"](opened(), lambda device, **job: run_fio(device, FioJob.of(**job)))
 
 
 def test_a_device_with_content_is_read_and_not_written(opened, loop, tmp_path):

@@ -2,6 +2,7 @@
 
 import getpass
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from pytest_cloudbench.workloads.fio.run import run_fio
 from pytest_cloudbench.workloads.iperf3.job import Iperf3Job
 from pytest_cloudbench.workloads.iperf3.run import run_iperf3
 
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 LIMITS = recorded_limits(
     iops=500, throughput="100 MiB/s", network="400 Mbit/s", source="its data sheet", date="2026-11"
 )
@@ -249,25 +251,38 @@ def test_a_bad_marker_of_a_pair_is_refused(mark, words):
         read_host_marker(mark.mark, "host_pair", ("client", "server"))
 
 
-SESSION = """
+NOTHING_OF_A_CLOUD = """
 import sys
 
-def test_reads(host, fio):
-    run = fio(host.directory({data!r}), rw="randread", bs="4k", size="8m", rate_iops=400, iodepth=2, runtime=3)
-    assert run.reaches("380 IOPS")
-    assert host.cpus > 0
-    assert host.run(["cat", {data!r} + "/theirs"]).stdout == "rows"
-    assert not {{"boto3", "botocore", "moto"}} & set(sys.modules)
+def test_no_library_of_a_cloud_was_loaded(host):
+    assert not {"boto3", "botocore", "moto"} & set(sys.modules)
 """
+
+
+def shown_tests(data):
+    """The tests that docs/hosts.md shows but for the raw device, with a directory that is there and a small load."""
+    blocks = re.findall(r"^```python\n(.*?)^```$", (DOCS / "hosts.md").read_text(), re.MULTILINE | re.DOTALL)
+    text = "\n".join(block for block in blocks if "host.device" not in block)
+    smaller = {
+        "/data": str(data),
+        '"1g"': '"4m"',
+        "iodepth=4,": "rate_iops=400,",
+        "=30": "=3",
+        "duration=10": "duration=2",
+    }
+    for word, other in smaller.items():
+        assert word in text
+        text = text.replace(word, other)
+    return text
 
 
 @pytest.fixture
 def inventory(pytester, sshd):
-    """An inventory file of one host and a test that uses it, in the directory of a session."""
-    host = inventory_host(sshd)
+    """An inventory file of two hosts and tests that use it, in the directory of a session."""
     data = pytester.mkdir("data")
     (data / "theirs").write_text("rows")
-    pytester.makepyfile(test_it=SESSION.format(data=str(data)))
+    pytester.makepyfile(test_it=shown_tests(data) + NOTHING_OF_A_CLOUD)
+    host = inventory_host(sshd)
     words = {
         "ansible_host": host.address,
         "ansible_port": host.port,
@@ -275,26 +290,29 @@ def inventory(pytester, sshd):
         "ansible_ssh_private_key_file": host.private_key_file,
         "cloudbench_host_key": host.host_key,
     }
-    given = " ".join(f"{name}='{value}'" for name, value in words.items())
-    return pytester.makefile(".ini", hosts=f"[db]\ndb1 {given}\n"), data
+    given = "\n".join(f"{name}={value}" for name, value in words.items())
+    return pytester.makefile(".ini", hosts=f"[db]\ndb1\ndb2\n[db:vars]\n{given}\n"), data
 
 
 @pytest.mark.timed
-def test_a_session_on_a_host_is_recorded_replayed_and_compared(pytester, inventory):
+def test_sessions_on_hosts_are_recorded_replayed_and_compared(pytester, inventory):
     """No cloud is opened; a later run is compared with the first, and a replay needs neither host nor inventory."""
     hosts, data = inventory
-    quiet = ("-p", "no:cacheprovider", "-p", "no:benchmark", "-rA", f"--cloudbench-hosts={hosts.name}")
-    first = pytester.runpytest_subprocess(*quiet, "--cloudbench-evidence=first", "--junitxml=first.xml")
-    first.assert_outcomes(passed=1)
+    quiet = ("-p", "no:cacheprovider", "-p", "no:benchmark", "-rA")
+    given = f"--cloudbench-hosts={hosts.name}"
+    first = pytester.runpytest_subprocess(
+        *quiet, given, "--cloudbench-evidence=first", "--junitxml=first.xml"
+    )
+    first.assert_outcomes(passed=6)
     assert [each.name for each in data.iterdir()] == ["theirs"]
     gate = ("--cloudbench-baseline=first", "--cloudbench-regression=50%", "--cloudbench-evidence=second")
-    second = pytester.runpytest_subprocess(*quiet, *gate)
+    second = pytester.runpytest_subprocess(*quiet, given, *gate, "-k", "test_random_reads")
     # Whether this machine's latency differs is no matter of this test.
     second.stdout.fnmatch_lines(["*in 1 earlier run*no change of the conditions*"])
     hosts.unlink()
     shutil.rmtree(data)
-    replayed = pytester.runpytest_subprocess(*quiet[:-1], "--cloudbench-replay=first")
-    replayed.assert_outcomes(passed=1)
+    replayed = pytester.runpytest_subprocess(*quiet, "--cloudbench-replay=first")
+    replayed.assert_outcomes(passed=6)
     replayed.stdout.fnmatch_lines(["cloudbench replays *measured in hosts*"])
     run = json.loads(
         next(iter((pytester.path / "first" / "journals").glob("main*"))).read_text().splitlines()[0]
