@@ -69,6 +69,7 @@ _TYPES = {
     "limits.volume_types": "BurstRule FirstRead Line ServiceTime VolumeType",
     "limits.volumes": "InvalidSpec VolumeSpec",
     "limits.weather": "Weather",
+    "resources.directory": "LeftOnHost",
     "resources.errors": (
         "AttachmentLimit CloudError ExistingHardware NotOffered PlacementRefused ResourceFailed SpotInterrupted "
         "TeardownFailed UnknownInstanceType WaitTimeout ZoneMismatch"
@@ -85,6 +86,7 @@ _TYPES = {
     ),
     "resources.pair": "PairSnapshot",
     "resources.pair_group": "GroupSnapshot",
+    "resources.requested_existing": "RequestedExisting",
     "resources.restarts": "NotRunning",
     "resources.storage_target": "StorageInUse",
     "verdicts.attribution": "Above",
