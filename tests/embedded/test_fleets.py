@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from shown_tests import shown_test
 
-from pytest_cloudbench import TargetError, WorkloadRefused, gp3
+from pytest_cloudbench import FleetStorage, Outcome, TargetError, WorkloadRefused, gp3, io1
 from pytest_cloudbench.workloads.fio.job import FioJob
 from pytest_cloudbench.workloads.fio.run import run_fio
 
@@ -14,6 +14,23 @@ pytestmark = pytest.mark.embedded
 test_each_host_reaches_each_other_one = shown_test("fleets", "test_each_host_reaches_each_other_one")
 test_four_hosts_read_at_once = shown_test("fleets", "test_four_hosts_read_at_once")
 test_sixteen_pairs_at_once = pytest.mark.alone(shown_test("fleets", "test_sixteen_pairs_at_once"))
+
+
+def test_the_sum_is_at_its_limit_and_the_slowest_host_is_named(ec2, fio):
+    fleet = ec2.fleet("m5.large", count=2)
+    equal = FleetStorage([ec2.create_volume(io1(size_gib=4, iops=200), host) for host in fleet])
+    job = {"rw": "randread", "bs": "4k", "iodepth": 8, "runtime": 6}
+    run = fio(equal, **job)
+    assert run.capped_by(equal.iops)
+    assert equal.iops.limit == run.envelope.limit_iops == 400
+
+    slower = FleetStorage([equal[0], ec2.create_volume(io1(size_gib=4, iops=100), fleet[1])])
+    verdict = fio(slower, **job).reaches("400 IOPS")
+    assert verdict.outcome is Outcome.VIOLATED
+    assert verdict.details["slowest_part"] == fleet[1].host.label
+    assert verdict.details["slowest_share_of_mean"] == pytest.approx(2 / 3, rel=0.1)
+    assert f"{fleet[1].id} with 6" in verdict.sentence
+    assert "io1" in verdict.details["slowest_because"]
 
 
 def test_files_on_two_hosts(ec2, fio, create_files):
