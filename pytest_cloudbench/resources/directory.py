@@ -75,6 +75,10 @@ class Directory(StorageTarget):
         return self.below.modelled_latency if self.below is not None else super().modelled_latency
 
     @property
+    def burst_credits(self) -> tuple[str, ...]:
+        return self.below.burst_credits if self.below is not None else super().burst_credits
+
+    @property
     def iops(self) -> Ceiling:
         """The IOPS of the storage below, else what the test states for the host's storage. Raises NoPromise."""
         return self.below.iops if self.below is not None else self._stated("IOPS", of_iops=True)

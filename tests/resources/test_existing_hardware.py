@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_cloudbench import ExistingHardware, NotOffered, Size, gp3, recorded_limits
+from pytest_cloudbench import ExistingHardware, NotOffered, Size, gp2, gp3, recorded_limits
 from pytest_cloudbench.hosts import disks_below as below
 from pytest_cloudbench.hosts import filesystems
 from pytest_cloudbench.hosts.device_facts import DeviceFacts
@@ -126,6 +126,7 @@ def limits(**more: Any) -> InstanceLimits:
     return InstanceLimits.from_describe(entry, date="2026-11-01")
 
 
+BURSTING = recorded_limits(ebs_iops=2_000, ebs_baseline_iops=1_000, source="our own measurement")
 VOLUME = CreatedVolume(
     RAW,
     gp3(size_gib=4),
@@ -184,6 +185,17 @@ def test_existing_hardware_is_found_once_and_not_released(ec2, finder):
 def test_stated_limits_replace_those_of_the_type(ec2):
     stated = recorded_limits(ebs_iops=1_000, source="our own measurement")
     assert ec2.existing(DB, limits=stated).ebs_iops.limit == 1_000
+
+
+def test_credits_of_existing_hardware_may_be_spent(ec2, finder):
+    finder.launched = replace(finder.launched, limits=finder.launched.limits.with_recorded(BURSTING))
+    finder.volume = replace(VOLUME, spec=gp2(size_gib=4))
+    volume = ec2.existing_volume(RAW)
+    assert volume.credits_unsure == "EBS burst credits and gp2 I/O credits may not be full"
+    assert (
+        "existing hardware: what else uses it is unknown; EBS burst credits may not be full"
+        in volume.conditions
+    )
 
 
 def test_bare_metal_that_exists_has_booted(finder):
