@@ -40,21 +40,20 @@ class Keeping:
         """
         described = [self._instances.refresh(each) for each in instances]
         volumes = [volume.volume_id for each in described for volume in each.attachments]
-        names = {each.placement_group for each in described}
-        groups = [
-            each
-            for each in self._ledger.outstanding()
-            if each.kind is SECURITY_GROUP or (each.kind is PLACEMENT_GROUP and each.id in names)
-        ]
-        # Of a placement group, the tags go to its id, while the ledger knows it by its name.
-        tagged = [str(each.description.get("GroupId", each.id)) for each in groups]
+        created = self._ledger.outstanding()
+        groups = [each.id for each in created if each.kind is SECURITY_GROUP]
+        used = {each.placement_group for each in described}
+        names = [each.id for each in created if each.kind is PLACEMENT_GROUP and each.id in used]
+        found = PLACEMENT_GROUP.described(self._run.clients, names).values() if names else ()
+        of_names = [str(each["GroupId"]) for each in found]  # their tags go by id, all else by name
+        ids = [*(each.id for each in described), *volumes, *groups]
         self._run.clients.repeat_call(
             f"mark what is kept of {test}",
             "create_tags",
-            Resources=[*(each.id for each in described), *volumes, *tagged],
+            Resources=[*ids, *of_names],
             Tags=[{"Key": KEPT_TAG, "Value": test[:_LONGEST_VALUE]}],
         )
-        ids = [*(each.id for each in described), *volumes, *(each.id for each in groups)]
+        ids += names
         self._run.journal.note_kept(ids)
         self._ledger.keep(ids)
         kept = tuple(self._extended(each) for each in described)

@@ -129,6 +129,7 @@ class Leases:
         self._others = others
         self._refresh = refresh
         self._changed = threading.Condition()
+        self._renewing = threading.Lock()
         self._held: dict[str, LaunchedInstance] = {}
         self._failed: set[str] = set()
         self._due = math.inf
@@ -156,12 +157,13 @@ class Leases:
     def extend(self, instance: LaunchedInstance, lease_s: float) -> bool:
         """Begin one last lease of this length. Return False if the instance did not accept it."""
         self.drop([instance.id])
-        try:
-            self._set_timer(instance, lease_s)
-        except Exception as error:
-            log.warning("the lease of %s was not extended: %s", instance, error)
-            return False
-        self._set_tags([instance.id], lease_s)
+        with self._renewing:  # a renewal that goes on would make it short again
+            try:
+                self._set_timer(instance, lease_s)
+            except Exception as error:
+                log.warning("the lease of %s was not extended: %s", instance, error)
+                return False
+            self._set_tags([instance.id], lease_s)
         return True
 
     def close(self) -> None:
@@ -185,6 +187,10 @@ class Leases:
 
     def renew(self) -> bool:
         """Renew all leases now, in tags and timers. Return False if some timer could not be set."""
+        with self._renewing:
+            return self._renew()
+
+    def _renew(self) -> bool:
         with self._changed:
             # Those that Describe may not show yet come last: they keep no worker from the others.
             held = sorted(self._held.values(), key=lambda each: each.state == "pending")

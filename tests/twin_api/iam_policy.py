@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 RUN_TAG = "cloudbench:run"
 LEASE_TAG = "cloudbench:lease-until"
+KEPT_TAG = "cloudbench:kept"
 USED_AT_CREATION = {
     "RunInstances": (
         *("image", "subnet", "network-interface", "security-group", "key-pair", "placement-group"),
@@ -87,6 +88,12 @@ def policy(made: Iterable[Made]) -> dict[str, Any]:
             sorted(tagging),
             _arns(["instance", "key-pair", "security-group"]),
             {**of_the_run, "ForAllValues:StringEquals": {"aws:TagKeys": [LEASE_TAG]}},
+        ),
+        _statement(
+            "MarkWhatIsKept",
+            sorted(tagging),
+            _arns(["instance", "placement-group", "security-group", "volume"]),
+            {**of_the_run, "ForAllValues:StringEquals": {"aws:TagKeys": [KEPT_TAG]}},
         ),
         _statement(
             "SendCommandsToInstancesOfTheRun", sorted(commands & SENDING), _arns(["instance"]), of_the_run

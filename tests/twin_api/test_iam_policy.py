@@ -113,7 +113,10 @@ def live(access: CloudAccess, tmp_path: Path) -> None:
     cloud.reboot(one)
     cloud.start(cloud.stop(one))
     cloud.leases.renew()
+    cloud.keep([one], test="test_that_failed")
     assert cloud.close().clean
+    kept = Choice(runs=(run_id,), yes=True, kept=True)
+    assert reap_command(kept, access=access, bounds=FAST) == 0
     other_id = new_run_id()
     with Cloud(access, other_id, Journal.open(other_id, access), bounds=FAST) as other:
         other.create_volumes([gp3(size_gib=1)], zone="us-east-1a")
@@ -160,7 +163,7 @@ def _interrupt(**_: Any) -> None:
 
 @pytest.fixture
 def lived(access, made, tmp_path, monkeypatch) -> Recorded:
-    monkeypatch.setattr(Leases, "_set_timer", lambda self, instance: None)  # the instances have no sshd
+    monkeypatch.setattr(Leases, "_set_timer", lambda *_: None)  # the instances have no sshd
     monkeypatch.setattr("pytest_cloudbench.aws.ssm._FOUND_WITHIN_S", 0.2)
     live(access, tmp_path)
     live_over_ssm(access)
