@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import re
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -43,6 +44,13 @@ class Replay:
             self._tests = {name: ReplayedTest(attempts[-1], self.cleaner)}
         return self._tests[name]
 
+    def before(self, nodeid: str) -> list[ReplayedTest]:
+        """Return the records of the tests that ran before this one, in their order."""
+        name = self.cleaner.text(nodeid)
+        names = list(dict.fromkeys(test.nodeid for test in self.evidence.tests))
+        earlier = names[: names.index(name)] if name in names else []
+        return [ReplayedTest(self.evidence.attempts_of(each)[-1], self.cleaner) for each in earlier]
+
     def begin(self, nodeid: str) -> None:
         """Start the record of a test from its first entry."""
         self._tests.pop(self.cleaner.text(nodeid), None)
@@ -69,6 +77,8 @@ class ReplayedTest:
         self._taken: dict[bytes, int] = {}
         self._last: dict[bytes, dict[str, Any]] = {}
         self._judged: dict[str, int] = {}
+        self._lenders: Callable[[], list[ReplayedTest]] = list
+        self._borrowed: list[ReplayedTest] | None = None
         # Entries inside a larger one come last: a test asks for them alone only if the larger one was not recorded.
         entries = recorded.entries
         for entry in [
@@ -77,6 +87,10 @@ class ReplayedTest:
         ]:
             if (asked := _asked(entry)) is not None:
                 self._queues.setdefault(_key(entry["kind"], asked), deque()).append(entry)
+
+    def borrow_from(self, lenders: Callable[[], list[ReplayedTest]]) -> None:
+        """Let answers that this record lacks come from the first of these records that has them."""
+        self._lenders = lenders
 
     def workload(self, request: WorkloadRequest) -> Any:
         """Return the recorded measurement of a workload, or raise its recorded error."""
@@ -157,6 +171,17 @@ class ReplayedTest:
         ) from error
 
     def _take(self, kind: str, asked: dict[str, Any], repeatable: bool = False) -> dict[str, Any]:
+        try:
+            return self._own(kind, asked, repeatable)
+        except NotRecorded:
+            if self._borrowed is None:
+                self._borrowed = self._lenders()
+            for lender in self._borrowed:
+                with suppress(NotRecorded):
+                    return lender._own(kind, asked, repeatable)
+            raise
+
+    def _own(self, kind: str, asked: dict[str, Any], repeatable: bool) -> dict[str, Any]:
         asked = self._cleaner.value(asked)
         key = _key(kind, asked)
         if key not in self._queues:

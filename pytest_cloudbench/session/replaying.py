@@ -29,6 +29,7 @@ class Replaying(Keeper):
 
     def __init__(self, config: pytest.Config, folder: Path) -> None:
         self._replay = Replay(folder)
+        self._borrowing = ""
         config.pluginmanager.register(self, "cloudbench-replay")
 
     @pytest.hookimpl(tryfirst=True)
@@ -44,12 +45,14 @@ class Replaying(Keeper):
         running: Callable[[], pytest.Item] | None = None,
     ) -> Provider:
         """Return a provider that answers as the real one did; nothing is opened."""
-        runs = running or (lambda: item)
-        return shared(ReplayedCloud(lambda: self._replay.test(runs().nodeid)))
+        if running is None:
+            return shared(ReplayedCloud(lambda: self._record(item)))
+        self._borrowing = item.nodeid
+        return shared(ReplayedCloud(lambda: self._record(running())))
 
     def prepared(self, item: pytest.Item, name: str, target: Any, run: Callable[[], T]) -> T:
         """Return the recorded result."""
-        test = self._replay.test(item.nodeid)
+        test = self._record(item)
         result: T = test.operation(target.host.label, name, [target], repeatable=False)
         return result
 
@@ -57,6 +60,16 @@ class Replaying(Keeper):
         """Return the recorded measurement, or raise the recorded error."""
         result: T = self._replay.test(item.nodeid).workload(request)
         return result
+
+    def _record(self, item: pytest.Item) -> ReplayedTest:
+        """Return a test's record, which may borrow answers if objects that outlive a test are created in it.
+
+        The test that created them when they were recorded may be another one, which is not replayed now.
+        """
+        test = self._replay.test(item.nodeid)
+        if item.nodeid == self._borrowing:
+            test.borrow_from(lambda: self._replay.before(item.nodeid))
+        return test
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cloudbench_verdict(self, item: pytest.Item, verdict: Verdict) -> None:
