@@ -241,7 +241,7 @@ class RequestedHardware:
 
 
 _OF_INSTANCE = tuple(each.name for each in fields(RequestedInstance) if each.name != "existing")
-_OF_LAUNCH = frozenset(_OF_INSTANCE) - {"type", "user", "limits", "or_types"}
+_OF_LAUNCH = frozenset(_OF_INSTANCE) - {"type", "user", "limits", "or_types", "scope"}
 """Arguments that an existing instance cannot follow."""
 
 
@@ -315,9 +315,9 @@ def _check_existing_volume(existing: RequestedExisting, others: Mapping[str, Any
     """Raise BadMarker for an existing volume that is not named in one way, or with arguments of a new one."""
     asked_by = "@pytest.mark.ebs_volume"
     existing.checked("volume", lambda problem: BadMarker(f"{asked_by}: {problem}"))
-    if others:
+    if chosen := [name for name in others if name != "scope"]:
         raise BadMarker(
-            f"{asked_by}: {' and '.join(others)} cannot be chosen for a volume that exists already: leave that out"
+            f"{asked_by}: {' and '.join(chosen)} cannot be chosen for a volume that exists already: leave that out"
         )
 
 

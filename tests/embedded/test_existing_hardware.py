@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ import pytest
 
 pytestmark = pytest.mark.embedded
 
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "existing.md"
 _IN_THIS_REGION = """
 from pytest_cloudbench import launcher
 
@@ -247,6 +249,9 @@ def test_what_somebody_has_is_measured_in_every_way_and_not_changed(
     here = folder / "conftest.py"
     here.write_text(_IN_THIS_REGION.format(record=dataclasses.asdict(record)))
     (folder / "test_theirs.py").write_text(_TESTS.format(**theirs._asdict()))
+    shown = "".join(re.findall(r"^```python\n(.*?)^```$", DOCS.read_text(), re.MULTILINE | re.DOTALL))
+    shown = shown.replace("i-0123456789abcdef0", theirs.db).replace("vol-0123456789abcdef0", theirs.raw)
+    (folder / "test_shown.py").write_text(shown.replace("runtime=60", "runtime=2"))
     outputs = {"db_ids": {"value": [theirs.db]}, "volume_ids": {"value": {"raw": theirs.raw}}}
     (folder / "outputs.json").write_text(json.dumps(outputs))
     (folder / "pytest.ini").write_text(
@@ -258,19 +263,19 @@ def test_what_somebody_has_is_measured_in_every_way_and_not_changed(
     assert theirs.state() == before
     if " skipped" in measured.stdout:
         pytest.skip("this machine was too busy to tell in one of the ways")
-    assert "8 passed" in measured.stdout
+    assert "10 passed" in measured.stdout
     assert "would have cost 0.00 USD" in measured.stdout
 
     planned = _pytest(folder, "--cloudbench-plan")
     assert planned.returncode == 0, planned.stdout
-    assert planned.stdout.count(f"existing, nothing is created: c5.18xlarge {theirs.db}") == 8, planned.stdout
+    assert planned.stdout.count(f"existing, nothing is created: c5.18xlarge {theirs.db}") == 10, planned.stdout
     assert "0 instances, 0 volumes; nothing is created, and nothing is billed" in planned.stdout
 
     here.unlink()
     replayed = _pytest(folder, "--cloudbench-replay=evidence")
     assert replayed.returncode == 0, replayed.stdout
     assert _verdicts(replayed.stdout) == _verdicts(measured.stdout)
-    assert len(_verdicts(replayed.stdout)) == 6
+    assert len(_verdicts(replayed.stdout)) == 8
 
 
 def _verdicts(output: str) -> list[str]:
