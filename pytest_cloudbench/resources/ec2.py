@@ -448,14 +448,19 @@ class Ec2:
         if not ours:
             return []
         kept = self._provider.keep([each.launched for each in ours], test=self._test_name)
-        volumes = {volume.id for each in ours for volume in each.volumes}
         groups = {each.launched.placement_group for each in ours}
         self._instances = [each for each in self._instances if each not in ours]
-        self._created = [each for each in self._created if each.id not in volumes]
         self._groups = [each for each in self._groups if each.name not in groups]
+        self.leave_volumes_of(ours)
         for each in ours:
             each.close()
         return list(zip(ours, kept, strict=True))
+
+    def leave_volumes_of(self, instances: Sequence[Instance]) -> None:
+        """Leave alone the volumes that were created for these instances, which stay after the session."""
+        stay = {name for name, volume in self._volumes.items() if volume.instance in instances}
+        self._created = [each for each in self._created if each.id not in stay]
+        self._volumes = {name: each for name, each in self._volumes.items() if name not in stay}
 
     def close(self) -> None:
         """Close the connections and remove what this test created."""
