@@ -92,6 +92,11 @@ class FleetStorage(FleetTarget, Sequence[P]):
     def __init__(self, parts: Sequence[P]) -> None:
         if not parts:
             raise ValueError("the storage of a fleet needs at least one instance")
+        if len({part.instance for part in parts}) < len(parts):
+            raise TargetError(
+                "a fleet takes one storage of each instance: load the disks of one instance side by side, such as "
+                "volume.beside(other)"
+            )
         self._parts = tuple(parts)
 
     def __getitem__(self, index: Any) -> Any:

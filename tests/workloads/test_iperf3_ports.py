@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cloudbench.workloads.iperf3.ends import FIRST_PORT, LAST_PORT, choose_ports, parse_sockets
+from pytest_cloudbench.workloads.ports import FIRST_PORT, LAST_PORT, choose_ports, parse_sockets
 
 _TCP = """\
   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode

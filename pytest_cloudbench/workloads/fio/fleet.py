@@ -36,12 +36,19 @@ from pytest_cloudbench.workloads.fio.histogram_logs import HISTOGRAM_LOG, with_p
 from pytest_cloudbench.workloads.fio.job import RESULT_FILE, FioJob
 from pytest_cloudbench.workloads.fio.options import fio_words
 from pytest_cloudbench.workloads.fio.output import FioResult, parse_client_output
-from pytest_cloudbench.workloads.fio.run import Ready, measurement_of, prepare
+from pytest_cloudbench.workloads.fio.run import (
+    LARGEST_KEPT,
+    SLOWEST_LAYOUT,
+    SPARE_S,
+    Ready,
+    measurement_of,
+    prepare,
+)
 from pytest_cloudbench.workloads.fio.series_logs import LOGS, series_from_logs, with_series_means
 from pytest_cloudbench.workloads.fio.space import envelope_of
-from pytest_cloudbench.workloads.iperf3.ends import FIRST_PORT, LAST_PORT, choose_ports, read_sockets
 from pytest_cloudbench.workloads.measurement import Measurement
 from pytest_cloudbench.workloads.pace import Pace
+from pytest_cloudbench.workloads.ports import FIRST_PORT, LAST_PORT, choose_ports, read_sockets
 from pytest_cloudbench.workloads.space import explained_shortage
 from pytest_cloudbench.workloads.target import FleetTarget, Gained, counters_gained
 from pytest_cloudbench.workloads.tool_run import cleaned_up
@@ -49,9 +56,6 @@ from pytest_cloudbench.workloads.tool_run import cleaned_up
 NOTED_SKEW_S = 0.5
 """Hosts that started further apart are noted: their first and last seconds are not those of all hosts."""
 _LISTENS_WITHIN_S = 15
-_SPARE_S = 120.0
-_SLOWEST_LAYOUT = 10 * 1024 * 1024
-_LARGEST_KEPT = 5_000_000
 _OF_A_LOCAL_RUN = ("output", "output-format", "eta", "eta-newline", "per_job_logs")
 
 _LISTENS = """\
@@ -93,7 +97,7 @@ def run_on_fleet(
     length_s = ready[0].job.runtime + ready[0].job.ramp_time
     with contextlib.ExitStack() as stack:
         ports = [
-            stack.enter_context(_server(each, address, length_s * 1.2 + 2 * _SPARE_S))
+            stack.enter_context(_server(each, address, length_s * 1.2 + 2 * SPARE_S))
             for each, address in zip(ready, fleet.addresses, strict=True)
         ]
         job_files = {f"host-{number}.fio": job_file(each.argv) for number, each in enumerate(ready, 1)}
@@ -153,7 +157,7 @@ def run_on_fleet(
         raw={
             RESULT_FILE: files[RESULT_FILE],
             **job_files,
-            **{name: content for name, content in raw.items() if len(content) <= _LARGEST_KEPT},
+            **{name: content for name, content in raw.items() if len(content) <= LARGEST_KEPT},
         },
     )
 
@@ -212,12 +216,12 @@ def _lay_out(ready: Sequence[Ready]) -> None:
         running = []
         for each in ready:
             if each.target.kind != "directory" or each.job.size is None:
-                return
+                continue
             job = each.target.host.start_job(
                 [each.argv[0], "--create_only=1", *each.argv[1:]], sudo=each.as_root, name="fio-files"
             )
             stack.enter_context(cleaned_up(job))
-            running.append((job, each.job.size.bytes * each.job.numjobs / _SLOWEST_LAYOUT + _SPARE_S))
+            running.append((job, each.job.size.bytes * each.job.numjobs / SLOWEST_LAYOUT + SPARE_S))
         for job, limit_s in running:
             try:
                 state = job.wait(limit_s)
@@ -266,7 +270,7 @@ def _client_argv(first: Ready, servers: Iterator[tuple[str, int, str]]) -> list[
 
 
 def _watch(client: Job, length_s: float, on_progress: Callable[[Any], None] | None) -> int:
-    began, limit_s = time.monotonic(), length_s * 1.2 + _SPARE_S
+    began, limit_s = time.monotonic(), length_s * 1.2 + SPARE_S
     while True:
         passed_s = time.monotonic() - began
         try:

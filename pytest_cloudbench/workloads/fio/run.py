@@ -54,13 +54,13 @@ from pytest_cloudbench.workloads.workload import Workload
 COMPRESSED_SAMPLE_S = 0.2
 """The sample of a compressed run that looks for the end of a burst: short enough for many samples after it, and two of
 the slices of 0.1 s in which a kernel throttles disks, so that all samples contain equally many."""
-_SLOWEST_LAYOUT = 10 * 1024 * 1024
+SLOWEST_LAYOUT = 10 * 1024 * 1024
 """Laying out files hangs if it writes fewer bytes a second."""
-_SPARE_S = 120.0
+SPARE_S = 120.0
 _LAYOUT_SEEN_S = 2.0
 _FIRST_LINE_S = 3.0
 _SHORT_RUN = 0.95
-_LARGEST_KEPT = 5_000_000
+LARGEST_KEPT = 5_000_000
 """Larger histograms are not kept with the measurement, in bytes; their percentiles are in the series."""
 
 
@@ -201,7 +201,7 @@ class _Run:
         self._target = target
         self._length_s = job.runtime + job.ramp_time
         laid_out = job.size.bytes * job.numjobs if job.size and target.kind == "directory" else 0
-        self._limit_s = self._length_s * 1.2 + laid_out / _SLOWEST_LAYOUT + _SPARE_S
+        self._limit_s = self._length_s * 1.2 + laid_out / SLOWEST_LAYOUT + SPARE_S
         self._on_progress = on_progress
         self._reader = ProgressReader()
         self._before: CountersSnapshot | None = target.counters()
@@ -303,7 +303,7 @@ def measurement_of(
         raw={
             name: content
             for name, content in files.items()
-            if name != HISTOGRAM_LOG or len(content) <= _LARGEST_KEPT
+            if name != HISTOGRAM_LOG or len(content) <= LARGEST_KEPT
         },
     )
 

@@ -21,6 +21,7 @@ from pytest_cloudbench.workloads.iperf3.load_script import (
 )
 from pytest_cloudbench.workloads.iperf3.output import SERVER, ProcessFiles, iperf3_words, parse_output
 from pytest_cloudbench.workloads.iperf3.plan import Plan
+from pytest_cloudbench.workloads.ports import FIRST_PORT, LAST_PORT, choose_ports, read_sockets
 from pytest_cloudbench.workloads.tool_run import cleaned_up
 
 LISTENS_WITHIN_S = 15
@@ -31,10 +32,6 @@ SERVER_OUTLIVES_S = 120
 _PORT_TRIES = 3
 _PORT_TAKEN = ("Address already in use", "exiting")
 """iperf3's words for a port in use; up to 3.9 it only reports that it exits."""
-FIRST_PORT, LAST_PORT = 20_000, 31_999
-"""Below Linux's ephemeral range (from 32,768), so no outgoing connection takes a port in the meantime."""
-_SOCKET_LISTS = ("/proc/net/tcp", "/proc/net/tcp6", "/proc/net/udp", "/proc/net/udp6")
-_LISTEN = "0A"
 
 
 @dataclass
@@ -206,39 +203,3 @@ def _port_busy(port: int, host: Host) -> PortBusy:
         f"port {port} on {host.label} is in use: another process listens there; choose another port=, or omit it "
         "to use a free one"
     )
-
-
-def choose_ports(used: Collection[int], count: int, *, start: int) -> tuple[int, ...]:
-    """Return the first `count` consecutive unused ports, searching from `start` and then from the first port.
-
-    Empty if there are none.
-    """
-    for first in (*range(start, LAST_PORT + 1), *range(FIRST_PORT, start)):
-        ports = range(first, first + count)
-        if ports[-1] <= LAST_PORT and not any(port in used for port in ports):
-            return tuple(ports)
-    return ()
-
-
-def read_sockets(host: Host) -> tuple[set[int], set[int]]:
-    """Return the local ports in use on the host, and those of them on which TCP listens."""
-    # Not checked: a kernel without IPv6 lacks two of the files.
-    return parse_sockets(host.run(["cat", *_SOCKET_LISTS], check=False, idempotent=True).stdout)
-
-
-def parse_sockets(text: str) -> tuple[set[int], set[int]]:
-    """Parse the kernel's socket lists as `read_sockets` returns them. Other lines are skipped."""
-    used, listening = set(), set()
-    for line in text.splitlines():
-        words = line.split()
-        if len(words) < 4 or not words[0].endswith(":"):
-            continue
-        _, _, port_hex = words[1].rpartition(":")
-        try:
-            port = int(port_hex, 16)
-        except ValueError:
-            continue
-        used.add(port)
-        if words[3] == _LISTEN:
-            listening.add(port)
-    return used, listening
