@@ -242,7 +242,8 @@ class Volume(_OnVolumes, Disk):
         ``unmount`` unmounts the file system that `mounted` mounted first. Raises StorageInUse, before any call, while
         it is mounted, part of a stripe, otherwise in use, or not attached.
         """
-        self.instance.check_ours("detach it", self)
+        if self.existing:
+            self.instance.check_ours("detach it", self)
         self.check_alone("detached")
         device = self.device  # raises if it is not attached
         if unmount and self._mounted is not None:
