@@ -34,11 +34,11 @@ if os.environ.get("CLOUDBENCH_TEST_ACCESS") == "ssm":
 
 
 def pytest_collection_modifyitems(items):
-    """Skip the tests of SSH itself if hosts are reached by SSM."""
+    """Skip the tests that need SSH if hosts are reached by SSM."""
     if WAY_IN:
         for item in items:
             if item.get_closest_marker("ssh"):
-                item.add_marker(pytest.mark.skip(reason="SSH itself is tested"))
+                item.add_marker(pytest.mark.skip(reason="needs SSH"))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -123,7 +123,7 @@ def test_somebody_else_stopped_it_in_between(ec2_instance, instance_store, fio):
         fio(instance_store[1], rw="randread", bs="4k", size="1m", runtime=1)
     with pytest.raises(StorageInUse, match="the data on its instance store is lost"):
         fio(local, rw="randread", bs="4k", size="1m", runtime=1)
-    ec2_instance.host.drop()
+    ec2_instance.host.reconnect()
     assert instance_store[0].mounted("ext4").mount.reused is False
 
 

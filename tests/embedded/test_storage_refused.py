@@ -71,6 +71,7 @@ def test_a_device_that_is_mounted_or_holds_a_file_system_is_no_target(ec2_instan
     assert ec2_instance.run(["cat", "/by-hand/mine"]).stdout == "mine\n"
 
 
+@pytest.mark.ssh
 @pytest.mark.ec2_instance("m5.large")
 @pytest.mark.ebs_volume(gp3(size_gib=1))
 def test_the_root_device_is_no_target(ec2_instance, ebs_volume, fio):
