@@ -34,6 +34,14 @@ def test_a_bastion_and_a_proxy_command_exclude_each_other(pytester):
     result.stderr.fnmatch_lines(["*--cloudbench-jump*--cloudbench-proxy-command*"])
 
 
+@pytest.mark.parametrize("way", ["--cloudbench-jump=bastion", "--cloudbench-proxy-command=nc %h %p"])
+def test_ssm_excludes_the_ways_of_ssh(pytester, way):
+    pytester.makepyfile(_TEST)
+    result = pytester.runpytest("--cloudbench-access=ssm", way)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--cloudbench-access=ssm opens no SSH connection*"])
+
+
 def test_the_ini_file_is_named(pytester):
     pytester.makeini("[pytest]\ncloudbench_jump = ada@bastion:port\n")
     pytester.makepyfile(_TEST)
