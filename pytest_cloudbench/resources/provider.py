@@ -259,8 +259,12 @@ READ_ONLY_CALLS = frozenset(
 
 
 class InterceptedProvider:
-    """A provider whose calls all go through `_intercept`: the base of the recorded and the replayed one."""
+    """A provider whose calls all go through `_intercept`: the base of the recorded and the replayed one.
 
+    has_own_hardware: it answers for one test alone, as a record does, so that nothing can be shared through it.
+    """
+
+    has_own_hardware = False
     check_attachments: Callable[..., None]
     check_launches: Callable[..., None]
     check_zone: Callable[..., None]
