@@ -94,71 +94,55 @@ def run_on_fleet(
     """
     ready = _prepared(fleet, job, pace)
     _lay_out(ready)
-    length_s = ready[0].job.runtime + ready[0].job.ramp_time
-    with contextlib.ExitStack() as stack:
-        ports = [
-            stack.enter_context(_server(each, address, length_s * 1.2 + 2 * SPARE_S))
-            for each, address in zip(ready, fleet.addresses, strict=True)
-        ]
-        job_files = {f"host-{number}.fio": job_file(each.argv) for number, each in enumerate(ready, 1)}
-        argv = _client_argv(ready[0], zip(fleet.addresses, ports, job_files, strict=True))
-        before = [each.target.counters() for each in ready]
-        started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        client = ready[0].target.host.start_job(argv, files=job_files, name="fio-client")
-        with cleaned_up(client):
-            exit_code = _watch(client, length_s, on_progress)
-            gained = [_gained(each, earlier, length_s) for each, earlier in zip(ready, before, strict=True)]
-            files = client.fetch([RESULT_FILE, "stderr", *HOST_LOGS])
+    ran = _run(fleet, ready, on_progress)
     with contextlib.ExitStack() as stack:
         for each in ready:
             stack.enter_context(explained_shortage(each.target))
         whole, results = parse_client_output(
-            files.get(RESULT_FILE),
-            exit_code=exit_code,
-            stderr=files.get("stderr", b"").decode("utf-8", "replace"),
+            ran.files.get(RESULT_FILE),
+            exit_code=ran.exit_code,
+            stderr=ran.files.get("stderr", b"").decode("utf-8", "replace"),
         )
-    labels = {address: each.target.host.label for address, each in _by_address(fleet, ready)}
-    check_all_ran(labels, results, files[RESULT_FILE])
-    logs = {address: joined_logs(files, address) for address in fleet.addresses}
-    starts_s = [
-        first_start_s(logs[address], each.job.sample_s) for address, each in _by_address(fleet, ready)
+    labels = [each.target.host.label for each in ready]
+    check_all_ran(dict(zip(fleet.addresses, labels, strict=True)), results, ran.files[RESULT_FILE])
+    logs = [joined_logs(ran.files, address) for address in fleet.addresses]
+    starts_s = [first_start_s(its, each.job.sample_s) for its, each in zip(logs, ready, strict=True)]
+    relative = [
+        its if start_s is None else since(its, start_s) for its, start_s in zip(logs, starts_s, strict=True)
     ]
-    relative = {
-        address: logs[address] if start_s is None else since(logs[address], start_s)
-        for address, start_s in zip(fleet.addresses, starts_s, strict=True)
-    }
     parts = tuple(
         dataclasses.replace(
             measurement_of(
                 each,
                 results[address],
-                files=relative[address],
+                files=files,
                 counters=counters,
-                started_at=started_at,
+                started_at=ran.started_at,
                 envelope=envelope_of(each.target, each.job),
             ),
             raw={},
         )
-        for (address, each), counters in zip(_by_address(fleet, ready), gained, strict=True)
+        for each, address, files, counters in zip(ready, fleet.addresses, relative, ran.gained, strict=True)
     )
     known = [start_s for start_s in starts_s if start_s is not None]
-    raw = {f"{name}.{address}": content for address in logs for name, content in logs[address].items()}
+    kept = {
+        f"{name}.{address}": content
+        for address, its in zip(fleet.addresses, logs, strict=True)
+        for name, content in its.items()
+        if len(content) <= LARGEST_KEPT
+    }
     return _together(
         ready,
         parts,
         whole,
-        _concatenated([relative[address] for address in fleet.addresses]),
+        {name: b"".join(its.get(name, b"") for its in relative) for name in (*LOGS, HISTOGRAM_LOG)},
         skew_s=max(known) - min(known) if len(known) == len(ready) else None,
         host=fleet.hosts_label,
         target=fleet.label,
-        command=shlex.join(argv),
+        command=shlex.join(ran.argv),
         asked=dataclasses.replace(ready[0].job, rate_iops=job.rate_iops, rate=job.rate).asked(),
         rate_asked=job.rate_iops or job.rate,
-        raw={
-            RESULT_FILE: files[RESULT_FILE],
-            **job_files,
-            **{name: content for name, content in raw.items() if len(content) <= LARGEST_KEPT},
-        },
+        raw={RESULT_FILE: ran.files[RESULT_FILE], **ran.job_files, **kept},
     )
 
 
@@ -187,6 +171,38 @@ def job_file(argv: Sequence[str]) -> bytes:
         if name not in _OF_A_LOCAL_RUN:
             lines.append(f"[{value}]" if name == "name" else f"{name}={value}")
     return "\n".join([*lines, ""]).encode()
+
+
+@dataclass(frozen=True)
+class _Ran:
+    """A client that has ended: its command, its files, and the increase of each host's counters."""
+
+    argv: list[str]
+    job_files: dict[str, bytes]
+    exit_code: int
+    files: dict[str, bytes]
+    gained: list[Gained]
+    started_at: str
+
+
+def _run(fleet: FleetTarget, ready: Sequence[Ready], on_progress: Callable[[Any], None] | None) -> _Ran:
+    """Run the servers and the client to the client's end."""
+    length_s = ready[0].job.runtime + ready[0].job.ramp_time
+    with contextlib.ExitStack() as stack:
+        ports = [
+            stack.enter_context(_server(each, address, length_s * 1.2 + 2 * SPARE_S))
+            for each, address in zip(ready, fleet.addresses, strict=True)
+        ]
+        job_files = {f"host-{number}.fio": job_file(each.argv) for number, each in enumerate(ready, 1)}
+        argv = _client_argv(ready[0], zip(fleet.addresses, ports, job_files, strict=True))
+        before = [each.target.counters() for each in ready]
+        started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        client = ready[0].target.host.start_job(argv, files=job_files, name="fio-client")
+        with cleaned_up(client):
+            exit_code = _watch(client, length_s, on_progress)
+            gained = [_gained(each, then, length_s) for each, then in zip(ready, before, strict=True)]
+            files = client.fetch([RESULT_FILE, "stderr", *HOST_LOGS])
+    return _Ran(argv, job_files, exit_code, files, gained, started_at)
 
 
 def check_all_ran(labels: Mapping[str, str], results: Mapping[str, FioResult], output: bytes) -> None:
@@ -290,14 +306,6 @@ def _gained(ready: Ready, before: Any, length_s: float) -> Gained:
     after = ready.target.counters() if before is not None else None
     gained = counters_gained(before, after).within(length_s)
     return gained if ready.target.kind == "block" else gained.on_files()
-
-
-def _by_address(fleet: FleetTarget, ready: Sequence[Ready]) -> list[tuple[str, Ready]]:
-    return list(zip(fleet.addresses, ready, strict=True))
-
-
-def _concatenated(logs: Sequence[Mapping[str, bytes]]) -> dict[str, bytes]:
-    return {name: b"".join(each.get(name, b"") for each in logs) for name in (*LOGS, HISTOGRAM_LOG)}
 
 
 def _errors_in(text: str) -> str:
