@@ -32,37 +32,30 @@ from pytest_cloudbench import ExistingHardware, gp3
 from pytest_cloudbench.hosts.errors import NotOurs
 
 DB, RAW, DATA, SCRATCH, STOPPED = {db!r}, {raw!r}, {data!r}, {scratch!r}, {stopped!r}
-LOAD = dict(rw="randread", bs="4k", rate_iops=400, runtime=2)
-
-
-@pytest.mark.ec2_instance(id=DB)
-@pytest.mark.ebs_volume(id=RAW)
-def test_by_id(ec2_instance, ebs_volume, fio):
-    run = fio(ebs_volume, **LOAD)
-    assert run.reaches("360 IOPS")
-    assert "existing hardware: what else uses it is unknown" in run.conditions
-    assert run.envelope.binding[0].label == ebs_volume.iops.label
+LOAD = dict(rw="randread", bs="4k", rate_iops=500, runtime=2)
 
 
 @pytest.mark.ec2_instance("c5.18xlarge", tag={{"role": "db"}})
 @pytest.mark.ebs_volume(id=RAW)
 def test_by_tag(ec2_instance, ebs_volume, fio):
     run = fio(ebs_volume, **LOAD)
-    assert run.reaches("360 IOPS")
+    assert run.reaches("450 IOPS")
+    assert "existing hardware: what else uses it is unknown" in run.conditions
+    assert run.envelope.binding[0].label == ebs_volume.iops.label
 
 
 @pytest.mark.ec2_instance(terraform="db_ids[0]")
 @pytest.mark.ebs_volume(terraform="volume_ids.raw")
 def test_by_terraform(ec2_instance, ebs_volume, fio):
     run = fio(ebs_volume, **LOAD)
-    assert run.reaches("360 IOPS")
+    assert run.reaches("450 IOPS")
 
 
 @pytest.mark.ec2_instance()
 def test_by_ini(ec2, ec2_instance, fio):
     volume = ec2.existing_volume(RAW, instance=ec2_instance)
     run = fio(volume, **LOAD)
-    assert run.reaches("360 IOPS")
+    assert run.reaches("450 IOPS")
 
 
 @pytest.mark.ebs_volume(id=RAW)
@@ -76,21 +69,18 @@ def test_a_load_that_writes_needs_consent(ec2, ebs_volume, fio):
 
 @pytest.mark.ebs_volume(id=SCRATCH, destructive=True)
 def test_a_volume_given_over_is_overwritten_while_it_is_empty(ec2_instance, ebs_volume, fio):
-    run = fio(ebs_volume, rw="randwrite", bs="4k", rate_iops=400, runtime=1)
-    assert run.reaches("360 IOPS")
+    run = fio(ebs_volume, rw="randwrite", bs="4k", rate_iops=500, runtime=1)
+    assert run.reaches("450 IOPS")
     ec2_instance.run(["mkfs.ext4", "-q", "-E", "nodiscard", ebs_volume.path], sudo=True)  # as its owner does
     with pytest.raises(NotOurs, match="carries ext4"):
         fio(ebs_volume, rw="randwrite", bs="4k", runtime=1)
 
 
 @pytest.mark.ec2_instance()
-def test_in_a_directory(ec2_instance, fio):
+def test_a_directory_lies_on_its_volume(ec2_instance):
     data = ec2_instance.directory("/data")
     assert data.below.id == DATA
-    run = fio(data, rw="randwrite", bs="4k", size="4m", rate_iops=400, runtime=2)
-    assert run.reaches("360 IOPS")
-    assert run.envelope.binding[0].label == data.iops.label
-    assert run.counters is not None
+    assert data.counters() is not None
     root = ec2_instance.directory("/tmp")
     assert root.below is None
     assert ec2_instance.run(["ls", "/data"]).stdout.split() == ["cloudbench-" + data.path[-12:], "lost+found", "theirs"]
@@ -263,19 +253,19 @@ def test_what_somebody_has_is_measured_in_every_way_and_not_changed(
     assert theirs.state() == before
     if " skipped" in measured.stdout:
         pytest.skip("this machine was too busy to tell in one of the ways")
-    assert "10 passed" in measured.stdout
+    assert "9 passed" in measured.stdout
     assert "would have cost 0.00 USD" in measured.stdout
 
     planned = _pytest(folder, "--cloudbench-plan")
     assert planned.returncode == 0, planned.stdout
-    assert planned.stdout.count(f"existing, nothing is created: c5.18xlarge {theirs.db}") == 10, planned.stdout
+    assert planned.stdout.count(f"existing, nothing is created: c5.18xlarge {theirs.db}") == 9, planned.stdout
     assert "0 instances, 0 volumes; nothing is created, and nothing is billed" in planned.stdout
 
     here.unlink()
     replayed = _pytest(folder, "--cloudbench-replay=evidence")
     assert replayed.returncode == 0, replayed.stdout
     assert _verdicts(replayed.stdout) == _verdicts(measured.stdout)
-    assert len(_verdicts(replayed.stdout)) == 8
+    assert len(_verdicts(replayed.stdout)) == 6
 
 
 def _verdicts(output: str) -> list[str]:
