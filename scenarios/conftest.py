@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+collect_ignore = ["over_ssm"]
+"""Runs with settings of its own."""
+
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
