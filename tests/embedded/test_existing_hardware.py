@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 import boto3
 import pytest
 
+from pytest_cloudbench.evidence.reader import Evidence
+
 pytestmark = pytest.mark.embedded
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "existing.md"
@@ -255,6 +257,10 @@ def test_what_somebody_has_is_measured_in_every_way_and_not_changed(
         pytest.skip("this machine was too busy to tell in one of the ways")
     assert "9 passed" in measured.stdout
     assert "would have cost 0.00 USD" in measured.stdout
+    tests = Evidence(folder / "evidence").tests
+    asked = {entry["operation"] for test in tests for entry in test.of_kind("answer")}
+    assert {operation.partition("_")[0] for operation in asked} <= {"describe", "get"}
+    assert "describe_instances" in asked
 
     planned = _pytest(folder, "--cloudbench-plan")
     assert planned.returncode == 0, planned.stdout

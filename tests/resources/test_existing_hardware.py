@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pytest_cloudbench import ExistingHardware, NotOffered, Size, gp2, gp3, recorded_limits
+from pytest_cloudbench.hosts import devices, filesystems
 from pytest_cloudbench.hosts import disks_below as below
-from pytest_cloudbench.hosts import filesystems
 from pytest_cloudbench.hosts.device_facts import DeviceFacts
 from pytest_cloudbench.hosts.devices import BlockDevice
 from pytest_cloudbench.hosts.errors import NotOurs
@@ -154,6 +154,9 @@ class Finder:
         self.calls.append(f"find {named['id']}")
         return self.volume
 
+    def refresh(self, instance: Any) -> Any:
+        return instance
+
     def host(self, _instance: Any, *, connect_timeout_s: float) -> Any:
         self.calls.append(f"host within {connect_timeout_s:g} s")
         return SimpleNamespace(label="theirs", user="admin", connect=lambda: None, close=lambda: None)
@@ -229,6 +232,23 @@ def test_writing_every_block_needs_the_same_consent(ec2, proven):
     volume = ec2.existing_volume(RAW)
     with pytest.raises(NotOurs, match="destructive=True"):
         volume.initialised(overwrite=True)
+
+
+def test_the_consent_of_an_instance_is_for_its_local_disks(finder, proven, monkeypatch):
+    store = {"Disks": [{"Count": 1, "SizeInGB": 75, "Type": "ssd"}], "NvmeSupport": "required"}
+    finder.launched = replace(finder.launched, limits=limits(InstanceStorageInfo=store))
+    disk = BlockDevice("/dev/nvme2n1", Size(75 * 10**9), serial="AWS123")
+    monkeypatch.setattr(devices, "find_instance_store", lambda host, count: [disk])
+    ec2 = Ec2(finder, test_name="test")
+    local = ec2.existing(DB).instance_store
+    with pytest.raises(NotOurs, match="instance store disk 1 of 1 was there before this run"):
+        local.prove_writable()
+    with pytest.raises(ExistingHardware, match="makes neither file systems nor stripes"):
+        local[0].mounted()
+    ec2.existing(DB, destructive=True)
+    local.prove_writable()
+    assert proven == ["prove {}", "look into ['/dev/nvme2n1']"]
+    assert ec2.existing_volume(RAW).may_be_overwritten is False
 
 
 def test_what_a_device_contains_is_named(monkeypatch):
