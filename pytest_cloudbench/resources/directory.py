@@ -16,6 +16,7 @@ from pytest_cloudbench.resources.storage_target import StorageTarget
 if TYPE_CHECKING:
     from pytest_cloudbench.resources.disks import Disk
     from pytest_cloudbench.resources.instance import Instance
+    from pytest_cloudbench.resources.mounted import PrefilledFile
     from pytest_cloudbench.workloads.target import CountersSnapshot
 
 _MEMORY = ("tmpfs", "ramfs")
@@ -97,6 +98,12 @@ class Directory(StorageTarget):
     def counters(self) -> CountersSnapshot | None:
         """Return the counters of the storage below; None if that is unknown."""
         return self.below.counters() if self.below is not None else None
+
+    def prefilled(self, size: str | int | Size) -> PrefilledFile:
+        """Lay out one file of real data, and return it as a target; see `Mounted.prefilled`. A sweep needs one."""
+        from pytest_cloudbench.resources.mounted import lay_out
+
+        return lay_out(self, size)
 
     def prove_writable(self) -> None:
         """Raise NotOurs unless the folder is still there."""

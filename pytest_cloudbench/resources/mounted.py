@@ -144,16 +144,7 @@ class Mounted(Layer):
         All jobs of a load read and write within this file. The quick pace makes the file smaller, and every result
         says so. Raises BadFioJob for an impossible size, TargetError if it does not fit.
         """
-        from pytest_cloudbench.workloads.fio.data_pass import prefill
-
-        preparation = self.instance.preparation
-        with preparation.live(f"laying out {size}") as show:
-            laid_out = preparation.done(
-                f"prefill {size}",
-                self,
-                lambda: prefill(self, Size.parse(size), pace=preparation.pace, on_progress=show),
-            )
-        return PrefilledFile(self, laid_out)
+        return lay_out(self, size)
 
     def unmount(self) -> None:
         """Unmount the file system; the data stays on the device."""
@@ -171,7 +162,7 @@ class PrefilledFile(Layer):
 
     kind: Literal["file"] = "file"
 
-    def __init__(self, directory: Mounted, prefilled: Prefilled) -> None:
+    def __init__(self, directory: StorageTarget, prefilled: Prefilled) -> None:
         super().__init__(directory)
         self.directory = directory
         self.prefilled_as = prefilled
@@ -203,3 +194,17 @@ class PrefilledFile(Layer):
 
     def __repr__(self) -> str:
         return f"<{self.label} at {self.path}>"
+
+
+def lay_out(directory: StorageTarget, size: str | int | Size) -> PrefilledFile:
+    """Lay out one file of real data in a directory, and return it as a target."""
+    from pytest_cloudbench.workloads.fio.data_pass import prefill
+
+    preparation = directory.instance.preparation
+    with preparation.live(f"laying out {size}") as show:
+        laid_out = preparation.done(
+            f"prefill {size}",
+            directory,
+            lambda: prefill(directory, Size.parse(size), pace=preparation.pace, on_progress=show),
+        )
+    return PrefilledFile(directory, laid_out)
