@@ -360,6 +360,28 @@ def test_a_session_without_hosts_says_how_to_name_one(pytester):
     done.stdout.fnmatch_lines(["*--cloudbench-hosts=ssh://user@host*"])
 
 
+def test_the_fixture_of_another_plugin_is_left_alone(pytester):
+    """pytest-testinfra has a fixture of this name, which stays its own unless hosts are named here."""
+    pytester.makeconftest(
+        """
+        import pytest
+
+        class Testinfra:
+            @pytest.fixture
+            def host(self):
+                return "of testinfra"
+
+        def pytest_configure(config):
+            config.pluginmanager.register(Testinfra(), "pytest11.testinfra")
+        """
+    )
+    pytester.makepyfile("def test_it(host): assert host == 'of testinfra'")
+    pytester.runpytest("-p", "no:cacheprovider").assert_outcomes(passed=1)
+    pytester.makepyfile("def test_it(host): assert host.id == 'db1'")
+    named = pytester.runpytest("-p", "no:cacheprovider", "--cloudbench-hosts=ssh://db1.invalid")
+    named.stdout.fnmatch_lines(["*HostUnreachable*db1.invalid*"])
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
