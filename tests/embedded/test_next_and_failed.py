@@ -93,5 +93,6 @@ def test_a_failed_test_keeps_its_instance_and_what_was_launched_ahead_goes(reque
     assert launched()["c5.large"] == "terminated"
     assert not list((tmp_path / "state").rglob("key"))
 
+    assert any('"keep"' in each.read_text() for each in (tmp_path / "kept").rglob("*.jsonl"))
     replayed = session("--cloudbench-replay=kept", "-x")
     assert "1 failed, 1 passed" in replayed.stdout, replayed.stdout + replayed.stderr
