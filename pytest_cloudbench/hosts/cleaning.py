@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pytest_cloudbench.hosts.host import CommandResult, Host
 
 _CLEAN_S = 60.0
-_NOTE = "/var/tmp/cloudbench-home"  # noqa: S108 - on an instance that this run launched
+_NOTE = "/var/tmp/.cloudbench-home"  # noqa: S108 - on an instance that this run launched
 
 _LIST_HOME = """\
 home=$(getent passwd "$1" | cut -d: -f6)

@@ -192,7 +192,7 @@ class SsmHost(ShellHost):
         """Run the command by a script. Raises TimeoutError, ConnectionDropped, HostUnreachable, LoginRefused."""
         self._reach()
         directory = _DIRECTORY + uuid.uuid4().hex
-        line = command_line(command.argv, sudo=False)
+        line = command_line(command.argv, sudo=False, mark=command.mark)
         user = "root" if command.sudo else command.user
         try:
             script = self._with_input(directory, user, line.encode(), command.stdin or b"")

@@ -124,14 +124,17 @@ class SharedHardware(InterceptedProvider):
         host.mark = self._mark
         try:
             host.connect()
-            if instance.id not in self._noted and self._launched_it(instance):
-                from pytest_cloudbench.hosts.cleaning import note_home
-
-                note_home(host)
-                self._noted.add(instance.id)
         except HostError as error:
             use.unusable = f"its host failed: {error}"
             raise
+        if instance.id not in self._noted and self._launched_it(instance):
+            from pytest_cloudbench.hosts.cleaning import note_home
+
+            try:
+                note_home(host)
+            except HostError as error:
+                use.unusable = f"it could not be cleaned: {error}"
+            self._noted.add(instance.id)
         self._hosts[instance.id] = host
         return host
 
