@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from pytest_cloudbench.hosts.errors import ConnectionDropped, HostError, HostUnreachable
@@ -22,6 +23,8 @@ from .waits import Cancelled, Pace, Watcher, poll
 if TYPE_CHECKING:
     from pytest_cloudbench.hosts.host import Host
 
+T = TypeVar("T")
+
 DOCUMENT = "AWS-RunShellScript"
 _OFTEN = Pace(0.02, 0.25, 3.0)
 """For an endpoint on this machine, whose answers take time from what is measured there."""
@@ -33,6 +36,9 @@ _SHORTEST_RUN_S, _LONGEST_RUN_S = 5, 172_800
 _IDS_A_CALL = 50
 _ENDS_LATE_S = 15.0
 """How much longer than its time a command may take until SSM reports that it was ended."""
+_ALIVE_S = 60.0
+"""How often a wait for a long command looks whether its agent is still online."""
+_REAPPEARS_S = 20.0
 _FOUND_WITHIN_S = 15.0
 """How long a command may be missing in the list of commands after it was sent."""
 _STORED_WITHIN_S = 30.0
@@ -101,17 +107,22 @@ class InstanceCommands:
         return self._clients.access.ssm_bucket or ""
 
     def wait_until_online(self, timeout_s: float) -> None:
-        def look(agent: Mapping[str, Any] | None) -> bool | None:
-            return True if agent is not None and agent.get("PingStatus") == "Online" else None
-
         try:
-            online = self._manager.agents.wait(self._instance.id, look, timeout_s)
+            online = self._is_online(timeout_s)
         except Cancelled:
             raise
         except CloudError as error:
             raise HostUnreachable(str(error)) from error
-        if online is None:
+        if not online:
             raise HostUnreachable(f"the SSM agent of {self._instance} was not online within {timeout_s:g} s")
+
+    def _is_online(self, within_s: float) -> bool:
+        """Return True as soon as the agent is online, False if it is not within some seconds."""
+
+        def look(agent: Mapping[str, Any] | None) -> bool | None:
+            return True if agent is not None and agent.get("PingStatus") == "Online" else None
+
+        return self._manager.agents.wait(self._instance.id, look, within_s) is True
 
     def run(self, script: str, *, timeout_s: float, reach_s: float, through_bucket: bool = False) -> Written:
         command_id = self._send(script, timeout_s, reach_s, through_bucket=through_bucket)
@@ -233,7 +244,7 @@ class InstanceCommands:
                     f"the SSM agent of {self._instance} did not take a command within {reach_s:g} s"
                 )
         if seen["Status"] in _GOING:
-            seen = poll(look, timeout_s + _ENDS_LATE_S, self._pace)
+            seen = poll(self._while_alive(look), timeout_s + _ENDS_LATE_S, self._pace)
         if seen is None:
             self._cancel(command_id)
             raise TimeoutError
@@ -246,6 +257,26 @@ class InstanceCommands:
         if status not in ("Success", "Failed"):
             raise ConnectionDropped(f"SSM ended a command on {self._instance} before its end: {details}")
         return seen
+
+    def _while_alive(self, look: Callable[[], T | None]) -> Callable[[], T | None]:
+        """Return `look` so that it raises ConnectionDropped once the agent is away.
+
+        SSM goes on to show a command as running whose instance has ended.
+        """
+        due_s = time.monotonic() + _ALIVE_S
+
+        def look_again() -> T | None:
+            nonlocal due_s
+            seen = look()
+            if seen is None and time.monotonic() >= due_s:
+                if not self._is_online(_REAPPEARS_S):
+                    raise ConnectionDropped(
+                        f"the SSM agent of {self._instance} went away while a command ran"
+                    )
+                due_s = time.monotonic() + _ALIVE_S
+            return seen
+
+        return look_again
 
     def _look(self, command_id: str, until_not: Sequence[str] = _GOING) -> Mapping[str, Any] | None:
         """Return the command as SSM describes it, None while its state is one of `until_not`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import io
 import os
 import signal
 import threading
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ConnectionClosedError
 from botocore.httpsession import URLLib3Session
 
@@ -94,21 +96,55 @@ def test_commands_end_as_by_ssh(ec2: Ec2, cloud: Cloud) -> None:
     assert all("sleep" not in each["Comment"] for each in _commands(cloud))
 
 
-def test_a_command_whose_answer_is_lost_is_found_and_runs_once(ec2: Ec2, cloud: Cloud) -> None:
+def test_a_command_that_is_refused_and_whose_answer_is_lost_runs_once(ec2: Ec2, cloud: Cloud) -> None:
     host = ec2.launch("m5.large").host
-    sending = cloud.clients.client("ssm").meta.events
-    lost: list[str] = []
+    sent: list[str] = []
 
-    def lose(request: Any, **_: Any) -> None:
-        if not lost:
-            lost.append(request.url)
+    def throttle_and_lose(request: Any, **_: Any) -> AWSResponse | None:
+        sent.append(request.url)
+        if len(sent) == 1:
+            body = b'{"__type": "ThrottlingException", "message": "Rate exceeded"}'
+            return AWSResponse(request.url, 400, {"content-type": "application/x-amz-json-1.1"}, _Raw(body))
+        if len(sent) == 2:
             URLLib3Session().send(request)
             raise ConnectionClosedError(endpoint_url=request.url)
+        return None
 
-    sending.register("before-send.ssm.SendCommand", lose)
+    cloud.clients.client("ssm").meta.events.register("before-send.ssm.SendCommand", throttle_and_lose)
     assert host.run(["sh", "-c", "echo run >> count; cat count"]).stdout == "run\n"
-    assert len(lost) == 1
+    assert len(sent) == 2
     assert host.run(["cat", "count"]).stdout == "run\n"
+
+
+def test_the_end_of_the_instance_ends_the_wait_for_a_command(
+    ec2: Ec2, cloud: Cloud, monkeypatch: Any
+) -> None:
+    """Also if SSM goes on to show the command as running, as it does on AWS."""
+    monkeypatch.setattr("pytest_cloudbench.aws.ssm._ALIVE_S", 0.5)
+    monkeypatch.setattr("pytest_cloudbench.aws.ssm._REAPPEARS_S", 0.1)
+    instance = ec2.launch("m5.large")
+    host = instance.host
+    running = {"Status": "InProgress", "StatusDetails": "InProgress", "ResponseCode": -1}
+
+    def never_ended(parsed: dict[str, Any], **_: Any) -> None:
+        parsed.update(running)
+
+    cloud.clients.client("ssm").meta.events.register("after-call.ssm.GetCommandInvocation", never_ended)
+    ending = threading.Timer(0.5, cloud.stop, (instance.launched,))
+    ending.start()
+    with pytest.raises(ConnectionDropped, match="went away while a command ran"):
+        host.run(["sleep", "60"])
+    ending.join()
+
+
+def test_an_existing_instance_is_reached_and_nothing_is_created(
+    ec2: Ec2, clouds: Callable[..., Cloud]
+) -> None:
+    instance = ec2.launch("m5.large")
+    other = clouds(profile=None)
+    with contextlib.closing(Ec2(other, test_name="existing")) as factory:
+        assert factory.existing(instance.id).run(["id", "-un"]).stdout == "ec2-user\n"
+    assert not other.journal.intentions
 
 
 def test_a_command_that_others_cancel_is_neither_a_result_nor_run_again(ec2: Ec2, cloud: Cloud) -> None:
@@ -199,6 +235,11 @@ def test_a_bucket_that_the_host_cannot_write_to_is_named(
         host = ec2.launch("m5.large").host
         with pytest.raises(HostError, match="no-such-bucket"):
             host.run(["head", "-c", "60000", "/dev/urandom"])
+
+
+class _Raw(io.BytesIO):
+    def stream(self, *_: Any, **__: Any) -> Iterator[bytes]:
+        yield self.read()
 
 
 def _commands(cloud: Cloud) -> list[dict[str, Any]]:
