@@ -116,6 +116,14 @@ def test_what_was_launched_for_tests_that_do_not_run_is_released(session):
     assert ["g.large", True, "test_8"] in launched
 
 
+def test_an_interrupt_releases_what_was_launched_ahead(session):
+    result, launched = session(
+        "--cloudbench-ahead=2", fails="exec('raise KeyboardInterrupt')", inprocess=False
+    )
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert ["g.large", True, "test_8"] in launched
+
+
 def test_deselected_tests_get_nothing(session):
     _, launched = session("--cloudbench-ahead=2", "-k", "test_1 or test_8")
     assert sorted(launched) == [["a.large", False, "test_1"], ["g.large", True, "test_8"]]
