@@ -253,9 +253,9 @@ def test_what_somebody_has_is_measured_in_every_way_and_not_changed(
     measured = _pytest(folder, "--cloudbench-evidence=evidence", "--cloudbench-prices=list")
     assert measured.returncode == 0, measured.stdout
     assert theirs.state() == before
-    if " skipped" in measured.stdout:
-        pytest.skip("this machine was too busy to tell in one of the ways")
-    assert "9 passed" in measured.stdout
+    # A busy machine makes a verdict inconclusive, which skips its test, also in the replay.
+    ended = re.findall(r"(\d+) (?:passed|skipped)", measured.stdout.splitlines()[-1])
+    assert sum(map(int, ended)) == 9, measured.stdout
     assert "would have cost 0.00 USD" in measured.stdout
     tests = Evidence(folder / "evidence").tests
     asked = {entry["operation"] for test in tests for entry in test.of_kind("answer")}
@@ -275,7 +275,7 @@ def test_what_somebody_has_is_measured_in_every_way_and_not_changed(
 
 
 def _verdicts(output: str) -> list[str]:
-    return [line for line in output.splitlines() if line.lstrip().startswith(("held", "violated"))]
+    return [line for line in output.splitlines() if line.lstrip().startswith(("held", "violated", "inconcl"))]
 
 
 def _pytest(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
