@@ -19,7 +19,7 @@ def blocks(language):
 @pytest.mark.alone
 def test_the_example_runs(tmp_path):
     """Each verdict is held, or inconclusive because of this machine: never violated, never an error."""
-    (example,) = blocks("python")
+    example, _ = blocks("python")
     (tmp_path / "test_example.py").write_text(example)
     # Time goes twice as fast as on the page, so that the burst takes 15 s.
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rs", "--cloudbench-twin-time=120"]
@@ -28,6 +28,12 @@ def test_the_example_runs(tmp_path):
     assert len(re.findall(r"^  (held: |inconclusive: )", done.stdout, re.MULTILINE)) >= 3, done.stdout
     if "skipped" not in done.stdout:
         assert "c5.18xlarge EBS throughput" in done.stdout
+
+
+def test_the_example_on_a_host_is_the_one_of_its_page():
+    """That page's tests run it."""
+    _, example = blocks("python")
+    assert example in (ROOT / "docs" / "hosts.md").read_text()
 
 
 def test_the_two_commands_install_the_same_and_end_in_their_environments():
