@@ -436,3 +436,25 @@ def test_the_whole_internet_needs_a_word(everything):
 @pytest.mark.parametrize("network", ["203.0.113.7", "10.0.0.0/16", "2001:db8::/32"])
 def test_a_network_for_ssh_is_taken_as_it_is(network):
     assert parse_ssh_from(network) == network
+
+
+def test_a_session_on_an_existing_instance_needs_its_id(no_region):
+    no_region.makepyfile("def test_it():\n    pass\n")
+    result = no_region.runpytest_inprocess("--cloudbench-instance=i-12")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["*--cloudbench-instance: 'i-12' is no id of an instance: use one such as i-*"]
+    )
+
+
+def test_an_existing_instance_gets_no_new_volume(no_region):
+    no_region.makeini("[pytest]\ncloudbench_instance = i-0123456789abcdef0\n")
+    no_region.makepyfile(
+        f"{HEAD}\n@pytest.mark.ec2_instance('m5.large')\n@pytest.mark.ebs_volume(gp3(size_gib=1))\n"
+        "def test_it(ebs_volume):\n    pass\n"
+    )
+    result = no_region.runpytest_inprocess()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["*BadMarker*would be attached to the existing instance i-0123456789abcdef0*"]
+    )
