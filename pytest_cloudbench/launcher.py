@@ -177,19 +177,35 @@ def share_region(folder: Path, arguments: Sequence[str] = ()) -> SharedRegion:
         lease = os.open(pipe, os.O_RDWR)  # one that only writes would wait for a reader
         try:
             if known.exists():
-                record = RegionRecord.from_json(json.loads(known.read_text()))
+                found = json.loads(known.read_text())
+                if "error" in found:  # another attempt would take as long
+                    raise RegionUnavailable(found["error"])
+                record = RegionRecord.from_json(found)
                 if _is_region(record.pid):  # otherwise all who shared it have ended
                     return SharedRegion(record, lease)
-            with pipe.open("rb", buffering=0) as end:
+            with pipe.open("rb", buffering=0) as end, _noting_failure(known):
                 record, process = _start(["serve", *arguments], stdin=end.fileno())
             if process.stdout is not None:
                 process.stdout.close()
-            with open(known, "w", opener=functools.partial(os.open, mode=0o600)) as file:
-                json.dump(asdict(record), file)
+            _write_for_owner(known, asdict(record))
         except BaseException:
             os.close(lease)
             raise
     return SharedRegion(record, lease)
+
+
+@contextlib.contextmanager
+def _noting_failure(known: Path) -> Iterator[None]:
+    try:
+        yield
+    except RegionUnavailable as error:
+        _write_for_owner(known, {"error": str(error)})
+        raise
+
+
+def _write_for_owner(file: Path, content: dict[str, Any]) -> None:
+    with open(file, "w", opener=functools.partial(os.open, mode=0o600)) as opened:
+        json.dump(content, opened)
 
 
 def wait_for_end(pid: int) -> None:

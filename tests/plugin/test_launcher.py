@@ -363,14 +363,15 @@ def test_a_region_that_outlives_its_lease_is_reported(monkeypatch):
         process.communicate(b"\n")
 
 
-@pytest.mark.usefixtures("stand_in")
-def test_a_shared_region_that_cannot_start_leaves_no_lease(stand_in, tmp_path):
-    stand_in(f"print({json.dumps({'error': 'no loop devices'})!r})")
+def test_a_shared_region_that_cannot_start_is_tried_once_and_leaves_no_lease(stand_in, tmp_path):
+    trace = tmp_path / "starts"
+    stand_in(f"open({str(trace)!r}, 'a').write('x'); print({json.dumps({'error': 'no loop devices'})!r})")
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(2):
         with pytest.raises(RegionUnavailable, match="no loop devices"):
             launcher.share_region(tmp_path / "shared")
     assert len(os.listdir("/proc/self/fd")) == before
+    assert trace.read_text() == "x"
 
 
 def test_output_before_the_ready_line_is_ignored(stand_in):
