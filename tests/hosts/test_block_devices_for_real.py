@@ -11,6 +11,7 @@ import pytest
 
 from pytest_cloudbench.hosts.device_facts import inspect_device
 from pytest_cloudbench.hosts.devices import BlockDevice
+from pytest_cloudbench.hosts.disks_below import disks_below
 from pytest_cloudbench.hosts.errors import FilesystemError, NotOurs
 from pytest_cloudbench.hosts.filesystems import make_filesystem, mount, mount_new, prove_mounted, unmount
 from pytest_cloudbench.hosts.ssh import SshHost
@@ -78,6 +79,36 @@ def test_a_file_system_is_made_mounted_proven_and_unmounted(
     with pytest.raises(NotOurs, match="is not mounted on"):
         prove_mounted(host, mounted)
     unmount(host, mounted)
+
+
+@pytest.mark.parametrize("kind", ["xfs", "btrfs"])
+def test_a_directory_lies_on_the_disk_of_its_file_system(
+    host: SshHost, volume: BlockDevice, tmp_path: Path, kind: str
+) -> None:
+    mounted = mount_new(host, volume, kind, at=str(tmp_path / "mnt"))
+    within = tmp_path / "mnt" / "some where"
+    within.mkdir()
+    assert [each.path for each in disks_below(host, str(within))] == [volume.path]
+    unmount(host, mounted)
+    assert disks_below(host, "/proc") == []
+    assert disks_below(host, str(within)) != [volume.path]
+
+
+def test_a_partition_lies_on_its_disk(host: SshHost, loop: str, tmp_path: Path) -> None:
+    made = subprocess.run(
+        ["addpart", loop, "1", "2048", "409600"], capture_output=True, text=True, check=False
+    )
+    part = f"{loop}p1"
+    if made.returncode != 0 or not Path(part).is_block_device():
+        pytest.skip(f"this machine makes no partitions of loop devices: {made.stderr.strip()}")
+    (tmp_path / "mnt").mkdir()
+    try:
+        subprocess.run(["mkfs.ext4", "-q", part], check=True)
+        subprocess.run(["mount", part, str(tmp_path / "mnt")], check=True)
+        assert [each.path for each in disks_below(host, str(tmp_path / "mnt"))] == [loop]
+    finally:
+        subprocess.run(["umount", "--quiet", str(tmp_path / "mnt")], check=False)
+        subprocess.run(["delpart", loop, "1"], check=True)
 
 
 def test_the_file_system_of_another_is_not_overwritten(host: SshHost, volume: BlockDevice) -> None:
