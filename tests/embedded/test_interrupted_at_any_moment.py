@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
 
@@ -39,12 +40,13 @@ def interrupted(*arguments, **options):
 
 setattr(owner, name.split(".")[-1], interrupted)
 """
+HOST = "ssm:SsmHost" if os.environ.get("CLOUDBENCH_TEST_ACCESS") == "ssm" else "ssh:SshHost"
 MOMENTS = {
     "region start": ("pytest_cloudbench.launcher:_ready_line", "", 0.3),
     "launch": ("pytest_cloudbench.aws.cloud:Cloud.launch_many", "", 0.1),
-    "boot": ("pytest_cloudbench.hosts.ssh:SshHost.connect", "", 0.01),
+    "boot": (f"pytest_cloudbench.hosts.{HOST}.connect", "", 0.01),
     "attach": ("pytest_cloudbench.aws.cloud:Cloud.attach_all", "", 0.03),
-    "mkfs": ("pytest_cloudbench.hosts.ssh:SshHost.run", "mkfs.xfs", 0.01),
+    "mkfs": (f"pytest_cloudbench.hosts.{HOST}.run", "mkfs.xfs", 0.01),
     "test teardown": ("pytest_cloudbench.resources.ec2:Ec2.close", "", 0.01),
     "run teardown": ("pytest_cloudbench.aws.cloud:Cloud.close", "", 0.05),
     "region teardown": ("pytest_cloudbench.launcher:LeasedRegion.close", "", 0.05),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,8 +26,8 @@ def agent() -> Iterator[LocalAgent]:
 
 @pytest.fixture
 def host(request: pytest.FixtureRequest) -> Iterator[ShellHost]:
-    """This machine as a host by SSH, or as `local_agent.each_way` says."""
-    if getattr(request, "param", "ssh") == "ssm":
+    """This machine as a host by SSH, or as `local_agent.each_way` or CLOUDBENCH_TEST_ACCESS says."""
+    if getattr(request, "param", os.environ.get("CLOUDBENCH_TEST_ACCESS")) == "ssm":
         yield request.getfixturevalue("agent").connect()
         return
     with request.getfixturevalue("sshd").connect() as connection:
