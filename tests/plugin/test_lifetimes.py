@@ -67,6 +67,10 @@ class Toy(Provider):
             for each in volumes
         )
 
+    def detach(self, volume):
+        note("detach", volume.id)
+        return volume
+
     def release(self, resources):
         note("release", *sorted(each.id for each in resources))
 
@@ -168,6 +172,14 @@ def test_a_class_has_its_own_hardware_which_ends_with_it(run, events):
         *(["launch", "i-3"], ["create", "vol-4"]),
         *(["ran", "TestTwo::test_volume"], ["ran", "TestTwo::test_volume_again"]),
         *(["release", "i-3", "vol-4"], ["close"]),
+    ]
+
+
+def test_a_volume_of_a_class_leaves_the_instance_of_its_module(run, events):
+    run(CLASSES.replace('"m5.large", scope="class"', '"m5.large", scope="module"')).assert_outcomes(passed=4)
+    assert events("launch", "create", "detach", "release") == [
+        *(["launch", "i-1"], ["create", "vol-2"], ["detach", "vol-2"], ["release", "vol-2"]),
+        *(["create", "vol-3"], ["detach", "vol-3"], ["release", "vol-3"], ["release", "i-1"]),
     ]
 
 

@@ -176,6 +176,42 @@ def test_prices_are_read_from_the_list_and_kept_for_a_day(price_list, actions, t
         assert price_list(cache).prices([]).address_hour == 0.005
 
 
+SHARED = """
+import pytest
+from pytest_cloudbench import gp3
+
+@pytest.mark.parametrize("number", range(2))
+@pytest.mark.ec2_instance("m5.large", scope="module")
+@pytest.mark.ebs_volume(gp3(size_gib=1), scope="module")
+def test_shared(ec2_instance, ebs_volume, number):
+    pass
+
+@pytest.mark.ec2_instance("m5.large", scope="module")
+@pytest.mark.ebs_volume(gp3(size_gib=2))
+def test_new_volume(ec2_instance, ebs_volume):
+    pass
+
+@pytest.mark.parametrize("number", range(2))
+@pytest.mark.ec2_instance("m5.large")
+def test_own(ec2_instance, number):
+    pass
+"""
+
+
+@pytest.mark.parametrize(("options", "instances"), [((), 3), (("--cloudbench-reuse",), 2)])
+def test_a_plan_counts_shared_hardware_once(session, options, instances):
+    (session.folder / "test_it.py").write_text(SHARED)
+    code, output = session("--cloudbench-plan", *options)
+    assert code == 0, output
+    assert f"sum: 5 tests, {instances} instances, 2 volumes; they would cost at least" in output
+    of = dict(re.findall(r"^test_it\.py::(\S+)\n((?:  .*\n)+)", output, re.MULTILINE))
+    assert "same hardware as test_it.py::test_shared[0]" in of["test_shared[1]"]
+    assert "same instance as test_it.py::test_shared[0]\n  1 x gp3 2 GiB" in of["test_new_volume"]
+    kind = "same hardware as" if options else "hardware like that of"
+    assert f"  {kind} test_it.py::test_own[0]" in of["test_own[1]"]
+    assert ("at least one minute" in of["test_own[1]"]) == (not options)
+
+
 def test_the_file_in_the_docs_has_the_prices_of_the_list(price_list):
     [text] = re.findall(r"(?s)```json\n(.*?)```", DOCS)
     documented = Prices.of(json.loads(text), "the docs")

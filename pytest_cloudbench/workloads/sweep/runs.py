@@ -292,6 +292,7 @@ class Runs:
                 *([watched.condition] if watched.condition else []),
             ),
             reads_nothing=unread,
+            credits_unsure=str(getattr(self.target, "credits_unsure", "")),
             asked=self._asked(load, shape),
             raw={RESULT_FILE: watched.document.encode(), MEASURED_FILE: last.to_fio()},
             time_compression=factor,
