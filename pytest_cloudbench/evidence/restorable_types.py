@@ -69,6 +69,7 @@ _TYPES = {
     "limits.volume_types": "BurstRule FirstRead Line ServiceTime VolumeType",
     "limits.volumes": "InvalidSpec VolumeSpec",
     "limits.weather": "Weather",
+    "resources.ahead": "Need",
     "resources.directory": "LeftOnHost",
     "resources.errors": (
         "AttachmentLimit CloudError ExistingHardware NotOffered PlacementRefused ResourceFailed SpotInterrupted "
