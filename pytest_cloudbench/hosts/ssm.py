@@ -31,6 +31,7 @@ _OUTPUT_CHARS = 23_500
 _SENT_CHARS = 40_000
 """The input in one command. SSM API Reference, SendCommand: a document, with its parameters, has at most 64 KB."""
 _FORGOTTEN_MINUTES = 1440
+_SHOWN_CHARS = 200
 _TRANSFER_S = 120.0
 _LOOK_S = 5.0
 _LOGIN_GRACE_S = 60.0
@@ -266,9 +267,9 @@ class SsmHost(ShellHost):
             return self._run(script, _TRANSFER_S, through_bucket=through_bucket)
 
     def _run(self, script: str, timeout_s: float, *, through_bucket: bool = False) -> Written:
-        return self._service.run(
-            script, timeout_s=timeout_s, reach_s=self._reconnect_timeout_s, through_bucket=through_bucket
-        )
+        # SSM may take an agent for online whose instance boots: then the command waits for the end of the boot.
+        reach_s = self._reconnect_timeout_s if self._answered else self._connect_timeout_s
+        return self._service.run(script, timeout_s=timeout_s, reach_s=reach_s, through_bucket=through_bucket)
 
     def _remove(self, directory: str) -> None:
         """Let the host remove what a command left, without waiting for it."""
@@ -278,7 +279,7 @@ class SsmHost(ShellHost):
             self._service.start(f"rm -rf {directory} {directory}.*\n{forget}")
 
     def _of(self, command: Command) -> str:
-        return f"`{' '.join(command.argv)}` on {self.label}"
+        return f"`{' '.join(command.argv)[:_SHOWN_CHARS]}` on {self.label}"
 
 
 def _read(written: Written, what: str) -> tuple[Frame, str]:

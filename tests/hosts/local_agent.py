@@ -22,7 +22,7 @@ DOCUMENT_BYTES = 64 * 1024
 
 
 class LocalAgent:
-    """Runs scripts as SSM does. `sent` has every script that ran.
+    """Runs scripts as SSM does. `sent` has every script that ran, `reach_s` how long each could wait for the agent.
 
     lost: how many of the next results are lost, after their scripts have ended. repeated: each script runs twice, as
     after a restart of the host.
@@ -32,6 +32,7 @@ class LocalAgent:
         self.bucket = bucket
         self.sent: list[str] = []
         self.stored: list[str] = []
+        self.reach_s: list[float] = []
         self.online = True
         self.lost = 0
         self.repeated = False
@@ -45,6 +46,7 @@ class LocalAgent:
         assert len(script.encode()) < DOCUMENT_BYTES
         self.wait_until_online(reach_s)
         self.sent.append(script)
+        self.reach_s.append(reach_s)
         stdout, stderr = _run(script, timeout_s)
         if self.repeated:
             stdout, stderr = _run(script, timeout_s)

@@ -118,6 +118,15 @@ def test_a_closed_host_and_one_whose_agent_is_away_are_unreachable(agent: LocalA
         agent.connect().run(["true"])
 
 
+def test_a_host_that_boots_may_take_longer_than_one_that_has_answered(agent: LocalAgent) -> None:
+    host = agent.connect(connect_timeout_s=300.0, reconnect_timeout_s=60.0)
+    for _ in range(2):
+        host.run(["true"])
+    host.expect_reboot()
+    host.run(["true"])
+    assert agent.reach_s == [300, 60, 300]
+
+
 @given(st.binary(max_size=200), st.binary(max_size=200), st.data())
 def test_a_frame_is_unpacked_exactly_or_refused(stdout: bytes, stderr: bytes, data: st.DataObject) -> None:
     text = base64.b64encode(gzip.compress(stdout + stderr)).decode()
