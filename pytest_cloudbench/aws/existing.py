@@ -152,9 +152,10 @@ class Existing:
         account = ""
         with suppress(CloudError):
             account = f" of account {self._clients.identity().account}"
+        cloud = f" ({label})" if (label := self._clients.access.label) else ""
         return (
-            f"there is no {what} {which} in {self._clients.region}{account}: check it, --cloudbench-region, and whose "
-            "the credentials are"
+            f"there is no {what} {which} in {self._clients.region}{account}{cloud}: check it, --cloudbench-cloud, "
+            "--cloudbench-region, and whose the credentials are"
         )
 
     def _instance_of(self, found: Mapping[str, Any], user: str | None) -> LaunchedInstance:

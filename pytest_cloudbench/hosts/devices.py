@@ -179,6 +179,7 @@ def prove_all_ours(
             sentences.append(
                 f"{device.path} on {host.label} is not proven to be {device.hardware}, "
                 f"{'it is not read' if only_read else 'nothing is written to it'}: it {', and it '.join(problems)}"
+                f"{directory_instead(facts, mounted_at)}"
             )
     if sentences:
         raise NotOurs("; ".join(sentences))
@@ -222,6 +223,12 @@ def in_use(device: DeviceFacts, mounted_at: str | None = None, held_by: str | No
     if device.is_partition:
         problems.append("is a partition, not a whole device")
     return problems
+
+
+def directory_instead(device: DeviceFacts, mounted_at: str | None = None) -> str:
+    """Return what to do with a device that is mounted elsewhere, as the end of a sentence; "" for any other."""
+    mounts = [each for each in device.mounts if each not in (mounted_at, "/")]
+    return f"; use directory({mounts[0]!r}) to load the file system" if mounts else ""
 
 
 def not_to_overwrite(device: DeviceFacts) -> list[str]:

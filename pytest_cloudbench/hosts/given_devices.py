@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pytest_cloudbench.hosts.device_facts import DeviceFacts, inspect_devices
-from pytest_cloudbench.hosts.devices import in_use, not_to_overwrite
+from pytest_cloudbench.hosts.devices import directory_instead, in_use, not_to_overwrite
 from pytest_cloudbench.hosts.errors import NotOurs
 from pytest_cloudbench.hosts.filesystems import read_signature
 from pytest_cloudbench.hosts.host import operation
@@ -52,7 +52,9 @@ def prove_given_device(
             )
     if problems:
         what = "it is not read" if allowed is None else "nothing is written to it"
-        raise NotOurs(f"{_shown(path, facts)} on {host.label}: {what}: it {', and it '.join(problems)}")
+        raise NotOurs(
+            f"{_shown(path, facts)} on {host.label}: {what}: it {', and it '.join(problems)}{directory_instead(facts)}"
+        )
     return facts
 
 

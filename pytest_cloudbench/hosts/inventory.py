@@ -45,6 +45,8 @@ _REFUSED = {
     "ansible_ssh_executable": "leave it out",
 }
 """Variables without which a host may not be reached, and what to do instead."""
+_OURS = "cloudbench_"
+"""How variables begin that Ansible does not know."""
 _ALL = "all"
 
 
@@ -174,6 +176,10 @@ def _host(name: str, variables: Mapping[str, str], groups: tuple[str, ...], plac
     for each, instead in _REFUSED.items():
         if each in variables:
             raise BadInventory(f"{where}: {each} is not supported: {instead}")
+    ours = [each for each in _READ if each.startswith(_OURS)]
+    for each in variables:
+        if each.startswith(_OURS) and each not in ours:
+            raise BadInventory(f"{where}: unknown variable {each}: use {' or '.join(ours)}")
     given = {kind: variables[each] for each, kind in _READ.items() if each in variables}
     for kind, value in given.items():
         if "{{" in value:

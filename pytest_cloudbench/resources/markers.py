@@ -387,6 +387,10 @@ def check_count(asked_by: str, count: object) -> None:
 def _check_type(asked_by: str, value: object, what: str) -> None:
     if not isinstance(value, str):
         raise BadMarker(f"{asked_by}: {what} must be a name such as 'c5.18xlarge', not {value!r}")
+    if value.startswith("i-"):
+        raise BadMarker(
+            f"{asked_by}: {value!r} is no type: name an existing instance by id=, or by ec2.existing(id)"
+        )
 
 
 def _check_texts(asked_by: str, **arguments: object) -> None:
@@ -436,6 +440,11 @@ def _is_command(value: object) -> bool:
 
 
 def _volumes(marker: str, arguments: dict[str, Any]) -> RequestedVolumes:
+    if marker == "ebs_volume" and str(arguments["spec"]).startswith("vol-"):
+        raise BadMarker(
+            f"@pytest.mark.{marker}: {arguments['spec']!r} is no spec: name an existing volume by "
+            f"id={arguments['spec']!r}"
+        )
     if not isinstance(arguments["spec"], VolumeSpec):
         raise BadMarker(
             f"@pytest.mark.{marker}: the spec must be one of gp2, gp3, io1, io2, st1, sc1 from pytest_cloudbench, "

@@ -146,7 +146,10 @@ def test_names_of_terraform_need_the_option(cloud):
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"id": f"i-{UNKNOWN}"}, f"no instance i-{UNKNOWN} in us-east-1 of account [0-9]{{12}}: check it"),
+        (
+            {"id": f"i-{UNKNOWN}"},
+            f"no instance i-{UNKNOWN} in us-east-1 of account [0-9]{{12}}.*: check it, --cloudbench-cloud",
+        ),
         ({"id": "i-12"}, "'i-12' is no id of an instance: use one such as"),
         ({"id": f"vol-{UNKNOWN}"}, "is no id of an instance"),
     ],

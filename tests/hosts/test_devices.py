@@ -97,13 +97,13 @@ def test_reading_refuses_a_device_in_use(prove, changes, reason) -> None:
 
 
 def test_the_error_names_all_that_does_not_fit(prove) -> None:
-    with pytest.raises(NotOurs, match=r"mounted on /data, and it is read-only"):
+    with pytest.raises(NotOurs, match=r"mounted on /data, and it is read-only; use directory\('/data'\)"):
         prove(_facts(mounts=("/data",), read_only=True), _OURS)
 
 
 def test_only_our_own_mount_is_allowed(prove) -> None:
     assert prove(_facts(mounts=("/mnt/a",)), _OURS, mounted_at="/mnt/a")
-    with pytest.raises(NotOurs, match=r"is mounted on /mnt/b"):
+    with pytest.raises(NotOurs, match=r"is mounted on /mnt/b; use directory\('/mnt/b'\)"):
         prove(_facts(mounts=("/mnt/a", "/mnt/b")), _OURS, mounted_at="/mnt/a")
 
 

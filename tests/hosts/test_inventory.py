@@ -137,6 +137,7 @@ def test_the_nearest_variable_wins_in_every_form(suffix):
         ("db1 ansible_host", "no variable"),
         ("db1 'ansible_host=x", "line 1"),
         ("db1 cloudbench_devices=sdb", "no path of a device"),
+        ("db1 cloudbench_adress=10.0.0.1", "cloudbench_address"),
         ("[db:kids]\ndb1", "unknown section"),
         ("[db", "invalid section"),
         ("[a:children]\nb\n[b:children]\na\n[a]\ndb1", "contains itself"),

@@ -78,6 +78,8 @@ def test_a_marker_names_a_volume_whose_instance_need_not_be_named():
         ([ec2_instance(id=DB, tag={"a": "b"})], None, "id and tag are given"),
         ([ec2_instance(id="i-12")], None, "'i-12' is no id of an instance"),
         ([ec2_instance(id=RAW)], None, "is no id of an instance"),
+        ([ec2_instance(DB)], None, f"'{DB}' is no type: name an existing instance by id="),
+        ([ebs_volume(RAW)], None, f"'{RAW}' is no spec: name an existing volume by id="),
         ([ec2_instance(tag={})], None, "tag must have keys and values"),
         ([ec2_instance(tag="role=db")], None, "tag must have keys and values"),
         ([ec2_instance(terraform="")], None, "terraform must be the name"),
