@@ -53,9 +53,9 @@ MARKERS = (
     "full_pace: the test, or the parameter, runs at full pace only; at quick pace it is deselected",
 )
 
-_MACHINERY = frozenset(
-    {"pytest_cloudbench", "_pytest", "pluggy", "contextlib", "fabric", "paramiko", "decorator"}
-)
+_MACHINERY = sys.stdlib_module_names | {
+    "pytest_cloudbench", "_pytest", "pluggy", "fabric", "paramiko", "decorator",
+}  # fmt: skip
 """Packages whose frames lie between a test and an error of ours; none is the user's code."""
 
 

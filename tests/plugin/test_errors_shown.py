@@ -4,7 +4,8 @@ import pytest
 
 # Loaded here so that the runs inside these tests do not load them again: classes would exist twice.
 import pytest_cloudbench.workloads.fio.run  # noqa: F401
-from pytest_cloudbench import launcher
+from pytest_cloudbench import launcher, plugin
+from pytest_cloudbench.aws.terraform import Terraform, TerraformError
 
 MEETS_IT = """
     def helper(fio):
@@ -52,6 +53,14 @@ def test_a_foreign_error_with_a_region_attribute_is_unchanged(pytester, run):
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["E *NoSuchBucket: not here"])
     result.stdout.no_fnmatch_line("*INTERNALERROR*")
+
+
+def test_frames_of_the_standard_library_are_not_the_users(tmp_path):
+    with pytest.raises(TerraformError) as caught:
+        Terraform(tmp_path / "missing").find("db")  # reads the file in a cached property
+    met = plugin._users_frames(caught.tb)
+    assert met.tb_frame.f_globals["__name__"] == __name__
+    assert met.tb_next is None
 
 
 def test_full_trace_shows_all_frames(pytester, run):
