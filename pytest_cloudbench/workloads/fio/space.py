@@ -55,8 +55,8 @@ def check_is_target(given: object) -> None:
     """Raise BadFioJob for anything but a target. Reject bare paths: a path does not prove ownership."""
     if getattr(given, "kind", None) not in _KINDS:
         raise BadFioJob(
-            f"fio's target is a volume, several of them (ebs_volumes) or a mounted one (ebs_volume.mounted()), "
-            f"not {given!r}"
+            "fio's target is a volume, several of them (ebs_volumes), a mounted one (ebs_volume.mounted()) or a "
+            f"directory of a host (host.directory(path)), not {given!r}"
         )
 
 
