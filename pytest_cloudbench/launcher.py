@@ -35,6 +35,8 @@ START_LIMIT_S = 180.0
 END_LIMIT_S = 60.0
 ABANDON_S = 5.0
 """The seconds that a region may take to notice that its lease has ended."""
+_LEASE, _KNOWN = "lease", "region.json"
+"""Files in the folder of those who share a region: the named pipe, and its record or why it could not start."""
 
 
 class RegionUnavailable(InfrastructureError, RuntimeError):
@@ -138,7 +140,7 @@ class SharedRegion:
     """An embedded region that lives as long as any process of one session holds its lease.
 
     The lease is a named pipe, the region's standard input: when the last of those processes has closed it, however it
-    ended, the region takes itself down. `wait_for_end` checks that.
+    ended, the region takes itself down. `end_shared_region` checks that.
     """
 
     def __init__(self, record: RegionRecord, lease: int) -> None:
@@ -163,57 +165,72 @@ class SharedRegion:
             self._lease = -1
 
 
+def open_lease(folder: Path) -> int:
+    """Return a descriptor of the lease of the region that processes with this folder share, whether it runs or not."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        os.mkfifo(folder / _LEASE, 0o600)
+    return os.open(folder / _LEASE, os.O_RDWR)  # one that only writes would wait for a reader
+
+
 def share_region(folder: Path, arguments: Sequence[str] = ()) -> SharedRegion:
     """Return the region that the processes with this folder share; the first of them starts it.
 
     Raises RegionUnavailable with the reason and the remedy.
     """
-    folder.mkdir(mode=0o700, exist_ok=True)
-    pipe, known = folder / "lease", folder / "region.json"
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not pipe.exists():
-            os.mkfifo(pipe, 0o600)
-        lease = os.open(pipe, os.O_RDWR)  # one that only writes would wait for a reader
-        try:
-            if known.exists():
-                found = json.loads(known.read_text())
-                if "error" in found:  # another attempt would take as long
-                    raise RegionUnavailable(found["error"])
-                record = RegionRecord.from_json(found)
-                if _is_region(record.pid):  # otherwise all who shared it have ended
-                    return SharedRegion(record, lease)
-            with pipe.open("rb", buffering=0) as end, _noting_failure(known):
-                record, process = _start(["serve", *arguments], stdin=end.fileno())
-            if process.stdout is not None:
-                process.stdout.close()
-            _write_for_owner(known, asdict(record))
-        except BaseException:
-            os.close(lease)
-            raise
-    return SharedRegion(record, lease)
-
-
-@contextlib.contextmanager
-def _noting_failure(known: Path) -> Iterator[None]:
+    lease = open_lease(folder)
     try:
-        yield
-    except RegionUnavailable as error:
-        _write_for_owner(known, {"error": str(error)})
+        with (folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            return SharedRegion(_known_region(folder) or _start_shared(folder, arguments), lease)
+    except BaseException:
+        os.close(lease)
         raise
 
 
-def _write_for_owner(file: Path, content: dict[str, Any]) -> None:
-    with open(file, "w", opener=functools.partial(os.open, mode=0o600)) as opened:
-        json.dump(content, opened)
+def _known_region(folder: Path) -> RegionRecord | None:
+    """Return the region that another process has started. Raises RegionUnavailable if that failed: it would again."""
+    known = folder / _KNOWN
+    if not known.exists():
+        return None
+    found = json.loads(known.read_text())
+    if "error" in found:
+        raise RegionUnavailable(found["error"])
+    return RegionRecord.from_json(found)
 
 
-def wait_for_end(pid: int) -> None:
-    """Wait until a region that nobody leases any more has ended. Raises RegionUnavailable after 60 s."""
+def _start_shared(folder: Path, arguments: Sequence[str]) -> RegionRecord:
+    known: dict[str, Any] = {}
+    try:
+        with (folder / _LEASE).open("rb", buffering=0) as end:
+            record, process = _start(["serve", *arguments], stdin=end.fileno())
+        if process.stdout is not None:
+            process.stdout.close()
+        known = asdict(record)
+        return record
+    except RegionUnavailable as error:
+        known = {"error": str(error)}
+        raise
+    finally:
+        if known:
+            with open(folder / _KNOWN, "w", opener=functools.partial(os.open, mode=0o600)) as file:
+                json.dump(known, file)
+
+
+def end_shared_region(folder: Path, lease: int) -> None:
+    """End the last part of the lease, and wait until the region has ended if one was started.
+
+    Raises RegionUnavailable if it does not end within 60 s.
+    """
+    os.close(lease)
+    try:
+        record = _known_region(folder)
+    except RegionUnavailable:  # it never ran
+        return
     deadline = time.monotonic() + END_LIMIT_S
-    while _is_region(pid):
+    while record is not None and _is_region(record.pid):
         if time.monotonic() >= deadline:
-            raise RegionUnavailable(_not_ended(pid))
+            raise RegionUnavailable(_not_ended(record.pid))
         time.sleep(0.02)
 
 

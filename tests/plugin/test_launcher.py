@@ -315,52 +315,53 @@ def serving(monkeypatch):
 
 @pytest.mark.usefixtures("serving")
 def test_a_shared_region_is_started_once_and_ends_with_the_last_who_shares_it(tmp_path):
-    first, second = (launcher.share_region(tmp_path / "shared") for _ in range(2))
-    pid = first.record.pid
+    shared = tmp_path / "shared"
+    lease = launcher.open_lease(shared)
+    first, second = (launcher.share_region(shared) for _ in range(2))
     assert second.record == first.record
-    assert {
-        path.stat().st_mode & 0o077 for path in (tmp_path / "shared", tmp_path / "shared/region.json")
-    } == {0}
-    first.close()
-    first.close()
-    second.check()
-    joined = launcher.share_region(tmp_path / "shared")
-    second.close()
+    assert {path.stat().st_mode & 0o077 for path in (shared, shared / "region.json")} == {0}
+    for region in (first, first, second):
+        region.close()
+    joined = launcher.share_region(shared)
     joined.check()
     joined.close()
-    launcher.wait_for_end(pid)
-    with pytest.raises(RegionEnded, match=f"process {pid}"):
+    launcher.end_shared_region(shared, lease)
+    with pytest.raises(RegionEnded, match=f"process {first.record.pid}"):
         joined.check()
-    again = launcher.share_region(tmp_path / "shared")
-    assert again.record.pid != pid
-    again.close()
-    launcher.wait_for_end(again.record.pid)
 
 
 @pytest.mark.usefixtures("serving")
-def test_a_shared_region_ends_when_a_process_that_shares_it_is_killed(tmp_path):
+def test_a_shared_region_ends_when_all_that_share_it_are_killed(tmp_path):
     sharing = f"""
 import sys, time
 from pathlib import Path
 from pytest_cloudbench import launcher
 launcher.twin_command = lambda *_: {launcher.twin_command()!r}
-print(launcher.share_region(Path({str(tmp_path)!r}) / "shared").record.pid, flush=True)
+region = launcher.share_region(Path({str(tmp_path)!r}) / "shared")
+print(flush=True)
 time.sleep(60)
 """
-    with subprocess.Popen([sys.executable, "-c", sharing], stdout=subprocess.PIPE, text=True) as process:
-        pid = int(process.stdout.readline())
+    with subprocess.Popen([sys.executable, "-c", sharing], stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        lease = launcher.open_lease(tmp_path / "shared")
         process.kill()
-    launcher.wait_for_end(pid)
+    launcher.end_shared_region(tmp_path / "shared", lease)
 
 
-def test_a_region_that_outlives_its_lease_is_reported(monkeypatch):
+def test_a_region_that_outlives_its_lease_is_reported(monkeypatch, tmp_path):
     monkeypatch.setattr(launcher, "END_LIMIT_S", 0.05)
     staying = [sys.executable, "-c", "print(flush=True); input()", "pytest_cloudbench.twin"]
     with subprocess.Popen(staying, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         process.stdout.readline()
+        lease = launcher.open_lease(tmp_path)
+        (tmp_path / "region.json").write_text(json.dumps({**READY, "pid": process.pid}))
         with pytest.raises(RegionUnavailable, match=f"process {process.pid}\\) has not ended"):
-            launcher.wait_for_end(process.pid)
+            launcher.end_shared_region(tmp_path, lease)
         process.communicate(b"\n")
+
+
+def test_the_end_of_a_session_without_a_region_waits_for_none(tmp_path):
+    launcher.end_shared_region(tmp_path, launcher.open_lease(tmp_path))
 
 
 def test_a_shared_region_that_cannot_start_is_tried_once_and_leaves_no_lease(stand_in, tmp_path):
