@@ -53,8 +53,8 @@ class HostKey:
 class TrustedKeys:
     """The keys that a server may present.
 
-    keys: those under its name. beside: those under its name without the port, which may be another server's. revoked:
-    those that are never accepted. known_as: its name in the known_hosts `files`; "" for pinned keys.
+    keys: those under its name. beside: if there are none, those under its name without the port, which may be another
+    server's. revoked: those that are never accepted. known_as: its name in the known_hosts `files`; "" for pinned keys.
     """
 
     keys: tuple[HostKey, ...]
@@ -143,9 +143,9 @@ def find_known(known_as: str, plain: str, files: Iterable[str]) -> TrustedKeys:
                 found[marker].append(key)
             elif plain != known_as and matches(plain, patterns):
                 found[marker or "beside"].append(key)
-    return TrustedKeys(
-        tuple(found[""]), tuple(found["beside"]), tuple(found["@revoked"]), known_as, tuple(paths)
-    )
+    # As for ssh, the name without the port stands in only for one that is unknown.
+    beside = () if found[""] else tuple(found["beside"])
+    return TrustedKeys(tuple(found[""]), beside, tuple(found["@revoked"]), known_as, tuple(paths))
 
 
 def parse_known_hosts(text: str) -> Iterator[tuple[str, tuple[str, ...], HostKey]]:

@@ -104,6 +104,14 @@ def test_an_unknown_and_a_changed_key_differ(known_hosts: Path) -> None:
         beside.check(_key(_OTHER), "host other:2222")
 
 
+def test_a_key_without_a_port_stands_in_only_if_the_port_has_none(known_hosts: Path) -> None:
+    known_hosts.write_text(f"[db]:2222 {_LINE}\ndb {_OTHER}\n")
+    trusted = find_known("[db]:2222", "db", [str(known_hosts)])
+    trusted.check(_key(_LINE), "host db:2222")
+    with pytest.raises(HostKeyMismatch):
+        trusted.check(_key(_OTHER), "host db:2222")
+
+
 def test_a_revoked_key_is_refused_and_an_authority_is_no_host_key(known_hosts: Path) -> None:
     known_hosts.write_text(f"db {_LINE}\n@revoked * {_LINE}\n@cert-authority * {_OTHER}\n")
     with pytest.raises(HostKeyMismatch, match="revoked"):
