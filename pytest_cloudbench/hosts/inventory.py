@@ -344,8 +344,9 @@ def _names(value: Any, where: str) -> Iterable[str]:
 
 
 def _texts(value: Any, where: str) -> dict[str, str]:
-    """Return variables as texts; lists, as of cloudbench_devices, with commas."""
+    """Return variables as texts; lists, as of cloudbench_devices, with commas. Those without a value are left out."""
     return {
         name: ",".join(map(str, each)) if isinstance(each, list) else str(each)
         for name, each in _items(value, where)
+        if each is not None
     }

@@ -163,6 +163,12 @@ def test_yaml_of_another_shape_is_refused(text):
         parse_inventory(text, "hosts.yml")
 
 
+def test_an_empty_value_of_yaml_is_left_out():
+    text = "db: {hosts: {db1: {ansible_user: , ansible_port: }}, vars: {ansible_user: ada}}"
+    (host,) = parse_inventory(text, "hosts.yml")
+    assert (host.user, host.port) == ("ada", None)
+
+
 NAMES = st.from_regex(r"[a-z][a-z0-9_.-]{0,8}", fullmatch=True).filter(
     lambda name: name not in ("all", "ungrouped")
 )
