@@ -94,8 +94,12 @@ class OwnIdentities:
                 problems.append(f"{path}: {error}")
             else:
                 if certificate.is_file():
-                    certified.load_certificate(str(certificate))
-                    yield str(certificate), certified
+                    try:
+                        certified.load_certificate(str(certificate))
+                    except (OSError, ValueError):
+                        problems.append(f"{certificate} is no certificate of {path}")
+                    else:
+                        yield str(certificate), certified
                 yield str(path), key
 
     @contextlib.contextmanager

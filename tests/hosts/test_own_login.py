@@ -167,6 +167,15 @@ def test_a_certificate_beside_the_key_is_presented(home: Path, tmp_path: Path) -
         server.stop()
 
 
+@pytest.mark.parametrize("content", ["", "ssh-ed25519-cert-v01@openssh.com AAAA!\n", "nonsense of\n"])
+def test_a_damaged_certificate_is_left_out(home: Path, sshd: LocalSshd, content: str) -> None:
+    trust(home, sshd)
+    own_key(home, sshd)
+    (home / "id_ed25519-cert.pub").write_text(content)
+    with _own(sshd) as host:
+        host.connect()
+
+
 def test_a_launched_host_s_login_reads_nothing_of_the_user_s(
     home: Path, sshd: LocalSshd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
