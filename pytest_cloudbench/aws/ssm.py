@@ -130,6 +130,9 @@ class InstanceCommands:
             ended = self._ended(command_id, timeout_s, reach_s)
         except (HostError, TimeoutError):
             raise
+        except Cancelled:
+            self._cancel(command_id)
+            raise
         except CloudError as error:
             raise ConnectionDropped(
                 f"it is unknown how command {command_id} on {self._instance} ended: {error}"
@@ -223,9 +226,12 @@ class InstanceCommands:
                     return str(each["CommandId"])
             return None
 
-        with suppress(CloudError):
+        try:
             return poll(look, _FOUND_WITHIN_S, self._clients.pace)
-        return None
+        except Cancelled:
+            raise
+        except CloudError:
+            return None
 
     # Waiting
 
