@@ -51,11 +51,8 @@ def interrupted():
 
 
 def test_the_command_is_cancelled(interrupted):
-    assert interrupted("get_command_invocation") == [
-        "send_command",
-        "get_command_invocation",
-        "cancel_command",
-    ]
+    calls = interrupted("get_command_invocation")
+    assert (calls.count("send_command"), calls[-1]) == (1, "cancel_command")
 
 
 def test_the_search_for_a_command_whose_answer_was_lost_ends_too(interrupted):
