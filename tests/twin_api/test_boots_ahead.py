@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from region_calls import until
+from region_calls import RecordingPlane, until
 
 from pytest_cloudbench.limits.region_settings import AHEAD_TAG
 from pytest_cloudbench.session.measuring import Measuring
@@ -15,9 +15,15 @@ AHEAD = {"TagSpecifications": [{"ResourceType": "instance", "Tags": [{"Key": AHE
 
 
 @pytest.fixture
-def measuring(plane, tmp_path, monkeypatch):
-    plane.slot = Slot(0, tmp_path)
-    plane.slot.directory.mkdir()
+def plane(tmp_path):
+    made = RecordingPlane()
+    made.slot = Slot(0, tmp_path)
+    made.slot.directory.mkdir()
+    return made
+
+
+@pytest.fixture
+def measuring(plane, monkeypatch):
     record = plane.slot.directory / RECORD_NAME
     record.write_text("{}")
     monkeypatch.setattr(measurements.os, "sched_getaffinity", lambda _: {0, 1})
@@ -32,6 +38,21 @@ def test_it_boots_after_the_last_of_the_measurements(calls, plane, measuring):
         assert calls.instance(early)["State"]["Name"] == "pending"
         assert [instance_id for _, instance_id, *_ in plane.named("boot")] == [now]
     calls.wait_state(early, "running")
+
+
+def test_boots_that_begin_together_do_not_wait_for_a_measurement_between_them(calls, plane, measuring):
+    plane.gates["boot"] = threading.Event()
+    first = calls.launch(wait=False, **AHEAD)
+    until(lambda: plane.named("boot"), "the first boot")
+    thread = threading.Thread(target=lambda: measuring.measurement().__enter__())
+    thread.start()
+    second = calls.launch(wait=False, **AHEAD)
+    until(lambda: len(plane.named("boot")) == 2, "the second boot")
+    plane.gates["boot"].set()
+    calls.wait_state(first, "running")
+    calls.wait_state(second, "running")
+    thread.join(10)
+    assert not thread.is_alive()
 
 
 def test_a_measurement_begins_after_the_boot(calls, plane, measuring):

@@ -19,8 +19,6 @@ from moto.ec2.models.instances import StateReason
 
 from pytest_cloudbench.limits.region_settings import AHEAD_TAG
 from pytest_cloudbench.twin.hosts.hosts import HostPlan
-from pytest_cloudbench.twin.measurements import between_measurements
-from pytest_cloudbench.twin.regions import RECORD_NAME
 
 from .backend import RegionVolume
 from .region import Region
@@ -184,9 +182,8 @@ class InstanceLifecycle:
         region = self._region
         if AHEAD_TAG not in region.backend.tags.get(instance.id, {}):
             return contextlib.nullcontext()
-        return between_measurements(
-            region.plane.slot.directory / RECORD_NAME,
-            lambda: instance.state == "pending" and not region.closing.is_set(),
+        return region.between_measurements.work(
+            lambda: instance.state == "pending" and not region.closing.is_set()
         )
 
     def _boot_host(self, launch: Launch) -> bool:

@@ -16,6 +16,8 @@ from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_cloudbench.limits.region_settings import factor_words
+from pytest_cloudbench.twin.measurements import BetweenMeasurements
+from pytest_cloudbench.twin.regions import RECORD_NAME
 
 from .refusal import Refusal
 from .run_command import RunCommand
@@ -143,6 +145,7 @@ class Region:
         self.on_plane: set[str] = set()  # instances that have a host, running or stopped
         self.boot_errors: dict[str, str] = {}  # of instances that did not start, for their console output
         self.closing = threading.Event()
+        self.between_measurements = BetweenMeasurements(plane.slot.directory / RECORD_NAME)
         self.weather: RegionWeather | None = None
         self.replica: Replica | None = None  # is there with the weather
         self._disks: MachineLimits | None = None
