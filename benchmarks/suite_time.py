@@ -74,7 +74,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--boot", type=float, default=40, help="seconds until a new instance answers (40)")
     parser.add_argument("--tests", type=int, default=2, help="tests for each type (2)")
-    parser.add_argument("--runtime", type=float, default=16, help="seconds of each measurement (16)")
+    parser.add_argument("--runtime", type=float, default=10, help="seconds of each measurement (10)")
     arguments = parser.parse_args()
     with ThreadPoolExecutor(len(SUITES)) as pool:
         times = dict(zip(SUITES, pool.map(lambda name: wall_time(name, arguments), SUITES), strict=True))
