@@ -93,6 +93,9 @@ class PlainHosts(Provider):
         from pytest_cloudbench.hosts.login import HostLogin, open_host
 
         host = self._hosts[instance.id]
+        key = host.private_key_file
+        if key and not Path(key).expanduser().is_file():
+            raise ExistingHardware(f"{instance}: there is no private key file {key}")
         login = HostLogin(
             host.address,
             host.user,
@@ -101,22 +104,12 @@ class PlainHosts(Provider):
             port=host.port,
             connect_timeout_s=connect_timeout_s,
             login_grace_s=0.0,
+            identity_file=key,
             jump=self._jump,
             proxy_command=self._proxy_command,
             instance_id=host.name,
             installs_tools=self._install_tools,
         )
-        if host.private_key_file:
-            # A login with a key given reads no configuration.
-            own = _own_server(host)
-            login = dataclasses.replace(
-                login,
-                address=own.host,
-                user=own.user,
-                port=own.port,
-                private_key=_key_of(host),
-                jump=self._jump or ("" if self._proxy_command else own.jump),
-            )
         try:
             return open_host(login)
         except ValueError as error:
@@ -147,21 +140,6 @@ class PlainHosts(Provider):
             tags={ALLOWED_DEVICES_TAG: " ".join(allowed)} if allowed else {},
             existing=True,
         )
-
-
-def _key_of(host: InventoryHost) -> str:
-    """Return the text of the key file that the inventory names; "" without one. Raises ExistingHardware."""
-    if not host.private_key_file:
-        return ""
-    from pytest_cloudbench.hosts.login import read_private_key
-
-    path = Path(host.private_key_file).expanduser()
-    try:
-        text = path.read_text(encoding="ascii")
-        read_private_key(text)
-    except (OSError, ValueError) as error:
-        raise ExistingHardware(f"host {host.name}: its private key file {path}: {error}") from None
-    return text
 
 
 def _own_server(host: InventoryHost) -> OwnServer:

@@ -244,17 +244,19 @@ class Cloud(Provider):
             )
         if instance.address is None:
             raise CloudError(f"{instance} has no address to reach it by SSH; see --cloudbench-address")
+        own_key = self.access.settings.private_key_file if instance.existing and instance.private_key else ""
         return open_host(
             HostLogin(
                 instance.address,
                 instance.login_user,
-                instance.private_key,
+                "" if instance.existing else instance.private_key,
                 instance.host_public_key or self.access.host_key,
                 label=str(instance),
                 connect_timeout_s=connect_timeout_s,
                 boot_s=boot_s,
                 when_booted=when_booted,
                 check_region=self.access.check_region,
+                identity_file=own_key,
                 jump=self.access.jump,
                 proxy_command=self.access.proxy_command,
                 instance_id=instance.id,

@@ -218,6 +218,20 @@ def test_the_private_key_of_the_options_is_used_for_its_key_pair_only(make_cloud
     assert cloud.find_instance(id=owner.launch(KeyName="another")).private_key == ""
 
 
+def test_a_key_of_the_options_leaves_the_user_s_own_login_in_force(
+    make_cloud, access, owner, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / "config").write_text("Host *\n Port 2222\n IdentityFile ~/other\n")
+    settings = AccountSettings(key_name="theirs", private_key="PRIVATE", private_key_file="/keys/theirs")
+    cloud = make_cloud(replace(access, settings=settings))
+    found = cloud.find_instance(id=owner.launch(KeyName="theirs"))
+    server = cloud.host(replace(found, address="203.0.113.7"), connect_timeout_s=1.0)._server
+    assert server.port == 2222
+    assert server.key.files == ("/keys/theirs", str(tmp_path / "other"))
+
+
 def test_the_type_must_be_the_one_that_the_test_names(cloud, owner):
     instance_id = owner.launch()
     ec2 = Ec2(cloud, test_name="test")

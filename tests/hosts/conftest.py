@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,3 +43,16 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / ".ssh"
     folder.mkdir()
     return folder
+
+
+@pytest.fixture
+def ssh_agent(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An ssh-agent without keys; its socket is in the environment."""
+    socket = home / "agent"
+    process = subprocess.Popen(["ssh-agent", "-D", "-a", str(socket)], stdout=subprocess.DEVNULL)
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
+    while not socket.exists():
+        assert process.poll() is None
+    yield socket
+    process.kill()
+    process.wait()

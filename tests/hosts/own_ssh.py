@@ -23,3 +23,8 @@ def own_key(home: Path, server: LocalSshd, *, passphrase: str = "", name: str = 
         change = ["ssh-keygen", "-q", "-p", "-N", passphrase, "-f", str(path)]
         subprocess.run(change, check=True, capture_output=True)
     return path
+
+
+def add_to_agent(server: LocalSshd, name: str = "login_key") -> None:
+    """Give the SSH agent of the environment one of the server's keys."""
+    subprocess.run(["ssh-add", "-q", str(server.directory / name)], check=True, stdin=subprocess.DEVNULL)

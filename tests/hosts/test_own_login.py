@@ -6,38 +6,20 @@ import getpass
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from local_sshd import LocalSshd
-from own_ssh import own_key, trust
+from own_ssh import add_to_agent, own_key, trust
 
 from pytest_cloudbench.hosts.errors import HostKeyMismatch, HostUnreachable, LoginRefused, UnknownHostKey
 from pytest_cloudbench.hosts.login import HostLogin
 from pytest_cloudbench.hosts.ssh import SshHost
 
 
-@pytest.fixture
-def ssh_agent(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An ssh-agent without keys; its socket is in the environment."""
-    socket = home / "agent"
-    process = subprocess.Popen(["ssh-agent", "-D", "-a", str(socket)], stdout=subprocess.DEVNULL)
-    monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
-    while not socket.exists():
-        assert process.poll() is None
-    yield socket
-    process.kill()
-    process.wait()
-
-
 def _own(sshd: LocalSshd, **changes: object) -> SshHost:
     login = {"port": sshd.port, "connect_timeout_s": 20.0}
     return SshHost(HostLogin("127.0.0.1", getpass.getuser(), **(login | changes)))
-
-
-def _add_to_agent(sshd: LocalSshd, name: str = "login_key") -> None:
-    subprocess.run(["ssh-add", "-q", str(sshd.directory / name)], check=True, stdin=subprocess.DEVNULL)
 
 
 def test_a_default_key_file_and_known_hosts_are_enough(home: Path, sshd: LocalSshd) -> None:
@@ -51,8 +33,8 @@ def test_a_default_key_file_and_known_hosts_are_enough(home: Path, sshd: LocalSs
 
 def test_a_key_of_the_agent_logs_in(home: Path, ssh_agent: Path, sshd: LocalSshd) -> None:
     trust(home, sshd)
-    _add_to_agent(sshd, "stranger_key")
-    _add_to_agent(sshd)
+    add_to_agent(sshd, "stranger_key")
+    add_to_agent(sshd)
     with _own(sshd) as host:
         assert host.run(["echo", "in"]).stdout == "in\n"
 
@@ -69,7 +51,7 @@ def test_only_the_configured_keys_of_the_agent_are_tried(
 ) -> None:
     """An encrypted file without a public half beside it still names its key of the agent."""
     trust(home, sshd)
-    _add_to_agent(sshd)
+    add_to_agent(sshd)
     own = own_key(home, sshd, passphrase="12345", name="lab")
     shutil.copy(sshd.directory / "stranger_key", home / "other")
     config = home / "config"
@@ -197,7 +179,7 @@ def test_the_agent_of_the_configuration_replaces_that_of_the_environment(
     home: Path, ssh_agent: Path, sshd: LocalSshd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trust(home, sshd)
-    _add_to_agent(sshd)
+    add_to_agent(sshd)
     (home / "config").write_text("Host *\n IdentityAgent none\n")
     with _own(sshd) as host, pytest.raises(LoginRefused, match="no key"):
         host.connect()

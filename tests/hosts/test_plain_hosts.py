@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from own_ssh import add_to_agent, own_key
 
 from pytest_cloudbench import NotOffered, gp3, recorded_limits
 from pytest_cloudbench.fixtures.hosts import allowed_devices, read_host_marker
@@ -213,6 +214,23 @@ def test_a_wrong_key_and_a_wrong_port_are_one_sentence_each(sshd, opened):
     wrong._connect_timeout_s = 0.2
     with pytest.raises(HostUnreachable, match=r"whether `ssh -p 1 .*127\.0\.0\.1` works"):
         wrong.host.connect()
+
+
+def test_a_given_key_leaves_the_user_s_own_login_in_force(sshd, opened, home, ssh_agent):
+    """~/.ssh/config and known_hosts hold, and the agent has the key of an encrypted file."""
+    kind, blob, _ = sshd.key("host_key.pub").split()
+    (home / "lab_hosts").write_text(f"lab-key {kind} {blob}\n")
+    (home / "config").write_text(
+        f"Host lab\n HostName 127.0.0.1\n Port {sshd.port}\n HostKeyAlias lab-key\n"
+        " UserKnownHostsFile ~/.ssh/lab_hosts\n"
+    )
+    lab = {"address": "lab", "port": None, "host_key": ""}
+    assert opened(**lab).host.run(["echo", "in"]).stdout == "in\n"
+    key = str(own_key(home, sshd, passphrase="12345", name="db_key"))
+    with pytest.raises(LoginRefused, match=f"ssh-add {key}"):
+        opened(**lab, private_key_file=key).host.connect()
+    add_to_agent(sshd)
+    assert opened(**lab, private_key_file=key).host.run(["echo", "in"]).stdout == "in\n"
 
 
 @pytest.mark.timed
