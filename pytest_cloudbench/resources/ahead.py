@@ -141,7 +141,7 @@ class Ahead(InterceptedProvider):
     def _launched_ahead(
         self, launches: Sequence[Launch], group: PlacementGroup | str | None
     ) -> tuple[LaunchedInstance, ...] | None:
-        """Return these instances once they run; None if they were not launched ahead, or their launch failed."""
+        """Return these instances once they run; None if they were not launched ahead, or do not run."""
         with self._lock:
             begun = next((each for each in self._begun if _answers(each, launches, group)), None)
             if begun is None:
@@ -152,8 +152,15 @@ class Ahead(InterceptedProvider):
             self._begun.remove(begun)
         if error is not None:
             return None
-        waited_s = time.monotonic() - begun.running_since
-        return tuple(replace(each, waited_s=round(waited_s, 3)) for each in begun.launched.result())
+        waited_s = round(time.monotonic() - begun.running_since, 3)
+        try:
+            now = [self._provider.refresh(each) for each in begun.launched.result()]
+        except CloudError:
+            now = []
+        if not now or any(each.state != "running" for each in now):  # one has ended while it waited
+            self._remove(begun)
+            return None
+        return tuple(replace(each, waited_s=waited_s) for each in now)
 
     def _group_ahead(self, strategy: str = "cluster") -> PlacementGroup | None:
         """Return the placement group of the first instances launched ahead, if the present test needs one."""
@@ -245,7 +252,7 @@ class Ahead(InterceptedProvider):
         made: list[Resource] = []
         if begun.launched.exception() is None:
             made += begun.launched.result()
-        if begun.group.done() and begun.group.exception() is None:
+        if begun.group.done() and begun.group.exception() is None and not begun.group_taken:
             made.append(begun.group.result())
         if made:
             self._provider.release(made)
