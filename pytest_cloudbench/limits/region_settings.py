@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 EBS = "ebs"
 NONE = "none"
@@ -38,6 +39,14 @@ def parse_time_factor(text: str | float) -> float:
             "60, which runs a minute in a second"
         )
     return factor
+
+
+def turnstile(record: Path) -> Path:
+    """Return the file that sessions lock and release before they lock a region's record to measure.
+
+    A boot that waits for a moment without measurements holds it, so that no new one begins.
+    """
+    return record.with_suffix(".turnstile")
 
 
 def factor_words(factor: float) -> str:

@@ -9,6 +9,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from pytest_cloudbench.limits.region_settings import turnstile
+
 
 class Measuring:
     """A lock on a file, held while any thread of this process measures; the kernel releases it with the process.
@@ -39,6 +41,8 @@ class Measuring:
                     self._release()
 
     def _take(self) -> None:
+        with contextlib.suppress(FileNotFoundError), turnstile(self._file).open() as gate:
+            fcntl.flock(gate, fcntl.LOCK_EX)  # who waits for a moment without measurements goes first
         try:
             self._descriptor = os.open(self._file, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:  # the region has ended, which its next call reports

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from pytest_cloudbench.limits.region_settings import turnstile
+
 OWN_PROCESSOR = 4
 """With so many processors, a boot has one of its own beside the load, its server of volumes and the test session."""
 _LOOK_S = 0.05
@@ -18,7 +20,8 @@ _LOOK_S = 0.05
 class BetweenMeasurements:
     """Lets a region work while no session measures on it, and no session begin to measure meanwhile.
 
-    `record` is the file that sessions lock. Work that begins while other such work goes on joins it.
+    `record` is the file that sessions lock. Work that begins while other such work goes on joins it. Work that waits
+    goes before all measurements that have not begun.
     """
 
     def __init__(self, record: Path) -> None:
@@ -36,13 +39,27 @@ class BetweenMeasurements:
         if len(os.sched_getaffinity(0)) >= OWN_PROCESSOR:
             yield
             return
-        while not (joined := self._joined()) and needed():
-            time.sleep(_LOOK_S)
+        joined = self._joined()
+        if not joined and needed():
+            with self._turnstile() as gate:
+                while not (joined := self._joined()) and needed():
+                    _locked(gate, fcntl.LOCK_SH)  # a session holds it for a moment only
+                    time.sleep(_LOOK_S)
         try:
             yield
         finally:
             if joined:
                 self._leave()
+
+    @contextlib.contextmanager
+    def _turnstile(self) -> Iterator[int]:
+        """Yield the file that no session passes while a work that waits has it locked."""
+        descriptor = os.open(turnstile(self._record), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.fchmod(descriptor, 0o644)  # sessions may be those of other users
+            yield descriptor
+        finally:
+            os.close(descriptor)
 
     def _joined(self) -> bool:
         """Begin to work; return False if a session measures."""
@@ -57,9 +74,7 @@ class BetweenMeasurements:
             descriptor = os.open(self._record, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:  # no session can hold it
             return True
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _locked(descriptor, fcntl.LOCK_EX):
             os.close(descriptor)
             return False
         self._descriptor = descriptor
@@ -71,3 +86,11 @@ class BetweenMeasurements:
             if self._running == 0 and self._descriptor >= 0:
                 os.close(self._descriptor)
                 self._descriptor = -1
+
+
+def _locked(descriptor: int, operation: int) -> bool:
+    try:
+        fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,11 +1,12 @@
 """An instance that was launched ahead of its test boots while no session measures; any other boots at once."""
 
+import fcntl
 import threading
 
 import pytest
 from region_calls import RecordingPlane, until
 
-from pytest_cloudbench.limits.region_settings import AHEAD_TAG
+from pytest_cloudbench.limits.region_settings import AHEAD_TAG, turnstile
 from pytest_cloudbench.session.measuring import Measuring
 from pytest_cloudbench.twin import measurements
 from pytest_cloudbench.twin.regions import RECORD_NAME
@@ -72,6 +73,41 @@ def test_a_measurement_begins_after_the_boot(calls, plane, measuring):
     assert began.wait(10)
     thread.join()
     calls.wait_state(early, "running")
+
+
+def test_no_measurement_begins_before_a_boot_that_waits(calls, plane, measuring):
+    """Else sessions whose measurements overlap would leave no moment for it."""
+    booted = threading.Event()
+    began_after_boot = []
+
+    def measure():
+        with Measuring(measuring._file).measurement():
+            began_after_boot.append(booted.is_set())
+
+    plane.gates["boot"] = booted
+    thread = threading.Thread(target=measure)
+    with measuring.measurement():
+        early = calls.launch(wait=False, **AHEAD)
+        until(lambda: is_locked(turnstile(measuring._file)), "a boot that waits")
+        thread.start()
+        thread.join(0.2)
+    until(lambda: plane.named("boot"), "the boot")
+    booted.set()
+    thread.join(10)
+    assert began_after_boot == [True]
+    calls.wait_state(early, "running")
+    assert not is_locked(turnstile(measuring._file))
+
+
+def is_locked(path):
+    try:
+        with path.open() as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
 
 
 def test_it_can_be_terminated_before_it_boots(calls, plane, measuring):
