@@ -34,7 +34,7 @@ class RequestedInstance:
     spot: a spot instance. capacity_reservation: the id of one to launch into. tenancy: "dedicated" or "host".
     security_group: the id of a group that replaces the run's own. existing: an instance that is there already, in
     place of a launch; it must then be of ``type`` or one of ``or_types``, if these are given. scope: one of `SCOPES`;
-    the tests of a wider scope share it.
+    the tests of a wider scope share it. If it is empty, the test has its own, unless all tests share.
     """
 
     type: str = ""
@@ -51,7 +51,7 @@ class RequestedInstance:
     tenancy: str | None = None
     security_group: str | None = None
     existing: RequestedExisting | None = None
-    scope: str = FUNCTION
+    scope: str = ""
 
     @property
     def network_options(self) -> NetworkOptions:
@@ -168,7 +168,7 @@ class RequestedVolumes:
     count: int = 1
     zone: str | None = None
     card: int | None = None
-    scope: str = FUNCTION
+    scope: str = ""
 
 
 @dataclass(frozen=True)
@@ -227,10 +227,11 @@ class RequestedHardware:
                     f"{name} needs an instance to attach to: add @pytest.mark.ec2_instance(type) to the test"
                     f"{of_a_pair}"
                 )
-            if SCOPES.index(requested.scope) > SCOPES.index(self.instance.scope):
+            scopes = (requested.scope or FUNCTION, self.instance.scope or FUNCTION)
+            if SCOPES.index(scopes[0]) > SCOPES.index(scopes[1]):
                 raise BadMarker(
-                    f"{name} has scope={requested.scope!r} and ec2_instance scope={self.instance.scope!r}: a volume "
-                    "cannot outlive the instance that it is attached to; give both the same scope"
+                    f"{name} has scope={scopes[0]!r} and ec2_instance scope={scopes[1]!r}: a volume cannot outlive the "
+                    "instance that it is attached to; give both the same scope"
                 )
             zone = self.instance.zone
             if requested.zone and zone and requested.zone != zone:
@@ -373,7 +374,7 @@ def _check_capacity(asked_by: str, asked: RequestedInstance) -> None:
 
 
 def _check_scope(asked_by: str, scope: object) -> None:
-    if scope not in SCOPES:
+    if scope != "" and scope not in SCOPES:
         *others, last = map(repr, SCOPES)
         raise BadMarker(f"{asked_by}: scope must be {', '.join(others)} or {last}, not {scope!r}")
 
@@ -460,5 +461,5 @@ def _volumes(marker: str, arguments: dict[str, Any]) -> RequestedVolumes:
         raise BadMarker(
             f"@pytest.mark.{marker}: card must be the number of an EBS card, from 0 up, not {card!r}"
         )
-    _check_scope(f"@pytest.mark.{marker}", arguments.get("scope", FUNCTION))
+    _check_scope(f"@pytest.mark.{marker}", arguments.get("scope", ""))
     return RequestedVolumes(**arguments)

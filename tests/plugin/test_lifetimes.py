@@ -137,6 +137,7 @@ def test_it(ec2_instance, number):
         (", scope='module'", (), 1),
         (", scope='session'", (), 1),
         ("", ("--cloudbench-reuse",), 1),
+        (", scope='function'", ("--cloudbench-reuse",), 40),
     ],
 )
 def test_forty_tests_launch_as_often_as_their_scope_needs(run, events, scope, options, launches):
